@@ -52,7 +52,7 @@ def number(
         or (below and given == high)
         or (finite and not math.isfinite(given))
     ):
-        raise error(f"{name} is a number{_range(low, high, above, below)}; given: {given!r}")
+        raise error(f"{name} is a number{_range(low, high, above, below)}; given: {given!r}", code="out-of-range")
     return float(given)
 
 
@@ -63,7 +63,9 @@ def count(
     whole = isinstance(given, kinds.Integral) and not isinstance(given, (bool, np.bool_))
     if not whole or given < at_least or (at_most is not None and given > at_most):
         top = np.inf if at_most is None else at_most
-        raise error(f"{name} is a whole number{_range(at_least, top, False, False)}; given: {given!r}")
+        raise error(
+            f"{name} is a whole number{_range(at_least, top, False, False)}; given: {given!r}", code="out-of-range"
+        )
     return int(given)
 
 
@@ -111,17 +113,19 @@ def real(
         try:
             out = out.astype(float)
         except (TypeError, ValueError, OverflowError):
-            raise error(f"{name} holds numbers; given: {_shown(given)}") from None
+            raise error(f"{name} holds numbers; given: {_shown(given)}", code="wrong-type") from None
     if out.dtype.kind not in "biuf":
-        raise error(f"{name} holds numbers; given: {_shown(given)}")
+        raise error(f"{name} holds numbers; given: {_shown(given)}", code="wrong-type")
     allowed = (ndim,) if isinstance(ndim, int) else ndim
     if allowed is not None and out.ndim not in allowed:
-        raise error(f"{name} has {' or '.join(map(str, allowed))} dimensions, not the shape {out.shape}")
+        raise error(
+            f"{name} has {' or '.join(map(str, allowed))} dimensions, not the shape {out.shape}", code="wrong-shape"
+        )
     if not out.size and not empty:
-        raise error(f"{name} is empty")
+        raise error(f"{name} is empty", code="no-values")
     out = out.astype(float)
     if finite and not np.isfinite(out).all():
-        raise error(f"{name} holds missing numbers or infinity: leave these out")
+        raise error(f"{name} holds missing numbers or infinity: leave these out", code="not-finite")
     return out
 
 
@@ -138,7 +142,7 @@ def truths(given: Any, name: str, *, error: type[BayeslabError] = OptionError) -
         return out.astype(bool)
     if out.dtype.kind in "iuf" and np.isin(out, (0, 1)).all():
         return np.asarray(out == 1)
-    raise error(f"{name} holds truth values (True and False, or 1 and 0); given: {_shown(given)}")
+    raise error(f"{name} holds truth values (True and False, or 1 and 0); given: {_shown(given)}", code="wrong-type")
 
 
 def two_sides(labels: Any, name: str = "labels") -> Array:
@@ -154,15 +158,17 @@ def two_sides(labels: Any, name: str = "labels") -> Array:
     """
     given = _array(labels, name, OptionError)
     if given.ndim != 1 or not len(given):
-        raise OptionError(f"{name} are one a row, not the shape {given.shape}")
+        raise OptionError(f"{name} are one a row, not the shape {given.shape}", code="wrong-shape")
     if any(one is None or one != one for one in given.tolist()):
-        raise OptionError(f"{name} are missing in some rows: leave these rows out")
+        raise OptionError(f"{name} are missing in some rows: leave these rows out", code="missing")
     try:
         kinds_of, codes = np.unique(given, return_inverse=True)
     except TypeError:
-        raise OptionError(f"{name} are of one kind, numbers or names; given: {_shown(labels)}") from None
+        raise OptionError(
+            f"{name} are of one kind, numbers or names; given: {_shown(labels)}", code="odd-cell"
+        ) from None
     if len(kinds_of) > 2:
-        raise OptionError(f"{name} have two values; there are {len(kinds_of)}: {_shown(kinds_of)}")
+        raise OptionError(f"{name} have two values; there are {len(kinds_of)}: {_shown(kinds_of)}", code="too-few")
     if len(kinds_of) == 1:
         positive = kinds_of.dtype.kind not in "biuf" or kinds_of[0] > 0
         return np.full(len(given), 1.0 if positive else -1.0)
@@ -178,10 +184,10 @@ def positions(given: Any, name: str, n: int, *, error: type[BayeslabError] = Opt
         out.dtype.kind == "f" and bool((np.isfinite(out) & (out == np.floor(out))).all())
     )
     if not whole:
-        raise error(f"{name} holds whole numbers from 0 to {n - 1}; given: {_shown(given)}")
+        raise error(f"{name} holds whole numbers from 0 to {n - 1}; given: {_shown(given)}", code="out-of-range")
     wrong = (out < 0) | (out >= n)
     if wrong.any():
-        raise error(f"{name} holds whole numbers from 0 to {n - 1}; given: {out[wrong].flat[0]:g}")
+        raise error(f"{name} holds whole numbers from 0 to {n - 1}; given: {out[wrong].flat[0]:g}", code="out-of-range")
     return out.astype(np.int64)
 
 
@@ -191,11 +197,11 @@ def distributions(
     """Probabilities that add up to one along the last axis."""
     out = real(given, name, ndim=ndim, error=error)
     if (out < 0).any():
-        raise error(f"{name} holds probabilities, none below 0; given: {out.min():g}")
+        raise error(f"{name} holds probabilities, none below 0; given: {out.min():g}", code="not-probabilities")
     total = np.atleast_1d(out.sum(axis=-1))
     worst = float(total.flat[np.abs(total - 1).argmax()])
     if abs(worst - 1) > _SUM:
-        raise error(f"{name} holds probabilities that add up to 1, not to {worst:g}")
+        raise error(f"{name} holds probabilities that add up to 1, not to {worst:g}", code="not-probabilities")
     return out
 
 
@@ -210,16 +216,16 @@ def same_length(*, error: type[BayeslabError] = OptionError, **arrays: Any) -> N
     lengths = {name: len(values) for name, values in arrays.items()}
     if len(set(lengths.values())) > 1:
         shown = ", ".join(f"{name} {n}" for name, n in lengths.items())
-        raise error(f"arrays of one length are wanted, one entry a row; given: {shown}")
+        raise error(f"arrays of one length are wanted, one entry a row; given: {shown}", code="wrong-length")
 
 
 def _array(given: Any, name: str, error: type[BayeslabError]) -> np.ndarray:
     if hasattr(given, "isna") and bool(np.any(given.isna())):
-        raise error(f"{name} holds missing values: leave these rows out")
+        raise error(f"{name} holds missing values: leave these rows out", code="missing")
     try:
         return np.asarray(given)
     except ValueError:
-        raise error(f"{name} is no array: its rows differ in length") from None
+        raise error(f"{name} is no array: its rows differ in length", code="wrong-shape") from None
 
 
 def _shown(given: Any) -> str:

@@ -110,7 +110,7 @@ def check_digits(name: str, values: np.ndarray) -> None:
         Fewer than a hundred different numbers fit in a standard deviation.
     """
     if (kept := steps(values)) < FEWEST_STEPS:
-        raise DataError(f"{_few(name, values, kept)}; {remedy(values)}")
+        raise DataError(f"{_few(name, values, kept)}; {remedy(values)}", code="too-many-digits")
 
 
 def check_size(
@@ -137,7 +137,8 @@ def check_size(
     if size > largest or 0 < size < smallest:
         raise DataError(
             f"{what} is as {'large' if size > 1 else 'small'} as {size:.3g}; sizes from {smallest:g} to {largest:g} can"
-            f" be computed with{f' by {by}' if by else ''}: measure it in another unit, in data.derive"
+            f" be computed with{f' by {by}' if by else ''}: measure it in another unit, in data.derive",
+            code="too-large",
         )
 
 

@@ -5,16 +5,18 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable
 from difflib import get_close_matches
-from typing import Any, Self
+from typing import Any, ClassVar, Self
 
 __all__ = [
     "BayeslabError",
     "DataError",
     "EngineRefusal",
     "EvidenceError",
+    "Flaw",
     "ModelError",
     "NothingToFit",
     "OptionError",
+    "Reason",
     "RunError",
     "Stopped",
     "hint",
@@ -41,9 +43,29 @@ class BayeslabError(Exception):
         ``where`` until a file's place is known.
     offset
         Column inside the value, counted from zero.
+    code
+        The kind of mistake, one of :data:`bayeslab.error_codes.KINDS`. Of the code of another error, which this
+        one passes on, the kind is kept.
+
+    Attributes
+    ----------
+    code : str
+        Area and kind, such as ``data.unknown-column``: what programs and tests tell errors apart by. Messages may
+        be put better in any version; codes stay.
     """
 
-    def __init__(self, message: str, *, where: str | None = None, path: tuple[Any, ...] = (), offset: int = 0) -> None:
+    area: ClassVar[str] = "run"
+
+    def __init__(
+        self,
+        message: str,
+        *,
+        where: str | None = None,
+        path: tuple[Any, ...] = (),
+        offset: int = 0,
+        code: str = "other",
+    ) -> None:
+        self.code = f"{self.area}.{code.rpartition('.')[2]}"
         self.message = _short(printable(" ".join(message.split())))
         self.where = printable(where or ".".join(str(part) for part in path if part != "[key]")) or None
         self.path, self.offset = path, offset
@@ -51,11 +73,31 @@ class BayeslabError(Exception):
 
     def located(self, where: str) -> Self:
         """The same error at a place in a file."""
-        return type(self)(self.message, where=where, path=self.path, offset=self.offset)
+        return type(self)(self.message, where=where, path=self.path, offset=self.offset, code=self.code)
 
 
 class ModelError(BayeslabError):
     """The model file, or the model built in Python, is wrong."""
+
+    area = "model"
+
+
+class Flaw(ValueError):
+    """A rule of a model's spec that what is written breaks; of it, a :class:`ModelError` is made.
+
+    Parameters
+    ----------
+    message
+        One line: what was given, what is allowed, what to do.
+    *path
+        Where it is, inside what is validated.
+    code
+        The kind of mistake, one of :data:`bayeslab.error_codes.KINDS`.
+    """
+
+    def __init__(self, message: str, *path: Any, code: str) -> None:
+        super().__init__(message)
+        self.path, self.code = path, code
 
 
 class NothingToFit(ModelError):
@@ -65,17 +107,25 @@ class NothingToFit(ModelError):
 class DataError(BayeslabError):
     """The data are wrong, or do not fit the model."""
 
+    area = "data"
+
 
 class EvidenceError(BayeslabError):
     """What is given cannot be: an unknown variable or state, or a combination of probability zero."""
+
+    area = "evidence"
 
 
 class OptionError(BayeslabError):
     """An option of an engine or of a call is unknown or out of range."""
 
+    area = "option"
+
 
 class EngineRefusal(BayeslabError):
     """An engine would give a wrong or meaningless answer and says why."""
+
+    area = "engine.refused"
 
 
 class RunError(BayeslabError):
@@ -84,6 +134,25 @@ class RunError(BayeslabError):
 
 class Stopped(RunError):
     """A run was stopped before there was anything to report; it can be gone on with."""
+
+
+class Reason(str):
+    """Why an engine does not apply to a model: a text with the kind of mistake.
+
+    Parameters
+    ----------
+    text
+        The reason, as the end of a sentence.
+    code
+        One of :data:`bayeslab.error_codes.KINDS`.
+    """
+
+    def __new__(cls, text: str, *, code: str) -> Self:
+        out = super().__new__(cls, text)
+        out.code = code
+        return out
+
+    code: str
 
 
 def _short(message: str) -> str:

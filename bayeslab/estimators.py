@@ -80,17 +80,19 @@ def estimator(
     if target is None:
         if len(outcomes) != 1:
             what = f"several outcomes ({listed(outcomes)})" if outcomes else "no outcome that is known without data"
-            raise ModelError(f"the model has {what}, and an estimator predicts one: choose it with target=")
+            raise ModelError(
+                f"the model has {what}, and an estimator predicts one: choose it with target=", code="incomplete"
+            )
         (target,) = outcomes
     if outcomes and target not in outcomes:
-        raise ModelError(f"the model does not predict '{target}'{hint(target, outcomes)}")
+        raise ModelError(f"the model does not predict '{target}'{hint(target, outcomes)}", code="unknown-variable")
     if read.model.family == "learner":
         chosen = _task(source, task)
         read = _changed(read, {"task": chosen})
     else:
         chosen = "classification" if _classifies(read, target) else "regression"
         if task not in (None, chosen):
-            raise ModelError(f"the model's outcome '{target}' makes it a {chosen}, not a {task}")
+            raise ModelError(f"the model's outcome '{target}' makes it a {chosen}, not a {task}", code="not-applicable")
     made = BayesClassifier if chosen == "classification" else BayesRegressor
     return made(read, target, method, seed, options or None)
 
@@ -109,7 +111,7 @@ def _task(source: Any, asked: str | None) -> str:
     spec: Any = source.model.model
     said = spec.task or (spec.module.TASKS[0] if len(spec.module.TASKS) == 1 else None)
     if said is not None and asked not in (None, said):
-        raise ModelError(f"the model's task is {said}, not {asked}", path=("model", "task"))
+        raise ModelError(f"the model's task is {said}, not {asked}", path=("model", "task"), code="not-applicable")
     if (said or asked) is not None:
         return str(said or asked)
     if source.model.data.table is not None:
@@ -119,6 +121,7 @@ def _task(source: Any, asked: str | None) -> str:
         f"{spec.learner} does classification and regression, and no data say which is meant: write 'task:"
         " classification' or 'task: regression' in the model, or give task=",
         path=("model", "task"),
+        code="incomplete",
     )
 
 
@@ -173,7 +176,9 @@ def _as_value_errors() -> Iterator[None]:
     try:
         yield
     except DataError as error:
-        raise _Refused(error.message, where=error.where, path=error.path, offset=error.offset) from None
+        raise _Refused(
+            error.message, where=error.where, path=error.path, offset=error.offset, code=error.code
+        ) from None
 
 
 class _Refused(DataError, ValueError):
@@ -255,7 +260,8 @@ class _Estimator(BaseEstimator):
                 if self.target in columns:
                     raise _Refused(
                         f"X has a column '{self.target}', which is what the model predicts: leave it out, or rename it"
-                        " where it is a feature"
+                        " where it is a feature",
+                        code="conflict",
                     )
                 return columns
             values = list(columns.values())
@@ -265,7 +271,7 @@ class _Estimator(BaseEstimator):
         names = list(getattr(self.model.model, "inputs", ())) if fitting else self.inputs_
         names = names or [name for j in range(len(values) + 1) if (name := f"x{j + 1}") != self.target][: len(values)]
         if len(names) != len(values):
-            raise _Refused(f"X has {len(values)} columns; the model's inputs are {listed(names)}")
+            raise _Refused(f"X has {len(values)} columns; the model's inputs are {listed(names)}", code="wrong-length")
         return dict(zip(names, values, strict=True))
 
     def _checked(self, X: Any, y: Any) -> tuple[dict[str, Any], np.ndarray]:
@@ -350,7 +356,7 @@ class BayesClassifier(ClassifierMixin, _Estimator):
         total = out.sum(axis=1, keepdims=True)
         if not np.all(total > 0):
             known = [c for c in frame.columns if c.startswith("P(")]
-            raise DataError(f"the model predicts {listed(known)}{hint(self._names[0], known)}")
+            raise DataError(f"the model predicts {listed(known)}{hint(self._names[0], known)}", code="not-applicable")
         return np.asarray(out / total)
 
     def predict(self, X: Any) -> np.ndarray:

@@ -44,15 +44,19 @@ def ordinary_size(path: Path, error: type[BayeslabError] = DataError) -> int:
         found = path.stat()
     except (OSError, ValueError) as reason:  # ValueError: a zero byte in the path
         if isinstance(reason, FileNotFoundError | NotADirectoryError):
-            raise error("no such file", where=shown(path)) from None
+            raise error("no such file", where=shown(path), code="no-such-file") from None
         if isinstance(reason, OSError) and reason.errno == errno.ENAMETOOLONG:
             raise error(
-                f"no such file: a name or path of {len(str(path)):,} letters is too long", where=shown(path)
+                f"no such file: a name or path of {len(str(path)):,} letters is too long",
+                where=shown(path),
+                code="no-such-file",
             ) from None
-        raise error(f"cannot be read: {getattr(reason, 'strerror', None) or reason}", where=shown(path)) from None
+        raise error(
+            f"cannot be read: {getattr(reason, 'strerror', None) or reason}", where=shown(path), code="unreadable"
+        ) from None
     kind = _KINDS.get(stat.S_IFMT(found.st_mode))
     if kind is not None:
-        raise error(f"is {kind}, not a file", where=shown(path))
+        raise error(f"is {kind}, not a file", where=shown(path), code="not-a-file")
     return found.st_size
 
 
@@ -91,7 +95,7 @@ def write_npz(path: Path, arrays: Mapping[str, np.ndarray]) -> None:
         os.chmod(temporary, 0o644)
         os.replace(temporary, path)
     except OSError as error:
-        raise RunError(f"cannot be written: {error.strerror}", where=str(path)) from None
+        raise RunError(f"cannot be written: {error.strerror}", where=str(path), code="cannot-write") from None
     finally:
         if temporary is not None:
             Path(temporary).unlink(missing_ok=True)
@@ -112,11 +116,13 @@ def read_npz(path: Path) -> dict[str, np.ndarray]:
             with zipfile.ZipFile(stream) as archive:
                 # Nothing is compressed: what claims to be larger than its file would fill the memory.
                 if sum(entry.file_size for entry in archive.infolist()) > size:
-                    raise RunError("missing or damaged: it holds less than it says", where=shown(path))
+                    raise RunError("missing or damaged: it holds less than it says", where=shown(path), code="damaged")
             stream.seek(0)
             with np.load(stream, allow_pickle=False) as stored:
                 return dict(stored)
     except RunError:
         raise
     except Exception as error:  # noqa: BLE001 - a damaged archive can raise anything, MemoryError too
-        raise RunError(f"missing or damaged: {error or type(error).__name__}", where=shown(path)) from None
+        raise RunError(
+            f"missing or damaged: {error or type(error).__name__}", where=shown(path), code="damaged"
+        ) from None

@@ -14,7 +14,12 @@ from bayeslab import registry
 from bayeslab.data.dataset import Data
 from bayeslab.errors import OptionError, hint
 from bayeslab.language.spec import Model, Spec
-from bayeslab.language.wording import expected, place, subject
+from bayeslab.language.wording import (
+    code_of,
+    expected,
+    place,
+    subject,
+)
 from bayeslab.progress import Progress
 
 if TYPE_CHECKING:
@@ -123,6 +128,7 @@ def options_of(kind: type[Spec], given: Mapping[str, Any], method: str) -> Any:
             raise OptionError(
                 f"method {method} has no option '{name}'{hint(name, kind.model_fields)}",
                 path=("inference", name),
+                code="unknown-option",
             )
     try:
         return kind.model_validate(dict(given))
@@ -132,4 +138,6 @@ def options_of(kind: type[Spec], given: Mapping[str, Any], method: str) -> Any:
         message = errors[0]["msg"].removeprefix("Value error, ")
         if errors[0]["type"] != "value_error":
             message = f"{subject(path)} is {expected(e for e in errors if place(e['loc'], given) == path)}"
-        raise OptionError(f"{message}; given: {errors[0]['input']!r}", path=("inference", *path)) from None
+        raise OptionError(
+            f"{message}; given: {errors[0]['input']!r}", path=("inference", *path), code=code_of(errors)
+        ) from None

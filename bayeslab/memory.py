@@ -46,7 +46,11 @@ def require_memory(
     """
     if needed > total_memory():
         has = _shown(total_memory())
-        raise kind(f"{what} would take {_shown(needed)} of memory; this machine has {has}: {remedy}", path=path)
+        raise kind(
+            f"{what} would take {_shown(needed)} of memory; this machine has {has}: {remedy}",
+            path=path,
+            code="too-costly",
+        )
 
 
 def check_draws(draws: int, tune: int, chains: int, size: int, path: tuple[str, ...] = ()) -> None:

@@ -70,7 +70,9 @@ def network(source: Any) -> Network:
         return Network(_plain(source))
     if hasattr(source, "posterior") and hasattr(source, "model"):
         return Network(_fitted(source))
-    raise ModelError(f"a network is a path, a model, a fit or plain data, not {type(source).__name__}")
+    raise ModelError(
+        f"a network is a path, a model, a fit or plain data, not {type(source).__name__}", code="wrong-type"
+    )
 
 
 def _from_path(path: str | os.PathLike[str]) -> Network:
@@ -94,7 +96,10 @@ def _plain(model: Any) -> Plain:
     from bayeslab.families.bayes_net import spec
 
     if not isinstance(model.model, spec.BayesNet):
-        raise ModelError(f"a network is of the family bayes_net; this model is of the family {model.model.family}")
+        raise ModelError(
+            f"a network is of the family bayes_net; this model is of the family {model.model.family}",
+            code="other-family",
+        )
     return bayes_net.plain(model)
 
 
@@ -103,11 +108,15 @@ def _fitted(fit: Any) -> Plain:
     from bayeslab.families.bayes_net import spec
 
     if not isinstance(fit.model.model, spec.BayesNet):
-        raise ModelError(f"a network is of the family bayes_net; this fit is of the family {fit.model.model.family}")
+        raise ModelError(
+            f"a network is of the family bayes_net; this fit is of the family {fit.model.model.family}",
+            code="other-family",
+        )
     if "parent_sets" in fit.data_tree.children:
         raise ModelError(
             "this fit has many structures, not one network: fit.structures.query averages over them, and"
-            " fit.structures.network(chain, draw) is one of them"
+            " fit.structures.network(chain, draw) is one of them",
+            code="several-structures",
         )
     means = {str(name): np.asarray(v.mean(("chain", "draw"))) for name, v in fit.posterior.data_vars.items()}
     if "exact_posterior" in fit.data_tree.children:
@@ -146,7 +155,7 @@ class Query:
         """The posterior of one variable."""
         known = {**self.marginals, **self.continuous}
         if variable not in known:
-            raise EvidenceError(f"'{variable}' was not asked about{hint(variable, known)}")
+            raise EvidenceError(f"'{variable}' was not asked about{hint(variable, known)}", code="unknown-variable")
         return known[variable]
 
     def to_frame(self) -> pd.DataFrame:
@@ -260,14 +269,14 @@ class Network:
     def _discrete(self, what: str) -> DiscreteNetwork | FactorGraph:
         if isinstance(self.plain, MixedNetwork):
             if self.plain.continuous:
-                raise OptionError(f"{what} is for networks without continuous variables")
+                raise OptionError(f"{what} is for networks without continuous variables", code="not-applicable")
             return DiscreteNetwork(self.plain.states, self.plain.parents, self.plain.tables, self.plain.name)
         return self.plain
 
     def _directed(self, what: str) -> DiscreteNetwork:
         found = self._discrete(what)
         if isinstance(found, FactorGraph):
-            raise OptionError(f"{what} is for directed networks")
+            raise OptionError(f"{what} is for directed networks", code="not-applicable")
         return found
 
     # -- what it knows
@@ -300,11 +309,11 @@ class Network:
             Exact inference would not fit into memory.
         """
         if given is not None and not isinstance(given, Mapping):
-            raise EvidenceError(f"given is a mapping of variables to states; given: {given!r:.60}")
+            raise EvidenceError(f"given is a mapping of variables to states; given: {given!r:.60}", code="wrong-type")
         wanted = None if targets is None else [targets] if isinstance(targets, str) else list(targets)
         if isinstance(self.plain, MixedNetwork) and self.plain.continuous:
             if believed:
-                raise OptionError("soft evidence is for networks without continuous variables")
+                raise OptionError("soft evidence is for networks without continuous variables", code="not-applicable")
 
             mixed = strong_junction_tree.query(self.plain, given, wanted)
             return self._answer(given, mixed.log_evidence, mixed.discrete, mixed.continuous)
@@ -365,11 +374,11 @@ class Network:
             if not beliefs.converged:
                 warnings.warn("loopy belief propagation did not converge: do not use its answer", stacklevel=2)
         else:
-            raise OptionError(f"method is likelihood_weighting, gibbs or loopy, not {method!r}")
+            raise OptionError(f"method is likelihood_weighting, gibbs or loopy, not {method!r}", code="unknown-word")
         wanted = list(self.states) if targets is None else [targets] if isinstance(targets, str) else list(targets)
         for v in wanted:
             if v not in self.states:
-                raise EvidenceError(f"'{v}' is not a variable{hint(v, self.states)}")
+                raise EvidenceError(f"'{v}' is not a variable{hint(v, self.states)}", code="unknown-variable")
         found = self._answer(given, log_evidence, {v: marginals[v] for v in wanted}, {})
         named = {v: dict(zip(self.states[v], map(float, errors[v]), strict=True)) for v in wanted if v in errors}
         return replace(found, errors=named)
@@ -407,9 +416,13 @@ class Network:
         columns = read_dataset(DataSource(), None, table).complete().columns
         for name in columns:
             if name in self.variables and name not in self.states:
-                raise OptionError(f"a table of evidence holds states, '{name}' is continuous: query row by row")
+                raise OptionError(
+                    f"a table of evidence holds states, '{name}' is continuous: query row by row", code="not-applicable"
+                )
             if name not in self.states:
-                raise EvidenceError(f"column '{name}' is not a variable{hint(name, self.states)}")
+                raise EvidenceError(
+                    f"column '{name}' is not a variable{hint(name, self.states)}", code="unknown-variable"
+                )
         n_rows = len(next(iter(columns.values())).values)
         return codes_from(self.states, columns, n_rows)
 
@@ -439,7 +452,9 @@ class Network:
         rng = np.random.default_rng(None if seed is None else count(seed, "seed"))
         if isinstance(self.plain, MixedNetwork) and self.plain.continuous:
             if given:
-                raise OptionError("draws given evidence are for networks without continuous variables")
+                raise OptionError(
+                    "draws given evidence are for networks without continuous variables", code="not-applicable"
+                )
 
             codes, values = draws(self.plain, rng, n)
             more = {v: values[:, k] for k, v in enumerate(self.plain.continuous)}
@@ -476,7 +491,9 @@ class Network:
 
     def _structure(self) -> nx.DiGraph:
         if isinstance(self.plain, FactorGraph):
-            raise OptionError("d-separation and Markov blankets are of directed networks; see `.graph`")
+            raise OptionError(
+                "d-separation and Markov blankets are of directed networks; see `.graph`", code="not-applicable"
+            )
         return self.plain.graph
 
     # -- causes
@@ -528,7 +545,9 @@ class Network:
         """Write a network file; the ending says the format. Returns what the format could not hold."""
 
         if isinstance(self.plain, MixedNetwork) and self.plain.continuous:
-            raise OptionError("network files hold discrete variables; save the model file instead")
+            raise OptionError(
+                "network files hold discrete variables; save the model file instead", code="not-applicable"
+            )
         return write_network(self._discrete("a network file"), path)
 
     def model(self) -> Model:
@@ -539,7 +558,7 @@ class Network:
 
         plain = self.plain
         if isinstance(plain, FactorGraph):
-            raise OptionError("a model file is of a directed network")
+            raise OptionError("a model file is of a directed network", code="not-applicable")
         variables: dict[str, dict[str, Any]] = {
             v: {"states": list(s), "parents": list(plain.parents[v]), "table": plain.tables[v].tolist()}
             for v, s in plain.states.items()
@@ -577,6 +596,9 @@ def decisions(source: Any) -> InfluenceDiagram:
         return bayes_net.diagram(source)
     file = model_file.read(source)
     if not isinstance(file.model.model, spec.BayesNet):
-        raise ModelError(f"an influence diagram is a bayes_net; this model is of the family {file.model.model.family}")
+        raise ModelError(
+            f"an influence diagram is a bayes_net; this model is of the family {file.model.model.family}",
+            code="other-family",
+        )
     with file.located():
         return bayes_net.diagram(file.model)

@@ -55,7 +55,9 @@ class Source:
             self.file = model_file.read(model)
             self.model = self.file.model
         else:
-            raise ModelError(f"a model is a bl.Model or the path of a model file, not {type(model).__name__}")
+            raise ModelError(
+                f"a model is a bl.Model or the path of a model file, not {type(model).__name__}", code="wrong-type"
+            )
 
     def bound(self, given: Any) -> Data:
         """The model's data, bound and checked; errors point into the file."""
@@ -69,13 +71,13 @@ class Source:
         left_out, family = dataset.left_out, registry.load("families", self.model.model.family)
         for name in family.outcomes(self.model, dataset.columns.keys() | left_out.keys()):
             if name in left_out:
-                raise DataError(left_out[name])
+                raise DataError(left_out[name], code="odd-cell")
         complaint = _message(self._checked, dataset)
         for name, reason in left_out.items() if complaint is not None else ():
             # Is it that this column is missing?
             with_it = replace(dataset, columns={**dataset.columns, name: Column(np.array(np.nan), ())}, left_out={})
             if _message(self._checked, with_it) != complaint:
-                raise DataError(reason)
+                raise DataError(reason, code="odd-cell")
 
     def _checked(self, dataset: Dataset) -> Data:
         family = registry.load("families", self.model.model.family)
@@ -196,7 +198,8 @@ def prepared(
     if not evidence(model, data):
         raise DataError(
             "the model has no data to fit: name a table in its data section, or pass data"
-            " (to draw from the prior use simulate)"
+            " (to draw from the prior use simulate)",
+            code="no-data",
         )
     family = registry.load("families", model.model.family)
     if hasattr(family, "bound"):
@@ -263,7 +266,9 @@ def evidence(model: Model, data: Data) -> tuple[str, ...]:
         found = tuple(n for n in family.outcomes(model, columns) if n not in columns or data.present(n))
     if columns and not found:
         about = family.outcomes(model, columns)
-        raise DataError(f"every cell of {listed(about)} is missing: the data say nothing about the model")
+        raise DataError(
+            f"every cell of {listed(about)} is missing: the data say nothing about the model", code="nothing-observed"
+        )
     return found
 
 
@@ -290,7 +295,7 @@ def seed_of(seed: int | None, model: Model) -> int:
     if seed is None:
         seed = model.seed if model.seed is not None else secrets.randbits(32)
     if isinstance(seed, bool) or not isinstance(seed, int) or seed < 0:
-        raise OptionError(f"seed is a whole number ≥ 0, not {seed!r}")
+        raise OptionError(f"seed is a whole number ≥ 0, not {seed!r}", code="out-of-range")
     return seed
 
 
@@ -299,11 +304,13 @@ def _method(model: Model, method: str | None) -> tuple[str, str, dict[str, Any]]
     own = dict(model.inference)
     filed = own.pop("method", "auto")
     if not isinstance(filed, str):
-        raise OptionError(f"method is a word, not {filed!r}", path=("inference", "method"))
+        raise OptionError(f"method is a word, not {filed!r}", path=("inference", "method"), code="wrong-type")
     word = method or filed
     if word not in registry.names("engines"):
         path = () if method else ("inference", "method")
-        raise OptionError(f"unknown method '{word}'{hint(word, registry.names('engines'))}", path=path)
+        raise OptionError(
+            f"unknown method '{word}'{hint(word, registry.names('engines'))}", path=path, code="unknown-word"
+        )
     return word, filed, own
 
 
@@ -323,7 +330,7 @@ def engine_of(model: Model, data: Data, method: str | None, options: Mapping[str
     chosen = options_of(module.Options, own | given, word)
     refusal = module.refuse(model, data)
     if refusal:
-        raise EngineRefusal(f"method {word} does not apply: {refusal}")
+        raise EngineRefusal(f"method {word} does not apply: {refusal}", code=getattr(refusal, "code", "not-suited"))
     return word, reason, chosen
 
 
@@ -348,7 +355,9 @@ def _check_option(name: str, value: Any, modules: Sequence[Any]) -> None:
     having = [module for module in modules if name in module.Options.model_fields]
     if not having and len(modules) > 1:
         known = sorted({field for module in modules for field in module.Options.model_fields})
-        raise OptionError(f"no method has an option '{name}'{hint(name, known)}", path=("inference", name))
+        raise OptionError(
+            f"no method has an option '{name}'{hint(name, known)}", path=("inference", name), code="unknown-option"
+        )
     refused = []
     for module in having or modules:
         try:

@@ -73,14 +73,18 @@ def load(package: str, name: str) -> ModuleType:
             module = import_module(place)
         except ImportError as error:
             raise ModelError(
-                f"the {_NOUNS[package]} '{name}' of another project cannot be imported: {error}"
+                f"the {_NOUNS[package]} '{name}' of another project cannot be imported: {error}", code="bad-plugin"
             ) from error
     else:
-        raise ModelError(f"unknown {_NOUNS.get(package, package)} '{name}'{hint(name, names(package))}")
+        raise ModelError(
+            f"unknown {_NOUNS.get(package, package)} '{name}'{hint(name, names(package))}", code="unknown-word"
+        )
     if (package, name) not in _EXEMPT:
         lacking = [attribute for attribute in CONTRACTS[package] if not hasattr(module, attribute)]
         if lacking:
-            raise ModelError(f"{module.__name__} is no plug-in of '{package}': it lacks {', '.join(lacking)}")
+            raise ModelError(
+                f"{module.__name__} is no plug-in of '{package}': it lacks {', '.join(lacking)}", code="bad-plugin"
+            )
     return module
 
 

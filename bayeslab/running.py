@@ -245,7 +245,11 @@ def engine_named(info: Mapping[str, Any], where: str) -> Any:
     """The engine that a run names."""
     known = [name for name in registry.names("engines") if name != "auto"]
     if info["method"] not in known:
-        raise RunError(f"run.json names the method '{info['method']:.40}'{hint(info['method'], known)}", where=where)
+        raise RunError(
+            f"run.json names the method '{info['method']:.40}'{hint(info['method'], known)}",
+            where=where,
+            code="unknown-word",
+        )
     return registry.load("engines", info["method"])
 
 
@@ -253,15 +257,18 @@ def _longer(info: Mapping[str, Any], module: Any, draws: int | str) -> int:
     """Draws of each chain of a run that is made longer."""
     if not getattr(module, "EXTENDS", False):
         raise OptionError(
-            f"a run of method {info['method']} cannot be made longer: fit the model again with more draws"
+            f"a run of method {info['method']} cannot be made longer: fit the model again with more draws",
+            code="not-applicable",
         )
     present, word = int(info["options"]["draws"]), str(draws).strip()
     try:
         wanted = present + int(word[1:]) if word.startswith("+") else int(word)
     except ValueError:
-        raise OptionError(f"draws is a number, or +N for so many more, not '{draws}'") from None
+        raise OptionError(f"draws is a number, or +N for so many more, not '{draws}'", code="wrong-type") from None
     if wanted < present:
-        raise OptionError(f"the run has {present:,} draws a chain already; a run is not made shorter")
+        raise OptionError(
+            f"the run has {present:,} draws a chain already; a run is not made shorter", code="out-of-range"
+        )
     return wanted
 
 
@@ -287,24 +294,29 @@ def opened(folder: str | os.PathLike[str], model: ModelLike | None = None, data:
         raise RunError(
             "the run has no verdict: it was killed; complete it with `bayeslab fit --resume`",
             where=str(folder),
+            code="no-result",
         )
     return Fitted(own, bound, tree, verdict, info, found.path)
 
 
 def _verify(info: Mapping[str, Any], model: Model, dataset: Dataset, where: str) -> None:
     if info["model_digest"] != model.digest():
-        raise RunError("model.yaml is not the model of this run (its digest differs from run.json)", where=where)
+        raise RunError(
+            "model.yaml is not the model of this run (its digest differs from run.json)", where=where, code="damaged"
+        )
     _same_digests(info["data_digests"], dataset.digests(), where)
 
 
 def _same_digests(stored: Mapping[str, str], given: Mapping[str, str], where: str) -> None:
     for name in stored:
         if name not in given:
-            raise RunError(f"the data have no column '{name}', which the run used", where=where)
+            raise RunError(f"the data have no column '{name}', which the run used", where=where, code="other-run")
         if stored[name] != given[name]:
-            raise RunError(f"column '{name}' of the data differs from the one the run used", where=where)
+            raise RunError(
+                f"column '{name}' of the data differs from the one the run used", where=where, code="other-run"
+            )
     for name in given.keys() - stored.keys():
-        raise RunError(f"the data have a column '{name}', which the run did not have", where=where)
+        raise RunError(f"the data have a column '{name}', which the run did not have", where=where, code="other-run")
 
 
 def _same_model(own: Model, given: Model, where: str) -> None:
@@ -314,7 +326,11 @@ def _same_model(own: Model, given: Model, where: str) -> None:
         path, ours, theirs = next(
             (d for d in difference if d[0][:1] not in skipped and d[0][:2] not in skipped), difference[0]
         )
-        raise RunError(f"{'.'.join(path)} differs: the run has {ours!r}, the model given has {theirs!r}", where=where)
+        raise RunError(
+            f"{'.'.join(path)} differs: the run has {ours!r}, the model given has {theirs!r}",
+            where=where,
+            code="other-run",
+        )
 
 
 def _difference(a: Any, b: Any, path: tuple[str, ...]) -> list[tuple[tuple[str, ...], Any, Any]]:

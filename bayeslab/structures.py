@@ -107,7 +107,8 @@ class Learned:
             return self.found.graph
         if self.method == "fci":
             raise ModelError(
-                "fci finds a graph of what may be hidden, which is no Bayes net: pc, or a search by score, gives one"
+                "fci finds a graph of what may be hidden, which is no Bayes net: pc, or a search by score, gives one",
+                code="not-a-graph",
             )
 
         return extension(self.found.graph)
@@ -174,10 +175,13 @@ class Learned:
 
         if self.again is None or self.method not in BY_SCORE:
             raise OptionError(
-                f"the bootstrap is of searches by score on complete rows, such as tabu; this one is {self.method}"
+                f"the bootstrap is of searches by score on complete rows, such as tabu; this one is {self.method}",
+                code="not-applicable",
             )
         if self.observations.elsewhere is not None:
-            raise OptionError("the bootstrap draws rows, which are in DuckDB here: draw some of the file's rows")
+            raise OptionError(
+                "the bootstrap draws rows, which are in DuckDB here: draw some of the file's rows", code="unsupported"
+            )
         once = self.again
         rng = stream(count(seed, "seed"), "bootstrap")
         return bootstrap(self.observations, lambda rows: once(rows).graph, rng=rng, samples=samples)
@@ -266,12 +270,14 @@ def learn(
         return _of_model(data, {word: value for word, value in given.items() if value is not None} | options)
     seed = count(seed or 0, "seed")
     if method is not None and method not in SEARCHES:
-        raise OptionError(f"unknown search '{method}'{hint(method, SEARCHES)}")
+        raise OptionError(f"unknown search '{method}'{hint(method, SEARCHES)}", code="unknown-word")
     table = _read(data)
     _refuse_slips(table, (score_options or {}).get("states") or ())
     if method == _INCOMPLETE:
         if isinstance(table, Observations) and table.elsewhere is not None:
-            raise OptionError(f"the search '{method}' needs the rows in memory; they are in DuckDB: take tabu")
+            raise OptionError(
+                f"the search '{method}' needs the rows in memory; they are in DuckDB: take tabu", code="unsupported"
+            )
         known_edges = {"required": required, "forbidden": forbidden, "tiers": tiers, "candidates": candidates}
         return _completed(
             table, score or "bic", score_options, options, seed, {**known_edges, "max_parents": max_parents}
@@ -300,7 +306,8 @@ def learn(
         own["rng"] = stream(seed, "search")
     if seen.elsewhere is not None and ("data" in known or "source" not in known):
         raise OptionError(
-            f"the search '{method}' needs the rows in memory; they are in DuckDB: take tabu, or raise 'fetch'"
+            f"the search '{method}' needs the rows in memory; they are in DuckDB: take tabu, or raise 'fetch'",
+            code="unsupported",
         )
     if "data" in known and "source" in known:
         own["data"] = seen
@@ -323,11 +330,13 @@ def _of_model(source: Any, given: Mapping[str, Any]) -> Learned:
         spec: Any = read.model.model
         if not structure_spec.unknown(spec):
             raise ModelError(
-                "a structure is learned where it is unknown: family bayes_net with `structure: {}`", path=("model",)
+                "a structure is learned where it is unknown: family bayes_net with `structure: {}`",
+                path=("model",),
+                code="not-applicable",
             )
         bound = read.bound(None)
         if not bound.names():
-            raise DataError("the model names no table to learn from", path=("data",))
+            raise DataError("the model names no table to learn from", path=("data",), code="no-data")
         found, structure = unknown_structure.plan(read.model, bound), spec.structure
         method = given.get("method", structure.search)
         own: dict[str, Any] = {"method": method, "score": structure.score, "seed": read.model.seed}
@@ -337,7 +346,9 @@ def _of_model(source: Any, given: Mapping[str, Any]) -> Learned:
             own["max_parents"] = structure.max_parents
         if method == _INCOMPLETE:
             if not all(found.states.values()):
-                raise DataError(f"the search '{_INCOMPLETE}' is for columns of states, and some hold numbers")
+                raise DataError(
+                    f"the search '{_INCOMPLETE}' is for columns of states, and some hold numbers", code="not-states"
+                )
             own |= {"hidden": structure.hidden, "invent": structure.invent or 0, "prior": found.prior}
             rows: Any = Incomplete.of_codes(found.codes, found.states)
         else:
@@ -347,6 +358,7 @@ def _of_model(source: Any, given: Mapping[str, Any]) -> Learned:
                     raise ModelError(
                         f"the search '{method}' has no `{word}`; take {_INCOMPLETE}",
                         path=(*structure_spec.PATH, word),
+                        code="unknown-option",
                     )
             own["score"] = found.word
             rows = found.observations
@@ -362,7 +374,7 @@ def _read(data: Any) -> Any:
         found = read_dataset(DataSource(), None, data).complete()
         for name, column in found.columns.items():
             if column.values.ndim != 1:
-                raise DataError(f"column '{name}' does not hold one value a row")
+                raise DataError(f"column '{name}' does not hold one value a row", code="not-a-column")
         return found
     # A dataframe knows the different words of its columns already.
     return {name: column for name, column in columns_of(data).items() if name != DataSource().rows}
@@ -379,7 +391,7 @@ def _refuse_slips(table: Any, known: Container[str]) -> None:
                 continue
             column = Column(np.array([*column.words, ""])[column.codes], None, column.codes < 0)
         if isinstance(column, Column) and column.text and name not in known and (slip := slip_of(name, column)):
-            raise DataError(slip)
+            raise DataError(slip, code="odd-cell")
 
 
 def _completed(
@@ -394,11 +406,15 @@ def _completed(
     from bayeslab.structure.searches import structural_em
 
     if isinstance(given["candidates"], int):
-        raise OptionError(f"the search '{_INCOMPLETE}' takes candidates by variable, not a number of them")
+        raise OptionError(
+            f"the search '{_INCOMPLETE}' takes candidates by variable, not a number of them", code="unsupported"
+        )
     rows = Incomplete.of(table)
     hidden = options.get("hidden") or {}
     if not isinstance(hidden, Mapping):
-        raise OptionError(f"hidden variables are given with their numbers of states, {{name: 2}}; given {hidden!r}")
+        raise OptionError(
+            f"hidden variables are given with their numbers of states, {{name: 2}}; given {hidden!r}", code="wrong-type"
+        )
     limits = Constraints.of((*rows.names, *(h for h in hidden if h not in rows.names)), **given)
     own = _arguments(_INCOMPLETE, structural_em.search, options, limits)
     rng = stream(seed, "search")
@@ -453,7 +469,9 @@ def _narrowed(
     """Constraints with possible parents."""
     if not isinstance(candidates, Mapping):
         if not isinstance(candidates, int) or isinstance(candidates, bool) or candidates < 0:
-            raise OptionError(f"candidates is a whole number of parents, 0 or more; given {candidates!r}")
+            raise OptionError(
+                f"candidates is a whole number of parents, 0 or more; given {candidates!r}", code="out-of-range"
+            )
         found = best_candidates(local, candidates, limits.allowed) | limits.needed
         given = {v: tuple(limits.names[u] for u in np.flatnonzero(found[k])) for k, v in enumerate(limits.names)}
     else:
@@ -467,14 +485,16 @@ def _arguments(method: str, search: Any, options: Mapping[str, Any], limits: Con
     offered = [word for word in known if word not in _OWN]
     for word, value in options.items():
         if word not in offered:
-            raise OptionError(f"the search '{method}' has no option '{word}'{hint(word, offered)}")
+            raise OptionError(
+                f"the search '{method}' has no option '{word}'{hint(word, offered)}", code="unknown-option"
+            )
         scores.check_number(known[word], value)
     for word in offered:
         if known[word].default is inspect.Parameter.empty and word not in options:
-            raise OptionError(f"the search '{method}' needs the option '{word}'")
+            raise OptionError(f"the search '{method}' needs the option '{word}'", code="incomplete")
     free = limits == Constraints(limits.names)
     if "constraints" not in known and not free:
-        raise OptionError(f"the search '{method}' takes no constraints; use tabu")
+        raise OptionError(f"the search '{method}' takes no constraints; use tabu", code="unsupported")
     own = dict(options)
     if isinstance(own.get("prior"), Mapping):
         own["prior"] = EdgePrior.of_words(limits.names, own["prior"])
@@ -511,7 +531,7 @@ def comparison(results: Sequence[Learned], truth: nx.DiGraph | None = None) -> l
     rows = []
     for one in results:
         if not isinstance(one, Learned):
-            raise OptionError(f"results are what bl.learn gives; given: {type(one).__name__}")
+            raise OptionError(f"results are what bl.learn gives; given: {type(one).__name__}", code="wrong-type")
         graph = None if one.method == "fci" else one.graph
         row: dict[str, Any] = {"method": one.method, "score": np.nan if graph is None else one.score}
         row["edges"] = one.pattern.n_edges

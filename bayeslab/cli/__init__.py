@@ -1,12 +1,13 @@
 """The command line: one command per file, each a function ``command``.
 
 Exit codes: 0 ok, 1 model or data error, 2 usage, 3 the verdict is *fail*. Errors are one line on
-standard error; ``--debug`` adds the traceback.
+standard error, and with ``--json`` also an object on standard output; ``--debug`` adds the traceback.
 """
 
 from __future__ import annotations
 
 import errno
+import json
 import os
 import sys
 import traceback
@@ -14,7 +15,7 @@ import warnings
 from collections.abc import Sequence
 from contextlib import suppress
 from importlib.metadata import version as installed
-from typing import TextIO
+from typing import NamedTuple, TextIO
 
 from bayeslab import compiling, registry
 from bayeslab.errors import BayeslabError, printable
@@ -25,7 +26,7 @@ __all__ = ["main"]
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run one command and exit."""
     words = list(sys.argv[1:] if arguments is None else arguments)
-    debug = "--debug" in words
+    debug, as_json = "--debug" in words, "--json" in words
     words = [word for word in words if word != "--debug"]
 
     for stream in (sys.stdout, sys.stderr):
@@ -33,6 +34,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
             # Terminals without Unicode show what they can; a result is not lost for want of an ellipsis.
             stream.reconfigure(errors="replace")
     compiling.announce()
+    failure: _Failure | None = None
     warnings.showwarning = _warned
     try:
         from bayeslab.cli._shared import screened
@@ -43,22 +45,45 @@ def main(arguments: Sequence[str] | None = None) -> int:
         status = code if isinstance(code, int) else 0
     except BayeslabError as error:
         status = _failed(str(error), debug)
+        failure = _Failure(code=error.code, message=error.message, where=error.where)
     except KeyboardInterrupt:
         status = _failed("interrupted", debug, 130)
+        failure = _Failure(code="run.interrupted", message="interrupted")
     except BrokenPipeError:
         # The reader (head, less) has gone; there is nobody to tell.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         status = 0
     except OSError as error:
         status = _failed(_out_of_reach(error), debug)
+        failure = _Failure(code="run.system", message=_out_of_reach(error))
     except Exception as error:  # noqa: BLE001 - a traceback is for --debug; the user gets one line
-        said = _usage(error)
-        if said is None:
+        parsed = _usage(error)
+        if parsed is None:
             text = " ".join(str(error).split()) or type(error).__name__
-            said = _failed(f"unexpected {type(error).__name__}: {text}; --debug shows where", debug)
-        status = said
+            text = f"unexpected {type(error).__name__}: {text}; --debug shows where"
+            status, failure = _failed(text, debug), _Failure(code="run.unexpected", message=text)
+        else:
+            status = parsed
+            if hasattr(error, "format_message"):
+                failure = _Failure(code="option.usage", message=" ".join(error.format_message().split()))
+    if as_json and failure is not None:
+        _print_failure(failure)
     _let_go(sys.stdout)
     sys.exit(status)
+
+
+class _Failure(NamedTuple):
+    """What a program is told of an error."""
+
+    code: str
+    message: str
+    where: str | None = None
+
+
+def _print_failure(failure: _Failure) -> None:
+    """The error as JSON, where the answer would have been; a reader that has gone is not told."""
+    with suppress(OSError, ValueError):
+        print(json.dumps({"error": failure._asdict()}, indent=1), flush=True)
 
 
 def _out_of_reach(error: OSError) -> str:

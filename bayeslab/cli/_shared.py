@@ -108,12 +108,15 @@ def read_loss(given: str | None) -> Any:
     if not isinstance(content, dict) or not all(isinstance(entry, dict) for entry in content.values()):
         example = "{act: {yes: 0, no: 1}, wait: {yes: 5, no: 0}}"
         raise OptionError(
-            f"a loss is {{ACTION: {{STATE: NUMBER}}}} or a file of that, such as {example}; not '{given}'"
+            f"a loss is {{ACTION: {{STATE: NUMBER}}}} or a file of that, such as {example}; not '{given}'",
+            code="wrong-type",
         )
     for action, entry in content.items():
         for state, cost in entry.items():
             if isinstance(cost, bool) or not isinstance(cost, int | float):
-                raise OptionError(f"action '{action}': the loss for the state '{state}' is a number, not {cost!r}")
+                raise OptionError(
+                    f"action '{action}': the loss for the state '{state}' is a number, not {cost!r}", code="wrong-type"
+                )
     return content
 
 
@@ -155,13 +158,13 @@ def check_output(out: Path | None, *inputs: Path | None, force: bool) -> None:
             if os.path.realpath(read) == os.path.realpath(out) or (
                 out.exists() and read.exists() and out.samefile(read)
             ):
-                raise OptionError("this file is read: give another to write to", where=where)
+                raise OptionError("this file is read: give another to write to", where=where, code="file-exists")
     if os.path.isdir(out):
-        raise OptionError("this is a folder: give the name of a file to write", where=where)
+        raise OptionError("this is a folder: give the name of a file to write", where=where, code="not-a-file")
     if not os.path.isdir(out.parent):
-        raise OptionError("there is no such folder to write to", where=where)
+        raise OptionError("there is no such folder to write to", where=where, code="no-such-file")
     if os.path.lexists(out) and not force:
-        raise OptionError("the file is there already; --force replaces it", where=where)
+        raise OptionError("the file is there already; --force replaces it", where=where, code="file-exists")
 
 
 def _read_from(source: Path) -> list[Path]:
@@ -197,4 +200,4 @@ def output(path: Path | None, text: str) -> None:
     try:
         write_text(path, text)
     except OSError as error:
-        raise BayeslabError(f"cannot be written: {error.strerror}", where=shown(path)) from None
+        raise BayeslabError(f"cannot be written: {error.strerror}", where=shown(path), code="cannot-write") from None

@@ -64,24 +64,26 @@ def command(
     }
     learners = [n for n, g in given.items() if not isinstance(g, Path) and g.model.model.family == "learner"]
     if score is not None and score not in _SCORES:
-        raise OptionError(f"no score '{score}'{hint(score, _SCORES)}")
+        raise OptionError(f"no score '{score}'{hint(score, _SCORES)}", code="unknown-word")
     if sizes is not None:
         if score is not None or margin is not None:
-            raise OptionError("learning curves show every score: leave --score and --margin out")
+            raise OptionError("learning curves show every score: leave --score and --margin out", code="conflict")
         if folds is not None or criterion is not None:
-            raise OptionError("--sizes asks for learning curves: leave --folds and --criterion out")
+            raise OptionError("--sizes asks for learning curves: leave --folds and --criterion out", code="conflict")
         asked = {"repeats": repeats or 20, "target": target, "loss": read_loss(loss), "method": method}
         return _learning_curves(given, _sizes(sizes), data, seed or 0, asked, quiet=quiet, json=json)
     if files or learners or folds is not None:
         if criterion is not None:
             why = f"{files[0]} is a model file" if files else f"{learners[0]} is a learner" if learners else "--folds"
-            raise OptionError(f"criterion {criterion} is for fitted posteriors, and {why}: leave one of them out")
+            raise OptionError(
+                f"criterion {criterion} is for fitted posteriors, and {why}: leave one of them out", code="conflict"
+            )
         asked = {"repeats": repeats or 1, "target": target, "loss": read_loss(loss), "method": method}
         by = (score, margin)
         return _cross_validated(given, _folds(folds), by, data, seed or 0, asked, quiet=quiet, json=json)
     for word, value in {"--loss": loss, "--score": score, "--margin": margin}.items():
         if value is not None:
-            raise OptionError(f"{word} is for cross-validation: give --folds, or model files")
+            raise OptionError(f"{word} is for cross-validation: give --folds, or model files", code="conflict")
     return _by_posteriors(given, criterion or "loo", refit=refit, quiet=quiet, json=json)
 
 

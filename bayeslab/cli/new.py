@@ -90,7 +90,9 @@ def command(
     from bayeslab.language.model_file import load
 
     if family not in STARTERS:
-        raise OptionError(f"there is no starter of the family '{family}'{hint(family, STARTERS)}")
+        raise OptionError(
+            f"there is no starter of the family '{family}'{hint(family, STARTERS)}", code="unknown-family"
+        )
     path = Path(name if name.endswith((".yaml", ".yml")) else f"{name}.yaml")
     check_output(path, force=force)
     output(path, STARTERS[family].format(name=path.stem, file=path))

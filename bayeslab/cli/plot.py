@@ -32,7 +32,7 @@ def command(
     from bayeslab import fitting
 
     if out is not None and out.suffix not in _FORMATS:
-        raise OptionError(f"{out}: pictures are written as {', '.join(_FORMATS)}")
+        raise OptionError(f"{out}: pictures are written as {', '.join(_FORMATS)}", code="unknown-format")
     check_output(out, run, force=force)
     fit = fitting.open_run(run)
     wanted = what or pictures.first(fit)

@@ -46,10 +46,12 @@ def command(
     check_output(out, run, data, force=force)
     fit = fitting.open_run(run)
     if loss is not None and kind is not None:
-        raise OptionError(f"--loss asks for actions, --kind {kind} for predictions: leave one of them out")
+        raise OptionError(
+            f"--loss asks for actions, --kind {kind} for predictions: leave one of them out", code="conflict"
+        )
     kind = kind or suited(fit)
     if loss is None and kind == "draws" and (out is None or out.suffix != ".nc"):
-        raise OptionError("draws go into a NetCDF file: --out draws.nc")
+        raise OptionError("draws go into a NetCDF file: --out draws.nc", code="unknown-format")
     if loss is not None:
         kind, result = "actions", fit.decide(data, read_loss(loss), seed=seed)
     else:

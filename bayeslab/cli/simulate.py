@@ -26,7 +26,7 @@ def command(
     from bayeslab.results.render import prior_table
 
     if out is not None and out.suffix != ".nc":
-        raise OptionError(f"draws go into a NetCDF file (.nc), not '{out.suffix}'")
+        raise OptionError(f"draws go into a NetCDF file (.nc), not '{out.suffix}'", code="unknown-format")
     check_output(out, file, data, force=force)
     tree = simulate(file, data, draws, seed=seed)
     if out is not None:

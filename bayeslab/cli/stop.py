@@ -17,6 +17,6 @@ def command(run: RunArgument) -> None:
         advice = {"starting": "; it has not begun yet, try again", "complete": ""}.get(
             state, "; go on with `bayeslab fit --resume`"
         )
-        raise RunError(f"nothing to stop: the run is {state}{advice}", where=str(run))
+        raise RunError(f"nothing to stop: the run is {state}{advice}", where=str(run), code="finished")
     store.ask_to_stop()
     print(f"{run}: stops after the segments it is computing; go on with `bayeslab fit --resume {run}`")

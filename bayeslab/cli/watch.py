@@ -48,7 +48,11 @@ def _standing(folder: Any) -> dict[str, Any]:
     info = folder.info()
     found: dict[str, Any] = folder.segments().standing(str(info["status"]))
     if not found["chains"] and found["state"] == "starting" and info["method"] != "structure":
-        raise RunError(f"runs of method {info['method']} do not say how far they are", where=str(folder.path))
+        raise RunError(
+            f"runs of method {info['method']} do not say how far they are",
+            where=str(folder.path),
+            code="not-applicable",
+        )
     return found | ({"error": info["error"]} if "error" in info else {})
 
 

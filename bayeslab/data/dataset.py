@@ -227,11 +227,17 @@ class Dataset:
             elif old in rest:
                 moved[new] = rest.pop(old)
             elif complete and new not in self.columns.keys() | self.levels.keys():
-                raise DataError(f"the data have no column '{old}'{hint(old, rest)}", path=("data", "rename", new))
+                raise DataError(
+                    f"the data have no column '{old}'{hint(old, rest)}",
+                    path=("data", "rename", new),
+                    code="unknown-column",
+                )
         for new in moved:
             if new in rest.keys() | self.levels.keys():
                 raise DataError(
-                    f"the data have '{names[new]}' and also '{new}', its new name", path=("data", "rename", new)
+                    f"the data have '{names[new]}' and also '{new}', its new name",
+                    path=("data", "rename", new),
+                    code="name-clash",
                 )
         return replace(self, columns=rest | moved, left_out=left_out | moved_out)
 
@@ -260,13 +266,13 @@ class Dataset:
         """
         for name, reason in self.left_out.items():
             if wanted is None or name in wanted:
-                raise DataError(reason)
+                raise DataError(reason, code="odd-cell")
         return self
 
     def joined(self, other: Dataset) -> Dataset:
         """These columns and those of another table; ``other`` gives the row dimension."""
         for name in self.columns.keys() & other.columns.keys():
-            raise DataError(f"two tables have a column '{name}'; rename one")
+            raise DataError(f"two tables have a column '{name}'; rename one", code="duplicate")
         return Dataset(
             dict(self.columns) | dict(other.columns),
             other.rows,
@@ -295,18 +301,18 @@ class Dataset:
                 left_out[name] = error.message
                 continue
             if values.ndim != 1:
-                raise DataError(f"{what}: column '{name}' does not hold one value a row")
+                raise DataError(f"{what}: column '{name}' does not hold one value a row", code="not-a-column")
             if name == rows:
                 levels[name] = _row_names(name, Column(values, (rows,), missing), what)
             else:
                 columns[name] = Column(values, (rows,), missing, _order(value))
         lengths = {len(c.values) for c in columns.values()} | {len(v) for v in levels.values()}
         if not lengths and left_out:
-            raise DataError(next(iter(left_out.values())))
+            raise DataError(next(iter(left_out.values())), code="odd-cell")
         if not lengths:
-            raise DataError(f"{what}: the table has no columns")
+            raise DataError(f"{what}: the table has no columns", code="no-columns")
         if lengths == {0}:
-            raise DataError(f"{what}: the table has no rows")
+            raise DataError(f"{what}: the table has no rows", code="no-rows")
         _check_lengths(columns, what)
         return cls(columns, rows, levels, left_out, notes)
 
@@ -321,7 +327,7 @@ class Dataset:
         pending: dict[str, tuple[np.ndarray, np.ndarray | None]] = {}
         for name, value in raw.items():
             if not isinstance(name, str):
-                raise DataError(f"{what}: names of columns are text, not {name!r}")
+                raise DataError(f"{what}: names of columns are text, not {name!r}", code="bad-name")
             if _is_frame(value):
                 tables = tables.joined(
                     cls.from_table(frame_columns(value), name, what=f"{what}['{name}']", cells=cells)
@@ -335,7 +341,10 @@ class Dataset:
             if values.ndim == 0 or name in source.dims:
                 dims = tuple(source.dims.get(name, ()))
                 if len(dims) != values.ndim:
-                    raise DataError(f"{what}: '{name}' has {values.ndim} dimensions, data.dims names {len(dims)}")
+                    raise DataError(
+                        f"{what}: '{name}' has {values.ndim} dimensions, data.dims names {len(dims)}",
+                        code="bad-dimensions",
+                    )
                 columns[name] = Column(values, dims, missing, _order(value))
             else:
                 pending[name] = (values, missing)
@@ -365,7 +374,8 @@ def _check_indexes(series: Mapping[str, Any], what: str) -> None:
         if not index.equals(known):
             raise DataError(
                 f"{what}: the series '{other}' and '{name}' have different indexes: put them into one dataframe, which"
-                " aligns their rows, or give arrays, whose rows go together as they come"
+                " aligns their rows, or give arrays, whose rows go together as they come",
+                code="bad-dimensions",
             )
 
 
@@ -392,12 +402,14 @@ def frame_series(frame: Any) -> dict[str, Any]:
         names = [str(name) for name in native.columns]
     except nw.exceptions.DuplicateError:
         doubled = [name for name, count in Counter(map(str, frame.columns)).items() if count > 1]
-        raise DataError(f"the column '{listed(doubled)[1:-1]}' is there twice") from None
+        raise DataError(f"the column '{listed(doubled)[1:-1]}' is there twice", code="duplicate") from None
     except TypeError:
-        raise DataError(f"{type(frame).__name__} is not a table bayeslab can read (pandas, polars, pyarrow)") from None
+        raise DataError(
+            f"{type(frame).__name__} is not a table bayeslab can read (pandas, polars, pyarrow)", code="wrong-type"
+        ) from None
     doubled = [name for name, count in Counter(names).items() if count > 1]
     if doubled:
-        raise DataError(f"the column '{doubled[0]}' is there twice")
+        raise DataError(f"the column '{doubled[0]}' is there twice", code="duplicate")
     return dict(zip(names, native.iter_columns(), strict=True))
 
 
@@ -516,7 +528,7 @@ def _as_given(value: Any, what: str) -> tuple[np.ndarray, np.ndarray | None]:
         if array.dtype.kind == "U" and not isinstance(value, np.ndarray):
             array = np.asarray(value, dtype=object)  # NumPy would make text of numbers among text
     except ValueError:
-        raise DataError(f"{what} is ragged: its rows have different lengths") from None
+        raise DataError(f"{what} is ragged: its rows have different lengths", code="wrong-shape") from None
     if isinstance(value, list | tuple):
         _check_truth(value, what)
     if array.dtype.kind == "b":
@@ -533,7 +545,9 @@ def _as_given(value: Any, what: str) -> tuple[np.ndarray, np.ndarray | None]:
         return array.astype(np.float64), None
     if array.dtype.kind in "UTSO":
         return _from_objects(array, what)
-    raise UnusableColumn(f"{what} holds {array.dtype}; numbers and text can be used (turn dates into numbers)")
+    raise UnusableColumn(
+        f"{what} holds {array.dtype}; numbers and text can be used (turn dates into numbers)", code="odd-cell"
+    )
 
 
 _LARGEST = 2**63 - 1
@@ -565,7 +579,8 @@ def _check_truth(cells: Sequence[Any], what: str) -> None:
     ):
         row = truth.index(True) + 1
         raise UnusableColumn(
-            f"{what} mixes numbers and truth values (row {row}: {cells[row - 1]}); make them one or the other"
+            f"{what} mixes numbers and truth values (row {row}: {cells[row - 1]}); make them one or the other",
+            code="odd-cell",
         )
 
 
@@ -584,7 +599,8 @@ def whole_numbers(cells: Sequence[Any], what: str) -> np.ndarray:
             if not -_LARGEST - 1 <= _whole(cell) <= _LARGEST:
                 raise DataError(
                     f"{what}, row {row}: {_brief(cell)} is beyond 64 bits, the largest whole number is 2⁶³ − 1; write a"
-                    " measurement with an exponent or a point, and a name with a letter before the digits"
+                    " measurement with an exponent or a point, and a name with a letter before the digits",
+                    code="too-large",
                 ) from None
         raise
 
@@ -609,7 +625,8 @@ def check_exact(cells: Iterable[Any], what: str) -> None:
         if abs(number) > 1 << 1000 or (exact and int(float(number)) != number):
             raise DataError(
                 f"{what}, row {row}: {_brief(cell)} has more digits than a number beside missing cells or a decimal"
-                " point can keep (2⁵³); write a measurement with an exponent, a name with a letter before the digits"
+                " point can keep (2⁵³); write a measurement with an exponent, a name with a letter before the digits",
+                code="too-many-digits",
             )
 
 
@@ -666,9 +683,12 @@ def _from_objects(array: np.ndarray, what: str) -> tuple[np.ndarray, np.ndarray 
             odd = next(i for i in present if not isinstance(flat[i], str))
         kind = type(flat[odd]).__name__
         if str in kinds:
-            raise UnusableColumn(f"{what} mixes text and {kind} (row {odd + 1}); a column is numbers or text")
+            raise UnusableColumn(
+                f"{what} mixes text and {kind} (row {odd + 1}); a column is numbers or text", code="odd-cell"
+            )
         raise UnusableColumn(
-            f"{what} holds {kind} (row {odd + 1}); a column is numbers or text: make numbers of it, say days"
+            f"{what} holds {kind} (row {odd + 1}); a column is numbers or text: make numbers of it, say days",
+            code="odd-cell",
         )
     text = as_text(["" if gone else cell for cell, gone in zip(flat, missing, strict=True)], what)
     return text.reshape(array.shape), missing.reshape(array.shape) if missing.any() else None
@@ -681,13 +701,14 @@ def as_text(cells: Any, what: str) -> np.ndarray:
         raise DataError(
             f"{what}: {len(cells):,} cells with room for the longest, {longest:,} letters, would take"
             f" {size / 2**30:.1f} GiB, more than {_MOST_TEXT / 2**30:.0f}; cut the longest, or give documents as counts"
-            " of words (a row for each document and word)"
+            " of words (a row for each document and word)",
+            code="too-costly",
         )
     out = np.array(cells, dtype=str)
     # An array of text ends a cell at its last letter that is not NUL.
     if any("\0" in cell for cell in cells):
         row = next(i for i, cell in enumerate(cells) if "\0" in cell)
-        raise DataError(f"{what}, row {row + 1}: the cell holds a NUL character; take it out")
+        raise DataError(f"{what}, row {row + 1}: the cell holds a NUL character; take it out", code="not-text")
     return out
 
 
@@ -697,7 +718,10 @@ def _check_lengths(columns: Mapping[str, Column], what: str) -> None:
         for dim, length in zip(column.dims or (), column.values.shape, strict=column.dims is not None):
             first = seen.setdefault(dim, (length, name))
             if first[0] != length:
-                raise DataError(f"{what}: along '{dim}', '{name}' has {length} values and '{first[1]}' has {first[0]}")
+                raise DataError(
+                    f"{what}: along '{dim}', '{name}' has {length} values and '{first[1]}' has {first[0]}",
+                    code="wrong-length",
+                )
 
 
 # ------------------------------------------------------------------------------------- binding
@@ -828,7 +852,7 @@ class Data:
         """
         self.used.add(name)
         if name in self.slips:
-            raise DataError(self.slips[name])
+            raise DataError(self.slips[name], code="odd-cell")
 
     def check_order(self, name: str, what: str) -> None:
         """Refuse levels of text in the order of the alphabet where their order means something.
@@ -843,7 +867,8 @@ class Data:
             raise DataError(
                 f"'{name}' is text, and {what} needs the order of its levels, which is not that of the alphabet: give"
                 f" it under dims, {name}: [{words}] in the order from low to high, or as ordered categories, or as"
-                " numbers"
+                " numbers",
+                code="no-level-order",
             )
 
     def remarks(self) -> list[tuple[str, str, float | None, str, str]]:
@@ -877,9 +902,11 @@ class Data:
             # A dimension's own name: the factor that tells its levels apart.
             return Term(None, (name,), np.arange(len(self.labels[name])), name, column=name)
         if name in self.dataset.left_out:
-            raise DataError(self.dataset.left_out[name])
+            raise DataError(self.dataset.left_out[name], code="odd-cell")
         known = self.names() | self.labels.keys()
-        raise ModelError(f"'{name}' is neither a node, a column of the data, nor a dimension{hint(name, known)}")
+        raise ModelError(
+            f"'{name}' is neither a node, a column of the data, nor a dimension{hint(name, known)}", code="unknown-name"
+        )
 
     def _complete(self, name: str, term: Term, role: str | None) -> None:
         gone = _missing(term)
@@ -890,12 +917,14 @@ class Data:
             if role is not None:
                 raise DataError(
                     f"{many} and is {role}, known in every row: drop the rows, or say what holds there in a"
-                    f" column of data.derive, where(isnan({name}), ..., {name})"
+                    f" column of data.derive, where(isnan({name}), ..., {name})",
+                    code="missing",
                 )
             raise DataError(
                 f"{many} and is used as a predictor: drop"
                 f" the rows; or give it a node, such as {name}[{', '.join(map(str, term.dims))}]: Normal(m, s), so that"
-                f" missing cells become parameters; or say what holds there, where(isnan({name}), ..., {name})"
+                f" missing cells become parameters; or say what holds there, where(isnan({name}), ..., {name})",
+                code="missing",
             )
 
     def _given(self, name: str) -> Term:
@@ -906,11 +935,14 @@ class Data:
             length = f"'{rows}' has {len(self.labels[rows])}" + (f", as '{other}' does" if other else "")
             raise DataError(
                 f"the array '{name}' has {len(column.values)} values, and {length}: give as many, or name its dimension"
-                " in data.dims if it runs along another"
+                " in data.dims if it runs along another",
+                code="wrong-length",
             )
         if column.dims is None:
             shape = " × ".join(str(n) for n in column.values.shape)
-            raise DataError(f"the array '{name}' ({shape}) has no dimension names; name them in data.dims")
+            raise DataError(
+                f"the array '{name}' ({shape}) has no dimension names; name them in data.dims", code="bad-dimensions"
+            )
         if column.values.dtype.kind == "f":
             _check_magnitude(name, column.values)
         codes = factor = None
@@ -935,7 +967,8 @@ class Data:
             raise DataError(
                 f"column '{name}', row {row + 1}: '{value}' is not a level of the dimension '{name}'"
                 f"{hint(value, known)}; nothing is known of others: leave the row out, or the cell empty where a model"
-                f" understands missing cells"
+                f" understands missing cells",
+                code="unknown-level",
             )
         return codes
 
@@ -945,9 +978,13 @@ class Data:
         try:
             term = evaluator.term(expression)
         except ModelError as error:
-            raise type(error)(error.message, path=error.path or ("data", "derive", name), offset=error.offset) from None
+            raise type(error)(
+                error.message, path=error.path or ("data", "derive", name), offset=error.offset, code=error.code
+            ) from None
         except DataError as error:
-            raise error if error.where else DataError(error.message, path=("data", "derive", name)) from None
+            raise (
+                error if error.where else DataError(error.message, path=("data", "derive", name), code=error.code)
+            ) from None
         value = np.asarray(term.value)
         if value.dtype.kind == "f" and not np.all(np.isfinite(value)):
             absent = np.zeros(value.shape, bool)
@@ -961,9 +998,14 @@ class Data:
                 raise DataError(
                     f"'{name}: {expression.text}' is not a finite number in row {row + 1}",
                     path=("data", "derive", name),
+                    code="not-finite",
                 )
         if term.undefined:
-            raise ModelError("lag() without start cannot be used in a computed column", path=("data", "derive", name))
+            raise ModelError(
+                "lag() without start cannot be used in a computed column",
+                path=("data", "derive", name),
+                code="bad-start",
+            )
         return replace(term, column=name)
 
     def memory(self) -> Memory:
@@ -988,7 +1030,8 @@ def _check_magnitude(name: str, values: np.ndarray) -> None:
         at = int(np.flatnonzero(large)[0])
         raise DataError(
             f"column '{name}', row {at + 1}: {values.ravel()[at]:g} is too large to reckon with (at most"
-            f" {_MOST_MAGNITUDE:g}): divide the column by a unit"
+            f" {_MOST_MAGNITUDE:g}): divide the column by a unit",
+            code="too-large",
         )
 
 
@@ -1023,26 +1066,35 @@ def bind(model: Model, dataset: Dataset, factors: Iterable[str], memory: Memory 
     single = [name for name, column in columns.items() if column.dims == ()]
     if single and len(single) == len(columns) and not dataset.levels and model.model.family != "graph":
         raise DataError(
-            f"'{single[0]}' is a single value, and so is all of the data: give a list, one value for each row"
+            f"'{single[0]}' is a single value, and so is all of the data: give a list, one value for each row",
+            code="not-a-column",
         )
     labels: dict[str, np.ndarray] = {}
     lengths = {d: n for c in columns.values() if c.dims for d, n in zip(c.dims, c.values.shape, strict=True)}
     lengths |= {d: len(names) for d, names in dataset.levels.items()}
     for dim, length in lengths.items():
         if dim in RESERVED:
-            raise DataError(f"the dimension '{dim}' is reserved by the results format; choose another name")
+            raise DataError(
+                f"the dimension '{dim}' is reserved by the results format; choose another name", code="reserved-name"
+            )
         labels[dim] = dataset.levels.get(dim, np.arange(length))
     for dim, entry in model.dims.items():
         if isinstance(entry, str):
             continue
         declared = np.arange(entry) if isinstance(entry, int) else _label_array(entry)
         if dim in lengths and lengths[dim] != len(declared):
-            raise DataError(f"dimension '{dim}' has {len(declared)} levels in the model, {lengths[dim]} in the data")
+            raise DataError(
+                f"dimension '{dim}' has {len(declared)} levels in the model, {lengths[dim]} in the data",
+                code="wrong-length",
+            )
         if dim in dataset.levels and isinstance(entry, list):
             given, want = [str(x) for x in dataset.levels[dim].tolist()], [str(x) for x in entry]
             for row, (word, level) in enumerate(zip(given, want, strict=True)):
                 if word != level:
-                    raise DataError(f"column '{dim}', row {row + 1}: '{word}' where the model has the level '{level}'")
+                    raise DataError(
+                        f"column '{dim}', row {row + 1}: '{word}' where the model has the level '{level}'",
+                        code="unknown-level",
+                    )
         labels[dim] = declared
     wanted = set(factors) | {name for name, column in columns.items() if column.text}
     factor_columns = {name for name in wanted & columns.keys() if columns[name].dims is not None}
@@ -1058,7 +1110,9 @@ def bind(model: Model, dataset: Dataset, factors: Iterable[str], memory: Memory 
         if isinstance(entry, str):
             if entry not in labels:
                 raise ModelError(
-                    f"twin of '{entry}', which is not a dimension{hint(entry, labels)}", path=("dims", dim)
+                    f"twin of '{entry}', which is not a dimension{hint(entry, labels)}",
+                    path=("dims", dim),
+                    code="unknown-dimension",
                 )
             labels[dim] = labels[entry]
     derive = {}
@@ -1066,13 +1120,15 @@ def bind(model: Model, dataset: Dataset, factors: Iterable[str], memory: Memory 
         try:
             derive[name] = parse(text)
         except ModelError as error:
-            raise ModelError(error.message, path=("data", "derive", name), offset=error.offset) from None
+            raise ModelError(
+                error.message, path=("data", "derive", name), offset=error.offset, code=error.code
+            ) from None
     try:
         TopologicalSorter({name: e.names & derive.keys() for name, e in derive.items()}).prepare()
     except CycleError as error:
         circle = error.args[1][::-1]
         path = ("data", "derive", circle[0])
-        raise ModelError(f"computed columns go in a circle: {' -> '.join(circle)}", path=path) from None
+        raise ModelError(f"computed columns go in a circle: {' -> '.join(circle)}", path=path, code="cycle") from None
     out = Data(dataset, labels, derive, factor_columns, memory.frozen)
     in_order = {*model.dims, *model.model.levels(), *memory.levels}
     out.alphabetical = frozenset(n for n in factor_columns - in_order if columns[n].text and columns[n].order is None)
@@ -1153,11 +1209,12 @@ def _all_numbers(column: Column) -> bool:
 
 def _row_names(dim: str, column: Column, what: str) -> np.ndarray:
     if np.any(column.absent()):
-        raise DataError(f"{what}: column '{dim}' names the rows but has a missing cell")
+        raise DataError(f"{what}: column '{dim}' names the rows but has a missing cell", code="missing")
     seen, counts = np.unique(column.values, return_counts=True)
     if len(seen) < len(column.values):
         raise DataError(
-            f"{what}: column '{dim}' names the rows (data.rows or tables), but '{seen[counts > 1][0]}' is there twice"
+            f"{what}: column '{dim}' names the rows (data.rows or tables), but '{seen[counts > 1][0]}' is there twice",
+            code="duplicate",
         )
     return _label_array(column.values.tolist())
 
@@ -1175,11 +1232,12 @@ def _levels(name: str, column: Column, memory: Memory) -> np.ndarray:
             raise DataError(
                 f"column '{name}' is to tell groups or classes apart, and holds numbers that are not whole ({odd:g}):"
                 f" if these are names, list it in the data section, text: [{name}]; if it is measured, take a model (a"
-                " learner, a likelihood, a task) for numbers"
+                " learner, a likelihood, a task) for numbers",
+                code="not-states",
             )
         present = present.astype(np.int64)
     if not present.size:
-        raise DataError(f"column '{name}' is used as a dimension but has no values")
+        raise DataError(f"column '{name}' is used as a dimension but has no values", code="no-values")
     return np.unique(present)
 
 

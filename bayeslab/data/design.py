@@ -95,7 +95,7 @@ class Design:
         """Evaluate the right-hand side at the complete rows of the data of a fit."""
         frame = _frame(formula, data, complete)
         if not (formula.common.terms or formula.common.intercept or formula.groups):
-            raise _bad("the formula has neither an intercept nor a predictor")
+            raise _bad("the formula has neither an intercept nor a predictor", code="incomplete")
         common = _matrix(formula.common, frame)
         groups = [_group(term, frame, data, complete, None) for term in formula.groups]
         return cls._assembled(complete, common, np.asarray(common.design_matrix, float), groups, without_intercept)
@@ -176,7 +176,9 @@ def _frame(formula: Formula, data: Data, rows: np.ndarray) -> Any:
             columns[name] = values[rows].astype(float)
             gone = np.isnan(columns[name])
         if np.any(gone):
-            raise DataError(f"column '{name}' has a missing cell (row {rows[np.flatnonzero(gone)[0]] + 1})")
+            raise DataError(
+                f"column '{name}' has a missing cell (row {rows[np.flatnonzero(gone)[0]] + 1})", code="missing"
+            )
     return pd.DataFrame(columns, index=rows)
 
 
@@ -190,7 +192,8 @@ def _check_whole(name: str, values: np.ndarray, rows: np.ndarray) -> None:
         at = int(np.flatnonzero(lost)[0])
         raise DataError(
             f"column '{name}', row {rows[at] + 1}: {values[at]} has more digits than a number with a point can keep"
-            f" (2⁵³): take a smaller number off the whole column, or write C({name}) if these are names"
+            f" (2⁵³): take a smaller number off the whole column, or write C({name}) if these are names",
+            code="too-many-digits",
         )
 
 
@@ -202,11 +205,14 @@ def _column(data: Data, name: str) -> Any:
     import pandas as pd
 
     if not data.has(name):
-        raise DataError(f"the data have no column '{name}', a predictor{hint(name, data.names())}")
+        raise DataError(
+            f"the data have no column '{name}', a predictor{hint(name, data.names())}", code="unknown-column"
+        )
     term = data.term(name, missing=True)
     if term.dims not in ((data.dataset.rows,), ()):
         raise DataError(
-            f"'{name}' is not a column of the table: it has the dimensions {', '.join(map(str, term.dims))}"
+            f"'{name}' is not a column of the table: it has the dimensions {', '.join(map(str, term.dims))}",
+            code="not-a-column",
         )
     if term.codes is not None:
         categories = [str(label) for label in data.labels[name]]
@@ -224,11 +230,12 @@ def _matrix(terms: Terms, frame: Any) -> Any:
 
     count = terms.intercept + sum(widths(terms, frame))
     if count > _MAX_COLUMNS:
-        raise _bad(f"the formula makes {count:,} columns; at most {_MAX_COLUMNS:,} are allowed")
+        raise _bad(f"the formula makes {count:,} columns; at most {_MAX_COLUMNS:,} are allowed", code="too-costly")
     if (size := 8 * count * len(frame)) > _MAX_BYTES:
         raise _bad(
             f"the formula makes {count:,} columns of {len(frame):,} rows, {size / 2**30:.1f} GiB; at most"
-            f" {_MAX_BYTES / 2**30:.0f} GiB are allowed"
+            f" {_MAX_BYTES / 2**30:.0f} GiB are allowed",
+            code="too-costly",
         )
     try:
         with _quiet():
@@ -236,7 +243,7 @@ def _matrix(terms: Terms, frame: Any) -> Any:
     except BayeslabError:
         raise
     except _UNFIT as error:
-        raise _bad(f"the formula cannot be evaluated: {_first_line(error)}") from error
+        raise _bad(f"the formula cannot be evaluated: {_first_line(error)}", code="syntax") from error
     _finite(made, np.asarray(made.design_matrix, float), frame)
     return made
 
@@ -250,7 +257,9 @@ def _coded(common: Any, frame: Any) -> np.ndarray:
     except _UNFIT as error:
         named = [name for name in frame if frame[name].dtype == "category"]
         hold = f" (columns of names there: {listed(named)})" if named else ""
-        raise DataError(f"the formula cannot be evaluated on the new data: {_first_line(error)}{hold}") from error
+        raise DataError(
+            f"the formula cannot be evaluated on the new data: {_first_line(error)}{hold}", code="impossible-value"
+        ) from error
     _finite(common, matrix, frame)
     return matrix
 
@@ -267,7 +276,7 @@ def _finite(common: Any, matrix: np.ndarray, frame: Any) -> None:
     if bad.any():
         row, column = np.argwhere(bad)[0]
         name = next(name for name, part in common.slices.items() if part.start <= column < part.stop)
-        raise DataError(f"'{name}' is {matrix[row, column]:g} in row {frame.index[row] + 1}")
+        raise DataError(f"'{name}' is {matrix[row, column]:g} in row {frame.index[row] + 1}", code="not-finite")
 
 
 def _first_line(error: Exception) -> str:
@@ -281,7 +290,10 @@ def _group(term: GroupTerm, frame: Any, data: Data, complete: np.ndarray, known:
             known.name, codes, labels, known.effects, _coded(known.common, frame), known.correlated, known.common
         )
     if not term.effects.terms and not term.effects.intercept:
-        raise _bad(f"the groups of '{term.name}' have no effect: (1 | g) has one for each level, (0 + x | g) a slope")
+        raise _bad(
+            f"the groups of '{term.name}' have no effect: (1 | g) has one for each level, (0 + x | g) a slope",
+            code="incomplete",
+        )
     common = _matrix(term.effects, frame)
     effects = [str(x) for t in common.terms.values() for x in (["1"] if t.kind == "intercept" else t.labels)]
     columns = np.asarray(common.design_matrix, float)
@@ -293,7 +305,7 @@ def _factor(term: GroupTerm, data: Data, complete: np.ndarray, known: Group | No
     parts = [data.term(name, missing=True) for name in term.factors]
     for name, part in zip(term.factors, parts, strict=True):
         if part.codes is None:
-            raise DataError(f"'{name}' is not a grouping factor: it has no levels")
+            raise DataError(f"'{name}' is not a grouping factor: it has no levels", code="not-states")
     codes = [_each_row(part.codes, data)[complete] for part in parts]
     labels = [data.labels[name] for name in term.factors]
     if len(parts) == 1:
@@ -306,13 +318,15 @@ def _factor(term: GroupTerm, data: Data, complete: np.ndarray, known: Group | No
         if len(levels) < len(set(zip(*codes, strict=True))):
             raise DataError(
                 f"two combinations of {listed(term.factors)} have the same name, because their levels have ':' in them;"
-                " rename the levels"
+                " rename the levels",
+                code="name-clash",
             )
         return index, levels
     place = {word: k for k, word in enumerate(known.labels)}
     for row, word in enumerate(words):
         if word not in place:
             raise DataError(
-                f"row {complete[row] + 1}: '{word}' is not a level of {term.name}, which the fit has not seen"
+                f"row {complete[row] + 1}: '{word}' is not a level of {term.name}, which the fit has not seen",
+                code="unknown-level",
             )
     return np.array([place[word] for word in words]), known.labels

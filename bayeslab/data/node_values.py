@@ -54,7 +54,7 @@ class _Evaluator(Evaluator):
             return super()._reduce(name, node)
         term = self.eval(node.args[0])
         if term.value is None or (name in ("min", "max", "prod") and term.undefined):
-            raise ModelError(f"{name}() cannot be evaluated here")
+            raise ModelError(f"{name}() cannot be evaluated here", code="misplaced")
         dim = self._dims_of(node, 1, term)
         reduced = tuple(d for d in term.dims if d != POINTS) if dim is None else (dim,)
         value = np.asarray(term.value, float) if name not in ("min", "max") else np.asarray(term.value)

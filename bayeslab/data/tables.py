@@ -116,7 +116,7 @@ def _read_table(path: Path, cells: Cells) -> tuple[dict[str, Any], tuple[str, ..
     """The columns of a table, and what was taken for granted to read them."""
     suffix = path.suffix.lower()
     if os.path.isdir(path):
-        raise DataError("this is a folder, not a table", where=shown(path))
+        raise DataError("this is a folder, not a table", where=shown(path), code="not-a-file")
     try:
         size = ordinary_size(path)
     except DataError:
@@ -124,7 +124,7 @@ def _read_table(path: Path, cells: Cells) -> tuple[dict[str, Any], tuple[str, ..
             raise
         near = sorted(p.name for p in path.parent.glob("*"))
         raise DataError(
-            f"no such file{'; there are ' + ', '.join(near[:6]) if near else ''}", where=str(path)
+            f"no such file{'; there are ' + ', '.join(near[:6]) if near else ''}", where=str(path), code="no-such-file"
         ) from None
     if suffix in (*_TABLES, ".json"):
         _fits(size, path)
@@ -133,7 +133,11 @@ def _read_table(path: Path, cells: Cells) -> tuple[dict[str, Any], tuple[str, ..
     if suffix == ".json":
         return _read_records(path), ()
     if suffix not in _TABLES:
-        raise DataError(f"unknown kind of table '{suffix}'; there are .csv .tsv .parquet .json", where=str(path))
+        raise DataError(
+            f"unknown kind of table '{suffix}'; there are .csv .tsv .parquet .json",
+            where=str(path),
+            code="unknown-format",
+        )
     return _read_csv(path, _TABLES[suffix], cells)
 
 
@@ -144,6 +148,7 @@ def _fits(size: int, path: Path) -> None:
             f"the file has {size / 2**30:.3g} GiB, and reading it would take about {need / 2**30:.3g} GiB of memory,"
             " more than there is; take a part of it, or make a .parquet of the columns you need",
             where=shown(path),
+            code="too-costly",
         )
 
 
@@ -156,10 +161,13 @@ def _lines(stream: TextIO, where: str) -> Iterator[str]:
             raise DataError(
                 f"a control character, {printable(control[0])}, which no cell of a table has; take it out",
                 where=f"{where}:{number}:{control.start() + 1}",
+                code="not-text",
             )
         if len(line) == _MOST_LINE and not line.endswith("\n"):
             raise DataError(
-                f"the line has more than {_MOST_LINE:,} letters; is this a table?", where=f"{where}:{number}:1"
+                f"the line has more than {_MOST_LINE:,} letters; is this a table?",
+                where=f"{where}:{number}:1",
+                code="malformed",
             )
         yield line
 
@@ -172,6 +180,7 @@ def _separator(stream: TextIO, usual: str, where: str) -> str:
         raise DataError(
             f"the cells seem to be separated by {other}; a table has ',', ';' or tabs between them",
             where=f"{where}:1:1",
+            code="malformed",
         )
     return fitting[0] if len(fitting) == 1 else usual
 
@@ -205,11 +214,13 @@ def _read_csv(path: Path, usual: str, cells: Cells) -> tuple[dict[str, Any], tup
             first = next((row for row in reader if len(row) > 1 or any(map(str.strip, row))), [])
             header = [name.strip() for name in first]
             if not any(header):
-                raise DataError("the table is empty; its first line names the columns", where=f"{where}:1:1")
+                raise DataError(
+                    "the table is empty; its first line names the columns", where=f"{where}:1:1", code="no-rows"
+                )
             top = reader.line_num
             doubled = [name for name, count in Counter(header).items() if count > 1]
             if doubled:
-                raise DataError(f"the column '{doubled[0]}' is there twice", where=f"{where}:{top}:1")
+                raise DataError(f"the column '{doubled[0]}' is there twice", where=f"{where}:{top}:1", code="duplicate")
             rows: list[list[str]] = []
             blank = 0
             for row in reader:
@@ -225,17 +236,20 @@ def _read_csv(path: Path, usual: str, cells: Cells) -> tuple[dict[str, Any], tup
                     raise DataError(
                         f"the row has {len(row)} cells, {more} than the header's {len(header)}",
                         where=f"{where}:{reader.line_num}:1",
+                        code="malformed",
                     )
                 rows.append(row)
     except UnicodeDecodeError as error:
         byte = error.object[error.start]
-        raise DataError(f"byte 0x{byte:02x} is not UTF-8; save the table as UTF-8", where=where) from None
+        raise DataError(
+            f"byte 0x{byte:02x} is not UTF-8; save the table as UTF-8", where=where, code="not-text"
+        ) from None
     except csv.Error as error:
-        raise DataError(f"not a table: {error}", where=where) from None
+        raise DataError(f"not a table: {error}", where=where, code="malformed") from None
     except OSError as error:
-        raise DataError(f"cannot be read: {error.strerror}", where=where) from None
+        raise DataError(f"cannot be read: {error.strerror}", where=where, code="unreadable") from None
     if not rows:
-        raise DataError("the table has no rows", where=f"{where}:{top}:1")
+        raise DataError("the table has no rows", where=f"{where}:{top}:1", code="no-rows")
     texts = {
         name: as_text(column, f"{where}: column '{name}'")
         for name, column in zip(header, zip(*rows, strict=True), strict=True)
@@ -272,7 +286,8 @@ def _decimal_commas(texts: Mapping[str, np.ndarray], where: str, cells: Cells) -
             if "." in cell and cell.strip() not in cells.missing(name):
                 raise DataError(
                     f"{where}: column '{name}', row {row}: '{cell.strip()}' has a point, and column '{min(commas)}'"
-                    " commas within numbers; write every number with the same decimal mark, and thousands without one"
+                    " commas within numbers; write every number with the same decimal mark, and thousands without one",
+                    code="odd-cell",
                 )
     return commas
 
@@ -306,7 +321,7 @@ def _cells(name: str, given: np.ndarray, what: str, cells: Cells, *, commas: boo
             check_exact([None if gone else next(present) for gone in absent.tolist()], what)
     for row, cell in zip(np.flatnonzero(~absent)[np.isinf(numbers)] + 1, rest[np.isinf(numbers)], strict=True):
         if "inf" not in cell.lower():
-            raise DataError(f"{what}, row {row}: {cell[:40]} is beyond the largest number, 1.8e308")
+            raise DataError(f"{what}, row {row}: {cell[:40]} is beyond the largest number, 1.8e308", code="too-large")
     out = np.full(given.shape, np.nan)
     out[~absent] = numbers
     return out
@@ -321,7 +336,9 @@ def _read_parquet(path: Path) -> dict[str, Any]:
     try:
         import pyarrow.parquet as parquet
     except ImportError:
-        raise DataError("reading .parquet needs pyarrow: pip install pyarrow", where=str(path)) from None
+        raise DataError(
+            "reading .parquet needs pyarrow: pip install pyarrow", where=str(path), code="not-installed"
+        ) from None
     try:
         head = parquet.read_metadata(path)
         # What repeats is stored once: a small file can hold more cells than there is memory.
@@ -330,10 +347,13 @@ def _read_parquet(path: Path) -> dict[str, Any]:
                 f"the table has {head.num_rows:,} rows and {head.num_columns:,} columns, which take"
                 f" {need / 2**30:.3g} GiB, more memory than there is",
                 where=shown(path),
+                code="too-costly",
             )
         return _with_categories(parquet.read_table(path))
     except (OSError, ValueError) as error:
-        raise DataError(f"not a Parquet file: {(str(error) or 'damaged').splitlines()[0]}", where=shown(path)) from None
+        raise DataError(
+            f"not a Parquet file: {(str(error) or 'damaged').splitlines()[0]}", where=shown(path), code="malformed"
+        ) from None
 
 
 def _with_categories(table: Any) -> dict[str, Any]:
@@ -358,41 +378,47 @@ def _read_json(path: Path) -> Any:
     def once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
         doubled = [name for name, count in Counter(name for name, _ in pairs).items() if count > 1]
         if doubled:
-            raise DataError(f"the name '{doubled[0]}' is there twice", where=where)
+            raise DataError(f"the name '{doubled[0]}' is there twice", where=where, code="duplicate")
         return dict(pairs)
 
     def whole(digits: str) -> int:
         if len(digits) > _MOST_DIGITS:
-            raise DataError(f"a whole number of {len(digits):,} digits; write it with an exponent", where=where)
+            raise DataError(
+                f"a whole number of {len(digits):,} digits; write it with an exponent", where=where, code="too-large"
+            )
         return int(digits)
 
     def decimal(text: str) -> float:
         if math.isinf(number := float(text)):
-            raise DataError(f"{text[:40]} is beyond the largest number, 1.8e308", where=where)
+            raise DataError(f"{text[:40]} is beyond the largest number, 1.8e308", where=where, code="too-large")
         return number
 
     _fits(ordinary_size(path), path)
     try:
         with path.open("rb") as stream:
             if b"\0" in stream.read(4096):
-                raise DataError("not valid JSON: it holds zero bytes; this is no text", where=f"{where}:1:1")
+                raise DataError(
+                    "not valid JSON: it holds zero bytes; this is no text", where=f"{where}:1:1", code="not-text"
+                )
         return json.loads(
             path.read_text(encoding="utf-8-sig"), object_pairs_hook=once, parse_int=whole, parse_float=decimal
         )
     except UnicodeDecodeError as error:
-        raise DataError(f"byte 0x{error.object[error.start]:02x} is not UTF-8", where=where) from None
+        raise DataError(f"byte 0x{error.object[error.start]:02x} is not UTF-8", where=where, code="not-text") from None
     except json.JSONDecodeError as error:
-        raise DataError(f"not valid JSON: {error.msg}", where=f"{where}:{error.lineno}:{error.colno}") from None
+        raise DataError(
+            f"not valid JSON: {error.msg}", where=f"{where}:{error.lineno}:{error.colno}", code="malformed"
+        ) from None
     except RecursionError:
-        raise DataError("not valid JSON: nested too deeply", where=where) from None
+        raise DataError("not valid JSON: nested too deeply", where=where, code="malformed") from None
     except OSError as error:
-        raise DataError(f"cannot be read: {error.strerror}", where=where) from None
+        raise DataError(f"cannot be read: {error.strerror}", where=where, code="unreadable") from None
 
 
 def _read_records(path: Path) -> dict[str, Any]:
     content = _read_json(path)
     if not isinstance(content, list) or not content or not all(isinstance(row, dict) for row in content):
-        raise DataError("a table in JSON is a list of rows, each {column: value}", where=str(path))
+        raise DataError("a table in JSON is a list of rows, each {column: value}", where=str(path), code="malformed")
     names = list(dict.fromkeys(name for row in content for name in row))
     return {name: [row.get(name) for row in content] for name in names}
 
@@ -402,7 +428,7 @@ def _read_arrays(path: Path, source: DataSource, cells: Cells) -> Dataset:
     if isinstance(content, list):
         return Dataset.from_table(_read_records(path), source.rows, what=str(path), cells=cells)
     if not isinstance(content, dict) or not content:
-        raise DataError("arrays in JSON are {name: number or nested lists}", where=str(path))
+        raise DataError("arrays in JSON are {name: number or nested lists}", where=str(path), code="malformed")
     return Dataset.from_columns(content, source, what=str(path), cells=cells)
 
 
@@ -419,12 +445,16 @@ def write_table(columns: Mapping[str, Any], path: Path) -> None:
         ".json": lambda: frame.to_json(temporary, orient="records"),
     }
     if path.suffix.lower() not in writers:
-        raise DataError(f"unknown kind of table '{path.suffix}'; there are {' '.join(writers)}", where=str(path))
+        raise DataError(
+            f"unknown kind of table '{path.suffix}'; there are {' '.join(writers)}",
+            where=str(path),
+            code="unknown-format",
+        )
     try:
         writers[path.suffix.lower()]()
         os.replace(temporary, path)
     except OSError as error:
-        raise DataError(f"cannot be written: {error.strerror}", where=str(path)) from None
+        raise DataError(f"cannot be written: {error.strerror}", where=str(path), code="cannot-write") from None
     finally:
         temporary.unlink(missing_ok=True)
 
@@ -436,6 +466,6 @@ def write_netcdf(content: Any, path: Path) -> None:
         content.to_netcdf(temporary, engine="h5netcdf")
         os.replace(temporary, path)
     except OSError as error:
-        raise DataError(f"cannot be written: {error.strerror or error}", where=str(path)) from None
+        raise DataError(f"cannot be written: {error.strerror or error}", where=str(path), code="cannot-write") from None
     finally:
         temporary.unlink(missing_ok=True)

@@ -48,13 +48,15 @@ def matrix(wanted: Terms, frame: pd.DataFrame) -> Any:
     for name in names:
         if names.count(name) > 1:
             raise _bad(
-                f"two terms are called '{name}': a column and an interaction; rename the column under data.rename"
+                f"two terms are called '{name}': a column and an interaction; rename the column under data.rename",
+                code="name-clash",
             )
     if wanted.intercept and "Intercept" in names:
         # formulae keeps terms by name, and would lose the intercept.
         raise _bad(
             "a column called 'Intercept' is beside the intercept of the model: rename it under data.rename, or leave"
-            " the model's out, 0 + Intercept"
+            " the model's out, 0 + Intercept",
+            code="name-clash",
         )
     model = terms.Model(*([terms.Intercept()] if wanted.intercept else []), *parts)
     return DesignMatrices(model, frame, Environment([{}])).common
@@ -139,7 +141,7 @@ def _number(tree: Any, frame: pd.DataFrame, memory: dict[str, Any]) -> Any:
         case expr.Call():
             return _called(tree, frame, memory)
         case _:
-            raise _bad(f"{type(tree).__name__} has no meaning in a formula")
+            raise _bad(f"{type(tree).__name__} has no meaning in a formula", code="syntax")
 
 
 def _binary(tree: Any, frame: pd.DataFrame, memory: dict[str, Any]) -> Any:
@@ -151,7 +153,10 @@ def _binary(tree: Any, frame: pd.DataFrame, memory: dict[str, Any]) -> Any:
             return 1.0 - equal if kind == "BANG_EQUAL" else equal
     for number in sides if kind not in _ARITHMETIC else ():
         if isinstance(number, expr.Literal) and abs(float(number.value)) >= LARGEST_EXACT:
-            raise _bad(f"{shown(tree)}: numbers of 2⁵³ and more are rounded, so that different ones would be equal")
+            raise _bad(
+                f"{shown(tree)}: numbers of 2⁵³ and more are rounded, so that different ones would be equal",
+                code="too-many-digits",
+            )
     return np.asarray(_BINARY[kind](*(_number(side, frame, memory) for side in sides)), dtype=float)
 
 
@@ -175,14 +180,19 @@ def _possible(called: str, x: np.ndarray, options: dict[str, Any]) -> None:
     """That a transform can learn from these values."""
     distinct = len(np.unique(x))
     if called == "poly" and distinct <= (degree := options.get("degree", 1)):
-        raise DataError(f"poly() of degree {degree} needs more than {degree} different values; there are {distinct}")
+        raise DataError(
+            f"poly() of degree {degree} needs more than {degree} different values; there are {distinct}", code="too-few"
+        )
     if called in ("bs", "scale", "standardize") and distinct < 2:
         raise DataError(
-            f"{called}() of a column that is constant ({x.flat[0]:g})" if x.size else f"{called}() of no rows"
+            f"{called}() of a column that is constant ({x.flat[0]:g})" if x.size else f"{called}() of no rows",
+            code="constant",
         )
     low, high = options.get("lower_bound"), options.get("upper_bound")
     if called == "bs" and ((low is not None and x.min() < low) or (high is not None and x.max() > high)):
-        raise DataError(f"bs(): the values, {x.min():g} to {x.max():g}, go beyond lower_bound or upper_bound")
+        raise DataError(
+            f"bs(): the values, {x.min():g} to {x.max():g}, go beyond lower_bound or upper_bound", code="out-of-range"
+        )
 
 
 def _name(tree: Any) -> str:
@@ -193,7 +203,10 @@ def _column(tree: Any, frame: pd.DataFrame) -> np.ndarray:
     name = _name(tree)
     column = frame[name]
     if column.dtype == "category":
-        raise DataError(f"a function of numbers is applied to a column of text: '{name}'; a level is I({name} == 'a')")
+        raise DataError(
+            f"a function of numbers is applied to a column of text: '{name}'; a level is I({name} == 'a')",
+            code="not-numbers",
+        )
     return np.asarray(column, dtype=float)
 
 
@@ -201,9 +214,11 @@ def _is_level(level: str, tree: Any, frame: pd.DataFrame) -> np.ndarray:
     name = _name(tree)
     column = frame[name]
     if column.dtype != "category":
-        raise DataError(f"'{name}' is a column of numbers and compared with the text '{level}'")
+        raise DataError(f"'{name}' is a column of numbers and compared with the text '{level}'", code="not-states")
     if level not in column.cat.categories:
-        raise DataError(f"'{level}' is not a level of '{name}'{hint(level, column.cat.categories)}")
+        raise DataError(
+            f"'{level}' is not a level of '{name}'{hint(level, column.cat.categories)}", code="unknown-level"
+        )
     return np.asarray(column == level, dtype=float)
 
 
@@ -255,9 +270,12 @@ def _ordered(name: str, levels: list[Any], given: dict[str, Any]) -> list[Any]:
         return levels
     wanted = [_one_of(name, level, levels) for level in constant(given["levels"])]
     if lacking := [level for level in levels if level not in wanted]:
-        raise DataError(f"C({name}, levels=[...]) leaves out {listed(lacking)}; levels are all of them, in their order")
+        raise DataError(
+            f"C({name}, levels=[...]) leaves out {listed(lacking)}; levels are all of them, in their order",
+            code="incomplete",
+        )
     if len(set(wanted)) < len(wanted):
-        raise DataError(f"C({name}, levels=[...]) names a level twice")
+        raise DataError(f"C({name}, levels=[...]) names a level twice", code="duplicate")
     return wanted
 
 
@@ -267,4 +285,4 @@ def _one_of(name: str, level: Any, levels: list[Any]) -> Any:
         return level
     if not isinstance(level, str) and str(level) in levels:
         return str(level)
-    raise DataError(f"{level!r} is not a level of '{name}'{hint(level, levels)}")
+    raise DataError(f"{level!r} is not a level of '{name}'{hint(level, levels)}", code="unknown-level")

@@ -86,7 +86,8 @@ class _Polynomial:
             if steps[k + 1, k] <= 1e-12 * size:
                 raise DataError(
                     f"poly() of degree {degree}: the values are too near each other to tell its powers apart; a degree"
-                    f" of {k} is the highest"
+                    f" of {k} is the highest",
+                    code="not-identified",
                 )
             columns[:, k + 1] = column / steps[k + 1, k]
         self.steps = steps

@@ -17,10 +17,11 @@ def refuse_constant(rows: np.ndarray, columns: tuple[str, ...]) -> None:
         seen = rows[~np.isnan(rows[:, j]), j]
         if len(rows) and not len(seen):
             raise DataError(
-                f"column '{column}' has no values: every cell is missing, and its weak priors are scaled by them"
+                f"column '{column}' has no values: every cell is missing, and its weak priors are scaled by them",
+                code="no-values",
             )
         if len(seen) > 1 and np.ptp(seen) == 0:
-            raise DataError(f"column '{column}' is constant ({seen[0]:g}): leave it out")
+            raise DataError(f"column '{column}' is constant ({seen[0]:g}): leave it out", code="constant")
 
 
 def scaled(centre: np.ndarray, step: np.ndarray) -> Any:

@@ -79,7 +79,7 @@ def play(
         Constant step of the values; None: means.
     """
     if policy not in POLICIES:
-        raise OptionError(f"unknown policy '{policy}'{hint(policy, POLICIES)}")
+        raise OptionError(f"unknown policy '{policy}'{hint(policy, POLICIES)}", code="unknown-word")
     if rate is not None:
         number(rate, "rate", 0, 1, above=True)
     number(epsilon, "epsilon", 0, 1)

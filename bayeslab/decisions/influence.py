@@ -98,9 +98,12 @@ class InfluenceDiagram:
         object.__setattr__(self, "decisions", tuple(self.decisions))
         for node in (*self.parents, *self.tables, *self.decisions):
             if node not in nodes:
-                raise ModelError(f"'{node}' has parents, a table or options but no states{hint(node, nodes)}")
+                raise ModelError(
+                    f"'{node}' has parents, a table or options but no states{hint(node, nodes)}",
+                    code="unknown-variable",
+                )
         for node in states.keys() & self.utilities.keys():
-            raise ModelError(f"'{node}' is a utility and has states; utilities have none")
+            raise ModelError(f"'{node}' is a utility and has states; utilities have none", code="conflict")
         for node, above in parents.items():
             _check_parents(node, above, states)
         object.__setattr__(self, "parents", parents)
@@ -164,24 +167,26 @@ class InfluenceDiagram:
 
     def _check_decision(self, name: str) -> None:
         if name not in self.decisions:
-            raise ModelError(f"'{name}' is not a decision{hint(name, self.decisions)}")
+            raise ModelError(f"'{name}' is not a decision{hint(name, self.decisions)}", code="unknown-variable")
 
 
 def _check_parents(node: str, above: tuple[str, ...], states: Mapping[str, tuple[str, ...]]) -> None:
     for parent in above:
         if parent not in states:
-            raise ModelError(f"'{parent}', a parent of '{node}', has no states{hint(parent, states)}")
+            raise ModelError(
+                f"'{parent}', a parent of '{node}', has no states{hint(parent, states)}", code="unknown-variable"
+            )
     if len(set(above)) < len(above):
-        raise ModelError(f"'{node}' has a parent twice")
+        raise ModelError(f"'{node}' has a parent twice", code="duplicate")
 
 
 def _utility(node: str, table: Any, shape: tuple[int, ...]) -> np.ndarray:
     out = np.array(table, dtype=float)
     if out.shape != shape:
         given, want = (" × ".join(map(str, s)) or "a number" for s in (out.shape, shape))
-        raise ModelError(f"the utility '{node}' is {given}; its parents make {want}")
+        raise ModelError(f"the utility '{node}' is {given}; its parents make {want}", code="wrong-shape")
     if not np.all(np.isfinite(out)):
-        raise ModelError(f"the utility '{node}' has an entry that is not finite")
+        raise ModelError(f"the utility '{node}' has an entry that is not finite", code="not-finite")
     return out
 
 
@@ -194,7 +199,7 @@ def _chance_tables(
     """Checked and normalised as those of a network in which the decisions are roots."""
     for decision in decisions:
         if decision in tables:
-            raise ModelError(f"'{decision}' is a decision: it has options and no table")
+            raise ModelError(f"'{decision}' is a decision: it has options and no table", code="conflict")
     roots = {d: np.full(len(states[d]), 1 / max(len(states[d]), 1)) for d in decisions}
     above = {v: () if v in roots else parents[v] for v in states}
     checked = DiscreteNetwork(states, above, {**tables, **roots}).tables
@@ -205,13 +210,16 @@ def _check_order(diagram: InfluenceDiagram) -> None:
     graph = diagram.graph
     if not nx.is_directed_acyclic_graph(graph):
         circle = [a for a, _ in nx.find_cycle(graph)]
-        raise ModelError(f"the diagram has a circle: {' -> '.join([*circle, circle[0]])}")
+        raise ModelError(f"the diagram has a circle: {' -> '.join([*circle, circle[0]])}", code="cycle")
     for i, later in enumerate(diagram.decisions):
         for earlier in diagram.decisions[:i]:
             if later == earlier:
-                raise ModelError(f"'{later}' is in the order of decisions twice")
+                raise ModelError(f"'{later}' is in the order of decisions twice", code="duplicate")
             if nx.has_path(graph, later, earlier):
-                raise ModelError(f"'{earlier}' is taken before '{later}' but depends on it: order them the other way")
+                raise ModelError(
+                    f"'{earlier}' is taken before '{later}' but depends on it: order them the other way",
+                    code="contradiction",
+                )
 
 
 @dataclass(frozen=True, eq=False)
@@ -237,7 +245,7 @@ class Rule:
         """The option to take. What the choice does not depend on may be left out of ``past``."""
         for name in self.known:
             if name not in past:
-                raise EvidenceError(f"'{self.decision}' depends on '{name}': say its state")
+                raise EvidenceError(f"'{self.decision}' depends on '{name}': say its state", code="incomplete")
         codes = read_evidence(self.known, {name: past[name] for name in self.known}).hard
         return self.options[int(self.choices[tuple(codes[name] for name in self.known)])]
 
@@ -267,7 +275,7 @@ class Policy:
     def choose(self, decision: str, past: Mapping[str, str] | None = None) -> str:
         """The option to take, given what is known."""
         if decision not in self.rules:
-            raise ModelError(f"no rule for '{decision}'{hint(decision, self.rules)}")
+            raise ModelError(f"no rule for '{decision}'{hint(decision, self.rules)}", code="unknown-variable")
         return self.rules[decision].choose(past or {})
 
 
@@ -302,7 +310,7 @@ def expected_utilities(diagram: InfluenceDiagram, given: Mapping[str, Any] | Non
     """
     remaining = [d for d in diagram.decisions if d not in (given or {})]
     if not remaining:
-        raise OptionError("every decision is taken: there is nothing to choose")
+        raise OptionError("every decision is taken: there is nothing to choose", code="not-applicable")
     first = remaining[0]
     return {
         option: solve(diagram, {**(given or {}), first: option}).expected_utility for option in diagram.states[first]
@@ -320,7 +328,8 @@ def under_policy(diagram: InfluenceDiagram, rules: Mapping[str, Rule]) -> Influe
         for name in rule.known:
             if name not in past:
                 raise ModelError(
-                    f"the rule for '{decision}' uses '{name}', which is not known by then{hint(name, past)}"
+                    f"the rule for '{decision}' uses '{name}', which is not known by then{hint(name, past)}",
+                    code="misplaced",
                 )
         parents[decision] = tuple(rule.known)
         tables[decision] = np.eye(len(diagram.states[decision]))[rule.choices]
@@ -356,9 +365,9 @@ def value_of_information(
     below = nx.descendants(diagram.graph, decision)
     for name in names:
         if name not in diagram.tables:
-            raise ModelError(f"'{name}' is not a chance variable{hint(name, diagram.tables)}")
+            raise ModelError(f"'{name}' is not a chance variable{hint(name, diagram.tables)}", code="unknown-variable")
         if name in below:
-            raise ModelError(f"'{name}' depends on '{decision}' and cannot be known before it")
+            raise ModelError(f"'{name}' depends on '{decision}' and cannot be known before it", code="not-applicable")
     known = tuple(dict.fromkeys((*diagram.parents[decision], *names)))
     informed = replace(diagram, parents={**diagram.parents, decision: known})
     with_it, without = (solve(d, given).expected_utility for d in (informed, diagram))
@@ -479,10 +488,12 @@ def _observe(diagram: InfluenceDiagram, given: Mapping[str, Any]) -> tuple[Influ
     taken = [d for d in diagram.decisions if d in given]
     for decision in taken:
         if decision not in evidence.hard:
-            raise EvidenceError(f"'{decision}' is a decision: give the option that was taken, not likelihoods")
+            raise EvidenceError(
+                f"'{decision}' is a decision: give the option that was taken, not likelihoods", code="wrong-type"
+            )
     if taken != list(diagram.decisions[: len(taken)]):
         late, early = taken[-1], next(d for d in diagram.decisions if d not in given)
-        raise EvidenceError(f"'{late}' is given but '{early}', taken before it, is not")
+        raise EvidenceError(f"'{late}' is given but '{early}', taken before it, is not", code="incomplete")
     codes = dict(evidence.hard)
     states, parents, tables = dict(diagram.states), dict(diagram.parents), dict(diagram.tables)
     for variable, weights in evidence.likelihood.items():
@@ -495,7 +506,9 @@ def _observe(diagram: InfluenceDiagram, given: Mapping[str, Any]) -> tuple[Influ
     first = diagram.decisions[len(taken)]
     for decision in diagram.decisions[len(taken) :]:
         for variable in nx.descendants(diagram.graph, decision) & given.keys():
-            raise EvidenceError(f"'{variable}' depends on '{decision}', which is still to be decided; give that too")
+            raise EvidenceError(
+                f"'{variable}' depends on '{decision}', which is still to be decided; give that too", code="incomplete"
+            )
     known = [v for v in codes if v not in taken]
     parents[first] = tuple(dict.fromkeys((*parents[first], *known)))
     return replace(diagram, states=states, parents=parents, tables=tables), codes
@@ -540,7 +553,8 @@ def _plan(problem: _Problem) -> list[str]:
     if largest > fits:
         raise EngineRefusal(
             f"the largest step needs tables of {largest:.3g} entries and {fits:.3g} fit into memory: drop information"
-            " arcs that matter little, or merge states"
+            " arcs that matter little, or merge states",
+            code="too-costly",
         )
     return order
 
@@ -581,7 +595,7 @@ def _eliminate(problem: _Problem, order: list[str]) -> Policy:
         else:
             probabilities, utilities = _average(variable, probabilities, utilities)
     if prod(float(p.table) for p in probabilities) == 0:
-        raise EvidenceError("what is given has probability zero under every policy")
+        raise EvidenceError("what is given has probability zero under every policy", code="probability-zero")
     ordered = {d: rules[d] for d in problem.states if d in rules}
     return Policy(ordered, float(sum(u.table for u in utilities)))
 

@@ -94,14 +94,16 @@ def incurred(states: np.ndarray, actions: np.ndarray, loss: Loss | Array = "squa
     try:
         np.broadcast_shapes(states.shape, actions.shape)
     except ValueError:
-        raise OptionError(f"one action for each state: given the shapes {states.shape} and {actions.shape}") from None
+        raise OptionError(
+            f"one action for each state: given the shapes {states.shape} and {actions.shape}", code="wrong-shape"
+        ) from None
     if isinstance(loss, str):
         if loss == "zero_one":
             return np.asarray(states != actions, float)
         if loss in ("squared", "absolute"):
             gap = _gap(states, actions)
             return np.asarray(gap**2 if loss == "squared" else np.abs(gap))
-        raise OptionError(f"unknown loss '{loss}'{hint(loss, LOSSES)}")
+        raise OptionError(f"unknown loss '{loss}'{hint(loss, LOSSES)}", code="unknown-word")
     if isinstance(loss, Asymmetric):
         gap = _gap(states, actions)
         return np.where(gap > 0, loss.under * gap, -loss.over * gap)
@@ -131,7 +133,9 @@ def from_draws(draws: np.ndarray, loss: Loss = "squared") -> Decision:
     """
     draws = np.asarray(draws)
     if not draws.ndim or not len(draws):
-        raise OptionError(f"draws have the shape (draw, ...), one draw or more; given the shape {draws.shape}")
+        raise OptionError(
+            f"draws have the shape (draw, ...), one draw or more; given the shape {draws.shape}", code="wrong-shape"
+        )
     if isinstance(loss, Asymmetric):
         action = np.quantile(draws, loss.quantile, axis=0, method="inverted_cdf")
         return Decision(action, incurred(draws, action, loss).mean(axis=0))
@@ -140,13 +144,14 @@ def from_draws(draws: np.ndarray, loss: Loss = "squared") -> Decision:
         return Decision(action, incurred(draws, action, loss).mean(axis=0))
     if loss == "zero_one":
         return _mode(draws)
-    raise OptionError(f"unknown loss '{loss}'{hint(loss, LOSSES)}")
+    raise OptionError(f"unknown loss '{loss}'{hint(loss, LOSSES)}", code="unknown-word")
 
 
 def _mode(draws: np.ndarray) -> Decision:
     if draws.dtype.kind not in "iub":
         raise OptionError(
-            "under zero_one loss every value of a continuous quantity is wrong almost surely: use absolute or squared"
+            "under zero_one loss every value of a continuous quantity is wrong almost surely: use absolute or squared",
+            code="not-applicable",
         )
     values = np.unique(draws)
     best, share = np.full(draws.shape[1:], values[0]), np.zeros(draws.shape[1:])
@@ -174,16 +179,17 @@ def expected_losses(probabilities: Array, matrix: Array) -> Array:
     probabilities = real(probabilities, "probabilities", finite=False, empty=True)
     matrix = real(matrix, "a loss matrix", finite=False)
     if not probabilities.ndim:
-        raise OptionError("probabilities have the shape (..., state), not a single number")
+        raise OptionError("probabilities have the shape (..., state), not a single number", code="wrong-shape")
     if np.isinf(probabilities).any() or (probabilities < 0).any() or not _sums_to_one(probabilities):
-        raise OptionError("probabilities of the states are ≥ 0 and add up to 1")
+        raise OptionError("probabilities of the states are ≥ 0 and add up to 1", code="not-probabilities")
     if matrix.ndim != 2 or probabilities.shape[-1] != matrix.shape[0]:
         raise OptionError(
             f"a loss matrix has one row a state ({probabilities.shape[-1]}) and one column an action, not the shape"
-            f" {matrix.shape}"
+            f" {matrix.shape}",
+            code="wrong-shape",
         )
     if not np.all(np.isfinite(matrix)):
-        raise OptionError("a loss matrix holds finite numbers")
+        raise OptionError("a loss matrix holds finite numbers", code="not-finite")
     return np.asarray(probabilities @ matrix)
 
 

@@ -76,21 +76,28 @@ class MDP:
         moves = real(self.transitions, "transitions", error=DataError)
         rewards = real(self.rewards, "rewards", error=DataError)
         if moves.ndim != 3 or moves.shape[1] != moves.shape[2]:
-            raise DataError(f"transitions have the shape (actions, states, states), not {moves.shape}")
+            raise DataError(
+                f"transitions have the shape (actions, states, states), not {moves.shape}", code="wrong-shape"
+            )
         if rewards.shape != (moves.shape[1], moves.shape[0]):
-            raise DataError(f"rewards have the shape (states, actions), not {rewards.shape}")
+            raise DataError(f"rewards have the shape (states, actions), not {rewards.shape}", code="wrong-shape")
         if np.any(moves < 0) or not np.allclose(moves.sum(axis=2), 1):
             action, state = (int(i) for i in np.argwhere(~np.isclose(moves.sum(axis=2), 1) | (moves < 0).any(2))[0])
             total = moves[action, state].sum()
-            raise DataError(f"probabilities of the next state add up to {total:g} for action {action}, state {state}")
+            raise DataError(
+                f"probabilities of the next state add up to {total:g} for action {action}, state {state}",
+                code="not-probabilities",
+            )
         number(self.discount, "discount", 0, 1)
         positions(list(self.terminal), "terminal", moves.shape[1])
         for names, n, kind in ((self.states, moves.shape[1], "states"), (self.actions, moves.shape[0], "actions")):
             if len(names) not in (0, n):
-                raise DataError(f"{kind} are named all or not at all: there are {n}, and {len(names)} names")
+                raise DataError(
+                    f"{kind} are named all or not at all: there are {n}, and {len(names)} names", code="wrong-length"
+                )
         for state in self.terminal:
             if not np.allclose(moves[:, state, state], 1) or np.any(rewards[state] != 0):
-                raise DataError(f"state {state} is terminal: it is not left, and earns nothing")
+                raise DataError(f"state {state} is terminal: it is not left, and earns nothing", code="not-allowed")
         object.__setattr__(self, "transitions", moves)
         object.__setattr__(self, "rewards", rewards)
 
@@ -106,7 +113,9 @@ class MDP:
         """Q: the return of each action when the values of the next states are these, shape (states, actions)."""
         given = real(value, "value", ndim=1, finite=False)
         if len(given) != self.n_states:
-            raise OptionError(f"value has one number for each of {self.n_states} states, not {len(given)}")
+            raise OptionError(
+                f"value has one number for each of {self.n_states} states, not {len(given)}", code="wrong-length"
+            )
         return np.asarray(self.rewards + self.discount * (self.transitions @ given).T)
 
     def policy_value(self, policy: Any) -> Array:
@@ -132,7 +141,8 @@ class MDP:
         if self.discount == 1 and len(lasting := np.setdiff1d(going, self._ending(moves))):
             raise DataError(
                 f"without discount a policy that never ends has no value, and from state {lasting[0]} this one never"
-                " reaches a terminal state: take a discount below 1"
+                " reaches a terminal state: take a discount below 1",
+                code="not-converged",
             )
         system = np.eye(len(going)) - self.discount * moves[np.ix_(going, going)]
         out[going] = np.linalg.solve(system, reward[going])
@@ -153,11 +163,17 @@ class MDP:
         if len(shape) == 2:
             chance = distributions(policy, "policy")
             if shape != (self.n_states, self.n_actions):
-                raise OptionError(f"policy is {self.n_states} states × {self.n_actions} actions, not the shape {shape}")
+                raise OptionError(
+                    f"policy is {self.n_states} states × {self.n_actions} actions, not the shape {shape}",
+                    code="wrong-shape",
+                )
             return chance
         actions = positions(policy, "policy", self.n_actions)
         if actions.shape != (self.n_states,):
-            raise OptionError(f"policy has an action for each of {self.n_states} states, not the shape {actions.shape}")
+            raise OptionError(
+                f"policy has an action for each of {self.n_states} states, not the shape {actions.shape}",
+                code="wrong-shape",
+            )
         return np.eye(self.n_actions)[actions]
 
     def simulate(self, policy: Any, start: int, n_steps: int, rng: np.random.Generator) -> tuple[np.ndarray, Array]:
@@ -215,7 +231,9 @@ def value_iteration(process: MDP, tolerance: float = 1e-10, max_sweeps: int = 10
         trace.append(value)
         if change < tolerance:
             return _solution(process, value, trace)
-    raise DataError(f"values still change after {max_sweeps} sweeps: take a discount below 1, or allow more")
+    raise DataError(
+        f"values still change after {max_sweeps} sweeps: take a discount below 1, or allow more", code="not-converged"
+    )
 
 
 def policy_iteration(process: MDP, start: Any = None) -> Solution:
@@ -247,7 +265,9 @@ def maze(plan: str, *, step: float = 0.0, goal: float = 100.0, discount: float =
     cells = [(r, c) for r, line in enumerate(rows) for c, mark in enumerate(line) if mark != "#"]
     odd = {mark for line in rows for mark in line} - set("#.G")
     if odd or len({len(line) for line in rows}) > 1 or "G" not in plan:
-        raise DataError("a maze is lines of equal length of # (wall), . (floor) and at least one G (exit)")
+        raise DataError(
+            "a maze is lines of equal length of # (wall), . (floor) and at least one G (exit)", code="malformed"
+        )
     number = {cell: i for i, cell in enumerate(cells)}
     exits = [number[r, c] for r, c in cells if rows[r][c] == "G"]
     moves = np.zeros((4, len(cells), len(cells)))
@@ -286,9 +306,14 @@ def update_belief(belief: Any, transitions: Array, observation_probabilities: Ar
     seen = distributions(observation_probabilities, "observation_probabilities", ndim=2)
     n = len(before)
     if moves.shape != (n, n) or len(seen) != n:
-        raise OptionError(f"{n} states in all; given transitions of shape {moves.shape}, observations {seen.shape}")
+        raise OptionError(
+            f"{n} states in all; given transitions of shape {moves.shape}, observations {seen.shape}",
+            code="wrong-shape",
+        )
     ahead = before @ moves
     joint = ahead * seen[:, count(observation, "observation", 0, seen.shape[1] - 1)]
     if joint.sum() <= 0:
-        raise DataError(f"observation {observation} is impossible after this action from these states")
+        raise DataError(
+            f"observation {observation} is impossible after this action from these states", code="probability-zero"
+        )
     return np.asarray(joint / joint.sum())

@@ -79,9 +79,11 @@ def correlated_t(differences: NDArray[np.float64], left_out: float, margin: floa
 
     each = real(differences, "differences", finite=False, empty=True)
     if each.ndim != 1 or len(each) < 2:
-        raise OptionError(f"a comparison needs the scores of two splits or more; there are {each.size}")
+        raise OptionError(f"a comparison needs the scores of two splits or more; there are {each.size}", code="too-few")
     if not np.all(np.isfinite(each)):
-        raise OptionError("some scores are infinite or missing, so that their mean difference is not known")
+        raise OptionError(
+            "some scores are infinite or missing, so that their mean difference is not known", code="not-finite"
+        )
     number(left_out, "left_out", 0, 1, below=True)
     number(margin, "margin", 0)
     n, mean = len(each), float(each.mean())

@@ -27,7 +27,10 @@ def margin(scores: Any) -> Array:
     """Confidence: the best score of each case less the second, of scores (cases, classes)."""
     given = real(scores, "scores", ndim=2)
     if given.shape[1] < 2:
-        raise OptionError("a margin is between two scores: scores have the shape (cases, classes), two classes or more")
+        raise OptionError(
+            "a margin is between two scores: scores have the shape (cases, classes), two classes or more",
+            code="wrong-shape",
+        )
     two = np.sort(given, axis=1)[:, -2:]
     return np.asarray(two[:, 1] - two[:, 0])
 
@@ -46,7 +49,9 @@ def rejection_curve(confidence: Any, wrong: Any) -> tuple[Array, Array]:
     """
     sure, wrong = real(confidence, "confidence"), truths(wrong, "wrong")
     if sure.shape != wrong.shape or sure.ndim != 1:
-        raise OptionError(f"a confidence and a truth value for each case, not {sure.shape} and {wrong.shape}")
+        raise OptionError(
+            f"a confidence and a truth value for each case, not {sure.shape} and {wrong.shape}", code="wrong-shape"
+        )
     order = np.argsort(-sure, kind="stable")
     errors = np.cumsum(wrong[order])
     left = np.arange(1, len(sure) + 1)

@@ -60,7 +60,10 @@ def _cases(probabilities: Any, outcomes: Any) -> tuple[Array, NDArray[np.int64]]
     given = distributions(probabilities, "probabilities", ndim=2)
     at = positions(outcomes, "outcomes", given.shape[1])
     if at.shape != given.shape[:1]:
-        raise OptionError(f"outcomes are one a case: {len(given)} cases of probabilities, outcomes of shape {at.shape}")
+        raise OptionError(
+            f"outcomes are one a case: {len(given)} cases of probabilities, outcomes of shape {at.shape}",
+            code="wrong-shape",
+        )
     return given, at
 
 
@@ -118,14 +121,15 @@ def calibration_bins(
     probabilities, hit = real(probabilities, "probabilities", ndim=1), truths(happened, "happened")
     if (probabilities < 0).any() or (probabilities > 1).any():
         wrong = float(probabilities[(probabilities < 0) | (probabilities > 1)][0])
-        raise OptionError(f"probabilities lie between 0 and 1; given: {wrong:g}")
+        raise OptionError(f"probabilities lie between 0 and 1; given: {wrong:g}", code="out-of-range")
     each: Any = np.ones(len(probabilities), np.int64)
     if weights is not None and not ((each := real(weights, "weights")) > 0).all():
-        raise OptionError(f"weights of cases are above 0; given: {each.min():g}")
+        raise OptionError(f"weights of cases are above 0; given: {each.min():g}", code="out-of-range")
     if {probabilities.shape, hit.shape, each.shape} != {probabilities.shape}:
         raise OptionError(
             f"a probability, an outcome and a weight for each case; given the shapes {probabilities.shape}, {hit.shape}"
-            f" and {each.shape}"
+            f" and {each.shape}",
+            code="wrong-shape",
         )
     edges = np.unique(np.quantile(probabilities, np.arange(1, n_bins) / n_bins, method="inverted_cdf"))
     places = np.searchsorted(edges, probabilities, side="left")
@@ -150,7 +154,9 @@ def class_bins(
     """One curve for all classes: of two that of the second; of more every case counts once for each (``any``)."""
     given, at = _cases(probabilities, outcomes)
     if given.shape[1] != len(classes):
-        raise OptionError(f"{len(classes)} classes have as many columns of probabilities, not {given.shape[1]}")
+        raise OptionError(
+            f"{len(classes)} classes have as many columns of probabilities, not {given.shape[1]}", code="wrong-length"
+        )
     if len(classes) == 2:
         return classes[1], calibration_bins(given[:, 1], at == 1, n_bins, ci_prob, weights)
     happened = at[:, None] == np.arange(len(classes))

@@ -63,13 +63,18 @@ class CandyTrade:
         prior = distributions(self.prior, "prior", error=ModelError)
         share = real(self.lime_share, "lime_share", error=ModelError)
         if prior.ndim != 1 or prior.shape != share.shape:
-            raise ModelError(f"one prior probability a kind of bag: {prior.size} probabilities for {share.size} shares")
+            raise ModelError(
+                f"one prior probability a kind of bag: {prior.size} probabilities for {share.size} shares",
+                code="wrong-length",
+            )
         if not np.all((share >= 0) & (share <= 1)):
-            raise ModelError("shares of limes lie between 0 and 1")
+            raise ModelError("shares of limes lie between 0 and 1", code="out-of-range")
         count(self.n_candies, "n_candies", 0, _CANDIES, error=ModelError)
         for name, values in (("seller", self.seller), ("buyer", self.buyer)):
             if real(values, name, error=ModelError).shape != (2,):
-                raise ModelError(f"{name} is two numbers, of a lime and of a cherry; given: {values!r}")
+                raise ModelError(
+                    f"{name} is two numbers, of a lime and of a cherry; given: {values!r}", code="wrong-length"
+                )
 
     def lime_probability(self, limes: ArrayLike, cherries: ArrayLike) -> np.ndarray:
         """That the next candy is a lime, after so many of either; NaN where no kind of bag allows them."""

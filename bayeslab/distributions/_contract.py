@@ -233,7 +233,7 @@ def declared(
 def deviation(sigma: Array | None, precision: Array | None, word: str = "tau") -> Array:
     """The standard deviation, from it or from the precision; 1 where neither is given."""
     if sigma is not None and precision is not None:
-        raise ModelError(f"takes sigma or {word}, not both")
+        raise ModelError(f"takes sigma or {word}, not both", code="conflict")
     if precision is not None:
         return precision**-0.5
     return 1.0 if sigma is None else sigma

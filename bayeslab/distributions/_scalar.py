@@ -63,7 +63,7 @@ def log_density(name: str, arguments: Mapping[str, float]) -> Density:
         An unknown distribution or parameter, one that is missing, or one out of range.
     """
     if name not in SCALARS:
-        raise ModelError(f"no log density is known for '{name}'{hint(name, SCALARS)}")
+        raise ModelError(f"no log density is known for '{name}'{hint(name, SCALARS)}", code="not-a-distribution")
     entry, functions = DISTRIBUTIONS[name], maths(name)
     assert functions is not None
     given = {key: float(value) for key, value in arguments.items() if value is not None}
@@ -72,7 +72,8 @@ def log_density(name: str, arguments: Mapping[str, float]) -> Density:
         with np.errstate(divide="ignore", invalid="ignore"):
             parameters = functions.canonical(**given)
     except ModelError as error:
-        raise ModelError(error.message if error.message.startswith(name) else f"{name} {error.message}") from None
+        text = error.message if error.message.startswith(name) else f"{name} {error.message}"
+        raise ModelError(text, code=error.code) from None
     names = [word for word in signature(functions.log_density).parameters if word != "x"]
     bound = dict(zip(names, (float(value) for value in parameters), strict=True))
     ends = entry.domain.values
@@ -89,18 +90,23 @@ def _check(entry: Distribution, functions: Maths, given: Mapping[str, float]) ->
     known = signature(functions.canonical).parameters
     for key in given:
         if key not in known:
-            raise ModelError(f"{entry.name} has no parameter '{key}'{hint(key, known)}")
+            raise ModelError(f"{entry.name} has no parameter '{key}'{hint(key, known)}", code="unknown-parameter")
     for key, parameter in known.items():
         if key not in given and parameter.default is Parameter.empty:
-            raise ModelError(f"{entry.name} needs its parameter '{key}'")
+            raise ModelError(f"{entry.name} needs its parameter '{key}'", code="incomplete")
     for key, interval in entry.domain.parameters.items():
         if key in given and not _inside(given[key], interval.low, interval.high, interval.open_low, interval.open_high):
-            raise ModelError(f"{entry.name} needs {key} {_wanted(interval.low, interval.high)}, not {given[key]:g}")
+            raise ModelError(
+                f"{entry.name} needs {key} {_wanted(interval.low, interval.high)}, not {given[key]:g}",
+                code="out-of-range",
+            )
     rising = entry.domain.increasing
     values: dict[str, Any] = {key: parameter.default for key, parameter in known.items()} | dict(given)
     for low, high in pairwise(rising):
         if not values[low] < values[high]:
-            raise ModelError(f"{entry.name} needs {low} < {high}, not {values[low]:g} and {values[high]:g}")
+            raise ModelError(
+                f"{entry.name} needs {low} < {high}, not {values[low]:g} and {values[high]:g}", code="out-of-range"
+            )
 
 
 def _inside(value: float, low: float | str, high: float | str, open_low: bool, open_high: bool) -> bool:

@@ -301,7 +301,8 @@ def maxima(target: Target, points: list[Array], maxeval: int, note: Callable[[st
             note(f"start {k + 1} of {len(points)}: log density {found[-1].value:.6g}")
     if not found:
         raise ModelError(
-            "the density is zero or undefined wherever the optimiser looked; check data, bounds and priors"
+            "the density is zero or undefined wherever the optimiser looked; check data, bounds and priors",
+            code="no-start",
         )
     return sorted(found, key=lambda optimum: -optimum.value)
 
@@ -500,7 +501,7 @@ def outcome(
     log_q = approximation.log_density(points)
     log_p = target.many(points)[0]
     if not np.isfinite(log_p).any():
-        raise RunError("the approximation lies where the density is zero; sample with method nuts")
+        raise RunError("the approximation lies where the density is zero; sample with method nuts", code="degenerate")
     ratios = log_p - log_q
     log_weights, k = pareto_smoothed(ratios)
     worth = 1 / float((np.exp(log_weights) ** 2).sum())

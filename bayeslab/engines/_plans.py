@@ -7,7 +7,7 @@ from typing import Any
 
 from bayeslab import registry
 from bayeslab.data.dataset import Data
-from bayeslab.errors import EngineRefusal
+from bayeslab.errors import EngineRefusal, Reason
 from bayeslab.job import Job
 from bayeslab.language.spec import Model
 
@@ -23,10 +23,12 @@ class Planned:
         The engine's name, which is the family's function that makes the plan.
     unknown : str
         What is said of a family without one; ``{family}`` is its name.
+    code : str
+        The kind of mistake that it is to ask for a plan where there is none.
     """
 
-    def __init__(self, method: str, unknown: str) -> None:
-        self.method, self.unknown = method, unknown
+    def __init__(self, method: str, unknown: str, *, code: str) -> None:
+        self.method, self.unknown, self.code = method, unknown, code
 
     def plan(self, model: Model, data: Data) -> Any:
         """The plan, or why there is none (a str); remembered on the data."""
@@ -41,7 +43,7 @@ class Planned:
     def refuse(self, model: Model, data: Data) -> str | None:
         """Why there is no plan."""
         found = self.plan(model, data)
-        return found if isinstance(found, str) else None
+        return Reason(found, code=self.code) if isinstance(found, str) else None
 
     def size(self, model: Model, data: Data) -> int:
         """Numbers in one draw, as far as the plan knows the lengths of its dimensions."""
@@ -58,7 +60,7 @@ class Planned:
         """
         found = self.plan(job.model, job.data)
         if isinstance(found, str):
-            raise EngineRefusal(f"method {self.method} does not apply: {found}")
+            raise EngineRefusal(f"method {self.method} does not apply: {found}", code=self.code)
         return found
 
 

@@ -65,7 +65,7 @@ def middle(density: Density, initvals: Mapping[str, Any] | None = None) -> np.nd
     known = [v.name for v in density.model.free_RVs]
     for name in initvals or {}:
         if name not in known:
-            raise OptionError(f"initvals: no parameter '{name}'{hint(name, known)}")
+            raise OptionError(f"initvals: no parameter '{name}'{hint(name, known)}", code="unknown-parameter")
     usual = centre(density, initvals)
     rng = np.random.default_rng(0)
     around = [usual, *(usual + rng.uniform(-1.0, 1.0, usual.size) for _ in range(_AROUND))]
@@ -77,7 +77,7 @@ def middle(density: Density, initvals: Mapping[str, Any] | None = None) -> np.nd
         tried += len(points)
         if max(heights, default=-np.inf) > -np.inf:
             return _climbed(density, points[int(np.argmax(heights))])
-    raise ModelError(_reason(density, usual, tried))
+    raise ModelError(_reason(density, usual, tried), code="no-start")
 
 
 def _stages(density: Density, usual: np.ndarray, rng: np.random.Generator) -> Iterator[list[np.ndarray]]:

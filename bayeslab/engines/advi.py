@@ -102,7 +102,10 @@ def _coordinates(target: Target, options: Options, rng: np.random.Generator) -> 
         path = pathfinder(target, start, rng, maxiter=1000, maxcor=10, num_elbo_draws=10)
         paths += [] if path is None else [path]
     if not paths:
-        raise RunError("the density is zero or undefined around every start; give initvals, or sample with method nuts")
+        raise RunError(
+            "the density is zero or undefined around every start; give initvals, or sample with method nuts",
+            code="no-start",
+        )
     best = max(paths, key=lambda path: path.elbo)
     return best.approximation.mean, best.approximation.sd(), _elsewhere(best, paths)
 

@@ -66,7 +66,7 @@ class Options(Spec):
         return {str(name): np.asarray(own).tolist() for name, own in value.items()}
 
 
-_PLANS = Planned("em", "expectation maximisation is not known for the family {family}")
+_PLANS = Planned("em", "expectation maximisation is not known for the family {family}", code="not-suited")
 refuse = _PLANS.refuse
 
 
@@ -80,9 +80,11 @@ def ready(job: Job) -> None:
     """Priors that have a mode, a variant that the family has, starts that there can be."""
     found: EMPlan = _PLANS.of(job)
     if job.options.variant == "hard" and found.search is None:
-        raise EngineRefusal("variant hard is for mixtures; take accelerated, em or stochastic")
+        raise EngineRefusal("variant hard is for mixtures; take accelerated, em or stochastic", code="not-suited")
     if job.options.variant == "gradient" and found.search is not None:
-        raise EngineRefusal("variant gradient is not offered for mixtures; take accelerated, newton, em or hard")
+        raise EngineRefusal(
+            "variant gradient is not offered for mixtures; take accelerated, newton, em or hard", code="not-suited"
+        )
     _problem(found, job.options)
     _initvals(found, job.options)
 
@@ -122,7 +124,7 @@ def _problem(found: EMPlan, options: Options) -> Problem:
     try:
         return found.problem(options.prior == "use")
     except ModelError as error:
-        raise EngineRefusal(f"{error.message}; or leave the priors out with prior: ignore") from None
+        raise EngineRefusal(f"{error.message}; or leave the priors out with prior: ignore", code=error.code) from None
 
 
 def _searched(job: Job, found: EMPlan, problem: Problem) -> tuple[Restarts, list[Finding]]:
@@ -172,17 +174,21 @@ def _initvals(found: EMPlan, options: Options) -> dict[str, np.ndarray]:
     for name, value in given.items():
         path = ("inference", "initvals", name)
         if name not in found.dims:
-            raise OptionError(f"initvals: no parameter '{name}'{hint(name, found.dims)}", path=path)
+            raise OptionError(
+                f"initvals: no parameter '{name}'{hint(name, found.dims)}", path=path, code="unknown-parameter"
+            )
         try:
             own = np.asarray(value, dtype=float)
         except (TypeError, ValueError):
-            raise OptionError(f"initvals: '{name}' is a number, or rows of numbers", path=path) from None
+            raise OptionError(
+                f"initvals: '{name}' is a number, or rows of numbers", path=path, code="wrong-type"
+            ) from None
         shape = np.shape(example[name])
         if own.shape != shape:
             wanted = f"has the shape {shape}" if shape else "is a single number"
-            raise OptionError(f"initvals: '{name}' {wanted}, not {own.shape}", path=path)
+            raise OptionError(f"initvals: '{name}' {wanted}, not {own.shape}", path=path, code="wrong-shape")
         if (why := _impossible(own, found.kinds.get(name, "real"))) is not None:
-            raise OptionError(f"initvals: '{name}' {why}", path=path)
+            raise OptionError(f"initvals: '{name}' {why}", path=path, code="out-of-range")
         out[name] = own
     return out
 
@@ -289,7 +295,9 @@ def _boundary(found: EMPlan, values: Any) -> list[Finding]:
 
 def _errors(problem: Any, theta: Any, found: EMPlan) -> tuple[dict[str, np.ndarray], Finding]:
     if not hasattr(problem, "gradient"):
-        raise EngineRefusal("standard errors need the slope of the log posterior, which this model does not give")
+        raise EngineRefusal(
+            "standard errors need the slope of the log posterior, which this model does not give", code="not-suited"
+        )
     errors = {name: np.asarray(e) for name, e in standard_errors(cast(Smooth, problem), theta, found.values).items()}
     every = np.concatenate([np.ravel(e) for e in errors.values()])
     if np.isnan(every).any():

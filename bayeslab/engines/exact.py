@@ -47,7 +47,7 @@ class Options(Spec):
     )
 
 
-_PLANS = Planned("exact", "no closed form is known for the family {family}")
+_PLANS = Planned("exact", "no closed form is known for the family {family}", code="no-closed-form")
 refuse = _PLANS.refuse
 size = _PLANS.size
 
@@ -63,14 +63,14 @@ def solved_as(found: Plan, scales: str) -> Answer:
     if scales == "integrate":
         return found.solve()
     if found.empirical is None:
-        raise OptionError(_NO_SCALES)
+        raise OptionError(_NO_SCALES, code="not-applicable")
     return found.empirical()
 
 
 def ready(job: Job) -> None:
     """Scales can be maximised only where there are some."""
     if job.options.scales == "maximise" and _PLANS.of(job).empirical is None:
-        raise OptionError(_NO_SCALES, path=("inference", "scales"))
+        raise OptionError(_NO_SCALES, path=("inference", "scales"), code="not-applicable")
 
 
 def run(job: Job) -> Outcome:

@@ -43,7 +43,7 @@ class Options(Spec):
     )
 
 
-_PLANS = Planned("gibbs", "Gibbs steps are not known for the family {family}")
+_PLANS = Planned("gibbs", "Gibbs steps are not known for the family {family}", code="not-suited")
 refuse = _PLANS.refuse
 size = _PLANS.size
 

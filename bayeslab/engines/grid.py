@@ -26,7 +26,7 @@ from bayeslab.data.dataset import Data
 from bayeslab.engines._approximate import Optimum, Target, has_evidence, hessian, improper, maxima, newton
 from bayeslab.engines._scouts import starts
 from bayeslab.engines.exact import QUANTILES
-from bayeslab.errors import EngineRefusal, ModelError
+from bayeslab.errors import EngineRefusal, ModelError, Reason
 from bayeslab.exact import quadrature
 from bayeslab.job import Job, Outcome
 from bayeslab.language.spec import Model, Spec
@@ -70,7 +70,8 @@ def refuse(model: Model, data: Data) -> str | None:
     graph = registry.load("families", model.model.family).graph(model, data)
     sizes = {name: int(np.size(value)) for name, value in graph.initial_point().items()}
     if sum(sizes.values()) > MAX_PARAMETERS:
-        return f"the model has {sum(sizes.values())} parameters; a grid is for at most {MAX_PARAMETERS}"
+        text = f"the model has {sum(sizes.values())} parameters; a grid is for at most {MAX_PARAMETERS}"
+        return Reason(text, code="too-costly")
     return None
 
 
@@ -108,7 +109,9 @@ def ready(job: Job) -> None:
     posterior_density.ready(job)
     n_dim = sum(np.size(value) for value in job.graph.initial_point().values())
     if n_dim > MAX_PARAMETERS:
-        raise EngineRefusal(f"the model has {n_dim} parameters; a grid is for at most {MAX_PARAMETERS}")
+        raise EngineRefusal(
+            f"the model has {n_dim} parameters; a grid is for at most {MAX_PARAMETERS}", code="too-costly"
+        )
 
 
 def run(job: Job) -> Outcome:
@@ -180,7 +183,7 @@ def _grid(target: Target, found: list[Optimum], first: int) -> _Grid:
             sizes = [max(n, int(np.ceil(step)) + 1) for step in steps]
         axes, log_mass = quadrature.converged(log_density, ends, n=sizes, tolerance=_TOLERANCE[d])
     except ModelError as error:
-        raise EngineRefusal(error.message) from None
+        raise EngineRefusal(error.message, code=error.code) from None
     return _Grid(order, peak.point, factor, axes, log_mass + np.log(np.diagonal(factor)).sum())
 
 

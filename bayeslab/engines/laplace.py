@@ -89,7 +89,7 @@ def _inverse(target: Target, curvature: Array) -> Array:
     """The covariance, or which parameter has none."""
     names = target.density.parameter_names()
     if not np.isfinite(curvature).all():
-        raise RunError("the log density has no curvature at its mode; sample with method nuts")
+        raise RunError("the log density has no curvature at its mode; sample with method nuts", code="degenerate")
     bend = -np.diagonal(curvature)
     # Each parameter in the unit in which its curvature is 1: what is flat is no matter of units.
     unit = 1 / np.sqrt(np.where(bend > 0, bend, 1.0))
@@ -98,7 +98,8 @@ def _inverse(target: Target, curvature: Array) -> Array:
         worst = names[int(np.argmax(np.abs(vectors[:, 0])))]
         raise RunError(
             f"the log density does not bend downwards along '{worst}' at its highest point: there is no Gaussian there"
-            f" (a spike at zero variance, or nothing that informs it); sample with method nuts"
+            f" (a spike at zero variance, or nothing that informs it); sample with method nuts",
+            code="degenerate",
         )
     return ((vectors / values) @ vectors.T) * unit * unit[:, None]
 

@@ -28,6 +28,7 @@ from bayeslab import registry
 from bayeslab.data.dataset import Data
 from bayeslab.engines._approximate import Array, Target, newton
 from bayeslab.engines._scouts import starts
+from bayeslab.errors import Reason
 from bayeslab.exact.answer import PointEstimate
 from bayeslab.job import Job, Outcome, summed_out
 from bayeslab.language.spec import Model, Spec
@@ -60,12 +61,13 @@ def refuse(model: Model, data: Data) -> str | None:
     """Where a mode misleads, and discrete nodes that were summed out, of which it says nothing."""
     family = registry.load("families", model.model.family)
     if hasattr(family, "no_mode") and (reason := family.no_mode(model, data)) is not None:
-        return str(reason)
+        return Reason(reason, code="no-mode")
     latent = summed_out(model, data)
     if latent:
-        return (
+        return Reason(
             f"the discrete nodes {', '.join(latent)} are summed out, and their values at a point estimate would be"
-            f" draws, not a mode; use method nuts"
+            f" draws, not a mode; use method nuts",
+            code="discrete",
         )
     return None
 

@@ -482,12 +482,14 @@ def _failure(chain: _Chain, error: Exception) -> RunError:
     if "initialization points failed" in str(error).lower():
         return RunError(
             f"chain {chain.number} found no point to start from: the density or its gradient is not finite around"
-            f" the start; give starting values in initvals, or tighter priors"
+            f" the start; give starting values in initvals, or tighter priors",
+            code="no-start",
         )
     lines = [line.strip() for line in str(error).splitlines() if line.strip()]
     return RunError(
         f"chain {chain.number} could not be sampled: {lines[-1] if lines else error}; try initvals, tighter"
-        f" priors, or a larger target_accept"
+        f" priors, or a larger target_accept",
+        code="failed",
     )
 
 
@@ -513,7 +515,10 @@ def _usable(drawn: _Drawn, options: Options) -> tuple[dict[int, dict[str, np.nda
         return drawn.chains, list(drawn.notes)
     every = drawn.chains | {k: c for k, c in drawn.partial.items() if len(c["draws"])}
     if not every:
-        raise RunError("interrupted before any draw after tuning; nothing to keep (--resume starts the chains again)")
+        raise RunError(
+            "interrupted before any draw after tuning; nothing to keep (--resume starts the chains again)",
+            code="stopped",
+        )
     lengths = sorted((len(chain["draws"]) for chain in every.values()), reverse=True)
     length = max(lengths, key=lambda n: n * sum(other >= n for other in lengths))
     chosen = {k: {n: a[:length] for n, a in c.items()} for k, c in sorted(every.items()) if len(c["draws"]) >= length}

@@ -107,7 +107,10 @@ def _paths(job: Job, target: Target, rng: np.random.Generator) -> list[Path]:
         if path is not None:
             found.append(path)
     if not found:
-        raise RunError("no path found a Gaussian with a finite ELBO; give initvals, or sample with method nuts")
+        raise RunError(
+            "no path found a Gaussian with a finite ELBO; give initvals, or sample with method nuts",
+            code="not-converged",
+        )
     bounds = [path.elbo for path in found]
     job.progress.note(f"{len(found)} paths: best ELBO {max(bounds):.6g}, worst {min(bounds):.6g}")
     return found

@@ -72,7 +72,8 @@ def ready(job: Job) -> None:
     if flat:
         raise EngineRefusal(
             f"method smc does not apply: the priors of {', '.join(flat)} have no integral, so there is nothing to start"
-            f" from and no evidence; give them proper priors, or use method nuts"
+            f" from and no evidence; give them proper priors, or use method nuts",
+            code="improper",
         )
 
 
@@ -150,7 +151,7 @@ def _prior_draws(density: Density, n: int, rng: np.random.Generator) -> Array:
             kept.append(point)
             if len(kept) == n:
                 return np.array(kept)
-    raise RunError("draws from the prior are hardly ever in its own support; sample with method nuts")
+    raise RunError("draws from the prior are hardly ever in its own support; sample with method nuts", code="no-start")
 
 
 # -------------------------------------------------------------------------------- a population
@@ -214,7 +215,10 @@ def _population(
     power, log_evidence, stages, step = 0.0, 0.0, 0, 1.0
     while power < 1.0:
         if np.isfinite(points.likelihood).sum() < 2:
-            raise RunError("no draw from the prior can produce the data: check the priors against the data")
+            raise RunError(
+                "no draw from the prior can produce the data: check the priors against the data",
+                code="probability-zero",
+            )
         increase = _increase(points.likelihood, 1.0 - power, options.threshold)
         log_weights = increase * points.likelihood
         log_evidence += float(np.logaddexp.reduce(log_weights)) - math.log(len(log_weights))

@@ -15,7 +15,7 @@ from pydantic import Field
 
 from bayeslab.data.dataset import Data
 from bayeslab.engines._structure_groups import members_of_sets, structure_groups
-from bayeslab.errors import EngineRefusal, NothingToFit, Stopped
+from bayeslab.errors import EngineRefusal, NothingToFit, Reason, Stopped
 from bayeslab.families.bayes_net.structure_spec import unknown
 from bayeslab.families.bayes_net.unknown_structure import Plan, one_only, plan
 from bayeslab.job import Job, Outcome
@@ -74,13 +74,15 @@ def refuse(model: Model, data: Data) -> str | None:
     if unknown(model.model):
         found = plan(model, data)
         if (why := one_only(found)) is not None:
-            raise NothingToFit(why)
+            raise NothingToFit(why, code="nothing-to-fit")
         found.check_missing()
         found.check_cost()
         return None
     if model.model.family == "bayes_net":
-        return "the structure of this net is known; `structure: {}` in the model says that it is not"
-    return f"it samples structures of Bayes nets; this is a model of the family {model.model.family}"
+        text = "the structure of this net is known; `structure: {}` in the model says that it is not"
+        return Reason(text, code="nothing-to-fit")
+    text = f"it samples structures of Bayes nets; this is a model of the family {model.model.family}"
+    return Reason(text, code="other-family")
 
 
 def ready(job: Job) -> None:
@@ -107,7 +109,9 @@ def run(job: Job) -> Outcome:
     n_draws = min(sum(map(len, chain.scores)) for chain in chains)
     complete = n_draws >= work.draws
     if not n_draws:
-        raise Stopped("stopped before every chain had a draw after tuning; go on with `bayeslab fit --resume RUN`")
+        raise Stopped(
+            "stopped before every chain had a draw after tuning; go on with `bayeslab fit --resume RUN`", code="stopped"
+        )
     groups = _groups(job, found, table, sampler, work, chains, n_draws)
     verdict = judge_structures(groups, complete=complete)
     timings = {"table": scored - begun, "sample": sampled - scored, "report": time.perf_counter() - sampled}
@@ -132,7 +136,8 @@ def _check_memory(sampler: Sampler, work: Work) -> None:
     if needed > limit:
         raise EngineRefusal(
             f"what {work.chains} chains of {work.draws:,} draws fill {cells.missing.sum():,} missing cells with takes"
-            f" {needed:,.0f} MB; {limit:,.0f} MB may be used. Ask for fewer draws with more steps between them (thin)"
+            f" {needed:,.0f} MB; {limit:,.0f} MB may be used. Ask for fewer draws with more steps between them (thin)",
+            code="too-costly",
         )
 
 

@@ -16,7 +16,7 @@ from pydantic import Field, field_validator
 
 from bayeslab.data.dataset import Data
 from bayeslab.decisions import scores
-from bayeslab.errors import DataError
+from bayeslab.errors import DataError, Reason
 from bayeslab.families import learner
 from bayeslab.families.learner import trained as learner_trained
 from bayeslab.job import Job, Outcome
@@ -51,9 +51,10 @@ class Options(Spec):
 def refuse(model: Model, data: Data) -> str | None:
     """Only learners are trained."""
     if model.model.family != "learner":
-        return f"the family {model.model.family} has a posterior; training is for the family learner"
+        text = f"the family {model.model.family} has a posterior; training is for the family learner"
+        return Reason(text, code="other-family")
     ready = learner_trained.prepared(model, data)
-    return None if ready else "nothing to learn"
+    return None if ready else Reason("nothing to learn", code="nothing-to-fit")
 
 
 def ready(job: Job) -> None:
@@ -188,7 +189,7 @@ def _left_out(job: Job, ready: Any, matrix: np.ndarray, outcome: np.ndarray, fol
             one = learner_trained.fitted(ready, matrix[inside], outcome[inside], job.seed)
         except DataError as error:
             where = f"fold {number + 1} of {folds}, with {len(inside)} of {len(outcome)} rows"
-            raise DataError(f"{where}: {error.message}; 'folds: 0' leaves no row out") from None
+            raise DataError(f"{where}: {error.message}; 'folds: 0' leaves no row out", code=error.code) from None
         with convergence_warnings() as answering:
             out[outside], fold[outside] = learner_trained.answers(one.estimator, matrix[outside], ready.classes), number
         unconverged.append((*one.unconverged, *answering))

@@ -54,7 +54,9 @@ class Options(Spec):
 
 
 _PLANS = Planned(
-    "variational", "coordinate ascent is not known for the family {family}; take advi, pathfinder or laplace"
+    "variational",
+    "coordinate ascent is not known for the family {family}; take advi, pathfinder or laplace",
+    code="not-suited",
 )
 refuse = _PLANS.refuse
 size = _PLANS.size

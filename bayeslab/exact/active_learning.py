@@ -49,7 +49,7 @@ def most_uncertain(
     lower, upper = np.asarray(lower, float), np.asarray(upper, float)
     d = len(lower)
     if not np.all(lower < upper):
-        raise OptionError("bounds are a smaller and a larger number for each column")
+        raise OptionError("bounds are a smaller and a larger number for each column", code="out-of-range")
     spread = qmc.Sobol(d, rng=rng).random_base2(int(np.ceil(np.log2(candidates))))
     corners = np.stack(np.meshgrid(*([[0.0, 1.0]] * min(d, 8)), indexing="ij"), -1).reshape(-1, min(d, 8))
     if d > 8:
@@ -92,7 +92,7 @@ def informative_rows(
     from scipy.special import ndtri
 
     if not 0.0 < probability < 1.0 or not share > 0.0:
-        raise OptionError("probability lies between 0 and 1, and share is positive")
+        raise OptionError("probability lies between 0 and 1, and share is positive", code="out-of-range")
     wide = float(ndtri(0.5 + 0.5 * probability))
     precision = np.linalg.inv(covariance)
     kept: Sequence[int] = list(range(len(residuals)))

@@ -437,7 +437,9 @@ def sweep(
     from bayeslab.exact._auxiliary_process_kernels import sweep_auxiliary
 
     if np.isnan(rows).any():
-        raise OptionError("components without a conjugate prior take no missing cells here; use nuts")
+        raise OptionError(
+            "components without a conjugate prior take no missing cells here; use nuts", code="not-conjugate"
+        )
     n, d = rows.shape
     room, count = n + AUXILIARY + 1, len(atoms.means)
     means, roots = np.zeros((room, d)), np.zeros((room, d, d))

@@ -347,7 +347,8 @@ def _exact(factors: FactorGraph, given: Mapping[str, Any] | None, *, maximise: b
     if not no_loop:
         raise EngineRefusal(
             f"the factor graph has a loop: {_loop(factors, read_evidence(factors.states, given))}; sum-product and"
-            " max-product are exact only without loops. The junction tree is exact with them, `loopy` approximates."
+            " max-product are exact only without loops. The junction tree is exact with them, `loopy` approximates.",
+            code="loops",
         )
     flat, order, local, up, down = messages[1:]
     _, change = kernels.sequential(flat, order, maximise, 0.0, 0.0, 1, local, up, down)
@@ -369,13 +370,15 @@ def _iterate(
 
     run = {"sequential": kernels.sequential, "residual": kernels.residual}.get(schedule)
     if run is None:
-        raise OptionError(f"'{schedule}' is not a schedule{hint(schedule, ('sequential', 'residual'))}")
+        raise OptionError(
+            f"'{schedule}' is not a schedule{hint(schedule, ('sequential', 'residual'))}", code="unknown-word"
+        )
     if damping is not None and not 0 <= damping < 1:
-        raise OptionError(f"damping is {damping}; it must be at least 0 and less than 1")
+        raise OptionError(f"damping is {damping}; it must be at least 0 and less than 1", code="out-of-range")
     if not tolerance > 0:
-        raise OptionError(f"tolerance is {tolerance}; it must be positive")
+        raise OptionError(f"tolerance is {tolerance}; it must be positive", code="out-of-range")
     if max_sweeps < 1:
-        raise OptionError(f"max_sweeps is {max_sweeps}; it must be at least 1")
+        raise OptionError(f"max_sweeps is {max_sweeps}; it must be at least 1", code="out-of-range")
     messages, no_loop = _start(factors, given)
     weight = damping if damping is not None else 0.0 if no_loop else 0.5
     flat, order, local, up, down = messages[1:]
@@ -387,7 +390,8 @@ def _iterate(
 def _possible(possible: bool) -> None:
     if not possible:
         raise EvidenceError(
-            "the evidence has probability zero: no state of all variables agrees with it and the tables"
+            "the evidence has probability zero: no state of all variables agrees with it and the tables",
+            code="probability-zero",
         )
 
 

@@ -463,7 +463,8 @@ def _slice(log_density: LogDensity, at: float, rng: np.random.Generator, width: 
         raise EngineRefusal(
             f"the features explain the data to the last digit: at {at:.3g} the noise or the scale of the loadings has"
             " no density that doubles can hold; declare fewer features, or priors of noise and scale that keep them"
-            " from zero"
+            " from zero",
+            code="degenerate",
         )
     low = now - width * rng.random()
     high = low + width

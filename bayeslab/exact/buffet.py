@@ -51,9 +51,9 @@ def simulate(alpha: float, n_customers: int, rng: np.random.Generator) -> np.nda
         α is not positive, or there is no customer.
     """
     if not 0 < alpha < np.inf:
-        raise OptionError(f"the concentration alpha of a buffet is positive, not {alpha!r}")
+        raise OptionError(f"the concentration alpha of a buffet is positive, not {alpha!r}", code="out-of-range")
     if n_customers < 1:
-        raise OptionError(f"a buffet has at least one customer, not {n_customers!r}")
+        raise OptionError(f"a buffet has at least one customer, not {n_customers!r}", code="out-of-range")
     dishes = np.zeros((n_customers, 0), np.int8)
     for n in range(n_customers):
         dishes[n] = rng.random(dishes.shape[1]) < dishes[:n].sum(axis=0) / (n + 1)

@@ -70,7 +70,7 @@ def tan(codes: Codes, states: States, target: str, weights: Array | None = None,
     attributes = [v for v in _checked(states, target) if v != target]
     root = root or (attributes[0] if attributes else target)
     if root not in attributes and attributes:
-        raise ModelError(f"the root '{root}' is not an attribute{hint(root, attributes)}")
+        raise ModelError(f"the root '{root}' is not an attribute{hint(root, attributes)}", code="unknown-variable")
     information = conditional_mutual_information(codes, states, target, weights)
     edges = sorted(((-information[a, b], a, b) for a, b in combinations(range(len(attributes)), 2)))
     tree, joined = nx.Graph(), nx.utils.UnionFind(range(len(attributes)))
@@ -167,7 +167,8 @@ def classify(network: DiscreteNetwork, target: str, codes: Codes) -> Array:
     if impossible.size:
         raise EvidenceError(
             f"row {int(impossible[0])} has probability zero for every state of '{target}'; smooth tables, such as by"
-            " counting from 1"
+            " counting from 1",
+            code="probability-zero",
         )
     odds = np.exp(scores - top)
     out: Array = odds / odds.sum(axis=1, keepdims=True)
@@ -188,5 +189,5 @@ def _by_tree(network: DiscreteNetwork, t: int, rows: NDArray[np.int64]) -> Array
 
 def _checked(states: States, target: str) -> list[str]:
     if target not in states:
-        raise DataError(f"the class '{target}' is not a variable{hint(target, states)}")
+        raise DataError(f"the class '{target}' is not a variable{hint(target, states)}", code="unknown-variable")
     return list(states)

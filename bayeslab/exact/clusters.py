@@ -67,7 +67,9 @@ _MOST_ROWS = 16_000
 def contingency(a: np.ndarray, b: np.ndarray) -> np.ndarray:
     """How many rows have each pair of labels."""
     if np.shape(a) != np.shape(b):
-        raise DataError(f"partitions of {len(a)} and {len(b)} rows cannot be compared; give the same rows")
+        raise DataError(
+            f"partitions of {len(a)} and {len(b)} rows cannot be compared; give the same rows", code="wrong-length"
+        )
     rows, i = np.unique(a, return_inverse=True)
     columns, j = np.unique(b, return_inverse=True)
     return np.bincount(i * len(columns) + j, minlength=len(rows) * len(columns)).reshape(len(rows), len(columns))
@@ -131,7 +133,9 @@ def permute_labels(labels: np.ndarray, permutations: np.ndarray) -> np.ndarray:
 
 def _check_labels(labels: np.ndarray) -> None:
     if labels.ndim != 2 or labels.size == 0:
-        raise DataError(f"labels have shape {labels.shape}; give one row of labels for each draw: (draws, rows)")
+        raise DataError(
+            f"labels have shape {labels.shape}; give one row of labels for each draw: (draws, rows)", code="wrong-shape"
+        )
 
 
 def relabel_to_pivot(labels: np.ndarray, n_components: int, pivot: np.ndarray | None = None) -> np.ndarray:
@@ -153,7 +157,9 @@ def relabel_to_pivot(labels: np.ndarray, n_components: int, pivot: np.ndarray | 
         losses = [_binder_against(draw, together) for draw in some]
         pivot = labels[int(np.argmin(losses))]
     elif pivot.max() >= n_components:
-        raise OptionError(f"the pivot has labels up to {pivot.max()}; there are {n_components} components")
+        raise OptionError(
+            f"the pivot has labels up to {pivot.max()}; there are {n_components} components", code="out-of-range"
+        )
     out = np.empty((len(labels), n_components), int)
     for s, draw in enumerate(labels):
         agree = np.bincount(pivot * n_components + draw, minlength=n_components**2).reshape(n_components, n_components)
@@ -204,7 +210,8 @@ def coclustering(labels: np.ndarray) -> np.ndarray:
     if labels.shape[1] > _MOST_ROWS:
         raise DataError(
             f"a matrix of pairs of {labels.shape[1]} rows does not fit into memory; give the labels of at most"
-            f" {_MOST_ROWS} rows"
+            f" {_MOST_ROWS} rows",
+            code="too-costly",
         )
     out = np.zeros((labels.shape[1], labels.shape[1]))
     for draw in labels:
@@ -253,7 +260,7 @@ def point_partition(
     starts, of which few are compared.
     """
     if loss not in ("vi", "binder"):
-        raise OptionError(f"unknown loss '{loss}'{hint(loss, ('vi', 'binder'))}")
+        raise OptionError(f"unknown loss '{loss}'{hint(loss, ('vi', 'binder'))}", code="unknown-word")
     _check_labels(labels)
     labels = np.stack([canonical(draw) for draw in labels])
     distinct, counts = np.unique(labels, axis=0, return_counts=True)
@@ -280,7 +287,7 @@ def combined_clusters(labels: np.ndarray, n_clusters: int) -> np.ndarray:
     from scipy.cluster.hierarchy import fcluster
 
     if n_clusters < 1:
-        raise OptionError(f"there is at least one cluster, not {n_clusters!r}")
+        raise OptionError(f"there is at least one cluster, not {n_clusters!r}", code="out-of-range")
     together = coclustering(labels)
     if len(together) == 1:
         return np.zeros(1, int)

@@ -57,7 +57,7 @@ class NumberPrior:
     def uniform(cls, highest: int, gamma: float = 1.0) -> NumberPrior:
         """1 to ``highest``, all alike."""
         if highest < 1:
-            raise OptionError(f"the highest number of components is at least 1, not {highest}")
+            raise OptionError(f"the highest number of components is at least 1, not {highest}", code="out-of-range")
         return cls(np.full(highest, -np.log(highest)), gamma)
 
     @classmethod
@@ -85,7 +85,9 @@ class _Items(NamedTuple):
 
 def _full(emission: FullGaussian, rows: np.ndarray) -> _Items:
     if np.isnan(rows).any():
-        raise OptionError("full covariances with missing cells have no closed form; use covariance: diagonal")
+        raise OptionError(
+            "full covariances with missing cells have no closed form; use covariance: diagonal", code="no-closed-form"
+        )
     prior, d = emission.prior, rows.shape[1]
     assert prior is not None
     centred, mean = rows - prior.mean, np.zeros(d)
@@ -95,7 +97,9 @@ def _full(emission: FullGaussian, rows: np.ndarray) -> _Items:
         hyper = np.concatenate([[d, prior.kappa], mean, precision.ravel()])
         return _Items(np.hstack([one, centred]), [(5, 0, 0)], hyper)
     if emission.covariance == "tied":
-        raise OptionError("one covariance for all components has no closed form here; use full or diagonal")
+        raise OptionError(
+            "one covariance for all components has no closed form here; use full or diagonal", code="no-closed-form"
+        )
     i, j = np.tril_indices(d)
     scale = np.asarray(prior.scale, float)
     normaliser = multigammaln(prior.nu / 2, d) - 0.25 * d * (d - 1) * np.log(np.pi)
@@ -106,7 +110,7 @@ def _full(emission: FullGaussian, rows: np.ndarray) -> _Items:
 
 def _diagonal(emission: DiagonalGaussian, rows: np.ndarray) -> _Items:
     if emission.covariance == "spherical":
-        raise OptionError("spherical components are not offered here; use covariance: diagonal")
+        raise OptionError("spherical components are not offered here; use covariance: diagonal", code="unsupported")
     prior = emission.prior
     assert prior is not None
     seen = ~np.isnan(rows)
@@ -169,7 +173,8 @@ def _items(emission: Any, rows: np.ndarray) -> _Items:
     if reader is None:
         raise OptionError(
             f"{type(emission).__name__} has no conjugate prior, so its components cannot be integrated out;"
-            " choose another component, or the number by bic"
+            " choose another component, or the number by bic",
+            code="not-conjugate",
         )
     return reader(emission, rows)
 
@@ -252,9 +257,9 @@ def sample_component_number(
 
     prior = prior or NumberPrior.uniform(min(20, max(len(rows), 1)))
     if len(rows) < 1:
-        raise DataError("there are no rows; give at least one")
+        raise DataError("there are no rows; give at least one", code="no-rows")
     if not prior.gamma > 0:
-        raise OptionError(f"γ is positive, not {prior.gamma:g}")
+        raise OptionError(f"γ is positive, not {prior.gamma:g}", code="out-of-range")
     if emission.prior is None:
         emission = emission.with_prior(rows, 1)
     emission.check(rows)

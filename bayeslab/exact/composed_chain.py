@@ -84,16 +84,20 @@ class Piece:
         if enter.shape != (n,) or move.shape != (n, n) or leave.shape != (n,) or len(names) != n or n == 0:
             raise ModelError(
                 f"a piece of {n} states has enter and leave of {n} numbers and {n} × {n} moves, not {enter.shape},"
-                f" {leave.shape} and {move.shape}"
+                f" {leave.shape} and {move.shape}",
+                code="wrong-shape",
             )
         if min(enter.min(), move.min(), leave.min(), self.skip) < 0:
-            raise ModelError("probabilities of a piece are not negative")
+            raise ModelError("probabilities of a piece are not negative", code="not-probabilities")
         if abs(enter.sum() + self.skip - 1) > _SUMS:
-            raise ModelError(f"enter sums to {enter.sum() + self.skip:g}, not to 1")
+            raise ModelError(f"enter sums to {enter.sum() + self.skip:g}, not to 1", code="not-probabilities")
         wrong = np.flatnonzero(np.abs(move.sum(axis=1) + leave - 1) > _SUMS)
         if len(wrong):
             i = int(wrong[0])
-            raise ModelError(f"moves from and leaving '{names[i]}' sum to {move[i].sum() + leave[i]:g}, not to 1")
+            raise ModelError(
+                f"moves from and leaving '{names[i]}' sum to {move[i].sum() + leave[i]:g}, not to 1",
+                code="not-probabilities",
+            )
         for name, value in (("enter", enter), ("move", move), ("leave", leave)):
             object.__setattr__(self, name, value)
         object.__setattr__(self, "emits", tuple(self.emits))
@@ -134,16 +138,18 @@ class Piece:
         """
         given = np.asarray(log_emission, dtype=float)
         if given.ndim != 2 or given.shape[1] != len(emitted):
-            raise DataError(f"log emissions are n_rows × {len(emitted)} distributions, not {given.shape}")
+            raise DataError(
+                f"log emissions are n_rows × {len(emitted)} distributions, not {given.shape}", code="wrong-shape"
+            )
         place = {name: j for j, name in enumerate(emitted)}
         for name in self.emits:
             if name not in place:
-                raise DataError(f"no log emission is given for '{name}'{hint(name, place)}")
+                raise DataError(f"no log emission is given for '{name}'{hint(name, place)}", code="incomplete")
         out = given[:, [place[name] for name in self.emits]]
         last = np.array([len(out)] if offsets is None else np.asarray(offsets)[1:])
         if ends:
             if np.any(np.diff(last, prepend=0 if offsets is None else np.asarray(offsets)[0]) < 1):
-                raise DataError("a sequence without rows cannot be left after its last")
+                raise DataError("a sequence without rows cannot be left after its last", code="no-rows")
             with np.errstate(divide="ignore"):
                 out[last - 1] += np.log(self.leave)
         return out
@@ -170,7 +176,10 @@ def phone(name: str, *, stay: float, n_states: int = 1) -> Piece:
     A single state emits ``name``; several ``name.1``, ``name.2``, ...
     """
     if not 0 <= stay < 1 or n_states < 1:
-        raise ModelError(f"a phone has at least one state and stays with probability below 1, not {n_states}, {stay:g}")
+        raise ModelError(
+            f"a phone has at least one state and stays with probability below 1, not {n_states}, {stay:g}",
+            code="out-of-range",
+        )
     names = [name] if n_states == 1 else [f"{name}.{k + 1}" for k in range(n_states)]
     move = stay * np.eye(n_states) + (1 - stay) * np.eye(n_states, k=1)
     return Piece(np.eye(n_states)[0], move, (1 - stay) * np.eye(n_states)[-1], tuple(names))
@@ -200,7 +209,7 @@ def parallel(pieces: Sequence[Piece], entry: Any) -> Piece:
 def series(pieces: Sequence[Piece]) -> Piece:
     """Pieces one after the other: leaving one enters the next."""
     if not pieces:
-        raise ModelError("a series needs at least one piece")
+        raise ModelError("a series needs at least one piece", code="too-few")
     out = pieces[0]
     for piece in pieces[1:]:
         move = _blocks([out, piece])
@@ -240,16 +249,20 @@ def with_language_model(words: Mapping[str, Piece], first: Any, follow: Any, sto
     if first.shape != (n,) or follow.shape != (n, n) or stop.shape != (n,):
         raise ModelError(
             f"{n} words have {n} first probabilities, {n} × {n} to follow and {n} to stop, not {first.shape},"
-            f" {follow.shape} and {stop.shape}"
+            f" {follow.shape} and {stop.shape}",
+            code="wrong-shape",
         )
     for name, piece in words.items():
         if piece.skip > 0:
-            raise ModelError(f"the word '{name}' can be skipped; a word has at least one row")
+            raise ModelError(f"the word '{name}' can be skipped; a word has at least one row", code="not-allowed")
     for i, name in enumerate(words):
         if abs(follow[i].sum() + stop[i] - 1) > _SUMS:
-            raise ModelError(f"what follows '{name}' and stopping sum to {follow[i].sum() + stop[i]:g}, not to 1")
+            raise ModelError(
+                f"what follows '{name}' and stopping sum to {follow[i].sum() + stop[i]:g}, not to 1",
+                code="not-probabilities",
+            )
     if n == 0 or abs(first.sum() - 1) > _SUMS:
-        raise ModelError(f"the probabilities of first words sum to {first.sum():g}, not to 1")
+        raise ModelError(f"the probabilities of first words sum to {first.sum():g}, not to 1", code="not-probabilities")
     of = np.repeat(np.arange(n), [piece.n_states for piece in pieces])
     enter = np.concatenate([piece.enter for piece in pieces])
     leave = np.concatenate([piece.leave for piece in pieces])
@@ -266,9 +279,14 @@ def with_language_model(words: Mapping[str, Piece], first: Any, follow: Any, sto
 def _weights(entry: Any, n: int) -> np.ndarray:
     weights = np.asarray(entry, dtype=float)
     if n == 0 or weights.shape not in ((n,), (n + 1,)):
-        raise ModelError(f"{n} pieces have {n} entry probabilities, or one more for none of them, not {weights.shape}")
+        raise ModelError(
+            f"{n} pieces have {n} entry probabilities, or one more for none of them, not {weights.shape}",
+            code="wrong-length",
+        )
     if weights.min() < 0 or abs(weights.sum() - 1) > _SUMS:
-        raise ModelError(f"entry probabilities sum to {weights.sum():g}, not to 1, or one is negative")
+        raise ModelError(
+            f"entry probabilities sum to {weights.sum():g}, not to 1, or one is negative", code="not-probabilities"
+        )
     return weights
 
 

@@ -70,7 +70,9 @@ def _totals(values: ArrayLike, shape: tuple[int, ...], at: ArrayLike | None) -> 
         if shape and values.shape == shape:
             return values
         if shape:
-            raise ModelError(f"{values.shape} data for parameters of shape {shape}: say which with `at`")
+            raise ModelError(
+                f"{values.shape} data for parameters of shape {shape}: say which with `at`", code="wrong-shape"
+            )
         return values.sum()
     at = np.asarray(at)
     sums = np.bincount(at.ravel(), np.broadcast_to(values, at.shape).ravel(), int(np.prod(shape)))
@@ -511,7 +513,10 @@ class NormalInverseGamma:
         told = np.all(scale > 0)
         unit = gram / np.outer(scale, scale) if told else gram
         if not told or np.linalg.eigvalsh(unit)[0] < _SINGULAR:
-            raise ModelError("the coefficients cannot be told apart (columns that are combinations of others)")
+            raise ModelError(
+                "the coefficients cannot be told apart (columns that are combinations of others)",
+                code="dependent-columns",
+            )
         inverse = np.linalg.inv(np.linalg.cholesky(unit)) / scale
         half = inverse @ cross
         transform = at.transform.toarray()
@@ -635,6 +640,7 @@ def empirical_bayes(
     if not found.success or np.any(np.abs(found.x[logged]) > 30):
         raise ModelError(
             "the evidence has no maximum: it keeps growing as a hyperparameter goes to zero or infinity (as when"
-            " groups differ by no more than chance); give the hyperparameter a prior instead"
+            " groups differ by no more than chance); give the hyperparameter a prior instead",
+            code="no-mode",
         )
     return value(found.x), float(-found.fun)

@@ -135,7 +135,9 @@ def _counted(
     starts, members, strides, offsets = index.arrays()
     flat = np.zeros(offsets[-1])
     if offsets[-1] >= np.iinfo(np.int32).max:
-        raise DataError(f"the tables have {offsets[-1]:,} entries together; counting handles up to 2 ** 31 - 1")
+        raise DataError(
+            f"the tables have {offsets[-1]:,} entries together; counting handles up to 2 ** 31 - 1", code="too-costly"
+        )
     skipped = count_families(columns, starts, members, strides, offsets, checked_weights(weights, len(codes)), flat)
     return index.split(flat), skipped
 
@@ -150,9 +152,11 @@ def check_codes(codes: Codes, cards: NDArray[np.int64]) -> Codes:
     """
     codes = np.asarray(codes)
     if codes.ndim != 2 or codes.shape[1] != len(cards):
-        raise DataError(f"codes of shape {codes.shape} for {len(cards)} variables; give one row a case")
+        raise DataError(
+            f"codes of shape {codes.shape} for {len(cards)} variables; give one row a case", code="wrong-shape"
+        )
     if not np.issubdtype(codes.dtype, np.integer):
-        raise DataError(f"codes are integers, -1 for a missing cell; given {codes.dtype}")
+        raise DataError(f"codes are integers, -1 for a missing cell; given {codes.dtype}", code="wrong-type")
     if codes.size:
         columns = codes.T if codes.flags.f_contiguous else codes
         axis = 1 if codes.flags.f_contiguous else 0
@@ -162,7 +166,8 @@ def check_codes(codes: Codes, cards: NDArray[np.int64]) -> Codes:
             v = int(wrong[0])
             raise DataError(
                 f"column {v} has codes from {low[v]} to {high[v]}; its variable has the states 0 to {cards[v] - 1}"
-                " (-1: missing)"
+                " (-1: missing)",
+                code="out-of-range",
             )
     return codes
 
@@ -186,7 +191,7 @@ def checked_weights(weights: Array | None, n_rows: int) -> Array:
         return np.empty(0)
     weights = np.ascontiguousarray(weights, dtype=np.float64)
     if weights.shape != (n_rows,):
-        raise DataError(f"{weights.size} weights for {n_rows} rows")
+        raise DataError(f"{weights.size} weights for {n_rows} rows", code="wrong-length")
     return weights
 
 

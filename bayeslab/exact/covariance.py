@@ -339,7 +339,8 @@ def _parameters(root: Node) -> tuple[Parameter, ...]:
                 elif (known.role in _REAL) != (role in _REAL):
                     raise ModelError(
                         f"'{argument.name}' is a {known.role} of {known.word or 'a factor'} and a {role} of"
-                        f" {leaf.word}: one of them may be negative, the other not; use two names"
+                        f" {leaf.word}: one of them may be negative, the other not; use two names",
+                        code="name-clash",
                     )
                 else:
                     out[argument.name] = replace(known, columns=tuple(dict.fromkeys((*known.columns, *columns))))
@@ -375,26 +376,41 @@ class _Reader:
                 return self._product(node, _flattened(node, ast.Mult), free)
             case ast.BinOp(op=ast.Pow(), left=left, right=ast.Constant(value=int() as power)) if _calls(left):
                 if not 1 <= power <= 4:
-                    raise _bad(node, f"a power of a covariance function is 1, 2, 3 or 4, not {power}")
+                    raise _bad(
+                        node, f"a power of a covariance function is 1, 2, 3 or 4, not {power}", code="out-of-range"
+                    )
                 return self._product(node, [left] * power, free)
             case ast.BinOp(op=ast.Sub()) | ast.UnaryOp(op=ast.USub()):
                 raise _bad(
                     node,
                     "a difference of covariance functions need not be one (its matrices can have negative eigenvalues);"
                     " only sums and products are",
+                    code="syntax",
                 )
             case ast.Call():
                 return self._call(node, free)
             case ast.Name() | ast.Constant():
                 shown = ast.unparse(node)
-                raise _bad(node, f"'{shown}' alone is no covariance function; a constant one is Constant({shown})")
+                raise _bad(
+                    node,
+                    f"'{shown}' alone is no covariance function; a constant one is Constant({shown})",
+                    code="syntax",
+                )
             case _:
-                raise _bad(node, "covariance functions are added, multiplied, and raised to whole powers, nothing else")
+                raise _bad(
+                    node,
+                    "covariance functions are added, multiplied, and raised to whole powers, nothing else",
+                    code="syntax",
+                )
 
     def _product(self, node: ast.expr, factors: Sequence[ast.expr], free: bool) -> Node:
         functions = [f for f in factors if _calls(f)]
         if not functions:
-            raise _bad(node, "a product of covariance functions has at least one in it, such as 2 * Matern52(x)")
+            raise _bad(
+                node,
+                "a product of covariance functions has at least one in it, such as 2 * Matern52(x)",
+                code="incomplete",
+            )
         free = free and len(functions) == len(factors) and not any(self._scaled(f) for f in functions)
         children = []
         for factor in factors:
@@ -435,14 +451,18 @@ class _Reader:
         word = node.func.id  # type: ignore[attr-defined]
         if word not in WORDS:
             also = f"; it is called '{_ALSO[word]}' here" if word in _ALSO else hint(word, WORDS)
-            raise _bad(node, f"unknown covariance function '{word}'{also}")
+            raise _bad(node, f"unknown covariance function '{word}'{also}", code="unknown-function")
         self.seen[word] = self.seen.get(word, 0) + 1
         prefix = word if self.seen[word] == 1 else f"{word}_{self.seen[word]}"
         arguments = list(node.args)
         children: tuple[Node, ...] = ()
         if word == "ChangePoint":
             if len(arguments) < 3 or not (_calls(arguments[0]) and _calls(arguments[1])):
-                raise _bad(node, "ChangePoint takes two covariance functions and a column: ChangePoint(k1, k2, x)")
+                raise _bad(
+                    node,
+                    "ChangePoint takes two covariance functions and a column: ChangePoint(k1, k2, x)",
+                    code="wrong-arguments",
+                )
             children = tuple(self._expression(a, free) for a in arguments[:2])
             arguments = arguments[2:]
         columns, rest = self._columns(node, word, arguments)
@@ -460,16 +480,24 @@ class _Reader:
         if len(out) < fewest:
             given = arguments[0] if arguments else None
             if isinstance(given, ast.Name) and self.columns is not None:
-                raise _bad(given, f"{word}: the data have no column '{given.id}'{hint(given.id, self.columns)}")
-            raise _bad(node, f"{word} needs a column first: {word}(x)")
+                raise _bad(
+                    given,
+                    f"{word}: the data have no column '{given.id}'{hint(given.id, self.columns)}",
+                    code="unknown-column",
+                )
+            raise _bad(node, f"{word} needs a column first: {word}(x)", code="wrong-arguments")
         if len(set(out)) < len(out):
-            raise _bad(node, f"{word}: each column once")
+            raise _bad(node, f"{word}: each column once", code="duplicate")
         return tuple(out), arguments
 
     def _column(self, node: ast.expr) -> str | None:
         if isinstance(node, ast.Constant) and isinstance(node.value, str):
             if self.columns is not None and node.value not in self.columns:
-                raise _bad(node, f"the data have no column '{node.value}'{hint(node.value, self.columns)}")
+                raise _bad(
+                    node,
+                    f"the data have no column '{node.value}'{hint(node.value, self.columns)}",
+                    code="unknown-column",
+                )
             return node.value
         if not isinstance(node, ast.Name) or node.id in self.hyperparameters:
             return None
@@ -481,13 +509,15 @@ class _Reader:
         if len(rest) > len(names):
             shown = ", ".join(names)
             raise _bad(rest[len(names)], f"{word} takes columns, then {shown}; '{ast.unparse(rest[len(names)])}' is one"
-                       " too many")  # fmt: skip
+                       " too many", code="wrong-arguments")  # fmt: skip
         out = dict(zip(names, rest, strict=False))
         for keyword in node.keywords:
             if keyword.arg not in names:
-                raise _bad(keyword.value, f"{word} has no '{keyword.arg}'{hint(keyword.arg, names)}")
+                raise _bad(
+                    keyword.value, f"{word} has no '{keyword.arg}'{hint(keyword.arg, names)}", code="unknown-option"
+                )
             if keyword.arg in out:
-                raise _bad(keyword.value, f"{word}: '{keyword.arg}' is given twice")
+                raise _bad(keyword.value, f"{word}: '{keyword.arg}' is given twice", code="duplicate")
             out[str(keyword.arg)] = keyword.value
         return out
 
@@ -499,13 +529,15 @@ class _Reader:
                     return degree
                 case _:
                     raise _bad(node, f"Polynomial needs its degree, a whole number from 1 to {_MAX_DEGREE}:"
-                               " Polynomial(x, 2)")  # fmt: skip
+                               " Polynomial(x, 2)", code="wrong-arguments")  # fmt: skip
         if word == "Coregion":
             match given.pop("rank", ast.Constant(1)):
                 case ast.Constant(value=int() as rank) if 1 <= rank <= _MAX_RANK and rank is not True:
                     return rank
                 case _:
-                    raise _bad(node, f"the rank of Coregion is a whole number from 1 to {_MAX_RANK}")
+                    raise _bad(
+                        node, f"the rank of Coregion is a whole number from 1 to {_MAX_RANK}", code="out-of-range"
+                    )
         return 2 if word == "Constant" else 0
 
     def _arguments(
@@ -558,7 +590,11 @@ class _Reader:
             written = given[role]
             items = written.elts if isinstance(written, ast.List | ast.Tuple) else [written] * len(ends)
             if len(items) != len(ends):
-                raise _bad(written, f"Coregion({column}): {len(ends)} numbers or names for '{role}', not {len(items)}")
+                raise _bad(
+                    written,
+                    f"Coregion({column}): {len(ends)} numbers or names for '{role}', not {len(items)}",
+                    code="wrong-length",
+                )
             out[role] = tuple(self._argument(item, role) for item in items)
         return out
 
@@ -566,7 +602,7 @@ class _Reader:
         if isinstance(node, ast.List | ast.Tuple):
             if role != WORDS[word].each or len(node.elts) != len(columns):
                 raise _bad(node, f"{word}: a list is for {WORDS[word].each or 'columns'}, one for each of"
-                           f" {len(columns)} columns")  # fmt: skip
+                           f" {len(columns)} columns", code="wrong-length")  # fmt: skip
             return tuple(self._argument(item, role) for item in node.elts)
         n = len(columns) if role == WORDS[word].each else 1
         return (self._argument(node, role),) * n
@@ -575,26 +611,29 @@ class _Reader:
         match node:
             case ast.Name(id=name):
                 if self.columns is not None and name in self.columns and name not in self.hyperparameters:
-                    raise _bad(node, f"'{name}' is a column; columns come first, before the hyperparameters")
+                    raise _bad(
+                        node, f"'{name}' is a column; columns come first, before the hyperparameters", code="misplaced"
+                    )
                 if self.columns is not None and name not in self.hyperparameters:
                     known = (*self.columns, *self.hyperparameters)
                     raise _bad(node, f"'{name}' is no column and has no prior{hint(name, known)};"
-                               f" give it one, priors: {{{name}: ...}}")  # fmt: skip
+                               f" give it one, priors: {{{name}: ...}}", code="unknown-name")  # fmt: skip
                 return Argument(name)
             case ast.Constant(value=int() | float() as number) if not isinstance(number, bool):
                 value = float(number)
             case ast.UnaryOp(op=ast.USub(), operand=ast.Constant(value=int() | float() as number)):
                 value = -float(number)
             case _:
-                raise _bad(node, f"a {role} is a number or a name, not '{ast.unparse(node)}'")
+                raise _bad(node, f"a {role} is a number or a name, not '{ast.unparse(node)}'", code="wrong-type")
         if role not in _REAL and (value < 0 or (value == 0 and role not in _NOT_NEGATIVE)):
             raise _bad(node, f"a {role} is {'not negative' if role in _NOT_NEGATIVE else 'positive'}, not {value:g}:"
-                       " with it this would be no covariance function")  # fmt: skip
+                       " with it this would be no covariance function", code="out-of-range")  # fmt: skip
         return Argument(value=value)
 
 
-def _bad(node: ast.AST, message: str) -> ModelError:
-    return ModelError(message, offset=node.col_offset if getattr(node, "lineno", 2) == 1 else 0)  # type: ignore[attr-defined]
+def _bad(node: ast.AST, message: str, *, code: str) -> ModelError:
+    offset = node.col_offset if getattr(node, "lineno", 2) == 1 else 0  # type: ignore[attr-defined]
+    return ModelError(message, offset=offset, code=code)
 
 
 def _flattened(node: ast.expr, kind: type[ast.operator]) -> list[ast.expr]:

@@ -46,7 +46,9 @@ class Paths:
         bad = np.argwhere(~(self.log_probability > -np.inf))
         if len(bad):
             more = f", and {len(bad) - 1} more" if len(bad) > 1 else ""
-            raise EvidenceError(f"the path of sequence {bad[0][-1]} has probability zero{more}")
+            raise EvidenceError(
+                f"the path of sequence {bad[0][-1]} has probability zero{more}", code="probability-zero"
+            )
         return self
 
 
@@ -82,7 +84,7 @@ def k_best(chain: HiddenChain, log_emission: Any, n_paths: int, offsets: Any = N
     from bayeslab.exact._markov_kernels import best_paths
 
     if n_paths < 1:
-        raise OptionError(f"n_paths is {n_paths}; at least 1")
+        raise OptionError(f"n_paths is {n_paths}; at least 1", code="out-of-range")
     log_emission, offsets = read_rows(chain, log_emission, offsets)
     states = np.empty((n_paths, len(log_emission)), np.int64)
     log_probability = np.empty((n_paths, len(offsets) - 1))
@@ -107,9 +109,12 @@ def path_log_probability(chain: HiddenChain, log_emission: Any, states: Any, off
     log_emission, offsets = read_rows(chain, log_emission, offsets)
     states = np.require(states, None, ["C", "W"])
     if states.shape != log_emission.shape[:1] or not np.issubdtype(states.dtype, np.integer):
-        raise DataError(f"a path has one state number a row, {len(log_emission)}; given {states.dtype} {states.shape}")
+        raise DataError(
+            f"a path has one state number a row, {len(log_emission)}; given {states.dtype} {states.shape}",
+            code="wrong-shape",
+        )
     if len(states) and not 0 <= states.min() <= states.max() < chain.n_states:
-        raise DataError(f"states of a path are 0 to {chain.n_states - 1}")
+        raise DataError(f"states of a path are 0 to {chain.n_states - 1}", code="out-of-range")
     out = np.empty(len(offsets) - 1)
     transition = chain.form(chain.log_transition)
     kernels.path_log_probability(chain.starts, transition, log_emission, offsets, states.astype(np.int64), out)

@@ -124,9 +124,9 @@ class ProcessPrior:
 
 def _check(alpha: float, discount: float) -> None:
     if not 0 < alpha < np.inf:
-        raise OptionError(f"the concentration is positive, not {alpha:g}")
+        raise OptionError(f"the concentration is positive, not {alpha:g}", code="out-of-range")
     if not 0 <= discount < 1:
-        raise OptionError(f"the discount is at least 0 and below 1, not {discount:g}")
+        raise OptionError(f"the discount is at least 0 and below 1, not {discount:g}", code="out-of-range")
 
 
 def restaurant(n: int, alpha: float, *, discount: float = 0.0, rng: np.random.Generator) -> np.ndarray:
@@ -245,7 +245,10 @@ class Base:
         """
         reader = _READERS.get(type(emission))
         if reader is None or (not isinstance(emission, Product) and emission.prior is None):
-            raise OptionError(f"{type(emission).__name__} has no conjugate prior, so it cannot be integrated out")
+            raise OptionError(
+                f"{type(emission).__name__} has no conjugate prior, so it cannot be integrated out",
+                code="not-conjugate",
+            )
         parts: list[_Block] = reader(emission, gaps)
         blocks, column, place, first = [], 0, 0, 0
         for part in parts:
@@ -292,9 +295,13 @@ def _full(emission: FullGaussian, gaps: bool) -> list[_Block]:
     prior, d = emission.prior, emission.n_columns
     assert prior is not None
     if gaps:
-        raise OptionError("full covariances with missing cells have no closed form; use covariance: diagonal")
+        raise OptionError(
+            "full covariances with missing cells have no closed form; use covariance: diagonal", code="no-closed-form"
+        )
     if emission.covariance == "tied":
-        raise OptionError("one covariance for all components has no closed form here; use full or diagonal")
+        raise OptionError(
+            "one covariance for all components has no closed form here; use full or diagonal", code="no-closed-form"
+        )
     known = emission.covariance == "known"
     matrix = emission.covariances({"mean": np.zeros((1, d))})[0] if known else np.asarray(prior.scale, float)
     root = np.linalg.cholesky(matrix)
@@ -313,7 +320,7 @@ def _full(emission: FullGaussian, gaps: bool) -> list[_Block]:
 
 def _diagonal(emission: DiagonalGaussian, gaps: bool) -> list[_Block]:
     if emission.covariance == "spherical" and emission.n_columns > 1:
-        raise OptionError("spherical components are not offered here; use covariance: diagonal")
+        raise OptionError("spherical components are not offered here; use covariance: diagonal", code="unsupported")
     prior, d = emission.prior, emission.n_columns
     assert prior is not None
     scale = np.sqrt(np.broadcast_to(prior.scale, (d,)))
@@ -382,7 +389,9 @@ def _product(emission: Product, gaps: bool) -> list[_Block]:
     for columns, part in emission.parts.values():
         reader = _READERS.get(type(part))
         if reader is None or part.prior is None:
-            raise OptionError(f"{type(part).__name__} has no conjugate prior, so it cannot be integrated out")
+            raise OptionError(
+                f"{type(part).__name__} has no conjugate prior, so it cannot be integrated out", code="not-conjugate"
+            )
         at = list(columns)
         for block in reader(part, gaps):
             out.append(replace(block, arranged=_of(block.arranged, at), log_base=_of(block.log_base, at)))
@@ -426,7 +435,7 @@ class ProcessProblem:
     @cached_property
     def base(self) -> Base:
         if not len(self.rows):
-            raise DataError("there are no rows; give at least one")
+            raise DataError("there are no rows; give at least one", code="no-rows")
         return Base.of(self.emission, gaps=bool(np.isnan(self.rows).any()))
 
     @cached_property

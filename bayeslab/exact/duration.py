@@ -60,12 +60,16 @@ class SemiMarkovChain:
         # Shapes and entries of the first two are those of a hidden Markov chain.
         chain = HiddenChain(self.log_start, self.log_transition)
         if chain.varying or chain.log_start.ndim > 1:
-            raise ModelError("a semi-Markov chain has one start and one transition for all sequences and rows")
+            raise ModelError(
+                "a semi-Markov chain has one start and one transition for all sequences and rows", code="unsupported"
+            )
         duration = np.require(self.log_duration, float, ["C", "W"])
         if duration.ndim != 2 or len(duration) != chain.n_states or duration.shape[1] < 1:
-            raise ModelError(f"log_duration is {chain.n_states} states × longest duration, not {duration.shape}")
+            raise ModelError(
+                f"log_duration is {chain.n_states} states × longest duration, not {duration.shape}", code="wrong-shape"
+            )
         if np.any(np.isnan(duration)) or np.any(duration == np.inf):
-            raise ModelError("log_duration has entries that are NaN or +inf")
+            raise ModelError("log_duration has entries that are NaN or +inf", code="not-finite")
         object.__setattr__(self, "log_start", chain.log_start)
         object.__setattr__(self, "log_transition", chain.log_transition)
         object.__setattr__(self, "log_duration", duration)
@@ -124,7 +128,8 @@ class SmoothedSegments:
         bad = np.flatnonzero(self.log_evidence == -np.inf)
         if len(bad):
             raise EvidenceError(
-                f"sequence {bad[0]} has probability zero: check start, transitions, durations and emissions for zeros"
+                f"sequence {bad[0]} has probability zero: check start, transitions, durations and emissions for zeros",
+                code="probability-zero",
             )
         return self
 

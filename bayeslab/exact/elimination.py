@@ -173,12 +173,14 @@ def _bearable(log_size: float, meeting: int, work: float) -> None:
     if log_size > math.log(MOST_ENTRIES):
         raise ModelError(
             f"summing out takes a table of {_count(log_size)} numbers, because {meeting} discrete values meet;"
-            f" at most {MOST_ENTRIES:,} are made"
+            f" at most {MOST_ENTRIES:,} are made",
+            code="too-costly",
         )
     if work > MOST_WORK:
         raise ModelError(
             f"summing out takes {work:,.0f} additions or more at each evaluation of the density, because many discrete"
-            f" values meet; at most {MOST_WORK:,} are made"
+            f" values meet; at most {MOST_WORK:,} are made",
+            code="too-costly",
         )
 
 

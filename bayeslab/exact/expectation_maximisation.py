@@ -283,18 +283,19 @@ def maximise(
         An unknown variant, one the problem cannot do, or data of probability zero at the start.
     """
     if variant not in VARIANTS:
-        raise OptionError(f"'{variant}' is no variant of EM{hint(variant, VARIANTS)}")
+        raise OptionError(f"'{variant}' is no variant of EM{hint(variant, VARIANTS)}", code="unknown-word")
     climb, needs = VARIANTS[variant]
     lacking = [name for name in needs if not hasattr(problem, name)]
     if lacking:
-        raise OptionError(f"variant {variant} is not possible for this problem; use em")
+        raise OptionError(f"variant {variant} is not possible for this problem; use em", code="not-suited")
     trail = _Trail(problem, progress, max_iterations)
     try:
         first = trail.at(start)
         if not math.isfinite(first.value):
             raise OptionError(
                 f"the log posterior at the starting point is {first.value}: the data have probability zero there; start"
-                " where no probability is zero, and look at tables that are known"
+                " where no probability is zero, and look at tables that are known",
+                code="probability-zero",
             )
         trail.accept(first)
         try:
@@ -455,7 +456,7 @@ _ENOUGH, _HALVINGS, _CALM = 1e-4, 60, 5
 def _stochastic(trail: _Trail, tolerance: float, rng: np.random.Generator | None) -> tuple[bool, str]:
     """Totals from draws, averaged with weight 1 for the first half and 1/k afterwards [5]_."""
     if rng is None:
-        raise OptionError("variant stochastic draws what is hidden: give rng")
+        raise OptionError("variant stochastic draws what is hidden: give rng", code="incomplete")
     theta, totals = trail.point.theta, dict[str, Array]()
     chain = cast(Drawing, trail.problem).chain(theta, rng)
     warm = max(1, trail.max_iterations // 2)

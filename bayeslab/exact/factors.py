@@ -57,9 +57,9 @@ class FactorGraph:
         states = {str(v): tuple(map(str, s)) for v, s in self.states.items()}
         for variable, own in states.items():
             if not own or len(set(own)) < len(own):
-                raise ModelError(f"variable '{variable}' needs at least one state, each state once")
+                raise ModelError(f"variable '{variable}' needs at least one state, each state once", code="duplicate")
         if len(self.scopes) != len(self.tables):
-            raise ModelError(f"{len(self.scopes)} scopes for {len(self.tables)} tables")
+            raise ModelError(f"{len(self.scopes)} scopes for {len(self.tables)} tables", code="wrong-length")
         scopes = tuple(tuple(scope) for scope in self.scopes)
         tables = tuple(_factor(s, t, states) for s, t in zip(scopes, self.tables, strict=True))
         object.__setattr__(self, "states", states)
@@ -84,16 +84,20 @@ class FactorGraph:
 def _factor(scope: tuple[str, ...], table: np.ndarray, states: Mapping[str, tuple[str, ...]]) -> np.ndarray:
     for variable in scope:
         if variable not in states:
-            raise ModelError(f"'{variable}', in a factor, is not a variable{hint(variable, states)}")
+            raise ModelError(
+                f"'{variable}', in a factor, is not a variable{hint(variable, states)}", code="unknown-variable"
+            )
     if len(set(scope)) < len(scope):
-        raise ModelError(f"the factor over {', '.join(scope)} has a variable twice")
+        raise ModelError(f"the factor over {', '.join(scope)} has a variable twice", code="duplicate")
     out = np.array(table, dtype=float)
     shape = tuple(len(states[v]) for v in scope)
     if out.shape != shape:
         given, want = (" × ".join(map(str, s)) or "a number" for s in (out.shape, shape))
-        raise ModelError(f"the table over {', '.join(scope)} is {given}; its variables make {want}")
+        raise ModelError(f"the table over {', '.join(scope)} is {given}; its variables make {want}", code="wrong-shape")
     if not np.all(np.isfinite(out)) or np.any(out < 0):
-        raise ModelError(f"the table over {', '.join(scope)} has an entry that is negative or not finite")
+        raise ModelError(
+            f"the table over {', '.join(scope)} has an entry that is negative or not finite", code="not-probabilities"
+        )
     return out
 
 
@@ -133,7 +137,7 @@ def read_evidence(states: Mapping[str, tuple[str, ...]], given: Mapping[str, Any
     likelihood: dict[str, np.ndarray] = {}
     for variable, value in (given or {}).items():
         if variable not in states:
-            raise EvidenceError(f"'{variable}' is not a variable{hint(variable, states)}")
+            raise EvidenceError(f"'{variable}' is not a variable{hint(variable, states)}", code="unknown-variable")
         if isinstance(value, Mapping):
             likelihood[variable] = _likelihood(variable, states[variable], value)
         else:
@@ -143,7 +147,7 @@ def read_evidence(states: Mapping[str, tuple[str, ...]], given: Mapping[str, Any
 
 def _code(variable: str, own: tuple[str, ...], state: object) -> int:
     if str(state) not in own:
-        raise EvidenceError(f"'{state}' is not a state of '{variable}'{hint(state, own)}")
+        raise EvidenceError(f"'{state}' is not a state of '{variable}'{hint(state, own)}", code="unknown-state")
     return own.index(str(state))
 
 
@@ -151,10 +155,14 @@ def _likelihood(variable: str, own: tuple[str, ...], value: Mapping[str, Any]) -
     out = np.zeros(len(own))
     for state, weight in value.items():
         if isinstance(weight, bool | str) or np.ndim(weight) != 0:
-            raise EvidenceError(f"the likelihood of '{variable}={state}' is a number, not {weight!r}")
+            raise EvidenceError(
+                f"the likelihood of '{variable}={state}' is a number, not {weight!r}", code="wrong-type"
+            )
         out[_code(variable, own, state)] = weight
     if not np.all(np.isfinite(out)) or np.any(out < 0) or not np.any(out > 0):
-        raise EvidenceError(f"likelihoods of '{variable}' must be non-negative numbers, not all zero")
+        raise EvidenceError(
+            f"likelihoods of '{variable}' must be non-negative numbers, not all zero", code="not-probabilities"
+        )
     return out
 
 
@@ -171,9 +179,9 @@ def variables_of(states: Mapping[str, Sequence[str]], targets: Iterable[str] | s
     names = (targets,) if isinstance(targets, str) else tuple(targets)
     for name in names:
         if name not in states:
-            raise EvidenceError(f"'{name}' is not a variable{hint(name, states)}")
+            raise EvidenceError(f"'{name}' is not a variable{hint(name, states)}", code="unknown-variable")
     if len(set(names)) < len(names):
-        raise EvidenceError("a target is named twice")
+        raise EvidenceError("a target is named twice", code="duplicate")
     return names
 
 
@@ -188,15 +196,18 @@ def impossible(given: Mapping[str, Any], possible: Callable[[Mapping[str, Any]],
         Whether a part of the evidence has a positive probability.
     """
     if not given:
-        return EvidenceError("the product of the factors is zero everywhere")
+        return EvidenceError("the product of the factors is zero everywhere", code="probability-zero")
     kept = dict(given)
     for variable in given:
         rest = {v: s for v, s in kept.items() if v != variable}
         if not possible(rest):
             kept = rest
     if not kept:
-        return EvidenceError("the product of the factors is zero everywhere, whatever is given")
+        return EvidenceError(
+            "the product of the factors is zero everywhere, whatever is given", code="probability-zero"
+        )
     words = ", ".join(f"{v} = {s}" if not isinstance(s, Mapping) else f"{v}: {dict(s)}" for v, s in kept.items())
     return EvidenceError(
-        f"the evidence has probability zero: {words} cannot be" + (" together" if len(kept) > 1 else "")
+        f"the evidence has probability zero: {words} cannot be" + (" together" if len(kept) > 1 else ""),
+        code="probability-zero",
     )

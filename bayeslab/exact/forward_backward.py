@@ -91,12 +91,14 @@ class Edges:
         starts, targets = (np.ascontiguousarray(a, np.int64) for a in (self.starts, self.targets))
         n_states = len(starts) - 1
         if n_states < 1 or starts[0] != 0 or np.any(np.diff(starts) < 0) or starts[-1] != len(targets):
-            raise ModelError("the starts of edges rise from 0 to the number of edges, one a state and one more")
+            raise ModelError(
+                "the starts of edges rise from 0 to the number of edges, one a state and one more", code="not-in-order"
+            )
         if len(targets) and not 0 <= targets.min() <= targets.max() < n_states:
-            raise ModelError(f"an edge leads to a state outside 0 to {n_states - 1}")
+            raise ModelError(f"an edge leads to a state outside 0 to {n_states - 1}", code="out-of-range")
         pairs = np.repeat(np.arange(n_states), np.diff(starts)) * n_states + targets
         if np.any(np.diff(pairs) <= 0):
-            raise ModelError("the targets of each state rise: each once, in order")
+            raise ModelError("the targets of each state rise: each once, in order", code="not-in-order")
         object.__setattr__(self, "starts", starts)
         object.__setattr__(self, "targets", targets)
 
@@ -105,7 +107,7 @@ class Edges:
         """The edges that a matrix (n_states, n_states) of booleans allows."""
         mask = np.asarray(mask, bool)
         if mask.ndim != 2 or mask.shape[0] != mask.shape[1]:
-            raise ModelError(f"a pattern of transitions is a square matrix, not {mask.shape}")
+            raise ModelError(f"a pattern of transitions is a square matrix, not {mask.shape}", code="wrong-shape")
         return cls(np.append(0, mask.sum(1).cumsum()), np.nonzero(mask)[1])
 
     @property
@@ -162,18 +164,22 @@ class HiddenChain:
         start, transition = (_array(a) for a in (self.log_start, self.log_transition))
         if start.ndim not in (1, 2) or start.shape[-1] < 1:
             raise ModelError(
-                f"log_start is (n_states,) or (n_sequences, n_states), at least one state, not {start.shape}"
+                f"log_start is (n_states,) or (n_sequences, n_states), at least one state, not {start.shape}",
+                code="wrong-shape",
             )
         n_states = start.shape[-1]
         own = (n_states, n_states) if self.edges is None else (len(self.edges.targets),)
         if self.edges is not None and self.edges.n_states != n_states:
-            raise ModelError(f"log_start has {n_states} states, the edges {self.edges.n_states}")
+            raise ModelError(f"log_start has {n_states} states, the edges {self.edges.n_states}", code="wrong-length")
         if transition.shape[-len(own) :] != own or transition.ndim not in (len(own), len(own) + 1):
             want = " × ".join(map(str, own))
-            raise ModelError(f"log_transition of {n_states} states is {want}, once or a row, not {transition.shape}")
+            raise ModelError(
+                f"log_transition of {n_states} states is {want}, once or a row, not {transition.shape}",
+                code="wrong-shape",
+            )
         for name, values in (("log_start", start), ("log_transition", transition)):
             if np.any(np.isnan(values)) or np.any(values == np.inf):
-                raise ModelError(f"{name} has entries that are NaN or +inf")
+                raise ModelError(f"{name} has entries that are NaN or +inf", code="not-finite")
         object.__setattr__(self, "log_start", start)
         object.__setattr__(self, "log_transition", transition)
 
@@ -247,24 +253,36 @@ def read_rows(chain: HiddenChain, log_emission: Any, offsets: Any = None) -> tup
     """
     log_emission = _array(log_emission)
     if log_emission.ndim != 2 or log_emission.shape[1] != chain.n_states:
-        raise DataError(f"log emissions are n_rows × {chain.n_states} states, not {log_emission.shape}")
+        raise DataError(
+            f"log emissions are n_rows × {chain.n_states} states, not {log_emission.shape}", code="wrong-shape"
+        )
     n_rows = len(log_emission)
     offsets = np.array([0, n_rows]) if offsets is None else np.ascontiguousarray(offsets)
     if not np.issubdtype(offsets.dtype, np.integer) or offsets.ndim != 1 or len(offsets) < 2:
-        raise DataError("offsets are whole numbers, the first row of each sequence and the number of rows")
+        raise DataError(
+            "offsets are whole numbers, the first row of each sequence and the number of rows", code="not-whole"
+        )
     offsets = offsets.astype(np.int64)
     if offsets[0] != 0 or offsets[-1] != n_rows or np.any(np.diff(offsets) < 0):
-        raise DataError(f"offsets rise from 0 to the number of rows, {n_rows}; given {offsets[0]} to {offsets[-1]}")
+        raise DataError(
+            f"offsets rise from 0 to the number of rows, {n_rows}; given {offsets[0]} to {offsets[-1]}",
+            code="not-in-order",
+        )
     # One pass that allocates nothing: a sum of squares would overflow, maxima let NaN through.
     if n_rows and not np.max(log_emission) < np.inf:
         row, state = np.argwhere(~(log_emission < np.inf))[0]
         raise DataError(
-            f"log emission of row {row}, state {state} is {log_emission[row, state]}; a number or -inf is meant"
+            f"log emission of row {row}, state {state} is {log_emission[row, state]}; a number or -inf is meant",
+            code="not-finite",
         )
     if chain.varying and len(chain.log_transition) != n_rows:
-        raise DataError(f"transitions for {len(chain.log_transition)} rows, emissions for {n_rows}")
+        raise DataError(
+            f"transitions for {len(chain.log_transition)} rows, emissions for {n_rows}", code="wrong-length"
+        )
     if len(chain.starts) > 1 and len(chain.starts) != len(offsets) - 1:
-        raise DataError(f"log_start for {len(chain.starts)} sequences, offsets for {len(offsets) - 1}")
+        raise DataError(
+            f"log_start for {len(chain.starts)} sequences, offsets for {len(offsets) - 1}", code="wrong-length"
+        )
     return log_emission, offsets
 
 
@@ -329,7 +347,8 @@ def _refuse_impossible(impossible: np.ndarray) -> None:
         more = f", and {len(bad) - 1} more sequences" if len(bad) > 1 else ""
         raise EvidenceError(
             f"row {impossible[bad[0]]} (sequence {bad[0]}) has probability zero given the rows before it{more}: "
-            "check start, transitions and emissions for zeros"
+            "check start, transitions and emissions for zeros",
+            code="probability-zero",
         )
 
 
@@ -476,7 +495,9 @@ def predict_states(chain: HiddenChain, last: np.ndarray, n_steps: int) -> np.nda
         Transitions change with time: what comes after the last row is not known.
     """
     if chain.varying:
-        raise ModelError("transitions change with time; predict with a chain of the transitions to come")
+        raise ModelError(
+            "transitions change with time; predict with a chain of the transitions to come", code="not-applicable"
+        )
     matrix, out = chain.matrix(), np.empty((n_steps, chain.n_states))
     for h in range(n_steps):
         last = out[h] = last @ matrix
@@ -542,7 +563,7 @@ def symbol_counts(posterior: np.ndarray, symbols: Any, n_symbols: int) -> np.nda
 
     symbols = np.ascontiguousarray(symbols, np.int64)
     if len(symbols) != len(posterior) or np.any(symbols >= n_symbols):
-        raise DataError(f"symbols are one a row, less than {n_symbols}")
+        raise DataError(f"symbols are one a row, less than {n_symbols}", code="out-of-range")
     counts = np.zeros((n_symbols, posterior.shape[1]))
     kernels.symbol_counts(np.ascontiguousarray(posterior), symbols, counts)
     return counts.T.copy()

@@ -235,7 +235,7 @@ class GaussianModel:
         total = np.einsum("m,mij->ij", weights, grams)
         scale = np.sqrt(np.diagonal(total))
         if np.any(scale == 0):
-            raise ModelError("a coefficient has neither data nor a proper prior")
+            raise ModelError("a coefficient has neither data nor a proper prior", code="improper")
         grams = grams / (scale[:, None] * scale)
         point = np.zeros(len(scale))
         if self.coordinates is None:
@@ -515,7 +515,7 @@ def integrate(model: GaussianModel) -> Posterior:
     if not model.scales:
         height, means, variances = model.solve([np.zeros(1)], variances=True)
         if not np.all(np.isfinite(height)):
-            raise ModelError(_SINGULAR)
+            raise ModelError(_SINGULAR, code="not-a-covariance")
         return Posterior(model, [], np.zeros(()), float(height[0]), means, variances, model.start)
 
     def log_density(*axes: np.ndarray) -> np.ndarray:
@@ -534,11 +534,13 @@ def integrate(model: GaussianModel) -> Posterior:
         if scale.lower == 0 and peak < _SMALL * guess:
             raise ModelError(
                 f"the density grows without bound as '{scale.name}' goes to zero: the data are fitted without error"
-                f" (as many coefficients as rows?); give the coefficients tighter priors, or fix '{scale.name}'"
+                f" (as many coefficients as rows?); give the coefficients tighter priors, or fix '{scale.name}'",
+                code="degenerate",
             )
         if peak > 1e60 * max(abs(guess), 1.0):
             raise ModelError(
-                f"the posterior is improper: the density of '{scale.name}' does not die out; give it a proper prior"
+                f"the posterior is improper: the density of '{scale.name}' does not die out; give it a proper prior",
+                code="improper",
             )
     axes, log_mass = quadrature.converged(log_density, ends)
     log_evidence = float(np.logaddexp.reduce(log_mass, axis=None))

@@ -127,7 +127,7 @@ class MultivariateNormal:
             not np.allclose(covariance, covariance.T, rtol=1e-8, atol=1e-12 * top)
             or values.min(initial=0) < -1e-9 * top
         ):
-            raise ModelError("a covariance must be symmetric without negative eigenvalues")
+            raise ModelError("a covariance must be symmetric without negative eigenvalues", code="not-a-covariance")
         # What rounding leaves of a zero eigenvalue would be a noise 1e8 times as large.
         exact = np.where(values > 1e-14 * top, values, 0.0)
         return cls(tuple(names), np.asarray(mean, float), vectors * np.sqrt(exact))
@@ -143,7 +143,7 @@ class MultivariateNormal:
     def _at(self, names: Sequence[str]) -> list[int]:
         for name in names:
             if name not in self.names:
-                raise EvidenceError(f"'{name}' is not a variable{hint(name, self.names)}")
+                raise EvidenceError(f"'{name}' is not a variable{hint(name, self.names)}", code="unknown-variable")
         return [self.names.index(name) for name in names]
 
     def marginal(self, names: Sequence[str]) -> Self:
@@ -179,7 +179,9 @@ class MultivariateNormal:
         gone = {v for v, g in given.items() if not isinstance(g, Mapping)}
         rest = [i for i, name in enumerate(self.names) if name not in gone]
         if not np.isfinite(found.log_density):
-            raise EvidenceError("the values given contradict each other: variables are functions of others (sd 0)")
+            raise EvidenceError(
+                "the values given contradict each other: variables are functions of others (sd 0)", code="contradiction"
+            )
         return type(self)(tuple(self.names[i] for i in rest), *found.update(normal.mean[rest], normal.factor[rest]))
 
     def log_density(self, given: Mapping[str, Any]) -> float:
@@ -234,7 +236,8 @@ def joint(network: MixedNetwork) -> MultivariateNormal:
     if network.states:
         raise ModelError(
             f"'{next(iter(network.states))}' is discrete: the joint distribution is a mixture of normals;"
-            " query the net with the strong junction tree"
+            " query the net with the strong junction tree",
+            code="unsupported",
         )
     names = tuple(network.continuous)
     place = {name: i for i, name in enumerate(names)}

@@ -108,7 +108,8 @@ def factor(
         raise NotPositiveDefinite(
             f"the covariance matrix of '{kernel.text}' is not positive definite, even with a millionth of its mean"
             f" variance added to the diagonal{f' (at {values})' if values else ''}: some rows have the same inputs and"
-            " no noise tells them apart, or hyperparameters are extreme"
+            " no noise tells them apart, or hyperparameters are extreme",
+            code="not-a-covariance",
         )
     return lower, float(jitter)
 
@@ -191,7 +192,9 @@ class GaussianProcess:
                 return np.linalg.cholesky(whole + np.diag(self.noise + jitter)), jitter
             except np.linalg.LinAlgError:
                 continue
-        raise NotPositiveDefinite(f"the covariance matrix of '{self.kernel.text}' is not positive definite")
+        raise NotPositiveDefinite(
+            f"the covariance matrix of '{self.kernel.text}' is not positive definite", code="not-a-covariance"
+        )
 
     @property
     def lower(self) -> np.ndarray:

@@ -116,7 +116,9 @@ class Binomial:
     def __post_init__(self) -> None:
         _whole(self.y)
         if np.any(self.y > self.trials):
-            raise DataError(f"row {int(np.argmax(self.y > self.trials))} has more successes than trials")
+            raise DataError(
+                f"row {int(np.argmax(self.y > self.trials))} has more successes than trials", code="impossible-value"
+            )
 
     def at(self, f: np.ndarray, values: np.ndarray) -> Derivatives:
         p = expit(f)
@@ -275,10 +277,12 @@ class StudentT:
 def _whole(y: np.ndarray) -> None:
     if np.any(y < 0) or np.any(y != np.round(y)):
         row = int(np.argmax((y < 0) | (y != np.round(y))))
-        raise DataError(f"counts are whole numbers, not {y[row]:g} (row {row})")
+        raise DataError(f"counts are whole numbers, not {y[row]:g} (row {row})", code="not-whole")
 
 
 def _binary(y: np.ndarray) -> None:
     bad = ~np.isin(y, (0, 1))
     if np.any(bad):
-        raise DataError(f"outcomes are 0 or 1, not {np.asarray(y)[bad][0]:g} (row {int(np.argmax(bad))})")
+        raise DataError(
+            f"outcomes are 0 or 1, not {np.asarray(y)[bad][0]:g} (row {int(np.argmax(bad))})", code="impossible-value"
+        )

@@ -77,7 +77,7 @@ def draw_path(chain: HiddenChain, log_emission: Any, rng: np.random.Generator, o
         rng.random(n_rows), filtered, log_predictive, states, starts, moves,
     )  # fmt: skip
     if impossible >= 0:
-        raise EvidenceError(f"row {impossible} has probability zero given the rows before it")
+        raise EvidenceError(f"row {impossible} has probability zero given the rows before it", code="probability-zero")
     return DrawnPath(states, starts, moves, float(log_predictive.sum()))
 
 

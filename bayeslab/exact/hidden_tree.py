@@ -57,7 +57,10 @@ class Forest:
         parents = np.require(self.parents, np.int64, ["C", "W"])
         wrong = np.flatnonzero((parents >= np.arange(len(parents))) | (parents < -1))
         if parents.ndim != 1 or len(wrong):
-            raise DataError(f"node {wrong[0] if len(wrong) else 0}: its parent comes before it, or is -1 for none")
+            raise DataError(
+                f"node {wrong[0] if len(wrong) else 0}: its parent comes before it, or is -1 for none",
+                code="not-in-order",
+            )
         object.__setattr__(self, "parents", parents)
 
     @property
@@ -80,10 +83,10 @@ class Forest:
     def arrays(self, chain: HiddenChain, log_emission: Any) -> tuple[np.ndarray, ...]:
         """Start, transition, rows, parents and trees as kernels take them, checked."""
         if chain.varying or chain.edges is not None or chain.log_start.ndim > 1:
-            raise DataError("a tree has one start and one dense transition matrix for all nodes")
+            raise DataError("a tree has one start and one dense transition matrix for all nodes", code="unsupported")
         rows, _ = read_rows(chain, log_emission)
         if len(rows) != len(self.parents):
-            raise DataError(f"rows for {len(rows)} nodes, parents for {len(self.parents)}")
+            raise DataError(f"rows for {len(rows)} nodes, parents for {len(self.parents)}", code="wrong-length")
         return chain.log_start, chain.log_transition, rows, self.parents, self.trees
 
 
@@ -112,7 +115,9 @@ def parents_first(parents: Any) -> np.ndarray:
         order.append(node)
         waiting.extend(reversed(children[node]))
     if len(order) < len(parents):
-        raise DataError(f"row {_on_a_cycle(parents, order) + 1} is its own ancestor: parents go round in a circle")
+        raise DataError(
+            f"row {_on_a_cycle(parents, order) + 1} is its own ancestor: parents go round in a circle", code="cycle"
+        )
     return np.array(order, np.int64)
 
 
@@ -161,7 +166,8 @@ class SmoothedTree:
         if len(bad):
             raise EvidenceError(
                 f"node {self.impossible[bad[0]]} (tree {bad[0]}) and those below it have probability zero: check start,"
-                " transitions and emissions for zeros"
+                " transitions and emissions for zeros",
+                code="probability-zero",
             )
         return self
 

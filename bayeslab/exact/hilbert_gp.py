@@ -186,7 +186,7 @@ class HilbertBasis:
     def terms(self) -> list[_Term]:
         found = _terms(self.kernel)
         if isinstance(found, str):
-            raise ModelError(found)
+            raise ModelError(found, code="unsupported")
         return found
 
     @cached_property
@@ -325,7 +325,8 @@ def _inside(name: str, column: np.ndarray, box: Box) -> None:
         raise DataError(
             f"column '{name}', row {row + 1}: {column[row]:g} lies outside {box.low:.6g} to {box.high:.6g}, where the"
             f" functions of approximation: hsgp serve; fit with domain: {{{name}: [{low:.6g}, {high:.6g}]}}, or take"
-            " another approximation"
+            " another approximation",
+            code="out-of-range",
         )
 
 
@@ -363,7 +364,7 @@ def choose_basis(
     """
     found = _terms(kernel)
     if isinstance(found, str):
-        raise ModelError(found)
+        raise ModelError(found, code="unsupported")
     x = np.asarray(x, float)
     walls: dict[tuple[str, str], Box] = {}
     cosines = 1
@@ -380,7 +381,7 @@ def choose_basis(
             cosines = max(cosines, _cosines(_range(term.other.arguments["lengthscale"][0], lengthscales)[0]))
     basis = HilbertBasis(kernel, walls, harmonics or cosines)
     if basis.n_functions > _MOST:
-        raise ModelError(_too_many(basis, len(x)))
+        raise ModelError(_too_many(basis, len(x)), code="too-costly")
     return basis
 
 
@@ -553,7 +554,10 @@ class HilbertRegression:
         theta, sd, coefficients = self._split(np.asarray(parameters, float))
         noise = self.known + sd**2 + self._white(theta)
         if not np.all(noise > 0.0):
-            raise NotPositiveDefinite("a sum of fixed functions needs noise: the covariance matrix is singular without")
+            raise NotPositiveDefinite(
+                "a sum of fixed functions needs noise: the covariance matrix is singular without",
+                code="not-a-covariance",
+            )
         residuals = self.y - self.design @ coefficients
         return HilbertGaussianProcess(self.basis, theta, self._features, residuals, noise)
 
@@ -587,7 +591,7 @@ class HilbertRegression:
         theta, sd, coefficients = self._split(parameters)
         v = float(self.known[0]) + sd**2 + self._white(theta) if len(self.known) else sd**2
         if not v > 0.0:
-            raise NotPositiveDefinite("no noise")
+            raise NotPositiveDefinite("no noise", code="not-a-covariance")
         gram, to_right, squares = self._products
         mix = np.concatenate([[1.0], -coefficients])
         root = np.sqrt(self.basis.variances(theta)[0])

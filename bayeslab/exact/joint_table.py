@@ -106,7 +106,7 @@ class JointTable:
     def most_probable(self, given: Mapping[str, Any] | None = None, k: int = 1) -> list[Explanation]:
         """The ``k`` most probable assignments of all variables, best first; fewer when no more are possible."""
         if k < 1:
-            raise OptionError(f"k is {k}; it must be at least 1")
+            raise OptionError(f"k is {k}; it must be at least 1", code="out-of-range")
         _, log_evidence = self._posterior(given)
         return self._best(self._given(given), tuple(self.states), log_evidence, k)
 

@@ -141,11 +141,11 @@ class JunctionTree:
         """
         shapes = [table.shape for table in self._factors.tables]
         if [np.shape(table) for table in tables] != shapes:
-            raise ModelError(f"the tables must have the shapes {shapes}")
+            raise ModelError(f"the tables must have the shapes {shapes}", code="wrong-shape")
         flat = np.concatenate([np.asarray(t, float).ravel() for t in tables]) if shapes else np.zeros(0)
         # A sum finds nan and inf, a minimum what is negative.
         if flat.size and not (np.isfinite(flat.sum()) and flat.min() >= 0):
-            raise ModelError("a table has an entry that is negative or not finite")
+            raise ModelError("a table has an entry that is negative or not finite", code="not-probabilities")
         problem = self._problem._replace(has_zero=_zeros(self._problem.table_start, flat))
         return replace(self, _problem=problem, _tables=flat)
 
@@ -296,7 +296,7 @@ class JunctionTree:
         The later ones come from Lawler's partition: of what is left after the best is taken out, the best of each part.
         """
         if k < 1:
-            raise OptionError(f"k is {k}; it must be at least 1")
+            raise OptionError(f"k is {k}; it must be at least 1", code="out-of-range")
         evidence = read_evidence(self.states, given)
         whole = self._given(evidence)
         log_evidence, _ = self._one(whole, ())
@@ -374,7 +374,8 @@ class JunctionTree:
         if self._tree is None:
             raise EngineRefusal(
                 f"one tree for all evidence would have {self.forecast.total_entries:.3g} entries; "
-                "learn its tables by EM"
+                "learn its tables by EM",
+                code="too-costly",
             )
         return tuple(self._tree)
 
@@ -409,21 +410,24 @@ class JunctionTree:
     def _codes(self, codes: np.ndarray) -> np.ndarray:
         out = np.ascontiguousarray(codes, np.int64)
         if out.ndim != 2 or out.shape[1] != len(self.states):
-            raise EvidenceError(f"rows of evidence have shape {out.shape}; there are {len(self.states)} variables")
+            raise EvidenceError(
+                f"rows of evidence have shape {out.shape}; there are {len(self.states)} variables", code="wrong-shape"
+            )
         beyond = (out >= self._problem.cards) | (out < -1)
         if beyond.any():
             row, column = np.argwhere(beyond)[0]
             name = list(self.states)[column]
             raise EvidenceError(
                 f"row {row}: {out[row, column]} is no state of '{name}'; known: 0 to {len(self.states[name]) - 1}, "
-                "and -1 for not observed"
+                "and -1 for not observed",
+                code="unknown-state",
             )
         return out
 
     def _weights(self, weights: np.ndarray, n: int) -> np.ndarray:
         out = np.asarray(weights, float)
         if out.shape != (n,):
-            raise EvidenceError(f"weights have shape {out.shape} for {n} rows")
+            raise EvidenceError(f"weights have shape {out.shape} for {n} rows", code="wrong-shape")
         return out
 
     def _given(self, evidence: Evidence) -> _Given:
@@ -532,7 +536,8 @@ class JunctionTree:
         if entries > 0:
             raise EngineRefusal(
                 f"under this evidence the cliques have {entries:.3g} entries and {self._limit / 8:.3g} fit "
-                "into memory; ask for few targets by variable elimination, or give more evidence"
+                "into memory; ask for few targets by variable elimination, or give more evidence",
+                code="too-costly",
             )
 
     def _batch(
@@ -586,7 +591,7 @@ class JunctionTree:
         vectors = read_evidence(self.states, wanted).likelihood
         for v in vectors:
             if v in given:
-                raise EvidenceError(f"'{v}' is both given and believed; leave out one")
+                raise EvidenceError(f"'{v}' is both given and believed; leave out one", code="conflict")
         names = tuple(self.states)
         log_evidence, flat = self._one(state, names)
         if log_evidence == -np.inf:
@@ -599,7 +604,9 @@ class JunctionTree:
             for v, p in vectors.items():
                 now = self._split(self._one(state, names)[1], (v,))[v]
                 if np.any((now == 0) & (p > 0)):
-                    raise EvidenceError(f"'{v}' is believed to have a state that is impossible given the rest")
+                    raise EvidenceError(
+                        f"'{v}' is believed to have a state that is impossible given the rest", code="probability-zero"
+                    )
                 i = self._number[v]
                 at = slice(self._starts[i], self._starts[i + 1])
                 state.has_likelihood[i] = True
@@ -607,10 +614,14 @@ class JunctionTree:
                 state.likelihood[at] *= ratio
                 top = state.likelihood[at].max()
                 if not 0 < top < np.inf:
-                    raise EvidenceError("the beliefs contradict each other: no distribution has these marginals")
+                    raise EvidenceError(
+                        "the beliefs contradict each other: no distribution has these marginals", code="contradiction"
+                    )
                 state.likelihood[at] /= top
             flat = self._one(state, names)[1]
-        raise EvidenceError("the beliefs contradict each other: no distribution has these marginals")
+        raise EvidenceError(
+            "the beliefs contradict each other: no distribution has these marginals", code="contradiction"
+        )
 
     # Trees for one piece of evidence.
 
@@ -715,7 +726,7 @@ def _conditional(tables: Sequence[np.ndarray]) -> bool:
 def _belief(variable: str, probabilities: Mapping[str, float]) -> Mapping[str, float]:
     total = sum(probabilities.values())
     if abs(total - 1) > 1e-6:
-        raise EvidenceError(f"what is believed of '{variable}' sums to {total:g}, not to 1")
+        raise EvidenceError(f"what is believed of '{variable}' sums to {total:g}, not to 1", code="not-probabilities")
     return {state: p / total for state, p in probabilities.items()}
 
 

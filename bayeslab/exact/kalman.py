@@ -104,9 +104,11 @@ class LinearGaussian:
         for name, shape in shapes.items():
             value = np.require(getattr(self, name), float, ["C", "W"])
             if value.shape != shape or 0 in shape:
-                raise ModelError(f"{name} of {d} states and {p} columns is {shape}, not {value.shape}")
+                raise ModelError(
+                    f"{name} of {d} states and {p} columns is {shape}, not {value.shape}", code="wrong-shape"
+                )
             if not np.all(np.isfinite(value)):
-                raise ModelError(f"{name} has entries that are not finite")
+                raise ModelError(f"{name} has entries that are not finite", code="not-finite")
             if name in _COVARIANCES:
                 value = _covariance(name, value)
             object.__setattr__(self, name, value)
@@ -114,7 +116,9 @@ class LinearGaussian:
             if getattr(self, name) is not None:
                 value = np.require(getattr(self, name), float, ["C", "W"])
                 if value.ndim != 2 or value.shape[1] != width or not np.all(np.isfinite(value)):
-                    raise ModelError(f"{name} is n_rows × {width} finite numbers, not {value.shape}")
+                    raise ModelError(
+                        f"{name} is n_rows × {width} finite numbers, not {value.shape}", code="wrong-shape"
+                    )
                 object.__setattr__(self, name, value)
 
     @property
@@ -144,11 +148,11 @@ class LinearGaussian:
 def _covariance(name: str, value: np.ndarray) -> np.ndarray:
     scale = np.abs(value).max()
     if not np.allclose(value, value.T, rtol=1e-8, atol=1e-12 * scale):
-        raise ModelError(f"{name} is a covariance; it must be symmetric")
+        raise ModelError(f"{name} is a covariance; it must be symmetric", code="not-a-covariance")
     value = 0.5 * (value + value.T)
     least = np.linalg.eigvalsh(value)[0]
     if least < -1e-10 * scale:
-        raise ModelError(f"{name} is a covariance; it has the eigenvalue {least:.3g}")
+        raise ModelError(f"{name} is a covariance; it has the eigenvalue {least:.3g}", code="not-a-covariance")
     return value
 
 
@@ -205,9 +209,11 @@ def _read(model: LinearGaussian, rows: Any, offsets: Any) -> tuple[np.ndarray, n
     rows = np.require(rows, float, ["C", "W"])
     rows = rows[:, None] if rows.ndim == 1 else rows
     if rows.ndim != 2 or rows.shape[1] != model.n_columns:
-        raise DataError(f"rows have {model.n_columns} columns, not {rows.shape}")
+        raise DataError(f"rows have {model.n_columns} columns, not {rows.shape}", code="wrong-shape")
     if np.any(np.isinf(rows)):
-        raise DataError(f"row {int(np.argwhere(np.isinf(rows))[0, 0])} has an infinite cell; NaN is missing")
+        raise DataError(
+            f"row {int(np.argwhere(np.isinf(rows))[0, 0])} has an infinite cell; NaN is missing", code="not-finite"
+        )
     n_rows = len(rows)
     offsets = np.array([0, n_rows]) if offsets is None else np.asarray(offsets)
     if (
@@ -217,11 +223,11 @@ def _read(model: LinearGaussian, rows: Any, offsets: Any) -> tuple[np.ndarray, n
         or offsets[-1] != n_rows
         or np.any(np.diff(offsets) < 0)
     ):
-        raise DataError(f"offsets rise from 0 to the number of rows, {n_rows}")
+        raise DataError(f"offsets rise from 0 to the number of rows, {n_rows}", code="not-in-order")
     for name in ("state_offset", "observation_offset"):
         value = getattr(model, name)
         if value is not None and len(value) != n_rows:
-            raise DataError(f"{name} has {len(value)} rows, the data {n_rows}")
+            raise DataError(f"{name} has {len(value)} rows, the data {n_rows}", code="wrong-length")
     return rows, offsets.astype(np.int64)
 
 
@@ -252,7 +258,10 @@ def filter_states(model: LinearGaussian, rows: Any, offsets: Any = None) -> Filt
     arrays: tuple[Any, ...] = (*model.arrays(), rows, offsets, *outputs)
     singular = kernels.filter_sequences(*arrays)
     if singular >= 0:
-        raise EvidenceError(f"row {singular} is predicted with a singular covariance; give observation_noise full rank")
+        raise EvidenceError(
+            f"row {singular} is predicted with a singular covariance; give observation_noise full rank",
+            code="degenerate",
+        )
     sums = np.add.reduceat(np.append(log_predictive, 0.0), offsets[:-1])
     log_evidence = np.where(np.diff(offsets) > 0, sums, 0.0)
     return FilteredStates(mean, covariance, predicted_mean, predicted_covariance, log_predictive, log_evidence)
@@ -321,10 +330,10 @@ def em_step(
     free = [f.name for f in fields(LinearGaussian)[:6]]
     for name in fixed:
         if name not in free:
-            raise OptionError(f"'{name}' cannot be fixed{hint(name, free)}")
+            raise OptionError(f"'{name}' cannot be fixed{hint(name, free)}", code="unknown-parameter")
     for name in diagonal:
         if name not in _COVARIANCES:
-            raise OptionError(f"'{name}' cannot be diagonal{hint(name, _COVARIANCES)}")
+            raise OptionError(f"'{name}' cannot be diagonal{hint(name, _COVARIANCES)}", code="unknown-parameter")
     found = smooth(model, rows, offsets)
     rows, offsets = _read(model, rows, offsets)
     new = _start(model, found, offsets, fixed) | _dynamics(model, found, offsets, fixed)
@@ -449,7 +458,9 @@ def forecast(
         The model has offsets: those to come are not known.
     """
     if model.state_offset is not None or model.observation_offset is not None:
-        raise ModelError("the model has offsets a row; filter rows of NaN with the offsets to come instead")
+        raise ModelError(
+            "the model has offsets a row; filter rows of NaN with the offsets to come instead", code="not-applicable"
+        )
     states = [(np.asarray(mean, float), np.asarray(covariance, float))]
     for _ in range(n_steps):
         last_mean, last = states[-1]

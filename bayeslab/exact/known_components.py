@@ -108,7 +108,7 @@ class KnownComponents:
     def statistics(self) -> dict[str, Any]:
         allowed = self.problem.allowed
         if allowed is None or not (allowed.sum(axis=1) == 1).all():
-            raise OptionError("the component of every row must be known")
+            raise OptionError("the component of every row must be known", code="incomplete")
         return self.problem.statistics(allowed.astype(float))
 
     @cached_property

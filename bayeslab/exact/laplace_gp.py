@@ -102,7 +102,9 @@ class LaplaceGaussianProcess:
             height = new_height
             if abs(gain) < _TOLERANCE * (1.0 + abs(height)) and np.abs(share * moved).max() < 1e-6:
                 return self._polished(a, f)
-        raise NotPositiveDefinite(f"the mode of the latent function was not found in {_STEPS} steps")
+        raise NotPositiveDefinite(
+            f"the mode of the latent function was not found in {_STEPS} steps", code="not-converged"
+        )
 
     def _beginning(self) -> np.ndarray:
         """Of zero and a nearby process's weights, the higher."""
@@ -153,10 +155,10 @@ class LaplaceGaussianProcess:
             r = w[:, None] * np.linalg.inv(identity + k * w)
             r = 0.5 * (r + r.T)
             if sign <= 0.0:
-                raise NotPositiveDefinite("the mode of the latent function is no maximum")
+                raise NotPositiveDefinite("the mode of the latent function is no maximum", code="no-mode")
         variance = np.diagonal(k) - np.einsum("ij,ij->i", k @ r, k)
         if np.any(variance < -1e-8 * np.diagonal(k)):
-            raise NotPositiveDefinite("the mode of the latent function is no maximum")
+            raise NotPositiveDefinite("the mode of the latent function is no maximum", code="no-mode")
         return float(log_determinant), r, np.maximum(variance, 0.0)
 
     @property

@@ -149,7 +149,7 @@ def m_estimate(counts: Array, m: float, prior: Array | float | None = None) -> A
     """
     counts = np.asarray(counts, dtype=float)
     if m < 0:
-        raise OptionError(f"m is {m:g}; the weight of a prior is at least 0")
+        raise OptionError(f"m is {m:g}; the weight of a prior is at least 0", code="out-of-range")
     p = 1.0 / counts.shape[-1] if prior is None else np.asarray(prior, dtype=float)
     raised = counts + m * p
     return _shares(np.broadcast_to(raised, counts.shape))
@@ -219,7 +219,10 @@ class DirichletPosterior:
         """
         for v, a in self.concentration.items():
             if np.any(a < 1):
-                raise ModelError(f"the posterior of the table of '{v}' has no mode: a concentration is {a.min():g} < 1")
+                raise ModelError(
+                    f"the posterior of the table of '{v}' has no mode: a concentration is {a.min():g} < 1",
+                    code="no-mode",
+                )
         return self._network({v: _shares(a - 1) for v, a in self.concentration.items()})
 
     def sd(self) -> dict[str, Array]:
@@ -278,14 +281,17 @@ def posterior_counts(
     if lacking:
         raise DataError(
             f"the family of '{lacking[0]}' has missing cells: the posterior has no closed form; use expectation"
-            " maximisation, or sample with method nuts"
+            " maximisation, or sample with method nuts",
+            code="missing",
         )
     prior = {}
     for v, n in counts.items():
         given = concentration.get(v, 1.0) if isinstance(concentration, Mapping) else concentration
         prior[v] = np.array(np.broadcast_to(np.asarray(given, dtype=float), n.shape))
         if np.any(prior[v] <= 0):
-            raise ModelError(f"concentrations of the table of '{v}' must be positive; given {prior[v].min():g}")
+            raise ModelError(
+                f"concentrations of the table of '{v}' must be positive; given {prior[v].min():g}", code="out-of-range"
+            )
     return DirichletPosterior(dict(states), {v: tuple(parents.get(v, ())) for v in states}, prior, counts)
 
 
@@ -337,7 +343,7 @@ class TableProblem:
             local = {v: FreeTable(table) for v, table in network.tables.items()}
         for v in local:
             if v not in network.states:
-                raise ModelError(f"'{v}' is not a variable{hint(v, network.states)}")
+                raise ModelError(f"'{v}' is not a variable{hint(v, network.states)}", code="unknown-variable")
         codes = check_codes(codes, Families.of(network.states, network.parents).cards)
         checked_weights(weights, len(codes))
         return cls(network, dict(local), codes, weights)
@@ -431,7 +437,8 @@ class TableProblem:
             )  # fmt: skip
             if stuck:
                 raise OptionError(
-                    "Gibbs sampling cannot move: tables hold zeros that leave cells no state; use variant em"
+                    "Gibbs sampling cannot move: tables hold zeros that leave cells no state; use variant em",
+                    code="not-suited",
                 )
             counts = family_counts(state, families.cards, families.families, weights)
             for v, n in zip(self.network.states, counts, strict=True):

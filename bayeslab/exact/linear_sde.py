@@ -212,7 +212,8 @@ def _affordable(n_states: int) -> None:
     if n_states > _MOST_STATES:
         raise ModelError(
             f"the kernel needs {n_states} states, more than {_MOST_STATES}; a step costs their cube. Multiply fewer"
-            " kernels, or take longer lengthscales of periodic ones"
+            " kernels, or take longer lengthscales of periodic ones",
+            code="too-costly",
         )
 
 
@@ -242,7 +243,7 @@ def matern(order: float, lengthscale: float, variance: float = 1.0) -> LinearSDE
     array([1.    , 0.3679])
     """
     if order not in (0.5, 1.5, 2.5):
-        raise OptionError(f"order is 0.5, 1.5 or 2.5, not {order}")
+        raise OptionError(f"order is 0.5, 1.5 or 2.5, not {order}", code="unknown-word")
     n = int(order + 0.5)
     rate = math.sqrt(2.0 * order) / lengthscale
     # States are f, f' / rate, f'' / rate²: F is rate times a constant, P the variance times one.
@@ -374,7 +375,7 @@ def _modes(poles: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
 def _pade(order: int) -> tuple[np.ndarray, np.ndarray, float]:
     """Poles in the upper left quarter of the plane, their residues, and the largest error of the correlation."""
     if order not in (6, 8, 10, 12):
-        raise OptionError(f"order is 6, 8, 10 or 12, not {order}")
+        raise OptionError(f"order is 6, 8, 10 or 12, not {order}", code="unknown-word")
     above = 2
     # Padé approximant of exp(-z) with degrees `above` and `order`
     top = [
@@ -452,7 +453,7 @@ def of_kernel(kernel: Kernel, theta: Any, order: int = 8) -> LinearSDE:
     """
     reason = reason_against(kernel)
     if reason is not None:
-        raise ModelError(reason)
+        raise ModelError(reason, code="unsupported")
     theta = np.asarray(theta, float)
     found, slots = _of_node(kernel.root, dict(zip(kernel.names, theta, strict=True)), order)
     jacobian = np.zeros((len(theta), found.n_hyperparameters))

@@ -102,7 +102,8 @@ class FreeTable:
         if np.any(concentration[free] < 1):
             raise ModelError(
                 f"a Dirichlet prior with a concentration of {concentration[free].min():g}, below 1, has no mode: its"
-                " density is infinite at zero; use at least 1"
+                " density is infinite at zero; use at least 1",
+                code="no-mode",
             )
         object.__setattr__(self, "base", base)
         object.__setattr__(self, "concentration", concentration)
@@ -211,9 +212,11 @@ class NoisyOr:
 
     def __post_init__(self) -> None:
         if self.shape[-1] != 2:
-            raise ModelError(f"noisy-OR is for a variable of two states; this one has {self.shape[-1]}")
+            raise ModelError(
+                f"noisy-OR is for a variable of two states; this one has {self.shape[-1]}", code="not-applicable"
+            )
         if self.prior is not None and np.any(np.asarray(self.prior) < 1):
-            raise ModelError("a Beta prior with a parameter below 1 has no mode; use at least 1")
+            raise ModelError("a Beta prior with a parameter below 1 has no mode; use at least 1", code="no-mode")
 
     def table(self, theta: Array) -> Array:
         absent = np.exp(-self._pressure(_weights(theta)))

@@ -54,7 +54,7 @@ def ergodic(n_states: int) -> np.ndarray:
 def left_right(n_states: int, reach: int = 1) -> np.ndarray:
     """From each state to itself and the next ``reach``: a_ij = 0 for j < i and j > i + reach."""
     if reach < 0:
-        raise ModelError(f"a left-to-right chain reaches {reach} states ahead; 0 or more is meant")
+        raise ModelError(f"a left-to-right chain reaches {reach} states ahead; 0 or more is meant", code="out-of-range")
     ahead = np.arange(n_states) - np.arange(n_states)[:, None]
     return (ahead >= 0) & (ahead <= reach)
 
@@ -62,7 +62,7 @@ def left_right(n_states: int, reach: int = 1) -> np.ndarray:
 def banded(n_states: int, width: int = 1) -> np.ndarray:
     """From each state to those at most ``width`` away."""
     if width < 0:
-        raise ModelError(f"the width of a band is {width}; 0 or more is meant")
+        raise ModelError(f"the width of a band is {width}; 0 or more is meant", code="out-of-range")
     return np.abs(np.arange(n_states) - np.arange(n_states)[:, None]) <= width
 
 
@@ -102,7 +102,7 @@ def count(states: Any, n_states: int, offsets: Any = None, order: int = 1) -> Ma
     """
     states, offsets = _sequences(states, n_states, offsets)
     if order not in (1, 2):
-        raise ModelError(f"a Markov chain of order {order} is not offered; 1 or 2")
+        raise ModelError(f"a Markov chain of order {order} is not offered; 1 or 2", code="unsupported")
     # How many rows a row has before it in its sequence.
     age = np.arange(len(states)) - np.repeat(offsets[:-1], np.diff(offsets))
 
@@ -121,14 +121,19 @@ def count(states: Any, n_states: int, offsets: Any = None, order: int = 1) -> Ma
 def _sequences(states: Any, n_states: int, offsets: Any) -> tuple[np.ndarray, np.ndarray]:
     states = np.asarray(states)
     if states.ndim != 1 or (len(states) and not np.issubdtype(states.dtype, np.integer)):
-        raise DataError(f"sequences of states are one vector of whole numbers, not {states.dtype} {states.shape}")
+        raise DataError(
+            f"sequences of states are one vector of whole numbers, not {states.dtype} {states.shape}",
+            code="wrong-shape",
+        )
     if len(states) and states.max() >= n_states:
-        raise DataError(f"state {states.max()} at row {int(states.argmax())}; states are 0 to {n_states - 1}")
+        raise DataError(
+            f"state {states.max()} at row {int(states.argmax())}; states are 0 to {n_states - 1}", code="out-of-range"
+        )
     offsets = np.array([0, len(states)]) if offsets is None else np.asarray(offsets)
     if offsets.ndim != 1 or len(offsets) < 2 or offsets[0] != 0 or offsets[-1] != len(states):
-        raise DataError(f"offsets rise from 0 to the number of rows, {len(states)}")
+        raise DataError(f"offsets rise from 0 to the number of rows, {len(states)}", code="not-in-order")
     if np.any(np.diff(offsets) < 0):
-        raise DataError("offsets rise; these fall")
+        raise DataError("offsets rise; these fall", code="not-in-order")
     return states.astype(np.int64), offsets.astype(np.int64)
 
 
@@ -142,9 +147,11 @@ def _shares(counts: np.ndarray) -> np.ndarray:
 def _probabilities(name: str, values: Any, shape: tuple[int, ...]) -> np.ndarray:
     values = np.asarray(values, float)
     if values.shape != shape:
-        raise ModelError(f"{name} is {' × '.join(map(str, shape))}, not {values.shape}")
+        raise ModelError(f"{name} is {' × '.join(map(str, shape))}, not {values.shape}", code="wrong-shape")
     if not np.all(values >= 0) or np.any(np.abs(values.sum(-1) - 1) > _SUMS):
-        raise ModelError(f"{name} has rows that are not probabilities: non-negative, with sum 1")
+        raise ModelError(
+            f"{name} has rows that are not probabilities: non-negative, with sum 1", code="not-probabilities"
+        )
     return values
 
 
@@ -249,7 +256,7 @@ class SecondOrderChain:
     def maximum_likelihood(cls, counts: MarkovCounts) -> Self:
         """The observed shares, of counts of order 2; a pair never followed has an even row."""
         if counts.triples is None:
-            raise ModelError("these counts are of order 1; count with order=2")
+            raise ModelError("these counts are of order 1; count with order=2", code="not-applicable")
         return cls(_shares(counts.starts), _shares(counts.transitions), _shares(counts.triples))
 
     @staticmethod
@@ -258,7 +265,7 @@ class SecondOrderChain:
     ) -> tuple[DirichletMultinomial, DirichletMultinomial, DirichletMultinomial]:
         """Start, second state and transition, Dirichlet, after Dirichlet priors with all parameters ``prior``."""
         if counts.triples is None:
-            raise ModelError("these counts are of order 1; count with order=2")
+            raise ModelError("these counts are of order 1; count with order=2", code="not-applicable")
         each = (counts.starts, counts.transitions, counts.triples)
         start, second, transition = (DirichletMultinomial.of(np.full(c.shape, prior)).update(c) for c in each)
         return start, second, transition
@@ -298,7 +305,9 @@ class SecondOrderChain:
         """Log probability of each sequence."""
         states, offsets = _sequences(states, self.n_states, offsets)
         if np.any(states < 0):
-            raise DataError("a missing state in a chain of second order: smooth its hidden() chain instead")
+            raise DataError(
+                "a missing state in a chain of second order: smooth its hidden() chain instead", code="missing"
+            )
         out = []
         for begin, end in pairwise(offsets):
             counts = count(states[begin:end], self.n_states, order=2)
@@ -370,7 +379,8 @@ def stationary(transition: Any) -> np.ndarray:
     if len(final) > 1:
         sets = ", ".join("{" + ", ".join(map(str, own)) + "}" for own in final[:4])
         raise ModelError(
-            f"{len(final)} sets of states are never left ({sets}): where the chain settles depends on its start"
+            f"{len(final)} sets of states are never left ({sets}): where the chain settles depends on its start",
+            code="not-identified",
         )
     out = np.zeros(n)
     out[list(final[0])] = _state_reduction(transition[np.ix_(final[0], final[0])])

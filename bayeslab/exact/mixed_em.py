@@ -65,11 +65,14 @@ class Options:
     def __post_init__(self) -> None:
         for name in ("table_count", "noise_count", "noise_share", "tolerance"):
             if not getattr(self, name) >= 0:
-                raise OptionError(f"{name} must not be negative, not {getattr(self, name)}")
+                raise OptionError(f"{name} must not be negative, not {getattr(self, name)}", code="out-of-range")
         if not self.floor > 0:
-            raise OptionError(f"floor must be positive, not {self.floor}: without it a normal can collapse on one row")
+            raise OptionError(
+                f"floor must be positive, not {self.floor}: without it a normal can collapse on one row",
+                code="out-of-range",
+            )
         if self.max_iterations < 1:
-            raise OptionError(f"max_iterations must be at least 1, not {self.max_iterations}")
+            raise OptionError(f"max_iterations must be at least 1, not {self.max_iterations}", code="out-of-range")
 
 
 @dataclass(frozen=True, eq=False)

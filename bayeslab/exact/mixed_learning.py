@@ -41,13 +41,16 @@ def check_data(network: MixedNetwork, codes: np.ndarray, values: np.ndarray) -> 
     if codes.ndim != 2 or values.ndim != 2 or (codes.shape[1], values.shape[1]) != want or len(codes) != len(values):
         raise DataError(
             f"data are {codes.shape} codes and {values.shape} values; the net has {want[0]} discrete and"
-            f" {want[1]} continuous variables, one column each"
+            f" {want[1]} continuous variables, one column each",
+            code="wrong-shape",
         )
     for k, (v, own) in enumerate(network.states.items()):
         if np.any((codes[:, k] < -1) | (codes[:, k] >= len(own))):
-            raise DataError(f"codes of '{v}' must be 0 to {len(own) - 1}, or -1 for a missing cell")
+            raise DataError(
+                f"codes of '{v}' must be 0 to {len(own) - 1}, or -1 for a missing cell", code="out-of-range"
+            )
     if np.any(np.isinf(values)):
-        raise DataError("values must be finite, or NaN for a missing cell")
+        raise DataError("values must be finite, or NaN for a missing cell", code="not-finite")
     return codes, values
 
 
@@ -151,7 +154,9 @@ class ConjugatePosterior:
 def _mean(posterior: NormalInverseGamma) -> tuple[np.ndarray, float]:
     coefficients, variance = posterior.mean()
     if not np.isfinite(variance):
-        raise EngineRefusal("σ² has no posterior mean: too few rows for a flat prior; give a proper prior")
+        raise EngineRefusal(
+            "σ² has no posterior mean: too few rows for a flat prior; give a proper prior", code="improper"
+        )
     return coefficients, variance
 
 
@@ -187,7 +192,9 @@ def conjugate(
     codes, values = _complete(network, codes, values)
     priors = dict(regressions or {})
     for v in priors.keys() - network.continuous.keys():
-        raise DataError(f"'{v}' has a prior but is no continuous variable{hint(v, network.continuous)}")
+        raise DataError(
+            f"'{v}' has a prior but is no continuous variable{hint(v, network.continuous)}", code="unknown-variable"
+        )
     log_evidence, tables, found = 0.0, {}, {}
     for v in network.states:
         counts = count(network, v, codes)
@@ -208,7 +215,7 @@ def conjugate(
 def _complete(network: MixedNetwork, codes: np.ndarray, values: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     codes, values = check_data(network, codes, values)
     if np.any(codes < 0) or np.any(np.isnan(values)):
-        raise DataError("there are missing cells: learn from these with EM")
+        raise DataError("there are missing cells: learn from these with EM", code="missing")
     return codes, values
 
 

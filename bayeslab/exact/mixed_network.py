@@ -60,10 +60,10 @@ class LinearGaussian:
         for name in ("intercept", "slopes", "sd"):
             array = np.array(getattr(self, name), dtype=float)
             if not np.all(np.isfinite(array)):
-                raise ModelError(f"{name} of a linear Gaussian must be finite numbers")
+                raise ModelError(f"{name} of a linear Gaussian must be finite numbers", code="not-finite")
             object.__setattr__(self, name, array)
         if np.any(self.sd < 0):
-            raise ModelError("sd of a linear Gaussian must not be negative")
+            raise ModelError("sd of a linear Gaussian must not be negative", code="out-of-range")
 
 
 @dataclass(frozen=True, eq=False)
@@ -101,7 +101,8 @@ class MixedNetwork:
                 if parent in continuous and variable in self.states:
                     raise ModelError(
                         f"'{variable}' is discrete and its parent '{parent}' continuous: not conditional linear"
-                        " Gaussian; declare it as a sigmoid or softmax of its parent, which is sampled with NUTS"
+                        " Gaussian; declare it as a sigmoid or softmax of its parent, which is sampled with NUTS",
+                        code="unsupported",
                     )
         discrete = DiscreteNetwork(self.states, self.parents, self.tables, self.name, self.notes)
         for name in ("states", "parents", "tables"):
@@ -111,24 +112,27 @@ class MixedNetwork:
             self._check(variable, node)
         if not nx.is_directed_acyclic_graph(self.graph):
             circle = next(iter(nx.simple_cycles(self.graph)))
-            raise ModelError(f"the network has a circle: {' -> '.join([*circle, circle[0]])}")
+            raise ModelError(f"the network has a circle: {' -> '.join([*circle, circle[0]])}", code="cycle")
 
     def _check(self, variable: str, node: LinearGaussian) -> None:
         if variable in self.states:
-            raise ModelError(f"'{variable}' is both discrete and continuous")
+            raise ModelError(f"'{variable}' is both discrete and continuous", code="name-clash")
         known = [*self.states, *self.continuous]
         for parent in node.parents:
             if parent not in self.states and parent not in self.continuous:
-                raise ModelError(f"'{parent}', a parent of '{variable}', is not a variable{hint(parent, known)}")
+                raise ModelError(
+                    f"'{parent}', a parent of '{variable}', is not a variable{hint(parent, known)}",
+                    code="unknown-variable",
+                )
         if len(set(node.parents)) < len(node.parents):
-            raise ModelError(f"variable '{variable}' has a parent twice")
+            raise ModelError(f"variable '{variable}' has a parent twice", code="duplicate")
         shape = tuple(len(self.states[p]) for p in self.discrete_parents(variable))
         wanted = {"intercept": shape, "slopes": (*shape, len(self.continuous_parents(variable))), "sd": shape}
         for name, want in wanted.items():
             if getattr(node, name).shape != want:
                 given = " × ".join(map(str, getattr(node, name).shape)) or "a number"
                 need = " × ".join(map(str, want)) or "a number"
-                raise ModelError(f"{name} of '{variable}' is {given}; its parents make {need}")
+                raise ModelError(f"{name} of '{variable}' is {given}; its parents make {need}", code="wrong-shape")
 
     @classmethod
     def blank(
@@ -198,7 +202,7 @@ class MixedNetwork:
         """
         done = read_mixed_evidence(self, actions)
         if done.likelihood or done.noisy:
-            raise EvidenceError("what is set from outside needs one state or value, not likelihoods")
+            raise EvidenceError("what is set from outside needs one state or value, not likelihoods", code="wrong-type")
         parents, tables, continuous = dict(self.parents), dict(self.tables), dict(self.continuous)
         for variable, code in done.hard.items():
             parents[variable], tables[variable] = (), np.eye(len(self.states[variable]))[code]
@@ -248,7 +252,7 @@ def read_mixed_evidence(network: MixedNetwork, given: Mapping[str, Any] | None) 
     known = [*network.states, *network.continuous]
     for variable in given:
         if variable not in network.states and variable not in network.continuous:
-            raise EvidenceError(f"'{variable}' is not a variable{hint(variable, known)}")
+            raise EvidenceError(f"'{variable}' is not a variable{hint(variable, known)}", code="unknown-variable")
     discrete = read_evidence(network.states, {v: g for v, g in given.items() if v in network.states})
     exact: dict[str, float] = {}
     noisy: dict[str, tuple[float, float]] = {}
@@ -267,7 +271,7 @@ def _number(variable: str, value: object) -> float:
     except (TypeError, ValueError):
         number = float("nan")
     if not np.isfinite(number):
-        raise EvidenceError(f"'{variable}' is continuous: '{value}' is not a finite number")
+        raise EvidenceError(f"'{variable}' is continuous: '{value}' is not a finite number", code="not-finite")
     return number
 
 
@@ -275,12 +279,14 @@ def _reading(variable: str, value: Mapping[str, Any]) -> tuple[float, float]:
     if set(value) != {"value", "sd"}:
         raise EvidenceError(
             f"'{variable}' is continuous: give a number, or value and sd of a noisy reading,"
-            f" not {', '.join(map(str, value))}"
+            f" not {', '.join(map(str, value))}",
+            code="wrong-type",
         )
     reading, sd = _number(variable, value["value"]), _number(variable, value["sd"])
     if sd <= 0:
         raise EvidenceError(
-            f"the sd of a noisy reading of '{variable}' must be positive; without noise, give the value"
+            f"the sd of a noisy reading of '{variable}' must be positive; without noise, give the value",
+            code="out-of-range",
         )
     return reading, sd
 

@@ -137,7 +137,8 @@ class Plan:
             if np.any(node.sd == 0):
                 raise EngineRefusal(
                     f"'{v}' has an sd of zero: rows have no density to learn from; leave it out (it is a function of"
-                    " its parents) or give it a small positive sd"
+                    " its parents) or give it a small positive sd",
+                    code="degenerate",
                 )
         return cls(network, codes, values)
 
@@ -175,7 +176,8 @@ class Plan:
             raise EngineRefusal(
                 f"{len(discrete)} discrete variables hidden together in {len(rows)} rows have {prod(sizes):,}"
                 f" configurations; at most {_MOST_CONFIGURATIONS:,} are enumerated: observe some of"
-                f" {', '.join(discrete[:8])}, or sample with NUTS"
+                f" {', '.join(discrete[:8])}, or sample with NUTS",
+                code="too-costly",
             )
         config = dict(zip(discrete, np.indices(sizes).reshape(len(sizes), prod(sizes)), strict=True))
         touched = [f for f in self.families.values() if any(u in group for u in (*f.discrete, *f.continuous))]
@@ -283,7 +285,7 @@ class Plan:
             self._expect(batch, logs, nodes, counts, moments, log_density)
         if np.any(np.isneginf(log_density)):
             row = int(np.argmax(np.isneginf(log_density)))
-            raise DataError(f"row {row} (counted from 0) has probability zero under the net")
+            raise DataError(f"row {row} (counted from 0) has probability zero under the net", code="probability-zero")
         shaped = {v: c.reshape(network.tables[v].shape) for v, c in counts.items()}
         shapes = {v: network.continuous[v].intercept.shape for v in moments}
         return Statistics(shaped, {v: m.reshape((*shapes[v], *m.shape[1:])) for v, m in moments.items()}, log_density)

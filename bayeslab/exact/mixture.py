@@ -124,30 +124,42 @@ class MixtureProblem:
         """
         n_rows, k = len(self.rows), self.n_components
         if k < 1:
-            raise OptionError(f"a mixture has at least 1 component, not {k}")
+            raise OptionError(f"a mixture has at least 1 component, not {k}", code="out-of-range")
         if n_rows == 0:
-            raise DataError("there are no rows; give at least as many as components")
+            raise DataError("there are no rows; give at least as many as components", code="no-rows")
         if n_rows < k:
-            raise DataError(f"{n_rows} rows cannot support {k} components; use at most {n_rows} components")
+            raise DataError(
+                f"{n_rows} rows cannot support {k} components; use at most {n_rows} components", code="too-few"
+            )
         if self.rows.ndim == 2 and self.rows.shape[1] and (lost := np.isnan(self.rows).all(axis=1)).any():
-            raise DataError(f"row {int(np.argmax(lost))} is missing in every column; remove it")
+            raise DataError(f"row {int(np.argmax(lost))} is missing in every column; remove it", code="missing")
         self.emission.check(self.rows)
         for name in ("row_weights", "allowed", "inputs"):
             value = getattr(self, name)
             if value is not None and len(value) != n_rows:
-                raise DataError(f"{name} has {len(value)} entries for {n_rows} rows; give one per row")
+                raise DataError(
+                    f"{name} has {len(value)} entries for {n_rows} rows; give one per row", code="wrong-length"
+                )
         if self.row_weights is not None and not (np.all(self.row_weights >= 0) and np.isfinite(self.row_weights).all()):
-            raise DataError("row weights are finite and not negative; remove or correct the others")
+            raise DataError(
+                "row weights are finite and not negative; remove or correct the others", code="out-of-range"
+            )
         if not self.n_effective > 0:
-            raise DataError("all row weights are zero; give some rows a positive weight")
+            raise DataError("all row weights are zero; give some rows a positive weight", code="out-of-range")
         if self.fixed_weights is not None and not _is_distribution(self.fixed_weights, k):
-            raise OptionError(f"fixed weights are {k} probabilities that add up to 1, one for each component")
+            raise OptionError(
+                f"fixed weights are {k} probabilities that add up to 1, one for each component",
+                code="not-probabilities",
+            )
         if self.allowed is not None and not self.allowed.any(axis=1).all():
             raise DataError(
-                f"row {int(np.argmin(self.allowed.any(axis=1)))} is allowed no component; allow at least one"
+                f"row {int(np.argmin(self.allowed.any(axis=1)))} is allowed no component; allow at least one",
+                code="not-allowed",
             )
         if self.inputs is not None and not np.isfinite(self.inputs).all():
-            raise DataError("the gate's inputs have missing or infinite cells; fill or remove those rows")
+            raise DataError(
+                "the gate's inputs have missing or infinite cells; fill or remove those rows", code="missing"
+            )
 
     # ------------------------------------------------------------------ facts about the data
 
@@ -468,9 +480,13 @@ def k_means(
     """
     points = np.asarray(points, float)
     if not 1 <= n_clusters <= len(points):
-        raise OptionError(f"{len(points)} rows can be put into 1 to {len(points)} clusters, not {n_clusters}")
+        raise OptionError(
+            f"{len(points)} rows can be put into 1 to {len(points)} clusters, not {n_clusters}", code="out-of-range"
+        )
     if np.isnan(points).any():
-        raise DataError("k-means needs complete rows; fill the missing cells or fit a mixture with method: em")
+        raise DataError(
+            "k-means needs complete rows; fill the missing cells or fit a mixture with method: em", code="missing"
+        )
     centres = points[seeds(points, n_clusters, rng)] if centres is None else np.asarray(centres, float)
     labels, trace = np.full(len(points), -1), []
     for _ in range(max_iterations):
@@ -496,7 +512,7 @@ def leader_clusters(points: np.ndarray, vigilance: float, *, rate: float | None 
     Otherwise the nearest centre moves towards it, by ``rate``, or so that it stays its rows' mean.
     """
     if not vigilance > 0:
-        raise OptionError(f"vigilance is a positive distance, not {vigilance:g}")
+        raise OptionError(f"vigilance is a positive distance, not {vigilance:g}", code="out-of-range")
     points = np.asarray(points, float)
     centres, sizes = [points[0].copy()], [1]
     labels, error, trace = np.zeros(len(points), int), 0.0, [0.0]
@@ -740,7 +756,8 @@ def fit_mixture(
     if best.result is None:
         raise AllCollapsed(
             f"in each of {options.restarts} searches a component collapsed on a few equal rows; use method: map, or"
-            " fewer components"
+            " fewer components",
+            code="degenerate",
         )
     end = best.result
     pairs = merging(problem, end.parameters) if problem.n_components > 1 else []
@@ -775,9 +792,11 @@ def search(
     """
     for name, allowed in (("method", ("em", "map", "hard")), ("start", ("k_means", "k_means++", "random"))):
         if getattr(options, name) not in allowed:
-            raise OptionError(f"unknown {name} '{getattr(options, name)}'{hint(getattr(options, name), allowed)}")
+            raise OptionError(
+                f"unknown {name} '{getattr(options, name)}'{hint(getattr(options, name), allowed)}", code="unknown-word"
+            )
     if options.restarts < 1:
-        raise OptionError(f"restarts is at least 1, not {options.restarts}")
+        raise OptionError(f"restarts is at least 1, not {options.restarts}", code="out-of-range")
     if options.method == "map" and problem.emission.prior is None:
         problem = replace(problem, emission=problem.emission.with_prior(problem.rows, max(problem.n_components, 1)))
     problem.check()

@@ -114,15 +114,17 @@ def choose_components(
         For ``held_out``.
     """
     if criterion not in CRITERIA:
-        raise OptionError(f"unknown criterion '{criterion}'{hint(criterion, CRITERIA)}")
+        raise OptionError(f"unknown criterion '{criterion}'{hint(criterion, CRITERIA)}", code="unknown-word")
     if not numbers:
-        raise OptionError("no numbers of components to choose from; give at least one")
+        raise OptionError("no numbers of components to choose from; give at least one", code="incomplete")
     options = options or MixtureOptions()
     made = problem if callable(problem) else lambda number: replace(problem, n_components=int(number))
     candidates = [made(int(number)) for number in numbers]
     for one in candidates:
         if one.allowed is not None or np.ndim(one.concentration) or one.fixed_weights is not None:
-            raise OptionError("allowed components and weights fixed one by one belong to one number of components")
+            raise OptionError(
+                "allowed components and weights fixed one by one belong to one number of components", code="conflict"
+            )
     chosen_from: tuple[int, ...] = tuple(candidate.n_components for candidate in candidates)
     if criterion == "held_out":
         by_row = np.stack([held_out(candidate, options, folds, rng) for candidate in candidates])
@@ -135,7 +137,9 @@ def choose_components(
     scores = np.array([score for score, _ in scored])
     fit = scored[int(np.argmax(scores))][1]
     if fit is None:
-        raise AllCollapsed("with each number of components one collapsed on a few equal rows; use method: map")
+        raise AllCollapsed(
+            "with each number of components one collapsed on a few equal rows; use method: map", code="degenerate"
+        )
     return ComponentChoice(criterion, chosen_from, scores, np.zeros(len(scores)), fit)
 
 
@@ -160,7 +164,7 @@ def held_out(problem: MixtureProblem, options: MixtureOptions, folds: int, rng: 
     """
     n_rows = len(problem.rows)
     if not 2 <= folds <= n_rows:
-        raise OptionError(f"{n_rows} rows can be split into 2 to {n_rows} folds, not {folds}")
+        raise OptionError(f"{n_rows} rows can be split into 2 to {n_rows} folds, not {folds}", code="out-of-range")
     fold = np.random.default_rng(n_rows).permutation(n_rows) % folds
     density = np.empty(n_rows)
 

@@ -48,9 +48,13 @@ def gibbs(
 ) -> GibbsDraws:
     """A chain from ``start`` (such as a fit's parameters)."""
     if problem.inputs is not None or problem.row_weights is not None:
-        raise OptionError("Gibbs draws are for mixtures without gate and row weights; use method: em or nuts")
+        raise OptionError(
+            "Gibbs draws are for mixtures without gate and row weights; use method: em or nuts", code="not-suited"
+        )
     if not hasattr(problem.emission, "draw"):
-        raise OptionError(f"{type(problem.emission).__name__} has no conjugate prior; use method: nuts")
+        raise OptionError(
+            f"{type(problem.emission).__name__} has no conjugate prior; use method: nuts", code="not-conjugate"
+        )
     if problem.emission.prior is None:
         problem = replace(problem, emission=problem.emission.with_prior(problem.rows, problem.n_components))
     problem.check()

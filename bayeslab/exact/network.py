@@ -60,16 +60,21 @@ class DiscreteNetwork:
         states = {str(v): tuple(map(str, s)) for v, s in self.states.items()}
         parents = {v: tuple(self.parents.get(v, ())) for v in states}
         for name in (self.parents.keys() | self.tables.keys()) - states.keys():
-            raise ModelError(f"'{name}' has parents or a table but no states{hint(name, states)}")
+            raise ModelError(
+                f"'{name}' has parents or a table but no states{hint(name, states)}", code="unknown-variable"
+            )
         for variable, own in states.items():
             if not own or len(set(own)) < len(own):
-                raise ModelError(f"variable '{variable}' needs at least one state, each state once")
+                raise ModelError(f"variable '{variable}' needs at least one state, each state once", code="duplicate")
         for variable, above in parents.items():
             for parent in above:
                 if parent not in states:
-                    raise ModelError(f"'{parent}', a parent of '{variable}', is not a variable{hint(parent, states)}")
+                    raise ModelError(
+                        f"'{parent}', a parent of '{variable}', is not a variable{hint(parent, states)}",
+                        code="unknown-variable",
+                    )
             if len(set(above)) < len(above):
-                raise ModelError(f"variable '{variable}' has a parent twice")
+                raise ModelError(f"variable '{variable}' has a parent twice", code="duplicate")
         tables = {v: _table(v, self.tables, states, parents) for v in states}
         object.__setattr__(self, "states", states)
         object.__setattr__(self, "parents", parents)
@@ -78,7 +83,7 @@ class DiscreteNetwork:
             next(iter(nx.simple_cycles(self.graph)), None) if not nx.is_directed_acyclic_graph(self.graph) else None
         )
         if circle:
-            raise ModelError(f"the network has a circle: {' -> '.join([*circle, circle[0]])}")
+            raise ModelError(f"the network has a circle: {' -> '.join([*circle, circle[0]])}", code="cycle")
 
     @property
     def graph(self) -> nx.DiGraph:
@@ -101,19 +106,23 @@ def _table(
     parents: Mapping[str, tuple[str, ...]],
 ) -> np.ndarray:
     if variable not in tables:
-        raise ModelError(f"variable '{variable}' has no table")
+        raise ModelError(f"variable '{variable}' has no table", code="incomplete")
     shape = (*(len(states[p]) for p in parents[variable]), len(states[variable]))
     table = np.array(tables[variable], dtype=float)
     if table.shape != shape:
         given, want = (" × ".join(map(str, s)) or "a number" for s in (table.shape, shape))
-        raise ModelError(f"the table of '{variable}' is {given}; its parents and states make {want}")
+        raise ModelError(
+            f"the table of '{variable}' is {given}; its parents and states make {want}", code="wrong-shape"
+        )
     if not np.all(np.isfinite(table)) or np.any(table < 0):
-        raise ModelError(f"the table of '{variable}' has an entry that is no probability")
+        raise ModelError(f"the table of '{variable}' has an entry that is no probability", code="not-probabilities")
     total = table.sum(axis=-1, keepdims=True)
     if np.any(np.abs(total - 1) > _ROUNDED):
         row = np.unravel_index(int(np.argmax(np.abs(total - 1))), total.shape)[:-1]
         given = ", ".join(f"{p}={states[p][i]}" for p, i in zip(parents[variable], row, strict=True))
         where = f" given {given}" if given else ""
-        raise ModelError(f"the table of '{variable}' sums to {float(total[(*row, 0)]):g}{where}, not to 1")
+        raise ModelError(
+            f"the table of '{variable}' sums to {float(total[(*row, 0)]):g}{where}, not to 1", code="not-probabilities"
+        )
     # A row that was divided before is left as it is, bit for bit.
     return table / np.where(np.abs(total - 1) > shape[-1] * np.finfo(float).eps, total, 1.0)

@@ -55,7 +55,9 @@ class PairedCorpus:
     def __post_init__(self) -> None:
         sizes = [side.n_documents for side in self.sides]
         if not sizes or len(set(sizes)) > 1:
-            raise DataError(f"documents come in pairs: each language has one of each; given {sizes} documents")
+            raise DataError(
+                f"documents come in pairs: each language has one of each; given {sizes} documents", code="wrong-length"
+            )
         object.__setattr__(self, "sides", tuple(self.sides))
 
     @property

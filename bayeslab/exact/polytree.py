@@ -59,7 +59,8 @@ def propagate(network: DiscreteNetwork, given: Mapping[str, Any] | None = None) 
         loop = [a for a, _ in nx.find_cycle(skeleton)]
         raise EngineRefusal(
             f"the network has a loop: {' - '.join([*loop, loop[0]])}; π/λ propagation is exact only on polytrees."
-            " The junction tree handles loops."
+            " The junction tree handles loops.",
+            code="loops",
         )
     messages = _Messages(network, given)
     order, towards = _traversal(skeleton)
@@ -123,7 +124,9 @@ class _Messages:
             self.pi[variable, target] = message
             self.log_evidence += scale
         if self.log_evidence == -np.inf:
-            raise EvidenceError("the evidence has probability zero: no state of all variables agrees with it")
+            raise EvidenceError(
+                "the evidence has probability zero: no state of all variables agrees with it", code="probability-zero"
+            )
 
     def distribute(self, variable: str, targets: list[str]) -> None:
         """Send away from the root; a hub answers all its children in one pass."""

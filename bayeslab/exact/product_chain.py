@@ -38,7 +38,9 @@ class ProductSpace:
 
     def __post_init__(self) -> None:
         if not self.sizes or min(self.sizes) < 1:
-            raise ModelError(f"a product of chains needs chains with at least one state each, not {self.sizes}")
+            raise ModelError(
+                f"a product of chains needs chains with at least one state each, not {self.sizes}", code="incomplete"
+            )
 
     @property
     def n_states(self) -> int:
@@ -57,7 +59,7 @@ class ProductSpace:
         """Numbers (..., size) of one chain, looked up for the product: (..., n_states)."""
         part = np.asarray(part, float)
         if part.shape[-1:] != self.sizes[chain : chain + 1]:
-            raise ModelError(f"chain {chain} has {self.sizes[chain]} states; given {part.shape}")
+            raise ModelError(f"chain {chain} has {self.sizes[chain]} states; given {part.shape}", code="wrong-shape")
         return part[..., self.states[:, chain]]
 
     def join_transitions(self, log_transitions: Sequence[Any]) -> np.ndarray:
@@ -66,7 +68,9 @@ class ProductSpace:
         for chain, part in enumerate(self._each(log_transitions)):
             part = np.asarray(part, float)
             if part.shape[-2:] != (self.sizes[chain],) * 2:
-                raise ModelError(f"chain {chain} has {self.sizes[chain]} states; its transition is {part.shape}")
+                raise ModelError(
+                    f"chain {chain} has {self.sizes[chain]} states; its transition is {part.shape}", code="wrong-shape"
+                )
             out = out + part[..., states[:, chain, None], states[:, chain]]
         return out
 
@@ -77,7 +81,8 @@ class ProductSpace:
             part = np.asarray(part, float)
             if part.shape != (*self.sizes, self.sizes[chain]):
                 raise ModelError(
-                    f"the transition of chain {chain} is {(*self.sizes, self.sizes[chain])}, not {part.shape}"
+                    f"the transition of chain {chain} is {(*self.sizes, self.sizes[chain])}, not {part.shape}",
+                    code="wrong-shape",
                 )
             out += part.reshape(self.n_states, -1)[:, states[:, chain]]
         return out
@@ -92,7 +97,8 @@ class ProductSpace:
         """
         if len(log_emissions) != len(self.sizes) - 1 or self.sizes[0] != len(log_emissions):
             raise ModelError(
-                f"a switch among {len(log_emissions)} chains has as many states; the sizes are {self.sizes}"
+                f"a switch among {len(log_emissions)} chains has as many states; the sizes are {self.sizes}",
+                code="wrong-length",
             )
         parts = [self.spread(part, chain) for chain, part in enumerate(log_emissions, 1)]
         return np.stack(parts)[self.states[:, 0], :, np.arange(self.n_states)].T
@@ -114,5 +120,5 @@ class ProductSpace:
 
     def _each(self, parts: Sequence[Any]) -> Sequence[Any]:
         if len(parts) != len(self.sizes):
-            raise ModelError(f"{len(self.sizes)} chains; given {len(parts)}")
+            raise ModelError(f"{len(self.sizes)} chains; given {len(parts)}", code="wrong-length")
         return parts

@@ -70,7 +70,7 @@ def box(
         axes = even if peaks is None else [np.union1d(a, peaks[:, d]) for d, a in enumerate(even)]
         height = log_density(*axes)
         if not np.isfinite(height.max()):
-            raise ModelError(nowhere)
+            raise ModelError(nowhere, code="no-start")
         above = height >= height.max() - depth
         new = []
         for d, axis in enumerate(axes):
@@ -80,7 +80,7 @@ def box(
             low = axis[inside[0]] - step if inside[0] else axis[0] - width / 2
             high = axis[inside[-1]] + step if inside[-1] < len(axis) - 1 else axis[-1] + width / 2
             if high - low > widest:
-                raise ModelError(endless.format(name=names[d]))
+                raise ModelError(endless.format(name=names[d]), code="improper")
             new.append((low, high))
         settled = all(
             abs(a[0] - b[0]) + abs(a[1] - b[1]) < 0.25 * (a[1] - a[0]) for a, b in zip(new, ends, strict=True)
@@ -118,7 +118,10 @@ def converged(
     """
     sizes = [n] * len(ends) if isinstance(n, int) else n
     if np.prod([float(size) for size in sizes]) > _MOST_POINTS:
-        raise ModelError("the posterior's modes are too narrow for their distance: no grid holds them; use method smc")
+        raise ModelError(
+            "the posterior's modes are too narrow for their distance: no grid holds them; use method smc",
+            code="degenerate",
+        )
     axes = [np.linspace(low, high, size) for (low, high), size in zip(ends, sizes, strict=True)]
     height = log_density(*axes)
     total = _log_integral(axes, height)
@@ -132,7 +135,7 @@ def converged(
             if change < tolerance:
                 break
             if height.size > _MOST_POINTS:
-                raise ModelError("the integral over the grid does not settle; use method nuts")
+                raise ModelError("the integral over the grid does not settle; use method nuts", code="not-converged")
         total = _log_integral(axes, height)
     return axes, height + sum(np.log(a[1] - a[0]) for a in axes)
 

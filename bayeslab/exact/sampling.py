@@ -132,7 +132,8 @@ def likelihood_weighting(
     if peak == -np.inf:
         raise EvidenceError(
             f"none of {n} rows agrees with the evidence: its probability is zero or too small for likelihood weighting;"
-            " ask an exact engine (the junction tree)"
+            " ask an exact engine (the junction tree)",
+            code="probability-zero",
         )
     shrink = [math.exp(part[0] - peak) for part in parts]
     total, of_states = (sum(s * part[k] for s, part in zip(shrink, parts, strict=True)) for k in (1, 3))
@@ -274,7 +275,7 @@ def gibbs(
     the chain through most deterministic nodes.
     """
     if scan not in ("systematic", "random"):
-        raise OptionError(f"'{scan}' is not a scan{hint(scan, ('systematic', 'random'))}")
+        raise OptionError(f"'{scan}' is not a scan{hint(scan, ('systematic', 'random'))}", code="unknown-word")
     for name, value, least in (("n", n, 1), ("warmup", warmup, 0), ("chains", chains, 1)):
         _count(name, value, least)
     evidence = read_evidence(model.states, given)
@@ -381,7 +382,7 @@ def _code_type(states: Mapping[str, tuple[str, ...]]) -> np.dtype:
 
 def _count(name: str, value: int, least: int) -> int:
     if value < least:
-        raise OptionError(f"{name} is {value}; it must be at least {least}")
+        raise OptionError(f"{name} is {value}; it must be at least {least}", code="out-of-range")
     return value
 
 
@@ -487,7 +488,10 @@ def _possible_states(factors: FactorGraph, evidence: Evidence) -> dict[str, np.n
 
 def _allowed(possible: bool) -> None:
     if not possible:
-        raise EvidenceError("the evidence has probability zero: no assignment agrees with it and with the tables")
+        raise EvidenceError(
+            "the evidence has probability zero: no assignment agrees with it and with the tables",
+            code="probability-zero",
+        )
 
 
 def _product(possible: Mapping[str, np.ndarray], scope: tuple[str, ...]) -> np.ndarray:
@@ -528,7 +532,8 @@ def _check_reach(factors: FactorGraph, possible: Mapping[str, np.ndarray], tied:
         if not _connected(support, _axes(tied, names)):
             raise EngineRefusal(
                 f"zeros in tables cut the possible states of {listed(names)} into parts that Gibbs sampling cannot"
-                " leave; use an exact engine (the junction tree) or likelihood weighting"
+                " leave; use an exact engine (the junction tree) or likelihood weighting",
+                code="not-suited",
             )
     if unsure:
         warnings.warn(
@@ -599,7 +604,8 @@ def _start(
         if found is not None:
             return found
     raise EngineRefusal(
-        "no state that the tables and the evidence allow was found to start Gibbs sampling from; use an exact engine"
+        "no state that the tables and the evidence allow was found to start Gibbs sampling from; use an exact engine",
+        code="no-start",
     )
 
 

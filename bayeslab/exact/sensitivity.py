@@ -189,7 +189,9 @@ def sensitivity(
     """
     wanted = read_evidence(network.states, target)
     if wanted.likelihood or not wanted.hard:
-        raise EvidenceError("a target is a state of one or more variables, such as {'disease': 'yes'}")
+        raise EvidenceError(
+            "a target is a state of one or more variables, such as {'disease': 'yes'}", code="wrong-type"
+        )
     functions = [
         SensitivityFunction(
             parameter, float(lines.a[0][at]), float(lines.b[0][at]), float(lines.c[at]), float(lines.d[at])
@@ -225,13 +227,13 @@ def _coefficients(
     evidence = read_evidence(network.states, given)
     for event in events:
         for variable in event.keys() & evidence.hard.keys():
-            raise EvidenceError(f"'{variable}' is the target and given: nothing is left to ask")
+            raise EvidenceError(f"'{variable}' is the target and given: nothing is left to ask", code="conflict")
     tree = _tree(network, evidence)
     rows = _rows(network, evidence, [{}, *events])
     logs, counts = _calibrated(tree, rows)
     if logs[0] == -np.inf:
         tree.query({v: network.states[v][code] for v, code in evidence.hard.items()}, targets=())
-        raise EvidenceError("the evidence has probability zero")
+        raise EvidenceError("the evidence has probability zero", code="probability-zero")
     shares = np.exp(logs - logs[0])
     numbers = list(network.states)
     for variable in names:
@@ -287,7 +289,7 @@ def _names(network: DiscreteNetwork, variables: Iterable[str] | None) -> list[st
     names = list(network.states) if variables is None else list(variables)
     for name in names:
         if name not in network.states:
-            raise ModelError(f"'{name}' is not a variable{hint(name, network.states)}")
+            raise ModelError(f"'{name}' is not a variable{hint(name, network.states)}", code="unknown-variable")
     return names
 
 
@@ -342,7 +344,7 @@ def tornado(functions: Iterable[SensitivityFunction], odds: float = 2.0, top: in
     two states, which mirror each other, one has a bar.
     """
     if not odds > 1:
-        raise OptionError(f"odds is a factor above 1, not {odds!r}")
+        raise OptionError(f"odds is a factor above 1, not {odds!r}", code="out-of-range")
     bars: list[Bar] = []
     for f in functions:
         bar = Bar(f.parameter, *(f(_moved(f.parameter.value, by)) for by in (1 / odds, odds)))
@@ -483,7 +485,7 @@ def evidence_influence(
 
     variable, code = _one_state(network, target)
     if variable in given:
-        raise EvidenceError(f"'{variable}' is the target and given: nothing is left to ask")
+        raise EvidenceError(f"'{variable}' is the target and given: nothing is left to ask", code="conflict")
     tree = JunctionTree.of(network)
     full = tree.query(given, [variable]).marginals[variable]
     found = []
@@ -499,7 +501,7 @@ def evidence_influence(
 def _one_state(network: DiscreteNetwork, target: Mapping[str, str]) -> tuple[str, int]:
     wanted = read_evidence(network.states, target).hard
     if len(target) != 1 or len(wanted) != 1:
-        raise EvidenceError("the target is one variable and its state, such as {'disease': 'yes'}")
+        raise EvidenceError("the target is one variable and its state, such as {'disease': 'yes'}", code="wrong-type")
     return next(iter(wanted.items()))
 
 
@@ -566,13 +568,13 @@ def information_value(
     (name,) = _names(network, [target])
     evidence = read_evidence(network.states, given)
     if name in evidence.hard:
-        raise EvidenceError(f"'{name}' is the target and given: nothing is left to ask")
+        raise EvidenceError(f"'{name}' is the target and given: nothing is left to ask", code="conflict")
     asked = [v for v in _names(network, candidates) if v != name and v not in evidence.hard]
     tree = _tree(network, evidence)
     n_states = len(network.states[name])
     answer = tree.query_many(_rows(network, evidence, [{}, *({name: code} for code in range(n_states))]), targets=asked)
     if answer.log_evidence[0] == -np.inf:
-        raise EvidenceError("the evidence has probability zero")
+        raise EvidenceError("the evidence has probability zero", code="probability-zero")
     share = np.exp(answer.log_evidence[1:] - answer.log_evidence[0])
     possible = share > 0
     p = share[possible] / share[possible].sum()

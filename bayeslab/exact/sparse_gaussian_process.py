@@ -79,7 +79,9 @@ class SparseGaussianProcess:
 
     def __post_init__(self) -> None:
         if self.bound not in ("vfe", "fitc"):
-            raise OptionError(f"bound is vfe or fitc, not '{self.bound}'{hint(self.bound, ('vfe', 'fitc'))}")
+            raise OptionError(
+                f"bound is vfe or fitc, not '{self.bound}'{hint(self.bound, ('vfe', 'fitc'))}", code="unknown-word"
+            )
         object.__setattr__(self, "jitter", self._root[1])
 
     @cached_property
@@ -87,7 +89,9 @@ class SparseGaussianProcess:
         """The kernel without white noise."""
         kept = self.kernel.free_of_noise()
         if kept is None:
-            raise ModelError("a kernel of white noise alone has nothing that inducing points could stand for")
+            raise ModelError(
+                "a kernel of white noise alone has nothing that inducing points could stand for", code="not-applicable"
+            )
         return kept
 
     @cached_property
@@ -101,7 +105,8 @@ class SparseGaussianProcess:
                 continue
         raise NotPositiveDefinite(
             "the covariance matrix of the inducing points is not positive definite, even with a millionth of its mean"
-            " variance added: take fewer, or points that lie farther apart"
+            " variance added: take fewer, or points that lie farther apart",
+            code="not-a-covariance",
         )
 
     @cached_property
@@ -120,7 +125,9 @@ class SparseGaussianProcess:
         left = np.maximum(signal - np.einsum("ij,ij->j", self._through, self._through), 0.0)
         diagonal = noise + left if self.bound == "fitc" else noise
         if not np.all(diagonal > 0.0):
-            raise NotPositiveDefinite("inducing points need noise: the covariance matrix is singular without any")
+            raise NotPositiveDefinite(
+                "inducing points need noise: the covariance matrix is singular without any", code="not-a-covariance"
+            )
         return noise, left, diagonal
 
     @cached_property
@@ -334,11 +341,12 @@ def choose_inducing(
     """
     if choice not in _CHOICES:
         raise OptionError(
-            f"inducing points are chosen by {', '.join(_CHOICES)}, not '{choice}'{hint(choice, _CHOICES)}"
+            f"inducing points are chosen by {', '.join(_CHOICES)}, not '{choice}'{hint(choice, _CHOICES)}",
+            code="unknown-word",
         )
     x = np.asarray(x, float)
     if m < 1:
-        raise OptionError(f"at least one inducing point, not {m}")
+        raise OptionError(f"at least one inducing point, not {m}", code="out-of-range")
     different = np.unique(x, axis=0)
     if len(different) <= m:
         return different

@@ -59,11 +59,13 @@ class _Path:
         times, values = np.asarray(times, float), np.asarray(values, float)
         noise = np.atleast_1d(np.asarray(noise, float)) + sde.white
         if times.ndim != 1 or values.shape != times.shape:
-            raise DataError(f"times and values are vectors of one length, not {times.shape} and {values.shape}")
+            raise DataError(
+                f"times and values are vectors of one length, not {times.shape} and {values.shape}", code="wrong-shape"
+            )
         if len(noise) not in (1, len(times)) or not np.all(noise >= 0.0):
-            raise DataError("noise is one variance, or one for each row, none negative")
+            raise DataError("noise is one variance, or one for each row, none negative", code="wrong-length")
         if not np.all(np.isfinite(times)) or np.any(np.isinf(values)):
-            raise DataError("times are finite numbers; values are finite, or NaN where missing")
+            raise DataError("times are finite numbers; values are finite, or NaN where missing", code="not-finite")
         order = np.argsort(times, kind="stable")
         return cls(order, _steps(times[order]), values[order], noise[order] if len(noise) > 1 else noise)
 
@@ -109,7 +111,7 @@ def log_likelihood(sde: LinearSDE, times: Any, values: Any, noise: Any) -> float
     path = _Path.of(sde, times, values, noise)
     found = kernels.log_evidence(*_arguments(sde, path.noise, path.steps, path.values))
     if math.isnan(found):
-        raise ModelError(_SINGULAR)
+        raise ModelError(_SINGULAR, code="not-a-covariance")
     return float(found)
 
 
@@ -144,7 +146,7 @@ def log_likelihood_and_gradient(sde: LinearSDE, times: Any, values: Any, noise: 
     )
     value -= np.count_nonzero(~np.isnan(path.values)) * math.log(unit)
     if math.isnan(value):
-        raise ModelError(_SINGULAR)
+        raise ModelError(_SINGULAR, code="not-a-covariance")
     hyperparameters = np.einsum("kij,ij->k", sde.to_transition, to_f)
     hyperparameters += np.einsum("kij,ij->k", sde.to_stationary / square, to_p)
     back = np.empty(len(path.order), int)
@@ -200,7 +202,7 @@ def smooth(sde: LinearSDE, times: Any, values: Any, noise: Any, at: Any = None) 
     mean, variance, left_mean, left_variance = (f[sorted_back] for f in found)
     asked = slice(0, n) if at is None else slice(n, None)
     if not np.all(np.isfinite(mean)):
-        raise ModelError(_SINGULAR)
+        raise ModelError(_SINGULAR, code="not-a-covariance")
     return Smoothed(
         mean[asked, 0],
         variance[asked, 0],

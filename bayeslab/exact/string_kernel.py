@@ -61,9 +61,9 @@ class SubsequenceKernel:
 
     def __post_init__(self) -> None:
         if self.length < 1:
-            raise OptionError(f"length is a whole number from 1, not {self.length!r}")
+            raise OptionError(f"length is a whole number from 1, not {self.length!r}", code="out-of-range")
         if not 0 < self.decay <= 1:
-            raise OptionError(f"decay is above 0 and at most 1, not {self.decay!r}")
+            raise OptionError(f"decay is above 0 and at most 1, not {self.decay!r}", code="out-of-range")
 
     def __call__(self, texts: Sequence[Sequence[Hashable]], others: Sequence[Sequence[Hashable]] | None = None) -> Any:
         """Kernel values, shape (texts, others); a text shorter than the subsequences has none in common with any.
@@ -98,6 +98,6 @@ class SubsequenceKernel:
 def _coded(texts: Sequence[Sequence[Hashable]], codes: dict[Hashable, int]) -> tuple[np.ndarray, np.ndarray]:
     """Symbols as whole numbers, one text after the other, and where each ends."""
     if isinstance(texts, str):
-        raise OptionError(f"a list of texts is wanted, not the one text {texts[:20]!r}")
+        raise OptionError(f"a list of texts is wanted, not the one text {texts[:20]!r}", code="wrong-type")
     symbols = [codes.setdefault(symbol, len(codes)) for text in texts for symbol in text]
     return np.array(symbols, np.int64), np.cumsum([len(text) for text in texts]).astype(np.int64)

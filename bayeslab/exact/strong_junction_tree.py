@@ -279,7 +279,8 @@ def _accept(cost: Forecast, most: int) -> None:
         raise EngineRefusal(
             f"exact inference needs {cost.configurations:,} configurations of {len(cost.variables)} discrete variables"
             f" ({names}) at once and {cost.numbers * 8 / 1e9:,.2g} GB in all; ask for fewer targets, observe some of"
-            " these, or sample with likelihood weighting or NUTS"
+            " these, or sample with likelihood weighting or NUTS",
+            code="too-costly",
         )
 
 
@@ -354,7 +355,7 @@ class _Problem:
         wanted = known if targets is None else list(targets)
         for name in wanted:
             if name not in network.states and name not in network.continuous:
-                raise EvidenceError(f"'{name}' is not a variable{hint(name, known)}")
+                raise EvidenceError(f"'{name}' is not a variable{hint(name, known)}", code="unknown-variable")
         return cls(network, evidence, wanted)
 
     def _sorted(self, variables: Iterable[str]) -> Axes:
@@ -571,14 +572,17 @@ class _Problem:
         if len(mixed) > 1:
             raise EngineRefusal(
                 "several observed values are points of positive probability under some states and have a density"
-                " under others, which cannot be compared; give their variables a small positive sd"
+                " under others, which cannot be compared; give their variables a small positive sd",
+                code="degenerate",
             )
         certain = tables + [levels[0] for levels in fixed]
         for extra in mixed[0] if mixed else [None]:
             tree = _CliqueTree(self.sizes, certain + ([extra] if extra else []), wanted)
             if tree.log_total > -np.inf:
                 return tree
-        raise EvidenceError("the evidence has probability zero: what is given cannot happen together")
+        raise EvidenceError(
+            "the evidence has probability zero: what is given cannot happen together", code="probability-zero"
+        )
 
     def _states(self, variable: str, tree: _CliqueTree) -> np.ndarray:
         if variable in self.evidence.hard:
@@ -605,7 +609,8 @@ def _levels(table: _Table, determined: np.ndarray) -> list[_Table]:
     if any(np.any(low & ~high) for high, low in pairwise(kinds)):
         raise EngineRefusal(
             "different observed values are points of positive probability under different states, which cannot be"
-            " compared; give their variables a small positive sd"
+            " compared; give their variables a small positive sd",
+            code="degenerate",
         )
     return [
         replace(table, logs=np.where(possible & np.all(flags == kind, axis=-1), table.logs, -np.inf)) for kind in kinds

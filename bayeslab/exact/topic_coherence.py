@@ -60,12 +60,13 @@ def coherence(
         A measure that is not there, fewer than two words, or topics of another vocabulary.
     """
     if measure not in ("npmi", "umass"):
-        raise OptionError(f"coherence is measured by npmi or umass; given {measure}")
+        raise OptionError(f"coherence is measured by npmi or umass; given {measure}", code="unknown-word")
     n_words = words_of_topics.shape[-1]
     if n_words != reference.n_words or top < 2:
         raise OptionError(
             f"topics of {n_words} words for a vocabulary of {reference.n_words}, {top} of each: pairs need two words or"
-            " more of the same vocabulary"
+            " more of the same vocabulary",
+            code="too-few",
         )
     first = np.argsort(-words_of_topics, axis=-1, kind="stable")[..., : min(top, n_words)]
     used, place = np.unique(first, return_inverse=True)
@@ -131,7 +132,7 @@ def coherence_interval(
         Of the interval.
     """
     if not 0 < probability < 1:
-        raise OptionError(f"an interval's probability is between 0 and 1; given {probability}")
+        raise OptionError(f"an interval's probability is between 0 and 1; given {probability}", code="out-of-range")
     if not draws.shape[-2]:
         return CoherenceInterval(np.zeros(0), np.zeros(0), np.zeros(0))
     each = coherence(reference, draws, measure=measure, top=top).reshape(-1, draws.shape[-2])

@@ -69,7 +69,7 @@ class ProcessPrior:
     def __post_init__(self) -> None:
         each = (*(v if isinstance(v, float | int) else v.mean for v in (self.alpha, self.gamma)), self.beta)
         if not all(np.isfinite(v) and v > 0 for v in each):
-            raise ModelError("the concentrations alpha, gamma and beta of topics are positive")
+            raise ModelError("the concentrations alpha, gamma and beta of topics are positive", code="out-of-range")
 
 
 def start(corpus: Corpus, prior: ProcessPrior, rng: np.random.Generator, *, n_topics: int = 1) -> State:
@@ -84,7 +84,7 @@ def start(corpus: Corpus, prior: ProcessPrior, rng: np.random.Generator, *, n_to
         that is two is split sooner than two large ones that are one are merged.
     """
     if n_topics < 1:
-        raise ModelError(f"{n_topics} topics to start with; at least 1 is needed")
+        raise ModelError(f"{n_topics} topics to start with; at least 1 is needed", code="out-of-range")
     z, n = _renamed(rng.integers(0, n_topics, corpus.n_tokens), n_topics)
     return {
         "z": z,

@@ -56,7 +56,10 @@ class DatedCorpus:
     def __post_init__(self) -> None:
         day = np.ascontiguousarray(self.day, np.int64)
         if len(day) != self.corpus.n_documents or np.any(np.diff(day) < 0) or np.any(day < 0):
-            raise DataError("each document has a day, 0 or later, and documents come in the order of their days")
+            raise DataError(
+                "each document has a day, 0 or later, and documents come in the order of their days",
+                code="not-in-order",
+            )
         object.__setattr__(self, "day", day)
 
     @property
@@ -92,9 +95,11 @@ class SequencePrior:
 
     def __post_init__(self) -> None:
         if not (np.isfinite(self.tau) and self.tau >= 0 and self.shape > 0 and self.rate > 0):
-            raise ModelError("tau, a standard deviation, is 0 or more; shape and rate are positive")
+            raise ModelError(
+                "tau, a standard deviation, is 0 or more; shape and rate are positive", code="out-of-range"
+            )
         if self.learn_tau and self.tau == 0:
-            raise ModelError("tau is learned from a positive value on; given 0")
+            raise ModelError("tau is learned from a positive value on; given 0", code="out-of-range")
 
     @property
     def n_topics(self) -> int:

@@ -89,9 +89,12 @@ class Corpus:
     def __post_init__(self) -> None:
         words, offsets = np.ascontiguousarray(self.words, np.int32), np.ascontiguousarray(self.offsets, np.int64)
         if len(offsets) < 1 or offsets[0] != 0 or offsets[-1] != len(words) or np.any(np.diff(offsets) < 0):
-            raise DataError(f"offsets rise from 0 to the number of tokens, {len(words)}")
+            raise DataError(f"offsets rise from 0 to the number of tokens, {len(words)}", code="not-in-order")
         if len(words) and (words.min() < 0 or words.max() >= self.n_words):
-            raise DataError(f"numbers of words are 0 to {self.n_words - 1}; given {words.min()} to {words.max()}")
+            raise DataError(
+                f"numbers of words are 0 to {self.n_words - 1}; given {words.min()} to {words.max()}",
+                code="out-of-range",
+            )
         object.__setattr__(self, "words", words)
         object.__setattr__(self, "offsets", offsets)
 
@@ -111,7 +114,7 @@ class Corpus:
         order = np.lexsort((table.col, table.row))
         repeats = np.asarray(table.data[order])
         if np.any(repeats < 0) or np.any(repeats != np.floor(repeats)):
-            raise DataError("counts of words are whole numbers, 0 or more")
+            raise DataError("counts of words are whole numbers, 0 or more", code="not-whole")
         repeats = repeats.astype(np.int64)
         sizes = np.bincount(table.row[order], repeats, minlength=table.shape[0]).astype(np.int64)
         return cls(np.repeat(table.col[order], repeats), np.append(0, np.cumsum(sizes)), table.shape[1])
@@ -169,7 +172,7 @@ class TopicPrior:
     def __post_init__(self) -> None:
         alpha = np.atleast_1d(np.asarray(self.alpha, float))
         if not (np.all(np.isfinite(alpha)) and np.all(alpha > 0) and np.isfinite(self.beta) and self.beta > 0):
-            raise ModelError("the concentrations alpha and beta of topics are positive")
+            raise ModelError("the concentrations alpha and beta of topics are positive", code="out-of-range")
         object.__setattr__(self, "alpha", alpha)
 
     @classmethod
@@ -191,7 +194,7 @@ def start(corpus: Corpus, n_topics: int, rng: np.random.Generator) -> State:
         ``z``, the topic of each token, and ``rng``, the state of the random numbers: all that a run goes on from.
     """
     if n_topics < 1:
-        raise ModelError(f"{n_topics} topics; at least 1 is needed")
+        raise ModelError(f"{n_topics} topics; at least 1 is needed", code="out-of-range")
     z = rng.integers(0, n_topics, corpus.n_tokens).astype(np.int32)
     return {"z": z, "rng": rng.integers(1, np.iinfo(np.uint64).max, 4, np.uint64)}
 
@@ -201,7 +204,9 @@ def run(corpus: Corpus, state: State, prior: TopicPrior, n_sweeps: int) -> State
     from bayeslab.exact._topic_kernels import sweep, sweep_sparse
 
     if corpus.most_common >= _MOST:
-        raise DataError(f"a word occurs {_MOST:,} times or more; leave it out, as words without meaning are")
+        raise DataError(
+            f"a word occurs {_MOST:,} times or more; leave it out, as words without meaning are", code="too-large"
+        )
     z, own, n_topics = state["z"].copy(), state["rng"].copy(), _padded(prior.n_topics)
     if prior.n_topics >= _MANY:
         places, starts = corpus.by_word

@@ -54,7 +54,9 @@ def read_tree(text: str) -> Tree:
             stack[-2].append(tuple(stack[-1]))
             stack.pop()
     if len(stack) != 1 or len(stack[0]) != 1 or not isinstance(stack[0][0], tuple):
-        raise OptionError(f"a tree in brackets is wanted, such as (S (NP John) (VP sleeps)); given: {text[:60]!r}")
+        raise OptionError(
+            f"a tree in brackets is wanted, such as (S (NP John) (VP sleeps)); given: {text[:60]!r}", code="syntax"
+        )
     found: Tree = stack[0][0]
     return found
 
@@ -91,7 +93,7 @@ class TreeKernel:
 
     def __post_init__(self) -> None:
         if not 0 < self.decay <= 1:
-            raise OptionError(f"decay is above 0 and at most 1, not {self.decay!r}")
+            raise OptionError(f"decay is above 0 and at most 1, not {self.decay!r}", code="out-of-range")
 
     def __call__(self, trees: Sequence[Any], others: Sequence[Any] | None = None) -> Any:
         """Kernel values, shape (trees, others).
@@ -105,7 +107,7 @@ class TreeKernel:
         from bayeslab.exact._subtree_kernels import fragments, table
 
         if isinstance(trees, str) or isinstance(others, str):
-            raise OptionError("a list of trees is wanted, not one tree")
+            raise OptionError("a list of trees is wanted, not one tree", code="wrong-type")
         same = others is None or others is trees
         codes: dict[Hashable, int] = {}
         parts = [_nodes(tree, codes) for tree in (trees if same else [*trees, *([] if others is None else others)])]
@@ -122,7 +124,9 @@ def _nodes(tree: Any, codes: dict[Hashable, int]) -> tuple[np.ndarray, np.ndarra
     """Productions of the nodes that have children, children first; where their own such children are."""
     root = read_tree(tree) if isinstance(tree, str) else tree
     if not isinstance(root, tuple) or len(root) < 2:
-        raise OptionError(f"a tree is a tuple of a label and children, or text in brackets, not {root!r}")
+        raise OptionError(
+            f"a tree is a tuple of a label and children, or text in brackets, not {root!r}", code="wrong-type"
+        )
     productions: list[int] = []
     first, inner = [0], []
     # Without recursion: chains of any length. A node is met twice, before and after its children.

@@ -79,7 +79,8 @@ class Forecast:
             raise EngineRefusal(
                 f"exact inference needs {_size(self.bytes)} and {_size(limit)} are free: {self}; "
                 "ask for few targets by variable elimination, give more evidence, or approximate by "
-                "likelihood weighting, Gibbs sampling or loopy belief propagation"
+                "likelihood weighting, Gibbs sampling or loopy belief propagation",
+                code="too-costly",
             )
 
 

@@ -84,7 +84,9 @@ class UrnDraws:
         balls = read_balls(balls)
         colours = np.asarray(colours)
         if colours.ndim != 1 or (len(colours) and not -1 <= colours.min() <= colours.max() < balls.shape[1]):
-            raise DataError(f"colours are 0 to {balls.shape[1] - 1}, or -1 where none was seen, one a row")
+            raise DataError(
+                f"colours are 0 to {balls.shape[1] - 1}, or -1 where none was seen, one a row", code="out-of-range"
+            )
         offsets = np.array([0, len(colours)]) if offsets is None else np.asarray(offsets, np.int64)
         sizes, targets, weights = [], [], []
         total = 0
@@ -102,7 +104,8 @@ class UrnDraws:
                 if total > most:
                     raise DataError(
                         f"the balls drawn can be divided among {len(balls)} urns in more than {most:,} ways (at row"
-                        f" {t + 1}): too many to sum over; take shorter sequences, fewer urns or fewer colours"
+                        f" {t + 1}): too many to sum over; take shorter sequences, fewer urns or fewer colours",
+                        code="too-costly",
                     )
         empty = np.empty((0, len(balls)))
         return cls(
@@ -129,7 +132,7 @@ class UrnDraws:
     def arrays(self, chain: HiddenChain, log_emission: Any) -> tuple[np.ndarray, ...]:
         """What kernels take, checked."""
         if chain.varying or chain.edges is not None or chain.log_start.ndim > 1:
-            raise DataError("urns go with one start and one dense transition matrix")
+            raise DataError("urns go with one start and one dense transition matrix", code="unsupported")
         rows, offsets = read_rows(chain, log_emission, self.offsets)
         return chain.log_start, chain.log_transition, rows, offsets, self.begins, self.targets, self.weights
 
@@ -139,12 +142,14 @@ def read_balls(values: Any) -> np.ndarray:
     try:
         balls = np.asarray(values, dtype=float)
     except (ValueError, TypeError):
-        raise ModelError("balls are whole numbers, a row for each urn, as many colours in each") from None
+        raise ModelError(
+            "balls are whole numbers, a row for each urn, as many colours in each", code="not-whole"
+        ) from None
     if balls.ndim != 2 or np.any(balls < 0) or np.any(balls != np.floor(balls)) or np.any(balls > 2**31 - 1):
-        raise ModelError("balls are whole numbers, a row for each urn, as many colours in each")
+        raise ModelError("balls are whole numbers, a row for each urn, as many colours in each", code="not-whole")
     empty = np.flatnonzero(balls.sum(axis=1) == 0)
     if len(empty):
-        raise ModelError(f"urn {empty[0] + 1} has no balls")
+        raise ModelError(f"urn {empty[0] + 1} has no balls", code="no-values")
     return balls.astype(np.int64)
 
 
@@ -213,7 +218,8 @@ class SmoothedDraws:
         if len(bad):
             raise EvidenceError(
                 f"row {self.impossible[bad[0]]} (sequence {bad[0]}) has probability zero given the rows before it:"
-                " check start, transitions and balls"
+                " check start, transitions and balls",
+                code="probability-zero",
             )
         return self
 

@@ -64,14 +64,14 @@ def eliminate(
     tables = _connected(_sliced(model, evidence, {*targets, *evidence.hard, *evidence.likelihood}), free)
     tables, log_scale = _sum_out(tables, _others(tables, free))
     if log_scale == -np.inf:
-        raise EvidenceError("the evidence has probability zero")
+        raise EvidenceError("the evidence has probability zero", code="probability-zero")
     cards = [len(states[v]) for v in free]
     _check_size(np.prod(cards, dtype=float))
     out = np.ones(cards)
     for table in tables:
         out = out * _aligned(table, free)
     if not out.sum() > 0:
-        raise EvidenceError("the evidence has probability zero")
+        raise EvidenceError("the evidence has probability zero", code="probability-zero")
     return _with_observed(out / out.sum(), targets, evidence, states)
 
 
@@ -112,10 +112,10 @@ def marginal_map(
     free = [v for v in targets if v not in evidence.hard]
     tables, log_sum = _sum_out(tables, _others(tables, free))
     if log_sum == -np.inf:
-        raise EvidenceError("the evidence has probability zero")
+        raise EvidenceError("the evidence has probability zero", code="probability-zero")
     found, log_top = _max_out(tables, free)
     if log_top == -np.inf:
-        raise EvidenceError("the evidence has probability zero")
+        raise EvidenceError("the evidence has probability zero", code="probability-zero")
     return tuple(evidence.hard[v] if v in evidence.hard else found[v] for v in targets), log_sum + log_top
 
 
@@ -257,7 +257,8 @@ def _check_size(entries: float) -> None:
         raise EngineRefusal(
             f"variable elimination meets a table of {entries:.3g} entries and {limit:.3g} fit into memory; ask for "
             "fewer targets, give more evidence, or approximate by likelihood weighting, Gibbs sampling or loopy "
-            "belief propagation"
+            "belief propagation",
+            code="too-costly",
         )
 
 

@@ -196,9 +196,11 @@ def prepared(problem: MixtureProblem) -> MixtureProblem:
         No conjugate prior, or data that cannot be fitted.
     """
     if not hasattr(problem.emission, "log_marginal"):
-        raise OptionError(f"{type(problem.emission).__name__} has no conjugate prior; use method: map")
+        raise OptionError(
+            f"{type(problem.emission).__name__} has no conjugate prior; use method: map", code="not-conjugate"
+        )
     if problem.fixed_weights is not None:
-        raise OptionError("fixed weights have no posterior; use method: em or map")
+        raise OptionError("fixed weights have no posterior; use method: em or map", code="not-applicable")
     if problem.emission.prior is None:
         problem = replace(problem, emission=problem.emission.with_prior(problem.rows, max(problem.n_components, 1)))
     if problem.inputs is not None:
@@ -218,7 +220,7 @@ def fit_variational(
 ) -> VariationalFit:
     """The best of several searches; see :func:`prepared` for the priors."""
     if restarts < 1:
-        raise OptionError(f"restarts is at least 1, not {restarts}")
+        raise OptionError(f"restarts is at least 1, not {restarts}", code="out-of-range")
     problem = prepared(problem)
     starts = [starting_labels(problem, start, own) for own in rng.spawn(restarts)]
     found = [climb(problem, guess, tolerance=tolerance, max_iterations=max_iterations) for guess in starts]

@@ -126,7 +126,9 @@ def climb_sticks(
         A discount and a prior of α: no closed form.
     """
     if prior.discount and isinstance(prior.alpha, tuple):
-        raise OptionError("with a discount the concentration has no closed form here; give a number")
+        raise OptionError(
+            "with a discount the concentration has no closed form here; give a number", code="no-closed-form"
+        )
     emission, base = problem.emission, float(problem.emission.log_base(problem.rows).sum())
     alpha: tuple[float, float] | float = prior.gamma if isinstance(prior.alpha, tuple) else prior.begin
     trace: list[float] = []

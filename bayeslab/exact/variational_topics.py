@@ -157,9 +157,9 @@ def fit_online(
         kappa outside (0.5, 1], where steps would not settle.
     """
     if not 0.5 < forgetting <= 1:
-        raise OptionError(f"forgetting is above 0.5 and at most 1; given {forgetting}")
+        raise OptionError(f"forgetting is above 0.5 and at most 1; given {forgetting}", code="out-of-range")
     if batch < 1:
-        raise OptionError(f"a batch has at least 1 document; given {batch}")
+        raise OptionError(f"a batch has at least 1 document; given {batch}", code="out-of-range")
     pairs, n = _Pairs.of(corpus), corpus.n_documents
     concentration = _start(corpus, prior, rng)
     gamma = np.tile(prior.alpha + 1.0, (n, 1))

@@ -22,7 +22,13 @@ from scipy.special import gammaln, xlog1py, xlogy
 
 from bayeslab.data.dataset import Data, bind
 from bayeslab.distributions import SCALARS, log_density
-from bayeslab.errors import DataError, ModelError, hint, listed
+from bayeslab.errors import (
+    DataError,
+    Flaw,
+    ModelError,
+    hint,
+    listed,
+)
 from bayeslab.exact.answer import Plan
 from bayeslab.exact.finite import Hypotheses as Finite
 from bayeslab.families import graph as graphs
@@ -62,23 +68,29 @@ class Hypotheses(Family):
     def _complete(cls, value: dict[str, Hypothesis]) -> dict[str, Hypothesis]:
         given = [h.prior for h in value.values()]
         if any(p is None for p in given) and any(p is not None for p in given):
-            raise ValueError("give every hypothesis a prior, or none (then all are equally probable)")
+            raise Flaw("give every hypothesis a prior, or none (then all are equally probable)", code="incomplete")
         if given[0] is not None and abs(math.fsum(p for p in given if p is not None) - 1) > 1e-9:
             total = math.fsum(p for p in given if p is not None)
-            raise ValueError(f"the priors add up to {total:g}, not to 1")
+            raise Flaw(f"the priors add up to {total:g}, not to 1", code="not-probabilities")
         return value
 
     @model_validator(mode="after")
     def _alike(self) -> Hypotheses:
         tables = {name: h.likelihood for name, h in self.hypotheses.items() if isinstance(h.likelihood, dict)}
         if tables and len(tables) < len(self.hypotheses):
-            raise ValueError("likelihoods are all tables or all distributions")
+            raise Flaw("likelihoods are all tables or all distributions", code="conflict")
         states = next((list(table) for table in tables.values()), [])
         for name, table in tables.items():
             if set(table) != set(states):
-                raise ValueError(f"'{name}' has the values {listed(table)}, the first hypothesis {listed(states)}")
+                raise Flaw(
+                    f"'{name}' has the values {listed(table)}, the first hypothesis {listed(states)}",
+                    code="contradiction",
+                )
             if abs(math.fsum(table.values()) - 1) > 1e-9:
-                raise ValueError(f"the probabilities of '{name}' add up to {math.fsum(table.values()):g}, not to 1")
+                raise Flaw(
+                    f"the probabilities of '{name}' add up to {math.fsum(table.values()):g}, not to 1",
+                    code="not-probabilities",
+                )
         return self
 
     @property
@@ -122,13 +134,14 @@ def check(model: Model, columns: set[str] | None) -> None:
                 if word not in _DISCRETE and word not in SCALARS:
                     allowed = [*_DISCRETE, *SCALARS]
                     raise ModelError(
-                        f"'{expression.text}' is not a distribution that is known here{hint(word, allowed)}"
+                        f"'{expression.text}' is not a distribution that is known here{hint(word, allowed)}",
+                        code="not-a-distribution",
                     )
             except ModelError as error:
-                raise ModelError(error.message, path=path, offset=error.offset) from None
+                raise ModelError(error.message, path=path, offset=error.offset, code=error.code) from None
     if columns is not None and spec.observed not in columns:
         message = f"the data have no column '{spec.observed}'{hint(spec.observed, columns)}"
-        raise ModelError(message, path=("model", "observed"))
+        raise ModelError(message, path=("model", "observed"), code="unknown-column")
 
 
 def factors(model: Model) -> set[str]:
@@ -211,7 +224,9 @@ def _switched(spec: Hypotheses) -> str:
     words = {str(call_name(call)) for call in calls}
     given = [bound_arguments(call, str(call_name(call))) for call in calls]
     if len(words) > 1 or len({frozenset(g) for g in given}) > 1:
-        raise ModelError("a graph needs the same distribution with the same parameters under every hypothesis")
+        raise ModelError(
+            "a graph needs the same distribution with the same parameters under every hypothesis", code="unsupported"
+        )
     parts = [f"{key}=[{', '.join(ast.unparse(g[key]) for g in given)}][_which]" for key in given[0]]
     return f"{words.pop()}({', '.join(parts)})"
 
@@ -266,11 +281,15 @@ def _values(model: Model, data: Data) -> np.ndarray:
     term = bound(model, data).term(spec.observed, missing=True)
     values = term.codes if spec.states else term.value
     if values is None or np.ndim(values) != 1:
-        raise DataError(f"'{spec.observed}' is not a column of {'names' if spec.states else 'numbers'}")
+        raise DataError(
+            f"'{spec.observed}' is not a column of {'names' if spec.states else 'numbers'}", code="not-a-column"
+        )
     values = np.asarray(values, float)
     gone = (values < 0) if spec.states else np.isnan(values)
     if np.any(gone):
-        raise DataError(f"column '{spec.observed}', row {int(np.flatnonzero(gone)[0]) + 1} is missing: drop the row")
+        raise DataError(
+            f"column '{spec.observed}', row {int(np.flatnonzero(gone)[0]) + 1} is missing: drop the row", code="missing"
+        )
     return values
 
 
@@ -285,7 +304,7 @@ def _log_likelihood(model: Model, data: Data) -> np.ndarray:
         try:
             columns.append(_of_distribution(hypothesis, data, x))
         except ModelError as error:
-            raise ModelError(error.message, path=("model", "hypotheses", name, "likelihood")) from None
+            raise ModelError(error.message, path=("model", "hypotheses", name, "likelihood"), code=error.code) from None
     return np.stack(columns, axis=1)
 
 
@@ -324,7 +343,8 @@ def exact(model: Model, data: Data) -> Plan | str:
     if not np.isfinite(after.log_evidence[-1]):
         first = int(np.argmax(~np.isfinite(after.log_evidence))) - 1
         raise DataError(
-            f"observation {first + 1} of '{_spec(model).observed}' is impossible under every hypothesis left"
+            f"observation {first + 1} of '{_spec(model).observed}' is impossible under every hypothesis left",
+            code="probability-zero",
         )
     count = len(_spec(model).hypotheses)
     return Plan(f"Bayes' theorem over {count} hypotheses", lambda: _Answer(_spec(model), after))

@@ -70,18 +70,20 @@ class File:
         """The file at a path; whatever keeps it from being read is an error in one line."""
         where = shown(path)
         if ordinary_size(path, ModelError) > MAX_BYTES:
-            raise ModelError(f"has more than {MAX_BYTES // 2**20} MiB, too many for a network", where=where)
+            raise ModelError(
+                f"has more than {MAX_BYTES // 2**20} MiB, too many for a network", where=where, code="too-costly"
+            )
         try:
             raw = path.read_bytes()
         except OSError as error:
-            raise ModelError(f"cannot be read: {error.strerror}", where=where) from None
+            raise ModelError(f"cannot be read: {error.strerror}", where=where, code="unreadable") from None
         if not raw.strip():
-            raise ModelError("the file is empty", where=where)
+            raise ModelError("the file is empty", where=where, code="malformed")
         return cls(where, raw)
 
-    def error(self, message: str, line: int | None = None, column: int | None = None) -> ModelError:
+    def error(self, message: str, line: int | None = None, column: int | None = None, *, code: str) -> ModelError:
         place = ":".join(str(part) for part in (self.shown, line, column) if part is not None)
-        return ModelError(message, where=place)
+        return ModelError(message, where=place, code=code)
 
     @cached_property
     def text(self) -> str:
@@ -91,10 +93,10 @@ class File:
             try:
                 return raw.decode("utf-16")
             except UnicodeDecodeError:
-                raise self.error("not UTF-16, which the first two bytes say it is") from None
+                raise self.error("not UTF-16, which the first two bytes say it is", code="not-text") from None
         raw = raw.rstrip(b"\x1a")  # the end of a file to DOS
         if _BINARY.search(raw):
-            raise self.error("binary, not the text of a network")
+            raise self.error("binary, not the text of a network", code="not-text")
         try:
             return raw.decode("utf-8-sig")
         except UnicodeDecodeError as error:
@@ -149,19 +151,19 @@ def network_of(file: File, nodes: Sequence[Node], name: str = "", notes: Notes |
 def states_of(file: File, nodes: Sequence[Node]) -> dict[str, tuple[str, ...]]:
     """The states of each variable, in the order of the file."""
     if not nodes:
-        raise file.error("there is no variable in this file")
+        raise file.error("there is no variable in this file", code="malformed")
     nameless = next((node for node in nodes if not node.name), None)
     if nameless is not None:
-        raise file.error("a variable needs a name", nameless.line)
+        raise file.error("a variable needs a name", nameless.line, code="malformed")
     states: dict[str, tuple[str, ...]] = {}
     for node in nodes:
         if node.name in states:
-            raise file.error(f"variable '{node.name}' is there twice", node.line)
+            raise file.error(f"variable '{node.name}' is there twice", node.line, code="duplicate")
         if not node.states:
-            raise file.error(f"variable '{node.name}' has no states", node.line)
+            raise file.error(f"variable '{node.name}' has no states", node.line, code="incomplete")
         twice = next((s for i, s in enumerate(node.states) if s in node.states[:i]), None)
         if twice is not None:
-            raise file.error(f"variable '{node.name}' has the state '{twice}' twice", node.line)
+            raise file.error(f"variable '{node.name}' has the state '{twice}' twice", node.line, code="duplicate")
         states[node.name] = node.states
     return states
 
@@ -171,20 +173,26 @@ def table_shape(file: File, node: Node, states: Mapping[str, tuple[str, ...]]) -
     for i, parent in enumerate(node.parents):
         if parent not in states:
             raise file.error(
-                f"'{parent}', a parent of '{node.name}', is not a variable{hint(parent, states)}", node.line
+                f"'{parent}', a parent of '{node.name}', is not a variable{hint(parent, states)}",
+                node.line,
+                code="unknown-variable",
             )
         if parent == node.name or parent in node.parents[:i]:
             reason = "itself" if parent == node.name else f"'{parent}' twice"
-            raise file.error(f"variable '{node.name}' has {reason} as a parent", node.line)
+            raise file.error(f"variable '{node.name}' has {reason} as a parent", node.line, code="duplicate")
     shape = (*(len(states[p]) for p in node.parents), len(node.states))
     if math.prod(shape) > MAX_ENTRIES:
-        raise file.error(f"the table of '{node.name}' would have {math.prod(shape):.3g} entries: too many", node.line)
+        raise file.error(
+            f"the table of '{node.name}' would have {math.prod(shape):.3g} entries: too many",
+            node.line,
+            code="too-costly",
+        )
     return shape
 
 
 def _table(file: File, node: Node, states: Mapping[str, tuple[str, ...]], slips: list[tuple[float, str]]) -> np.ndarray:
     if node.values is None:
-        raise file.error(f"variable '{node.name}' has no table", node.line)
+        raise file.error(f"variable '{node.name}' has no table", node.line, code="incomplete")
     shape = table_shape(file, node, states)
     table = np.array(node.values, dtype=float)
     if table.size != math.prod(shape):
@@ -193,6 +201,7 @@ def _table(file: File, node: Node, states: Mapping[str, tuple[str, ...]], slips:
             f"the table of '{node.name}' has {table.size} numbers; its parents and states make "
             f"{made}{f' = {math.prod(shape)}' if len(shape) > 1 else ''}",
             node.line,
+            code="wrong-shape",
         )
     table = table.reshape(shape)
     bad = ~((table >= 0) & (table < _MAX_ENTRY))
@@ -202,12 +211,15 @@ def _table(file: File, node: Node, states: Mapping[str, tuple[str, ...]], slips:
             f"the table of '{node.name}' has {float(table[at]):g}{_given(node, states, at[:-1])}; "
             "probabilities are finite and not negative",
             node.line,
+            code="not-probabilities",
         )
     total = table.sum(axis=-1, keepdims=True)
     row = np.unravel_index(int(np.argmax(np.abs(total - 1))), shape[:-1]) if node.parents else ()
     if np.any(total == 0):
         row = np.unravel_index(int(np.argmax(total == 0)), total.shape)[:-1]
-        raise file.error(f"the table of '{node.name}' sums to zero{_given(node, states, row)}", node.line)
+        raise file.error(
+            f"the table of '{node.name}' sums to zero{_given(node, states, row)}", node.line, code="not-probabilities"
+        )
     off = abs(float(total[(*row, 0)]) - 1)
     if off > ROUNDED:
         place = ":".join(str(part) for part in (file.shown, node.line) if part is not None)
@@ -231,7 +243,7 @@ def numbers(file: File, words: Iterable[str], what: str, line: int | None = None
         return list(map(float, words))
     except ValueError:
         bad = next(word for word in words if not _is_number(word))
-        raise file.error(f"'{bad[:40]}', in {what}, is not a number", line) from None
+        raise file.error(f"'{bad[:40]}', in {what}, is not a number", line, code="not-a-number") from None
 
 
 def _is_number(word: str) -> bool:

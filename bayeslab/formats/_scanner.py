@@ -76,9 +76,9 @@ class Scanner:
         line = bisect_right(self._line_starts, offset)
         return line, offset - self._line_starts[line - 1] + 1
 
-    def error(self, message: str, back: int = 1) -> ModelError:
+    def error(self, message: str, back: int = 1, *, code: str) -> ModelError:
         """An error at the word taken last (or ``back`` words ago; 0 is the next one)."""
-        return self.file.error(message, *self._place(self._at - back))
+        return self.file.error(message, *self._place(self._at - back), code=code)
 
     def peek(self) -> str:
         """The next word, left where it is; empty at the end."""
@@ -86,7 +86,7 @@ class Scanner:
 
     def take(self, what: str = "more text") -> str:
         if self.done:
-            raise self.error(f"the file ends where {what} should be", back=0)
+            raise self.error(f"the file ends where {what} should be", back=0, code="malformed")
         self._at += 1
         return self._words[self._at - 1]
 
@@ -101,16 +101,16 @@ class Scanner:
         shown = " or ".join(f"'{symbol}'" for symbol in symbols)
         word = self.take(shown)
         if word not in symbols:
-            raise self.error(f"'{word[:40]}' stands where {shown} should be")
+            raise self.error(f"'{word[:40]}' stands where {shown} should be", code="malformed")
         return word
 
     def name(self, what: str) -> str:
         """A name, with or without quotes."""
         word = self.take(what)
         if word in self._symbols:
-            raise self.error(f"'{word}' stands where {what} should be")
+            raise self.error(f"'{word}' stands where {what} should be", code="malformed")
         if word == '"':
-            raise self.error("a quote is opened and never closed")
+            raise self.error("a quote is opened and never closed", code="malformed")
         return unquoted(word)
 
     def until(self, symbol: str) -> list[str]:
@@ -118,7 +118,7 @@ class Scanner:
         try:
             end = self._words.index(symbol, self._at)
         except ValueError:
-            raise self.error(f"the file ends before '{symbol}'", back=0) from None
+            raise self.error(f"the file ends before '{symbol}'", back=0, code="malformed") from None
         words = self._words[self._at : end]
         self._at = end + 1
         return words
@@ -142,7 +142,9 @@ class Scanner:
                 if word != "," and not _is_number(word):
                     self._at = begun + i + 1
                     break
-            raise self.error(f"'{self._words[self._at - 1][:40]}', in {what}, is not a number") from None
+            raise self.error(
+                f"'{self._words[self._at - 1][:40]}', in {what}, is not a number", code="not-a-number"
+            ) from None
 
     def some_numbers(self, count: int, what: str) -> list[float]:
         """So many numbers."""
@@ -151,10 +153,14 @@ class Scanner:
             values = list(map(float, words))
         except ValueError:
             self._at += next(i for i, word in enumerate(words) if not _is_number(word)) + 1
-            raise self.error(f"'{self._words[self._at - 1][:40]}', in {what}, is not a number") from None
+            raise self.error(
+                f"'{self._words[self._at - 1][:40]}', in {what}, is not a number", code="not-a-number"
+            ) from None
         self._at += len(values)
         if len(values) < count:
-            raise self.error(f"the file ends after {len(values)} of {count} numbers of {what}", back=0)
+            raise self.error(
+                f"the file ends after {len(values)} of {count} numbers of {what}", back=0, code="malformed"
+            )
         return values
 
     def skip_block(self) -> None:

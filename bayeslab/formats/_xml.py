@@ -75,7 +75,7 @@ def parse(file: File) -> Element:
             stack[-1].pieces.append(words)
 
     def entity(*_: object) -> None:
-        raise file.error("entities are not allowed in a network's file", parser.CurrentLineNumber)
+        raise file.error("entities are not allowed in a network's file", parser.CurrentLineNumber, code="malformed")
 
     parser.StartElementHandler, parser.EndElementHandler = start, end
     parser.CharacterDataHandler, parser.EntityDeclHandler = text, entity
@@ -84,15 +84,15 @@ def parse(file: File) -> Element:
     except expat.ExpatError as error:
         raise _explained(file, error) from None
     except (LookupError, ValueError) as error:
-        raise file.error(f"not valid XML: {error}", parser.CurrentLineNumber) from None
+        raise file.error(f"not valid XML: {error}", parser.CurrentLineNumber, code="malformed") from None
     return roots[0]
 
 
 def _explained(file: File, error: expat.ExpatError) -> ModelError:
     if not file.raw.strip():
-        return file.error("the file is empty")
+        return file.error("the file is empty", code="malformed")
     reason = expat.errors.messages.get(error.code, "malformed")
-    return file.error(f"not valid XML: {reason}", error.lineno, error.offset + 1)
+    return file.error(f"not valid XML: {reason}", error.lineno, error.offset + 1, code="malformed")
 
 
 _TEXT = {"&": "&amp;", "<": "&lt;", ">": "&gt;", "\r": "&#13;"}

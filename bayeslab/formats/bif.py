@@ -68,18 +68,24 @@ def read(file: File) -> DiscreteNetwork:
             case "variable":
                 variable, own, line, said = _variable(scan)
                 if variable in variables:
-                    raise file.error(f"variable '{variable}' is there twice", line)
+                    raise file.error(f"variable '{variable}' is there twice", line, code="duplicate")
                 variables[variable], properties[variable] = (own, line), said
             case "probability":
                 variable, block = _probability(scan)
                 if variable in blocks:
-                    raise file.error(f"the table of '{variable}' is there twice", block.line)
+                    raise file.error(f"the table of '{variable}' is there twice", block.line, code="duplicate")
                 blocks[variable] = block
             case word:
-                raise scan.error(f"'{word[:40]}' begins no block; there are network, variable, probability")
+                raise scan.error(
+                    f"'{word[:40]}' begins no block; there are network, variable, probability", code="malformed"
+                )
     for variable, block in blocks.items():
         if variable not in variables:
-            raise file.error(f"'{variable}' has a table but is not a variable{hint(variable, variables)}", block.line)
+            raise file.error(
+                f"'{variable}' has a table but is not a variable{hint(variable, variables)}",
+                block.line,
+                code="unknown-variable",
+            )
     nodes = [
         Node(v, own, blocks[v].parents if v in blocks else (), None, blocks[v].line if v in blocks else line)
         for v, (own, line) in variables.items()
@@ -117,25 +123,27 @@ def _variable(scan: Scanner) -> tuple[str, tuple[str, ...], int, list[str]]:
         elif word == "type":
             states = _states(scan, name)
         else:
-            raise scan.error(f"'{word[:40]}' says nothing about a variable; there are type, property")
+            raise scan.error(f"'{word[:40]}' says nothing about a variable; there are type, property", code="malformed")
     return name, states, line, said
 
 
 def _states(scan: Scanner, name: str) -> tuple[str, ...]:
     kind = scan.take("'discrete'")
     if kind != "discrete":
-        raise scan.error(f"variable '{name}' is '{kind[:40]}'; only discrete ones are read")
+        raise scan.error(f"variable '{name}' is '{kind[:40]}'; only discrete ones are read", code="unsupported")
     count = None
     if scan.accept("["):
         size = scan.take("the number of states")
         if not size.isdecimal():
-            raise scan.error(f"'{size[:40]}' is not a number of states")
+            raise scan.error(f"'{size[:40]}' is not a number of states", code="not-a-number")
         count = int(size)
         scan.expect("]")
     scan.expect("{")
     states = tuple(unquoted(word) for word in scan.until("}") if word != ",")
     if count is not None and count != len(states):
-        raise scan.error(f"variable '{name}' is said to have {count} states and lists {len(states)}")
+        raise scan.error(
+            f"variable '{name}' is said to have {count} states and lists {len(states)}", code="wrong-length"
+        )
     scan.accept(";")
     return states
 
@@ -145,7 +153,7 @@ def _probability(scan: Scanner) -> tuple[str, _Block]:
     names = [unquoted(word) for word in scan.until(")") if word not in (",", "|")]
     line = scan.line
     if not names:
-        raise scan.error("a probability block names its variable: probability ( a | b, c )")
+        raise scan.error("a probability block names its variable: probability ( a | b, c )", code="malformed")
     block = _Block(tuple(names[1:]), line)
     scan.expect("{")
     while (word := scan.take("'}'")) != "}":
@@ -161,7 +169,8 @@ def _probability(scan: Scanner) -> tuple[str, _Block]:
                 scan.raw_until(";")
             case _:
                 raise scan.error(
-                    f"'{word[:40]}' begins no row of '{names[0]}'; there are table, default, (states), property"
+                    f"'{word[:40]}' begins no row of '{names[0]}'; there are table, default, (states), property",
+                    code="malformed",
                 )
     return names[0], block
 
@@ -178,26 +187,34 @@ def _filled(
     n_rows = math.prod(shape[:-1])
     if block.table is not None:
         if block.rows:
-            raise file.error(f"'{node.name}' has both a flat table and rows", node.line)
+            raise file.error(f"'{node.name}' has both a flat table and rows", node.line, code="conflict")
         return replace(node, values=_flat(file, node, np.array(block.table), shape))
     rows: list[list[float] | None] = [None] * n_rows
     for keys, row, line in block.rows:
         at = _row_number(file, node, keys, codes, line)
         if rows[at] is not None:
-            raise file.error(f"the table of '{node.name}' has the row ({', '.join(keys)}) twice", line)
+            raise file.error(
+                f"the table of '{node.name}' has the row ({', '.join(keys)}) twice", line, code="duplicate"
+            )
         if len(row) != shape[-1]:
             raise file.error(
-                f"the row ({', '.join(keys)}) of '{node.name}' has {len(row)} numbers; it has {shape[-1]} states", line
+                f"the row ({', '.join(keys)}) of '{node.name}' has {len(row)} numbers; it has {shape[-1]} states",
+                line,
+                code="wrong-length",
             )
         rows[at] = row
     if block.default is not None and len(block.default) != shape[-1]:
         raise file.error(
-            f"the default of '{node.name}' has {len(block.default)} numbers; it has {shape[-1]} states", node.line
+            f"the default of '{node.name}' has {len(block.default)} numbers; it has {shape[-1]} states",
+            node.line,
+            code="wrong-length",
         )
     if None in rows and block.default is None:
         missing = np.unravel_index(rows.index(None), shape[:-1]) if node.parents else ()
         wanted = ", ".join(states[p][int(i)] for p, i in zip(node.parents, missing, strict=True))
-        raise file.error(f"the table of '{node.name}' has no row ({wanted}) and no default", node.line)
+        raise file.error(
+            f"the table of '{node.name}' has no row ({wanted}) and no default", node.line, code="incomplete"
+        )
     values = np.array([block.default if row is None else row for row in rows], dtype=float)
     return replace(node, values=values)
 
@@ -214,13 +231,16 @@ def _row_number(
             f"the row ({', '.join(keys)}) of '{node.name}' names {len(keys)} states; "
             f"it has {len(node.parents)} parents",
             line,
+            code="wrong-length",
         )
     at = 0
     for parent, key in zip(node.parents, keys, strict=True):
         code = codes[parent].get(key)
         if code is None:
             known = hint(key, codes[parent])
-            raise file.error(f"'{key}', in the table of '{node.name}', is no state of '{parent}'{known}", line)
+            raise file.error(
+                f"'{key}', in the table of '{node.name}', is no state of '{parent}'{known}", line, code="unknown-state"
+            )
         at = at * len(codes[parent]) + code
     return at
 

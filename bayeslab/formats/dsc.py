@@ -55,7 +55,7 @@ def read(file: File) -> DiscreteNetwork:
             case "node":
                 node = scan.name("a node's name")
                 if node in states:
-                    raise scan.error(f"node '{node}' is there twice")
+                    raise scan.error(f"node '{node}' is there twice", code="duplicate")
                 lines[node] = scan.line
                 states[node], said = _node(scan, node)
                 if place := position_of(f"position = {said.get('position', '')}"):
@@ -65,13 +65,17 @@ def read(file: File) -> DiscreteNetwork:
             case "probability":
                 child, table = _probability(scan)
                 if child in tables:
-                    raise file.error(f"the table of '{child}' is there twice", table.line)
+                    raise file.error(f"the table of '{child}' is there twice", table.line, code="duplicate")
                 tables[child] = table
             case word:
-                raise scan.error(f"'{word[:40]}' begins no block; there are network, node, probability, properties")
+                raise scan.error(
+                    f"'{word[:40]}' begins no block; there are network, node, probability, properties", code="malformed"
+                )
     for child, table in tables.items():
         if child not in states:
-            raise file.error(f"'{child}' has a table but is not a node{hint(child, states)}", table.line)
+            raise file.error(
+                f"'{child}' has a table but is not a node{hint(child, states)}", table.line, code="unknown-variable"
+            )
     nodes = [
         Node(v, own, tables[v].parents if v in tables else (), None, tables[v].line if v in tables else lines[v])
         for v, own in states.items()
@@ -99,14 +103,14 @@ def _node(scan: Scanner, name: str) -> tuple[tuple[str, ...], dict[str, str]]:
 def _states(scan: Scanner, name: str) -> tuple[str, ...]:
     kind = scan.take("'discrete'")
     if kind != "discrete":
-        raise scan.error(f"node '{name}' is '{kind[:40]}'; only discrete ones are read")
+        raise scan.error(f"node '{name}' is '{kind[:40]}'; only discrete ones are read", code="unsupported")
     scan.expect("[")
     size = "".join(scan.until("]"))
     scan.expect("=")
     scan.expect("{")
     states = tuple(unquoted(word) for word in scan.until("}") if word != ",")
     if size != str(len(states)):
-        raise scan.error(f"node '{name}' is said to have {size} states and lists {len(states)}")
+        raise scan.error(f"node '{name}' is said to have {size} states and lists {len(states)}", code="wrong-length")
     scan.accept(";")
     return states
 
@@ -115,7 +119,7 @@ def _probability(scan: Scanner) -> tuple[str, _Table]:
     scan.expect("(")
     names = [unquoted(word) for word in scan.until(")") if word not in (",", "|")]
     if not names:
-        raise scan.error("a probability block names its node: probability ( a | b, c )")
+        raise scan.error("a probability block names its node: probability ( a | b, c )", code="malformed")
     table = _Table(tuple(names[1:]), scan.line)
     what = f"the table of '{names[0]}'"
     scan.expect("{")
@@ -128,7 +132,7 @@ def _probability(scan: Scanner) -> tuple[str, _Table]:
             scan.expect(":", "=")
             table.default = scan.numbers(";", what)
         elif scan.peek() in ("function", "leak", "distribution"):
-            raise scan.error(f"{what} is a '{scan.peek()}'; only tables are read", back=0)
+            raise scan.error(f"{what} is a '{scan.peek()}'; only tables are read", back=0, code="unsupported")
         else:
             table.flat = [*(table.flat or []), *scan.numbers(";", what)]
     return names[0], table
@@ -143,7 +147,9 @@ def _filled(file: File, node: Node, table: _Table, states: Mapping[str, tuple[st
         if len(row) != shape[-1]:
             shown = ", ".join(keys)
             raise file.error(
-                f"the row ({shown}) of '{node.name}' has {len(row)} numbers; it has {shape[-1]} states", line
+                f"the row ({shown}) of '{node.name}' has {len(row)} numbers; it has {shape[-1]} states",
+                line,
+                code="wrong-length",
             )
     if len(table.rows) == n_rows and all(set(k) == {"0"} and len(k) == len(node.parents) + 1 for k, _, _ in table.rows):
         return np.array([row for _, row, _ in table.rows])
@@ -151,12 +157,15 @@ def _filled(file: File, node: Node, table: _Table, states: Mapping[str, tuple[st
     for keys, row, line in table.rows:
         at = _row_number(file, node, keys, states, line)
         if rows[at] is not None:
-            raise file.error(f"the table of '{node.name}' has the row ({', '.join(keys)}) twice", line)
+            raise file.error(
+                f"the table of '{node.name}' has the row ({', '.join(keys)}) twice", line, code="duplicate"
+            )
         rows[at] = row
     if None in rows and (table.default is None or len(table.default) != shape[-1]):
         raise file.error(
             f"the table of '{node.name}' has {len(table.rows)} rows of {n_rows} and no default of {shape[-1]} numbers",
             node.line,
+            code="incomplete",
         )
     return np.array([table.default if row is None else row for row in rows], dtype=float)
 
@@ -167,6 +176,7 @@ def _row_number(file: File, node: Node, keys: list[str], states: Mapping[str, tu
             f"the row ({', '.join(keys)}) of '{node.name}' names {len(keys)} states; "
             f"it has {len(node.parents)} parents",
             line,
+            code="wrong-length",
         )
     at = 0
     for parent, key in zip(node.parents, keys, strict=True):
@@ -177,6 +187,10 @@ def _row_number(file: File, node: Node, keys: list[str], states: Mapping[str, tu
             code = own.index(unquoted(key))
         else:
             allowed = hint(unquoted(key), own)
-            raise file.error(f"'{key}', in the table of '{node.name}', is no state of '{parent}'{allowed}", line)
+            raise file.error(
+                f"'{key}', in the table of '{node.name}', is no state of '{parent}'{allowed}",
+                line,
+                code="unknown-state",
+            )
         at = at * len(own) + code
     return at

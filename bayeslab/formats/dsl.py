@@ -24,7 +24,7 @@ def read(file: File) -> DiscreteNetwork:
     """The network of a DSL file."""
     scan = Scanner(file, "{}()=;,", C_COMMENTS)
     if scan.take("'net'") != "net":
-        raise scan.error("a DSL file begins with 'net'")
+        raise scan.error("a DSL file begins with 'net'", code="malformed")
     name = scan.name("the network's name")
     found: list[tuple[str, int, dict[str, Any]]] = []
     scan.expect("{")
@@ -44,7 +44,7 @@ def read(file: File) -> DiscreteNetwork:
 
 def _block(scan: Scanner, depth: int) -> dict[str, Any]:
     if depth > _MAX_DEPTH:
-        raise scan.error(f"blocks are nested more than {_MAX_DEPTH} deep")
+        raise scan.error(f"blocks are nested more than {_MAX_DEPTH} deep", code="too-deep")
     scan.expect("{")
     out = {}
     while (key := scan.take("'}'")) != "}":
@@ -79,7 +79,9 @@ def _words(content: dict[str, Any], key: str) -> list[str]:
 def _node(file: File, name: str, line: int, content: dict[str, Any]) -> Node:
     kind = str(content.get("TYPE", "CPT")).upper()
     if kind in _DIAGRAM:
-        raise file.error(f"'{name}' is a {_DIAGRAM[kind]} node: an influence diagram, not a Bayes net", line)
+        raise file.error(
+            f"'{name}' is a {_DIAGRAM[kind]} node: an influence diagram, not a Bayes net", line, code="unsupported"
+        )
     definition = _part(content, "DEFINITION")
     states, parents = tuple(_words(definition, "NAMESTATES")), tuple(_words(content, "PARENTS"))
     if kind == "CPT":
@@ -89,6 +91,10 @@ def _node(file: File, name: str, line: int, content: dict[str, Any]) -> Node:
         results = _words(definition, "RESULTINGSTATES")
         for word in results:
             if word not in states:
-                raise file.error(f"'{word}', in RESULTINGSTATES, is no state of '{name}'{hint(word, states)}", line)
+                raise file.error(
+                    f"'{word}', in RESULTINGSTATES, is no state of '{name}'{hint(word, states)}",
+                    line,
+                    code="unknown-state",
+                )
         return Node(name, states, parents, np.eye(len(states))[[states.index(word) for word in results]], line)
-    raise file.error(f"'{name}' is a node of type '{kind[:40]}'; read are CPT, TRUTHTABLE", line)
+    raise file.error(f"'{name}' is a node of type '{kind[:40]}'; read are CPT, TRUTHTABLE", line, code="unsupported")

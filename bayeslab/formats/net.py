@@ -74,28 +74,32 @@ def read(file: File) -> DiscreteNetwork:
                     scan.expect("node")
                 key = scan.name("a node's name")
                 if key in variables:
-                    raise scan.error(f"node '{key}' is there twice")
+                    raise scan.error(f"node '{key}' is there twice", code="duplicate")
                 variables[key] = _attributes(scan)
             case "potential":
                 child, above, block = _potential(scan)
                 if child in potentials:
-                    raise file.error(f"the potential of '{child}' is there twice", block.line)
+                    raise file.error(f"the potential of '{child}' is there twice", block.line, code="duplicate")
                 potentials[child] = above, block
             case "decision" | "utility" as word:
-                raise scan.error(f"'{scan.peek()[:40]}' is a {word} node: an influence diagram, not a Bayes net")
+                raise scan.error(
+                    f"'{scan.peek()[:40]}' is a {word} node: an influence diagram, not a Bayes net", code="unsupported"
+                )
             case "continuous" | "function" | "instance" as word:
-                raise scan.error(f"a {word} node; only nets of discrete nodes are read")
+                raise scan.error(f"a {word} node; only nets of discrete nodes are read", code="unsupported")
             case word if in_class and scan.peek() == "=":
                 scan.until(";")
             case word:
-                raise scan.error(f"'{word[:40]}' begins no block; there are net, node, potential")
+                raise scan.error(f"'{word[:40]}' begins no block; there are net, node, potential", code="malformed")
     if in_class:
-        raise scan.error("the file ends before the '}' of its class", back=0)
+        raise scan.error("the file ends before the '}' of its class", back=0, code="malformed")
     names = {key: block.text(_NAME) or key for key, block in variables.items()}
     for key, (above, block) in potentials.items():
         for word in (key, *above):
             if word not in names:
-                raise file.error(f"'{word}', in a potential, is not a node{hint(word, names)}", block.line)
+                raise file.error(
+                    f"'{word}', in a potential, is not a node{hint(word, names)}", block.line, code="unknown-variable"
+                )
     nodes = [_node(file, key, block, names, potentials.get(key)) for key, block in variables.items()]
     places = {names[k]: " ".join(block.attributes.get("position", ())) for k, block in variables.items()}
     positions = {v: position_of(f"position = {place}") for v, place in places.items()}
@@ -121,7 +125,7 @@ def _potential(scan: Scanner) -> tuple[str, tuple[str, ...], _Block]:
     words = [word for word in scan.until(")") if word != ","]
     children, above = (words[: words.index("|")], words[words.index("|") + 1 :]) if "|" in words else (words, [])
     if len(children) != 1:
-        raise scan.error(f"a potential is of one node; here are {len(children)}")
+        raise scan.error(f"a potential is of one node; here are {len(children)}", code="unsupported")
     line = scan.line
     block = _attributes(scan)
     block.line = line
@@ -137,7 +141,11 @@ def _node(
     above, table = potential
     words = table.attributes.get("data")
     if words is None and "model_data" in table.attributes:
-        raise file.error(f"the table of '{key}' is an expression (model_data); save it with its numbers", table.line)
+        raise file.error(
+            f"the table of '{key}' is an expression (model_data); save it with its numbers",
+            table.line,
+            code="unsupported",
+        )
     values = None
     if words is not None:
         values = numbers(file, [word for word in words if word not in "(),"], f"the data of '{key}'", table.line)

@@ -75,7 +75,7 @@ def read_network(path: str | os.PathLike[str]) -> DiscreteNetwork | FactorGraph:
     """
     file = Path(path)
     if os.path.isdir(file):
-        raise ModelError("is a folder, not a file", where=str(file))
+        raise ModelError("is a folder, not a file", where=str(file), code="not-a-file")
     return _module(_format_of(file)).read(File.at(file))
 
 
@@ -102,16 +102,20 @@ def write_network(
     file = Path(path)
     name = _format_of(file) if format is None else format
     if name not in WRITTEN:
-        raise OptionError(f"'{name}' is no format that is written{hint(name, WRITTEN)}", where=str(file))
+        raise OptionError(
+            f"'{name}' is no format that is written{hint(name, WRITTEN)}", where=str(file), code="unknown-format"
+        )
     if isinstance(network, FactorGraph) and name != "uai":
-        raise OptionError(f"a factor graph can be written as uai, not as {name}", where=str(file))
+        raise OptionError(
+            f"a factor graph can be written as uai, not as {name}", where=str(file), code="unknown-format"
+        )
     if "" in network.states:
-        raise ModelError("a variable needs a name to be written", where=str(file))
+        raise ModelError("a variable needs a name to be written", where=str(file), code="bad-name")
     text, remarks = _module(name).write(network)
     try:
         write_text(file, text)
     except OSError as error:
-        raise ModelError(f"cannot be written: {error.strerror}", where=str(file)) from None
+        raise ModelError(f"cannot be written: {error.strerror}", where=str(file), code="cannot-write") from None
     return remarks
 
 
@@ -119,7 +123,7 @@ def _format_of(file: Path) -> str:
     ending = file.suffix.lower()
     if ending not in _FORMAT_OF:
         given = f"'{ending}' is no ending of a network file" if ending else "the file has no ending"
-        raise ModelError(f"{given}; there are {' '.join(_FORMAT_OF)}", where=str(file))
+        raise ModelError(f"{given}; there are {' '.join(_FORMAT_OF)}", where=str(file), code="unknown-format")
     return _FORMAT_OF[ending]
 
 
@@ -131,7 +135,7 @@ def declared_variables(path: str | os.PathLike[str]) -> dict[str, dict[str, Any]
     """The variables of a network file as a model declares them: states, parents and table by name."""
     found = read_network(path)
     if not isinstance(found, DiscreteNetwork):
-        raise ModelError(f"{path} holds an undirected model; a bayes_net is directed")
+        raise ModelError(f"{path} holds an undirected model; a bayes_net is directed", code="unsupported")
     return {
         v: {"states": list(s), "parents": list(found.parents[v]), "table": found.tables[v].tolist()}
         for v, s in found.states.items()

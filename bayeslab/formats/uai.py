@@ -35,7 +35,7 @@ def read(file: File) -> DiscreteNetwork | FactorGraph:
     scan = Scanner(file, "", HASH_COMMENTS)
     kind = scan.take("BAYES or MARKOV").upper()
     if kind not in ("BAYES", "MARKOV"):
-        raise scan.error(f"a UAI file begins with BAYES or MARKOV, not '{kind[:40]}'")
+        raise scan.error(f"a UAI file begins with BAYES or MARKOV, not '{kind[:40]}'", code="malformed")
     n_variables = _count(scan, "the number of variables")
     sizes = [_count(scan, f"the number of states of variable {i}", least=1) for i in range(n_variables)]
     n_factors = _count(scan, "the number of factors")
@@ -45,7 +45,7 @@ def read(file: File) -> DiscreteNetwork | FactorGraph:
         lines.append(scan.line)
     tables = [_table(scan, f, [sizes[v] for v in scope]) for f, scope in enumerate(scopes)]
     if not scan.done:
-        raise scan.error(f"the file goes on after the last table, with '{scan.peek()[:40]}'", back=0)
+        raise scan.error(f"the file goes on after the last table, with '{scan.peek()[:40]}'", back=0, code="malformed")
     states = {str(i): tuple(map(str, range(size))) for i, size in enumerate(sizes)}
     if kind == "MARKOV":
         return _factor_graph(file, states, scopes, tables)
@@ -53,10 +53,10 @@ def read(file: File) -> DiscreteNetwork | FactorGraph:
     nodes: dict[int, Node] = {}
     for scope, table, line in zip(scopes, tables, lines, strict=True):
         if not scope:
-            raise file.error("a factor of a BAYES file has at least one variable", line)
+            raise file.error("a factor of a BAYES file has at least one variable", line, code="malformed")
         *above, child = scope
         if child in nodes:
-            raise file.error(f"variable {child} has two tables; this is not a Bayes net", line)
+            raise file.error(f"variable {child} has two tables; this is not a Bayes net", line, code="duplicate")
         table = _first_parent_fastest(table) if by_agrum else table
         nodes[child] = Node(str(child), states[str(child)], tuple(map(str, above)), table, line)
     ordered = [nodes.get(i, Node(str(i), states[str(i)])) for i in range(n_variables)]
@@ -66,14 +66,16 @@ def read(file: File) -> DiscreteNetwork | FactorGraph:
 def _count(scan: Scanner, what: str, least: int = 0) -> int:
     word = scan.take(what)
     if not word.isascii() or not word.isdecimal() or len(word) > 9 or int(word) < least:
-        raise scan.error(f"'{word[:40]}' stands where {what} should be")
+        raise scan.error(f"'{word[:40]}' stands where {what} should be", code="malformed")
     return int(word)
 
 
 def _variable(scan: Scanner, factor: int, n_variables: int) -> int:
     variable = _count(scan, f"a variable of scope {factor}")
     if variable >= n_variables:
-        raise scan.error(f"scope {factor} has the variable {variable}; there are 0 to {n_variables - 1}")
+        raise scan.error(
+            f"scope {factor} has the variable {variable}; there are 0 to {n_variables - 1}", code="out-of-range"
+        )
     return variable
 
 
@@ -81,9 +83,12 @@ def _table(scan: Scanner, factor: int, shape: list[int]) -> np.ndarray:
     size = _count(scan, f"the size of table {factor}")
     if size != math.prod(shape):
         made = " × ".join(map(str, shape)) or "a number"
-        raise scan.error(f"table {factor} is said to have {size} numbers; its scope makes {made} = {math.prod(shape)}")
+        raise scan.error(
+            f"table {factor} is said to have {size} numbers; its scope makes {made} = {math.prod(shape)}",
+            code="wrong-length",
+        )
     if size > MAX_ENTRIES:
-        raise scan.error(f"table {factor} would have {size:.3g} entries: too many")
+        raise scan.error(f"table {factor} would have {size:.3g} entries: too many", code="too-costly")
     return np.reshape(scan.some_numbers(size, f"table {factor}"), shape)
 
 
@@ -97,7 +102,7 @@ def _factor_graph(
     file: File, states: dict[str, tuple[str, ...]], scopes: list[list[int]], tables: list[np.ndarray]
 ) -> FactorGraph:
     if not states:
-        raise file.error("there is no variable in this file")
+        raise file.error("there is no variable in this file", code="malformed")
     try:
         return FactorGraph(states, tuple(tuple(map(str, scope)) for scope in scopes), tuple(tables))
     except ModelError as error:

@@ -97,10 +97,12 @@ def read_xdsl_nodes(file: File) -> tuple[str, list[XdslNode]]:
     root = parse(file)
     if root.tag != "smile":
         also = "; a <bif> file is read as .xml or .xmlbif" if root.tag == "bif" else ""
-        raise file.error(f"an XDSL file is <smile><nodes>...; this one is <{root.tag[:40]}>{also}", root.line)
+        raise file.error(
+            f"an XDSL file is <smile><nodes>...; this one is <{root.tag[:40]}>{also}", root.line, code="malformed"
+        )
     body = root.first("nodes")
     if body is None:
-        raise file.error("there is no <nodes> in this file", root.line)
+        raise file.error("there is no <nodes> in this file", root.line, code="malformed")
     genie = next((e for e in root.walk() if e.tag == "genie"), None)
     drawn = {e.attributes.get("id", ""): e for e in genie.walk() if e.tag == "node"} if genie else {}
     program = genie.attributes.get("app", "") if genie else ""
@@ -111,7 +113,7 @@ def read_xdsl_nodes(file: File) -> tuple[str, list[XdslNode]]:
     }
     if len(nodes) < len(ids):
         twice = next(key for i, key in enumerate(ids) if key in ids[:i])
-        raise file.error(f"node '{twice}' is there twice", body.children[ids.index(twice)].line)
+        raise file.error(f"node '{twice}' is there twice", body.children[ids.index(twice)].line, code="duplicate")
     if program.startswith("aGrUM"):
         sizes = {node.name: len(node.states) for node in nodes.values()}
         nodes = {key: _last_parent_fastest(node, sizes) for key, node in nodes.items()}
@@ -138,7 +140,7 @@ def _grid(rank: int) -> tuple[float, float]:
 
 def _id(file: File, element: Element) -> str:
     if "id" not in element.attributes:
-        raise file.error(f"a <{element.tag}> needs an id", element.line)
+        raise file.error(f"a <{element.tag}> needs an id", element.line, code="malformed")
     return element.attributes["id"]
 
 
@@ -153,17 +155,29 @@ def _node(file: File, key: str, element: Element, names: Mapping[str, str], draw
     parents = element.words("parents")
     for parent in parents:
         if parent not in names:
-            raise file.error(f"'{parent}', a parent of '{key}', is not a node{hint(parent, names)}", element.line)
+            raise file.error(
+                f"'{parent}', a parent of '{key}', is not a node{hint(parent, names)}",
+                element.line,
+                code="unknown-variable",
+            )
     tag = _NUMBERS.get(element.tag)
     values = numbers(file, element.words(tag), f"<{tag}> of '{key}'", element.line) if tag else []
     results = element.words("resultingstates")
     for word in results:
         if word not in ids:
-            raise file.error(f"'{word}', in <resultingstates>, is no state of '{key}'{hint(word, ids)}", element.line)
+            raise file.error(
+                f"'{word}', in <resultingstates>, is no state of '{key}'{hint(word, ids)}",
+                element.line,
+                code="unknown-state",
+            )
     strengths = element.words("strengths")
     for word in strengths:
         if not (word.isascii() and word.isdecimal()):
-            raise file.error(f"'{word[:40]}', in <strengths> of '{key}', is not the number of a state", element.line)
+            raise file.error(
+                f"'{word[:40]}', in <strengths> of '{key}', is not the number of a state",
+                element.line,
+                code="unknown-state",
+            )
     return XdslNode(
         element.tag,
         names[key],
@@ -216,10 +230,16 @@ def read(file: File) -> DiscreteNetwork:
     name, found = read_xdsl_nodes(file)
     for node in found:
         if node.kind in _DIAGRAM:
-            raise file.error(f"'{node.name}' is a {node.kind} node: an influence diagram, not a Bayes net", node.line)
+            raise file.error(
+                f"'{node.name}' is a {node.kind} node: an influence diagram, not a Bayes net",
+                node.line,
+                code="unsupported",
+            )
         if node.kind not in _DISCRETE:
             raise file.error(
-                f"'{node.name}' is a node of kind <{node.kind}>; read are {', '.join(_DISCRETE)}", node.line
+                f"'{node.name}' is a node of kind <{node.kind}>; read are {', '.join(_DISCRETE)}",
+                node.line,
+                code="unsupported",
             )
     plain = [Node(n.name, n.states, n.parents, n.values or None, n.line) for n in found]
     states = states_of(file, plain)
@@ -244,6 +264,7 @@ def _expanded(file: File, xdsl: XdslNode, node: Node, shape: tuple[int, ...]) ->
                 f"<resultingstates> of '{node.name}' has {len(xdsl.results)} states; its parents make "
                 f"{math.prod(shape[:-1])} combinations",
                 node.line,
+                code="wrong-length",
             )
         table = np.eye(shape[-1])[list(xdsl.results)]
     return Node(node.name, node.states, node.parents, table, node.line)
@@ -262,10 +283,13 @@ def _noisy_max(file: File, node: XdslNode, shape: tuple[int, ...]) -> np.ndarray
             f"<parameters> of '{node.name}' has {len(node.values)} numbers; {n_columns} columns "
             f"(the states of its parents, and the leak) of {n_states} states make {n_columns * n_states}",
             node.line,
+            code="wrong-length",
         )
     columns = np.reshape(node.values, (n_columns, n_states))
     if np.any(~np.isfinite(columns)) or np.any(columns < 0) or np.any(columns.sum(axis=1) == 0):
-        raise file.error(f"<parameters> of '{node.name}' has a column that is no distribution", node.line)
+        raise file.error(
+            f"<parameters> of '{node.name}' has a column that is no distribution", node.line, code="not-probabilities"
+        )
     columns = columns / columns.sum(axis=1, keepdims=True)
     # P(state c or a later one), which multiplies.
     at_most = np.cumsum(columns[:, ::-1], axis=1)[:, ::-1]
@@ -290,7 +314,11 @@ def _column_order(file: File, node: XdslNode, axis: int, begin: int, size: int, 
     """
     strengths = list(node.strengths[begin : begin + size]) or list(range(size))
     if sorted(strengths) != list(range(size)):
-        raise file.error(f"<strengths> of '{node.name}' is no order of the states of '{node.parents[axis]}'", node.line)
+        raise file.error(
+            f"<strengths> of '{node.name}' is no order of the states of '{node.parents[axis]}'",
+            node.line,
+            code="malformed",
+        )
     own = list(range(size))
     if strengths == own:
         return own
@@ -307,6 +335,7 @@ def _column_order(file: File, node: XdslNode, axis: int, begin: int, size: int, 
         f"the order of the states of '{node.parents[axis]}' in the noisy-MAX '{node.name}' is ambiguous; "
         "save it as a table (CPT)",
         node.line,
+        code="unsupported",
     )
 
 

@@ -36,12 +36,12 @@ def read(file: File) -> DiscreteNetwork:
     if network is None:
         given = "<bif> without <network>" if root.tag == "bif" else f"<{root.tag[:40]}>"
         also = "; a <smile> file is read as .xdsl" if root.tag == "smile" else ""
-        raise file.error(f"an XMLBIF file is <bif><network>...; this one is {given}{also}", root.line)
+        raise file.error(f"an XMLBIF file is <bif><network>...; this one is {given}{also}", root.line, code="malformed")
     definitions: dict[str, Element] = {}
     for definition in network.all("definition", "probability"):
         target = _one(file, definition, "for", "the variable it is for")
         if target in definitions:
-            raise file.error(f"the table of '{target}' is there twice", definition.line)
+            raise file.error(f"the table of '{target}' is there twice", definition.line, code="duplicate")
         definitions[target] = definition
     nodes = []
     properties = {"": [p.text for p in network.all("property")]}
@@ -49,12 +49,14 @@ def read(file: File) -> DiscreteNetwork:
         name = _one(file, variable, "name", "a name")
         kind = variable.attributes.get("TYPE", variable.attributes.get("type", "nature"))
         if kind in ("decision", "utility"):
-            raise file.error(f"'{name}' is a {kind} node: an influence diagram, not a Bayes net", variable.line)
+            raise file.error(
+                f"'{name}' is a {kind} node: an influence diagram, not a Bayes net", variable.line, code="unsupported"
+            )
         states = tuple(outcome.text for outcome in variable.all("outcome", "value"))
         properties[name] = [p.text for p in variable.all("property") if not _AGRUM.match(p.text)]
         nodes.append(_node(file, name, states, variable, definitions.pop(name, None)))
     for name, definition in definitions.items():
-        raise file.error(f"'{name}' has a table but is not a variable", definition.line)
+        raise file.error(f"'{name}' has a table but is not a variable", definition.line, code="unknown-variable")
     title = network.first("name")
     return network_of(file, nodes, title.text if title else "", notes_of(properties))
 
@@ -62,7 +64,9 @@ def read(file: File) -> DiscreteNetwork:
 def _one(file: File, element: Element, tag: str, what: str) -> str:
     found = element.all(tag)
     if len(found) != 1:
-        raise file.error(f"a <{element.tag}> needs {what}, once; here are {len(found)} <{tag}>", element.line)
+        raise file.error(
+            f"a <{element.tag}> needs {what}, once; here are {len(found)} <{tag}>", element.line, code="malformed"
+        )
     return found[0].text
 
 

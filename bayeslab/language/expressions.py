@@ -96,9 +96,9 @@ def parse(text: str) -> Expression:
         With the column of the problem in ``offset``.
     """
     if len(text) > MAX_LENGTH:
-        raise ModelError(f"an expression of {len(text):,} characters; at most {MAX_LENGTH:,}")
+        raise ModelError(f"an expression of {len(text):,} characters; at most {MAX_LENGTH:,}", code="too-deep")
     if not text.strip():
-        raise ModelError("an empty expression; write a distribution, a number or a formula")
+        raise ModelError("an empty expression; write a distribution, a number or a formula", code="syntax")
     lead = len(text) - len(text.lstrip())
     try:
         tree = ast.parse(unquoted(text).strip(), mode="eval").body
@@ -107,10 +107,10 @@ def parse(text: str) -> Expression:
         for word in re.finditer(r"'[^']*'|\"[^\"]*\"|[^\W\d]\w*", text):
             if word.group() in _NOT_NAMES:
                 message = f"'{word.group()}' is a reserved word of expressions; call the node or column something else"
-                raise ModelError(message, offset=word.start()) from None
-        raise ModelError(f"cannot be read as an expression: {error.msg}", offset=at) from None
+                raise ModelError(message, offset=word.start(), code="reserved-name") from None
+        raise ModelError(f"cannot be read as an expression: {error.msg}", offset=at, code="syntax") from None
     except (ValueError, MemoryError, RecursionError):
-        raise ModelError("cannot be read as an expression: nested too deeply or not text") from None
+        raise ModelError("cannot be read as an expression: nested too deeply or not text", code="too-deep") from None
     names: set[str] = set()
     calls: set[str] = set()
     if isinstance(tree, ast.Constant) and isinstance(tree.value, str):
@@ -124,31 +124,31 @@ def _offset(node: ast.AST) -> int:
 
 
 def _check(node: ast.expr, depth: int, names: set[str], calls: set[str]) -> None:
-    def bad(message: str) -> ModelError:
-        return ModelError(message, offset=_offset(node))
+    def bad(message: str, *, code: str) -> ModelError:
+        return ModelError(message, offset=_offset(node), code=code)
 
     if depth > MAX_DEPTH:
-        raise bad(f"an expression nested deeper than {MAX_DEPTH} levels; split it into several nodes")
+        raise bad(f"an expression nested deeper than {MAX_DEPTH} levels; split it into several nodes", code="too-deep")
     children: Iterable[ast.expr]
     match node:
         case ast.Constant(value=bool() | None | str()):
             return
         case ast.Constant(value=int() | float() as number):
             if isinstance(number, int) and abs(number) > 2**63 - 1:
-                raise bad("an integer beyond 64 bits; write it as a float")
+                raise bad("an integer beyond 64 bits; write it as a float", code="too-large")
             if abs(number) == float("inf"):
-                raise bad("a number beyond the largest, 1.8e308")
+                raise bad("a number beyond the largest, 1.8e308", code="too-large")
             return
         case ast.Name(id=name):
             if name.startswith("__"):
-                raise bad(f"names starting with '__' are not allowed: '{name}'")
+                raise bad(f"names starting with '__' are not allowed: '{name}'", code="reserved-name")
             names.add(name)
             return
         case ast.BinOp(op=op):
             if isinstance(op, ast.BitXor):
-                raise bad("'^' is not an operator here; write ** for a power")
+                raise bad("'^' is not an operator here; write ** for a power", code="syntax")
             if type(op) not in _BINARY and not isinstance(op, ast.MatMult):
-                raise bad("this operator is not part of the language; there are + - * / // % ** @")
+                raise bad("this operator is not part of the language; there are + - * / // % ** @", code="syntax")
             children = (node.left, node.right)
         case ast.UnaryOp(op=ast.USub() | ast.UAdd() | ast.Not()):
             children = (node.operand,)
@@ -156,20 +156,20 @@ def _check(node: ast.expr, depth: int, names: set[str], calls: set[str]) -> None
             children = node.values
         case ast.Compare():
             if len(node.ops) > 1:
-                raise bad("a chained comparison; write (a < b) and (b < c)")
+                raise bad("a chained comparison; write (a < b) and (b < c)", code="syntax")
             if type(node.ops[0]) not in _COMPARE:
-                raise bad("this comparison is not part of the language; there are == != < <= > >=")
+                raise bad("this comparison is not part of the language; there are == != < <= > >=", code="syntax")
             children = (node.left, node.comparators[0])
             texts = [isinstance(side, ast.Constant) and isinstance(side.value, str) for side in children]
             if all(texts) or (any(texts) and not isinstance(node.ops[0], ast.Eq | ast.NotEq)):
-                raise bad("labels can only be compared with == and !=, and with factors")
+                raise bad("labels can only be compared with == and !=, and with factors", code="syntax")
         case ast.Call():
             if not isinstance(node.func, ast.Name):
-                raise bad("only functions and distributions can be called, by their names")
+                raise bad("only functions and distributions can be called, by their names", code="syntax")
             if node.func.id.startswith("__"):
-                raise bad(f"names starting with '__' are not allowed: '{node.func.id}'")
+                raise bad(f"names starting with '__' are not allowed: '{node.func.id}'", code="reserved-name")
             if any(named.arg is None for named in node.keywords):
-                raise bad("** is not part of the language")
+                raise bad("** is not part of the language", code="syntax")
             calls.add(node.func.id)
             children = (*node.args, *(named.value for named in node.keywords))
         case ast.Subscript():
@@ -177,11 +177,11 @@ def _check(node: ast.expr, depth: int, names: set[str], calls: set[str]) -> None
             children = (node.value, *items)
         case ast.List() | ast.Tuple():
             if not node.elts:
-                raise bad("an empty list")
+                raise bad("an empty list", code="syntax")
             children = node.elts
         case _:
             word = _OUTSIDE.get(type(node), f"'{ast.unparse(node)[:30]}'")
-            raise bad(f"{word} is not part of the expression language")
+            raise bad(f"{word} is not part of the expression language", code="syntax")
     labels = isinstance(node, ast.Subscript | ast.Compare)
     for child in children:
         if isinstance(child, ast.Constant) and isinstance(child.value, str) and not labels:
@@ -191,7 +191,7 @@ def _check(node: ast.expr, depth: int, names: set[str], calls: set[str]) -> None
 
 def _alone(label: ast.Constant) -> ModelError:
     message = f"the label '{label.value!s}' stands alone; compare a factor with it or index by it"
-    return ModelError(message, offset=_offset(label))
+    return ModelError(message, offset=_offset(label), code="misplaced")
 
 
 # --------------------------------------------------------------------------------------- terms
@@ -323,14 +323,18 @@ def check_call(node: ast.Call) -> None:
     low, high = FUNCTIONS[name]
     if not low <= len(node.args) <= high:
         want = str(low) if low == high else f"{low} or {high}"
-        raise ModelError(f"{name}() takes {want} arguments, {len(node.args)} given", offset=_offset(node))
+        raise ModelError(
+            f"{name}() takes {want} arguments, {len(node.args)} given", offset=_offset(node), code="wrong-arguments"
+        )
     for named in node.keywords:
         if named.arg not in _KEYWORDS.get(name, set()):
-            raise ModelError(f"{name}() has no argument '{named.arg}'", offset=_offset(node))
+            raise ModelError(f"{name}() has no argument '{named.arg}'", offset=_offset(node), code="wrong-arguments")
     if name in ("lag", "previous"):
         steps = node.args[1]
         if not (isinstance(steps, ast.Constant) and isinstance(steps.value, int) and steps.value >= 1):
-            raise ModelError(f"{name}(): the number of steps is a whole number ≥ 1", offset=_offset(node))
+            raise ModelError(
+                f"{name}(): the number of steps is a whole number ≥ 1", offset=_offset(node), code="wrong-arguments"
+            )
 
 
 @cache
@@ -437,7 +441,8 @@ def as_float(value: Any) -> Any:
         if lost:
             raise DataError(
                 f"{lost[0]} lies between two floats, in which whole numbers are computed with (they hold all up to"
-                f" {MOST_COUNTED:,}): subtract from the column before it is read, or use it as a label"
+                f" {MOST_COUNTED:,}): subtract from the column before it is read, or use it as a label",
+                code="too-many-digits",
             )
     return out
 
@@ -511,7 +516,7 @@ class Evaluator:
         except ModelError as error:
             if error.offset or error.path:
                 raise
-            raise ModelError(error.message, offset=_offset(node)) from None
+            raise ModelError(error.message, offset=_offset(node), code=error.code) from None
 
     def length(self, dim: str | None) -> int | None:
         return len(self.labels[dim]) if dim is not None and dim in self.labels else None
@@ -523,7 +528,7 @@ class Evaluator:
         if term.random:
             return term.value
         if term.value is None:
-            raise ModelError(f"'{term.column}' is text; index with it or compare it with a label")
+            raise ModelError(f"'{term.column}' is text; index with it or compare it with a label", code="not-numbers")
         if term.column is not None and self._symbol is not None and not term.undefined:
             return self._symbol(term)
         return pt.as_tensor_variable(np.asarray(term.value))
@@ -533,9 +538,11 @@ class Evaluator:
     def _eval(self, node: ast.expr) -> Term:
         match node:
             case ast.Constant(value=str() as text):
-                raise ModelError(f"the label '{text}' stands alone; compare a factor with it or index by it")
+                raise ModelError(
+                    f"the label '{text}' stands alone; compare a factor with it or index by it", code="misplaced"
+                )
             case ast.Constant(value=None):
-                raise ModelError("None is not a value here")
+                raise ModelError("None is not a value here", code="misplaced")
             case ast.Constant(value=int() | float() as number):
                 return Term(int(number) if isinstance(number, bool) else number)
             case ast.Name(id=name):
@@ -564,7 +571,7 @@ class Evaluator:
                 return self._index(node)
             case ast.Call(func=ast.Name(id=name)):
                 return self._call(name, node)
-        raise ModelError(f"'{ast.unparse(node)}' is not part of the expression language")
+        raise ModelError(f"'{ast.unparse(node)}' is not part of the expression language", code="syntax")
 
     def _call(self, name: str, node: ast.Call) -> Term:
         if name in self.special:
@@ -572,7 +579,8 @@ class Evaluator:
         if name not in FUNCTIONS:
             raise ModelError(
                 f"'{name}(...)' cannot stand inside an expression: it is not a function"
-                f"{hint(name, FUNCTIONS)} (a distribution needs a node of its own)"
+                f"{hint(name, FUNCTIONS)} (a distribution needs a node of its own)",
+                code="unknown-function",
             )
         check_call(node)
         if name == "where":
@@ -628,7 +636,10 @@ class Evaluator:
         check_call(call)
         (argument,) = call.args
         if not isinstance(argument, ast.Name) or self.cells is None:
-            raise ModelError(f"isnan() is of a column of the data, by its name, not of '{ast.unparse(argument)}'")
+            raise ModelError(
+                f"isnan() is of a column of the data, by its name, not of '{ast.unparse(argument)}'",
+                code="wrong-arguments",
+            )
         return argument.id
 
     def _given(self, name: str) -> tuple[Term, np.ndarray]:
@@ -671,7 +682,9 @@ class Evaluator:
         for term in terms:
             value = self.symbolic(term) if symbolic else term.value
             if value is None:
-                raise ModelError(f"'{term.column}' is text; index with it or compare it with a label")
+                raise ModelError(
+                    f"'{term.column}' is text; index with it or compare it with a label", code="not-numbers"
+                )
             values.append(_expand(value, term.dims, tuple(dims)))
         return values, tuple(dims), symbolic
 
@@ -688,7 +701,8 @@ class Evaluator:
                 if len(term.dims) != 1 or len(fitting) != 1:
                     raise ModelError(
                         f"a list of {shape[0]} values does not say which dimension it runs along:"
-                        f" {listed(known)} {'fit' if fitting else 'have other lengths'}; give it a node with dims"
+                        f" {listed(known)} {'fit' if fitting else 'have other lengths'}; give it a node with dims",
+                        code="bad-dimensions",
                     )
                 term = replace(term, dims=(fitting[0],))
             out.append(term)
@@ -710,17 +724,21 @@ class Evaluator:
                 factor = self.eval(this)
                 if factor.factor is None:
                     raise ModelError(
-                        f"'{ast.unparse(this)}' is not a factor; it cannot equal the label '{other.value}'"
+                        f"'{ast.unparse(this)}' is not a factor; it cannot equal the label '{other.value}'",
+                        code="not-states",
                     )
                 if name not in ("equal", "not_equal"):
-                    raise ModelError("labels can only be compared with == and !=")
+                    raise ModelError("labels can only be compared with == and !=", code="misplaced")
                 code = self.position(factor.factor, other.value)
                 return self.apply(name, Term(factor.codes, factor.dims), Term(code))
         left, right = self.eval(sides[0]), self.eval(sides[1])
         if left.value is None and right.value is None and name in ("equal", "not_equal"):
             first, second = (self.labels[str(side.factor)] for side in (left, right))
             if not np.array_equal(first, second):
-                raise ModelError(f"'{left.factor}' and '{right.factor}' have different levels; they cannot be compared")
+                raise ModelError(
+                    f"'{left.factor}' and '{right.factor}' have different levels; they cannot be compared",
+                    code="bad-dimensions",
+                )
             left, right = Term(left.codes, left.dims), Term(right.codes, right.dims)
         return self.apply(name, left, right)
 
@@ -728,7 +746,7 @@ class Evaluator:
         """Position of a label in a dimension."""
         words = [str(word) for word in self.labels[dim]]
         if str(label) not in words:
-            raise ModelError(f"dimension '{dim}' has no level '{label}'{hint(label, words)}")
+            raise ModelError(f"dimension '{dim}' has no level '{label}'{hint(label, words)}", code="unknown-level")
         return words.index(str(label))
 
     # -- indexing
@@ -746,12 +764,14 @@ class Evaluator:
                 if len(owners) > 1:
                     raise ModelError(
                         f"the label '{item.value}' is in each of {listed(owners)}; index every dimension of"
-                        f" '{ast.unparse(node.value)}', in their order"
+                        f" '{ast.unparse(node.value)}', in their order",
+                        code="bad-dimensions",
                     )
                 if len(owners) != 1:
                     words = [x for d in free if d for x in self.labels[d]]
                     raise ModelError(
-                        f"'{ast.unparse(node.value)}' has no level '{item.value}'{hint(item.value, words)}"
+                        f"'{ast.unparse(node.value)}' has no level '{item.value}'{hint(item.value, words)}",
+                        code="unknown-level",
                     )
                 dim: str | None = owners[0]
                 index = Term(self.position(owners[0], item.value))
@@ -773,18 +793,24 @@ class Evaluator:
     ) -> str | None:
         what = ast.unparse(node.value)
         if not base.dims:
-            raise ModelError(f"'{what}' is a single number and cannot be indexed")
+            raise ModelError(f"'{what}' is a single number and cannot be indexed", code="bad-dimensions")
         if index.factor is not None:
             same = [d for d in free if d == index.factor]
             twins = [d for d in free if d and np.array_equal(self.labels[d], self.labels[index.factor])]
             if same or len(twins) == 1:
                 return (same or twins)[0]
-            raise ModelError(f"'{what}' has the dimensions ({', '.join(map(str, base.dims))}), not '{index.factor}'")
+            raise ModelError(
+                f"'{what}' has the dimensions ({', '.join(map(str, base.dims))}), not '{index.factor}'",
+                code="bad-dimensions",
+            )
         if count == len(base.dims):
             return base.dims[place]
         if len(free) == 1:
             return free[0]
-        raise ModelError(f"'{what}' has {len(base.dims)} dimensions; index each of them, or by a factor or label")
+        raise ModelError(
+            f"'{what}' has {len(base.dims)} dimensions; index each of them, or by a factor or label",
+            code="bad-dimensions",
+        )
 
     def _checked_index(self, index: Term, dim: str | None, text: str, base: Term, place: int) -> Term:
         if index.random:
@@ -793,13 +819,15 @@ class Evaluator:
         if values.dtype.kind == "f" and np.all(values == np.floor(values)):
             values = values.astype(np.int64)
         if values.dtype.kind not in "iu":
-            raise ModelError(f"'{text}' is used as an index but is not whole numbers or a factor")
+            raise ModelError(f"'{text}' is used as an index but is not whole numbers or a factor", code="not-whole")
         length = self.length(dim)
         if length is None:
             length = np.shape(base.value)[base.dims.index(dim)] if not base.random else None
         if length is not None and values.size and (values.min() < 0 or values.max() >= length):
             worst = values.min() if values.min() < 0 else values.max()
-            raise ModelError(f"index {worst} in '{text}' is outside 0..{length - 1} (positions count from 0)")
+            raise ModelError(
+                f"index {worst} in '{text}' is outside 0..{length - 1} (positions count from 0)", code="out-of-range"
+            )
         return replace(index, value=values)
 
     def _take(self, base: Term, picked: list[tuple[str | None, Term]]) -> Term:
@@ -811,7 +839,9 @@ class Evaluator:
         kept_dims = tuple(base.dims[axis] for axis in kept)
         clash = [d for d in kept_dims if d in dims and d is not None]
         if clash:
-            raise ModelError(f"the result would have the dimension '{clash[0]}' twice; rename one")
+            raise ModelError(
+                f"the result would have the dimension '{clash[0]}' twice; rename one", code="bad-dimensions"
+            )
 
         def pick(array: Any, make: Callable[[Any], Any]) -> Any:
             return make(array).transpose(*axes, *kept)[tuple(indices)] if array is not None else None
@@ -840,12 +870,17 @@ class Evaluator:
         name = self._dim_name(node.args[at])
         if name not in term.dims:
             have = ", ".join(str(d) for d in term.dims) or "none"
-            raise ModelError(f"'{ast.unparse(node.args[0])}' has no dimension '{name}' (it has {have})")
+            raise ModelError(
+                f"'{ast.unparse(node.args[0])}' has no dimension '{name}' (it has {have})", code="unknown-dimension"
+            )
         return name
 
     def _dim_name(self, node: ast.expr) -> str:
         if not isinstance(node, ast.Name) or node.id not in self.labels:
-            raise ModelError(f"'{ast.unparse(node)}' is not a dimension{hint(ast.unparse(node), self.labels)}")
+            raise ModelError(
+                f"'{ast.unparse(node)}' is not a dimension{hint(ast.unparse(node), self.labels)}",
+                code="unknown-dimension",
+            )
         return node.id
 
     def _reduce(self, name: str, node: ast.Call) -> Term:
@@ -853,7 +888,7 @@ class Evaluator:
         term = self.eval(node.args[0])
         dim = self._dims_of(node, 1, term)
         if term.value is None:
-            raise ModelError(f"'{ast.unparse(node.args[0])}' is text; {name}() needs numbers")
+            raise ModelError(f"'{ast.unparse(node.args[0])}' is text; {name}() needs numbers", code="not-numbers")
         reduced = term.dims if dim is None else (dim,)
         kept = tuple(d for d in term.dims if d not in reduced)
         freezes = not term.random and self.rows not in kept
@@ -871,7 +906,9 @@ class Evaluator:
         else:
             out = _numpy_reduction(name, np.asarray(value), axis)
             if not np.all(np.isfinite(out)):
-                raise DataError(f"{key} is not a finite number: the column has missing or infinite cells")
+                raise DataError(
+                    f"{key} is not a finite number: the column has missing or infinite cells", code="not-finite"
+                )
             if freezes:
                 self.frozen[key] = out.tolist() if isinstance(out, np.ndarray) else float(out)
         return Term(out, kept, undefined={d: k for d, k in term.undefined.items() if d not in reduced})
@@ -879,9 +916,11 @@ class Evaluator:
     def _along(self, name: str, node: ast.Call) -> Term:
         term = self.eval(node.args[0])
         if term.value is None:
-            raise ModelError(f"'{ast.unparse(node.args[0])}' is text; {name}() needs numbers")
+            raise ModelError(f"'{ast.unparse(node.args[0])}' is text; {name}() needs numbers", code="not-numbers")
         if not term.dims:
-            raise ModelError(f"{name}() needs a vector; '{ast.unparse(node.args[0])}' is a single number")
+            raise ModelError(
+                f"{name}() needs a vector; '{ast.unparse(node.args[0])}' is a single number", code="bad-dimensions"
+            )
         axis = term.dims.index(self._dims_of(node, 1, term)) if len(node.args) > 1 else len(term.dims) - 1
         if term.random:
             import pytensor.tensor as pt
@@ -901,7 +940,8 @@ class Evaluator:
         if not shared:
             raise ModelError(
                 f"'@' needs a dimension both sides have: ({', '.join(map(str, left.dims))}) and"
-                f" ({', '.join(map(str, right.dims))})"
+                f" ({', '.join(map(str, right.dims))})",
+                code="bad-dimensions",
             )
         return self._contract(left, right, shared[-1])
 
@@ -921,14 +961,15 @@ class Evaluator:
         if len(shared) != 1:
             raise ModelError(
                 f"dot() contracts the one dimension both have; here they share {listed(shared) if shared else 'none'}"
-                + ("; name it: dot(a, b, dim)" if shared else "")
+                + ("; name it: dot(a, b, dim)" if shared else ""),
+                code="bad-dimensions",
             )
         return self._contract(left, right, shared[0])
 
     def _contract(self, left: Term, right: Term, dim: str | None) -> Term:
         for side in (left, right):
             if side.value is None:
-                raise ModelError(f"'{side.column}' is text; a product needs numbers")
+                raise ModelError(f"'{side.column}' is text; a product needs numbers", code="not-numbers")
         symbolic = left.random or right.random
         a, b = (as_float(self.symbolic(t) if symbolic else t.value) for t in (left, right))
         undefined = {d: k for d, k in _merge([left, right]).items() if d != dim}
@@ -951,12 +992,16 @@ class Evaluator:
     def _square(self, node: ast.expr, name: str) -> Term:
         term = self.eval(node)
         if term.value is None:
-            raise ModelError(f"'{ast.unparse(node)}' is text; {name}() needs numbers")
+            raise ModelError(f"'{ast.unparse(node)}' is text; {name}() needs numbers", code="not-numbers")
         if len(term.dims) != 2:
-            raise ModelError(f"{name}() needs a matrix; '{ast.unparse(node)}' has {len(term.dims)} dimensions")
+            raise ModelError(
+                f"{name}() needs a matrix; '{ast.unparse(node)}' has {len(term.dims)} dimensions", code="bad-dimensions"
+            )
         a, b = (self.length(d) for d in term.dims)
         if a is not None and b is not None and a != b:
-            raise ModelError(f"{name}() needs a square matrix; '{ast.unparse(node)}' is {a} × {b}")
+            raise ModelError(
+                f"{name}() needs a square matrix; '{ast.unparse(node)}' is {a} × {b}", code="bad-dimensions"
+            )
         return term
 
     def _linalg(self, name: str, node: ast.Call) -> Term:
@@ -964,7 +1009,7 @@ class Evaluator:
         try:
             value = _function(name, term.random)(term.value)
         except np.linalg.LinAlgError as error:
-            raise ModelError(f"{name}({ast.unparse(node.args[0])}): {error}") from None
+            raise ModelError(f"{name}({ast.unparse(node.args[0])}): {error}", code="not-a-covariance") from None
         dims: tuple[str | None, ...] = {"inv": term.dims[::-1], "cholesky": term.dims}.get(name, ())
         return Term(value, dims)
 
@@ -983,7 +1028,9 @@ class Evaluator:
     def _solve(self, node: ast.Call, triangular: bool) -> Term:
         matrix, right = self._square(node.args[0], "solve"), self.eval(node.args[1])
         if matrix.dims[0] not in right.dims:
-            raise ModelError(f"solve(A, b): b needs the first dimension of A, '{matrix.dims[0]}'")
+            raise ModelError(
+                f"solve(A, b): b needs the first dimension of A, '{matrix.dims[0]}'", code="bad-dimensions"
+            )
         rest = tuple(d for d in right.dims if d != matrix.dims[0])
         symbolic = matrix.random or right.random
         a, b = (self.symbolic(t) if symbolic else np.asarray(t.value) for t in (matrix, right))
@@ -1026,7 +1073,7 @@ class Evaluator:
     def _fn_diag(self, node: ast.Call) -> Term:
         term, dim = self.eval(node.args[0]), self._dim_name(node.args[1])
         if len(term.dims) != 1:
-            raise ModelError("diag(v, dim2) needs a vector with a dimension")
+            raise ModelError("diag(v, dim2) needs a vector with a dimension", code="bad-dimensions")
         if not term.random:
             return Term(np.diag(np.asarray(term.value)), (*term.dims, dim))
         import pytensor.tensor as pt
@@ -1047,12 +1094,14 @@ class Evaluator:
         elif len(term.dims) == 1:
             old = term.dims[0]
         else:
-            raise ModelError("rename(x, old, new): say which of its dimensions to rename")
+            raise ModelError("rename(x, old, new): say which of its dimensions to rename", code="wrong-arguments")
         if self.length(old) not in (None, self.length(new)):
-            raise ModelError(f"rename(): '{old}' has length {self.length(old)}, '{new}' has {self.length(new)}")
+            raise ModelError(
+                f"rename(): '{old}' has length {self.length(old)}, '{new}' has {self.length(new)}", code="wrong-length"
+            )
         dims = tuple(new if d == old else d for d in term.dims)
         if len(set(dims)) < len(dims):
-            raise ModelError(f"rename(): the dimension '{new}' is there already")
+            raise ModelError(f"rename(): the dimension '{new}' is there already", code="name-clash")
         undefined = {new if d == old else d: k for d, k in term.undefined.items()}
         if term.value is None:
             return Term(None, dims, term.codes, term.factor, undefined, term.column)
@@ -1068,7 +1117,7 @@ class Evaluator:
 
     def _parts(self, node: ast.Call) -> list[Term]:
         if not isinstance(node.args[0], ast.List | ast.Tuple):
-            raise ModelError(f"{ast.unparse(node.func)}([a, b, ...], dim) needs a list first")
+            raise ModelError(f"{ast.unparse(node.func)}([a, b, ...], dim) needs a list first", code="wrong-arguments")
         return [self.eval(item) for item in node.args[0].elts]
 
     def _fn_stack(self, node: ast.Call) -> Term:
@@ -1076,7 +1125,10 @@ class Evaluator:
 
     def _stack(self, parts: list[Term], dim: str | None) -> Term:
         if dim is not None and len(parts) != self.length(dim):
-            raise ModelError(f"stack(): {len(parts)} parts for the dimension '{dim}' of length {self.length(dim)}")
+            raise ModelError(
+                f"stack(): {len(parts)} parts for the dimension '{dim}' of length {self.length(dim)}",
+                code="wrong-length",
+            )
         values, dims, symbolic = self.align(parts)
         if symbolic:
             import pytensor.tensor as pt
@@ -1091,7 +1143,7 @@ class Evaluator:
         values = []
         for part in parts:
             if len(part.dims) > 1:
-                raise ModelError("concat([...], dim) joins single numbers and vectors")
+                raise ModelError("concat([...], dim) joins single numbers and vectors", code="bad-dimensions")
             value = self.symbolic(part) if symbolic else np.asarray(part.value)
             values.append(value if part.dims else value[None])
         if symbolic:
@@ -1103,7 +1155,9 @@ class Evaluator:
             joined = np.concatenate(values)
             size = len(joined)
         if size is not None and size != self.length(dim):
-            raise ModelError(f"concat(): {size} values for the dimension '{dim}' of length {self.length(dim)}")
+            raise ModelError(
+                f"concat(): {size} values for the dimension '{dim}' of length {self.length(dim)}", code="wrong-length"
+            )
         return Term(joined, (dim,))
 
     # -- time
@@ -1120,12 +1174,14 @@ class Evaluator:
     def lagged(self, term: Term, steps: int, start: Term | None) -> Term:
         """A term shifted ``steps`` rows along its last dimension."""
         if not term.dims:
-            raise ModelError("lag() needs a vector along a dimension; this is a single number")
+            raise ModelError("lag() needs a vector along a dimension; this is a single number", code="bad-dimensions")
         if term.value is None:
-            raise ModelError(f"lag(): '{term.column}' is text")
+            raise ModelError(f"lag(): '{term.column}' is text", code="not-numbers")
         dim = str(term.dims[-1])
         if (self.length(dim) or steps + 1) <= steps:
-            raise ModelError(f"lag of {steps} steps along '{dim}', which has only {self.length(dim)} rows")
+            raise ModelError(
+                f"lag of {steps} steps along '{dim}', which has only {self.length(dim)} rows", code="out-of-range"
+            )
         symbolic = term.random or (start is not None and start.random)
         value = self.symbolic(term) if symbolic else np.asarray(term.value)
         head, undefined = value[..., :steps], dict(term.undefined)
@@ -1145,7 +1201,7 @@ class Evaluator:
         return Term(joined, term.dims, undefined=undefined)
 
     def _fn_previous(self, node: ast.Call) -> Term:
-        raise ModelError("previous(h, k, start=s) stands only in the definition of h itself")
+        raise ModelError("previous(h, k, start=s) stands only in the definition of h itself", code="misplaced")
 
 
 def _expand(value: Any, dims: tuple[str | None, ...], onto: tuple[str | None, ...]) -> Any:
@@ -1159,7 +1215,8 @@ def _expand(value: Any, dims: tuple[str | None, ...], onto: tuple[str | None, ..
         have = ", ".join(str(d) for d in onto) or "no dimensions"
         raise ModelError(
             f"a value along '{missing[0]}' where the result has {have}: add '{missing[0]}' to the node's dims,"
-            f" index it, or sum over it"
+            f" index it, or sum over it",
+            code="bad-dimensions",
         )
     order = [dims.index(d) for d in onto if d in dims]
     array = np.asarray(value) if isinstance(value, np.ndarray | np.generic) else value
@@ -1192,10 +1249,10 @@ def _numpy_reduction(name: str, value: np.ndarray, axis: tuple[int, ...]) -> Any
         return value
     if name in ("sd", "var"):
         if min(value.shape[i] for i in axis) < 2:
-            raise DataError(f"{name}() needs at least two values")
+            raise DataError(f"{name}() needs at least two values", code="too-few")
         return value.std(axis=axis, ddof=1) if name == "sd" else value.var(axis=axis, ddof=1)
     if not value.size:
-        raise DataError(f"{name}() of no values")
+        raise DataError(f"{name}() of no values", code="no-values")
     return getattr(value, name)(axis=axis)
 
 

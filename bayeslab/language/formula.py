@@ -77,20 +77,20 @@ def parse_formula(text: str) -> Formula:
     from bayeslab.language.term_reader import parse_terms
 
     if len(text) > MAX_LENGTH:
-        raise _bad(f"the formula is longer than {MAX_LENGTH} characters")
+        raise _bad(f"the formula is longer than {MAX_LENGTH} characters", code="too-deep")
     places = [at for at, quoted in _quoted(text) if text[at] == "~" and not quoted]
     if len(places) != 1:
-        raise _bad(f"a formula is 'response ~ predictors', with one ~; given: {text!r}")
+        raise _bad(f"a formula is 'response ~ predictors', with one ~; given: {text!r}", code="syntax")
     left, right = text[: places[0]].strip(), text[places[0] + 1 :].strip()
     if not left:
-        raise _bad("the formula has no response: write 'y ~ x'")
+        raise _bad("the formula has no response: write 'y ~ x'", code="syntax")
     if not right:
-        raise _bad("the formula has no right-hand side; 'y ~ 1' has an intercept only")
+        raise _bad("the formula has no right-hand side; 'y ~ 1' has an intercept only", code="syntax")
     common, groups = parse_terms(right)
     response, trials = _proportion(left)
     name = _column_name(response)
     if name is None and not _expression(response).names:
-        raise _bad(f"the response '{response}' has no column in it: write 'y ~ {right}'")
+        raise _bad(f"the response '{response}' has no column in it: write 'y ~ {right}'", code="syntax")
     return Formula(text, response if name is None else name, name is not None, trials, common, groups)
 
 
@@ -113,7 +113,9 @@ def _expression(text: str) -> Any:
     try:
         return parse_expression(text)
     except ModelError as error:
-        raise ModelError(f"left-hand side '{text}': {error.message}", path=("model", "formula")) from None
+        raise ModelError(
+            f"left-hand side '{text}': {error.message}", path=("model", "formula"), code=error.code
+        ) from None
 
 
 def _column_name(text: str) -> str | None:

@@ -108,7 +108,7 @@ def read(path: str | os.PathLike[str]) -> Source:
     try:
         model = parse_model(content)
     except Problem as problem:
-        raise ModelError(problem.message, where=_where(shown, places, problem.path)) from None
+        raise ModelError(problem.message, where=_where(shown, places, problem.path), code=problem.code) from None
     source = Source(model, file, shown, places)
     with source.located():
         registry.load("families", model.model.family).check(model, None)
@@ -130,11 +130,11 @@ def _with_network(content: Any, folder: Path, shown: str, places: dict[Path_, tu
     where = _where(shown, places, ("model", "network"))
     named, own = part["network"], part.get("variables") or {}
     if not isinstance(named, str):
-        raise ModelError(f"network is the path of a network file, not {named!r}", where=where)
+        raise ModelError(f"network is the path of a network file, not {named!r}", where=where, code="wrong-type")
     try:
         declared = declared_variables(folder / named)
     except ModelError as error:
-        raise error if error.where else ModelError(error.message, where=where) from None
+        raise error if error.where else ModelError(error.message, where=where, code=error.code) from None
     for name in own if isinstance(own, dict) else ():
         places.setdefault(("model", "variables", name), places.get(("model", "network"), (1, 1)))
     rest = {key: value for key, value in part.items() if key not in ("network", "variables")}
@@ -155,7 +155,9 @@ def read_text(path: Path) -> str:
 def _text(file: Path, shown: str) -> str:
     if os.path.isdir(file):
         raise ModelError(
-            "this is a folder, not a model file; a run is opened by bl.open, or bayeslab show", where=shown
+            "this is a folder, not a model file; a run is opened by bl.open, or bayeslab show",
+            where=shown,
+            code="not-a-file",
         )
     try:
         size = ordinary_size(file, ModelError)
@@ -164,13 +166,15 @@ def _text(file: Path, shown: str) -> str:
             raise
         near = sorted(p.name for p in file.parent.glob("*.yaml"))
         there = f"; model files there: {', '.join(near[:6])}" if near else ""
-        raise ModelError(f"no such model file{there}", where=shown) from None
+        raise ModelError(f"no such model file{there}", where=shown, code="no-such-file") from None
     if size > MAX_BYTES:
-        raise ModelError(f"the file has {size:,} bytes; a model file has at most {MAX_BYTES:,}", where=shown)
+        raise ModelError(
+            f"the file has {size:,} bytes; a model file has at most {MAX_BYTES:,}", where=shown, code="too-costly"
+        )
     try:
         raw = file.read_bytes()
     except OSError as error:
-        raise ModelError(f"cannot be read: {error.strerror}", where=shown) from None
+        raise ModelError(f"cannot be read: {error.strerror}", where=shown, code="unreadable") from None
     try:
         text = raw.decode("utf-8-sig")
     except UnicodeDecodeError as error:
@@ -179,11 +183,12 @@ def _text(file: Path, shown: str) -> str:
         raise ModelError(
             f"byte 0x{raw[error.start]:02x} is not UTF-8; save the file as UTF-8",
             where=f"{shown}:{line}:{column}",
+            code="not-text",
         ) from None
     if "\0" in text:
-        raise ModelError("contains a NUL character; this is not a text file", where=f"{shown}:1:1")
+        raise ModelError("contains a NUL character; this is not a text file", where=f"{shown}:1:1", code="not-text")
     if not text.strip():
-        raise ModelError("the file is empty; `bayeslab new` writes a starter", where=f"{shown}:1:1")
+        raise ModelError("the file is empty; `bayeslab new` writes a starter", where=f"{shown}:1:1", code="malformed")
     return text
 
 
@@ -202,10 +207,10 @@ def _plain(text: str, shown: str) -> tuple[Any, dict[Path_, tuple[int, int]]]:
         message = (error.problem or error.context or "not valid YAML").split("\n")[0]
         if "".join(text.splitlines()[line - 1 : line]).partition(": ")[2].lstrip().startswith("["):
             message += "; an expression that starts with [ and has brackets inside needs quotes"
-        raise ModelError(f"not valid YAML: {message}", where=f"{shown}:{line}:{column}") from None
+        raise ModelError(f"not valid YAML: {message}", where=f"{shown}:{line}:{column}", code="malformed") from None
     except (YAMLError, ValueError, RecursionError) as error:
         message = str(error).split("\n")[0]
-        raise ModelError(f"not valid YAML: {message}", where=f"{shown}:1:1") from None
+        raise ModelError(f"not valid YAML: {message}", where=f"{shown}:1:1", code="malformed") from None
     places: dict[Path_, tuple[int, int]] = {}
     return (_value(root, (), places, shown) if root is not None else None), places
 
@@ -219,23 +224,31 @@ def _guard(text: str, shown: str) -> None:
         if isinstance(event, DocumentStartEvent):
             documents += 1
             if event.version or event.tags:
-                raise ModelError("YAML directives (%) are not allowed in a model file", where=where)
+                raise ModelError("YAML directives (%) are not allowed in a model file", where=where, code="malformed")
             if documents > 1:
-                raise ModelError("a second YAML document starts here; a model file has one", where=where)
+                raise ModelError(
+                    "a second YAML document starts here; a model file has one", where=where, code="malformed"
+                )
         if isinstance(event, AliasEvent) or (isinstance(event, NodeEvent) and event.anchor):
-            raise ModelError("anchors and aliases (& and *) are not allowed in a model file", where=where)
+            raise ModelError(
+                "anchors and aliases (& and *) are not allowed in a model file", where=where, code="malformed"
+            )
         if isinstance(event, ScalarEvent | CollectionStartEvent):
             values += 1
             tag = getattr(event, "tag", None)
             if tag is not None and not (isinstance(event, ScalarEvent) and str(tag) == "!"):
-                raise ModelError(f"YAML tags such as {str(tag)[:40]} are not allowed in a model file", where=where)
+                raise ModelError(
+                    f"YAML tags such as {str(tag)[:40]} are not allowed in a model file", where=where, code="malformed"
+                )
             if values > MAX_VALUES:
-                raise ModelError(f"more than {MAX_VALUES:,} values; put data in a table", where=where)
+                raise ModelError(
+                    f"more than {MAX_VALUES:,} values; put data in a table", where=where, code="too-costly"
+                )
         if isinstance(event, CollectionStartEvent):
             depth += 1
             if depth > MAX_DEPTH:
                 kind = "mappings" if isinstance(event, MappingStartEvent) else "lists"
-                raise ModelError(f"{kind} nested deeper than {MAX_DEPTH} levels", where=where)
+                raise ModelError(f"{kind} nested deeper than {MAX_DEPTH} levels", where=where, code="too-deep")
         if isinstance(event, CollectionEndEvent):
             depth -= 1
 
@@ -252,11 +265,13 @@ def _value(node: Any, path: Path_, places: dict[Path_, tuple[int, int]], shown: 
     for key_node, child in node.value:
         line, column = key_node.start_mark.line + 1, key_node.start_mark.column + 1
         if key_node.id != "scalar":
-            raise ModelError("a key must be a word, not a list or mapping", where=f"{shown}:{line}:{column}")
+            raise ModelError(
+                "a key must be a word, not a list or mapping", where=f"{shown}:{line}:{column}", code="malformed"
+            )
         # Keys are words whatever they look like: a state called `1` or `no` stays that.
         key = key_node.value
         if key in out:
-            raise ModelError(f"the key '{key}' is there twice", where=f"{shown}:{line}:{column}")
+            raise ModelError(f"the key '{key}' is there twice", where=f"{shown}:{line}:{column}", code="duplicate")
         out[key] = _value(child, (*path, key), places, shown)
         if out[key] is None:
             places[(*path, key)] = (line, column)  # nothing is written there; the key is
@@ -285,10 +300,14 @@ def _scalar(node: Any, place: tuple[int, int], shown: str) -> Any:
                 return number
     except OverflowError:
         raise ModelError(
-            f"{text[:40]} is beyond the largest number, 1.8e308", where=f"{shown}:{place[0]}:{place[1]}"
+            f"{text[:40]} is beyond the largest number, 1.8e308",
+            where=f"{shown}:{place[0]}:{place[1]}",
+            code="too-large",
         ) from None
     except ValueError:
-        raise ModelError(f"'{text[:40]}' is not a number", where=f"{shown}:{place[0]}:{place[1]}") from None
+        raise ModelError(
+            f"'{text[:40]}' is not a number", where=f"{shown}:{place[0]}:{place[1]}", code="not-a-number"
+        ) from None
     return text
 
 

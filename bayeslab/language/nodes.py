@@ -180,31 +180,40 @@ def _parsed(items: tuple[tuple[str, str], ...]) -> tuple[Node, ...]:
         path = ("model", "nodes", key)
         match = _KEY.match(unquoted(key))
         if match is None:
-            raise ModelError(f"'{key}' is not a node: write name or name[dim] or name[dim, dim]", path=(*path, "[key]"))
+            raise ModelError(
+                f"'{key}' is not a node: write name or name[dim] or name[dim, dim]",
+                path=(*path, "[key]"),
+                code="bad-name",
+            )
         name = match[1]
         dims = tuple(part.strip() for part in match[2].split(",")) if match[2] is not None else ()
         for word in (name, *dims):
             if keyword.iskeyword(word):
                 raise ModelError(
-                    f"'{word}' is a reserved word of expressions; choose another name", path=(*path, "[key]")
+                    f"'{word}' is a reserved word of expressions; choose another name",
+                    path=(*path, "[key]"),
+                    code="reserved-name",
                 )
             if not word.isidentifier():
-                raise ModelError(f"'{word}' is not a name (in '{key}')", path=(*path, "[key]"))
+                raise ModelError(f"'{word}' is not a name (in '{key}')", path=(*path, "[key]"), code="bad-name")
             if word in RESERVED or word.startswith("__"):
                 raise ModelError(
-                    f"'{word}' is reserved by the results format; choose another name", path=(*path, "[key]")
+                    f"'{word}' is reserved by the results format; choose another name",
+                    path=(*path, "[key]"),
+                    code="reserved-name",
                 )
         if len(set(dims)) < len(dims):
             raise ModelError(
                 f"'{key}' has a dimension twice; declare a twin of it in dims (dim2: dim)",
                 path=(*path, "[key]"),
+                code="duplicate",
             )
         if name in out:
-            raise ModelError(f"the node '{name}' is there twice", path=(*path, "[key]"))
+            raise ModelError(f"the node '{name}' is there twice", path=(*path, "[key]"), code="duplicate")
         try:
             expression = parse(text)
         except ModelError as error:
-            raise ModelError(error.message, path=path, offset=error.offset) from None
+            raise ModelError(error.message, path=path, offset=error.offset, code=error.code) from None
         word = call_name(expression.tree)
         kind = "deterministic"
         if word == "Potential":
@@ -314,7 +323,7 @@ def _ordered(parents: Mapping[str, set[str]], nodes: Mapping[str, Node]) -> list
             elif parent in trail:
                 names = list(trail)
                 circle = [*names[names.index(parent) :], parent]
-                raise ModelError(f"nodes go in a circle: {' -> '.join(circle)}", path=nodes[start].path)
+                raise ModelError(f"nodes go in a circle: {' -> '.join(circle)}", path=nodes[start].path, code="cycle")
             elif parent not in done:
                 trail[parent] = iter(sorted(parents[parent]))
     return list(done)
@@ -367,13 +376,16 @@ def check_nodes(
             raise ModelError(
                 f"'{node.name}' is the name of a node and of a dimension; rename one",
                 path=(*node.path, "[key]"),
+                code="name-clash",
             )
         try:
             _check_node(node)
             if known is not None and not node.parents <= known:
                 _check_parents(node, known, derive or {})
         except ModelError as error:
-            raise (error if error.path else ModelError(error.message, path=node.path, offset=error.offset)) from None
+            raise (
+                error if error.path else ModelError(error.message, path=node.path, offset=error.offset, code=error.code)
+            ) from None
     # Any random node may turn out to be observed.
     sorted_nodes(nodes, [node.name for node in nodes.values() if node.kind == "random"])
 
@@ -398,8 +410,16 @@ def _check_parents(node: Node, known: set[str], derive: Mapping[str, str]) -> No
     at = next((n.col_offset for n in ast.walk(tree) if isinstance(n, ast.Name) and n.id == name), 0)
     if name in derive:
         lacking = sorted(parse(derive[name]).names - known)
-        raise ModelError(f"'{name}' is computed from {', '.join(lacking)}, which the data do not have", offset=at)
-    raise ModelError(f"'{name}' is neither a node, a column of the data, nor a dimension{hint(name, known)}", offset=at)
+        raise ModelError(
+            f"'{name}' is computed from {', '.join(lacking)}, which the data do not have",
+            offset=at,
+            code="unknown-column",
+        )
+    raise ModelError(
+        f"'{name}' is neither a node, a column of the data, nor a dimension{hint(name, known)}",
+        offset=at,
+        code="unknown-name",
+    )
 
 
 def _check_values(tree: ast.expr) -> None:
@@ -413,10 +433,15 @@ def _check_values(tree: ast.expr) -> None:
             raise ModelError(
                 f"the distribution {word} inside an expression; give it a node of its own and use its name",
                 offset=part.col_offset,
+                code="misplaced",
             )
         if word not in FUNCTIONS:
             known = [*FUNCTIONS, *DISTRIBUTIONS, *MODIFIERS]
-            raise ModelError(f"unknown function or distribution '{word}'{_near(word, known)}", offset=part.col_offset)
+            raise ModelError(
+                f"unknown function or distribution '{word}'{_near(word, known)}",
+                offset=part.col_offset,
+                code="unknown-function",
+            )
         check_call(part)
 
 
@@ -428,21 +453,27 @@ def _near(word: str, known: Iterable[str]) -> str:
 def _check_distribution(tree: ast.expr, *, outermost: bool = False) -> None:
     word = call_name(tree)
     if word is None or not isinstance(tree, ast.Call):
-        raise ModelError(f"'{ast.unparse(tree)[:40]}' is not a distribution", offset=tree.col_offset)
+        raise ModelError(
+            f"'{ast.unparse(tree)[:40]}' is not a distribution", offset=tree.col_offset, code="not-a-distribution"
+        )
     if word in NEEDS_CODE:
         raise ModelError(
             f"{word} takes Python functions, which a model file cannot hold; build it with PyMC from bl.to_pymc()",
             offset=tree.col_offset,
+            code="not-a-distribution",
         )
     if word in MODIFIERS:
         if word in ("Ordered", "PositiveOrdered", "Potential") and not outermost:
-            raise ModelError(f"{word}(...) can only be the outermost call of a node", offset=tree.col_offset)
+            raise ModelError(
+                f"{word}(...) can only be the outermost call of a node", offset=tree.col_offset, code="misplaced"
+            )
         _check_modifier(tree, word)
         return
     if word not in DISTRIBUTIONS:
         raise ModelError(
             f"unknown distribution '{word}'{_near(word, [*DISTRIBUTIONS, *MODIFIERS])}",
             offset=tree.col_offset,
+            code="unknown-function",
         )
     entry = DISTRIBUTIONS[word]
     for name, value in bound_arguments(tree, word, entry).items():
@@ -457,12 +488,12 @@ def _check_modifier(tree: ast.Call, word: str) -> None:
     first = "comp_dists" if word == "Mixture" else _MODIFIER_ARGUMENTS[word][0]
     for needed in ("w", "comp_dists") if word == "Mixture" else (first,):
         if needed not in given:
-            raise ModelError(f"{word}() needs '{needed}'", offset=tree.col_offset)
+            raise ModelError(f"{word}() needs '{needed}'", offset=tree.col_offset, code="wrong-arguments")
     for name, value in given.items():
         if name == first and word != "Potential":
             parts = value.elts if isinstance(value, ast.List | ast.Tuple) else [value]
             if len(parts) != 1 and word != "Mixture":
-                raise ModelError(f"{word}() takes one distribution", offset=tree.col_offset)
+                raise ModelError(f"{word}() takes one distribution", offset=tree.col_offset, code="wrong-arguments")
             for part in parts:
                 _check_distribution(part)
             if word == "Mixture":
@@ -478,6 +509,7 @@ def _check_components(tree: ast.Call, parts: list[ast.expr]) -> None:
             "Mixture() of discrete and continuous distributions has no density: for values of exactly 0 take"
             " HurdleGamma or HurdleLogNormal, or make which component a row is of a node",
             offset=tree.col_offset,
+            code="unsupported",
         )
     if len({atoms_of(part) for part in parts}) > 1:
         each = "; ".join(f"{call_name(part)}: {', '.join(sorted(atoms_of(part))) or 'none'}" for part in parts)
@@ -485,6 +517,7 @@ def _check_components(tree: ast.Call, parts: list[ast.expr]) -> None:
             f"Mixture() adds a density to a probability where only some components give a value a probability above"
             f" zero ({each}): censor all of them at the same bounds, or give all a hurdle (psi=1: none is 0)",
             offset=tree.col_offset,
+            code="unsupported",
         )
 
 
@@ -496,15 +529,23 @@ def bound_arguments(tree: ast.Call, word: str, entry: Distribution | None = None
     if len(tree.args) > most:
         extra = " by position; name the others" if most < len(entry.parameters) else ""
         raise ModelError(
-            f"{shown} takes at most {most} arguments{extra}, {len(tree.args)} given", offset=tree.col_offset
+            f"{shown} takes at most {most} arguments{extra}, {len(tree.args)} given",
+            offset=tree.col_offset,
+            code="wrong-arguments",
         )
     out = dict(zip(entry.parameters, tree.args, strict=False))
     for named in tree.keywords:
         name = str(named.arg)
         if name not in entry.parameters:
-            raise ModelError(f"{word} has no parameter '{name}'{hint(name, entry.parameters)}", offset=tree.col_offset)
+            raise ModelError(
+                f"{word} has no parameter '{name}'{hint(name, entry.parameters)}",
+                offset=tree.col_offset,
+                code="unknown-parameter",
+            )
         if name in out:
-            raise ModelError(f"the parameter '{name}' of {word} is given twice", offset=tree.col_offset)
+            raise ModelError(
+                f"the parameter '{name}' of {word} is given twice", offset=tree.col_offset, code="wrong-arguments"
+            )
         out[name] = named.value
     return out
 
@@ -526,12 +567,17 @@ def _check_own_past(node: Node, tree: ast.expr) -> None:
                     f"previous() looks back at the node being defined: write previous({node.name}, ...);"
                     f" for another vector use lag()",
                     offset=part.col_offset,
+                    code="self-reference",
                 )
             if not any(k.arg == "start" for k in part.keywords):
-                raise ModelError(f"previous({node.name}, k, start=s) needs its start value", offset=part.col_offset)
+                raise ModelError(
+                    f"previous({node.name}, k, start=s) needs its start value", offset=part.col_offset, code="bad-start"
+                )
             if not node.dims:
                 raise ModelError(
-                    f"previous() needs a dimension to run along: {node.name}[time]", offset=part.col_offset
+                    f"previous() needs a dimension to run along: {node.name}[time]",
+                    offset=part.col_offset,
+                    code="bad-dimensions",
                 )
     for part in ast.walk(tree):
         if isinstance(part, ast.Name) and part.id == node.name and id(part) not in inside:
@@ -539,4 +585,5 @@ def _check_own_past(node: Node, tree: ast.expr) -> None:
                 f"'{node.name}' is used in its own definition; only previous({node.name}, k, start=s)"
                 f" and lag({node.name}, k) may do that",
                 offset=part.col_offset,
+                code="self-reference",
             )

@@ -20,8 +20,13 @@ from pydantic import (
 )
 
 from bayeslab import registry
-from bayeslab.errors import ModelError, hint, listed
-from bayeslab.language.wording import expected, place, subject
+from bayeslab.errors import (
+    Flaw,
+    ModelError,
+    hint,
+    listed,
+)
+from bayeslab.language.wording import code_of, expected, place, subject
 
 __all__ = [
     "FORMAT",
@@ -53,15 +58,17 @@ _IDENTIFIER = re.compile(r"[^\W\d]\w*\Z")
 def _identifier(word: str) -> str:
     word = normalize("NFC", word)
     if not _IDENTIFIER.match(word):
-        raise ValueError(f"'{word}' is not a name: use letters, digits and _, not starting with a digit")
+        raise Flaw(f"'{word}' is not a name: use letters, digits and _, not starting with a digit", code="bad-name")
     if word in RESERVED:
-        raise ValueError(f"'{word}' is reserved by the results format; choose another name")
+        raise Flaw(f"'{word}' is reserved by the results format; choose another name", code="reserved-name")
     return word
 
 
 def _column_name(word: str) -> str:
     if not word.strip() or len(word) > 200 or any(ord(letter) < 32 or letter == "`" for letter in word):
-        raise ValueError(f"{word[:60]!r} is no column's name: that is 1 to 200 characters, no backtick among them")
+        raise Flaw(
+            f"{word[:60]!r} is no column's name: that is 1 to 200 characters, no backtick among them", code="bad-name"
+        )
     return _identifier(plain_name(word))
 
 
@@ -160,7 +167,7 @@ class Family(Spec):
             super().__init__(**content)
         except ValidationError as error:
             problem = Problem.first(error, {("model",): type(self).model_fields}, content, ("model",))
-            raise ModelError(problem.message, path=problem.path) from None
+            raise ModelError(problem.message, path=problem.path, code=problem.code) from None
 
     def levels(self) -> dict[str, list[str]]:
         """Levels of columns that the model itself declares, in order; of others they come from the data."""
@@ -197,7 +204,7 @@ class Model(Spec):
         try:
             self._fill(content)
         except Problem as problem:
-            raise ModelError(problem.message, where=problem.dotted) from None
+            raise ModelError(problem.message, where=problem.dotted, code=problem.code) from None
 
     def _fill(self, content: dict[str, Any]) -> None:
         _check_text(content, ())
@@ -212,14 +219,16 @@ class Model(Spec):
     def _dims(cls, value: dict[str, Any]) -> dict[str, Any]:
         for name, entry in value.items():
             if isinstance(entry, int) and entry < 1:
-                raise ValueError(f"dimension '{name}' has length {entry}; a length is at least 1")
+                raise Flaw(f"dimension '{name}' has length {entry}; a length is at least 1", code="out-of-range")
             if isinstance(entry, int) and entry > _MOST_LEVELS:
                 given = f"{entry:,}" if entry < 10**30 else "of more than 30 digits"
-                raise ValueError(f"dimension '{name}' has length {given}; a length is at most {_MOST_LEVELS:,}")
+                raise Flaw(
+                    f"dimension '{name}' has length {given}; a length is at most {_MOST_LEVELS:,}", code="out-of-range"
+                )
             if isinstance(entry, list) and (not entry or len({str(x) for x in entry}) < len(entry)):
-                raise ValueError(f"dimension '{name}' needs at least one label, each label once")
+                raise Flaw(f"dimension '{name}' needs at least one label, each label once", code="duplicate")
             if isinstance(entry, str) and isinstance(value.get(entry), str):
-                raise ValueError(f"dimension '{name}' is a twin of '{entry}', which is itself a twin")
+                raise Flaw(f"dimension '{name}' is a twin of '{entry}', which is itself a twin", code="contradiction")
         return value
 
     def declared(self) -> dict[str, frozenset[str]]:
@@ -244,9 +253,9 @@ class Model(Spec):
 class Problem(Exception):
     """One thing wrong with a model: the path of the value, and one line about it."""
 
-    def __init__(self, path: tuple[Any, ...], message: str) -> None:
+    def __init__(self, path: tuple[Any, ...], message: str, *, code: str) -> None:
         super().__init__(message)
-        self.path, self.message = path, message
+        self.path, self.message, self.code = path, message, code
 
     @property
     def dotted(self) -> str | None:
@@ -264,36 +273,42 @@ class Problem(Exception):
         errors = error.errors(include_url=False)
         found = errors[0]
         path = prefix + place(found["loc"], content) + (found["loc"][-1:] if found["type"] == "missing" else ())
+        code = code_of([found])
         match found["type"]:
             case "extra_forbidden" if path[:1] == ("model",) and len(path) == 2 and path[1] in Model.model_fields:
-                return cls(path, f"'{path[-1]}' stands at the top level, beside 'model', not in it")
+                return cls(path, f"'{path[-1]}' stands at the top level, beside 'model', not in it", code="misplaced")
             case "extra_forbidden":
-                return cls(path, f"unknown key '{path[-1]}'{hint(path[-1], allowed.get(path[:-1], ()))}")
+                return cls(path, f"unknown key '{path[-1]}'{hint(path[-1], allowed.get(path[:-1], ()))}", code=code)
             case "missing":
-                return cls(path[:-1], f"the key '{path[-1]}' is missing")
+                return cls(path[:-1], f"the key '{path[-1]}' is missing", code=code)
             case "value_error":
                 # An error about a part of what was validated says which.
                 more = getattr(found.get("ctx", {}).get("error"), "path", ())
-                return cls(path + tuple(more), found["msg"].removeprefix("Value error, "))
+                return cls(path + tuple(more), found["msg"].removeprefix("Value error, "), code=code)
             case _:
                 given = str(found.get("input"))[:60]
                 if path[:1] == ("dims",):
-                    return cls(
-                        path[:2], f"a dimension is a list of labels, a length, or another dimension, not {given!r}"
-                    )
+                    text = f"a dimension is a list of labels, a length, or another dimension, not {given!r}"
+                    return cls(path[:2], text, code=code)
                 same = [e for e in errors if prefix + place(e["loc"], content) == path]
-                return cls(path, f"{subject(path)} is {expected(same)}; given: {given!r}")
+                return cls(path, f"{subject(path)} is {expected(same)}; given: {given!r}", code=code_of(same))
 
 
 def parse_model(content: Any) -> Model:
     """Plain data to a :class:`Model`, or :class:`Problem` with the path of what is wrong."""
     if not isinstance(content, Mapping):
-        raise Problem((), f"a model file is a mapping of keys to values, not {type(content).__name__}")
+        raise Problem(
+            (), f"a model file is a mapping of keys to values, not {type(content).__name__}", code="wrong-type"
+        )
     version = content.get("bayeslab")
     if version is None:
-        raise Problem((), f"the first key must be 'bayeslab: {FORMAT}', the version of the format")
+        raise Problem((), f"the first key must be 'bayeslab: {FORMAT}', the version of the format", code="missing-key")
     if version != FORMAT or isinstance(version, bool):
-        raise Problem(("bayeslab",), f"unknown format version {version!r}; this bayeslab reads version {FORMAT}")
+        raise Problem(
+            ("bayeslab",),
+            f"unknown format version {version!r}; this bayeslab reads version {FORMAT}",
+            code="unknown-format",
+        )
     model = Model.__new__(Model)
     model._fill(dict(content))
     return model
@@ -306,7 +321,9 @@ def _check_text(value: Any, path: tuple[Any, ...]) -> None:
     """Refuse halves of letters, which no file could hold, wherever in the content of a model they are."""
     if isinstance(value, str):
         if half := _SURROGATE.search(value):
-            raise Problem(path, f"holds {half[0]!r}, half of a letter (a lone surrogate), which no file can hold")
+            raise Problem(
+                path, f"holds {half[0]!r}, half of a letter (a lone surrogate), which no file can hold", code="not-text"
+            )
     elif isinstance(value, Mapping):
         for key, entry in value.items():
             _check_text(key, (*path, key, "[key]"))
@@ -324,14 +341,20 @@ def _with_family(content: dict[str, Any]) -> dict[str, Any]:
     if value is None or isinstance(value, Family):
         return content
     if not isinstance(value, Mapping) or not isinstance(value.get("family"), str):
-        raise Problem(("model",), f"needs the key 'family': one of {listed(registry.names('families'))}")
+        raise Problem(
+            ("model",), f"needs the key 'family': one of {listed(registry.names('families'))}", code="missing-key"
+        )
     word = value["family"]
     if not registry.known("families", word):
-        raise Problem(("model", "family"), f"unknown family '{word}'{hint(word, registry.names('families'))}")
+        raise Problem(
+            ("model", "family"),
+            f"unknown family '{word}'{hint(word, registry.names('families'))}",
+            code="unknown-family",
+        )
     spec = registry.load("families", word).Spec
     try:
         return content | {"model": spec.model_validate(dict(value))}
     except ModelError as error:
         if not error.path:
             raise
-        raise Problem(error.path, error.message) from None
+        raise Problem(error.path, error.message, code=error.code) from None

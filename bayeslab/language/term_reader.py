@@ -71,7 +71,7 @@ def parse_terms(text: str) -> tuple[Terms, tuple[GroupTerm, ...]]:
         With the path ``model.formula``.
     """
     if len(text) > MAX_LENGTH:
-        raise _bad(f"the formula is longer than {MAX_LENGTH} characters")
+        raise _bad(f"the formula is longer than {MAX_LENGTH} characters", code="too-deep")
     common, groups = _split(_tokens(text))
     return _terms(common), tuple(groups)
 
@@ -105,7 +105,8 @@ class _Scanner(Scanner):
                 if escaped not in _ESCAPES:
                     raise _bad(
                         f"'\\{escaped}' has no meaning in a text of a formula: a backslash is written \\\\, a quote"
-                        f" \\{mark}"
+                        f" \\{mark}",
+                        code="syntax",
                     )
                 letter = _ESCAPES[escaped]
             value.append(letter)
@@ -114,29 +115,31 @@ class _Scanner(Scanner):
     def _next(self, mark: str) -> str:
         if self.current >= len(self.code):
             begun = self.code[self.start : self.start + 20]
-            raise _bad(f"the text that begins with {begun} has no closing quote {mark}")
+            raise _bad(f"the text that begins with {begun} has no closing quote {mark}", code="syntax")
         self.current += 1
         return self.code[self.current - 1]
 
     def backquote(self) -> None:
         end = self.code.find("`", self.current)
         if end <= self.current:
-            raise _bad("a column's name stands between two backticks, `blood pressure`; one of them is missing")
+            raise _bad(
+                "a column's name stands between two backticks, `blood pressure`; one of them is missing", code="syntax"
+            )
         self.current = end + 1
         self.add_token("BQNAME")
 
     def number(self) -> None:
         found = re.compile(r"\d+(?:\.\d*)?(?:[eE][+-]?\d+)?", re.ASCII).match(self.code, self.start)
         if found is None:
-            raise _bad(f"{self.code[self.start]!r} has no meaning in a formula")
+            raise _bad(f"{self.code[self.start]!r} has no meaning in a formula", code="syntax")
         self.current = found.end()
         value = float(found.group())
         if not isfinite(value):
-            raise _bad(f"the number {found.group()[:20]} is beyond the largest float")
+            raise _bad(f"the number {found.group()[:20]} is beyond the largest float", code="too-large")
         self.add_token("NUMBER", int(value) if found.group().isdigit() and value < 2**53 else value)
 
     def floatnum(self) -> None:
-        raise _bad("a number begins with a digit: write 0.5, not .5")
+        raise _bad("a number begins with a digit: write 0.5, not .5", code="syntax")
 
 
 @dataclass(frozen=True, slots=True)
@@ -165,18 +168,26 @@ def _tokens(text: str) -> list[Token]:
     try:
         tokens = _Scanner(text).scan(add_intercept=False)[:-1]
     except ScanError as error:
-        raise _bad(f"{str(error).removeprefix('Unexpected character: ')!r} has no meaning in a formula") from None
+        raise _bad(
+            f"{str(error).removeprefix('Unexpected character: ')!r} has no meaning in a formula", code="syntax"
+        ) from None
     depth = 0
     for token in tokens:
         if "__" in token.lexeme and token.kind == "IDENTIFIER":
-            raise _bad(f"'{token.lexeme}' has no meaning in a formula; a column of this name stands in backticks")
+            raise _bad(
+                f"'{token.lexeme}' has no meaning in a formula; a column of this name stands in backticks",
+                code="syntax",
+            )
         if "." in token.lexeme and token.kind == "IDENTIFIER":
-            raise _bad(f"'.' has no meaning in a formula; a column called so stands in backticks: `{token.lexeme}`")
+            raise _bad(
+                f"'.' has no meaning in a formula; a column called so stands in backticks: `{token.lexeme}`",
+                code="syntax",
+            )
         depth += (token.kind in _OPEN) - (token.kind in _CLOSE)
         if depth > _MAX_NESTED:
-            raise _bad(f"brackets are nested deeper than {_MAX_NESTED} levels")
+            raise _bad(f"brackets are nested deeper than {_MAX_NESTED} levels", code="too-deep")
     if len(tokens) == 0:
-        raise _bad("the formula has no right-hand side; 'y ~ 1' has an intercept only")
+        raise _bad("the formula has no right-hand side; 'y ~ 1' has an intercept only", code="syntax")
     return tokens
 
 
@@ -195,14 +206,14 @@ def _split(tokens: list[Token]) -> tuple[list[Token], list[GroupTerm]]:
         bars = [k for k, depth in _depths(inside) if inside[k].kind == "PIPE" and depth == 0]
         if end is None or not bars:
             if tokens[at].kind == "PIPE":
-                raise _bad(_GROUP_FORM)
+                raise _bad(_GROUP_FORM, code="syntax")
             common.append(tokens[at])
             at += 1
             continue
         before = common[-1].kind if common else None
         after = tokens[end + 1].kind if end + 1 < len(tokens) else None
         if before not in (None, "PLUS") or after not in (None, "PLUS", "MINUS") or len(groups) >= _MAX_TERMS:
-            raise _bad("a group term stands by itself between + signs: y ~ x + (1 | group)")
+            raise _bad("a group term stands by itself between + signs: y ~ x + (1 | group)", code="misplaced")
         groups += _group_terms(inside, bars)
         if before == "PLUS":
             common.pop()
@@ -232,17 +243,19 @@ def _closing(tokens: list[Token], start: int) -> int | None:
 def _group_terms(inside: list[Token], bars: list[int]) -> list[GroupTerm]:
     independent = len(bars) == 2 and bars[1] == bars[0] + 1
     if len(bars) > 2 or (len(bars) == 2 and not independent):
-        raise _bad(_GROUP_FORM)
+        raise _bad(_GROUP_FORM, code="syntax")
     effects = _terms(inside[: bars[0]] or [Token("NUMBER", "1", 1)])
     if any(factor.text.startswith("offset(") for term in effects.terms for factor in term):
-        raise _bad("an offset has no coefficient that could vary by group; write it outside of the brackets")
+        raise _bad(
+            "an offset has no coefficient that could vary by group; write it outside of the brackets", code="misplaced"
+        )
     factor = inside[bars[-1] + 1 :]
     names = [plain_name(token.lexeme.strip("`")) for token in factor[::2]]
     joints = {token.kind for token in factor[1::2]}
     whole = len(factor) % 2 == 1 and all(token.kind in ("IDENTIFIER", "BQNAME") for token in factor[::2])
     if not whole or not (joints <= {"COLON"} or joints <= {"SLASH"}):
         given = "".join(token.lexeme for token in factor)
-        raise _bad(f"'{given}' is not a grouping factor: a column, or 'a/b' (b within a), or 'a:b'")
+        raise _bad(f"'{given}' is not a grouping factor: a column, or 'a/b' (b within a), or 'a:b'", code="syntax")
     nested = [tuple(names[: k + 1]) for k in range(len(names))] if "SLASH" in joints else [tuple(names)]
     return [GroupTerm(effects, levels, not independent) for levels in nested]
 
@@ -259,15 +272,17 @@ def _terms(tokens: list[Token]) -> Terms:
         tree = parser.parse()
     except ParseError as error:
         reason = str(error).removeprefix("Don't know how to parse ")
-        raise _bad(f"the formula cannot be read: {'it ends too early' if reason == _NOTHING else reason}") from None
+        raise _bad(
+            f"the formula cannot be read: {'it ends too early' if reason == _NOTHING else reason}", code="syntax"
+        ) from None
     except RecursionError:
-        raise _bad("the formula cannot be read: it is nested too deeply") from None
+        raise _bad("the formula cannot be read: it is nested too deeply", code="too-deep") from None
     if not parser.at_end():
-        raise _bad(f"the formula cannot be read at '{parser.peek().lexeme}'")
+        raise _bad(f"the formula cannot be read at '{parser.peek().lexeme}'", code="syntax")
     try:
         total = _sum(tree)
     except RecursionError:
-        raise _bad("the formula cannot be read: it is nested too deeply") from None
+        raise _bad("the formula cannot be read: it is nested too deeply", code="too-deep") from None
     return Terms(" ".join(token.lexeme for token in tokens), total.terms, total.intercept is not False)
 
 
@@ -295,15 +310,17 @@ def _sum(tree: Any) -> _Sum:
         case Grouping():
             return _sum(tree.expression)
         case Literal(value=bool() | str() | None):
-            raise _bad(f"{shown(tree)} is no term; there are columns, calls, 0 and 1")
+            raise _bad(f"{shown(tree)} is no term; there are columns, calls, 0 and 1", code="syntax")
         case Literal():
             if tree.value not in (0, 1):
-                raise _bad(f"{shown(tree)} is no term; of numbers there are 1, the intercept, and 0, none")
+                raise _bad(
+                    f"{shown(tree)} is no term; of numbers there are 1, the intercept, and 0, none", code="syntax"
+                )
             return _Sum(intercept=tree.value == 1)
         case Unary():
             inner = _sum(tree.right)
             if inner.terms or inner.intercept is None:
-                raise _bad("a sign stands only before 0 and 1; arithmetic is written I(-x)")
+                raise _bad("a sign stands only before 0 and 1; arithmetic is written I(-x)", code="syntax")
             return inner if tree.operator.kind == "PLUS" else _Sum(intercept=not inner.intercept)
         case Variable() | QuotedName():
             return _one(_column(tree))
@@ -313,7 +330,7 @@ def _sum(tree: Any) -> _Sum:
             return _binary(tree)
         case _:
             what = "a list" if isinstance(tree, _List) else "an assignment"
-            raise _bad(f"{what} has no meaning in a formula outside of a call")
+            raise _bad(f"{what} has no meaning in a formula outside of a call", code="syntax")
 
 
 def _added(first: _Sum, rest: list[Binary]) -> _Sum:
@@ -336,11 +353,16 @@ def _binary(tree: Binary) -> _Sum:
     if kind == "STAR_STAR":
         return _power(_sum(tree.left), tree)
     if kind not in ("COLON", "STAR", "SLASH"):
-        raise _bad(f"'{tree.operator.lexeme}' has no meaning between terms; arithmetic is written I(x > 0)")
+        raise _bad(
+            f"'{tree.operator.lexeme}' has no meaning between terms; arithmetic is written I(x > 0)", code="syntax"
+        )
     left, right = _sum(tree.left), _sum(tree.right)
     for side in (left, right):
         if side.intercept is not None:
-            raise _bad(f"0 and 1 have no meaning beside '{tree.operator.lexeme}'; they stand between + and - signs")
+            raise _bad(
+                f"0 and 1 have no meaning beside '{tree.operator.lexeme}'; they stand between + and - signs",
+                code="syntax",
+            )
     # Of a product the terms are counted first: they could be too many to be written down.
     _allowed(len(left.terms) * len(right.terms))
     if kind == "SLASH":
@@ -353,11 +375,14 @@ def _binary(tree: Binary) -> _Sum:
 def _power(base: _Sum, tree: Binary) -> _Sum:
     order = tree.right.value if isinstance(tree.right, Literal) else None
     if not isinstance(order, int) or isinstance(order, bool) or order < 1:
-        raise _bad("the exponent of ** is a whole number: (x + z) ** 2")
+        raise _bad("the exponent of ** is a whole number: (x + z) ** 2", code="syntax")
     if base.intercept is not None:
-        raise _bad("0 and 1 have no meaning beside '**'; they stand between + and - signs")
+        raise _bad("0 and 1 have no meaning beside '**'; they stand between + and - signs", code="syntax")
     if len(base.terms) == 1:
-        raise _bad("** of one predictor leaves it as it is, as in R; the power is I(x ** 2), a polynomial poly(x, 2)")
+        raise _bad(
+            "** of one predictor leaves it as it is, as in R; the power is I(x ** 2), a polynomial poly(x, 2)",
+            code="syntax",
+        )
     terms = list(base.terms)
     for size in range(2, min(order, len(base.terms)) + 1):
         for several in combinations(base.terms, size):
@@ -369,9 +394,12 @@ def _power(base: _Sum, tree: Binary) -> _Sum:
 def _product(*terms: Term) -> Term:
     out = tuple(dict.fromkeys(factor for term in terms for factor in term))
     if len(out) > _MAX_ORDER:
-        raise _bad(f"an interaction of more than {_MAX_ORDER} predictors; an order can be set: (a + b + c) ** 2")
+        raise _bad(
+            f"an interaction of more than {_MAX_ORDER} predictors; an order can be set: (a + b + c) ** 2",
+            code="too-deep",
+        )
     if len(out) > 1 and any(factor.text.startswith("offset(") for factor in out):
-        raise _bad("an offset has no coefficient and no interactions; add it: x + offset(z)")
+        raise _bad("an offset has no coefficient and no interactions; add it: x + offset(z)", code="misplaced")
     return out
 
 
@@ -388,7 +416,8 @@ def _allowed(count: int) -> None:
     if count > _MAX_TERMS:
         raise _bad(
             f"the formula has more than {_MAX_TERMS} terms once its interactions are written out; an order can be set,"
-            " (a + b + c) ** 2, or the interactions that matter named: a:b"
+            " (a + b + c) ** 2, or the interactions that matter named: a:b",
+            code="too-deep",
         )
 
 
@@ -400,7 +429,8 @@ def _name(tree: Variable | QuotedName) -> str:
         return plain_name(tree.expression.lexeme[1:-1])
     if tree.level is not None:
         raise _bad(
-            f"'{tree.name.lexeme}[...]' has no meaning in a formula; a level is I({tree.name.lexeme} == 'level')"
+            f"'{tree.name.lexeme}[...]' has no meaning in a formula; a level is I({tree.name.lexeme} == 'level')",
+            code="syntax",
         )
     return str(tree.name.lexeme)
 
@@ -414,7 +444,7 @@ def _call(tree: Call) -> Factor:
     names: set[str] = set()
     _check_call(tree, names, 0)
     if not names:
-        raise _bad(f"'{shown(tree)}' has no column in it")
+        raise _bad(f"'{shown(tree)}' has no column in it", code="misplaced")
     return Factor(shown(tree), tree, None, frozenset(names))
 
 
@@ -427,13 +457,15 @@ def bound_arguments(tree: Call) -> dict[str, Any]:
         named = isinstance(argument, Assign)
         key = argument.name.name.lexeme if named else next(iter([*wanted][place : place + 1]), None)
         if not named and any(isinstance(earlier, Assign) for earlier in tree.args[:place]):
-            raise _bad(f"{called}(): arguments without a name come first")
+            raise _bad(f"{called}(): arguments without a name come first", code="wrong-arguments")
         if key is None:
-            raise _bad(f"{called}() takes at most {len(wanted)} argument{'s' * (len(wanted) > 1)}")
+            raise _bad(
+                f"{called}() takes at most {len(wanted)} argument{'s' * (len(wanted) > 1)}", code="wrong-arguments"
+            )
         if key not in wanted or (named and argument.name.level is not None):
-            raise _bad(f"{called}() has no argument '{key}'{hint(key, wanted)}")
+            raise _bad(f"{called}() has no argument '{key}'{hint(key, wanted)}", code="unknown-option")
         if key in out:
-            raise _bad(f"{called}(): '{key}' is given twice")
+            raise _bad(f"{called}(): '{key}' is given twice", code="wrong-arguments")
         out[key] = argument.value if named else argument
     return out
 
@@ -441,24 +473,26 @@ def bound_arguments(tree: Call) -> dict[str, Any]:
 def _check_call(tree: Call, names: set[str], depth: int) -> None:
     callee = tree.callee
     if not isinstance(callee, Variable) or callee.level is not None:
-        raise _bad("only functions can be called, by their names")
+        raise _bad("only functions can be called, by their names", code="syntax")
     called = callee.name.lexeme
     if called not in _ARGUMENTS:
         known = {*_ARGUMENTS, *_CONTRASTS}
         if called in _CONTRASTS:
-            raise _bad(f"{called}() stands in C() only: C(g, {called})")
-        raise _bad(f"unknown function '{called}'{hint(called, known)}")
+            raise _bad(f"{called}() stands in C() only: C(g, {called})", code="misplaced")
+        raise _bad(f"unknown function '{called}'{hint(called, known)}", code="unknown-function")
     if called == "offset" and depth:
-        raise _bad("offset() is a term of its own, not an argument")
+        raise _bad("offset() is a term of its own, not an argument", code="misplaced")
     if depth and called in ("C", "S", "T"):
-        raise _bad(f"{called}() makes a factor, which is not a number to compute with; C(x) stands by itself")
+        raise _bad(
+            f"{called}() makes a factor, which is not a number to compute with; C(x) stands by itself", code="misplaced"
+        )
     if depth and called in ("bs", "poly"):
-        raise _bad(f"{called}() makes several columns and stands by itself: {called}(log(x), ...)")
+        raise _bad(f"{called}() makes several columns and stands by itself: {called}(log(x), ...)", code="misplaced")
     given, wanted = bound_arguments(tree), _ARGUMENTS[called]
     needed = [key for k, (key, kind) in enumerate(wanted.items()) if k == 0 or kind == "value"]
     for key in needed:
         if key not in given:
-            raise _bad(f"{called}() needs the argument '{key}'")
+            raise _bad(f"{called}() needs the argument '{key}'", code="wrong-arguments")
     for key, argument in given.items():
         _check_argument(called, key, wanted[key], argument, names, depth)
     if called == "bs":
@@ -471,7 +505,9 @@ def _check_argument(called: str, key: str, kind: str, argument: Any, names: set[
         return
     if kind == "column":
         if not isinstance(argument, Variable | QuotedName):
-            raise _bad(f"{called}() takes a column; compute one in data.derive, and name it here")
+            raise _bad(
+                f"{called}() takes a column; compute one in data.derive, and name it here", code="wrong-arguments"
+            )
         names.add(_name(argument))
         return
     if kind == "contrast":
@@ -479,7 +515,9 @@ def _check_argument(called: str, key: str, kind: str, argument: Any, names: set[
         return
     if kind == "levels":
         if not isinstance(argument, _List) or not argument.items:
-            raise _bad(f"{called}(): levels is a list of levels in their order: levels=['low', 'high']")
+            raise _bad(
+                f"{called}(): levels is a list of levels in their order: levels=['low', 'high']", code="wrong-arguments"
+            )
         for item in argument.items:
             _check_argument(called, "each of levels", "level", item, names, depth)
         return
@@ -503,16 +541,18 @@ def _check_argument(called: str, key: str, kind: str, argument: Any, names: set[
                 "a level: a number or a text",
             )
         case _:
-            raise _bad(f"{called}(): '{key}' cannot be given in a formula; df sets the number of knots")
+            raise _bad(
+                f"{called}(): '{key}' cannot be given in a formula; df sets the number of knots", code="wrong-arguments"
+            )
     if not fits:
-        raise _bad(f"{called}(): {key} is {want}, not {given}")
+        raise _bad(f"{called}(): {key} is {want}, not {given}", code="wrong-arguments")
 
 
 def _check_contrast(argument: Any) -> None:
     called = argument.callee if isinstance(argument, Call) else argument
     named = isinstance(called, Variable) and called.level is None
     if not named or called.name.lexeme not in _CONTRASTS:
-        raise _bad("C(): the contrast is Treatment, Treatment(level), Sum or Sum(level)")
+        raise _bad("C(): the contrast is Treatment, Treatment(level), Sum or Sum(level)", code="wrong-arguments")
     if isinstance(argument, Call):
         for key, level in bound_arguments(argument).items():
             _check_argument(called.name.lexeme, key, "level", level, set(), 0)
@@ -520,14 +560,17 @@ def _check_contrast(argument: Any) -> None:
 
 def _check_spline(given: dict[str, Any]) -> None:
     if "df" not in given:
-        raise _bad("bs() needs df, the number of its columns: bs(x, df=5)")
+        raise _bad("bs() needs df, the number of its columns: bs(x, df=5)", code="wrong-arguments")
     degree = constant(given["degree"]) if "degree" in given else 3
     fewest = degree + bool("intercept" in given and constant(given["intercept"]))
     if constant(given["df"]) < max(fewest, 1):
-        raise _bad(f"bs() of degree {degree} has at least {max(fewest, 1)} columns: df={max(fewest, 1)}")
+        raise _bad(
+            f"bs() of degree {degree} has at least {max(fewest, 1)} columns: df={max(fewest, 1)}",
+            code="wrong-arguments",
+        )
     low, high = (constant(given[key]) if key in given else None for key in ("lower_bound", "upper_bound"))
     if low is not None and high is not None and not low < high:
-        raise _bad("bs(): lower_bound lies below upper_bound")
+        raise _bad("bs(): lower_bound lies below upper_bound", code="wrong-arguments")
 
 
 def constant(tree: Any) -> Any:
@@ -544,13 +587,17 @@ def constant(tree: Any) -> Any:
 def _check_value(tree: Any, names: set[str], depth: int) -> None:
     """That an argument is arithmetic on columns."""
     if depth > _MAX_DEPTH:
-        raise _bad(f"an expression nested deeper than {_MAX_DEPTH} levels; compute a column in data.derive")
+        raise _bad(
+            f"an expression nested deeper than {_MAX_DEPTH} levels; compute a column in data.derive", code="too-deep"
+        )
     match tree:
         case Grouping():
             _check_value(tree.expression, names, depth + 1)
         case Literal():
             if isinstance(tree.value, bool) or not isinstance(tree.value, int | float):
-                raise _bad(f"{shown(tree)} is no number; a text can only be compared with a column: I(g == 'a')")
+                raise _bad(
+                    f"{shown(tree)} is no number; a text can only be compared with a column: I(g == 'a')", code="syntax"
+                )
         case Variable() | QuotedName():
             names.add(_name(tree))
         case Unary():
@@ -561,21 +608,25 @@ def _check_value(tree: Any, names: set[str], depth: int) -> None:
             kind = tree.operator.kind
             if kind not in _OPERATORS | _COMPARISONS:
                 raise _bad(
-                    f"'{tree.operator.lexeme}' has no meaning in an argument; there are + - * / ** == != < <= > >="
+                    f"'{tree.operator.lexeme}' has no meaning in an argument; there are + - * / ** == != < <= > >=",
+                    code="syntax",
                 )
             sides = [tree.left, tree.right]
             texts = [side for side in sides if isinstance(side, Literal) and isinstance(side.value, str)]
             if texts:
                 other = sides[1 - sides.index(texts[0])]
                 if kind not in ("EQUAL_EQUAL", "BANG_EQUAL") or not isinstance(other, Variable | QuotedName):
-                    raise _bad(f"{shown(texts[0])}: a text can only be compared with a column, by == or !=")
+                    raise _bad(
+                        f"{shown(texts[0])}: a text can only be compared with a column, by == or !=", code="syntax"
+                    )
                 names.add(_name(other))
                 return
             for side in sides:
                 _check_value(side, names, depth + 1)
         case _:
             raise _bad(
-                f"{'a list' if isinstance(tree, _List) else 'an assignment'} has no meaning inside an expression"
+                f"{'a list' if isinstance(tree, _List) else 'an assignment'} has no meaning inside an expression",
+                code="syntax",
             )
 
 

@@ -13,9 +13,9 @@ __all__ = ["MAX_LENGTH", "Factor", "GroupTerm", "Term", "Terms", "bad_formula"]
 MAX_LENGTH = 2_000
 
 
-def bad_formula(message: str) -> ModelError:
+def bad_formula(message: str, *, code: str) -> ModelError:
     """The error of a formula that cannot be read."""
-    return ModelError(message, path=("model", "formula"))
+    return ModelError(message, path=("model", "formula"), code=code)
 
 
 @dataclass(frozen=True, slots=True)

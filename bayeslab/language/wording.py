@@ -7,7 +7,7 @@ from typing import Any
 
 from bayeslab.errors import hint
 
-__all__ = ["expected", "parameter_sentence", "place", "subject"]
+__all__ = ["code_of", "expected", "parameter_sentence", "place", "subject"]
 
 _TYPES = {
     "int_type": "a whole number",
@@ -43,6 +43,36 @@ _SIGNS = {
     "less_than": ("lt", "below"),
     "less_than_equal": ("le", "≤"),
 }
+
+
+# What pydantic calls a wrong value, as a kind of mistake; the rest are values of another type.
+_CODES = {
+    "extra_forbidden": "unknown-key",
+    "missing": "missing-key",
+    "literal_error": "unknown-word",
+    "too_short": "wrong-length",
+    "too_long": "wrong-length",
+    "string_too_short": "wrong-length",
+    "string_too_long": "wrong-length",
+    "finite_number": "not-finite",
+    "string_pattern_mismatch": "bad-name",
+    "int_from_float": "not-whole",
+} | dict.fromkeys(_SIGNS, "out-of-range")
+
+
+def code_of(errors: Sequence[Mapping[str, Any]]) -> str:
+    """The kind of mistake, from pydantic's errors about one value: of a union one for each of its alternatives.
+
+    A rule of the spec (:class:`~bayeslab.errors.Flaw`) brings its own. An alternative that has the right type says
+    more than one that has not, and a text that is no word of a literal is an unknown word.
+    """
+    rule = next((error for error in errors if error["type"] == "value_error"), None)
+    if rule is not None:
+        return str(getattr(rule.get("ctx", {}).get("error"), "code", "not-allowed"))
+    kinds = [_CODES.get(error["type"], "wrong-type") for error in errors]
+    if "unknown-word" in kinds and not isinstance(errors[kinds.index("unknown-word")].get("input"), str):
+        kinds = [kind for kind in kinds if kind != "unknown-word"] or ["wrong-type"]
+    return next((kind for kind in kinds if kind != "wrong-type"), "wrong-type")
 
 
 def expected(errors: Iterable[Mapping[str, Any]]) -> str:

@@ -21,7 +21,10 @@ from sklearn.exceptions import ConvergenceWarning
 from bayeslab.arrays import positions
 from bayeslab.errors import OptionError
 from bayeslab.language.spec import Spec
-from bayeslab.language.wording import parameter_sentence
+from bayeslab.language.wording import (
+    code_of,
+    parameter_sentence,
+)
 from bayeslab.training_warnings import convergence_warnings, summary
 
 __all__ = [
@@ -111,7 +114,8 @@ def _check(estimator: Estimator, X: Any) -> None:
             if parameter in estimator._single and _accepts(adapter, [value]):
                 continue
             raise ParameterError(
-                f"{name}: {parameter_sentence(error.errors(include_url=False), given, parameter)}"
+                f"{name}: {parameter_sentence(error.errors(include_url=False), given, parameter)}",
+                code=code_of(error.errors(include_url=False)),
             ) from None
     params = vars(estimator)
     if "random_state" in params:
@@ -134,7 +138,7 @@ def _check_seed(name: str, seed: Any) -> None:
     whole = isinstance(seed, (int, np.integer)) and not isinstance(seed, (bool, np.bool_))
     if not whole or not 0 <= seed < 1 << 32:
         allowed = "a whole number from 0 to 4294967295, a RandomState or None"
-        raise ParameterError(f"{name}: 'random_state' is {allowed}; given: {seed!r}")
+        raise ParameterError(f"{name}: 'random_state' is {allowed}; given: {seed!r}", code="out-of-range")
 
 
 class Estimator(BaseEstimator):

@@ -142,7 +142,8 @@ class _Network(Estimator, options=Options, single=("hidden_layer_sizes",)):
         need = 6 * 8 * n_weights(sizes)
         if need > available_bytes():
             raise ParameterError(
-                f"a net of {n_weights(sizes):,} weights needs {need / 2**30:.0f} GiB: take smaller hidden_layer_sizes"
+                f"a net of {n_weights(sizes):,} weights needs {need / 2**30:.0f} GiB: take smaller hidden_layer_sizes",
+                code="too-costly",
             )
         activation: Any = self.activation
         net = Layers.random(sizes, activation, output, rng)

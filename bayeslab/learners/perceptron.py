@@ -245,12 +245,13 @@ def novikoff_bound(X: Any, y: Any, coef: Any, intercept: float = 0.0) -> float:
     if len(side) != len(points) or len(weights) != points.shape[1]:
         raise OptionError(
             f"rows of {points.shape[1]} columns have as many coefficients, and each row a label; given {len(weights)}"
-            f" coefficients, {len(points)} rows and {len(side)} labels"
+            f" coefficients, {len(points)} rows and {len(side)} labels",
+            code="wrong-shape",
         )
     rows = np.column_stack([np.ones(len(points)), points])
     found = _changes_at_most(rows, side, np.array([number(intercept, "intercept"), *weights]))
     if np.isnan(found):
-        raise OptionError("the plane does not separate the rows: there is no bound")
+        raise OptionError("the plane does not separate the rows: there is no bound", code="not-applicable")
     return found
 
 

@@ -117,7 +117,8 @@ class Tiling(ClassifierMixin, Estimator, options=Options):
     def _unit(self, rows: Array, side: Array, rng: Any, start: Array) -> Array:
         if 8 * self.max_iter * len(rows) > available_bytes():
             raise ParameterError(
-                f"{self.max_iter} orders of {len(rows)} rows do not fit into memory: take a smaller max_iter"
+                f"{self.max_iter} orders of {len(rows)} rows do not fit into memory: take a smaller max_iter",
+                code="too-costly",
             )
         orders = np.array([rng.permutation(len(rows)) for _ in range(self.max_iter)])
         best, wrong = pocket(rows, side, orders, start.copy())

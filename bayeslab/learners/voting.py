@@ -81,7 +81,7 @@ def majority_error(n_voters: int, error: float) -> float:
         Probability that one errs.
     """
     if count(n_voters, "n_voters", 1) % 2 == 0:
-        raise OptionError(f"a majority has an odd number of voters; given: {n_voters}")
+        raise OptionError(f"a majority has an odd number of voters; given: {n_voters}", code="out-of-range")
     number(error, "error", 0, 1)
     return float(stats.binom.sf(n_voters // 2, n_voters, error))
 
@@ -90,7 +90,7 @@ def variance_of_mean(covariance: Any) -> float:
     """Variance of the mean of outputs with a covariance: a sum of variances and covariances over L squared."""
     covariance = real(covariance, "covariance", ndim=2)
     if covariance.shape[0] != covariance.shape[1]:
-        raise OptionError(f"a covariance is square, not of the shape {covariance.shape}")
+        raise OptionError(f"a covariance is square, not of the shape {covariance.shape}", code="wrong-shape")
     return float(covariance.sum() / len(covariance) ** 2)
 
 
@@ -112,7 +112,7 @@ def combined(given: Any, rule: Rule = "sum", weights: Sequence[float] | Array | 
     """
     given = real(given, "outputs of members")
     if rule not in _RULES:
-        raise OptionError(f"unknown rule {rule!r}{hint(rule, _RULES)}")
+        raise OptionError(f"unknown rule {rule!r}{hint(rule, _RULES)}", code="unknown-word")
     if rule == "median":
         return np.asarray(np.median(given, axis=0))
     if rule in ("min", "max"):
@@ -123,7 +123,9 @@ def combined(given: Any, rule: Rule = "sum", weights: Sequence[float] | Array | 
         given = np.eye(given.shape[-1])[given.argmax(axis=-1)]
     w = np.ones(len(given)) if weights is None or rule in ("sum", "plurality") else real(weights, "weights")
     if w.shape != (len(given),) or np.any(w < 0) or not w.sum() > 0:
-        raise OptionError(f"weights are one number a member, none below 0 and not all 0; given: {w.tolist()}")
+        raise OptionError(
+            f"weights are one number a member, none below 0 and not all 0; given: {w.tolist()}", code="out-of-range"
+        )
     return np.asarray(np.tensordot(w / w.sum(), given, axes=1))
 
 

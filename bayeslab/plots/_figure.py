@@ -35,7 +35,7 @@ def grid(n: int, width: float, height: float, columns: int = 1) -> tuple[Any, li
 
         kind = _kind()
     except ImportError:
-        raise BayeslabError("plots need matplotlib: pip install 'bayeslab[notebook]'") from None
+        raise BayeslabError("plots need matplotlib: pip install 'bayeslab[notebook]'", code="not-installed") from None
     rows = -(-n // columns)
     made = kind(figsize=(width, height), layout="constrained")
     # Jupyter shows figures by itself only once pyplot has drawn one.

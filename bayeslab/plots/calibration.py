@@ -54,7 +54,7 @@ def _checked(ranks: Mapping[str, np.ndarray], n_levels: int) -> int:
         len(positions(values, f"ranks of '{name}'", n_levels, error=DataError)) for name, values in ranks.items()
     }
     if len(lengths) != 1 or 0 in lengths:
-        raise DataError("there are ranks of one quantity at least, and as many of each")
+        raise DataError("there are ranks of one quantity at least, and as many of each", code="wrong-length")
     return lengths.pop()
 
 

@@ -24,7 +24,7 @@ def elpd_plot(table: pd.DataFrame) -> Any:
         Indexed by model, with ``elpd``, ``se``, ``elpd_diff`` and ``se_diff``.
     """
     if "elpd_diff" not in table:
-        raise DataError("the models have no leave-one-out predictions to draw")
+        raise DataError("the models have no leave-one-out predictions to draw", code="not-applicable")
     ordered = table.sort_values("elpd", ascending=False)
     made, axes = figure(6.4, 1.3 + 0.5 * len(ordered))
     places = np.arange(len(ordered))

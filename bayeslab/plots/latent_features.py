@@ -47,7 +47,9 @@ def images(values: np.ndarray, present: np.ndarray | None = None) -> Any:
     """
     k = len(values)
     if present is not None and real(present, "present", empty=True, error=DataError).shape != (k,):
-        raise DataError(f"present has one share for each of {k} features, not the shape {np.shape(present)}")
+        raise DataError(
+            f"present has one share for each of {k} features, not the shape {np.shape(present)}", code="wrong-length"
+        )
     across = min(k, 6)
     made, axes = grid(max(k, 1), 1.5 * max(across, 1) + 0.9, 1.8 * -(-max(k, 1) // 6), columns=max(across, 1))
     reach = float(np.max(np.abs(values), initial=1e-12))
@@ -90,7 +92,7 @@ def number(values: np.ndarray) -> Any:
     made, axes = figure(4.6, 3.0)
     values = positions(values, "numbers of features", np.iinfo(np.int32).max, error=DataError)
     if values.ndim != 1 or not len(values):
-        raise DataError(f"numbers of features are one a draw, not of the shape {values.shape}")
+        raise DataError(f"numbers of features are one a draw, not of the shape {values.shape}", code="wrong-shape")
     counts = np.bincount(values)
     at = np.flatnonzero(counts)
     axes.bar(at, counts[at] / counts.sum(), color=ACCENT, width=0.8)

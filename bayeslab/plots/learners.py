@@ -81,14 +81,16 @@ def regions(pictures: Mapping[str, Regions], columns: int = 3) -> Any:
     """
     n = len(pictures)
     if not n:
-        raise DataError("there are no pictures to draw")
+        raise DataError("there are no pictures to draw", code="no-data")
     for title, one in pictures.items():
         n_rows = len(one.outcome)
         positions(one.marked, f"marked rows of '{title}'", n_rows, error=DataError)
         if one.classes:
             positions(one.outcome, f"outcome of '{title}'", len(one.classes), error=DataError)
         if any(len(axis.points) != n_rows for axis in one.axes):
-            raise DataError(f"the inputs of '{title}' have as many points as it has outcomes, {n_rows}")
+            raise DataError(
+                f"the inputs of '{title}' have as many points as it has outcomes, {n_rows}", code="wrong-length"
+            )
     columns = min(columns, n)
     rows = -(-n // columns)
     size = (5.6, 4.6) if n == 1 else (4.0 * columns + 0.6, 3.7 * rows)
@@ -232,7 +234,7 @@ def margins(parts: Mapping[str, np.ndarray], xlabel: str, street: bool = False) 
     """
     parts = {name: real(values, f"margins of '{name}'", ndim=1, error=DataError) for name, values in parts.items()}
     if not parts:
-        raise DataError("there are no margins to draw")
+        raise DataError("there are no margins to draw", code="no-data")
     made, axes = figure(6.0, 3.8)
     axes.axvline(0, color=MUTED, linewidth=0.8)
     if street:
@@ -348,7 +350,9 @@ def confusion(table: np.ndarray, classes: Sequence[str], target: str) -> Any:
     """How many rows left out of each class were called which; shades are shares of the class."""
     n = len(classes)
     if real(table, "a table of confusions", ndim=2, error=DataError).shape != (n, n):
-        raise DataError(f"a table of confusions of {n} classes is {n} × {n}, not of the shape {np.shape(table)}")
+        raise DataError(
+            f"a table of confusions of {n} classes is {n} × {n}, not of the shape {np.shape(table)}", code="wrong-shape"
+        )
     made, every = grid(1, max(3.6, 0.42 * n + 1.6), max(3.2, 0.42 * n + 1.2))
     axes = every[0]
     shares = table / np.maximum(table.sum(axis=1, keepdims=True), 1)

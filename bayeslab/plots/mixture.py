@@ -145,7 +145,7 @@ def numbers(drawn: np.ndarray, prior: np.ndarray | None) -> Any:
     """
     drawn = positions(drawn, "drawn", np.iinfo(np.int32).max, error=DataError)
     if drawn.ndim != 1 or not len(drawn):
-        raise DataError(f"numbers of clusters are one a draw, not of the shape {drawn.shape}")
+        raise DataError(f"numbers of clusters are one a draw, not of the shape {drawn.shape}", code="wrong-shape")
     made, axes = figure(5.6, 3.4)
     p = np.bincount(drawn) / len(drawn)
     most = len(p) - 1
@@ -165,7 +165,7 @@ def responsibilities(probability: np.ndarray, names: Sequence[str]) -> Any:
     """Probabilities of the components in every row; rows sorted by component and certainty."""
     probability = real(probability, "probability", ndim=2, error=DataError)
     if len(names) != probability.shape[1]:
-        raise DataError(f"there are {probability.shape[1]} components and {len(names)} names")
+        raise DataError(f"there are {probability.shape[1]} components and {len(names)} names", code="wrong-length")
     order = np.lexsort((-probability.max(axis=1), probability.argmax(axis=1)))
     made, axes = figure(6.4, 2.6)
     below = np.zeros(len(probability))
@@ -203,7 +203,7 @@ def em_trace(traces: np.ndarray, *, reference: float | None = None, ylabel: str 
     """
     traces = real(traces, "traces", ndim=2, finite=False, error=DataError)
     if np.isnan(traces).all(axis=1).any():
-        raise DataError("a trace has one log likelihood at least")
+        raise DataError("a trace has one log likelihood at least", code="no-data")
     made, axes = figure(6.0, 3.6)
     best = int(np.nanargmax(np.nanmax(traces, axis=1)))
     for number, trace in enumerate(traces):

@@ -48,10 +48,14 @@ def ready(job: Job) -> None:
     """
     known = [rv.name for rv in job.graph.free_RVs]
     if not known:
-        raise ModelError(_NO_PARAMETERS)
+        raise ModelError(_NO_PARAMETERS, code="nothing-to-fit")
     for name in job.options.initvals or {} if hasattr(job.options, "initvals") else ():
         if name not in known:
-            raise OptionError(f"initvals: no parameter '{name}'{hint(name, known)}", path=("inference", "initvals"))
+            raise OptionError(
+                f"initvals: no parameter '{name}'{hint(name, known)}",
+                path=("inference", "initvals"),
+                code="unknown-parameter",
+            )
     if getattr(job.options, "initvals", None):
         _check_starting_values(job.graph, job.options.initvals)
 
@@ -66,7 +70,9 @@ def _check_starting_values(model: pymc.Model, given: Mapping[str, Any]) -> None:
             values[name] = np.asarray(value, dtype=float)
         except (TypeError, ValueError):
             raise OptionError(
-                f"initvals: '{name}' is a number, or rows of numbers; given: {value!r:.60}", path=path
+                f"initvals: '{name}' is a number, or rows of numbers; given: {value!r:.60}",
+                path=path,
+                code="wrong-type",
             ) from None
         dims = model.named_vars_to_dims.get(name) or ()
         static = model[name].type.shape
@@ -79,9 +85,9 @@ def _check_starting_values(model: pymc.Model, given: Mapping[str, Any]) -> None:
                 if shape
                 else "is one number"
             )
-            raise OptionError(f"initvals: '{name}' {wanted}; given: {value!r:.60}", path=path)
+            raise OptionError(f"initvals: '{name}' {wanted}; given: {value!r:.60}", path=path, code="wrong-shape")
         if not np.isfinite(values[name]).all():
-            raise OptionError(f"initvals: '{name}' is finite; given: {value!r:.60}", path=path)
+            raise OptionError(f"initvals: '{name}' is finite; given: {value!r:.60}", path=path, code="not-finite")
     with np.errstate(all="ignore"), warnings.catch_warnings():
         warnings.simplefilter("ignore")
         point = _overridden(model, values)
@@ -91,6 +97,7 @@ def _check_starting_values(model: pymc.Model, given: Mapping[str, Any]) -> None:
             raise OptionError(
                 f"initvals: '{name}' is in the support of its prior; given: {given[name]!r:.60}",
                 path=("inference", "initvals", name),
+                code="out-of-range",
             )
 
 
@@ -163,7 +170,7 @@ class Density:
         values = list(model.value_vars)
         shapes = tuple(np.shape(start[v.name]) for v in values)
         if not values:
-            raise ModelError(_NO_PARAMETERS)
+            raise ModelError(_NO_PARAMETERS, code="nothing-to-fit")
         terms = {"prior": model.free_RVs, "likelihood": [*model.observed_RVs, *model.potentials]}.get(part)
         # Canonical forms hide log(1 - sigmoid(x)) from what stabilises it, and its gradient is then none where the
         # sigmoid is 1: stable forms come first.
@@ -197,7 +204,9 @@ class Density:
             self.callback_arguments.ctypes.data,
         )
         if status == 1:
-            raise ModelError("the density cannot be computed at this point (a matrix is not positive definite?)")
+            raise ModelError(
+                "the density cannot be computed at this point (a matrix is not positive definite?)", code="degenerate"
+            )
         return float(value[0]), gradient
 
     @cached_property

@@ -282,9 +282,11 @@ def calibrate(
     from bayeslab.preparation import Source, seed_of
 
     if isinstance(n, bool) or not isinstance(n, int) or not 10 <= n <= _MOST:
-        raise OptionError(f"n, the number of replications, is a whole number from 10 to {_MOST:,}, not {n!r:.40}")
+        raise OptionError(
+            f"n, the number of replications, is a whole number from 10 to {_MOST:,}, not {n!r:.40}", code="out-of-range"
+        )
     if jobs is not None and (isinstance(jobs, bool) or not isinstance(jobs, int) or not 1 <= jobs <= 1024):
-        raise OptionError(f"jobs is a whole number from 1 to 1,024, not {jobs!r}")
+        raise OptionError(f"jobs is a whole number from 1 to 1,024, not {jobs!r}", code="out-of-range")
     source = Source(model)
     with source.located(), reporter(progress) as view:
         data = source.bound(data)
@@ -327,7 +329,9 @@ def _calibrate(
     truths = np.concatenate([b.values[0].reshape(n, -1) for b in found], axis=1).astype(float)
     settings = chosen.model_dump(mode="json", exclude={"cores"})
     if settings.get("draws", N_RANKED) * settings.get("chains", 1) < N_RANKED:
-        raise OptionError(f"at least {N_RANKED} posterior draws are needed to rank the truth among them")
+        raise OptionError(
+            f"at least {N_RANKED} posterior draws are needed to rank the truth among them", code="too-few"
+        )
     identity = {
         "simulated": simulated.digest(),
         "fitted": fitted.digest(),
@@ -533,11 +537,14 @@ class Calibration:
         """Rank histograms, or ECDFs less the uniform one with their bands; a matplotlib figure."""
 
         if kind not in ("histogram", "ecdf"):
-            raise OptionError(f"kind is histogram or ecdf, not {kind!r}")
+            raise OptionError(f"kind is histogram or ecdf, not {kind!r}", code="unknown-word")
         chosen = list(self.quantities) if quantities is None else quantities
         lacking = [q for q in chosen if q not in self.quantities]
         if lacking or self.bands is None:
-            raise OptionError(f"no ranks of '{lacking[0]}'" if lacking else "too few replications to draw")
+            raise OptionError(
+                f"no ranks of '{lacking[0]}'" if lacking else "too few replications to draw",
+                code="unknown-parameter" if lacking else "too-few",
+            )
         ranks = {q: self.valid[:, self.quantities.index(q)] for q in chosen}
         if kind == "histogram":
             return rank_histograms(ranks, self.n_levels)

@@ -30,7 +30,9 @@ def clusters(fit: Fitted) -> xr.Dataset:
     """Which component each row of the data comes from, and which rows belong together."""
     family = registry.load("families", fit.model.model.family)
     if not hasattr(family, "clusters"):
-        raise OptionError(f"the family {fit.model.model.family} has no components, and so no clusters")
+        raise OptionError(
+            f"the family {fit.model.model.family} has no components, and so no clusters", code="other-family"
+        )
     made = family.clusters(fit.model, fit.data, posterior_values(fit), stream(fit.seed, "clusters"))
     posterior = fit.posterior.to_dataset()
     labels = fit.data.labels | {str(d): posterior[d].to_numpy() for d in posterior.dims if d in posterior.coords}
@@ -42,7 +44,7 @@ def plot_clusters(fit: Fitted, what: str, columns: list[str] | None, reference: 
     """See :meth:`bayeslab.results.fit.Fit.plot_clusters`."""
 
     if what not in PICTURES:
-        raise OptionError(f"unknown picture '{what}'{hint(what, PICTURES)}")
+        raise OptionError(f"unknown picture '{what}'{hint(what, PICTURES)}", code="unknown-word")
     if what == "trace":
         return plot_trace(fit, reference)
     if what == "density":
@@ -52,12 +54,12 @@ def plot_clusters(fit: Fitted, what: str, columns: list[str] | None, reference: 
     group = fit.group("clusters", clusters)
     if what == "together":
         if "together" not in group:
-            raise OptionError("there are too many rows for a matrix of pairs; take responsibilities")
+            raise OptionError("there are too many rows for a matrix of pairs; take responsibilities", code="too-costly")
         return plots.together(group["together"].to_numpy(), group["partition"].to_numpy())
     if "partitions" in fit.data_tree.children and what == "components":
         return _plot_partition(fit, columns)
     if "probability" not in group:
-        raise OptionError("a sampled number of components leaves partitions only; take together")
+        raise OptionError("a sampled number of components leaves partitions only; take together", code="not-kept")
     probability = group["probability"].to_numpy()
     names = [str(x) for x in group["component"].to_numpy()] if "component" in group.coords else None
     names = names or [str(k + 1) for k in range(probability.shape[1])]
@@ -130,7 +132,7 @@ def listing(fit: Fitted) -> pd.DataFrame:
 
     group = fit.group("clusters", clusters)
     if "partition" not in group:
-        raise OptionError("there are too many rows for a point partition")
+        raise OptionError("there are too many rows for a point partition", code="too-costly")
     partition = group["partition"].to_numpy()
     pairs = group["together"].to_numpy() if "together" in group else None
     out = []
@@ -159,7 +161,9 @@ def _pairs_together(together: np.ndarray) -> float:
 
 def _mixture(fit: Fitted) -> Any:
     if fit.model.model.family != "mixture":
-        raise OptionError(f"the family {fit.model.model.family} has no components of rows; mixture has")
+        raise OptionError(
+            f"the family {fit.model.model.family} has no components of rows; mixture has", code="other-family"
+        )
     return fit.model.model
 
 
@@ -168,11 +172,16 @@ def _plot_density(fit: Fitted, columns: list[str] | None) -> Any:
 
     modelled = _mixture(fit).modelled
     if len(modelled) != 1 or columns not in (None, [*modelled]):
-        raise OptionError("the density is drawn over the column of a model that has one; take components, or density()")
+        raise OptionError(
+            "the density is drawn over the column of a model that has one; take components, or density()",
+            code="not-applicable",
+        )
     name = modelled[0]
     word = _mixture(fit).word(name)
     if word == "categorical":
-        raise OptionError(f"'{name}' holds categories, over which no density is drawn; take components")
+        raise OptionError(
+            f"'{name}' holds categories, over which no density is drawn; take components", code="not-applicable"
+        )
     values = np.asarray(fit.data.term(name, missing=True).value, float)
     values = values[~np.isnan(values)]
     whole = bool(np.all(values == np.round(values))) and word in ("poisson", "binomial", "bernoulli")
@@ -189,7 +198,7 @@ def _plot_number(fit: Fitted) -> Any:
     """The posterior of the number of clusters, beside what the prior of a process expects."""
 
     if "n_clusters" not in fit.posterior:
-        raise OptionError("the number of components is given in this model")
+        raise OptionError("the number of components is given in this model", code="not-applicable")
     number = fit.posterior["n_clusters"].to_numpy().ravel()
     family = registry.load("families", fit.model.model.family)
     prior = family.cluster_number_prior(fit.model, fit.data) if hasattr(family, "cluster_number_prior") else None
@@ -217,4 +226,4 @@ def plot_trace(fit: Fitted, reference: float | None) -> Any:
     for kept, name, label in (("em", "log_likelihood", "log likelihood"), ("variational", "elbo", "ELBO")):
         if kept in fit.data_tree.children:
             return em_trace(fit.data_tree[kept][name].to_numpy(), reference=reference, ylabel=label)
-    raise OptionError("a trace is what methods em and variational leave; fit with one of them")
+    raise OptionError("a trace is what methods em and variational leave; fit with one of them", code="not-applicable")

@@ -39,7 +39,8 @@ def same_weights(one: Named, other: Named) -> None:
         if unlike or not np.all(a == b):
             raise DataError(
                 f"'{one[0]}' and '{other[0]}' weigh the rows of '{outcome}' differently: log likelihoods times unlike"
-                f" weights have no common scale; compare predictions of single rows instead (cross_validate)"
+                f" weights have no common scale; compare predictions of single rows instead (cross_validate)",
+                code="different-data",
             )
 
 
@@ -74,7 +75,8 @@ def same_events(outcome: str, one: tuple[str, np.ndarray | None], other: tuple[s
     raise DataError(
         f"'{outcome}', row {', '.join(str(i + 1) for i in at)}, is {_WORDS[int(a[at])]} in '{one[0]}' and"
         f" {_WORDS[int(b[at])]} in '{other[0]}': their likelihoods have no common scale, and another unit of"
-        f" '{outcome}' could change the order of the models"
+        f" '{outcome}' could change the order of the models",
+        code="different-data",
     )
 
 

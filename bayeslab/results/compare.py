@@ -171,11 +171,13 @@ def loo(fit: Fitted, *, refit: bool = True, progress: Progress | None = None) ->
         The fit is a point, or has no pointwise likelihood.
     """
     if fit.posterior.sizes["chain"] * fit.posterior.sizes["draw"] < 25:
-        raise DataError(f"leave-one-out needs draws of a posterior, and method {fit.method} left too few")
+        raise DataError(
+            f"leave-one-out needs draws of a posterior, and method {fit.method} left too few", code="too-few"
+        )
     cells, draws = _terms(fit)
     flat = draws.reshape(len(draws), -1)
     if not np.all(np.isfinite(flat)):
-        raise DataError("the log likelihood of some observations is not finite at some draws")
+        raise DataError("the log likelihood of some observations is not finite at some draws", code="not-finite")
     elpd, p_loo, pareto_k = leave_one_out(flat, _relative_efficiency(fit, draws))
     above = np.flatnonzero(~(pareto_k <= good_k(flat.shape[1])))
     refitted = []
@@ -197,7 +199,7 @@ def _terms(fit: Fitted) -> tuple[list[tuple[str, int]], Array]:
     # Some families have one term for all outcomes of a row.
     names = [n for n in _outcomes(fit) if n in group] or [str(n) for n in group.data_vars]
     if not names:
-        raise DataError(f"no pointwise log likelihood of {listed(_outcomes(fit))}")
+        raise DataError(f"no pointwise log likelihood of {listed(_outcomes(fit))}", code="not-applicable")
     cells, parts = [], []
     for name in names:
         values = group[name].transpose("chain", "draw", ...).to_numpy()
@@ -438,16 +440,17 @@ def compare(
     """
     fits = dict(fits)
     if criterion not in _CRITERIA:
-        raise OptionError(f"unknown criterion '{criterion}'{hint(criterion, _CRITERIA)}")
+        raise OptionError(f"unknown criterion '{criterion}'{hint(criterion, _CRITERIA)}", code="unknown-word")
     if not fits:
-        raise OptionError("nothing to compare: give fits by name, {'name': fit, ...}")
+        raise OptionError("nothing to compare: give fits by name, {'name': fit, ...}", code="incomplete")
     shares = _prior(prior, list(fits))
     _same_data(fits)
     averaged = [name for name, fit in fits.items() if "parent_sets" in fit.data_tree.children]
     if averaged and criterion in ("bic", "aic"):
         raise DataError(
             f"the structures of '{averaged[0]}' differ in their number of parameters, so that it has no {criterion}:"
-            f" compare by loo or evidence"
+            f" compare by loo or evidence",
+            code="not-applicable",
         )
     with reporter(progress) as view:
         loos = {name: _loo_or_none(fit, criterion, refit, view, name) for name, fit in fits.items()}
@@ -459,7 +462,9 @@ def compare(
     if criterion == "evidence" and any(math.isnan(value) for value in evidence.values()):
         lacking = next(name for name, value in evidence.items() if math.isnan(value))
         raise DataError(
-            f"the evidence of '{lacking}' is not known: use method exact or smc and proper priors, or another criterion"
+            f"the evidence of '{lacking}' is not known: use method exact or smc and proper priors, or another"
+            f" criterion",
+            code="not-applicable",
         )
     seed = next(iter(fits.values())).seed
     return Comparison(fits, criterion, loos, best, evidence, shares, seed)
@@ -470,10 +475,12 @@ def _prior(prior: Mapping[str, float] | None, names: list[str]) -> Array:
         return np.full(len(names), 1 / len(names))
     for name in prior:
         if name not in names:
-            raise OptionError(f"prior of a model that is not compared: '{name}'{hint(name, names)}")
+            raise OptionError(
+                f"prior of a model that is not compared: '{name}'{hint(name, names)}", code="unknown-model"
+            )
     values = np.array([float(prior.get(name, 0.0)) for name in names])
     if np.any(values <= 0) or not np.all(np.isfinite(values)):
-        raise OptionError("prior needs a positive probability for every model")
+        raise OptionError("prior needs a positive probability for every model", code="out-of-range")
     return np.asarray(values / values.sum())
 
 
@@ -503,7 +510,8 @@ def _same_data(fits: Mapping[str, Fitted]) -> None:
         if ours.keys() != theirs.keys():
             raise DataError(
                 f"'{first}' predicts {listed(ours)} and '{name}' predicts {listed(theirs)}; densities of different"
-                f" outcomes (or of one on different scales) cannot be compared"
+                f" outcomes (or of one on different scales) cannot be compared",
+                code="different-data",
             )
         for outcome, values in ours.items():
             _same_values(first, name, outcome, values, theirs[outcome])
@@ -522,14 +530,17 @@ def _outcome_values(fit: Fitted) -> dict[str, np.ndarray]:
 def _same_values(first: str, second: str, outcome: str, a: np.ndarray, b: np.ndarray) -> None:
     if a.shape != b.shape:
         sizes = [" × ".join(map(str, x.shape)) for x in (a, b)]
-        raise DataError(f"'{first}' is fitted to {sizes[0]} values of '{outcome}', '{second}' to {sizes[1]}")
+        raise DataError(
+            f"'{first}' is fitted to {sizes[0]} values of '{outcome}', '{second}' to {sizes[1]}", code="different-data"
+        )
     differ = ~((a == b) | (np.isnan(a.astype(float)) & np.isnan(b.astype(float))))
     if np.any(differ):
         at = tuple(int(i) for i in np.argwhere(differ)[0])
         row = ", ".join(str(i + 1) for i in at)
         raise DataError(
             f"'{first}' and '{second}' are fitted to different data: '{outcome}', row {row}, is {a[at]} in the one and"
-            f" {b[at]} in the other"
+            f" {b[at]} in the other",
+            code="different-data",
         )
 
 
@@ -675,9 +686,9 @@ class Comparison:
             return dict(zip([n for n in self.fits if kind.get(n)], given.tolist(), strict=True))
         word = kind or _WEIGHTS[self.criterion]
         if word not in _WEIGHT_COLUMNS:
-            raise OptionError(f"unknown weights '{word}'{hint(word, _WEIGHT_COLUMNS)}")
+            raise OptionError(f"unknown weights '{word}'{hint(word, _WEIGHT_COLUMNS)}", code="unknown-word")
         if word not in self.table or self.table[word].isna().any():
-            raise DataError(f"the weights '{word}' are not known for these models")
+            raise DataError(f"the weights '{word}' are not known for these models", code="not-applicable")
         return {str(name): float(w) for name, w in self.table[word].items()}
 
     def predict(

@@ -89,22 +89,28 @@ def splits(
     if folds == "loo":
         folds = n
     if isinstance(folds, bool) or not isinstance(folds, int | float):
-        raise OptionError(f"folds is a number of folds, loo, or the share of rows to hold out, not {folds!r}")
+        raise OptionError(
+            f"folds is a number of folds, loo, or the share of rows to hold out, not {folds!r}", code="out-of-range"
+        )
     if isinstance(folds, float) and not 0 < folds < 1:
-        raise OptionError(f"the share of rows to hold out lies between 0 and 1, not {folds!r}")
+        raise OptionError(f"the share of rows to hold out lies between 0 and 1, not {folds!r}", code="out-of-range")
     if isinstance(folds, int) and not 2 <= folds <= n:
-        raise OptionError(f"the number of folds lies between 2 and the number of rows, {n}; not {folds!r}")
+        raise OptionError(
+            f"the number of folds lies between 2 and the number of rows, {n}; not {folds!r}", code="out-of-range"
+        )
     if isinstance(folds, float) and not 1 <= round(folds * n) <= n - 2:
         raise OptionError(
             f"holding out {100 * folds:g} % of {n} rows leaves {round(folds * n)} to judge by and"
-            f" {n - round(folds * n)} to learn from; it takes one row and two at least"
+            f" {n - round(folds * n)} to learn from; it takes one row and two at least",
+            code="out-of-range",
         )
     if isinstance(repeats, bool) or not isinstance(repeats, int) or repeats < 1:
-        raise OptionError(f"repeats is a whole number ≥ 1, not {repeats!r}")
+        raise OptionError(f"repeats is a whole number ≥ 1, not {repeats!r}", code="out-of-range")
     if folds == n and repeats > 1:
         raise OptionError(
             f"there is one way only to leave out each of {n} rows, so that nothing is gained by {repeats} repeats:"
-            f" leave repeats out, or ask for fewer folds"
+            f" leave repeats out, or ask for fewer folds",
+            code="conflict",
         )
     out = []
     for _ in range(repeats):
@@ -252,7 +258,7 @@ def _prepared(models: Mapping[str, Any], data: Any, target: str | None, loss: An
     from bayeslab.preparation import Source
 
     if not isinstance(models, Mapping) or not models:
-        raise OptionError("nothing to compare: give models by name, {'name': model, ...}")
+        raise OptionError("nothing to compare: give models by name, {'name': model, ...}", code="incomplete")
     entries = []
     for name, given in models.items():
         if isinstance(given, Fit):
@@ -262,7 +268,9 @@ def _prepared(models: Mapping[str, Any], data: Any, target: str | None, loss: An
             entries.append(_Entry(name, given.model, bind(given.model, dataset, family.factors(given.model))))
             continue
         if not isinstance(given, Model | str | os.PathLike):
-            raise OptionError(f"'{name}' is a model, a fit or the path of a model file, not {type(given).__name__}")
+            raise OptionError(
+                f"'{name}' is a model, a fit or the path of a model file, not {type(given).__name__}", code="wrong-type"
+            )
         source = Source(given)
         with source.located():
             entries.append(_Entry(name, source.model, source.bound(data)))
@@ -279,10 +287,15 @@ def _task(entries: Sequence[_Entry], target: str | None, loss: Any) -> _Task:
         single = [names[0] for names in found.values() if len(names) == 1]
         target = next(iter([*own, *single]), None)
     if target is None:
-        raise OptionError(f"the models predict {listed(sorted(set().union(*found.values())))}: choose one with target=")
+        raise OptionError(
+            f"the models predict {listed(sorted(set().union(*found.values())))}: choose one with target=",
+            code="incomplete",
+        )
     for name, names in found.items():
         if target not in names:
-            raise DataError(f"'{name}' predicts {listed(names)}, not '{target}'{hint(target, names)}")
+            raise DataError(
+                f"'{name}' predicts {listed(names)}, not '{target}'{hint(target, names)}", code="unknown-variable"
+            )
     first, *others = entries
     found_all = [_outcome(entry, target) for entry in entries]
     marks = [_marks(entry, target) for entry in entries]
@@ -292,7 +305,7 @@ def _task(entries: Sequence[_Entry], target: str | None, loss: Any) -> _Task:
         _same(first, other, target)
     told = {entry.name: classes is not None for entry, (_, classes) in zip(entries, found_all, strict=True)}
     if len(set(told.values())) > 1:
-        raise DataError(_kinds(entries, target, told))
+        raise DataError(_kinds(entries, target, told), code="different-data")
     censored = any(each is not None and bool(np.isin(each, (LEFT, RIGHT)).any()) for each in marks)
     one_scale = not any(unlike_kinds(marks[0], its) for its in marks[1:])
     return _Task(target, first.model.data.rows, *found_all[0], loss, censored, one_scale)
@@ -312,13 +325,16 @@ def _outcome(entry: _Entry, target: str) -> tuple[NDArray[Any], list[str] | None
     """Values of the target: codes and the words for them, or numbers."""
     term = entry.whole.term(target, missing=True)
     if term.dims != (entry.model.data.rows,):
-        raise DataError(f"'{target}' does not have one value a row, so that rows cannot be left out")
+        raise DataError(
+            f"'{target}' does not have one value a row, so that rows cannot be left out", code="not-a-column"
+        )
     values = np.asarray(term.value if term.codes is None else term.codes)
     gone = np.flatnonzero(values < 0 if term.codes is not None else ~np.isfinite(values.astype(float)))
     if len(gone):
         raise DataError(
             f"{entry.name}: the target '{target}' has no value in {len(gone)} row{'s' * (len(gone) > 1)}"
-            f" ({_places(gone)}), and what is predicted there cannot be scored: drop these rows"
+            f" ({_places(gone)}), and what is predicted there cannot be scored: drop these rows",
+            code="missing",
         )
     if not _classifies(entry, target):
         return values.astype(float), None
@@ -340,7 +356,7 @@ def _classifies(entry: _Entry, target: str) -> bool:
         try:
             return prepared(entry.model, entry.whole).classes is not None
         except BayeslabError as error:
-            raise type(error)(f"{entry.name}: {error.message}", path=error.path) from None
+            raise type(error)(f"{entry.name}: {error.message}", path=error.path, code=error.code) from None
     term = entry.whole.term(target, missing=True)
     if term.codes is not None:
         return True
@@ -355,7 +371,7 @@ def _marks(entry: _Entry, target: str) -> NDArray[Any] | None:
     try:
         return kinds(target, entry.model, entry.whole)
     except BayeslabError as error:
-        raise type(error)(f"{entry.name}: {error.message}") from None
+        raise type(error)(f"{entry.name}: {error.message}", code=error.code) from None
 
 
 def _graph(entry: _Entry, target: str) -> Any:
@@ -370,14 +386,16 @@ def _same(first: _Entry, other: _Entry, target: str) -> None:
         return
     if len(a.values) != len(b.values):
         raise DataError(
-            f"'{first.name}' has {len(a.values)} rows and '{other.name}' {len(b.values)}: compare on the same data"
+            f"'{first.name}' has {len(a.values)} rows and '{other.name}' {len(b.values)}: compare on the same data",
+            code="different-data",
         )
     differ = np.flatnonzero(np.asarray(a.values) != np.asarray(b.values))
     if len(differ):
         i = int(differ[0])
         raise DataError(
             f"'{first.name}' and '{other.name}' are of different data: '{target}', row {i + 1}, is {a.values[i]} in the"
-            f" one and {b.values[i]} in the other"
+            f" one and {b.values[i]} in the other",
+            code="different-data",
         )
 
 
@@ -433,9 +451,11 @@ def _blamed(entry: _Entry, task: _Task, split: Split) -> Iterator[None]:
             try:
                 _graph(entry, task.target)
             except BayeslabError as whole:
-                raise type(whole)(f"{entry.name}: {whole.message}") from None
+                raise type(whole)(f"{entry.name}: {whole.message}", code=whole.code) from None
         counted = " (rows are counted within the split)" if re.search(r"\brows? \d", error.message) else ""
-        raise type(error)(f"{entry.name}, with {len(split.inside)} rows: {error.message}{counted}") from None
+        raise type(error)(
+            f"{entry.name}, with {len(split.inside)} rows: {error.message}{counted}", code=error.code
+        ) from None
 
 
 def _predicted(fit: Fit, task: _Task, test: Dataset) -> Array:
@@ -488,7 +508,8 @@ def _measures(task: _Task, predicted: Array, outcome: NDArray[Any], log_density:
         if not out:
             raise OptionError(
                 f"rows of '{task.target}' are censored: predictions are scored by their log density alone, and here"
-                f" there is none"
+                f" there is none",
+                code="not-applicable",
             )
         return out
     out = {
@@ -599,7 +620,7 @@ class CrossValidation:
     def _chosen(self, measure: str | None) -> str:
         chosen = measure or self.measures[0]
         if chosen not in self.measures:
-            raise OptionError(f"no score '{chosen}' of all models{hint(chosen, self.measures)}")
+            raise OptionError(f"no score '{chosen}' of all models{hint(chosen, self.measures)}", code="unknown-word")
         return chosen
 
     def margin(self, measure: str | None = None) -> float:
@@ -645,9 +666,9 @@ class CrossValidation:
         chosen = self._chosen(measure)
         for name in (first, second):
             if name not in self.predictions:
-                raise OptionError(f"no model '{name}'{hint(name, self.predictions)}")
+                raise OptionError(f"no model '{name}'{hint(name, self.predictions)}", code="unknown-model")
             if endless := self._endless(name, chosen):
-                raise OptionError(endless)
+                raise OptionError(endless, code="not-finite")
         (a, rows), (b, _) = self._splits(first, chosen), self._splits(second, chosen)
         unit = 1.0
         if chosen == "rmse":
@@ -751,9 +772,9 @@ class CrossValidation:
         import pandas as pd
 
         if self.classes is None:
-            raise OptionError(f"'{self.target}' is a number; calibration curves are of classes")
+            raise OptionError(f"'{self.target}' is a number; calibration curves are of classes", code="not-applicable")
         if model not in self.predictions:
-            raise OptionError(f"no model '{model}'{hint(model, self.predictions)}")
+            raise OptionError(f"no model '{model}'{hint(model, self.predictions)}", code="unknown-model")
         said = self.predictions[model]
         there = ~np.isnan(said[..., 0])
         happened = np.broadcast_to(self._outcome, there.shape)[there]
@@ -893,7 +914,7 @@ def learning_curve(
     n = len(task.outcome)
     for size in sizes:
         if isinstance(size, bool) or not isinstance(size, int | np.integer) or not 1 <= size < n:
-            raise OptionError(f"sizes are whole numbers from 1 to {n - 1}, not {size!r}")
+            raise OptionError(f"sizes are whole numbers from 1 to {n - 1}, not {size!r}", code="out-of-range")
     records: list[dict[str, Any]] = []
     problems: dict[str, list[str]] = {entry.name: [] for entry in entries}
     with reporter(progress) as view:

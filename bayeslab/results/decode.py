@@ -55,7 +55,9 @@ def decode(
     model, bound, draws = source_of(source, data)
     family = registry.load("families", model.model.family)
     if not hasattr(family, "decoded"):
-        raise ModelError(f"the family {model.model.family} has no states over time to decode; hmm has")
+        raise ModelError(
+            f"the family {model.model.family} has no states over time to decode; hmm has", code="other-family"
+        )
     columns, about = family.decoded(model, bound, draws, method, best, sequence)
     frame = pd.DataFrame(columns)
     frame.attrs.update(about)
@@ -93,9 +95,9 @@ def plot_states(source: Any, data: Any = None, *, sequence: str | None = None, c
     spec = _hmm(model)
     column = column or spec.columns[0]
     if column not in spec.columns:
-        raise OptionError(f"'{column}' is not among the columns {', '.join(spec.columns)}")
+        raise OptionError(f"'{column}' is not among the columns {', '.join(spec.columns)}", code="unknown-column")
     if spec.parent is not None:
-        raise ModelError("rows of trees have no order along which they could be drawn")
+        raise ModelError("rows of trees have no order along which they could be drawn", code="not-applicable")
     family = registry.load("families", "hmm")
     own = family.resolved(model, bound)
     names = own.sequences.names.astype(str).tolist()
@@ -136,7 +138,9 @@ def _chains(chain: Any, path: pd.DataFrame, smoothed: pd.DataFrame) -> list[Any]
 
 def _hmm(model: Model) -> Any:
     if model.model.family != "hmm":
-        raise ModelError(f"states over time are drawn for the family hmm, not {model.model.family}")
+        raise ModelError(
+            f"states over time are drawn for the family hmm, not {model.model.family}", code="other-family"
+        )
     return model.model
 
 
@@ -155,7 +159,7 @@ def plot_transitions(source: Any, data: Any = None) -> Figure:
 
     model, bound, draws = source_of(source, data)
     if _hmm(model).states == "continuous" or _hmm(model).order != 1:
-        raise ModelError("transitions are drawn for chains of order 1")
+        raise ModelError("transitions are drawn for chains of order 1", code="not-applicable")
     family = registry.load("families", "hmm")
     own = family.resolved(model, bound)
     found = own.chain.complete(family.posterior_mean(own, draws))
@@ -170,7 +174,8 @@ def _diagrams(chain: Any, found: dict[str, np.ndarray]) -> Figure:
 
     if chain.coupling == "coupled":
         raise ModelError(
-            "where the next state of a chain depends on all chains there is no diagram of one; see summary"
+            "where the next state of a chain depends on all chains there is no diagram of one; see summary",
+            code="not-applicable",
         )
     named = zip(chain.names, chain.levels, strict=True)
     return draw_diagrams({name: (found[f"transition_{name}"], [str(s) for s in levels]) for name, levels in named})

@@ -53,7 +53,8 @@ def extended(
     family = registry.load("families", fit.model.model.family)
     if not hasattr(family, "continued") or "partitions" not in fit.data_tree.children:
         raise OptionError(
-            "rows are added to fits by method gibbs of mixtures with components: dirichlet_process; fit again"
+            "rows are added to fits by method gibbs of mixtures with components: dirichlet_process; fit again",
+            code="not-applicable",
         )
     source = fit.model.data.model_copy(update={"table": None, "arrays": None, "tables": {}})
     whole = longer(
@@ -97,10 +98,12 @@ def longer(first: Dataset, second: Dataset) -> Dataset:
             columns[name] = column
             continue
         if name not in second.columns:
-            raise DataError(f"the new rows have no column '{name}', which the fit has")
+            raise DataError(f"the new rows have no column '{name}', which the fit has", code="unknown-column")
         other = second.columns[name]
         if other.dims is None or len(other.dims) != 1 or other.text != column.text:
-            raise DataError(f"column '{name}' of the new rows is not of the kind that it has in the fit")
+            raise DataError(
+                f"column '{name}' of the new rows is not of the kind that it has in the fit", code="other-kind"
+            )
         missing = None
         if column.missing is not None or other.missing is not None:
             missing = np.concatenate([column.absent(), other.absent()])

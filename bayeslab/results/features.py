@@ -26,7 +26,7 @@ def features(fit: Fitted, data: Any = None) -> xr.Dataset:
     """Features of the rows of the fit, or of new ones."""
     family = registry.load("families", fit.model.model.family)
     if not hasattr(family, "features"):
-        raise OptionError(f"the family {fit.model.model.family} has no latent features")
+        raise OptionError(f"the family {fit.model.model.family} has no latent features", code="other-family")
     bound = fit.data if data is None else bound_to(fit, data)
     made = family.features(fit.model, bound, posterior_values(fit), stream(fit.seed, "features"))
     posterior = fit.posterior.to_dataset()
@@ -40,17 +40,19 @@ def plot_features(fit: Fitted, what: str, shape: tuple[int, int] | None) -> Any:
     """See :meth:`bayeslab.results.fit.Fit.plot_features`."""
 
     if what not in PICTURES:
-        raise OptionError(f"unknown picture '{what}'{hint(what, PICTURES)}")
+        raise OptionError(f"unknown picture '{what}'{hint(what, PICTURES)}", code="unknown-word")
     if what == "number":
         if "n_features" not in fit.posterior:
-            raise OptionError("the number of features was not sampled")
+            raise OptionError("the number of features was not sampled", code="not-applicable")
         return plots.number(fit.posterior["n_features"].to_numpy().ravel())
     group = fit.group("features", features)
     loading = group["loading"].to_numpy()
     if what == "images":
         rows, columns = shape or (0, 0)
         if rows * columns != len(loading):
-            raise OptionError(f"shape has the rows and columns of an image of {len(loading)} cells, not {shape}")
+            raise OptionError(
+                f"shape has the rows and columns of an image of {len(loading)} cells, not {shape}", code="wrong-shape"
+            )
         present = group["present"].to_numpy() if "present" in group else None
         return plots.images(loading.T.reshape(-1, rows, columns), present)
     if what == "rows":

@@ -79,7 +79,9 @@ class Fit(Fitted):
         holding = [name if name in nodes else name.partition("[")[0] for name in names]
         for name in holding:
             if name not in nodes:
-                raise OptionError(f"no variable '{name}' in the posterior{hint(name, sorted(nodes))}")
+                raise OptionError(
+                    f"no variable '{name}' in the posterior{hint(name, sorted(nodes))}", code="unknown-variable"
+                )
         return pick_rows(self._summary(list(dict.fromkeys(holding)), ci_prob, ci_kind), names)
 
     def _summary(self, var_names: list[str] | None, ci_prob: float, ci_kind: Literal["eti", "hdi"]) -> pd.DataFrame:
@@ -395,7 +397,9 @@ class Fit(Fitted):
             return plot_transitions(self)
         if what == "trace":
             return plot_trace(self, reference)
-        raise OptionError(f"unknown picture '{what}'{hint(what, ('path', 'transitions', 'trace'))}")
+        raise OptionError(
+            f"unknown picture '{what}'{hint(what, ('path', 'transitions', 'trace'))}", code="unknown-word"
+        )
 
     def predict(
         self,

@@ -34,7 +34,9 @@ _DRAWS = 20
 def process_of(fit: Fitted) -> FittedProcess:
     """See :attr:`bayeslab.results.fit.Fit.process`."""
     if fit.model.model.family != "gaussian_process":
-        raise OptionError(f"the family {fit.model.model.family} has no function that is a Gaussian process")
+        raise OptionError(
+            f"the family {fit.model.model.family} has no function that is a Gaussian process", code="other-family"
+        )
     return FittedProcess(fit)
 
 
@@ -80,7 +82,8 @@ class FittedProcess:
         if not seen.gaussian:
             raise OptionError(
                 f"with likelihood {seen.spec.likelihood} leaving rows out has no closed form; bayeslab compare does it"
-                " with weights"
+                " with weights",
+                code="not-applicable",
             )
         assert seen.y is not None
         found = predictions.leave_one_out(seen, self._draws)
@@ -113,7 +116,10 @@ class FittedProcess:
         seen = self._seen
         lower, upper = self._box(bounds)
         if n > 1 and not (seen.gaussian and seen.spec.approximation is None):
-            raise OptionError("several points at once need a normal outcome and no approximation; take them one by one")
+            raise OptionError(
+                "several points at once need a normal outcome and no approximation; take them one by one",
+                code="unsupported",
+            )
         rng = stream(self.fit.seed if seed is None else seed, "design")
         processes = [process for _, process in self._processes()]
         points, spreads = [], []
@@ -133,12 +139,16 @@ class FittedProcess:
         kernel, x = self._seen.kernel, self._seen.x
         if kernel.categorical:
             raise OptionError(
-                f"the next point is looked for among numbers, and the kernel has {sorted(kernel.categorical)}"
+                f"the next point is looked for among numbers, and the kernel has {sorted(kernel.categorical)}",
+                code="not-applicable",
             )
         given = dict(bounds or {})
         for name in given:
             if name not in kernel.columns:
-                raise OptionError(f"bounds are of the kernel's columns, not '{name}'{hint(name, kernel.columns)}")
+                raise OptionError(
+                    f"bounds are of the kernel's columns, not '{name}'{hint(name, kernel.columns)}",
+                    code="unknown-column",
+                )
         limits = [given.get(c, (x[:, j].min(), x[:, j].max())) for j, c in enumerate(kernel.columns)]
         return np.array([low for low, _ in limits]), np.array([high for _, high in limits])
 
@@ -156,7 +166,8 @@ class FittedProcess:
         seen = self._seen
         if not seen.gaussian:
             raise OptionError(
-                f"rows are dropped where the outcome is normal, not with likelihood {seen.spec.likelihood}"
+                f"rows are dropped where the outcome is normal, not with likelihood {seen.spec.likelihood}",
+                code="not-applicable",
             )
         assert seen.y is not None
         values = {name: np.median(each, axis=0) for name, each in posterior_values(self.fit).items()}
@@ -181,7 +192,7 @@ class FittedProcess:
 
         pictures = ("function", "components", "leave_one_out")
         if what not in pictures:
-            raise OptionError(f"unknown picture '{what}'{hint(what, pictures)}")
+            raise OptionError(f"unknown picture '{what}'{hint(what, pictures)}", code="unknown-word")
         seen = self._seen
         if what == "leave_one_out":
             table = self.leave_one_out()
@@ -189,7 +200,9 @@ class FittedProcess:
         numeric = [c for c in seen.kernel.columns if c not in seen.kernel.categorical]
         name = column or next(iter(numeric), "")
         if name not in numeric:
-            raise OptionError(f"'{name}' is no column of numbers in the kernel{hint(name, numeric)}")
+            raise OptionError(
+                f"'{name}' is no column of numbers in the kernel{hint(name, numeric)}", code="unknown-column"
+            )
         frame = self._along(name)
         tables = self._tables(frame, ci_prob)
         percent = f"{100 * ci_prob:g}"

@@ -36,7 +36,7 @@ _GRID, _GRID_OF_DRAWS, _BLOCK = 160, 50, 4096
 def learner_of(fit: Fitted) -> FittedLearner:
     """See :attr:`bayeslab.results.fit.Fit.learner`."""
     if fit.model.model.family != "learner":
-        raise OptionError(f"the family {fit.model.model.family} is no learner")
+        raise OptionError(f"the family {fit.model.model.family} is no learner", code="other-family")
     return FittedLearner(fit)
 
 
@@ -95,7 +95,7 @@ class FittedLearner:
 
     def _group(self, name: str, what: str, advice: str) -> Any:
         if name not in self.fit.data_tree.children:
-            raise OptionError(f"there is no {what}: {advice}")
+            raise OptionError(f"there is no {what}: {advice}", code="not-applicable")
         return self.fit.data_tree.children[name].to_dataset()
 
     def _left_out(self) -> tuple[np.ndarray, np.ndarray]:
@@ -105,7 +105,7 @@ class FittedLearner:
 
     def _of_classes(self, what: str) -> tuple[str, ...]:
         if not self._classes:
-            raise OptionError(f"{what} of classes, and '{self._target}' is a number")
+            raise OptionError(f"{what} of classes, and '{self._target}' is a number", code="not-applicable")
         return self._classes
 
     @property
@@ -192,7 +192,7 @@ class FittedLearner:
             rows = np.atleast_2d(values.to_numpy())
             out.append((str(name).replace("_", " "), along, dict(zip(units, rows, strict=True))))
         if not out:
-            raise OptionError(f"there is no training curve: {none}")
+            raise OptionError(f"there is no training curve: {none}", code="not-applicable")
         return out
 
     def staged(self, data: Any = None) -> pd.DataFrame:
@@ -217,7 +217,7 @@ class FittedLearner:
             bound = bound_to(self.fit, data)
             errors = self._learned.staged_errors(self._learned.ready.matrix(bound), self._learned.outcome(bound))
             if not len(errors):
-                raise OptionError(self._no_rounds())
+                raise OptionError(self._no_rounds(), code="not-applicable")
             return pd.DataFrame({"round": np.arange(len(errors)) + 1, "error": errors})
         own, left_out = self._staged()
         return pd.DataFrame(
@@ -230,10 +230,10 @@ class FittedLearner:
     def _staged(self) -> tuple[np.ndarray, np.ndarray]:
         """Errors of the folds on their own rows and on those left out, shape (folds, rounds)."""
         if not hasattr(self.learner, "staged_predict"):
-            raise OptionError(self._no_rounds())
+            raise OptionError(self._no_rounds(), code="not-applicable")
         group = self._group("training", "error by round", "fit with folds")
         if "staged_error" not in group:
-            raise OptionError("there is no error by round: fit with folds")
+            raise OptionError("there is no error by round: fit with folds", code="not-applicable")
         values = group["staged_error"].to_numpy()
         return values[:, 0], values[:, 1]
 
@@ -281,9 +281,13 @@ class FittedLearner:
 
         spec, found = self._learned.ready.spec, self._learned
         if spec.learner != "linear":
-            raise OptionError(f"a path of weights is of the learner linear, not of {spec.learner}")
+            raise OptionError(
+                f"a path of weights is of the learner linear, not of {spec.learner}", code="not-applicable"
+            )
         if penalty not in (None, "ridge", "lasso"):
-            raise OptionError(f"unknown penalty '{penalty}'{hint(str(penalty), ('ridge', 'lasso'))}")
+            raise OptionError(
+                f"unknown penalty '{penalty}'{hint(str(penalty), ('ridge', 'lasso'))}", code="unknown-word"
+            )
         own = penalty or spec.options.get("penalty", "none")
         kind: Literal["ridge", "lasso"] = "ridge" if own == "ridge" else "lasso"
         columns = found.pipeline[:-1].transform(found.ready.matrix(self.fit.data))
@@ -308,7 +312,10 @@ class FittedLearner:
         found, data = self._learned, self.fit.data
         rules = getattr(found.learner, "rules_", None) or getattr(found.learner, "rules", list)()
         if not rules:
-            raise OptionError(f"{found.ready.spec.learner} consists of no rules; decision_tree and decision_list do")
+            raise OptionError(
+                f"{found.ready.spec.learner} consists of no rules; decision_tree and decision_list do",
+                code="not-applicable",
+            )
         inside = found.pipeline[:-1].transform(found.ready.matrix(data))
         outcome, classes = found.outcome(data).astype(int), self._of_classes("rules are")
         open_ = np.ones(len(outcome), bool)
@@ -360,7 +367,7 @@ class FittedLearner:
 
         what = what or "regions"
         if what not in PICTURES:
-            raise OptionError(f"unknown picture '{what}'{hint(what, self.pictures)}")
+            raise OptionError(f"unknown picture '{what}'{hint(what, self.pictures)}", code="unknown-word")
         if what == "regions":
             return plot_regions({"": self.fit}, inputs, at)
         if what == "training":
@@ -434,7 +441,7 @@ def plot_regions(
     """
 
     if not fits:
-        raise OptionError("nothing to draw: give fits by name, {'name': fit, ...}")
+        raise OptionError("nothing to draw: give fits by name, {'name': fit, ...}", code="incomplete")
     return plots.regions({title: _regions(fit, inputs, dict(at or {})) for title, fit in fits.items()})
 
 
@@ -444,9 +451,11 @@ def _regions(fit: Fitted, inputs: Sequence[str] | None, at: dict[str, Any]) -> R
     names = _chosen(fit.data, inputs, used)
     for name in at:
         if name not in used:
-            raise OptionError(f"the model does not use a column '{name}'{hint(name, used)}")
+            raise OptionError(f"the model does not use a column '{name}'{hint(name, used)}", code="unknown-column")
         if name in names:
-            raise OptionError(f"'{name}' varies in the picture, and a value of it is given: leave one of them out")
+            raise OptionError(
+                f"'{name}' varies in the picture, and a value of it is given: leave one of them out", code="conflict"
+            )
     outcome, classes = _outcome(fit.data, target)
     learns = fit.model.model.family == "learner"
     axes = tuple(_axis(fit.data, name, _GRID if learns else _GRID_OF_DRAWS) for name in names)
@@ -487,7 +496,9 @@ def _target_of(fit: Fitted) -> str:
         return str(own)
     found = registry.load("families", fit.model.model.family).outcomes(fit.model, fit.data.names())
     if len(found) != 1:
-        raise OptionError(f"regions are of models with one target; this one has {listed(found) or 'none'}")
+        raise OptionError(
+            f"regions are of models with one target; this one has {listed(found) or 'none'}", code="not-applicable"
+        )
     return str(found[0])
 
 
@@ -514,9 +525,9 @@ def _chosen(data: Data, inputs: Sequence[str] | None, used: Sequence[str]) -> li
         names = [inputs] if isinstance(inputs, str) else list(inputs)
     for name in names:
         if name not in used:
-            raise OptionError(f"the model does not use a column '{name}'{hint(name, used)}")
+            raise OptionError(f"the model does not use a column '{name}'{hint(name, used)}", code="unknown-column")
     if not 1 <= len(names) <= 2 or len(set(names)) < len(names):
-        raise OptionError(f"regions are over one or two inputs, not {listed(names) or 'none'}")
+        raise OptionError(f"regions are over one or two inputs, not {listed(names) or 'none'}", code="wrong-length")
     return names
 
 
@@ -570,7 +581,7 @@ def _predicted(fit: Fitted, table: Mapping[str, np.ndarray], target: str, classe
         found = pd.DataFrame(predict(fit, block, "probabilities"))
         wanted = [f"P({target}={c})" for c in classes]
         if not set(wanted) & set(found.columns):
-            raise DataError(f"the model gives no probabilities of '{target}'")
+            raise DataError(f"the model gives no probabilities of '{target}'", code="not-applicable")
         parts.append(found.reindex(columns=wanted, fill_value=0.0).to_numpy(float))
     return np.concatenate(parts)
 

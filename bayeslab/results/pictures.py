@@ -35,7 +35,9 @@ def draw(fit: Any, what: str, columns: Sequence[str] | None) -> Any:
         drawn = fit.plot_states if family == "hmm" else fit.process.plot
         return drawn(what, column=_one(columns))
     if columns:
-        raise OptionError(f"columns: pictures of the family {family} are not over columns of choice")
+        raise OptionError(
+            f"columns: pictures of the family {family} are not over columns of choice", code="not-applicable"
+        )
     if family == "latent_features":
         return fit.plot_features(what)
     if family == "topics":
@@ -49,5 +51,5 @@ def _has_structures(fit: Any) -> bool:
 
 def _one(columns: Sequence[str] | None) -> str | None:
     if columns and len(columns) > 1:
-        raise OptionError(f"columns: one, not {', '.join(columns)}")
+        raise OptionError(f"columns: one, not {', '.join(columns)}", code="wrong-length")
     return columns[0] if columns else None

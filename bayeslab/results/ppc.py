@@ -77,7 +77,7 @@ def two_sided(observed: float, replicated: Array) -> float:
 def replications(fit: Fitted, kind: Literal["posterior", "prior"]) -> dict[str, tuple[Array, Array]]:
     """Observed values (cell,) and replications (draw, cell) of every outcome; missing cells are left out."""
     if kind not in ("posterior", "prior"):
-        raise OptionError(f"kind is posterior or prior, not {kind!r}")
+        raise OptionError(f"kind is posterior or prior, not {kind!r}", code="unknown-word")
     group = f"{kind}_predictive"
     if group not in fit.data_tree.children:
         added = (
@@ -90,7 +90,8 @@ def replications(fit: Fitted, kind: Literal["posterior", "prior"]) -> dict[str, 
     if getattr(fit.model.model, "censored", None):
         raise DataError(
             f"replications of '{next(iter(predicted.data_vars))}' are of values before anything cuts them off, and the"
-            f" data have censored ones: they cannot be compared"
+            f" data have censored ones: they cannot be compared",
+            code="not-applicable",
         )
     out = {}
     for name, values in predicted.data_vars.items():
@@ -105,7 +106,7 @@ def replications(fit: Fitted, kind: Literal["posterior", "prior"]) -> dict[str, 
         there = ~np.isnan(seen)
         out[str(name)] = seen[there], flat[:, there]
     if not out:
-        raise DataError("the fit has no outcome to check")
+        raise DataError("the fit has no outcome to check", code="not-applicable")
     return out
 
 
@@ -116,14 +117,14 @@ def check(
     import pandas as pd
 
     if not 0 < ci_prob < 1:
-        raise OptionError(f"ci_prob lies between 0 and 1, not {ci_prob!r}")
+        raise OptionError(f"ci_prob lies between 0 and 1, not {ci_prob!r}", code="out-of-range")
     percent, tail, rows = f"{100 * ci_prob:g}", (1 - ci_prob) / 2, []
     for name, (observed, drawn) in replications(fit, kind).items():
         for statistic in statistics:
             word, function = _statistic(statistic)
             real, simulated = np.asarray(function(observed), float), np.asarray(function(drawn), float)
             if real.shape != () or simulated.shape != (len(drawn),):
-                raise OptionError(f"the statistic '{word}' must make one number of a vector")
+                raise OptionError(f"the statistic '{word}' must make one number of a vector", code="wrong-type")
             low, high = np.nanquantile(simulated, [tail, 1 - tail])
             rows.append(
                 {
@@ -143,7 +144,7 @@ def _statistic(statistic: Statistic) -> tuple[str, Callable[[Array], Array]]:
     if callable(statistic):
         return getattr(statistic, "__name__", "statistic"), lambda v: np.apply_along_axis(statistic, -1, v)
     if statistic not in STATISTICS:
-        raise OptionError(f"unknown statistic '{statistic}'{hint(statistic, STATISTICS)}")
+        raise OptionError(f"unknown statistic '{statistic}'{hint(statistic, STATISTICS)}", code="unknown-word")
     return statistic, STATISTICS[statistic]
 
 
@@ -166,7 +167,9 @@ def loo_pit(fit: Fitted, seed: int | None = None) -> dict[str, Array]:
         terms = np.moveaxis(group[name].to_numpy(), (0, 1), (-2, -1))
         terms = np.ascontiguousarray(terms.reshape(-1, *terms.shape[-2:]), dtype=float)
         if len(terms) != len(observed):
-            raise DataError(f"'{name}' has {len(observed)} observations and {len(terms)} likelihood terms")
+            raise DataError(
+                f"'{name}' has {len(observed)} observations and {len(terms)} likelihood terms", code="wrong-length"
+            )
         log_weights, _ = smoothed_log_weights(-terms.reshape(len(terms), -1), _relative_efficiency(fit, terms))
         weights = np.exp(log_weights)
         below = (weights * (observed[:, None] > drawn.T)).sum(axis=1)
@@ -180,7 +183,7 @@ def plot_check(fit: Fitted, what: str, node: str | None) -> Any:
 
     both = replications(fit, "posterior")
     if node is not None and node not in both:
-        raise OptionError(f"the model does not predict '{node}'{hint(node, both)}")
+        raise OptionError(f"the model does not predict '{node}'{hint(node, both)}", code="unknown-variable")
     name = node or next(iter(both))
     observed, drawn = both[name]
     if what == "density":
@@ -202,7 +205,7 @@ def plot_check(fit: Fitted, what: str, node: str | None) -> Any:
     if what not in STATISTICS:
         # Calibration is of outcomes whose values have probabilities.
         known = ["density", "pit", *(["calibration"] if drawn.dtype.kind in "iub" else []), *STATISTICS]
-        raise OptionError(f"unknown picture '{what}'{hint(what, known)}")
+        raise OptionError(f"unknown picture '{what}'{hint(what, known)}", code="unknown-word")
     function = STATISTICS[what]
     return predictive.statistic(float(function(observed)), function(drawn), f"{what} of {name}")
 
@@ -213,16 +216,16 @@ def plot_check(fit: Fitted, what: str, node: str | None) -> Any:
 def _outcome(drawn: Any, node: str | None) -> Any:
     names = [str(n) for n in drawn.data_vars]
     if node is None and len(names) > 1:
-        raise OptionError(f"the model predicts {listed(names)}: choose one with node=")
+        raise OptionError(f"the model predicts {listed(names)}: choose one with node=", code="incomplete")
     if node is not None and node not in names:
-        raise OptionError(f"the model does not predict '{node}'{hint(node, names)}")
+        raise OptionError(f"the model does not predict '{node}'{hint(node, names)}", code="unknown-variable")
     return drawn[node or names[0]].stack(sample=("chain", "draw")).transpose("sample", ...)
 
 
 def _states(fit: Fitted, name: str, draws: np.ndarray) -> tuple[list[Any], NDArray[np.int64]]:
     """Names and numbers of the values a discrete outcome can take."""
     if draws.dtype.kind not in "iub":
-        raise OptionError(f"'{name}' is continuous; this is for discrete outcomes")
+        raise OptionError(f"'{name}' is continuous; this is for discrete outcomes", code="not-applicable")
     labels = fit.data.labels.get(name)
     if labels is not None and len(labels) > draws.max():
         return labels.tolist(), np.arange(len(labels))
@@ -293,17 +296,21 @@ def _matrix(loss: Any, states: Sequence[Any]) -> tuple[list[Any], Array]:
         for action, entry in rows.items():
             for state in words:
                 if state not in entry:
-                    raise OptionError(f"action '{action}' has no loss for the state '{state}'")
+                    raise OptionError(f"action '{action}' has no loss for the state '{state}'", code="incomplete")
             for state in entry:
                 if state not in words:
-                    raise OptionError(f"action '{action}': no state '{state}'{hint(state, words)}")
+                    raise OptionError(
+                        f"action '{action}': no state '{state}'{hint(state, words)}", code="unknown-state"
+                    )
         return list(rows), np.array([[float(entry[s]) for entry in rows.values()] for s in words])
     if hasattr(loss, "index") and hasattr(loss, "columns"):
         table = {str(a): dict(zip(map(str, loss.index), loss[a], strict=True)) for a in loss.columns}
         return _matrix(table, states)
     matrix = np.asarray(loss, dtype=float)
     if matrix.ndim != 2 or len(matrix) != len(states):
-        raise OptionError(f"a loss matrix has one row for each of {listed(states)} and one column an action")
+        raise OptionError(
+            f"a loss matrix has one row for each of {listed(states)} and one column an action", code="wrong-shape"
+        )
     return (list(states) if matrix.shape[1] == len(states) else list(range(matrix.shape[1]))), matrix
 
 
@@ -321,7 +328,9 @@ def calibration(fit: Fitted, data: Any, bins: int, node: str | None, ci_prob: fl
         happened = np.ravel(term.codes if term.value is None else term.value)
     probabilities = _of_states(fit, data, name, words, draws, states, seed)
     if len(happened) != len(probabilities):
-        raise DataError(f"{len(probabilities)} predictions of '{name}' and {len(happened)} outcomes")
+        raise DataError(
+            f"{len(probabilities)} predictions of '{name}' and {len(happened)} outcomes", code="wrong-length"
+        )
     there = np.isin(happened, states)
     probabilities, happened = probabilities[there], happened[there]
     parts = []

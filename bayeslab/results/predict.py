@@ -71,7 +71,7 @@ def simulate(model: Any, data: Any = None, draws: int = 500, *, seed: int | None
     import xarray as xr
 
     if isinstance(draws, bool) or not isinstance(draws, int) or draws < 1:
-        raise OptionError(f"draws is a whole number ≥ 1, not {draws!r}")
+        raise OptionError(f"draws is a whole number ≥ 1, not {draws!r}", code="out-of-range")
     source = Source(model)
     with source.located():
         bound = source.bound(data)
@@ -107,7 +107,8 @@ def _refuse_flat(graph: pymc.Model) -> None:
         if type(rv.owner.op).__name__ in ("FlatRV", "HalfFlatRV"):
             raise ModelError(
                 f"'{rv.name}' has no proper prior (Flat or HalfFlat), so there is nothing to draw from:"
-                f" give it one to simulate"
+                f" give it one to simulate",
+                code="improper",
             )
 
 
@@ -155,7 +156,8 @@ def _draws(fit: Fitted, data: Data, seed: int, each: int = 1) -> xr.Dataset:
     needed = _unpredictable(graph, given, names)
     if needed:
         raise DataError(
-            f"'{needed}' has an improper prior and no draws for these data: it cannot be predicted for new levels"
+            f"'{needed}' has an improper prior and no draws for these data: it cannot be predicted for new levels",
+            code="improper",
         )
     drawn = forward(graph, given, names, derived(seed, "predict"), each)
     coords = _coords(fit, each)
@@ -205,9 +207,9 @@ def predict(fit: Fitted, data: Any, kind: Kind | None = None, *, ci_prob: float 
     seed = fit.seed if seed is None else seed
     kind = kind or suited(fit)
     if kind not in ("mean", "draws", "probabilities", "components"):
-        raise OptionError(f"kind is mean, draws, probabilities or components, not {kind!r}")
+        raise OptionError(f"kind is mean, draws, probabilities or components, not {kind!r}", code="unknown-word")
     if not 0 < ci_prob < 1:
-        raise OptionError(f"ci_prob lies between 0 and 1, not {ci_prob!r}")
+        raise OptionError(f"ci_prob lies between 0 and 1, not {ci_prob!r}", code="out-of-range")
     bound = fit.data if data is None else bound_to(fit, data)
     if "parent_sets" in fit.data_tree.children:
         return _like(predicted(fit, bound, kind, ci_prob=ci_prob, seed=seed), data)
@@ -220,7 +222,7 @@ def predict(fit: Fitted, data: Any, kind: Kind | None = None, *, ci_prob: float 
         if parts is not None:
             return _like(_joined(fit, bound, parts), data)
     if kind == "components":
-        raise OptionError(f"the family {fit.model.model.family} has no additive components")
+        raise OptionError(f"the family {fit.model.model.family} has no additive components", code="other-family")
     if kind == "probabilities" and hasattr(family, "probabilities"):
         import pandas as pd
 
@@ -322,10 +324,13 @@ def _probabilities(fit: Fitted, drawn: xr.Dataset) -> pd.DataFrame:
     parts = []
     for name, values in drawn.data_vars.items():
         if values.dtype.kind not in "iub":
-            raise OptionError(f"'{name}' is continuous; probabilities are for discrete outcomes (use kind='mean')")
+            raise OptionError(
+                f"'{name}' is continuous; probabilities are for discrete outcomes (use kind='mean')",
+                code="not-applicable",
+            )
         array = values.stack(sample=("chain", "draw")).transpose("sample", ...).to_numpy()
         if array.ndim > 2:
-            raise OptionError(f"'{name}' is a vector in every row; use kind='draws'")
+            raise OptionError(f"'{name}' is a vector in every row; use kind='draws'", code="not-applicable")
         levels = np.unique(array)
         labels = fit.data.labels.get(str(name))
         rest = [d for d in values.dims if d not in ("chain", "draw")]
@@ -397,7 +402,7 @@ def _summed_log_likelihood(fit: Fitted, data: Data | None, graph: pymc.Model, su
     held = posterior_values(fit) if data is None else _held(fit, graph, data)
     lacking = [rv.name for rv in graph.free_RVs if rv.name not in held]
     if lacking:
-        raise DataError(f"the fit has no draws of '{lacking[0]}' for these data")
+        raise DataError(f"the fit has no draws of '{lacking[0]}' for these data", code="not-kept")
     part, roots = sums.plan.part, sums.plan.roots
     places, rows = {}, np.zeros(len(roots), int)
     for name, (_, scopes, start) in sums.observed.items():
@@ -408,7 +413,8 @@ def _summed_log_likelihood(fit: Fitted, data: Data | None, graph: pymc.Model, su
         shared = next(name for name, (own, _) in places.items() if np.any(rows[own[own >= 0]] > 1))
         raise ModelError(
             f"observations of '{shared}' share a discrete node that is summed out, so one of them has no log likelihood"
-            f" of its own; compare such models by their predictions for other data"
+            f" of its own; compare such models by their predictions for other data",
+            code="not-applicable",
         )
     made: dict[str, list[np.ndarray]] = {name: [] for name in sums.observed}
     for tables in tables_at(graph, sums, held):
@@ -457,5 +463,5 @@ def value_draws(fit: Fitted, graph: pymc.Model, data: Data | None = None) -> dic
     held = posterior_values(fit) if data is None else _held(fit, graph, data)
     lacking = [rv.name for rv in graph.free_RVs if rv.name not in held]
     if lacking:
-        raise DataError(f"the fit has no draws of '{lacking[0]}' for these data")
+        raise DataError(f"the fit has no draws of '{lacking[0]}' for these data", code="not-kept")
     return unconstrained(graph, held)

@@ -69,7 +69,7 @@ def exact_summary(
     import pandas as pd
 
     if not 0 < ci_prob < 1:
-        raise OptionError(f"ci_prob is a probability between 0 and 1, not {ci_prob!r}")
+        raise OptionError(f"ci_prob is a probability between 0 and 1, not {ci_prob!r}", code="out-of-range")
     interval = f"eti{round(100 * ci_prob, 6):g}"
     wanted = {
         "mean": "mean",
@@ -122,9 +122,9 @@ def summary(
     import pandas as pd
 
     if not 0 < ci_prob < 1:
-        raise OptionError(f"ci_prob is a probability between 0 and 1, not {ci_prob!r}")
+        raise OptionError(f"ci_prob is a probability between 0 and 1, not {ci_prob!r}", code="out-of-range")
     if ci_kind not in ("eti", "hdi"):
-        raise OptionError(f"unknown ci_kind {ci_kind!r}; known: 'eti', 'hdi'")
+        raise OptionError(f"unknown ci_kind {ci_kind!r}; known: 'eti', 'hdi'", code="unknown-word")
     variables = _chosen(posterior, var_names)
     index = [block.label(i) for block in variables for i in range(block.size)]
     interval = f"{ci_kind}{round(100 * ci_prob, 6):g}"
@@ -133,7 +133,7 @@ def summary(
         return pd.DataFrame(columns=names)
     n_chains, n_draws = variables[0].values.shape[:2]
     if n_chains * n_draws == 0:
-        raise RunError("the posterior holds no draws yet")
+        raise RunError("the posterior holds no draws yet", code="no-result")
     if n_chains * n_draws == 1:
         values = np.concatenate([block.values.reshape(-1) for block in variables])
         return pd.DataFrame({"value": values}, index=index)
@@ -167,7 +167,7 @@ def pick_rows(frame: pd.DataFrame, names: Sequence[str]) -> pd.DataFrame:
     for name in map(_composed, names):
         rows = [i for i, label in enumerate(labels) if label == name or label.startswith(f"{name}[")]
         if not rows:
-            raise OptionError(f"the summary has no row '{name}'{hint(name, labels)}")
+            raise OptionError(f"the summary has no row '{name}'{hint(name, labels)}", code="unknown-variable")
         chosen += rows
     return frame.iloc[chosen]
 
@@ -186,7 +186,9 @@ def _chosen(posterior: xr.Dataset | xr.DataTree, var_names: str | Sequence[str] 
         wanted = [var_names] if isinstance(var_names, str) else list(var_names)
         for name in wanted:
             if name not in posterior.data_vars:
-                raise OptionError(f"no variable '{name}' in the posterior{hint(name, posterior.data_vars)}")
+                raise OptionError(
+                    f"no variable '{name}' in the posterior{hint(name, posterior.data_vars)}", code="unknown-variable"
+                )
         posterior = posterior[wanted]
     else:
         posterior = posterior[[name for name in posterior.data_vars if not str(name).startswith("_")]]

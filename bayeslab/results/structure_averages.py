@@ -74,7 +74,7 @@ class _Chosen:
     def of(cls, structures: StructureDraws, most: int) -> _Chosen:
         """All draws if they are of few cases, else evenly spaced ones."""
         if most < 1:
-            raise OptionError(f"the number of draws to average over is 1 or more, not {most}")
+            raise OptionError(f"the number of draws to average over is 1 or more, not {most}", code="out-of-range")
         every = structures.of_case
         if every.max(initial=0) < most:
             return cls(structures, every)
@@ -85,7 +85,9 @@ class _Chosen:
         every = structures.of_case
         chains, draws = every.shape
         if not draws:
-            raise OptionError("of none of the few draws is it kept what filled the missing cells: ask for more draws")
+            raise OptionError(
+                "of none of the few draws is it kept what filled the missing cells: ask for more draws", code="not-kept"
+            )
         own = max(1, min(draws, most // chains))
         return cls(structures, every[:, np.linspace(0, draws - 1, own).round().astype(int)])
 
@@ -154,7 +156,7 @@ class _Above:
 
 def _tails(ci_prob: float) -> tuple[float, float]:
     if not 0 < ci_prob < 1:
-        raise OptionError(f"ci_prob lies between 0 and 1, not {ci_prob!r}")
+        raise OptionError(f"ci_prob lies between 0 and 1, not {ci_prob!r}", code="out-of-range")
     return (1 - ci_prob) / 2, (1 + ci_prob) / 2
 
 
@@ -260,7 +262,7 @@ def query(
     known, acts = dict(given or {}), dict(do or {})
     for v in (*wanted, *known, *acts):
         if v not in structures.names:
-            raise EvidenceError(f"'{v}' is not a variable{hint(v, structures.names)}")
+            raise EvidenceError(f"'{v}' is not a variable{hint(v, structures.names)}", code="unknown-variable")
     rng = stream(structures.seed if seed is None else seed, "parameters")
     number = structures.names.index
     part = _Above(frozenset(map(number, (*wanted, *known, *acts))), frozenset(map(number, acts)))
@@ -274,7 +276,9 @@ def query(
         answers, order = _Answers.of(ask(net) for net in chosen.means(part)), chosen.each_case()[1]
     weight = answers.weights[order]
     if not weight.sum() > 0:
-        raise EvidenceError(f"what is given has probability zero in every sampled structure: {_listed(known)}")
+        raise EvidenceError(
+            f"what is given has probability zero in every sampled structure: {_listed(known)}", code="probability-zero"
+        )
     marginals, errors, intervals = {}, {}, {}
     for v, values in answers.marginals.items():
         states = structures.states[v]
@@ -376,7 +380,9 @@ def predictions(
     """
 
     if not structures.discrete:
-        raise OptionError("tables of predictions are for variables with states; query row by row")
+        raise OptionError(
+            "tables of predictions are for variables with states; query row by row", code="not-applicable"
+        )
     chosen = _Chosen.of(structures, graphs)
     _, order = chosen.each_case()
     counts = np.bincount(order.ravel()).astype(float)
@@ -543,19 +549,23 @@ class _Measure:
         states = structures.states_of
         x, y = structures.variable(treatment), structures.variable(outcome)
         if treatment == outcome:
-            raise OptionError(f"treatment and outcome are the same variable, '{treatment}'")
+            raise OptionError(f"treatment and outcome are the same variable, '{treatment}'", code="self-reference")
         options = states[treatment]
         if contrast is None:
             if options and len(options) != 2:
-                raise OptionError(f"'{treatment}' has {len(options)} states: say which two to compare (contrast)")
+                raise OptionError(
+                    f"'{treatment}' has {len(options)} states: say which two to compare (contrast)", code="incomplete"
+                )
             contrast = options[:2] or (0.0, 1.0)
         for state in contrast if options else ():
             if state not in options:
-                raise OptionError(f"'{state}' is not a state of '{treatment}'{hint(str(state), options)}")
+                raise OptionError(
+                    f"'{state}' is not a state of '{treatment}'{hint(str(state), options)}", code="unknown-state"
+                )
         first, second = contrast
         own = states[outcome]
         if not own and values is not None:
-            raise OptionError(f"'{outcome}' is continuous; `values` is for outcomes with states")
+            raise OptionError(f"'{outcome}' is continuous; `values` is for outcomes with states", code="not-applicable")
         scores = causal._scores(own, outcome, values) if own else None
         return cls(treatment, outcome, (first, second), scores, _Above(frozenset({x, y}), frozenset({x})))
 
@@ -622,9 +632,9 @@ def interventional(
     x, y = structures.variable(treatment), structures.variable(outcome)
     for v in (treatment, outcome):
         if not states[v]:
-            raise OptionError(f"'{v}' is continuous; see average_effect")
+            raise OptionError(f"'{v}' is continuous; see average_effect", code="not-applicable")
     if x == y:
-        raise OptionError(f"treatment and outcome are the same variable, '{treatment}'")
+        raise OptionError(f"treatment and outcome are the same variable, '{treatment}'", code="self-reference")
 
     def asked(net: DiscreteNetwork | MixedNetwork) -> Array:
         # Discrete variables have no continuous parents: the part above two of them is discrete.
@@ -682,7 +692,9 @@ def linear_effects(
     import pandas as pd
 
     if not structures.gaussian:
-        raise OptionError("linear effects of all on all are of nets of numbers only; see average_effect")
+        raise OptionError(
+            "linear effects of all on all are of nets of numbers only; see average_effect", code="not-applicable"
+        )
     names = list(structures.names)
 
     def asked(net: DiscreteNetwork | MixedNetwork) -> Array:

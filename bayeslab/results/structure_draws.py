@@ -171,7 +171,8 @@ class StructureDraws:
         chains, draws = self.scores.shape
         if not (0 <= chain < chains and 0 <= draw < draws):
             raise OptionError(
-                f"chains are 0 to {chains - 1} and draws 0 to {draws - 1}; given chain {chain}, draw {draw}"
+                f"chains are 0 to {chains - 1} and draws 0 to {draws - 1}; given chain {chain}, draw {draw}",
+                code="out-of-range",
             )
         return chain, draw
 
@@ -249,7 +250,7 @@ class StructureDraws:
         probability, but in neither direction, are in ``graph.graph["undirected"]`` as (a, b, probability).
         """
         if not 0 <= threshold < 1:
-            raise OptionError(f"the threshold is a probability below 1, not {threshold!r}")
+            raise OptionError(f"the threshold is a probability below 1, not {threshold!r}", code="out-of-range")
         p = np.nan_to_num(self._edge_probability)
         out = nx.DiGraph(threshold=threshold, left_out=[], undirected=[])
         out.add_nodes_from(self.names)
@@ -456,7 +457,7 @@ class StructureDraws:
     @cached_property
     def _learned(self) -> Parameters | Incomplete:
         if self._given is None:
-            raise ModelError("these structures came without data: parameters cannot be learned")
+            raise ModelError("these structures came without data: parameters cannot be learned", code="no-data")
         return self._given() if callable(self._given) else self._given
 
     @property
@@ -471,7 +472,8 @@ class StructureDraws:
         if not isinstance(self._learned, Parameters):
             raise OptionError(
                 "cells are missing, and parameters follow from what a draw fills them with: network(chain, draw) has"
-                " those of one draw"
+                " those of one draw",
+                code="not-applicable",
             )
         return self._whole
 
@@ -510,7 +512,9 @@ class StructureDraws:
         if isinstance(self._learned, Parameters):
             return self._learned
         if self._completions is None:
-            raise OptionError("cells are missing, and this result does not hold what its draws filled them with")
+            raise OptionError(
+                "cells are missing, and this result does not hold what its draws filled them with", code="not-kept"
+            )
         states = self._completions["state"].to_numpy()
         return self._learned.given(states.reshape(-1, states.shape[-1])[self._cases[1][case]])
 
@@ -520,7 +524,7 @@ class StructureDraws:
         """The network of one draw, with parameters at their posterior means or drawn from their posterior."""
 
         if parameters not in ("mean", "draw"):
-            raise OptionError(f"parameters are mean or draw, not {parameters!r}")
+            raise OptionError(f"parameters are mean or draw, not {parameters!r}", code="unknown-word")
         parents = self.parents(int(self.of_draw[self._place(chain, draw)]))
         learned = self.learned(int(self.of_case[chain, self._kept(draw)]))
         if parameters == "mean":
@@ -538,7 +542,8 @@ class StructureDraws:
             near = ", ".join(str(d) for d in draws[max(0, place - 1) : place + 1])
             raise OptionError(
                 f"what draw {draw} filled the missing cells with is not kept, only that of some draws"
-                + (f", such as {near}" if near else "")
+                + (f", such as {near}" if near else ""),
+                code="not-kept",
             )
         return place
 
@@ -576,7 +581,7 @@ class StructureDraws:
     def variable(self, name: str) -> int:
         """The number of a variable."""
         if name not in self.names:
-            raise ModelError(f"'{name}' is not a variable{hint(name, self.names)}")
+            raise ModelError(f"'{name}' is not a variable{hint(name, self.names)}", code="unknown-variable")
         return self.names.index(name)
 
     # -- pictures
@@ -593,7 +598,7 @@ class StructureDraws:
         """
 
         if what not in PICTURES:
-            raise OptionError(f"unknown picture '{what}'{hint(what, PICTURES)}")
+            raise OptionError(f"unknown picture '{what}'{hint(what, PICTURES)}", code="unknown-word")
         if what == "edges":
             return plots.edge_map(np.nan_to_num(self._edge_probability), self.names, **options)
         if what == "consensus":

@@ -42,14 +42,17 @@ def predicted(fit: Fitted, bound: Data, kind: str, *, ci_prob: float, seed: int)
     found = fit.view(structures_of)
     columns = {v: _column(bound, v) for v in found.names if bound.has(v)}
     if not columns:
-        raise DataError("the new data have a column for none of the variables")
+        raise DataError("the new data have a column for none of the variables", code="unknown-column")
     n_rows = len(next(iter(columns.values())).values)
     target = fit.model.model.target  # type: ignore[attr-defined]
     labels = bound.labels.get(fit.model.data.rows, np.arange(n_rows))
     out: dict[str, Any] = {fit.model.data.rows: labels}
     if found.discrete:
         if kind != "probabilities":
-            raise OptionError(f"states have no mean; averaged over structures, kind is 'probabilities', not {kind!r}")
+            raise OptionError(
+                f"states have no mean; averaged over structures, kind is 'probabilities', not {kind!r}",
+                code="not-applicable",
+            )
         codes = codes_from(found.states, columns, n_rows)
         if target is not None:
             codes[:, found.variable(target)] = -1
@@ -57,12 +60,18 @@ def predicted(fit: Fitted, bound: Data, kind: str, *, ci_prob: float, seed: int)
         answers = found.predictions(codes, target)
         impossible = np.flatnonzero(~np.isfinite(answers.pop("log_evidence")))
         if impossible.size:
-            raise DataError(f"row {impossible[0] + 1} of the new data has probability zero under the model")
+            raise DataError(
+                f"row {impossible[0] + 1} of the new data has probability zero under the model", code="probability-zero"
+            )
         return pd.DataFrame(out | answers)
     if not found.gaussian:
-        raise OptionError("nets of states and numbers are asked row by row: fit.structures.query({...})")
+        raise OptionError(
+            "nets of states and numbers are asked row by row: fit.structures.query({...})", code="not-applicable"
+        )
     if kind != "mean":
-        raise OptionError(f"numbers predicted from averaged structures have kind 'mean', not {kind!r}")
+        raise OptionError(
+            f"numbers predicted from averaged structures have kind 'mean', not {kind!r}", code="not-applicable"
+        )
     values = np.full((n_rows, len(found.names)), np.nan)
     for v, column in columns.items():
         values[:, found.variable(v)] = np.where(column.absent(), np.nan, column.values)
@@ -84,7 +93,7 @@ def log_likelihoods(fit: Fitted, bound: Data) -> xr.Dataset:
     columns = {v: _column(bound, v) for v in found.names if bound.has(v)}
     lacking = [v for v in found.names if v not in columns or columns[v].absent().any()]
     if lacking and not found.discrete:
-        raise DataError(f"'{lacking[0]}' has missing cells: rows of numbers are weighed complete")
+        raise DataError(f"'{lacking[0]}' has missing cells: rows of numbers are weighed complete", code="missing")
     n_rows = len(next(iter(columns.values())).values)
     codes = codes_from(found.states, columns, n_rows)
     numbers = [columns[v].values for v in found.names if v not in found.states]
@@ -138,7 +147,8 @@ def _some(anything: Any) -> None:
     if not anything:
         raise DataError(
             "the new rows have a value for every variable: nothing is left to predict (leave cells empty, or name a"
-            " target in the model)"
+            " target in the model)",
+            code="not-applicable",
         )
 
 

@@ -36,7 +36,8 @@ def structures_of(fit: Fitted) -> Structures:
     if "parent_sets" not in fit.data_tree.children:
         raise OptionError(
             f"this fit of the family {fit.model.model.family} has no sampled structures: they come from a bayes_net"
-            f" whose structure is unknown (`structure: {{score: ...}}`)"
+            f" whose structure is unknown (`structure: {{score: ...}}`)",
+            code="other-family",
         )
 
     def parameters() -> Parameters | Incomplete:

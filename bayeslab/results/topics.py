@@ -92,7 +92,7 @@ def topics_of(fit: Fitted) -> FittedTopics:
         Its model has none.
     """
     if fit.model.model.family != "topics":
-        raise OptionError(f"a fit of the family {fit.model.model.family} has no topics")
+        raise OptionError(f"a fit of the family {fit.model.model.family} has no topics", code="other-family")
     return FittedTopics(fit)
 
 
@@ -144,7 +144,7 @@ class FittedTopics:
             return tree["topics"].to_dataset()
         posterior = self._fit.posterior.to_dataset()
         if "phi" not in posterior:
-            raise OptionError("this fit has no topics")
+            raise OptionError("this fit has no topics", code="not-applicable")
         found = self._fitted
         theta, phi = posterior["theta"], posterior["phi"]
         over = ("chain", "draw")
@@ -291,14 +291,14 @@ class FittedTopics:
         if language is None:
             return [[str(word) for word in self.shown[row]] for row in order[:, :n]]
         if self._language is None or language not in self.languages:
-            raise OptionError(f"no language '{language}'{hint(language, self.languages)}")
+            raise OptionError(f"no language '{language}'{hint(language, self.languages)}", code="unknown-word")
         own = self._language == language
         return [[str(word) for word in self.vocabulary[row[own[row]][:n]]] for row in order]
 
     def ranked(self, relevance: float = 1.0) -> np.ndarray:
         """Numbers of the words of each topic (n_topics, n_words), the most relevant first."""
         if not 0 <= relevance <= 1:
-            raise OptionError(f"relevance lies between 0 and 1, not {relevance!r}")
+            raise OptionError(f"relevance lies between 0 and 1, not {relevance!r}", code="out-of-range")
         everywhere = self.word_shares
         log_phi = np.log(np.maximum(self.phi, 1e-300))
         score = relevance * log_phi + (1 - relevance) * (log_phi - np.log(np.maximum(everywhere, 1e-300)))
@@ -340,7 +340,7 @@ class FittedTopics:
         import pandas as pd
 
         if "day_share" not in self._group:
-            raise OptionError("documents have no days: the model names their column with `time`")
+            raise OptionError("documents have no days: the model names their column with `time`", code="not-applicable")
         mean, sd = (self._group[name].to_numpy() for name in ("day_share", "day_share_sd"))
         days = self._group["day"].to_numpy()
         when = days if np.issubdtype(days.dtype, np.number) else pd.to_datetime(days.astype(str), format="ISO8601")
@@ -358,7 +358,7 @@ class FittedTopics:
 
     def _number(self, topic: int) -> int:
         if isinstance(topic, bool) or not isinstance(topic, int | np.integer) or not 1 <= topic <= self.n_topics:
-            raise OptionError(f"topics are numbered from 1 to {self.n_topics}; given {topic!r}")
+            raise OptionError(f"topics are numbered from 1 to {self.n_topics}; given {topic!r}", code="out-of-range")
         return int(topic) - 1
 
     # -- how good they are
@@ -423,12 +423,15 @@ class FittedTopics:
         if data is None:
             found = held_out_documents(self._fit.model, self._fit.data)
             if found is None:
-                raise OptionError("no documents were held out: give some, or write `held_out: 0.1` into the model")
+                raise OptionError(
+                    "no documents were held out: give some, or write `held_out: 0.1` into the model",
+                    code="not-applicable",
+                )
             return found
 
         found = new_documents(self._fit.model, bound_to(self._fit, data), self.vocabulary, self.blocks)
         if not found.corpus.n_tokens:
-            raise DataError("the documents have no words of the fit's vocabulary")
+            raise DataError("the documents have no words of the fit's vocabulary", code="no-values")
         return found
 
     # -- to look at
@@ -445,9 +448,9 @@ class FittedTopics:
         """
 
         if what not in PICTURES:
-            raise OptionError(f"unknown picture '{what}'{hint(what, PICTURES)}")
+            raise OptionError(f"unknown picture '{what}'{hint(what, PICTURES)}", code="unknown-word")
         if not self.n_topics:
-            raise OptionError("no topic stays for half of the draws: there is nothing to draw")
+            raise OptionError("no topic stays for half of the draws: there is nothing to draw", code="not-applicable")
         if what == "words":
             each = [self.words(k, n_words) for k in range(1, self.n_topics + 1)]
             return plots.words(each)
@@ -470,7 +473,7 @@ class FittedTopics:
         try:
             write_text(Path(path), self.html())
         except OSError as error:
-            raise RunError(f"cannot be written: {error.strerror}", where=str(path)) from None
+            raise RunError(f"cannot be written: {error.strerror}", where=str(path), code="cannot-write") from None
 
     def html(self) -> str:
         """The page that :meth:`save_html` writes."""

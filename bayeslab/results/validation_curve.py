@@ -53,7 +53,7 @@ class ValidationCurve:
         known = [c.removeprefix("training_") for c in self.scores.columns if c.startswith("training_")]
         chosen = measure or known[0]
         if chosen not in known:
-            raise OptionError(f"no score '{chosen}'{hint(chosen, known)}")
+            raise OptionError(f"no score '{chosen}'{hint(chosen, known)}", code="unknown-word")
         return chosen
 
     def table(self, measure: str | None = None) -> pd.DataFrame:
@@ -134,7 +134,7 @@ def validation_curve(
         The model has no such option, or not this value of it.
     """
     if not len(values) or (settled is not None and settled < 2):
-        raise OptionError("values are one at least, and settled is None or 2 at least")
+        raise OptionError("values are one at least, and settled is None or 2 at least", code="out-of-range")
     (entry,), task = crossed._prepared({"model": model}, data, target, loss)
     plan = crossed.splits(task.outcome, folds, repeats, stream(seed, "splits"), classes=task.classes is not None)
     records: list[dict[str, Any]] = []
@@ -173,6 +173,6 @@ def _changed(model: Model, option: str, value: Any) -> Model:
     for part in path:
         place = place.setdefault(part, {})
         if not isinstance(place, dict):
-            raise OptionError(f"'{part}' of {option} is no section of the model")
+            raise OptionError(f"'{part}' of {option} is no section of the model", code="unknown-key")
     place[last] = value
     return Model(**content)

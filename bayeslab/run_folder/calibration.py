@@ -46,14 +46,16 @@ class CalibrationFolder:
                 return cls._new(path, identity)
             if _identity(path) == dict(identity):
                 return cls(path)
-        raise RunError("too many calibrations of this name", where=str(base))
+        raise RunError("too many calibrations of this name", where=str(base), code="too-large")
 
     @classmethod
     def _new(cls, path: Path, identity: Mapping[str, Any]) -> CalibrationFolder:
         try:
             (path / "replications").mkdir(parents=True)
         except OSError as error:
-            raise RunError(f"the folder cannot be made: {error.strerror}", where=str(path)) from None
+            raise RunError(
+                f"the folder cannot be made: {error.strerror}", where=str(path), code="cannot-write"
+            ) from None
         content = {"format": FORMAT, "identity": dict(identity)}
         write_text(path / "calibration.json", json.dumps(content, indent=1, ensure_ascii=False) + "\n")
         return cls(path)

@@ -128,8 +128,10 @@ class RunFolder:
                 (path / "chains").mkdir()
                 return cls(path)
         except OSError as error:
-            raise RunError(f"the run folder cannot be made: {error.strerror}", where=shown(base)) from None
-        raise RunError("too many runs of this name; give another with name=", where=str(base))
+            raise RunError(
+                f"the run folder cannot be made: {error.strerror}", where=shown(base), code="cannot-write"
+            ) from None
+        raise RunError("too many runs of this name; give another with name=", where=str(base), code="too-large")
 
     @classmethod
     def existing(cls, path: str | os.PathLike[str]) -> RunFolder:
@@ -146,7 +148,7 @@ class RunFolder:
         runs = folder.parent.glob("*/run.json") if os.path.isdir(folder.parent) else ()
         near = [run.parent.name for run in runs if os.path.isfile(run)]
         advice = hint(folder.name[:100], near) if near else ""
-        raise RunError(f"no run here (no run.json){advice}", where=shown(path))
+        raise RunError(f"no run here (no run.json){advice}", where=shown(path), code="no-such-file")
 
     def locked(self) -> Any:
         """A context in which no other process works in this folder (:func:`bayeslab.run_folder.lock.locked`)."""
@@ -160,7 +162,7 @@ class RunFolder:
         try:
             write_text(path, json.dumps(dict(info), indent=1, ensure_ascii=False) + "\n")
         except OSError as error:
-            raise RunError(f"cannot be written: {error.strerror}", where=str(path)) from None
+            raise RunError(f"cannot be written: {error.strerror}", where=str(path), code="cannot-write") from None
 
     def info(self) -> dict[str, Any]:
         """Read ``run.json``.
@@ -173,21 +175,23 @@ class RunFolder:
         path = self.path / "run.json"
         where = shown(path)
         if ordinary_size(path, RunError) > _MOST_INFO:
-            raise RunError(f"damaged: more than {_MOST_INFO >> 20} MiB", where=where)
+            raise RunError(f"damaged: more than {_MOST_INFO >> 20} MiB", where=where, code="damaged")
         try:
             info = json.loads(path.read_text(encoding="utf-8"))
         except (OSError, ValueError, RecursionError) as error:
-            raise RunError(f"damaged: {error}", where=where) from None
+            raise RunError(f"damaged: {error}", where=where, code="damaged") from None
         if not isinstance(info, dict) or info.get("format") != FORMAT:
             given = info.get("format") if isinstance(info, dict) else None
-            raise RunError(f"run format {given!r:.40}; this bayeslab reads format {FORMAT}", where=where)
+            raise RunError(
+                f"run format {given!r:.40}; this bayeslab reads format {FORMAT}", where=where, code="unknown-format"
+            )
         try:
             _Info.model_validate(info)
         except ValidationError as error:
             first = error.errors(include_url=False, include_input=False)[0]
             at = ".".join(str(part) for part in first["loc"])
             told = "the key is missing" if first["type"] == "missing" else f"it is {expected([first])}"
-            raise RunError(f"damaged: {at}: {told}", where=where) from None
+            raise RunError(f"damaged: {at}: {told}", where=where, code="damaged") from None
         return info
 
     # -- model and data
@@ -224,7 +228,9 @@ class RunFolder:
             levels = {name: stored[f"l{i}"] for i, name in enumerate(meta["levels"])}
             return Dataset(columns, str(meta["rows"]), levels)
         except (KeyError, TypeError, ValueError, AttributeError, RecursionError) as error:
-            raise RunError(f"missing or damaged: {type(error).__name__} {error}", where=shown(path)) from None
+            raise RunError(
+                f"missing or damaged: {type(error).__name__} {error}", where=shown(path), code="damaged"
+            ) from None
 
     # -- chains
 
@@ -244,7 +250,9 @@ class RunFolder:
         # Chains of runs from before have none.
         if _DIGEST in arrays and str(arrays.pop(_DIGEST)) != _digest(arrays):
             raise RunError(
-                "damaged: the draws are not those that were written (their digest differs)", where=shown(path)
+                "damaged: the draws are not those that were written (their digest differs)",
+                where=shown(path),
+                code="damaged",
             )
         return arrays
 
@@ -329,7 +337,9 @@ class RunFolder:
                     os.replace(final, old)
                 os.replace(new, final)
         except OSError as error:
-            raise RunError(f"the result cannot be written: {error.strerror or error}", where=str(final)) from None
+            raise RunError(
+                f"the result cannot be written: {error.strerror or error}", where=str(final), code="cannot-write"
+            ) from None
         return digests
 
     def result(self, digests: Mapping[str, str] | None = None) -> xr.DataTree:
@@ -351,7 +361,9 @@ class RunFolder:
         path = self.path / "result.zarr"
         if not path.exists():
             raise RunError(
-                "the run has no result yet: complete it with `bayeslab fit --resume`", where=shown(self.path)
+                "the run has no result yet: complete it with `bayeslab fit --resume`",
+                where=shown(self.path),
+                code="no-result",
             )
         with _damaged_store(path):
             if digests is not None:
@@ -373,7 +385,9 @@ def _damaged_store(path: Path) -> Iterator[None]:
     except Exception as error:  # noqa: BLE001 - a damaged store can raise anything, MemoryError too
         why = error.message if isinstance(error, BayeslabError) else str(error) or type(error).__name__
         raise RunError(
-            f"the stored result is damaged: {why:.300}; make it again with `bayeslab fit --resume`", where=shown(path)
+            f"the stored result is damaged: {why:.300}; make it again with `bayeslab fit --resume`",
+            where=shown(path),
+            code="damaged",
         ) from None
 
 
@@ -403,12 +417,12 @@ def _file_digest(file: Path) -> str:
 def _compare(stored: Mapping[str, str], present: Mapping[str, str]) -> None:
     for name, digest in stored.items():
         if name not in present:
-            raise RunError(f"the group '{name}' is not there")
+            raise RunError(f"the group '{name}' is not there", code="damaged")
         if present[name] != digest:
             what = "the store" if name == "/" else f"the group '{name}'"
-            raise RunError(f"{what} is not what the run wrote (its digest differs)")
+            raise RunError(f"{what} is not what the run wrote (its digest differs)", code="damaged")
     for name in present.keys() - stored.keys():
-        raise RunError(f"the run did not write the group '{name}'")
+        raise RunError(f"the run did not write the group '{name}'", code="damaged")
 
 
 def _check_size(store: Path) -> None:
@@ -416,14 +430,14 @@ def _check_size(store: Path) -> None:
     total = 0
     for file in store.rglob("zarr.json"):
         if ordinary_size(file, RunError) > _MOST_INFO:
-            raise RunError(f"{file.relative_to(store)} has more than {_MOST_INFO >> 20} MiB")
+            raise RunError(f"{file.relative_to(store)} has more than {_MOST_INFO >> 20} MiB", code="damaged")
         content = json.loads(file.read_text(encoding="utf-8"))
         shape = content.get("shape", []) if isinstance(content, dict) else []
         if not isinstance(shape, list) or not all(isinstance(n, int) and n >= 0 for n in shape):
-            raise RunError(f"{file.relative_to(store)} has the shape {shape!r:.60}")
+            raise RunError(f"{file.relative_to(store)} has the shape {shape!r:.60}", code="damaged")
         total += _item_size(content) * math.prod(shape)
     if total > memory_size():
-        raise RunError(f"its arrays would take {total / 2**30:.3g} GiB, more than this machine has")
+        raise RunError(f"its arrays would take {total / 2**30:.3g} GiB, more than this machine has", code="damaged")
 
 
 def _item_size(content: Any) -> int:

@@ -62,7 +62,7 @@ def locked(folder: Path) -> Iterator[None]:
     try:
         handle = _taken(path)
     except OSError as error:
-        raise RunError(f"cannot be written: {error.strerror}", where=str(path)) from None
+        raise RunError(f"cannot be written: {error.strerror}", where=str(path), code="cannot-write") from None
     try:
         yield
     finally:
@@ -80,7 +80,7 @@ def _taken(path: Path) -> int:
             free = _flock(handle)
             owner = _owner(handle)
             if free is False or (owner and not _over(owner, guarded=free is True)):
-                raise RunError(_refusal(owner, path), where=str(path.parent))
+                raise RunError(_refusal(owner, path), where=str(path.parent), code="in-use")
             if _still(handle, path):
                 os.ftruncate(handle, 0)
                 os.lseek(handle, 0, os.SEEK_SET)

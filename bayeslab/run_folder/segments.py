@@ -68,7 +68,7 @@ class SegmentStore:
         try:
             file.parent.mkdir(parents=True, exist_ok=True)
         except OSError as error:
-            raise RunError(f"cannot be made: {error.strerror}", where=str(file.parent)) from None
+            raise RunError(f"cannot be made: {error.strerror}", where=str(file.parent), code="cannot-write") from None
         write_npz(file, {name: np.asarray(array) for name, array in arrays.items()})
 
     # -- a job that is going on
@@ -120,10 +120,14 @@ class SegmentStore:
         try:
             return (self.path / "log.txt").open("ab")
         except OSError as error:
-            raise RunError(f"cannot be written: {error.strerror}", where=str(self.path / "log.txt")) from None
+            raise RunError(
+                f"cannot be written: {error.strerror}", where=str(self.path / "log.txt"), code="cannot-write"
+            ) from None
 
     def _text(self, name: str, text: str) -> None:
         try:
             write_text(self.path / name, text)
         except OSError as error:
-            raise RunError(f"cannot be written: {error.strerror}", where=str(self.path / name)) from None
+            raise RunError(
+                f"cannot be written: {error.strerror}", where=str(self.path / name), code="cannot-write"
+            ) from None

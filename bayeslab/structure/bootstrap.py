@@ -115,7 +115,10 @@ def bootstrap(
     """
     samples = count(samples, "samples", 1, _MOST)
     if data.weights.dtype.kind not in "iu":
-        raise OptionError("the bootstrap draws rows, so that their weights are whole numbers; expected counts are not")
+        raise OptionError(
+            "the bootstrap draws rows, so that their weights are whole numbers; expected counts are not",
+            code="not-applicable",
+        )
     n_rows, share = int(data.n_rows), data.weights / data.weights.sum()
     directed = np.zeros((data.n, data.n))
     number = {v: i for i, v in enumerate(data.names)}

@@ -87,7 +87,10 @@ def intervene(network: DiscreteNetwork, do: Mapping[str, Any]) -> DiscreteNetwor
     tables = {v: np.eye(len(network.states[v]))[code] for v, code in wanted.hard.items()}
     for variable, weights in wanted.likelihood.items():
         if abs(weights.sum() - 1) > 1e-9:
-            raise EvidenceError(f"'{variable}' is set with probabilities that add up to {weights.sum():g}, not 1")
+            raise EvidenceError(
+                f"'{variable}' is set with probabilities that add up to {weights.sum():g}, not 1",
+                code="not-probabilities",
+            )
         tables[variable] = weights
     parents = {v: () if v in tables else above for v, above in network.parents.items()}
     return replace(network, parents=parents, tables={**network.tables, **tables})
@@ -137,7 +140,8 @@ def back_door_adjusted(
     if np.any((strata > 0)[:, None] & (cells <= 0)):
         raise ModelError(
             f"some state of '{treatment}' never occurs together with some states of {', '.join(names) or 'nothing'}:"
-            " adjustment needs every treatment in every stratum"
+            " adjustment needs every treatment in every stratum",
+            code="probability-zero",
         )
     shares = np.divide(joint, cells[:, :, None], out=np.zeros_like(joint), where=cells[:, :, None] > 0)
     return np.einsum("z,zxy->xy", strata, shares)
@@ -163,7 +167,8 @@ def front_door_adjusted(
     if np.any(cells.any(axis=1)[:, None] & (cells <= 0)):
         raise ModelError(
             f"some state of '{treatment}' never occurs together with some states of {', '.join(names) or 'nothing'}:"
-            " the front-door formula needs them all"
+            " the front-door formula needs them all",
+            code="probability-zero",
         )
     shares = np.divide(joint, cells[:, :, None], out=np.zeros_like(joint), where=cells[:, :, None] > 0)
     return np.einsum("zx,zwy,w->xy", cells / treated, shares, treated)
@@ -191,7 +196,9 @@ def average_effect(
     options = network.states[_known(network, treatment)]
     first, second = contrast or options[:2]
     if contrast is None and len(options) != 2:
-        raise OptionError(f"'{treatment}' has {len(options)} states: say which two to compare (contrast)")
+        raise OptionError(
+            f"'{treatment}' has {len(options)} states: say which two to compare (contrast)", code="incomplete"
+        )
     rows = [read_evidence(network.states, {treatment: state}).hard[treatment] for state in (first, second)]
     means = interventional(network, treatment, outcome) @ scores
     return float(means[rows[1]] - means[rows[0]])
@@ -199,42 +206,47 @@ def average_effect(
 
 def _known(network: DiscreteNetwork, name: str) -> str:
     if name not in network.states:
-        raise ModelError(f"'{name}' is not a variable{hint(name, network.states)}")
+        raise ModelError(f"'{name}' is not a variable{hint(name, network.states)}", code="unknown-variable")
     return name
 
 
 def _scores(own: tuple[str, ...], outcome: str, values: str | Mapping[str, float] | None) -> np.ndarray:
     if values is None:
         if len(own) != 2:
-            raise OptionError(f"'{outcome}' has {len(own)} states: give each a number, or name the one meant (values)")
+            raise OptionError(
+                f"'{outcome}' has {len(own)} states: give each a number, or name the one meant (values)",
+                code="incomplete",
+            )
         values = own[1]
     if isinstance(values, str):
         if values not in own:
-            raise OptionError(f"'{values}' is not a state of '{outcome}'{hint(values, own)}")
+            raise OptionError(f"'{values}' is not a state of '{outcome}'{hint(values, own)}", code="unknown-state")
         return np.array([float(state == values) for state in own])
     for state in {*own} ^ {*values}:
-        raise OptionError(f"values of '{outcome}' are one number for each of {', '.join(own)}; look at '{state}'")
+        raise OptionError(
+            f"values of '{outcome}' are one number for each of {', '.join(own)}; look at '{state}'", code="wrong-length"
+        )
     return np.array([float(values[state]) for state in own])
 
 
 def _two(graph: nx.DiGraph, treatment: str, outcome: str) -> None:
     names_in(graph, (treatment, outcome))
     if treatment == outcome:
-        raise ModelError(f"treatment and outcome are the same variable, '{treatment}'")
+        raise ModelError(f"treatment and outcome are the same variable, '{treatment}'", code="self-reference")
 
 
 def _others(graph: nx.DiGraph, treatment: str, outcome: str, names: str | Iterable[str]) -> tuple[str, ...]:
     _two(graph, treatment, outcome)
     found = names_in(graph, names)
     for name in found & {treatment, outcome}:
-        raise ModelError(f"'{name}' is the treatment or the outcome and cannot be adjusted for")
+        raise ModelError(f"'{name}' is the treatment or the outcome and cannot be adjusted for", code="conflict")
     return tuple(sorted(found))
 
 
 def _candidates(graph: nx.DiGraph, treatment: str, outcome: str, observed: Iterable[str] | None) -> frozenset[str]:
     _two(graph, treatment, outcome)
     if not nx.is_directed_acyclic_graph(graph):
-        raise ModelError("the graph has a circle; causes come before their effects")
+        raise ModelError("the graph has a circle; causes come before their effects", code="cycle")
     usable = frozenset(graph) if observed is None else names_in(graph, observed)
     return usable - {treatment, outcome}
 
@@ -399,7 +411,7 @@ class Identification:
             The effect is not identifiable, or the formula needs what never occurs.
         """
         if self.criterion == "none":
-            raise ModelError(self.formula)
+            raise ModelError(self.formula, code="not-identified")
         if self.criterion == "no effect":
             own = len(network.states[_known(network, self.treatment)])
             return np.tile(eliminate(network, (self.outcome,)), (own, 1))

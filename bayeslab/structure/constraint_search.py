@@ -104,7 +104,7 @@ class Asked:
     def of(cls, data: Any, test: str | None, alpha: float) -> Asked:
         """Of a test object, or of a table and the name of a test."""
         if not 0.0 < alpha < 1.0:
-            raise OptionError(f"alpha is a probability between 0 and 1, not {alpha:g}")
+            raise OptionError(f"alpha is a probability between 0 and 1, not {alpha:g}", code="out-of-range")
         if callable(data):
             return cls(data, alpha)
         numbers = isinstance(data, Observations) and bool(data.continuous.all())
@@ -187,7 +187,7 @@ def skeleton(
         At [v, u] whether u may be a parent of v; separating sets are looked for among possible parents.
     """
     if max_given is not None and max_given < 0:
-        raise OptionError(f"max_given is a number of variables, 0 or more, not {max_given}")
+        raise OptionError(f"max_given is a number of variables, 0 or more, not {max_given}", code="out-of-range")
     joined = ~np.eye(asked.n, dtype=bool) if start is None else start.copy()
     fixed = np.zeros_like(joined) if keep is None else keep
     possible = np.ones_like(joined) if above is None else above
@@ -278,7 +278,7 @@ def judge_triples(
         sets do not agree. Equal numbers are equal evidence.
     """
     if rule not in _RULES:
-        raise OptionError(f"no rule '{rule}' for colliders{hint(rule, _RULES)}")
+        raise OptionError(f"no rule '{rule}' for colliders{hint(rule, _RULES)}", code="unknown-word")
     out: dict[Triple, float | None] = {}
     ends: dict[tuple[int, int], list[Separation]] = {}
     for a, b, c in unshielded(found.joined):

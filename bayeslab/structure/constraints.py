@@ -100,43 +100,49 @@ class Constraints:
         used += [(v, "candidates") for child, own in self.candidates.items() for v in (child, *own)]
         for v, where in used:
             if v not in self._number:
-                raise ModelError(f"{where}: '{v}' is no variable{hint(v, self.names)}")
+                raise ModelError(f"{where}: '{v}' is no variable{hint(v, self.names)}", code="unknown-variable")
         tiered = [v for tier in self.tiers for v in tier]
         for v in tiered:
             if tiered.count(v) > 1:
-                raise ModelError(f"tiers: '{v}' is in two tiers; it has one place in time")
+                raise ModelError(f"tiers: '{v}' is in two tiers; it has one place in time", code="duplicate")
         given = list(limits.values()) if isinstance(self.max_parents, Mapping) else [self.max_parents]
         for limit in given:
             whole = isinstance(limit, int | np.integer) and not isinstance(limit, bool)
             if limit is not None and not (whole and limit >= 0):
-                raise ModelError(f"max_parents is a number of parents, 0 or more; given {limit!r}")
+                raise ModelError(f"max_parents is a number of parents, 0 or more; given {limit!r}", code="out-of-range")
 
     def _check_required(self) -> None:
         for u, v in sorted(self.required):
             if u == v:
-                raise ModelError(f"the required edge {u} -> {v} leads from a variable to itself")
+                raise ModelError(f"the required edge {u} -> {v} leads from a variable to itself", code="self-reference")
             if (u, v) in self.forbidden:
-                raise ModelError(f"the edge {u} -> {v} is required and forbidden; take it out of one of the lists")
+                raise ModelError(
+                    f"the edge {u} -> {v} is required and forbidden; take it out of one of the lists",
+                    code="contradiction",
+                )
             if self._tier(u) > self._tier(v) >= 0:
                 raise ModelError(
                     f"the required edge {u} -> {v} contradicts the tiers: '{u}' is in tier {self._tier(u) + 1}, later"
-                    f" than '{v}' in tier {self._tier(v) + 1}"
+                    f" than '{v}' in tier {self._tier(v) + 1}",
+                    code="contradiction",
                 )
             if v in self.candidates and u not in self.candidates[v]:
                 raise ModelError(
-                    f"the required edge {u} -> {v} contradicts the candidates of '{v}', which leave out '{u}'"
+                    f"the required edge {u} -> {v} contradicts the candidates of '{v}', which leave out '{u}'",
+                    code="contradiction",
                 )
         for v, limit in zip(self.names, self.limits.tolist(), strict=True):
             into = sorted(u for u, w in self.required if w == v)
             if len(into) > limit:
                 edges = ", ".join(f"{u} -> {v}" for u in into)
                 raise ModelError(
-                    f"'{v}' may have {limit} parents at most (max_parents), and {len(into)} are required: {edges}"
+                    f"'{v}' may have {limit} parents at most (max_parents), and {len(into)} are required: {edges}",
+                    code="contradiction",
                 )
         graph = nx.DiGraph(sorted(self.required))
         if not nx.is_directed_acyclic_graph(graph):
             cycle = ", ".join(f"{u} -> {v}" for u, v in nx.find_cycle(graph))
-            raise ModelError(f"the required edges form a circle: {cycle}; a structure has none")
+            raise ModelError(f"the required edges form a circle: {cycle}; a structure has none", code="cycle")
 
     @cached_property
     def _number(self) -> dict[str, int]:
@@ -213,13 +219,15 @@ class Constraints:
         for v in self.names:
             above = set(graph.predecessors(v)) if v in graph else set()
             for u in sorted({u for u, w in self.required if w == v} - above):
-                raise ModelError(f"the graph lacks the required edge {u} -> {v}")
+                raise ModelError(f"the graph lacks the required edge {u} -> {v}", code="contradiction")
             for u in sorted(above):
                 if not self.allowed[self._number[v], self._number[u]]:
-                    raise ModelError(f"the graph has the edge {u} -> {v}, which the constraints rule out")
+                    raise ModelError(
+                        f"the graph has the edge {u} -> {v}, which the constraints rule out", code="contradiction"
+                    )
             limit = int(self.limits[self._number[v]])
             if len(above) > limit:
-                raise ModelError(f"'{v}' has {len(above)} parents and may have {limit}")
+                raise ModelError(f"'{v}' has {len(above)} parents and may have {limit}", code="contradiction")
 
 
 def edge_of(given: str | Sequence[str]) -> Edge:
@@ -236,10 +244,10 @@ def edge_of(given: str | Sequence[str]) -> Edge:
     if isinstance(given, str):
         first, arrow, second = (part.strip() for part in given.partition("->"))
         if not (first and arrow and second):
-            raise ModelError(f"an edge is written `from -> to`, not '{given}'")
+            raise ModelError(f"an edge is written `from -> to`, not '{given}'", code="syntax")
         return first, second
     if not isinstance(given, Sequence) or len(given) != 2:
-        raise ModelError(f"an edge is a pair [from, to] or written `from -> to`, not {given!r}")
+        raise ModelError(f"an edge is a pair [from, to] or written `from -> to`, not {given!r}", code="wrong-type")
     return str(given[0]), str(given[1])
 
 
@@ -247,4 +255,4 @@ def _edge(given: str | Sequence[str], what: str) -> Edge:
     try:
         return edge_of(given)
     except ModelError as error:
-        raise ModelError(f"{what} edges: {error.message}") from None
+        raise ModelError(f"{what} edges: {error.message}", code=error.code) from None

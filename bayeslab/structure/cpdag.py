@@ -56,9 +56,13 @@ type VStructure = tuple[frozenset[str], str]
 
 def _checked(graph: nx.DiGraph) -> nx.DiGraph:
     if not isinstance(graph, nx.DiGraph):
-        raise OptionError(f"a graph is a networkx.DiGraph, such as network.graph; given: {type(graph).__name__}")
+        raise OptionError(
+            f"a graph is a networkx.DiGraph, such as network.graph; given: {type(graph).__name__}", code="not-a-graph"
+        )
     if not nx.is_directed_acyclic_graph(graph):
-        raise ModelError("the graph has a circle; equivalence classes are those of directed acyclic graphs")
+        raise ModelError(
+            "the graph has a circle; equivalence classes are those of directed acyclic graphs", code="cycle"
+        )
     return graph
 
 
@@ -122,7 +126,9 @@ def _topological(parents: Sequence[int]) -> list[int]:
     while waiting:
         ready = [v for v in waiting if not parents[v] & ~placed]
         if not ready:
-            raise ModelError("the graph has a circle; equivalence classes are those of directed acyclic graphs")
+            raise ModelError(
+                "the graph has a circle; equivalence classes are those of directed acyclic graphs", code="cycle"
+            )
         order += ready
         placed |= sum(1 << v for v in ready)
         waiting = [v for v in waiting if not placed >> v & 1]
@@ -253,7 +259,10 @@ def extension(graph: PartialGraph | nx.DiGraph) -> nx.DiGraph:
         sink = next((v for v in _bits(left) if not below[v] & left and _simplicial(v, free, joined, left)), None)
         if sink is None:
             stuck = listed(partial.names[v] for v in _bits(left))
-            raise ModelError(f"no acyclic graph has these edges and v-structures: the directions among {stuck} clash")
+            raise ModelError(
+                f"no acyclic graph has these edges and v-structures: the directions among {stuck} clash",
+                code="no-acyclic-graph",
+            )
         out.add_edges_from((partial.names[u], partial.names[sink]) for u in _bits(free[sink] & left))
         left &= ~(1 << sink)
     return out
@@ -263,7 +272,8 @@ def _directions(partial: PartialGraph) -> NDArray[np.bool_]:
     arrows = _arrows(partial.marks)
     if np.any((partial.marks != NONE) & ~arrows & ~arrows.T & ~((partial.marks == TAIL) & (partial.marks.T == TAIL))):
         raise ModelError(
-            "the graph has circles or ↔; only one of arrows and undirected edges stands for a class of DAGs"
+            "the graph has circles or ↔; only one of arrows and undirected edges stands for a class of DAGs",
+            code="not-a-graph",
         )
     return arrows
 
@@ -315,7 +325,9 @@ def _members(names: tuple[str, ...], marks: NDArray[np.int8], corners: frozenset
 def _aligned(first: PartialGraph, second: PartialGraph) -> tuple[NDArray[np.int8], NDArray[np.int8]]:
     if set(first.names) != set(second.names):
         odd = listed(set(first.names) ^ set(second.names))
-        raise ModelError(f"graphs are compared on the same variables; only one of the two has {odd}")
+        raise ModelError(
+            f"graphs are compared on the same variables; only one of the two has {odd}", code="unknown-variable"
+        )
     order = [second.names.index(v) for v in first.names]
     return first.marks, second.marks[np.ix_(order, order)]
 

@@ -56,7 +56,7 @@ def names_in(graph: nx.DiGraph, names: str | Iterable[str]) -> frozenset[str]:
     found = frozenset([names] if isinstance(names, str) else names)
     for name in found:
         if name not in graph:
-            raise ModelError(f"'{name}' is not a variable{hint(name, graph)}")
+            raise ModelError(f"'{name}' is not a variable{hint(name, graph)}", code="unknown-variable")
     return found
 
 
@@ -66,9 +66,12 @@ def _sets(
     x, y, z = names_in(graph, left), names_in(graph, right), names_in(graph, given)
     if (x & y) or (x & z) or (y & z):
         name = min((x & y) | (x & z) | (y & z))
-        raise ModelError(f"'{name}' is in two of the three sets; separation is asked of sets without common variables")
+        raise ModelError(
+            f"'{name}' is in two of the three sets; separation is asked of sets without common variables",
+            code="duplicate",
+        )
     if not nx.is_directed_acyclic_graph(graph):
-        raise ModelError("the graph has a circle; d-separation is defined for acyclic graphs")
+        raise ModelError("the graph has a circle; d-separation is defined for acyclic graphs", code="cycle")
     return x, y, z
 
 
@@ -238,7 +241,7 @@ def implied_independences(graph: nx.DiGraph, basis: Literal["local", "pairwise"]
     if basis == "local":
         return [statement for node in graph if (statement := _local(graph, node)) is not None]
     if basis != "pairwise":
-        raise ModelError(f"no basis '{basis}'{hint(basis, ('local', 'pairwise'))}")
+        raise ModelError(f"no basis '{basis}'{hint(basis, ('local', 'pairwise'))}", code="unknown-word")
     order = list(nx.lexicographical_topological_sort(graph, key=str))
     return [
         Independence(frozenset({later}), frozenset({earlier}), frozenset(graph.predecessors(later)))
@@ -263,7 +266,7 @@ def count_dags(n_nodes: int) -> int:
     Robinson (1977): inclusion and exclusion over the k nodes without parents.
     """
     if n_nodes < 0:
-        raise ModelError(f"a graph has 0 nodes or more, not {n_nodes}")
+        raise ModelError(f"a graph has 0 nodes or more, not {n_nodes}", code="out-of-range")
     if n_nodes == 0:
         return 1
     return sum(
@@ -284,5 +287,5 @@ def parameter_counts(graph: nx.DiGraph, n_states: Mapping[str, int] | None = Non
     sizes = {v: len(states) for v, states in graph.nodes(data="states") if states} if n_states is None else n_states
     for node in graph:
         if node not in sizes:
-            raise ModelError(f"how many states '{node}' has is not said{hint(node, sizes)}")
+            raise ModelError(f"how many states '{node}' has is not said{hint(node, sizes)}", code="incomplete")
     return {v: (sizes[v] - 1) * prod(sizes[p] for p in graph.predecessors(v)) for v in graph}

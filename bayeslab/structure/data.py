@@ -114,7 +114,8 @@ class Observations:
         """Raise a DataError unless every variable is of this kind."""
         if self.elsewhere is not None and score in ("bds", "noisy_or_bic", "mixed_bic"):
             raise DataError(
-                f"'{score}' needs the rows in memory; they are in DuckDB: raise 'fetch', or take 'bdeu' or 'bic'"
+                f"'{score}' needs the rows in memory; they are in DuckDB: raise 'fetch', or take 'bdeu' or 'bic'",
+                code="unsupported",
             )
         wrong = np.flatnonzero({"discrete": self.continuous, "continuous": ~self.continuous}.get(kind, np.zeros(0)))
         if wrong.size:
@@ -122,7 +123,8 @@ class Observations:
             held, other = ("numbers", "mixed_bic") if kind == "discrete" else ("states", "mixed_bic")
             raise DataError(
                 f"'{name}' holds {held} and the score '{score}' is for {kind} variables: leave the column out, or take"
-                f" '{other}'" + (", or sort its values into classes" if kind == "discrete" else "")
+                f" '{other}'" + (", or sort its values into classes" if kind == "discrete" else ""),
+                code="not-suited",
             )
 
     @classmethod
@@ -153,10 +155,15 @@ class Observations:
         given = dict(states or {})
         for name in given:
             if name not in columns:
-                raise DataError(f"states are given for '{name}', which is no column{hint(name, columns)}")
+                raise DataError(
+                    f"states are given for '{name}', which is no column{hint(name, columns)}", code="unknown-column"
+                )
         n_rows = {len(column.values) if isinstance(column, Column) else len(column) for column in columns.values()}
         if len(n_rows) != 1 or n_rows == {0}:
-            raise DataError("the table has no rows" if len(n_rows) < 2 else "the columns differ in length")
+            raise DataError(
+                "the table has no rows" if len(n_rows) < 2 else "the columns differ in length",
+                code="no-rows" if len(n_rows) < 2 else "wrong-length",
+            )
         found = {v: _read(v, column, kind, given.get(v)) for v, column in columns.items()}
         discrete = [own for own, _ in found.values()]
         _warn_of_odd_columns(found, n_rows.pop())
@@ -189,19 +196,26 @@ class Observations:
         cards = np.array([max(1, len(s)) for s in own])
         codes = np.asarray(codes)
         if codes.ndim != 2 or codes.shape[1] != len(names):
-            raise DataError(f"codes of shape {codes.shape} for {len(names)} variables; give one row a case")
+            raise DataError(
+                f"codes of shape {codes.shape} for {len(names)} variables; give one row a case", code="wrong-shape"
+            )
         low, high = codes.min(axis=0, initial=0), codes.max(axis=0, initial=0)
         wrong = np.flatnonzero((low < 0) | (high >= cards))
         if wrong.size:
             v = int(wrong[0])
             if low[v] < 0:
                 raise _missing(names[v], codes[:, v] < 0)
-            raise DataError(f"'{names[v]}' has codes up to {high[v]} and the states 0 to {cards[v] - 1}")
+            raise DataError(
+                f"'{names[v]}' has codes up to {high[v]} and the states 0 to {cards[v] - 1}", code="out-of-range"
+            )
         if weights is not None and (len(weights) != len(codes) or np.any(np.asarray(weights) < 0)):
-            raise DataError(f"{len(weights)} weights for {len(codes)} rows; give one number >= 0 a row")
+            raise DataError(
+                f"{len(weights)} weights for {len(codes)} rows; give one number >= 0 a row", code="wrong-length"
+            )
         if max(cards, default=0) > np.iinfo(np.int16).max:
             raise DataError(
-                f"'{names[int(np.argmax(cards))]}' has {max(cards):,} states; at most 32,767 can be handled"
+                f"'{names[int(np.argmax(cards))]}' has {max(cards):,} states; at most 32,767 can be handled",
+                code="too-large",
             )
         packed: NDArray[Any] = np.asfortranarray(codes, dtype=np.int8 if max(cards, default=0) <= 127 else np.int16)
         w = np.ones(len(codes), np.int64) if weights is None else np.asarray(weights)
@@ -223,7 +237,7 @@ class Observations:
     def reweighted(self, weights: NDArray[Any]) -> Observations:
         """The same rows with other weights."""
         if weights.shape != self.weights.shape:
-            raise DataError(f"{weights.size} weights for {self.weights.size} rows")
+            raise DataError(f"{weights.size} weights for {self.weights.size} rows", code="wrong-length")
         return Observations(self.names, self.states, self.codes, self.values, weights)
 
 
@@ -245,13 +259,13 @@ def _one_a_row(name: str, column: Any) -> Any:
     if isinstance(column, Column | CodedColumn):
         return column
     if isinstance(column, str | bytes) or not hasattr(column, "__len__") or getattr(column, "ndim", 1) != 1:
-        raise DataError(f"column '{name}' does not hold one value a row")
+        raise DataError(f"column '{name}' does not hold one value a row", code="not-a-column")
     if isinstance(column, np.ndarray) and column.dtype.kind != "O":
         return column
     if any(kind.__hash__ is None or issubclass(kind, tuple) for kind in set(map(type, column))):
         values, missing = as_values(column, f"column '{name}'")  # which refuses most of them
         if values.ndim != 1:
-            raise DataError(f"column '{name}' does not hold one value a row")
+            raise DataError(f"column '{name}' does not hold one value a row", code="not-a-column")
         return Column(values, None, missing)
     return column
 
@@ -312,7 +326,7 @@ def _read(name: str, column: Any, kind: Kind, states: Sequence[Any] | None) -> t
         raise _missing(name, absent, numbers=(kind != "discrete" and not column.text) or fractions)
     if column.values.dtype.kind == "f" and not np.all(np.isfinite(column.values)):
         row = int(np.flatnonzero(~np.isfinite(column.values))[0]) + 1
-        raise DataError(f"column '{name}', row {row} is not finite")
+        raise DataError(f"column '{name}', row {row} is not finite", code="not-finite")
     discrete = kind == "discrete" or (kind == "mixed" and (column.text or truth or states is not None))
     if not discrete:
         if column.text:
@@ -326,7 +340,8 @@ def _states_of_numbers(name: str, column: Column, states: Sequence[Any] | None) 
     if column.values.dtype.kind == "f" and np.any(distinct != np.floor(distinct)) and states is None:
         raise DataError(
             f"column '{name}' holds {len(distinct):,} different numbers that are not whole, and the score is for"
-            f" states: sort them into classes, or take 'bge', 'gaussian_bic' or 'mixed_bic'"
+            f" states: sort them into classes, or take 'bge', 'gaussian_bic' or 'mixed_bic'",
+            code="not-states",
         )
     words = [
         cell if isinstance(cell, str) else f"{cell:g}" if cell != int(cell) else str(int(cell))
@@ -343,11 +358,16 @@ def _lookup(name: str, words: Sequence[str], known: Mapping[str, int]) -> NDArra
         return np.fromiter(map(known.__getitem__, words), np.int64, len(words))
     except KeyError as error:
         word = error.args[0]
-        raise DataError(f"column '{name}': '{word}' is not a state of '{name}'{hint(word, known)}") from None
+        raise DataError(
+            f"column '{name}': '{word}' is not a state of '{name}'{hint(word, known)}", code="unknown-state"
+        ) from None
 
 
 def _text(name: str) -> DataError:
-    return DataError(f"column '{name}' holds text and the score is for numbers; leave it out, or take 'mixed_bic'")
+    return DataError(
+        f"column '{name}' holds text and the score is for numbers; leave it out, or take 'mixed_bic'",
+        code="not-numbers",
+    )
 
 
 def lacking(absent: NDArray[np.bool_]) -> str:
@@ -367,7 +387,8 @@ def _missing(name: str, absent: NDArray[np.bool_], *, numbers: bool = False) -> 
     )
     them = "the row" if absent.sum() == 1 else "the rows"
     return DataError(
-        f"column '{name}' has {lacking(absent)} and the score needs complete rows: drop {them} or the column{filled}"
+        f"column '{name}' has {lacking(absent)} and the score needs complete rows: drop {them} or the column{filled}",
+        code="missing",
     )
 
 

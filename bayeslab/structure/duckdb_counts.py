@@ -59,7 +59,7 @@ def observations(
     try:
         import duckdb
     except ImportError:
-        raise DataError("counting with DuckDB needs it: pip install 'bayeslab[duckdb]'") from None
+        raise DataError("counting with DuckDB needs it: pip install 'bayeslab[duckdb]'", code="not-installed") from None
     where = os.fspath(source)
     connection = duckdb.connect()
     reader = "read_parquet" if where.endswith(".parquet") else "read_csv"
@@ -70,11 +70,13 @@ def observations(
         names = list(columns) if columns is not None else there
         for name in names:
             if name not in there:
-                raise DataError(f"there is no column '{name}'{hint(name, there)}", where=where)
+                raise DataError(f"there is no column '{name}'{hint(name, there)}", where=where, code="unknown-column")
         own = _states(connection, given, names, dict(states or {}), where)
         rows = _encoded(connection, given, own)
     except duckdb.Error as error:
-        raise DataError(f"DuckDB cannot read it: {str(error).splitlines()[0]}", where=where) from None
+        raise DataError(
+            f"DuckDB cannot read it: {str(error).splitlines()[0]}", where=where, code="unreadable"
+        ) from None
     if rows.n_distinct * len(names) > fetch:
         none = np.zeros((0, len(names)))
         weights = np.zeros(0, np.int64)
@@ -101,6 +103,7 @@ def _states(
                 f"column '{name}' has {lost:,} missing cell{'s' if lost > 1 else ''} and scores need complete rows:"
                 " drop rows or the column",
                 where=where,
+                code="missing",
             )
         # What the file calls each state, with a place for the number that replaces it.
         place = f"s{len(out)}"
@@ -113,7 +116,11 @@ def _states(
         odd = set(occurring) - set(own)
         if odd:
             word = min(odd)
-            raise DataError(f"column '{name}': '{word}' is not a state of '{name}'{hint(word, own)}", where=where)
+            raise DataError(
+                f"column '{name}': '{word}' is not a state of '{name}'{hint(word, own)}",
+                where=where,
+                code="unknown-state",
+            )
         pairs = [[own.index(shown), word] for word, shown in zip(words, occurring, strict=True)]
         connection.executemany(f"UPDATE {place} SET c = ? WHERE v = ?", pairs)
         out[name] = own

@@ -64,12 +64,17 @@ class Template:
     def __post_init__(self) -> None:
         object.__setattr__(self, "states", {str(v): tuple(map(str, s)) for v, s in self.states.items()})
         for name in (self.parents.keys() | self.tables.keys()) - self.states.keys():
-            raise ModelError(f"'{name}' has parents or a table but no states{hint(name, self.states)}")
+            raise ModelError(
+                f"'{name}' has parents or a table but no states{hint(name, self.states)}", code="unknown-variable"
+            )
         for name in self.states.keys() - self.tables.keys():
-            raise ModelError(f"variable '{name}' has no table")
+            raise ModelError(f"variable '{name}' has no table", code="incomplete")
         for variable, (slice_, own) in ((v, (_place(v), s)) for v, s in self.initial.states.items()):
             if self.states.get(slice_[0], own) != own:
-                raise ModelError(f"the states of '{slice_[0]}' are {self.states[slice_[0]]}, but {own} at '{variable}'")
+                raise ModelError(
+                    f"the states of '{slice_[0]}' are {self.states[slice_[0]]}, but {own} at '{variable}'",
+                    code="contradiction",
+                )
         unroll(self, self.n_initial + 1)
 
     @property
@@ -91,7 +96,9 @@ def _reference(parent: str | tuple[str, int]) -> tuple[str, int]:
         parent = (found[1], -int(found[2] or 0)) if found else (parent, 0)
     name, step = parent
     if step > 0:
-        raise ModelError(f"a parent lies in the same slice or in an earlier one, not {step} after: '{name}'")
+        raise ModelError(
+            f"a parent lies in the same slice or in an earlier one, not {step} after: '{name}'", code="misplaced"
+        )
     return name, step
 
 
@@ -110,7 +117,10 @@ def unroll(template: Template, n_slices: int) -> DiscreteNetwork:
     """
     begun = template.n_initial
     if n_slices < begun:
-        raise OptionError(f"the initial network alone has slices up to {begun - 1}; {n_slices} slices cannot hold it")
+        raise OptionError(
+            f"the initial network alone has slices up to {begun - 1}; {n_slices} slices cannot hold it",
+            code="out-of-range",
+        )
     named = {v: "{}[{}]".format(*_place(v)) for v in template.initial.states}
     states = {named[v]: own for v, own in template.initial.states.items()}
     parents = {named[v]: tuple(named[p] for p in above) for v, above in template.initial.parents.items()}
@@ -131,8 +141,12 @@ def _known(template: Template, variable: str, parent: str, t: int, known: set[st
     if name in known:
         return name
     if parent not in template.states:
-        raise ModelError(f"'{parent}', a parent of '{variable}', is not a variable{hint(parent, template.states)}")
+        raise ModelError(
+            f"'{parent}', a parent of '{variable}', is not a variable{hint(parent, template.states)}",
+            code="unknown-variable",
+        )
     raise ModelError(
         f"'{variable}' depends on '{parent}' of slice {t}, which the initial network does not have: it has"
-        f" {', '.join(sorted(template.initial.states))}"
+        f" {', '.join(sorted(template.initial.states))}",
+        code="unknown-variable",
     )

@@ -194,18 +194,19 @@ def _checked(table: ScoreTable, what: str, seconds: float, memory: float | None,
 def _within(table: ScoreTable, what: str, seconds: float, bytes_needed: float, memory: float | None) -> int:
     n = table.n
     if n == 0:
-        raise ModelError("there are no variables")
+        raise ModelError("there are no variables", code="no-columns")
     limit = memory if memory is not None else os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") / 2e6
     if n > 30 or bytes_needed / 1e6 > limit or seconds > _SECONDS:
         raise EngineRefusal(
             f"{what} of {n} variables would take up to {bytes_needed / 1e6:,.0f} MB and {seconds:,.0f} s;"
-            f" {limit:,.0f} MB and {_SECONDS:,.0f} s may be used. Sample structures instead, or search"
+            f" {limit:,.0f} MB and {_SECONDS:,.0f} s may be used. Sample structures instead, or search",
+            code="too-costly",
         )
     return n
 
 
 def _impossible() -> ModelError:
-    return ModelError("no acyclic graph can be made of the parent sets of the score table")
+    return ModelError("no acyclic graph can be made of the parent sets of the score table", code="no-acyclic-graph")
 
 
 def _defect(check: NDArray[np.float64]) -> float:

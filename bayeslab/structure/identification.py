@@ -134,7 +134,8 @@ class Formula:
         if np.any(np.abs(out.sum(axis=int(kept[0] < kept[1])) - 1) > 1e-6):
             raise ModelError(
                 f"some state of '{self.treatment}' never occurs together with some states of"
-                f" {', '.join(v for v in self.names if v not in (self.treatment, self.outcome))}: the formula needs it"
+                f" {', '.join(v for v in self.names if v not in (self.treatment, self.outcome))}: the formula needs it",
+                code="probability-zero",
             )
         return out if kept[0] < kept[1] else out.T
 

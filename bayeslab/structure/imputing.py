@@ -92,13 +92,14 @@ class Cells:
         if self.score not in SCORES:
             raise OptionError(
                 f"missing cells are drawn given the other rows, which takes a score that is a probability of rows:"
-                f" {' or '.join(SCORES)}, not '{self.score}'; or drop the rows with missing cells"
+                f" {' or '.join(SCORES)}, not '{self.score}'; or drop the rows with missing cells",
+                code="not-suited",
             )
         codes = np.ascontiguousarray(self.codes, dtype=np.int16)
         object.__setattr__(self, "codes", codes)
         for k, v in enumerate(self.states):
             if len(codes) and np.all(codes[:, k] < 0):
-                raise DataError(f"column '{v}' has no cell that is not missing; leave it out")
+                raise DataError(f"column '{v}' has no cell that is not missing; leave it out", code="no-values")
 
     @cached_property
     def cards(self) -> NDArray[np.int64]:
@@ -291,7 +292,7 @@ class Imputing(Sampler):
     def of(cls, sampler: Sampler, cells: Cells, *, imputation: int | None = None) -> Imputing:
         """A sampler for rows with missing cells."""
         if imputation is not None and imputation < 1:
-            raise OptionError(f"missing cells are drawn every 1 or more steps; given {imputation}")
+            raise OptionError(f"missing cells are drawn every 1 or more steps; given {imputation}", code="out-of-range")
         every = imputation or _EVERY[sampler.word] * len(cells.states)
         # What a kept segment must have come from: the options are part of the job's identity.
         named: dict[str, Any] = {**sampler.options, "imputation": every, "cells": cells.digest(), "keep": cells.keep}
@@ -317,7 +318,9 @@ class Imputing(Sampler):
         known = _BOOKS.get(table)
         if known is None or known[0] != digest:
             if table.names != tuple(self.cells.states):
-                raise OptionError("the score table has other variables than the rows, or in another order")
+                raise OptionError(
+                    "the score table has other variables than the rows, or in another order", code="different-data"
+                )
             known = _BOOKS[table] = digest, _Book(table, self.cells)
         return known[1]
 

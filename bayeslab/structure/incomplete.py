@@ -67,10 +67,12 @@ class Incomplete:
         columns = columns_of(data)
         for name in states or {}:
             if name not in columns:
-                raise DataError(f"states are given for '{name}', which is no column{hint(name, columns)}")
+                raise DataError(
+                    f"states are given for '{name}', which is no column{hint(name, columns)}", code="unknown-column"
+                )
         found = {v: _read(v, column, (states or {}).get(v)) for v, column in columns.items()}
         if len({len(codes) for _, codes in found.values()}) != 1:
-            raise DataError("the columns differ in length")
+            raise DataError("the columns differ in length", code="wrong-length")
         return cls.of_codes(
             np.column_stack([codes for _, codes in found.values()]), {v: s for v, (s, _) in found.items()}
         )
@@ -82,11 +84,13 @@ class Incomplete:
         """From numbers of states, -1 where a cell is missing; equal rows become one with their weight."""
         codes = np.ascontiguousarray(codes, dtype=np.int16)
         if codes.ndim != 2 or codes.shape[1] != len(states) or not len(codes):
-            raise DataError(f"codes of shape {codes.shape} for {len(states)} variables; give one row a case")
+            raise DataError(
+                f"codes of shape {codes.shape} for {len(states)} variables; give one row a case", code="wrong-shape"
+            )
         for k, (v, own) in enumerate(states.items()):
             if codes[:, k].max() >= len(own) or codes[:, k].min() < -1:
                 raise DataError(f"'{v}' has codes from {codes[:, k].min()} to {codes[:, k].max()}; its states are"
-                                f" 0 to {len(own) - 1}, -1 is a missing cell")  # fmt: skip
+                                f" 0 to {len(own) - 1}, -1 is a missing cell", code="out-of-range")  # fmt: skip
         w = np.ones(len(codes)) if weights is None else np.asarray(weights, dtype=float)
         rows, of_row = np.unique(codes, axis=0, return_inverse=True)
         return cls({v: tuple(map(str, s)) for v, s in states.items()}, rows, np.bincount(of_row.ravel(), w, len(rows)))
@@ -123,9 +127,13 @@ class Incomplete:
         states = {v: s for v, s in self.states.items() if v not in self.hidden}
         for name, card in hidden.items():
             if name in states:
-                raise ModelError(f"'{name}' is a column, and cannot be a hidden variable; take another name")
+                raise ModelError(
+                    f"'{name}' is a column, and cannot be a hidden variable; take another name", code="name-clash"
+                )
             if card < 2:
-                raise ModelError(f"the hidden variable '{name}' has {card} states; it takes two at least")
+                raise ModelError(
+                    f"the hidden variable '{name}' has {card} states; it takes two at least", code="out-of-range"
+                )
             states[name] = tuple(f"{name}_{i + 1}" for i in range(card))
         unknown = np.full((len(self.codes), len(hidden)), -1, np.int16)
         codes = np.concatenate([self.codes[:, seen], unknown], axis=1)
@@ -176,7 +184,8 @@ class Completions:
                 f"rows with missing cells have {many.sum():,.0f} completions together, and one that lacks"
                 f" {int(gone[row].sum())} cells {many[row]:,.0f} alone; expected counts go through"
                 f" {_MOST:,} and {_MOST_OF_A_ROW:,} at most. Leave out the rows that lack most, or draw missing"
-                f" cells in the chain (method structure)"
+                f" cells in the chain (method structure)",
+                code="too-costly",
             )
         pieces = []
         for codes, lacking in zip(data.codes, gone, strict=True):
@@ -221,7 +230,9 @@ def _read(name: str, column: Any, states: Sequence[Any] | None) -> tuple[tuple[s
     absent = column.absent()
     present = column.values[~absent]
     if not len(present):
-        raise DataError(f"column '{name}' has no cell that is not missing; leave it out, or give it as hidden")
+        raise DataError(
+            f"column '{name}' has no cell that is not missing; leave it out, or give it as hidden", code="no-values"
+        )
     own, codes = _states_of_numbers(name, Column(present, column.dims), states)
     out = np.full(len(absent), -1, np.int64)
     out[~absent] = codes

@@ -166,7 +166,10 @@ def permutation_p_value(
     """
     table = _strata(counts)
     if np.any(table != np.floor(table)):
-        raise DataError("a permutation test counts rows, and these weights are not whole numbers; take 'g2' or 'chi2'")
+        raise DataError(
+            "a permutation test counts rows, and these weights are not whole numbers; take 'g2' or 'chi2'",
+            code="not-whole",
+        )
     cells = table[table.sum(axis=(1, 2)) > 0].astype(np.int64)
     seen = _statistics(cells[None], pearson)[0]
     drawn = _statistics(_shuffled(cells, draws, rng), pearson)
@@ -224,14 +227,19 @@ class TableTest:
 
     def __post_init__(self) -> None:
         if self.statistic not in _TABLE_TESTS:
-            raise OptionError(f"no statistic '{self.statistic}'{hint(self.statistic, _TABLE_TESTS)}")
+            raise OptionError(
+                f"no statistic '{self.statistic}'{hint(self.statistic, _TABLE_TESTS)}", code="unknown-word"
+            )
         if self.permutations < 0:
-            raise OptionError(f"permutations is a number of tables, 0 or more, not {self.permutations}")
+            raise OptionError(
+                f"permutations is a number of tables, 0 or more, not {self.permutations}", code="out-of-range"
+            )
         if self.observations.continuous.any():
             name = self.observations.names[int(np.argmax(self.observations.continuous))]
             raise DataError(
                 f"'{name}' holds numbers, and the test '{self.statistic}' is for states: sort its values into classes,"
-                f" or take 'fisher_z' if all columns are numbers"
+                f" or take 'fisher_z' if all columns are numbers",
+                code="not-states",
             )
 
     @property
@@ -355,12 +363,15 @@ class CorrelationTest:
 
     def __post_init__(self) -> None:
         if self.statistic not in _CORRELATION_TESTS:
-            raise OptionError(f"no statistic '{self.statistic}'{hint(self.statistic, _CORRELATION_TESTS)}")
+            raise OptionError(
+                f"no statistic '{self.statistic}'{hint(self.statistic, _CORRELATION_TESTS)}", code="unknown-word"
+            )
         if not self.observations.continuous.all():
             name = self.observations.names[int(np.argmin(self.observations.continuous))]
             raise DataError(
                 f"'{name}' holds states, and the test '{self.statistic}' is for numbers: leave the column out, or sort"
-                f" the numbers into classes and take 'g2'"
+                f" the numbers into classes and take 'g2'",
+                code="not-numbers",
             )
 
     @property
@@ -444,9 +455,12 @@ def independence_test(name: str, data: Any, *, permutations: int = 0, seed: int 
     if name in _TABLE_TESTS:
         return TableTest(Observations.of(data), name, permutations, seed)  # type: ignore[arg-type]
     if name not in _CORRELATION_TESTS:
-        raise OptionError(f"no test of independence '{name}'{hint(name, (*_TABLE_TESTS, *_CORRELATION_TESTS))}")
+        raise OptionError(
+            f"no test of independence '{name}'{hint(name, (*_TABLE_TESTS, *_CORRELATION_TESTS))}", code="unknown-word"
+        )
     if permutations:
         raise OptionError(
-            f"the test '{name}' has no permutation p-value; take 'g2', 'chi2' or 'mi', or permutations: 0"
+            f"the test '{name}' has no permutation p-value; take 'g2', 'chi2' or 'mi', or permutations: 0",
+            code="not-applicable",
         )
     return CorrelationTest(Observations.of(data, kind="continuous"), name)  # type: ignore[arg-type]

@@ -330,7 +330,8 @@ def _restored(work: Work, number: int, store: Segments, job: str) -> Chain:
         if str(arrays["job"]) != job:
             raise RunError(
                 f"chain {number} was drawn from another score table, sampler, seed, tuning or thinning than this run"
-                f" has now; start a new run"
+                f" has now; start a new run",
+                code="other-run",
             )
         chain.replay(arrays)
     return chain
@@ -414,7 +415,7 @@ def unbroken(advice: str) -> Iterator[None]:
     try:
         yield
     except BrokenExecutor as error:
-        raise RunError(f"a worker process was killed, perhaps for want of memory; {advice}") from error
+        raise RunError(f"a worker process was killed, perhaps for want of memory; {advice}", code="failed") from error
 
 
 @contextmanager
@@ -423,16 +424,17 @@ def _dask(address: str, table: ScoreTable) -> Iterator[Compute]:
         from distributed import Client
     except ImportError:
         raise OptionError(
-            "a scheduler is one of Dask, which is not installed: pip install 'bayeslab[distributed]'"
+            "a scheduler is one of Dask, which is not installed: pip install 'bayeslab[distributed]'",
+            code="not-installed",
         ) from None
 
     # The client finds out as well, after which it hangs when it is thrown away.
     if not re.fullmatch(r"((tcp|tls)://)?.+:\d+|(?!tcp|tls)\w+://.+", address):
-        raise RunError(f"no address of a Dask scheduler: '{address}'; one is tcp://host:8786")
+        raise RunError(f"no address of a Dask scheduler: '{address}'; one is tcp://host:8786", code="no-connection")
     try:
         client = Client(address, timeout=10, set_as_default=False)
     except (OSError, ValueError) as error:
-        raise RunError(f"no Dask scheduler answers at {address}: {error}") from None
+        raise RunError(f"no Dask scheduler answers at {address}: {error}", code="no-connection") from None
     with client:
         yield _Cluster(client, Shared.of(table))
 

@@ -70,7 +70,8 @@ def _count(part: Sequence[int], parents: Sequence[Sequence[int]]) -> int:
         if seen > MOST:
             raise EngineRefusal(
                 f"the orders that agree with a graph of {len(part)} connected variables are too many to count: sample"
-                f" with `sampler: partition`, which needs no weights"
+                f" with `sampler: partition`, which needs no weights",
+                code="too-costly",
             )
     (total,) = layer.values()
     return total

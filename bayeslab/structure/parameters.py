@@ -74,7 +74,10 @@ class Parameters:
 
     def __post_init__(self) -> None:
         if self.observations.elsewhere is not None:
-            raise DataError("parameters are learned from rows in memory; raise 'fetch' so that DuckDB hands them over")
+            raise DataError(
+                "parameters are learned from rows in memory; raise 'fetch' so that DuckDB hands them over",
+                code="unsupported",
+            )
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -98,7 +101,10 @@ class Parameters:
             return
         for v, own in new:
             if any(states[u] == 0 for u in own):
-                raise DataError(f"'{self.names[v]}' has states and a continuous parent: its table cannot be learned")
+                raise DataError(
+                    f"'{self.names[v]}' has states and a continuous parent: its table cannot be learned",
+                    code="unsupported",
+                )
         for key, n in zip(new, self._counted(new), strict=True):
             self._tables[key] = n + self._concentration(n)
 

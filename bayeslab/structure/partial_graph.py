@@ -60,12 +60,13 @@ class PartialGraph:
         n = len(self.names)
         if len(set(self.names)) < n or marks.shape != (n, n):
             raise ModelError(
-                f"marks of shape {marks.shape} for {n} variables; give one row and one column for each name"
+                f"marks of shape {marks.shape} for {n} variables; give one row and one column for each name",
+                code="wrong-shape",
             )
         if np.any((marks == NONE) != (marks.T == NONE)) or np.any(np.diagonal(marks)):
-            raise ModelError("each edge has a mark at both ends, and joins two variables")
+            raise ModelError("each edge has a mark at both ends, and joins two variables", code="not-a-graph")
         if np.any((marks < NONE) | (marks > CIRCLE)):
-            raise ModelError("a mark is 0 (no edge), 1 (tail), 2 (arrow) or 3 (circle)")
+            raise ModelError("a mark is 0 (no edge), 1 (tail), 2 (arrow) or 3 (circle)", code="out-of-range")
         marks.setflags(write=False)
         object.__setattr__(self, "marks", marks)
 
@@ -75,7 +76,10 @@ class PartialGraph:
         if isinstance(graph, PartialGraph):
             return graph
         if not isinstance(graph, nx.DiGraph):
-            raise OptionError(f"a graph is a networkx.DiGraph, such as network.graph; given: {type(graph).__name__}")
+            raise OptionError(
+                f"a graph is a networkx.DiGraph, such as network.graph; given: {type(graph).__name__}",
+                code="not-a-graph",
+            )
         arrows = nx.to_numpy_array(graph, weight=None, dtype=np.int8).astype(bool)
         marks = np.zeros(arrows.shape, np.int8)
         marks[arrows], marks[arrows.T & ~arrows], marks[arrows & arrows.T] = ARROW, TAIL, TAIL
@@ -97,7 +101,7 @@ class PartialGraph:
 
     def _place(self, name: str) -> int:
         if name not in self._number:
-            raise ModelError(f"'{name}' is not a variable{hint(name, self.names)}")
+            raise ModelError(f"'{name}' is not a variable{hint(name, self.names)}", code="unknown-variable")
         return self._number[name]
 
     def mark(self, u: str, v: str) -> str:

@@ -91,7 +91,8 @@ class EdgePrior:
         if p.ndim != 2 or p.shape[0] != p.shape[1] or not np.all((p[off] > 0) & (p[off] < 1)):
             raise OptionError(
                 "probabilities of edges are a square table [from, to] strictly between 0 and 1; required and forbidden"
-                " edges are constraints"
+                " edges are constraints",
+                code="out-of-range",
             )
         object.__setattr__(self, "probability", p)
 
@@ -104,7 +105,8 @@ class EdgePrior:
             for v in edge:
                 if v not in number:
                     raise OptionError(
-                        f"the edge {edge[0]} -> {edge[1]} of the prior: '{v}' is no variable{hint(v, number)}"
+                        f"the edge {edge[0]} -> {edge[1]} of the prior: '{v}' is no variable{hint(v, number)}",
+                        code="unknown-variable",
                     )
             p[number[edge[0]], number[edge[1]]] = value
         return cls(p)
@@ -116,14 +118,17 @@ class EdgePrior:
             if isinstance(p, bool) or not isinstance(p, int | float) or not 0 < p < 1:
                 raise OptionError(
                     f"prior: '{word}' has the probability {p!r}: it lies between 0 and 1; what must or cannot be goes"
-                    " into `required` and `forbidden`"
+                    " into `required` and `forbidden`",
+                    code="out-of-range",
                 )
         edges = {edge_of(word): float(p) for word, p in given.items() if word != DEFAULT}
         return cls.of(names, edges, float(given.get(DEFAULT, 0.5)))
 
     def log_weights(self, child: int, sets: Sets, n: int) -> NDArray[np.float64]:
         if len(self.probability) != n:
-            raise OptionError(f"the prior has probabilities for {len(self.probability)} variables; there are {n}")
+            raise OptionError(
+                f"the prior has probabilities for {len(self.probability)} variables; there are {n}", code="wrong-length"
+            )
         others = [u for u in range(n) if u != child]
         p = self.probability[:, child]
         out = np.full(len(sets), np.log1p(-p[others]).sum())
@@ -139,9 +144,11 @@ def structure_prior(given: str | StructurePrior | NDArray[np.float64]) -> Struct
         return EdgePrior(given)
     if not isinstance(given, str):
         if not hasattr(given, "log_weights"):
-            raise OptionError(f"a prior over structures is uniform, sparse, or {{'a -> b': 0.9}}; given {given!r}")
+            raise OptionError(
+                f"a prior over structures is uniform, sparse, or {{'a -> b': 0.9}}; given {given!r}", code="wrong-type"
+            )
         return given
     known: dict[str, StructurePrior] = {"uniform": Uniform(), "sparse": Sparse()}
     if given not in known:
-        raise OptionError(f"unknown prior over structures '{given}'{hint(given, known)}")
+        raise OptionError(f"unknown prior over structures '{given}'{hint(given, known)}", code="unknown-word")
     return known[given]

@@ -168,7 +168,8 @@ class ScoreTable:
             own = ", ".join(self.names[u] for u in above[v]) or "none"
             raise ModelError(
                 f"the parents of '{self.names[v]}' ({own}) are not in the score table: more than {self.max_parents},"
-                f" ruled out by constraints, or pruned"
+                f" ruled out by constraints, or pruned",
+                code="contradiction",
             )
         return found
 
@@ -178,14 +179,19 @@ class ScoreTable:
         out.add_nodes_from(self.names)
         for v, number in enumerate(choice):
             if not self.pointer[v] <= number < self.pointer[v + 1]:
-                raise ModelError(f"{number} is not the number of a parent set of '{self.names[v]}'")
+                raise ModelError(
+                    f"{number} is not the number of a parent set of '{self.names[v]}'", code="out-of-range"
+                )
             out.add_edges_from((self.names[u], self.names[v]) for u in self.parents(int(number)))
         return out
 
     def _parents_in(self, graph: nx.DiGraph) -> list[list[int]]:
         for v in graph:
             if v not in self.number_of:
-                raise ModelError(f"the graph has a variable '{v}', which the score table has not{hint(v, self.names)}")
+                raise ModelError(
+                    f"the graph has a variable '{v}', which the score table has not{hint(v, self.names)}",
+                    code="unknown-variable",
+                )
         above = [graph.predecessors(v) if v in graph else () for v in self.names]
         return [sorted(self.number_of[u] for u in own) for own in above]
 
@@ -228,7 +234,9 @@ class ScoreTable:
                 os.fsync(stream.fileno())
             temporary.replace(target)
         except OSError as error:
-            raise RunError(f"the score table cannot be written: {error.strerror}", where=str(target)) from error
+            raise RunError(
+                f"the score table cannot be written: {error.strerror}", where=str(target), code="cannot-write"
+            ) from error
         finally:
             temporary.unlink(missing_ok=True)
 
@@ -241,12 +249,14 @@ class ScoreTable:
         RunError
             There is no such file, or it is damaged.
         """
-        damaged = RunError("this is not a score table, or it is damaged; build it again", where=str(path))
+        damaged = RunError(
+            "this is not a score table, or it is damaged; build it again", where=str(path), code="damaged"
+        )
         try:
             with Path(path).open("rb") as stream, np.load(stream, allow_pickle=False) as file:
                 held = {name: file[name] for name in ("head", "pointer", "sets", "scores", "digest")}
         except FileNotFoundError:
-            raise RunError("there is no score table", where=str(path)) from None
+            raise RunError("there is no score table", where=str(path), code="no-such-file") from None
         except (OSError, ValueError, KeyError, EOFError, TypeError, zipfile.BadZipFile):
             raise damaged from None
         try:
@@ -306,9 +316,11 @@ class ScoreTable:
         n = len(score.names)
         known = constraints or Constraints(tuple(score.names))
         if known.names != tuple(score.names):
-            raise ModelError("the constraints are about other variables than the score, or in another order")
+            raise ModelError(
+                "the constraints are about other variables than the score, or in another order", code="different-data"
+            )
         if max_parents < 0:
-            raise OptionError(f"max_parents is 0 or more; given {max_parents}")
+            raise OptionError(f"max_parents is 0 or more; given {max_parents}", code="out-of-range")
         limits = np.minimum(known.limits, max_parents)
         allowed = _allowed(score, known, candidates)
         cost = checked(score, allowed, limits, max_parents, memory, progress)
@@ -323,7 +335,8 @@ class ScoreTable:
             if not len(sets):
                 raise ModelError(
                     f"no parent set of '{score.names[v]}' is left: raise max_parents to the number of its required"
-                    f" parents, or use a score that can take them"
+                    f" parents, or use a score that can take them",
+                    code="contradiction",
                 )
             best = np.argsort(-total, kind="stable")
             sets, total = sets[best], total[best]
@@ -341,7 +354,7 @@ class ScoreTable:
 def _undominated(sets: NDArray[np.uint64], scores: NDArray[np.float64], nats: float) -> NDArray[np.bool_]:
     """Which sets, given best first, no subset beats by more than ``nats``."""
     if not nats >= 0:
-        raise OptionError(f"prune is a number of nats, 0 or more; given {nats}")
+        raise OptionError(f"prune is a number of nats, 0 or more; given {nats}", code="out-of-range")
     from bayeslab.structure._score_kernels import undominated
 
     # Read-only in tables, and a compiled loop for each kind of array would be compiled twice.
@@ -379,7 +392,7 @@ def _allowed(
         return known.allowed
     if isinstance(candidates, int):
         if candidates < 0:
-            raise OptionError(f"candidates is a number of parents, 0 or more; given {candidates}")
+            raise OptionError(f"candidates is a number of parents, 0 or more; given {candidates}", code="out-of-range")
         return best_candidates(score, candidates, known.allowed) | known.needed
     return Constraints.of(known.names, required=known.required, candidates=candidates).allowed & known.allowed
 
@@ -397,7 +410,8 @@ def checked(
     if cost.megabytes > limit:
         raise EngineRefusal(
             f"the score table would hold {cost}; {limit:,.0f} MB may be used. Lower max_parents (now {max_parents}), or"
-            f" give candidates=k, which keeps the k most promising parents of each variable"
+            f" give candidates=k, which keeps the k most promising parents of each variable",
+            code="too-costly",
         )
     if progress:
         progress.note(f"score table: {cost}")

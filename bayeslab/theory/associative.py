@@ -55,14 +55,14 @@ def all_states(n: int) -> Array:
 def _signs(given: Any, n: int) -> Array:
     states = np.atleast_2d(real(given, "states", ndim=(1, 2)))
     if states.shape[-1] != n or not np.isin(states, (-1, 1)).all():
-        raise OptionError(f"states have {n} units that are -1 or 1; given: shape {states.shape}")
+        raise OptionError(f"states have {n} units that are -1 or 1; given: shape {states.shape}", code="wrong-shape")
     return states
 
 
 def _symmetric(weights: Any) -> Array:
     out = real(weights, "weights", empty=True)
     if out.ndim != 2 or not np.array_equal(out, out.T) or np.diag(out).any():
-        raise OptionError("weights are a symmetric matrix with nothing on its diagonal")
+        raise OptionError("weights are a symmetric matrix with nothing on its diagonal", code="not-a-covariance")
     return out
 
 
@@ -114,7 +114,7 @@ class Hopfield:
         """
         given = _signs(start, len(self.weights))
         if len(given) > 1:
-            raise OptionError(f"recall starts from one state, not from {len(given)}")
+            raise OptionError(f"recall starts from one state, not from {len(given)}", code="wrong-length")
         count(max_passes, "max_passes")
         s = given[0].copy()
         inputs = self.weights @ s
@@ -152,7 +152,9 @@ class BoltzmannMachine:
         weights, bias = _symmetric(self.weights), real(self.bias, "bias", ndim=1)
         count(self.n_visible, "n_visible", 1, len(weights))
         if bias.shape != (len(weights),):
-            raise OptionError(f"a bias for each of {len(weights)} units, not the shape {bias.shape}")
+            raise OptionError(
+                f"a bias for each of {len(weights)} units, not the shape {bias.shape}", code="wrong-length"
+            )
         object.__setattr__(self, "weights", weights)
         object.__setattr__(self, "bias", bias)
 
@@ -184,7 +186,10 @@ class BoltzmannMachine:
 
     def _few(self) -> None:
         if len(self.bias) > _FEW:
-            raise OptionError(f"{len(self.bias)} units have too many states to go through: at most {_FEW}; take sample")
+            raise OptionError(
+                f"{len(self.bias)} units have too many states to go through: at most {_FEW}; take sample",
+                code="too-costly",
+            )
 
     def sample(
         self,

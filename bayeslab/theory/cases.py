@@ -58,12 +58,12 @@ def influences(arcs: Mapping[Arc, str] | Iterable[tuple[str, str, str]], kinds: 
     triples = [(u, v, sign) for (u, v), sign in arcs.items()] if isinstance(arcs, Mapping) else list(arcs)
     for u, v, sign in triples:
         if sign not in ("+", "-"):
-            raise OptionError(f"the influence of {u} on {v} has the sign {sign!r}: write + or -")
+            raise OptionError(f"the influence of {u} on {v} has the sign {sign!r}: write + or -", code="unknown-word")
         if u == v or graph.has_edge(u, v):
-            raise OptionError(f"{u} → {v} is given twice, or is an influence of a variable on itself")
+            raise OptionError(f"{u} → {v} is given twice, or is an influence of a variable on itself", code="duplicate")
         for name in (u, v):
             if name not in kinds:
-                raise OptionError(f"variable {name!r} has no kind; there are {', '.join(kinds)}")
+                raise OptionError(f"variable {name!r} has no kind; there are {', '.join(kinds)}", code="unknown-word")
         graph.add_edge(u, v, sign=sign)
     return graph
 
@@ -133,7 +133,9 @@ def match(query: nx.DiGraph, case: Case, wanted: frozenset[Arc] | None = None) -
     """
     for name, graph in (("the query", query), (f"the case '{case.name}'", case.function)):
         if len(graph) > _VARIABLES:
-            raise OptionError(f"{name} has {len(graph)} variables; graphs of up to {_VARIABLES} are matched")
+            raise OptionError(
+                f"{name} has {len(graph)} variables; graphs of up to {_VARIABLES} are matched", code="too-costly"
+            )
     own = frozenset(query.edges)
     if wanted is None or wanted == own:
         same = DiGraphMatcher(query, case.function, node_match=_same_kind, edge_match=_same_sign)
@@ -173,7 +175,8 @@ class _Search:
         if self.trials > _TRIALS:
             raise OptionError(
                 f"the best match of {len(self.order)} variables with {len(self.other)} was not found among"
-                f" {_TRIALS:,} maps: give variables more kinds, or split the query"
+                f" {_TRIALS:,} maps: give variables more kinds, or split the query",
+                code="not-converged",
             )
         if found > self.most:
             self.best, self.most = dict(variables), found
@@ -205,7 +208,7 @@ def _largest_common(query: nx.DiGraph, case: Case) -> dict[str, str]:
     try:
         search.run(0, {}, 0)
     except OptionError as error:
-        raise OptionError(f"case '{case.name}': {error.message}") from None
+        raise OptionError(f"case '{case.name}': {error.message}", code=error.code) from None
     return search.best
 
 
@@ -251,7 +254,7 @@ def elaborations(query: nx.DiGraph, kind: str, name: str = "x") -> Iterator[nx.D
         Of the new variable.
     """
     if name in query:
-        raise OptionError(f"there is a variable {name!r} already: give another name")
+        raise OptionError(f"there is a variable {name!r} already: give another name", code="name-clash")
     for u, v, sign in query.edges.data("sign"):
         for first in "+-":
             second = "+" if (first == sign) else "-"

@@ -83,10 +83,12 @@ def fit_curve(x: Any, y: Any, basis: Basis) -> Curve:
     points, target = real(x, "x", ndim=1, error=DataError), real(y, "y", ndim=1, error=DataError)
     same_length(x=points, y=target, error=DataError)
     if not basis:
-        raise OptionError("the basis has no functions: give one at least")
+        raise OptionError("the basis has no functions: give one at least", code="incomplete")
     columns = _columns(points, basis)
     if not np.isfinite(columns).all():
-        raise DataError("a function of the basis is infinite at some point: scale x, or take a lower degree")
+        raise DataError(
+            "a function of the basis is infinite at some point: scale x, or take a lower degree", code="not-finite"
+        )
     # Powers of large x differ by orders of magnitude.
     scale = np.maximum(np.abs(columns).max(axis=0), 1e-300)
     weights = np.linalg.lstsq(columns / scale, target, rcond=None)[0] / scale
@@ -120,4 +122,4 @@ def simplest(x: Any, y: Any, spaces: Sequence[Basis], tolerance: float = 1e-6) -
         found = fit_curve(x, y, basis)
         if found.residual <= allowed:
             return position, found
-    raise DataError("no space has a curve that agrees with all points")
+    raise DataError("no space has a curve that agrees with all points", code="contradiction")

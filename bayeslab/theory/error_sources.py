@@ -105,7 +105,7 @@ def error_sources(
     new = draw(rng, n_new)
     goal = np.asarray(truth(new))
     if goal.shape != (n_new,):
-        raise DataError(f"truth has one value for each of {n_new} rows, not the shape {goal.shape}")
+        raise DataError(f"truth has one value for each of {n_new} rows, not the shape {goal.shape}", code="wrong-shape")
     many = draw(rng, n_many)
     best = clone(learner if exact is None else exact).fit(many, truth(many)).predict(new)
     chosen, found = np.empty((n_samples, n_new)), np.empty((n_samples, n_new))

@@ -61,14 +61,16 @@ class HypothesisSpace:
         tables = np.asarray(self.tables)
         if tables.ndim != 2 or not tables.size or (tables.dtype.kind == "f" and np.isnan(tables).any()):
             raise OptionError(
-                f"tables have the shape (hypotheses, inputs), without missing cells; given {tables.shape}"
+                f"tables have the shape (hypotheses, inputs), without missing cells; given {tables.shape}",
+                code="wrong-shape",
             )
         object.__setattr__(self, "tables", tables)
         if self.prior is not None:
             prior = distributions(self.prior, "the prior", ndim=1)
             if len(prior) != len(tables):
                 raise OptionError(
-                    f"the prior has one probability for each of {len(tables)} hypotheses, not {len(prior)}"
+                    f"the prior has one probability for each of {len(tables)} hypotheses, not {len(prior)}",
+                    code="wrong-length",
                 )
             object.__setattr__(self, "prior", prior)
 
@@ -85,7 +87,10 @@ class HypothesisSpace:
         """Inputs by number, and a value for each."""
         at, given = positions(inputs, "inputs", self.tables.shape[1]), np.asarray(values)
         if at.ndim != 1 or given.shape not in (at.shape, ()):
-            raise OptionError(f"inputs are numbers of inputs, with one value each; given {at.shape} and {given.shape}")
+            raise OptionError(
+                f"inputs are numbers of inputs, with one value each; given {at.shape} and {given.shape}",
+                code="wrong-shape",
+            )
         return at, given
 
     def realizes(self, truth: Any) -> bool:
@@ -93,7 +98,8 @@ class HypothesisSpace:
         given = np.asarray(truth)
         if given.shape != self.tables.shape[1:]:
             raise OptionError(
-                f"truth has one value for each of {self.tables.shape[1]} inputs, not the shape {given.shape}"
+                f"truth has one value for each of {self.tables.shape[1]} inputs, not the shape {given.shape}",
+                code="wrong-shape",
             )
         return bool((self.tables == given).all(axis=1).any())
 
@@ -116,7 +122,7 @@ class HypothesisSpace:
         with np.errstate(divide="ignore"):
             logs = np.log(self._prior) + xlogy(misses, noise) + xlog1py(len(at) - misses, -noise)
         if np.isneginf(logs).all():
-            raise DataError("no hypothesis of the space agrees with the data")
+            raise DataError("no hypothesis of the space agrees with the data", code="probability-zero")
         return np.asarray(softmax(logs))
 
     def most_probable(self, inputs: Any, values: Any, noise: float = 0.0) -> int:
@@ -134,7 +140,10 @@ class HypothesisSpace:
         if distribution is not None:
             weights = distributions(distribution, "distribution", ndim=1)
             if len(weights) != n_inputs:
-                raise OptionError(f"distribution has one probability for each of {n_inputs} inputs, not {len(weights)}")
+                raise OptionError(
+                    f"distribution has one probability for each of {n_inputs} inputs, not {len(weights)}",
+                    code="wrong-length",
+                )
         at = positions(truth, "truth", len(self.tables))
         return np.asarray((self.tables != self.tables[at]) @ weights)
 

@@ -86,7 +86,8 @@ def log_decision_lists(n: int, k: int) -> float:
     c = conjunctions(n, k)
     if c > _LGAMMA:
         raise OptionError(
-            f"there are {c:.3g} conjunctions: decision lists of so many are not counted; take fewer (k, n)"
+            f"there are {c:.3g} conjunctions: decision lists of so many are not counted; take fewer (k, n)",
+            code="too-costly",
         )
     return c * math.log(3) + math.lgamma(c + 1)
 

@@ -47,11 +47,13 @@ class Recurrent:
         bias, weights = real(self.bias, "bias", ndim=1), real(self.weights, "weights", ndim=2)
         n = len(bias)
         if weights.shape != (n, n):
-            raise OptionError(f"{n} units have weights of the shape {(n, n)}, not {weights.shape}")
+            raise OptionError(f"{n} units have weights of the shape {(n, n)}, not {weights.shape}", code="wrong-shape")
         object.__setattr__(self, "bias", bias)
         object.__setattr__(self, "weights", weights)
         if self.activation not in ("logistic", "tanh", "threshold"):
-            raise OptionError(f"activation is logistic, tanh or threshold, not {self.activation!r}")
+            raise OptionError(
+                f"activation is logistic, tanh or threshold, not {self.activation!r}", code="unknown-word"
+            )
 
     def step(self, state: Any, inputs: Any = 0.0) -> Array:
         """The state a step later."""
@@ -66,9 +68,11 @@ class Recurrent:
         out = np.empty((count(n, "n, the number of steps,") + 1, units))
         first = real(start, "start")
         if first.shape != (units,):
-            raise OptionError(f"start has one number a unit, {units}, not the shape {first.shape}")
+            raise OptionError(f"start has one number a unit, {units}, not the shape {first.shape}", code="wrong-length")
         if inputs is not None and (inputs := real(inputs, "inputs", empty=n == 0)).shape[:1] != (n,):
-            raise OptionError(f"inputs have a row for each of {n} steps, not the shape {inputs.shape}")
+            raise OptionError(
+                f"inputs have a row for each of {n} steps, not the shape {inputs.shape}", code="wrong-shape"
+            )
         out[0] = first
         for t in range(n):
             out[t + 1] = self.step(out[t], 0.0 if inputs is None else inputs[t])
@@ -86,7 +90,9 @@ class Recurrent:
     def lyapunov(self, start: Any, n: int = 5000, burn_in: int = 500) -> float:
         """Mean logarithm of how much a small change of the state grows in a step."""
         if self.activation == "threshold":
-            raise OptionError("a threshold has no slope, and a net of thresholds no Lyapunov exponent")
+            raise OptionError(
+                "a threshold has no slope, and a net of thresholds no Lyapunov exponent", code="not-applicable"
+            )
         count(n, "n, the number of steps,", 1)
         state = self.run(start, burn_in)[-1]
         # In no direction that a net made by hand would map to nothing.

@@ -50,7 +50,10 @@ def separating_plane(points: Any, labels: Any) -> np.ndarray | None:
 
     x, side = real(points, "points"), two_sides(labels)
     if x.ndim != 2 or len(x) != len(side):
-        raise OptionError(f"points have the shape (points, d), with one label each; given {x.shape} and {side.shape}")
+        raise OptionError(
+            f"points have the shape (points, d), with one label each; given {x.shape} and {side.shape}",
+            code="wrong-shape",
+        )
     # Solvers have absolute tolerances: each column with its middle at 0 and its largest distance from it 1.
     middle = x.mean(axis=0)
     reach = np.abs(x - middle).max(axis=0)
@@ -60,7 +63,9 @@ def separating_plane(points: Any, labels: Any) -> np.ndarray | None:
     if found.status == _INFEASIBLE:
         return None
     if found.status != 0:
-        raise BayeslabError(f"the linear programme of {len(x)} points was not solved: {found.message}")
+        raise BayeslabError(
+            f"the linear programme of {len(x)} points was not solved: {found.message}", code="not-converged"
+        )
     weights = found.x[1:] / reach
     return np.concatenate([[found.x[0] - weights @ middle], weights])
 

@@ -70,7 +70,7 @@ class Runs:
 def _stream(values: Any) -> Array:
     out = real(values, "the stream", error=DataError)
     if out.ndim != 1 or len(out) < 10:
-        raise DataError(f"a stream of ten numbers or more is wanted, not the shape {out.shape}")
+        raise DataError(f"a stream of ten numbers or more is wanted, not the shape {out.shape}", code="wrong-shape")
     return out
 
 
@@ -107,10 +107,10 @@ def runs_test(values: Any) -> Runs:
         above = x[x != middle] > middle
     n, up = len(above), int(above.sum())
     if up in (0, n):
-        raise DataError("all values are equal: there are no two sides")
+        raise DataError("all values are equal: there are no two sides", code="constant")
     both = 2 * up * (n - up)
     if both <= n:
-        raise DataError(f"only {n} rows are off the median: too few to see runs")
+        raise DataError(f"only {n} rows are off the median: too few to see runs", code="too-few")
     runs = 1 + int(np.sum(above[1:] != above[:-1]))
     z = (runs - both / n - 1) / np.sqrt(both * (both - n) / (n**2 * (n - 1)))
     return Runs(runs, float(z), float(2 * norm.sf(abs(z))))

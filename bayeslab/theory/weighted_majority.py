@@ -63,10 +63,12 @@ def follow(advice: Any, outcomes: Any, beta: float, rng: np.random.Generator) ->
     """
     said, truth = np.asarray(advice), np.asarray(outcomes)
     if said.ndim != 2 or said.shape[:1] != truth.shape or not said.size:
-        raise OptionError(f"advice has the shape (steps, experts); given {said.shape} for {truth.shape} outcomes")
+        raise OptionError(
+            f"advice has the shape (steps, experts); given {said.shape} for {truth.shape} outcomes", code="wrong-shape"
+        )
     _check(beta)
     if any(one.dtype.kind == "f" and np.isnan(one).any() for one in (said, truth)):
-        raise OptionError("advice or outcomes are missing in some steps: leave these steps out")
+        raise OptionError("advice or outcomes are missing in some steps: leave these steps out", code="missing")
     wrong = said != truth[:, None]
     # Weights are powers of beta: exact however long the sequence is.
     before = np.vstack([np.zeros(said.shape[1]), np.cumsum(wrong, axis=0)])

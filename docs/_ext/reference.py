@@ -16,6 +16,7 @@ from pydantic import BaseModel
 
 from bayeslab import registry
 from bayeslab.distributions import DISTRIBUTIONS, MODIFIERS, NEEDS_CODE
+from bayeslab.error_codes import AREAS, KINDS
 from bayeslab.families.bayes_net.spec import BayesNet, Decision, Utility, Variable
 from bayeslab.families.bayes_net.structure_spec import Structure
 from bayeslab.families.hmm.spec import HMM
@@ -245,6 +246,18 @@ def commands() -> str:
     return "\n\n".join(parts)
 
 
+def error_areas() -> str:
+    """First parts of codes."""
+    return "\n".join(
+        ["| first part | the mistake lies in |", "|---|---|", *(f"| `{a}` | {t} |" for a, t in AREAS.items())]
+    )
+
+
+def error_kinds() -> str:
+    """Last parts of codes."""
+    return "\n".join(["| last part | |", "|---|---|", *(f"| `{kind}` | {text} |" for kind, text in KINDS.items())])
+
+
 PARTS = {
     f.__name__: f
     for f in (
@@ -265,6 +278,8 @@ PARTS = {
         theory,
         decisions,
         commands,
+        error_areas,
+        error_kinds,
     )
 }
 

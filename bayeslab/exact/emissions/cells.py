@@ -77,25 +77,30 @@ def column_means(rows: np.ndarray) -> np.ndarray:
 
 def check_shape(rows: np.ndarray, n_columns: int) -> None:
     if rows.ndim != 2 or rows.shape[1] != n_columns:
-        raise DataError(f"rows have shape {rows.shape}; this emission has {n_columns} columns")
+        raise DataError(f"rows have shape {rows.shape}; this emission has {n_columns} columns", code="wrong-shape")
     if np.isinf(rows).any():
-        raise DataError(f"column {int(np.argwhere(np.isinf(rows))[0, 1])} holds an infinite value; remove it")
+        raise DataError(
+            f"column {int(np.argwhere(np.isinf(rows))[0, 1])} holds an infinite value; remove it", code="not-finite"
+        )
 
 
 def check_values(rows: np.ndarray, good: np.ndarray, what: str) -> None:
     bad = ~(good | np.isnan(rows))
     if bad.any():
         n, j = np.argwhere(bad)[0]
-        raise DataError(f"row {n}, column {j} is {rows[n, j]:g}; {what}")
+        raise DataError(f"row {n}, column {j} is {rows[n, j]:g}; {what}", code="impossible-value")
 
 
 def refuse_constant(rows: np.ndarray, why: str) -> None:
     """Refuse columns without spread."""
     for j in np.flatnonzero(np.isnan(rows).all(axis=0)):
-        raise DataError(f"column {j} has no observed cell; drop the column")
+        raise DataError(f"column {j} has no observed cell; drop the column", code="no-values")
     scale = np.abs(column_means(rows)) + 1e-300
     for j in np.flatnonzero(np.sqrt(column_variances(rows)) <= 1e-12 * scale):
-        raise DataError(f"column {j} is constant: {why}; drop the column, or give the components a prior (method: map)")
+        raise DataError(
+            f"column {j} is constant: {why}; drop the column, or give the components a prior (method: map)",
+            code="constant",
+        )
 
 
 def dependent_columns(rows: np.ndarray) -> tuple[int, ...]:
@@ -116,11 +121,12 @@ def refuse_dependent(rows: np.ndarray) -> None:
         columns = ", ".join(map(str, found))
         raise DataError(
             f"columns {columns} depend on each other linearly: every covariance would be singular; drop one of them, or"
-            " give the components a prior (method: map)"
+            " give the components a prior (method: map)",
+            code="dependent-columns",
         )
 
 
 def prior_of(emission: Any) -> Any:
     if emission.prior is None:
-        raise OptionError("this needs a prior for the components: use `with_prior`, or give one")
+        raise OptionError("this needs a prior for the components: use `with_prior`, or give one", code="incomplete")
     return emission.prior

@@ -94,19 +94,23 @@ def gaussian(
         for all states (tied); or ``known``: a variance or a matrix, the same for all states.
     """
     if (covariance == "known") != (known is not None):
-        raise OptionError("covariance 'known' and the known variance or matrix go together: give both or neither")
+        raise OptionError(
+            "covariance 'known' and the known variance or matrix go together: give both or neither", code="incomplete"
+        )
     if covariance == "known":
         matrix = np.asarray(known, float)
         matrix = matrix * np.eye(n_columns) if matrix.ndim == 0 else np.diag(matrix) if matrix.ndim == 1 else matrix
         if matrix.shape != (n_columns, n_columns) or not np.all(np.linalg.eigvalsh(matrix) > 0):
-            raise OptionError(f"the known covariance of {n_columns} columns must be positive definite")
+            raise OptionError(
+                f"the known covariance of {n_columns} columns must be positive definite", code="not-a-covariance"
+            )
         return FullGaussian(n_columns, "known", matrix, prior)
     if covariance in ("full", "tied"):
         return FullGaussian(n_columns, covariance, None, prior)
     if covariance in ("diagonal", "spherical"):
         return DiagonalGaussian(n_columns, covariance, prior)
     allowed = ("full", "tied", "diagonal", "spherical", "known")
-    raise OptionError(f"unknown covariance '{covariance}'{hint(covariance, allowed)}")
+    raise OptionError(f"unknown covariance '{covariance}'{hint(covariance, allowed)}", code="unknown-word")
 
 
 def patterns(rows: np.ndarray) -> Iterator[tuple[np.ndarray, np.ndarray]]:
@@ -336,7 +340,9 @@ class FullGaussian:
         """κ, m, ν, Ψ of each state."""
         prior = prior_of(self)
         if self.covariance == "tied":
-            raise OptionError("one covariance for all components has no closed form here; use full or diagonal")
+            raise OptionError(
+                "one covariance for all components has no closed form here; use full or diagonal", code="no-closed-form"
+            )
         n, mean, scatter = statistics["weight"], statistics["mean"], statistics["scatter"]
         kappa, apart = prior.kappa + n, mean - prior.mean
         centre = prior.mean + apart * (n / kappa)[:, None]
@@ -345,7 +351,10 @@ class FullGaussian:
 
     def log_base(self, rows: np.ndarray) -> np.ndarray:
         if np.isnan(rows).any():
-            raise OptionError("full covariances with missing cells have no closed form; use covariance: diagonal")
+            raise OptionError(
+                "full covariances with missing cells have no closed form; use covariance: diagonal",
+                code="no-closed-form",
+            )
         return np.zeros(len(rows))
 
     def draw(self, rng: np.random.Generator, statistics: Statistics) -> Parameters:

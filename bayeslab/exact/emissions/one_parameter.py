@@ -238,7 +238,7 @@ class Binomial(_Proportion):
 
     def sample(self, rng: np.random.Generator, parameters: Parameters, states: np.ndarray) -> np.ndarray:
         if self.trials is None:
-            raise OptionError("successes can only be simulated with fixed trials; give `trials`")
+            raise OptionError("successes can only be simulated with fixed trials; give `trials`", code="incomplete")
         p = parameters["probability"][states]
         return rng.binomial(np.broadcast_to(self.trials, p.shape), p).astype(float)
 

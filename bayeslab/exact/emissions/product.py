@@ -55,7 +55,7 @@ class Product:
             try:
                 emission.check(some)
             except DataError as error:
-                raise DataError(f"part '{name}': {error.message}") from None
+                raise DataError(f"part '{name}': {error.message}", code=error.code) from None
 
     def log_density(self, parameters: Parameters, rows: np.ndarray) -> np.ndarray:
         return sum(e.log_density(self._own(name, parameters), some) for name, e, some in self._each(rows))
@@ -131,5 +131,8 @@ class Product:
 
 def _conjugate(emission: Any) -> Any:
     if not hasattr(emission, "log_marginal"):
-        raise OptionError(f"{type(emission).__name__} has no conjugate prior; choose another component or method: em")
+        raise OptionError(
+            f"{type(emission).__name__} has no conjugate prior; choose another component or method: em",
+            code="not-conjugate",
+        )
     return emission

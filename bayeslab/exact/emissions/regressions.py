@@ -47,7 +47,9 @@ class Regression:
         check_shape(rows, self.n_columns)
         if np.isnan(rows[:, :-1]).any():
             n, j = np.argwhere(np.isnan(rows[:, :-1]))[0]
-            raise DataError(f"row {n}, input column {j} is missing; only the outcome of a regression may be")
+            raise DataError(
+                f"row {n}, input column {j} is missing; only the outcome of a regression may be", code="missing"
+            )
         y = rows[:, -1:]
         if self.outcome == "bernoulli":
             check_values(y, (y == 0) | (y == 1), "a Bernoulli outcome is 0 or 1")
@@ -170,7 +172,7 @@ class Regression:
         return ~(parameters["variance"] > 1e-12 * variances[-1])
 
     def sample(self, rng: np.random.Generator, parameters: Parameters, states: np.ndarray) -> np.ndarray:
-        raise OptionError("a regression's rows need inputs: use `outcomes`")
+        raise OptionError("a regression's rows need inputs: use `outcomes`", code="not-applicable")
 
     def outcomes(
         self, rng: np.random.Generator, parameters: Parameters, states: np.ndarray, inputs: np.ndarray
@@ -193,7 +195,9 @@ class Regression:
     def posterior(self, statistics: Statistics) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
         """Precision Λ, mean m, shape a and rate b of each state."""
         if self.outcome != "gaussian":
-            raise OptionError(f"a {self.outcome} regression has no conjugate prior; use method: em or map")
+            raise OptionError(
+                f"a {self.outcome} regression has no conjugate prior; use method: em or map", code="not-conjugate"
+            )
         prior = prior_of(self)
         precision = statistics["gram"] + prior * np.eye(self.n_inputs)
         mean = np.linalg.solve(precision, statistics["cross"][..., None])[..., 0]

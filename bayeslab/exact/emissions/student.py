@@ -51,7 +51,7 @@ class StudentT:
     def check(self, rows: np.ndarray) -> None:
         check_shape(rows, self.n_columns)
         if self.dof is not None and not self.dof > 0:
-            raise OptionError(f"degrees of freedom are positive, not {self.dof:g}")
+            raise OptionError(f"degrees of freedom are positive, not {self.dof:g}", code="out-of-range")
         if self.prior is None:
             refuse_constant(rows, "every scale would be singular")
             refuse_dependent(rows)

@@ -79,7 +79,9 @@ def check(model: Model, columns: set[str] | None) -> None:
     if columns and not seen:
         first = next(iter(spec.variables))
         raise ModelError(
-            f"the data have a column for none of the variables{hint(first, columns)}", path=("model", "variables")
+            f"the data have a column for none of the variables{hint(first, columns)}",
+            path=("model", "variables"),
+            code="unknown-column",
         )
 
 
@@ -94,7 +96,9 @@ def _check_parameters(model: Model, nodes: Mapping[str, Any], paths: Mapping[str
     except ModelError as error:
         name = error.path[2] if len(error.path) > 2 else ""
         path = paths.get(name, ("model", "parameters"))
-        raise ModelError(error.message, path=path, offset=error.offset if name in paths else 0) from None
+        raise ModelError(
+            error.message, path=path, offset=error.offset if name in paths else 0, code=error.code
+        ) from None
 
 
 def factors(model: Model) -> set[str]:
@@ -352,20 +356,28 @@ def diagram(model: Model) -> InfluenceDiagram:
 
     spec = _spec(model)
     if not spec.decisions:
-        raise ModelError("the model has no decisions: an influence diagram has `decisions` and `utilities`")
+        raise ModelError(
+            "the model has no decisions: an influence diagram has `decisions` and `utilities`", code="not-applicable"
+        )
     states = {v: tuple(one.states) for v, one in spec.variables.items()}
     states |= {d: tuple(one.options) for d, one in spec.decisions.items()}
     tables, utilities = {}, {}
     for v, one in spec.variables.items():
         table = local(v, one, states, frozenset(), spec.prior.concentration).known
         if table is None:
-            raise ModelError(f"the table of '{v}' is unknown: give it", path=("model", "variables", v))
+            raise ModelError(
+                f"the table of '{v}' is unknown: give it", path=("model", "variables", v), code="not-learned"
+            )
         tables[v] = table
     for u, worth in spec.utilities.items():
         place = Place(u, (), tuple(worth.parents), states, frozenset(), ("model", "utilities"))
         for parent in worth.parents:
             if parent not in states:
-                raise place.error(f"'{parent}', a parent of '{u}', is not a variable{hint(parent, states)}", "parents")
+                raise place.error(
+                    f"'{parent}', a parent of '{u}', is not a variable{hint(parent, states)}",
+                    "parents",
+                    code="unknown-variable",
+                )
         rows = [place.number(x, path, -np.inf, np.inf) for x, path in place.by_row(worth.table, "table")]
         utilities[u] = np.array(rows).reshape(place.sizes)
     parents = {v: tuple(one.parents) for v, one in spec.variables.items()}
@@ -374,7 +386,7 @@ def diagram(model: Model) -> InfluenceDiagram:
     try:
         return InfluenceDiagram(states, parents, tables, utilities, tuple(spec.decisions), model.name)
     except ModelError as error:
-        raise ModelError(error.message, path=error.path or ("model", "decisions")) from None
+        raise ModelError(error.message, path=error.path or ("model", "decisions"), code=error.code) from None
 
 
 def plain(
@@ -483,7 +495,10 @@ def probabilities(model: Model, seen: Data, new: Data, draws: Mapping[str, np.nd
         draws = {name: values.mean(axis=0, keepdims=True) for name, values in draws.items()}
     place = {v: k for k, v in enumerate(net.states)}
     if spec.target is not None and spec.target not in place:
-        raise OptionError(f"the target '{spec.target}' is continuous; probabilities are for states (use kind='mean')")
+        raise OptionError(
+            f"the target '{spec.target}' is continuous; probabilities are for states (use kind='mean')",
+            code="not-applicable",
+        )
     if spec.target is not None:
         codes = codes.copy()
         codes[:, place[spec.target]] = -1
@@ -493,7 +508,8 @@ def probabilities(model: Model, seen: Data, new: Data, draws: Mapping[str, np.nd
     if not wanted:
         raise DataError(
             "the new rows have a value for every variable: nothing is left to predict (leave cells empty, or name a"
-            " target in the model)"
+            " target in the model)",
+            code="not-applicable",
         )
     both = np.column_stack([codes, values])
     distinct, inverse = np.unique(both, axis=0, return_inverse=True, equal_nan=True)
@@ -520,7 +536,7 @@ def probabilities(model: Model, seen: Data, new: Data, draws: Mapping[str, np.nd
     back = inverse.ravel()
     if np.any(weight == 0):
         row = int(np.flatnonzero(weight[back, 0] == 0)[0])
-        raise DataError(f"row {row + 1} of the new data has probability zero under the model")
+        raise DataError(f"row {row + 1} of the new data has probability zero under the model", code="probability-zero")
     labels = new.labels.get(model.data.rows, np.arange(len(codes)))
     return {model.data.rows: labels} | {
         f"P({v}={state})": (total[v] / weight)[back, s] for v in wanted for s, state in enumerate(net.states[v])

@@ -127,7 +127,9 @@ def _regression(net: Net, node: Linear, codes: np.ndarray, values: np.ndarray) -
 
 def _fixed_evidence(variable: str, counts: np.ndarray, table: np.ndarray) -> float:
     if np.any((counts > 0) & (table == 0)):
-        raise DataError(f"a row of the data has probability zero under the table given for '{variable}'")
+        raise DataError(
+            f"a row of the data has probability zero under the table given for '{variable}'", code="probability-zero"
+        )
     return float(np.sum(counts[counts > 0] * np.log(table[counts > 0])))
 
 
@@ -159,7 +161,9 @@ def _rest(net: Net, codes: np.ndarray) -> float:
     values = JunctionTree.of(FactorGraph(states, scopes, tables)).log_evidence_of(codes[:, columns])
     if not np.all(np.isfinite(values)):
         row = int(np.flatnonzero(~np.isfinite(values))[0])
-        raise DataError(f"row {row + 1} of the data has probability zero under the tables that are given")
+        raise DataError(
+            f"row {row + 1} of the data has probability zero under the tables that are given", code="probability-zero"
+        )
     return float(values.sum()) - float(hidden)
 
 

@@ -213,7 +213,9 @@ def _numbers(text: str, word: str, keys: tuple[str, str]) -> tuple[float, float]
             return (float(ast.literal_eval(found[keys[0]])), float(ast.literal_eval(found[keys[1]])))
         except (KeyError, ValueError, TypeError):
             pass
-    raise ModelError(f"EM needs a prior {word}({', '.join(keys)}) with numbers here, not {text}; use nuts")
+    raise ModelError(
+        f"EM needs a prior {word}({', '.join(keys)}) with numbers here, not {text}; use nuts", code="bad-prior"
+    )
 
 
 # --------------------------------------------------------------------------- continuous variables
@@ -239,7 +241,8 @@ def _mixed(seen: Resolved) -> EMPlan | str:
         if prior and (len(counts) > 1 or any(c < 1 for c in counts)):
             raise ModelError(
                 "in a net with continuous variables EM takes one pseudocount, of at least 1, for all tables;"
-                " prior=ignore leaves it out"
+                " prior=ignore leaves it out",
+                code="bad-prior",
             )
         # The prior of the regressions is weak, and left out: what EM finds are their least squares.
         options = Options(table_count=max(counts, default=1.0) - 1.0 if prior else 0.0)

@@ -190,8 +190,8 @@ class Place:
         """Every combination of the parents' states, the last parent fastest."""
         return list(product(*(self.states[p] for p in self.parents)))
 
-    def error(self, message: str, *path: Any) -> ModelError:
-        return ModelError(message, path=(*self.path, self.variable, *path))
+    def error(self, message: str, *path: Any, code: str) -> ModelError:
+        return ModelError(message, path=(*self.path, self.variable, *path), code=code)
 
     def configurations(self) -> np.ndarray:
         """The parents' states of every row as numbers, shape (rows, parents)."""
@@ -219,6 +219,7 @@ class Place:
                     f"the row '{', '.join(row)}' ({', '.join(self.parents)}) of '{self.variable}' is missing;"
                     f" a row 'default' stands for all that are not there",
                     *path,
+                    code="incomplete",
                 )
             out.append(found[row] if row in found else defaults[covering[0]])
         return out
@@ -230,7 +231,7 @@ class Place:
         """The rows in a value for everything below the states in ``before``."""
         if len(before) == len(self.parents):
             if before in found:
-                raise self.error(f"the row '{', '.join(before)}' is there twice", *path)
+                raise self.error(f"the row '{', '.join(before)}' is there twice", *path, code="duplicate")
             found[before] = (given, path)
             return
         parent = self.parents[len(before)]
@@ -251,12 +252,14 @@ class Place:
                 f" ({', '.join(self.parents)}); inside it there is an entry for each of the {len(own)} states of"
                 f" '{parent}'",
                 *path,
+                code="wrong-length",
             )
         else:
             raise self.error(
                 f"the rows of '{self.variable}' are {len(own)} entries for the states of '{parent}'"
                 f" ({', '.join(own)}), as a list or by name, such as '{', '.join(self.rows()[0])}: ...'",
                 *path,
+                code="wrong-length",
             )
 
     def _row(self, words: str, at: int, path: tuple[Any, ...]) -> tuple[str, ...]:
@@ -266,9 +269,16 @@ class Place:
             return found
         parts = tuple(part.strip() for part in words.split(","))
         if at + len(parts) > len(self.parents):
-            raise self.error(f"'{words}' names more states than '{self.variable}' has parents", *path, words)
+            raise self.error(
+                f"'{words}' names more states than '{self.variable}' has parents", *path, words, code="wrong-length"
+            )
         parent, state = next((p, s) for p, s in zip(self.parents[at:], parts, strict=False) if s not in self.states[p])
-        raise self.error(f"'{state}' is not a state of '{parent}'{hint(state, self.states[parent])}", *path, words)
+        raise self.error(
+            f"'{state}' is not a state of '{parent}'{hint(state, self.states[parent])}",
+            *path,
+            words,
+            code="unknown-state",
+        )
 
     def _match(self, words: str, at: int) -> tuple[str, ...]:
         """The states of successive parents that a text lists; names of states may themselves have commas."""
@@ -292,6 +302,7 @@ class Place:
                     f"{hint(word, (*self.parents, self.variable))}",
                     "absent",
                     word,
+                    code="unknown-variable",
                 )
         own = self.states[variable]
         if variable in declared:
@@ -300,6 +311,7 @@ class Place:
                     f"'{declared[variable]}' is not a state of '{variable}'{hint(declared[variable], own)}",
                     "absent",
                     variable,
+                    code="unknown-state",
                 )
             return own.index(declared[variable])
         found = [i for i, state in enumerate(own) if state.casefold() in _ABSENT]
@@ -308,7 +320,8 @@ class Place:
         if needed:
             raise self.error(
                 f"which state of '{variable}' ({', '.join(own)}) means that it is not there?"
-                f" Say so: absent: {{{variable}: {own[-1]}}}"
+                f" Say so: absent: {{{variable}: {own[-1]}}}",
+                code="incomplete",
             )
         return len(own) - 1
 
@@ -317,7 +330,7 @@ class Place:
         if not fits or not np.isfinite(given):
             below, above = np.isfinite(low), np.isfinite(high)
             bounds = f"between {low:g} and {high:g}" if below and above else f"≥ {low:g}" if below else "that is finite"
-            raise self.error(f"{given!r} is not a number {bounds}", *path)
+            raise self.error(f"{given!r} is not a number {bounds}", *path, code="out-of-range")
         return float(given)
 
 
@@ -331,14 +344,15 @@ def check_names(expression: Expression, known: frozenset[str]) -> None:
     """Every name in an expression is one of the parameters, every call a function."""
     odd = sorted(expression.names - known)
     if odd:
-        raise ModelError(f"'{odd[0]}' is not one of the parameters{hint(odd[0], known)}")
+        raise ModelError(f"'{odd[0]}' is not one of the parameters{hint(odd[0], known)}", code="unknown-parameter")
     odd = sorted(expression.calls - FUNCTIONS.keys())
     if odd:
         near = hint(odd[0], FUNCTIONS.keys() | DISTRIBUTIONS.keys())
         raise ModelError(
             f"'{odd[0]}' is neither a function nor a distribution{near if 'did you mean' in near else ''}"
             if odd[0] not in DISTRIBUTIONS
-            else f"'{odd[0]}' is a distribution inside an expression: give it a name in 'parameters'"
+            else f"'{odd[0]}' is a distribution inside an expression: give it a name in 'parameters'",
+            code="unknown-name",
         )
 
 
@@ -348,7 +362,7 @@ def constant(expression: Expression, known: Mapping[str, float]) -> float | None
         return None
     value = Evaluator(lambda name: Term(np.asarray(known[name])), {}).term(expression).value
     if np.ndim(value) != 0:
-        raise ModelError(f"'{expression.text}' is not one number")
+        raise ModelError(f"'{expression.text}' is not one number", code="not-a-number")
     return float(np.asarray(value))
 
 
@@ -365,7 +379,9 @@ class Scalars:
         """One number, from what is written: a number, nothing, a distribution, or an expression."""
         name = identifier(name)
         if name in self.known or name in self.written or name in self.unknown:
-            raise self.place.error(f"results would call two of its numbers '{name}'; rename a parent", *path)
+            raise self.place.error(
+                f"results would call two of its numbers '{name}'; rename a parent", *path, code="name-clash"
+            )
         if given is None:
             self.unknown[name] = prior
         elif not isinstance(given, str):
@@ -400,7 +416,10 @@ class _located:
     def __exit__(self, kind: Any, error: Any, trace: Any) -> None:
         if isinstance(error, ModelError) and not error.path:
             raise ModelError(
-                error.message, path=("model", "variables", self.place.variable, *self.path), offset=error.offset
+                error.message,
+                path=("model", "variables", self.place.variable, *self.path),
+                offset=error.offset,
+                code=error.code,
             ) from None
 
 
@@ -483,7 +502,9 @@ def _read_row(
             if _distribution(given):
                 return _Prior(_concentration(place, given, n))
         if n != 2:
-            raise place.error(f"'{place.variable}' has {n} states: a row is a list of {n} entries", *path)
+            raise place.error(
+                f"'{place.variable}' has {n} states: a row is a list of {n} entries", *path, code="wrong-length"
+            )
         entry = _read_entry(place, given, path)
         return (entry,) if isinstance(entry, str) else np.array([entry, 1 - entry])
     if isinstance(given, Mapping):
@@ -492,6 +513,7 @@ def _read_row(
                 f"the row{shown} of '{place.variable}' has entries for {listed(given)}, its states are"
                 f" {', '.join(place.own)}",
                 *path,
+                code="unknown-state",
             )
         given = [given[state] for state in place.own]
     if isinstance(given, int | float) and n == 2:
@@ -503,6 +525,7 @@ def _read_row(
             + (", or one: that of the first state" if n == 2 else "")
             + f", not {given!r}",
             *path,
+            code="wrong-length",
         )
     if any(isinstance(entry, str) for entry in given):
         entries = [_read_entry(place, entry, (*path, i)) for i, entry in enumerate(given)]
@@ -511,7 +534,9 @@ def _read_row(
         given = entries
     out = np.array([place.number(entry, path) for entry in given])
     if abs(out.sum() - 1) > 1e-3:
-        raise place.error(f"the row{shown} of '{place.variable}' sums to {out.sum():g}, not to 1", *path)
+        raise place.error(
+            f"the row{shown} of '{place.variable}' sums to {out.sum():g}, not to 1", *path, code="not-probabilities"
+        )
     return out / out.sum() if abs(out.sum() - 1) > 4e-16 else out
 
 
@@ -537,13 +562,15 @@ def _concentration(place: Place, text: str, n: int) -> np.ndarray:
     except (ValueError, IndexError, TypeError):
         raise ModelError(
             f"the prior '{text}' of a row has numbers inside; a prior with unknown parameters belongs in"
-            f" 'parameters', and its name in the row"
+            f" 'parameters', and its name in the row",
+            code="bad-prior",
         ) from None
     numbers = np.full(n, float(numbers)) if numbers.ndim == 0 else numbers
     if word not in ("Dirichlet", "Beta") or numbers.shape != (n,) or not np.all(numbers > 0):
         raise ModelError(
             f"'{text}' is no prior of {n} probabilities: write Dirichlet([a, ...]) with {n} positive numbers"
-            + (" or Beta(a, b)" if n == 2 else "")
+            + (" or Beta(a, b)" if n == 2 else ""),
+            code="bad-prior",
         )
     return numbers
 
@@ -601,13 +628,19 @@ def _noisy_or(place: Place, declared: Any) -> NoisyMax:
     absent = {v: place.absent(v, declared.absent, needed=True) for v in (*place.parents, place.variable)}
     for v in (*place.parents, place.variable):
         if len(place.states[v]) != 2:
-            raise place.error(f"noisy_or is for variables of two states; '{v}' has {len(place.states[v])}: noisy_max")
+            raise place.error(
+                f"noisy_or is for variables of two states; '{v}' has {len(place.states[v])}: noisy_max",
+                code="not-applicable",
+            )
     scalars, effects = Scalars(place), list[tuple[np.ndarray, Any]]()
     configurations = place.configurations()
     for given in declared.noisy_or:
         if given != "leak" and given not in place.parents:
             raise place.error(
-                f"'{given}' is not a parent of '{place.variable}'{hint(given, place.parents)}", "noisy_or", given
+                f"'{given}' is not a parent of '{place.variable}'{hint(given, place.parents)}",
+                "noisy_or",
+                given,
+                code="unknown-variable",
             )
     for k, parent in enumerate(place.parents):
         name = f"strength_{place.variable}_{parent}"
@@ -627,7 +660,9 @@ def _noisy_max(place: Place, declared: Any) -> NoisyMax:
     absent = {v: place.absent(v, declared.absent, needed=True) for v in (*place.parents, place.variable)}
     last = len(place.own) - 1
     if absent[place.variable] not in (0, last):
-        raise place.error(f"the state of '{place.variable}' that means 'not there' comes first or last")
+        raise place.error(
+            f"the state of '{place.variable}' that means 'not there' comes first or last", code="not-allowed"
+        )
     order = np.arange(last + 1) if absent[place.variable] == 0 else np.arange(last, -1, -1)
     configurations = place.configurations()
     effects: list[tuple[np.ndarray, Any]] = []
@@ -641,7 +676,10 @@ def _noisy_max(place: Place, declared: Any) -> NoisyMax:
     for given in declared.noisy_max:
         if given != "leak" and given not in place.parents:
             raise place.error(
-                f"'{given}' is not a parent of '{place.variable}'{hint(given, place.parents)}", "noisy_max", given
+                f"'{given}' is not a parent of '{place.variable}'{hint(given, place.parents)}",
+                "noisy_max",
+                given,
+                code="unknown-variable",
             )
     for parent, k, s, state in causes:
         written = declared.noisy_max.get(parent)
@@ -655,6 +693,7 @@ def _noisy_max(place: Place, declared: Any) -> NoisyMax:
                         "noisy_max",
                         parent,
                         word,
+                        code="unknown-state",
                     )
             written = written.get(state)
         effects.append(
@@ -677,23 +716,31 @@ def _effect(place: Place, given: Any, order: np.ndarray, drawn: list[np.ndarray]
     if given is None or isinstance(given, str):
         with _located(place, ("noisy_max", *path)):
             if given is not None and not _distribution(given):
-                raise ModelError(f"an effect is a list of {n} probabilities or Dirichlet([...]), not '{given}'")
+                raise ModelError(
+                    f"an effect is a list of {n} probabilities or Dirichlet([...]), not '{given}'", code="wrong-type"
+                )
             drawn.append((np.ones(n) if given is None else _concentration(place, given, n))[order])
         return len(drawn) - 1
     if isinstance(given, Mapping):
         for word in given:
             if word not in place.own:
                 raise place.error(
-                    f"'{word}' is not a state of '{place.variable}'{hint(word, place.own)}", "noisy_max", *path
+                    f"'{word}' is not a state of '{place.variable}'{hint(word, place.own)}",
+                    "noisy_max",
+                    *path,
+                    code="unknown-state",
                 )
         given = [given.get(state, 0.0) for state in place.own]
     if not isinstance(given, Sequence) or len(given) != n:
         raise place.error(
-            f"an effect has {n} probabilities, one for each of {', '.join(place.own)}", "noisy_max", *path
+            f"an effect has {n} probabilities, one for each of {', '.join(place.own)}",
+            "noisy_max",
+            *path,
+            code="wrong-length",
         )
     out = np.array([place.number(entry, ("noisy_max", *path)) for entry in given])
     if abs(out.sum() - 1) > 1e-3:
-        raise place.error(f"the effect sums to {out.sum():g}, not to 1", "noisy_max", *path)
+        raise place.error(f"the effect sums to {out.sum():g}, not to 1", "noisy_max", *path, code="not-probabilities")
     return (out / out.sum())[order]
 
 
@@ -767,19 +814,27 @@ def _softmax(place: Place, given: Mapping[str, Any], absent: Mapping[str, str]) 
                     f" '{place.own[reference]}'{hint(state, targets)}",
                     "logit",
                     state,
+                    code="unknown-state",
                 )
     for state in targets:
         own = given if binary else (given.get(state) or {})
         path = ("logit",) if binary else ("logit", state)
         if not isinstance(own, Mapping):
-            raise place.error(f"write the weights of the state: {{intercept: ..., parent: ...}}, not {own!r}", *path)
+            raise place.error(
+                f"write the weights of the state: {{intercept: ..., parent: ...}}, not {own!r}",
+                *path,
+                code="wrong-type",
+            )
         weights.append(
             tuple(_weight(place, scalars, own, label, "" if binary else f"_{state}", path, absent) for label in labels)
         )
         for word in own:
             if word != "intercept" and word not in place.parents:
                 raise place.error(
-                    f"'{word}' is not a parent of '{place.variable}'{hint(word, place.parents)}", *path, word
+                    f"'{word}' is not a parent of '{place.variable}'{hint(word, place.parents)}",
+                    *path,
+                    word,
+                    code="unknown-variable",
                 )
     return Softmax(place, reference, np.stack(columns, axis=1), tuple(weights), scalars)
 
@@ -795,7 +850,10 @@ def _weight(
         for word in written:
             if word not in place.states[parent]:
                 raise place.error(
-                    f"'{word}' is not a state of '{parent}'{hint(word, place.states[parent])}", *path, parent
+                    f"'{word}' is not a state of '{parent}'{hint(word, place.states[parent])}",
+                    *path,
+                    parent,
+                    code="unknown-state",
                 )
             if word == place.states[parent][place.absent(parent, absent, needed=False)]:
                 raise place.error(
@@ -803,6 +861,7 @@ def _weight(
                     *path,
                     parent,
                     word,
+                    code="not-allowed",
                 )
         written = written.get(state)
     elif several and written is not None and not isinstance(written, str):
@@ -810,6 +869,7 @@ def _weight(
             f"'{parent}' has {len(place.states[parent])} states: write a weight for each but one, {{{state}: ...}}",
             *path,
             parent,
+            code="incomplete",
         )
     kind = "intercept" if parent == "intercept" and not state else "weight"
     name = f"{kind}_{place.variable}{suffix}" + (f"_{parent}" + (f"_{state}" if several else "") if state else "")
@@ -837,7 +897,7 @@ def _function(place: Place, given: Any, absent: Mapping[str, str]) -> np.ndarray
         codes = _by_expression(place, given, absent)
     else:
         if not place.parents:
-            raise place.error("a function needs parents", "function")
+            raise place.error("a function needs parents", "function", code="incomplete")
         codes = [_state(place, state, path) for state, path in place.by_row(given, "function")]
     return np.eye(len(place.own))[codes]
 
@@ -845,13 +905,15 @@ def _function(place: Place, given: Any, absent: Mapping[str, str]) -> np.ndarray
 def _state(place: Place, given: Any, path: tuple[Any, ...]) -> int:
     word = ("true" if given else "false") if isinstance(given, bool) else str(given)
     if word not in place.own:
-        raise place.error(f"'{word}' is not a state of '{place.variable}'{hint(word, place.own)}", *path)
+        raise place.error(
+            f"'{word}' is not a state of '{place.variable}'{hint(word, place.own)}", *path, code="unknown-state"
+        )
     return place.own.index(word)
 
 
 def _by_word(place: Place, word: str, absent: Mapping[str, str]) -> np.ndarray:
     if len(place.own) != 2 or any(n != 2 for n in place.sizes):
-        raise place.error(f"'{word}' is a function of variables with two states", "function")
+        raise place.error(f"'{word}' is a function of variables with two states", "function", code="not-applicable")
     out = [place.absent(p, absent, needed=True) for p in place.parents]
     own = place.absent(place.variable, absent, needed=True)
     there = place.configurations() != np.array(out, dtype=np.int32)
@@ -866,7 +928,9 @@ def _by_expression(place: Place, text: str, absent: Mapping[str, str]) -> list[i
 
     def lookup(name: str) -> Term:
         if name not in columns:
-            raise ModelError(f"'{name}' is not a parent of '{place.variable}'{hint(name, place.parents)}")
+            raise ModelError(
+                f"'{name}' is not a parent of '{place.variable}'{hint(name, place.parents)}", code="unknown-variable"
+            )
         parent, own = columns[name]
         return Term(_numbers(place.states[parent], own), ("row",), own, name, column=name)
 
@@ -880,12 +944,14 @@ def _by_expression(place: Place, text: str, absent: Mapping[str, str]) -> list[i
             raise place.error(
                 f"'{text}' gives {lacking[0]:g}, which is no state of '{place.variable}'{hint(lacking[0], place.own)}",
                 "function",
+                code="unknown-state",
             )
         return [names[float(v)] for v in values.tolist()]
     if len(place.own) != 2 or not set(np.unique(values).tolist()) <= {0, 1}:
         raise place.error(
             "an expression gives a truth value for a variable of two states, or a number that is the name of a state",
             "function",
+            code="not-applicable",
         )
     own = place.absent(place.variable, absent, needed=True)
     return [1 - own if v else own for v in values.tolist()]

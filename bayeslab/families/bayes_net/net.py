@@ -125,6 +125,7 @@ class Net:
             raise ModelError(
                 f"the table of '{self.learned[0]}' is unknown: give it, or fit the model to data and use the fit",
                 path=("model", "variables", self.learned[0]),
+                code="not-learned",
             )
         tables = self.tables(value or (lambda name: None), np)
         return DiscreteNetwork(self.states, self.parents, tables, self.name)
@@ -138,6 +139,7 @@ class Net:
             raise ModelError(
                 f"the distribution of '{self.regressions[0]}' is unknown: give it, or fit the model to data",
                 path=("model", "variables", self.regressions[0]),
+                code="not-learned",
             )
         given = {name: value(name) for v in self.regressions for name in self.linears[v].dims} if value else {}
         nodes = {v: one.at(given) for v, one in self.linears.items()}
@@ -164,6 +166,7 @@ def net_of(spec: BayesNet, codes: np.ndarray | None = None, name: str = "network
             "this is an influence diagram: `bayeslab decide` finds its best policy; without decisions and utilities"
             " it is a network to ask and to fit",
             path=("model", "decisions"),
+            code="not-applicable",
         )
     states = {v: tuple(one.states) for v, one in spec.variables.items() if one.states}
     parents = _parents(spec, states, codes)
@@ -178,6 +181,7 @@ def net_of(spec: BayesNet, codes: np.ndarray | None = None, name: str = "network
                 f"'{v}' is discrete and its parent '{odd[0]}' is continuous; only logit on continuous parents has a"
                 f" meaning, and that is the family regression",
                 path=("model", "variables", v, "parents"),
+                code="unsupported",
             )
         if v in learn:
             declared = declared.model_copy(update={"table": None})
@@ -188,6 +192,7 @@ def net_of(spec: BayesNet, codes: np.ndarray | None = None, name: str = "network
                 f"the prior of '{v}' says nothing: nothing of '{v}' is learned; leave it out, or leave out what is"
                 f" given",
                 path=("model", "variables", v, "prior"),
+                code="conflict",
             )
     # Parameters that are all numbers have been put in.
     parameters = {k: str(t) for k, t in spec.parameters.items()} if constants.keys() != names else {}
@@ -202,7 +207,9 @@ def _check_unique(net: Net) -> None:
     named |= {v: f"the variable '{v}'" for v in (*net.states, *net.linears) if v not in named}
     if len(named) < len(net.parameters) + len(net.states) + len(net.linears):
         both = next(v for v in (*net.states, *net.linears) if v in net.parameters)
-        raise ModelError(f"'{both}' is a parameter and a variable; rename one", path=("model", "parameters", both))
+        raise ModelError(
+            f"'{both}' is a parameter and a variable; rename one", path=("model", "parameters", both), code="name-clash"
+        )
     for v in (*net.states, *net.linears):
         if v in net.linears:
             own: tuple[str, ...] = net.linears[v].names if net.linears[v].known is None else ()
@@ -214,6 +221,7 @@ def _check_unique(net: Net) -> None:
                 raise ModelError(
                     f"results would call two things '{name}': {named[name]} and what is learned of '{v}'; rename one",
                     path=("model", "variables", v, "[key]"),
+                    code="name-clash",
                 )
             named[name] = f"what is learned of '{v}'"
 
@@ -245,7 +253,11 @@ def _parents(
     if spec.structure == "naive_bayes":
         return dict(classifiers.naive_bayes(list(states), spec.target))
     if codes is None:
-        raise ModelError("structure: tan follows from data; fit the model to some", path=("model", "structure"))
+        raise ModelError(
+            "structure: tan follows from data; fit the model to some",
+            path=("model", "structure"),
+            code="structure-unknown",
+        )
     return dict(classifiers.tan(codes, states, spec.target))
 
 
@@ -271,6 +283,7 @@ def resolved(model: Model, data: Data) -> Resolved:
                     raise ModelError(
                         f"a variable called '{word}' cannot be learned: results use that name; rename it",
                         path=("model", "variables", word, "[key]"),
+                        code="reserved-name",
                     )
         data.memo["net"] = Resolved(net, codes, values_of(spec, net.linears, data))
     found: Resolved = data.memo["net"]
@@ -303,7 +316,7 @@ def _column(name: str, data: Data) -> Column:
 
 def _column_codes(variable: str, own: tuple[str, ...], column: Column, n_rows: int) -> np.ndarray:
     if column.dims is None or column.values.shape != (n_rows,):
-        raise DataError(f"column '{variable}' does not hold one value a row")
+        raise DataError(f"column '{variable}' does not hold one value a row", code="not-a-column")
     absent = column.absent()
     distinct, inverse = np.unique(column.values, return_inverse=True)
     known = {state: i for i, state in enumerate(own)}
@@ -315,7 +328,8 @@ def _column_codes(variable: str, own: tuple[str, ...], column: Column, n_rows: i
         value = column.values[row]
         shown = value if column.text else f"{value:g}"
         raise DataError(
-            f"column '{variable}', row {row + 1}: '{shown}' is not a state of '{variable}'{hint(shown, own)}"
+            f"column '{variable}', row {row + 1}: '{shown}' is not a state of '{variable}'{hint(shown, own)}",
+            code="unknown-state",
         )
     return codes
 
@@ -351,7 +365,7 @@ def parameter_values(net: Net, draws: Mapping[str, np.ndarray], draw: int) -> Ca
 
     def lookup(name: str) -> Term:
         if name not in given:
-            raise ModelError(f"the fit has no draws of '{name}'")
+            raise ModelError(f"the fit has no draws of '{name}'", code="not-kept")
         return Term(np.asarray(given[name]))
 
     evaluator = Evaluator(lookup, {})

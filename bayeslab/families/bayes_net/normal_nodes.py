@@ -109,6 +109,7 @@ def linears(spec: BayesNet) -> dict[str, Linear]:
                     "linear_gaussian",
                     "slopes",
                     word,
+                    code="unknown-variable",
                 )
         parts = [given.intercept, given.sd, *(given.slopes.get(p) for p in continuous)]
         known = None
@@ -119,6 +120,7 @@ def linears(spec: BayesNet) -> dict[str, Linear]:
                 f"'{v}': give intercept, sd and a slope for each continuous parent"
                 f" ({', '.join(continuous) or 'it has none'}), or none of them to learn all",
                 "linear_gaussian",
+                code="incomplete",
             )
         out[v] = Linear(v, discrete, continuous, place.sizes, known)
     return out
@@ -149,7 +151,7 @@ def values_of(spec: BayesNet, nodes: Mapping[str, Linear], data: Data) -> np.nda
             continue
         value = data.term(v, missing=True).value
         if value is None or np.shape(value) != (n_rows,):
-            raise DataError(f"column '{v}' does not hold one number a row")
+            raise DataError(f"column '{v}' does not hold one number a row", code="not-a-column")
         out[:, k] = value
     return out
 
@@ -164,6 +166,7 @@ def prior_of(node: Linear, nodes: Mapping[str, Linear], values: np.ndarray) -> N
         raise ModelError(
             f"'{node.variable}' is continuous, has no data, and its distribution is unknown: its scale is arbitrary",
             path=("model", "variables", node.variable),
+            code="not-identified",
         )
     mean, spread = _scale(own)
     above = [_scale(values[:, place[p]]) for p in node.continuous]

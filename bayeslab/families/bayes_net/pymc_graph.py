@@ -37,9 +37,14 @@ def with_evidence(model: Model, seen: Resolved) -> pymc.Model:
 
     net, codes, values = seen
     if not net.learned and not net.regressions:
-        raise ModelError("every table is given, so that there is nothing to learn; `bayeslab query` answers questions")
+        raise ModelError(
+            "every table is given, so that there is nothing to learn; `bayeslab query` answers questions",
+            code="nothing-to-fit",
+        )
     if net.linears and (np.any(codes < 0) or np.any(np.isnan(values))):
-        raise ModelError("a net with continuous variables needs complete rows here; method em takes missing cells")
+        raise ModelError(
+            "a net with continuous variables needs complete rows here; method em takes missing cells", code="missing"
+        )
     built = _parameters(model, seen, dims=True)
     place = {v: k for k, v in enumerate(net.states)}
     with built:

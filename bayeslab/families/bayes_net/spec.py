@@ -10,8 +10,11 @@ import networkx as nx
 import numpy as np
 from pydantic import BeforeValidator, ConfigDict, Field, model_validator
 
-from bayeslab.errors import ModelError, hint
-from bayeslab.families.bayes_net.structure_spec import At as _At
+from bayeslab.errors import (
+    Flaw,
+    ModelError,
+    hint,
+)
 from bayeslab.families.bayes_net.structure_spec import Structure, as_structure, unknown
 from bayeslab.formats.network_files import declared_variables
 from bayeslab.language.spec import Family, Identifier
@@ -26,7 +29,7 @@ def _as_states(value: Any) -> Any:
         return value
     for v in value:
         if not isinstance(v, str | bool | int | float) or not str(v).strip():
-            raise ValueError(f"a state is a word or a number, not {v!r}")
+            raise Flaw(f"a state is a word or a number, not {v!r}", code="wrong-type")
     return [("true" if v else "false") if isinstance(v, bool) else str(v) for v in value]
 
 
@@ -46,13 +49,13 @@ def _as_prior(value: Any) -> Any:
 def _known_keys(value: Any, spec: type[Frozen]) -> Any:
     for key in value if isinstance(value, Mapping) else ():
         if key not in spec.model_fields:
-            raise ValueError(f"unknown key '{key}'{hint(key, spec.model_fields)}")
+            raise Flaw(f"unknown key '{key}'{hint(key, spec.model_fields)}", code="unknown-key")
     return value
 
 
 def _as_list_or_all(value: Any) -> Any:
     if isinstance(value, str) and value != "all":
-        raise ValueError(f"a list of variables, or the word 'all', not '{value}'")
+        raise Flaw(f"a list of variables, or the word 'all', not '{value}'", code="wrong-type")
     return value
 
 
@@ -77,7 +80,7 @@ class Prior(Frozen):
     def _one(self) -> Prior:
         given = [k for k in type(self).model_fields if getattr(self, k) is not None]
         if len(given) != 1:
-            raise ValueError("one of pseudocount, equivalent_sample_size and m_estimate")
+            raise Flaw("one of pseudocount, equivalent_sample_size and m_estimate", code="conflict")
         return self
 
     def concentration(self, n_rows: int, n_states: int) -> np.ndarray:
@@ -143,19 +146,19 @@ class Variable(Frozen):
             if getattr(self, k) is not None
         ]
         if len(kinds) > 1:
-            raise ValueError(f"a variable has one of {' and '.join(kinds)}, not several")
+            raise Flaw(f"a variable has one of {' and '.join(kinds)}, not several", code="conflict")
         if not self.states and kinds not in (["linear_gaussian"], []):
-            raise ValueError(f"a variable with a {kinds[0]} needs states")
+            raise Flaw(f"a variable with a {kinds[0]} needs states", code="incomplete")
         if self.states and self.linear_gaussian is not None:
-            raise ValueError("a normal variable has no states")
+            raise Flaw("a normal variable has no states", code="conflict")
         if self.prior is not None and self.linear_gaussian is not None:
-            raise ValueError("prior is of tables, and a normal variable has none; leave it out")
+            raise Flaw("prior is of tables, and a normal variable has none; leave it out", code="conflict")
         if not self.states and self.linear_gaussian is None:
-            raise ValueError("give it states, or linear_gaussian if it is continuous")
+            raise Flaw("give it states, or linear_gaussian if it is continuous", code="incomplete")
         if len(set(self.states)) < len(self.states):
-            raise ValueError(f"each state once; given: {', '.join(self.states)}")
+            raise Flaw(f"each state once; given: {', '.join(self.states)}", code="duplicate")
         if len(set(self.parents)) < len(self.parents):
-            raise ValueError(f"each parent once; given: {', '.join(self.parents)}")
+            raise Flaw(f"each parent once; given: {', '.join(self.parents)}", code="duplicate")
         return self
 
 
@@ -234,7 +237,9 @@ class BayesNet(Family):
             return content
         named, given = content["network"], content.get("variables") or {}
         if not isinstance(named, str | os.PathLike):
-            raise ModelError(f"network is the path of a network file, not {named!r}", path=("model", "network"))
+            raise ModelError(
+                f"network is the path of a network file, not {named!r}", path=("model", "network"), code="wrong-type"
+            )
         rest = {key: value for key, value in content.items() if key != "network"}
         return rest | {"variables": declared_variables(named) | given}
 
@@ -244,39 +249,58 @@ class BayesNet(Family):
         if unknown(self):
             return self._unknown()
         if not known:
-            raise ValueError("the key 'variables' is missing")
+            raise Flaw("the key 'variables' is missing", code="missing-key")
         nodes = [*known, *self.decisions, *self.utilities]
         twice = [word for word in nodes if nodes.count(word) > 1] if self.decisions else []
         if twice:
-            raise ValueError(f"'{twice[0]}' is the name of two nodes")
+            raise Flaw(f"'{twice[0]}' is the name of two nodes", code="duplicate")
         if bool(self.decisions) != bool(self.utilities):
-            raise ValueError("an influence diagram has decisions and utilities, both")
+            raise Flaw("an influence diagram has decisions and utilities, both", code="incomplete")
         for key, words in (("hidden", self.hidden), ("learn", self.learn if isinstance(self.learn, list) else [])):
             for i, word in enumerate(words):
                 if word not in known:
-                    raise _At(f"'{word}' in {key} is not a variable{hint(word, known)}", key, i)
+                    raise Flaw(
+                        f"'{word}' in {key} is not a variable{hint(word, known)}", key, i, code="unknown-variable"
+                    )
         if self.target is not None and self.target not in known:
-            raise _At(f"the target '{self.target}' is not a variable{hint(self.target, known)}", "target")
+            raise Flaw(
+                f"the target '{self.target}' is not a variable{hint(self.target, known)}",
+                "target",
+                code="unknown-variable",
+            )
         if self.structure and self.target is None:
-            raise _At(f"structure: {self.structure} needs a target", "structure")
+            raise Flaw(f"structure: {self.structure} needs a target", "structure", code="incomplete")
         for name, variable in known.items():
             place = ("variables", name, "parents")
             for i, parent in enumerate(variable.parents):
                 if parent not in known and parent not in self.decisions:
-                    raise _At(f"'{parent}', a parent of '{name}', is not a variable{hint(parent, known)}", *place, i)
+                    raise Flaw(
+                        f"'{parent}', a parent of '{name}', is not a variable{hint(parent, known)}",
+                        *place,
+                        i,
+                        code="unknown-variable",
+                    )
             if self.structure and variable.parents:
-                raise _At(f"structure: {self.structure} says who the parents are; leave `parents` out", *place)
+                raise Flaw(
+                    f"structure: {self.structure} says who the parents are; leave `parents` out",
+                    *place,
+                    code="conflict",
+                )
         graph = nx.DiGraph((parent, name) for name, v in known.items() for parent in v.parents)
         if not nx.is_directed_acyclic_graph(graph):
             circle = [parent for parent, _ in nx.find_cycle(graph)]
             message = f"the parents go in a circle: {' -> '.join([*circle, circle[0]])}"
-            raise _At(message, "variables", circle[0], "parents")
+            raise Flaw(message, "variables", circle[0], "parents", code="cycle")
         return self
 
     def _unknown(self) -> BayesNet:
         _validated_unknown(self)
         if self.target is not None and self.variables and self.target not in self.variables:
-            raise _At(f"the target '{self.target}' is not a variable{hint(self.target, self.variables)}", "target")
+            raise Flaw(
+                f"the target '{self.target}' is not a variable{hint(self.target, self.variables)}",
+                "target",
+                code="unknown-variable",
+            )
         return self
 
     def levels(self) -> dict[str, list[str]]:
@@ -288,16 +312,25 @@ def _validated_unknown(spec: BayesNet) -> None:
     """Nothing is declared beside an unknown structure that only a known one has."""
     for name, variable in spec.variables.items():
         for key in variable.model_fields_set - {"states", "linear_gaussian"}:
-            raise _At(
-                f"the structure is unknown: '{name}' has states and nothing else; leave `{key}` out", "variables", name
+            raise Flaw(
+                f"the structure is unknown: '{name}' has states and nothing else; leave `{key}` out",
+                "variables",
+                name,
+                code="conflict",
             )
         if variable.linear_gaussian is not None and variable.linear_gaussian.model_fields_set:
-            raise _At("the structure is unknown: leave the numbers of `linear_gaussian` out", "variables", name)
+            raise Flaw(
+                "the structure is unknown: leave the numbers of `linear_gaussian` out",
+                "variables",
+                name,
+                code="conflict",
+            )
     for key in ("parameters", "hidden", "learn", "decisions", "utilities"):
         if getattr(spec, key):
-            raise _At(f"`{key}` needs a known structure; here it is unknown", key)
+            raise Flaw(f"`{key}` needs a known structure; here it is unknown", key, code="structure-unknown")
     if "prior" in spec.model_fields_set:
-        raise _At(
+        raise Flaw(
             "the structure is unknown and the score has the prior of tables: give `equivalent_sample_size` there",
             "prior",
+            code="incomplete",
         )

@@ -10,7 +10,13 @@ from typing import TYPE_CHECKING, Any
 from pydantic import Field, ValidationError, field_validator, model_validator
 
 from bayeslab import registry
-from bayeslab.errors import EngineRefusal, ModelError, OptionError, hint
+from bayeslab.errors import (
+    EngineRefusal,
+    Flaw,
+    ModelError,
+    OptionError,
+    hint,
+)
 from bayeslab.language.spec import Problem
 from bayeslab.language.spec import Spec as Frozen
 from bayeslab.structure.constraints import Constraints, edge_of
@@ -22,7 +28,7 @@ if TYPE_CHECKING:
     from bayeslab.structure.jobs import Sampler
     from bayeslab.structure.priors import StructurePrior
 
-__all__ = ["HIDDEN", "PATH", "At", "Number", "Structure", "as_structure", "sampled", "unknown"]
+__all__ = ["HIDDEN", "PATH", "Number", "Structure", "as_structure", "sampled", "unknown"]
 
 _EXCHANGE_EVERY = {"structure": 2000, "order": 100, "partition": 100}
 
@@ -130,7 +136,7 @@ class Structure(Frozen):
             "search": registry.names("structure/searches"),
         }[info.field_name]
         if isinstance(value, str) and value not in known:
-            raise ValueError(f"unknown {info.field_name} '{value}'{hint(value, known)}")
+            raise Flaw(f"unknown {info.field_name} '{value}'{hint(value, known)}", code="unknown-word")
         return value
 
     @field_validator("prior")
@@ -140,9 +146,10 @@ class Structure(Frozen):
             if word != DEFAULT:
                 _pair(word)
             if not 0 < p < 1:
-                raise ValueError(
+                raise Flaw(
                     f"'{word}' has the probability {p}: it lies between 0 and 1; what must or cannot be goes into"
-                    f" `required` and `forbidden`"
+                    f" `required` and `forbidden`",
+                    code="out-of-range",
                 )
         return value
 
@@ -156,7 +163,7 @@ class Structure(Frozen):
     @model_validator(mode="after")
     def _searched(self) -> Structure:
         if (self.hidden or self.invent) and self.search != HIDDEN:
-            raise ValueError(f"hidden variables are searched for, not sampled: add `search: {HIDDEN}`")
+            raise Flaw(f"hidden variables are searched for, not sampled: add `search: {HIDDEN}`", code="incomplete")
         return self
 
     @field_validator("temperatures")
@@ -164,7 +171,7 @@ class Structure(Frozen):
     def _falling(cls, value: Any) -> Any:
         given = value if isinstance(value, list) else [1 if value is None else value]
         if not given or given[0] != 1 or not all(a > b > 0 for a, b in pairwise(given)):
-            raise ValueError(f"inverse temperatures begin with 1 and fall, all above 0; given {value}")
+            raise Flaw(f"inverse temperatures begin with 1 and fall, all above 0; given {value}", code="out-of-range")
         return value
 
     @property
@@ -192,7 +199,9 @@ class Structure(Frozen):
         given = {name: float(share) for name, share in shares.items() if share is not None}
         for name in given:
             if name not in _SAMPLER_OPTIONS[self.sampler]:
-                raise ModelError(f"the sampler {self.sampler} has no option '{name}'", path=(*PATH, name))
+                raise ModelError(
+                    f"the sampler {self.sampler} has no option '{name}'", path=(*PATH, name), code="unknown-option"
+                )
         return Sampler(self.sampler, self.betas, self.exchange_every or _EXCHANGE_EVERY[self.sampler], given)
 
     def constraints(self, names: Sequence[str]) -> Constraints:
@@ -241,7 +250,7 @@ def _at(*path: str) -> Iterator[None]:
     try:
         yield
     except (ModelError, OptionError) as error:
-        raise ModelError(error.message, path=error.path or (*PATH, *path)) from None
+        raise ModelError(error.message, path=error.path or (*PATH, *path), code=error.code) from None
 
 
 def as_structure(value: Any) -> Any:
@@ -253,19 +262,14 @@ def as_structure(value: Any) -> Any:
             problem = Problem.first(error, {(): Structure.model_fields}, value)
             # Which alternative of a value was tried is no place in the file.
             path = tuple(p for p in problem.path[:1]) + tuple(p for p in problem.path[1:] if isinstance(p, int))
-            raise At(problem.message, *path) from None
+            raise Flaw(problem.message, *path, code=problem.code) from None
     if isinstance(value, str) and value not in _WORDS:
         known = hint(value, _WORDS)
-        raise ValueError(f"'{value}' is not a structure{known}; an unknown one is a mapping such as {{score: bdeu}}")
+        raise Flaw(
+            f"'{value}' is not a structure{known}; an unknown one is a mapping such as {{score: bdeu}}",
+            code="unknown-word",
+        )
     return value
-
-
-class At(ValueError):
-    """Something wrong with a part of what is validated; ``path`` leads to it."""
-
-    def __init__(self, message: str, *path: Any) -> None:
-        super().__init__(message)
-        self.path = path
 
 
 def unknown(spec: Any) -> bool:
@@ -277,5 +281,6 @@ def sampled(what: str) -> EngineRefusal:
     """What cannot be done while the structure is unknown."""
     return EngineRefusal(
         f"{what} needs a known structure, and here it is unknown: sample it (method structure); `fit.structures`"
-        f" has what is averaged over them"
+        f" has what is averaged over them",
+        code="structure-unknown",
     )

@@ -102,7 +102,7 @@ def _resampled(log_evidence: np.ndarray) -> np.ndarray:
     """
     best = log_evidence.max(axis=0)
     if not np.all(np.isfinite(best)):
-        raise DataError("a row of the new data has probability zero under the model")
+        raise DataError("a row of the new data has probability zero under the model", code="probability-zero")
     upto = np.cumsum(np.exp(log_evidence - best), axis=0)
     n = len(log_evidence)
     steps = (np.arange(n) + 0.5) / n

@@ -130,7 +130,7 @@ class Plan:
             return scores.load(self.word, self.observations, **given)
         except OptionError as error:
             named = [name for name in given if f"'{name}'" in error.message or error.message.startswith(name)]
-            raise OptionError(error.message, path=(*PATH, *named[:1])) from None
+            raise OptionError(error.message, path=(*PATH, *named[:1]), code=error.code) from None
 
     @property
     def max_parents(self) -> int:
@@ -203,7 +203,9 @@ class Plan:
         absent = (self.codes < 0) | np.isnan(self.values)
         for k, name in enumerate(self.names):
             if absent[:, k].any():
-                raise DataError(f"column '{name}' has {lacking(absent[:, k])} and {why}, or drop rows or the column")
+                raise DataError(
+                    f"column '{name}' has {lacking(absent[:, k])} and {why}, or drop rows or the column", code="missing"
+                )
 
     def text(self) -> str:
         """One line: what is unknown."""
@@ -228,7 +230,9 @@ def _plan(model: Model, data: Data) -> Plan:
     columns = _columns(spec, data)
     _check_finite(columns)
     if len(columns) < 2:
-        raise DataError(f"the data have {len(columns)} columns for a structure; it takes two variables at least")
+        raise DataError(
+            f"the data have {len(columns)} columns for a structure; it takes two variables at least", code="too-few"
+        )
     score, kinds, why = _kinds(structure, spec, columns)
     states, codes, values, remarks = _coded(spec, columns, kinds, score)
     hidden = _hidden(structure, columns)
@@ -242,7 +246,11 @@ def _plan(model: Model, data: Data) -> Plan:
 def _hidden(structure: Structure, columns: Mapping[str, Column]) -> tuple[str, ...]:
     for name in structure.hidden:
         if name in columns:
-            raise ModelError(f"'{name}' is a column of the data, and no hidden variable", path=(*PATH, "hidden", name))
+            raise ModelError(
+                f"'{name}' is a column of the data, and no hidden variable",
+                path=(*PATH, "hidden", name),
+                code="name-clash",
+            )
     return tuple(structure.hidden)
 
 
@@ -265,6 +273,7 @@ def _columns(spec: BayesNet, data: Data) -> dict[str, Column]:
                 f"the data have no column '{name}', and structures of hidden variables are not sampled"
                 f"{hint(name, offered)}",
                 path=("model", "variables", name),
+                code="unknown-column",
             )
     return {name: offered[name] for name in spec.variables}
 
@@ -272,7 +281,9 @@ def _columns(spec: BayesNet, data: Data) -> dict[str, Column]:
 def _check_finite(columns: Mapping[str, Column]) -> None:
     for name, column in columns.items():
         if column.values.dtype.kind == "f" and np.any(np.isinf(column.values)):
-            raise DataError(f"column '{name}', row {int(np.argmax(np.isinf(column.values))) + 1} is not finite")
+            raise DataError(
+                f"column '{name}', row {int(np.argmax(np.isinf(column.values))) + 1} is not finite", code="not-finite"
+            )
 
 
 def _kinds(
@@ -304,10 +315,13 @@ def _kinds(
         raise DataError(
             f"'{v}' holds states and the score '{score}' is for numbers: leave the column out, or take 'mixed_bic'",
             path=(*PATH, "score"),
+            code="not-numbers",
         )
     for v in numbers if score not in (*_CONTINUOUS, "mixed_bic") else ():
         raise DataError(
-            f"'{v}' is continuous and the score '{score}' is for states; take 'mixed_bic'", path=(*PATH, "score")
+            f"'{v}' is continuous and the score '{score}' is for states; take 'mixed_bic'",
+            path=(*PATH, "score"),
+            code="not-states",
         )
     return score, {v: "discrete" if v in discrete else "continuous" for v in columns}, why
 
@@ -347,7 +361,8 @@ def _states(name: str, column: Column, score: str) -> tuple[str, ...]:
     if _fractional(column):
         raise DataError(
             f"column '{name}' holds numbers that are not whole, and the score '{score}' is for states: sort them into"
-            f" classes, or take 'bge' or 'mixed_bic'"
+            f" classes, or take 'bge' or 'mixed_bic'",
+            code="not-states",
         )
     return tuple(str(int(x)) for x in np.unique(present))
 
@@ -356,12 +371,14 @@ def _odd(name: str, n_states: int, n_rows: int, *, numbers: bool) -> list[str]:
     if n_states < 2:
         raise DataError(
             f"column '{name}' is constant: the rows say nothing about what it depends on; leave it out, or declare its"
-            f" states"
+            f" states",
+            code="constant",
         )
     if n_states > n_rows / 2:
         raise DataError(
             f"column '{name}' has {n_states:,} states in {n_rows:,} rows: it looks like a name of rows; leave it out,"
-            f" or sort its values into fewer classes{_AS_NUMBERS * numbers}"
+            f" or sort its values into fewer classes{_AS_NUMBERS * numbers}",
+            code="too-large",
         )
     if n_states > n_rows / 10:
         remedy = f": sort its values into fewer classes{_AS_NUMBERS * numbers}"

@@ -73,7 +73,9 @@ def check(model: Model, columns: set[str] | None) -> None:
         return
     target = target_of(spec, columns)
     if target in columns_read(spec):
-        raise ModelError(f"the outcome '{target}' is among its own inputs", path=("model", "target"))
+        raise ModelError(
+            f"the outcome '{target}' is among its own inputs", path=("model", "target"), code="self-reference"
+        )
     kernel_of(spec, columns - {target})
     formula = mean_formula(spec, target)
     wanted: dict[str, set[str]] = {"mean": formula.predictor_columns() if formula else set()}
@@ -82,7 +84,9 @@ def check(model: Model, columns: set[str] | None) -> None:
     for key, names in wanted.items():
         for name in sorted(names):
             if name not in columns:
-                raise ModelError(f"the data have no column '{name}'{hint(name, columns)}", path=("model", key))
+                raise ModelError(
+                    f"the data have no column '{name}'{hint(name, columns)}", path=("model", key), code="unknown-column"
+                )
 
 
 def _approximable(spec: GaussianProcess, kernel: Kernel) -> None:
@@ -93,11 +97,13 @@ def _approximable(spec: GaussianProcess, kernel: Kernel) -> None:
 
     reason = approximations.reason_against(spec, kernel)
     if reason is not None:
-        raise ModelError(reason, path=("model", "approximation"))
+        raise ModelError(reason, path=("model", "approximation"), code="unsupported")
     for name in spec.domain or {}:
         if name not in kernel.columns:
             raise ModelError(
-                f"the kernel has no column '{name}'{hint(name, kernel.columns)}", path=("model", "domain", name)
+                f"the kernel has no column '{name}'{hint(name, kernel.columns)}",
+                path=("model", "domain", name),
+                code="unknown-column",
             )
 
 
@@ -150,7 +156,10 @@ def graph(
 
 def _there(seen: Resolved, data: Data) -> None:
     if seen.y is None:
-        raise DataError(f"the data have no column '{seen.target}', the outcome{hint(seen.target, data.names())}")
+        raise DataError(
+            f"the data have no column '{seen.target}', the outcome{hint(seen.target, data.names())}",
+            code="unknown-column",
+        )
 
 
 def _distinguishable(seen: Resolved) -> None:
@@ -166,6 +175,7 @@ def _distinguishable(seen: Resolved) -> None:
             f"rows {rows[0]} and {rows[1]} have the same inputs, and without noise they can have one outcome only: give"
             " sigma a prior, or leave out doubled rows",
             path=("model", "priors", "sigma" if "sigma" in seen.fixed else "sigma2"),
+            code="contradiction",
         )
 
 
@@ -179,7 +189,8 @@ def exact(model: Model, data: Data) -> Plan | str:
     if seen.spec.approximation is not None and seen.gaussian and not seen.dims:
         raise ModelError(
             f"every hyperparameter is a number, and approximation: {seen.spec.approximation} is for hyperparameters"
-            " that are inferred: leave it out (the answer is exact), or give one of them a prior"
+            " that are inferred: leave it out (the answer is exact), or give one of them a prior",
+            code="nothing-to-fit",
         )
     if seen.spec.approximation is not None:
         return f"approximation: {seen.spec.approximation} is for hyperparameters that are inferred"
@@ -285,7 +296,8 @@ def _affordable(seen: Resolved) -> None:
         return
     raise EngineRefusal(
         f"an exact Gaussian process of {seen.n:,} rows needs {8 * seen.n**2 / 1e9:,.0f} GB for its covariance and about"
-        f" {_shown(_seconds(seen))} for each evaluation; at most {_MOST:,} rows are taken. Approximate it: {_INSTEAD}"
+        f" {_shown(_seconds(seen))} for each evaluation; at most {_MOST:,} rows are taken. Approximate it: {_INSTEAD}",
+        code="too-costly",
     )
 
 

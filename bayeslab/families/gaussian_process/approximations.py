@@ -100,7 +100,7 @@ def likelihood_of(seen: Resolved) -> Likelihood:
         case "student_t":
             return known.StudentT(seen.y)
         case other:
-            raise ModelError(f"likelihood {other} needs no such approximation")
+            raise ModelError(f"likelihood {other} needs no such approximation", code="not-applicable")
 
 
 # Of each process on its data, for as long as that is kept.
@@ -121,7 +121,7 @@ def _regression(seen: Resolved) -> Any:
         return None
     reason = reason_against(seen.spec, seen.kernel)
     if reason is not None:
-        raise ModelError(reason, path=("model", "approximation"))
+        raise ModelError(reason, path=("model", "approximation"), code="unsupported")
     assert seen.y is not None
     match word:
         case "state_space":
@@ -154,7 +154,7 @@ def _basis(seen: Resolved) -> Any:
     try:
         return choose_basis(seen.kernel, seen.x, limits, functions=seen.spec.functions, domain=_domain(seen))
     except ModelError as error:
-        raise ModelError(error.message, path=error.path or ("model", "approximation")) from None
+        raise ModelError(error.message, path=error.path or ("model", "approximation"), code=error.code) from None
 
 
 def _domain(seen: Resolved) -> dict[str, tuple[float, float]]:
@@ -168,6 +168,7 @@ def _domain(seen: Resolved) -> dict[str, tuple[float, float]]:
             raise ModelError(
                 f"the data have '{name}' from {low:g} to {high:g}, which is not inside [{given[0]:g}, {given[1]:g}]",
                 path=("model", "domain", name),
+                code="out-of-range",
             )
         out[name] = given or (low - margin, high + margin)
     return out

@@ -153,7 +153,7 @@ def refuse_negative(name: str, what: str, text: str) -> None:
     try:
         tree = parse(text).tree
     except ModelError as error:
-        raise ModelError(error.message, path=path, offset=error.offset) from None
+        raise ModelError(error.message, path=path, offset=error.offset, code=error.code) from None
     word = call_name(tree)
     bad = word in _REAL
     if word in ("Uniform", "TruncatedNormal", "Triangular"):
@@ -164,6 +164,7 @@ def refuse_negative(name: str, what: str, text: str) -> None:
             f"'{name}' is {what}, which is positive, and {text} is a prior of negative numbers too; take HalfNormal,"
             " Gamma, InverseGamma, LogNormal ...",
             path=path,
+            code="bad-prior",
         )
 
 

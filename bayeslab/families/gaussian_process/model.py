@@ -167,7 +167,7 @@ def kernel_of(
     try:
         return Kernel.parse(spec.kernel, columns, spec.priors.keys(), levels)
     except ModelError as error:
-        raise ModelError(error.message, path=("model", "kernel"), offset=error.offset) from None
+        raise ModelError(error.message, path=("model", "kernel"), offset=error.offset, code=error.code) from None
 
 
 def mean_formula(spec: GaussianProcess, target: str) -> Formula | None:
@@ -177,11 +177,12 @@ def mean_formula(spec: GaussianProcess, target: str) -> Formula | None:
     try:
         found = parse_formula(f"`{target}` ~ {spec.mean}")
     except ModelError as error:
-        raise ModelError(error.message, path=("model", "mean")) from None
+        raise ModelError(error.message, path=("model", "mean"), code=error.code) from None
     if found.groups:
         raise ModelError(
             "the mean has no group effects; a covariance does that: Coregion(group) or a further term",
             path=("model", "mean"),
+            code="unsupported",
         )
     return found
 
@@ -202,7 +203,9 @@ def target_of(spec: GaussianProcess, columns: set[str] | None) -> str:
     rest = columns - columns_read(spec)
     if len(rest) != 1:
         shown = f"; {listed(rest)} might be" if rest else ""
-        raise ModelError(f"say which column is the outcome: target: name{shown}", path=("model", "target"))
+        raise ModelError(
+            f"say which column is the outcome: target: name{shown}", path=("model", "target"), code="incomplete"
+        )
     return next(iter(rest))
 
 
@@ -219,7 +222,7 @@ def _resolved(model: Model, data: Data) -> Resolved:
     base = resolved(model, data.origin) if data.origin is not None else None
     rows = data.dataset.rows
     if rows not in data.labels:
-        raise DataError("a Gaussian process needs a table of rows", path=("data",))
+        raise DataError("a Gaussian process needs a table of rows", path=("data",), code="no-data")
     if base is not None:
         target, kernel = base.target, base.kernel
     else:
@@ -266,7 +269,8 @@ def _complete(base: Resolved, data: Data) -> None:
     if lacking:
         raise DataError(
             f"the new data have no column {listed(lacking)}; kernel and mean are of {listed(list(wanted))}"
-            f"{hint(lacking[0], there)}"
+            f"{hint(lacking[0], there)}",
+            code="unknown-column",
         )
 
 
@@ -285,15 +289,16 @@ def _varied(spec: GaussianProcess, kernel: Kernel, x: np.ndarray, nodes: Mapping
                 " out of the kernel",
                 path=("model", "kernel"),
                 offset=place.start() if place else 0,
+                code="constant",
             )
 
 
 def _numbers(data: Data, name: str, what: str) -> np.ndarray:
     term = data.term(name, role=_ROLES[what])
     if term.value is None:
-        raise DataError(f"'{name}' is text; {what} are numbers", path=("model", what))
+        raise DataError(f"'{name}' is text; {what} are numbers", path=("model", what), code="not-numbers")
     if term.dims not in ((data.dataset.rows,), ()):
-        raise DataError(f"'{name}' is not a column of the table")
+        raise DataError(f"'{name}' is not a column of the table", code="not-a-column")
     return np.array(np.broadcast_to(np.asarray(term.value, float), (len(data.labels[data.dataset.rows]),)))
 
 
@@ -306,6 +311,7 @@ def _known_errors(data: Data, name: str) -> np.ndarray:
             f"column '{name}', row {row + 1}: {errors[row]:g} is no standard deviation; known errors are 0 or more:"
             f" correct the cell, or leave the row out",
             path=("model", "errors"),
+            code="impossible-value",
         )
     return errors
 
@@ -321,17 +327,22 @@ def _inputs(kernel: Kernel, data: Data) -> np.ndarray:
             continue
         codes = data.term(name, role=_ROLES["inputs"]).codes
         if codes is None:
-            raise DataError(f"Coregion({name}): '{name}' is not a column of categories", path=("model", "kernel"))
+            raise DataError(
+                f"Coregion({name}): '{name}' is not a column of categories", path=("model", "kernel"), code="not-states"
+            )
         out[:, j] = codes
     if not np.isfinite(out).all():
         row, column = np.argwhere(~np.isfinite(out))[0]
-        raise DataError(f"column '{kernel.columns[column]}', row {row + 1}: an input is a finite number")
+        raise DataError(
+            f"column '{kernel.columns[column]}', row {row + 1}: an input is a finite number", code="not-finite"
+        )
     for leaf in kernel.root.leaves():
         if leaf.word == "Brownian" and n and out[:, kernel.columns.index(leaf.columns[0])].min() < 0:
             raise DataError(
                 f"Brownian({leaf.columns[0]}) starts at zero, and '{leaf.columns[0]}' has negative values: there"
                 " min(x, z) is no covariance; shift the column",
                 path=("model", "kernel"),
+                code="impossible-value",
             )
     return out
 
@@ -349,12 +360,13 @@ def _outcome(
         levels = known or tuple(str(v) for v in data.labels.get(target, np.unique(column.values[present])))
         if spec.likelihood != "bernoulli" or len(levels) != 2:
             raise DataError(
-                f"'{target}' is text with {len(levels)} levels; only likelihood bernoulli takes text, of two levels"
+                f"'{target}' is text with {len(levels)} levels; only likelihood bernoulli takes text, of two levels",
+                code="not-numbers",
             )
         return np.where(present, (column.values == levels[1]).astype(float), np.nan), levels
     term = data.term(target, missing=True)
     if (term.value is None and term.codes is None) or term.dims != (data.dataset.rows,):
-        raise DataError(f"'{target}' is not a column of numbers")
+        raise DataError(f"'{target}' is not a column of numbers", code="not-a-column")
     values = np.array(term.value if term.value is not None else term.codes, float)
     if data.origin is None:
         check_size(values, f"the outcome '{target}'")
@@ -375,7 +387,7 @@ def _mean(
     try:
         coding = base.coding.on(formula, data, there) if base and base.coding else Design.of(formula, data, there)
     except ModelError as error:
-        raise type(error)(error.message, path=("model", "mean")) from None
+        raise type(error)(error.message, path=("model", "mean"), code=error.code) from None
     names, own = tuple(coding.names), str(spec.priors.get("Intercept", "Flat()"))
     middle = base.middle if base is not None else None
     if base is None and coding.intercept and names and own.replace(" ", "").startswith("Flat("):
@@ -397,7 +409,7 @@ def _trials(spec: GaussianProcess, data: Data, n: int) -> np.ndarray | None:
 def _possible(spec: GaussianProcess, target: str, y: np.ndarray, trials: np.ndarray | None) -> None:
     """The outcome is what its likelihood allows."""
     if not len(y):
-        raise DataError(f"'{target}' has no values")
+        raise DataError(f"'{target}' has no values", code="no-values")
     whole, low = bool((y == np.floor(y)).all()), float(y.min())
     allowed = {
         "bernoulli": ("0 or 1", bool(np.isin(y, (0, 1)).all())),
@@ -407,7 +419,10 @@ def _possible(spec: GaussianProcess, target: str, y: np.ndarray, trials: np.ndar
     }
     text, good = allowed.get(spec.likelihood, ("a finite number", bool(np.isfinite(y).all())))
     if not good:
-        raise DataError(f"'{target}' has values that likelihood {spec.likelihood} does not allow: each is {text}")
+        raise DataError(
+            f"'{target}' has values that likelihood {spec.likelihood} does not allow: each is {text}",
+            code="impossible-value",
+        )
 
 
 def _parameters(
@@ -459,7 +474,9 @@ def _written(
     for name, given in priors.items():
         path = ("model", "priors", name)
         if name not in defaults and name not in used:
-            raise ModelError(f"'{name}' is no parameter of this model{hint(name, defaults)}", path=path)
+            raise ModelError(
+                f"'{name}' is no parameter of this model{hint(name, defaults)}", path=path, code="unknown-parameter"
+            )
         if name not in defaults:
             nodes[name] = str(given)
     for name, default in defaults.items():
@@ -471,9 +488,11 @@ def _written(
             nodes["b[predictor]" if name == "b" else name] = str(own)
             continue
         if name == "b":
-            raise ModelError("'b' has a prior, not a number", path=("model", "priors", name))
+            raise ModelError("'b' has a prior, not a number", path=("model", "priors", name), code="bad-prior")
         if name in positive and number < 0:
-            raise ModelError(f"'{name}' is positive, not {number:g}", path=("model", "priors", name))
+            raise ModelError(
+                f"'{name}' is positive, not {number:g}", path=("model", "priors", name), code="out-of-range"
+            )
         fixed[name] = number
     return nodes, fixed
 

@@ -155,7 +155,7 @@ def replications(
 
 def _trials(seen: Resolved, new: Resolved) -> np.ndarray:
     if seen.spec.likelihood == "binomial" and new.trials is None:
-        raise DataError(f"the new data have no column '{seen.spec.trials}', the trials")
+        raise DataError(f"the new data have no column '{seen.spec.trials}', the trials", code="unknown-column")
     return np.ones(new.n) if new.trials is None else new.trials
 
 

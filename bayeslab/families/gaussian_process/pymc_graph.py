@@ -43,7 +43,7 @@ def begun(model: Model, seen: Resolved) -> pymc.Model:
         built = graphs.graph(lowered, bind(lowered, Dataset({}, model.data.rows), ()))
     except ModelError as error:
         where = error.path[2].partition("[")[0] if len(error.path) > 2 else ""
-        raise ModelError(error.message, path=("model", "priors", where), offset=error.offset) from None
+        raise ModelError(error.message, path=("model", "priors", where), offset=error.offset, code=error.code) from None
     for dim, labels in dims.items():
         if dim not in built.coords:
             built.add_coord(dim, labels)

@@ -6,6 +6,7 @@ from typing import Literal
 
 from pydantic import Field, model_validator
 
+from bayeslab.errors import Flaw
 from bayeslab.language.spec import ColumnName, Family
 
 __all__ = ["GaussianProcess"]
@@ -79,19 +80,19 @@ class GaussianProcess(Family):
     @model_validator(mode="after")
     def _consistent(self) -> GaussianProcess:
         if (self.likelihood == "binomial") != (self.trials is not None):
-            raise ValueError("likelihood: binomial and `trials` go together")
+            raise Flaw("likelihood: binomial and `trials` go together", code="incomplete")
         if self.errors is not None and self.likelihood != "gaussian":
-            raise ValueError("known `errors` go with likelihood: gaussian")
+            raise Flaw("known `errors` go with likelihood: gaussian", code="conflict")
         if self.link is not None and self.link not in _LINKED.get(self.likelihood, ("identity",)):
             shown = " or ".join(_LINKED.get(self.likelihood, ("identity",)))
-            raise ValueError(f"{self.likelihood} has the link {shown}, not {self.link}")
+            raise Flaw(f"{self.likelihood} has the link {shown}, not {self.link}", code="unknown-word")
         if self.inducing is not None and self.approximation not in ("sparse", "fitc"):
-            raise ValueError("`inducing` goes with approximation: sparse or fitc")
+            raise Flaw("`inducing` goes with approximation: sparse or fitc", code="conflict")
         if self.functions is not None and self.approximation != "hsgp":
-            raise ValueError("`functions` goes with approximation: hsgp")
+            raise Flaw("`functions` goes with approximation: hsgp", code="conflict")
         if self.domain is not None and self.approximation != "hsgp":
-            raise ValueError("`domain` goes with approximation: hsgp")
+            raise Flaw("`domain` goes with approximation: hsgp", code="conflict")
         for name, (low, high) in (self.domain or {}).items():
             if not low < high:
-                raise ValueError(f"domain of {name}: [low, high], not [{low:g}, {high:g}]")
+                raise Flaw(f"domain of {name}: [low, high], not [{low:g}, {high:g}]", code="out-of-range")
         return self

@@ -109,7 +109,7 @@ def check(model: Model, columns: set[str] | None) -> None:
         # Data to predict from may lack what is predicted.
         if name not in known:
             message = f"'{name}' is neither in the data nor a node{hint(name, known)}"
-            raise ModelError(message, path=("data", "dims", name))
+            raise ModelError(message, path=("data", "dims", name), code="unknown-name")
 
 
 def _dimensions(model: Model) -> set[str]:
@@ -160,13 +160,16 @@ def evidence(model: Model, data: Data) -> tuple[str, ...]:
     if observed or potentials or not columns:
         return (*observed, *potentials)
     if named:
-        raise DataError(f"every cell of {listed(named)} is missing: the data say nothing about the model")
+        raise DataError(
+            f"every cell of {listed(named)} is missing: the data say nothing about the model", code="nothing-observed"
+        )
     last = nodes[outcomes(model, set())[-1]] if outcomes(model, set()) else None
     near = hint(last.name, columns) if last else ""
     raise ModelError(
         f"no node is observed, so the data say nothing about the model: an observed node is random and has the name"
         f" of a column{f', and {last.name!r} is none' if last else ''}{near} (to draw from the prior use simulate)",
         path=(*last.path, "[key]") if last else ("model", "nodes"),
+        code="nothing-observed",
     )
 
 
@@ -215,6 +218,7 @@ def _check_spelling(nodes: Mapping[str, Node], model: Model, data: Data) -> None
                     f"'{node.name}' has no data, and the column '{name}' is not used; did you mean '{name}'? If"
                     f" '{node.name}' is meant to have no data, rename it",
                     path=(*node.path, "[key]"),
+                    code="unknown-column",
                 )
 
 
@@ -388,6 +392,7 @@ def _check_proper(nodes: Mapping[str, Node], columns: Collection[str]) -> None:
             raise ModelError(
                 f"'{name}' has no proper prior and no data depend on it: give it a prior, or leave it out",
                 path=node.path,
+                code="improper",
             )
 
 
@@ -416,6 +421,7 @@ def _marginalized(built: pymc.Model, latent: list[str], nodes: Mapping[str, Node
                 f"'{name}' is discrete and has no data ({nodes[name].distribution}); only Bernoulli, Categorical and"
                 f" DiscreteUniform nodes can be summed out",
                 path=nodes[name].path,
+                code="discrete",
             )
     # Summing out refuses models with starting points of their own; they are put back afterwards.
     start = {rv.name: value for rv, value in built.rvs_to_initial_values.items() if value is not None}
@@ -431,6 +437,7 @@ def _marginalized(built: pymc.Model, latent: list[str], nodes: Mapping[str, Node
             f"the discrete node {listed(latent)} cannot be summed out, because nodes without data or with missing cells"
             f" depend on it in a way that is not known ({said[0] if said else type(error).__name__})",
             path=nodes[latent[0]].path,
+            code="discrete",
         ) from error
     for rv in out.free_RVs:
         out.rvs_to_initial_values[rv] = start.get(rv.name)
@@ -460,6 +467,7 @@ class _Builder:
                     f"'{node.name}' is a column of the data and a {node.kind} node; rename the node"
                     f" (computed columns belong in data.derive)",
                     path=(*node.path, "[key]"),
+                    code="name-clash",
                 )
         free: set[str] = set()
         if purpose == "predict":
@@ -514,7 +522,8 @@ class _Builder:
             return self.terms[name]
         if name in self.nodes and name not in self.seen:
             raise ModelError(
-                f"'{name}' and a node it depends on look back at each other, and '{name}' has no data here"
+                f"'{name}' and a node it depends on look back at each other, and '{name}' has no data here",
+                code="no-data",
             )
         return self.data_of(name) if name in self.nodes else self.data.term(name)
 
@@ -553,7 +562,7 @@ class _Builder:
             try:
                 array = as_float(array)
             except DataError as error:
-                raise DataError(f"column '{name}': {error.message}") from None
+                raise DataError(f"column '{name}': {error.message}", code=error.code) from None
         return self.pm.Data(name, array, dims=dims, model=self.model)
 
     def lengths(self, dims: tuple[str, ...]) -> tuple[int, ...]:
@@ -561,7 +570,8 @@ class _Builder:
             if dim not in self.labels:
                 raise ModelError(
                     f"the dimension '{dim}' has no length: no column or table brings it; declare it in dims"
-                    f" (a list of labels or a length); known: {listed(self.labels)}"
+                    f" (a list of labels or a length); known: {listed(self.labels)}",
+                    code="unknown-dimension",
                 )
         return tuple(len(self.labels[dim]) for dim in dims)
 
@@ -662,7 +672,9 @@ class _Builder:
         if not symbolic:
             value = np.array(np.broadcast_to(value, shape))
             if value.dtype.kind == "f" and not np.all(np.isfinite(value)) and not term.undefined:
-                raise DataError(f"'{node.name}' is not a finite number for these data", path=node.path)
+                raise DataError(
+                    f"'{node.name}' is not a finite number for these data", path=node.path, code="not-finite"
+                )
             self.terms[node.name] = Term(
                 value if node.dims else value[()], node.dims, undefined=term.undefined, column=node.name
             )
@@ -682,7 +694,8 @@ class _Builder:
         wanted = self.lengths(node.dims)
         if tuple(shape) != wanted:
             raise ModelError(
-                f"{' × '.join(map(str, shape))} values for {node.key} of size {' × '.join(map(str, wanted))}"
+                f"{' × '.join(map(str, shape))} values for {node.key} of size {' × '.join(map(str, wanted))}",
+                code="wrong-shape",
             )
 
     # -- random nodes
@@ -694,6 +707,7 @@ class _Builder:
                 f"'{node.name}' has no data, and {_probable(node)}, which its density leaves out:"
                 f" {_written_apart(node)}",
                 path=node.path,
+                code="discrete",
             )
         if self.own_sums and node.name in self.summed and observed is None:
             self._latent(node)
@@ -713,11 +727,15 @@ class _Builder:
         drawn, undefined = self._with_own_past(node, lambda: self.distribution(tree, node.dims))
         rows = undefined.get(node.dims[-1], 0) if node.dims else 0
         if set(undefined) - set(node.dims[-1:]):
-            raise ModelError(f"lag() along {listed(undefined)}, which is not the last dimension of '{node.key}'")
+            raise ModelError(
+                f"lag() along {listed(undefined)}, which is not the last dimension of '{node.key}'",
+                code="bad-dimensions",
+            )
         if rows and observed is None and node.name not in self.columns:
             raise ModelError(
                 f"the first {rows} rows of '{node.name}' have no distribution, because lag() looks back past them:"
-                f" give lag(..., start=...)"
+                f" give lag(..., start=...)",
+                code="bad-start",
             )
         if not rows:
             self._register(node, drawn, node.dims, observed)
@@ -737,9 +755,14 @@ class _Builder:
         own = Term(symbol, node.dims)
         drawn, undefined = self._with_own_past(node, lambda: self.distribution(tree, node.dims), own)
         if undefined:
-            raise ModelError(f"'{node.name}' has no data, so lag() and previous() in it need start=...")
+            raise ModelError(
+                f"'{node.name}' has no data, so lag() and previous() in it need start=...", code="bad-start"
+            )
         if drawn.owner.op.ndim_supp:
-            raise ModelError(f"'{node.name}' draws vectors of counts and has no data; it cannot be summed out")
+            raise ModelError(
+                f"'{node.name}' draws vectors of counts and has no data; it cannot be summed out",
+                code="discrete",
+            )
         states = states_of(node.name, drawn, list(self.latents.values()), self.model)
         self.latents[node.name] = Latent(node.name, symbol, shape, *states)
         self.densities.append(
@@ -758,7 +781,8 @@ class _Builder:
             if np.any(gone):
                 raise DataError(
                     f"'{node.name}' looks back at itself and has {int(gone.sum())} missing cells; a series with gaps"
-                    f" needs a latent node: h[...]: ... previous(h, 1, start=...), and '{node.name}' around h"
+                    f" needs a latent node: h[...]: ... previous(h, 1, start=...), and '{node.name}' around h",
+                    code="missing",
                 )
             own = replace(own, column=None)
         if node.recursive and own is not None:
@@ -787,10 +811,15 @@ class _Builder:
                 f"'{node.name}' has the dimensions ({', '.join(map(str, term.dims))}) in the data and"
                 f" ({', '.join(node.dims)}) in the model",
                 path=(*node.path, "[key]"),
+                code="bad-dimensions",
             )
         if value is None:
             if not node.discrete:
-                raise DataError(f"'{node.name}' is text in the data; {node.distribution} needs numbers", path=node.path)
+                raise DataError(
+                    f"'{node.name}' is text in the data; {node.distribution} needs numbers",
+                    path=node.path,
+                    code="not-numbers",
+                )
             value = np.asarray(term.codes)
             gone = value < 0
         else:
@@ -800,7 +829,7 @@ class _Builder:
         gone = gone.transpose([term.dims.index(dim) for dim in node.dims])
         if np.any(np.isinf(value)):
             row = int(np.nonzero(np.isinf(np.atleast_1d(value)))[0][0])
-            raise DataError(f"column '{node.name}', row {row + 1} is infinite", path=node.path)
+            raise DataError(f"column '{node.name}', row {row + 1} is infinite", path=node.path, code="not-finite")
         if np.any(gone):
             row = int(np.nonzero(np.atleast_1d(gone))[0][0])
             if node.discrete and (node.recursive or self._vector(node)):
@@ -808,6 +837,7 @@ class _Builder:
                     f"column '{node.name}', row {row + 1} is missing and {node.distribution} is discrete; missing cells"
                     f" are not summed out where cells can depend on each other: drop these rows",
                     path=node.path,
+                    code="missing",
                 )
             if node.name in self.imputed and not self.own_sums:
                 raise DataError(
@@ -815,6 +845,7 @@ class _Builder:
                     f" are not summed out where nodes without data or with missing cells of their own depend on them:"
                     f" drop these rows",
                     path=node.path,
+                    code="missing",
                 )
             if node.atoms and self.purpose == "fit":
                 self._no_part_unknown(node, row)
@@ -830,6 +861,7 @@ class _Builder:
                     f"column '{node.name}', row {row + 1}: {np.atleast_1d(value).ravel()[row]} is not a whole number;"
                     f" {node.distribution} is discrete",
                     path=node.path,
+                    code="not-whole",
                 )
             far = ~gone & (np.abs(np.where(gone, 0, value).astype(float)) > MOST_COUNTED)
             if np.any(far):
@@ -838,6 +870,7 @@ class _Builder:
                     f"column '{node.name}', row {row + 1}: {np.atleast_1d(value).ravel()[row]} is beyond"
                     f" {MOST_COUNTED:,}, up to which floats hold every whole number; count in larger units",
                     path=node.path,
+                    code="too-large",
                 )
             counts = np.where(gone, 0, value).astype(np.int64)
             return np.ma.masked_array(counts, mask=gone) if np.any(gone) else counts
@@ -851,10 +884,13 @@ class _Builder:
                 f"{where}, {listed(below)} can depend on it, and {_probable(node)}, which the density of the cell"
                 f" leaves out: drop these rows, or {_written_apart(node)}",
                 path=node.path,
+                code="missing",
             )
         if node.recursive or self._vector(node):
             raise DataError(
-                f"{where}, its cells can depend on each other, and {_probable(node)}: drop these rows", path=node.path
+                f"{where}, its cells can depend on each other, and {_probable(node)}: drop these rows",
+                path=node.path,
+                code="missing",
             )
 
     def _below(self, name: str) -> list[str]:
@@ -915,6 +951,7 @@ class _Builder:
                 f" and {node.distribution} has no known largest value to sum up to: drop these rows, or write"
                 f" Truncated({node.distribution}(...), upper=...)",
                 path=node.path,
+                code="missing",
             ) from None
         symbol = pt.tensor(name, dtype="int64", shape=(int(gone.sum()),))
         # Where each cell is taken from: the data, or behind them the symbol.
@@ -968,9 +1005,9 @@ class _Builder:
 
     def _ordered(self, node: Node, word: str, tree: ast.Call, observed: Any) -> None:
         if observed is not None:
-            raise ModelError(f"{word}(...) is for parameters; '{node.name}' is observed")
+            raise ModelError(f"{word}(...) is for parameters; '{node.name}' is observed", code="misplaced")
         if not node.dims:
-            raise ModelError(f"{word}(...) needs a dimension: {node.name}[k]")
+            raise ModelError(f"{word}(...) needs a dimension: {node.name}[k]", code="bad-dimensions")
         inner = bound_arguments(tree, word)["dist"]
         assert isinstance(inner, ast.Call)
         drawn = self.distribution(inner, node.dims)
@@ -982,7 +1019,8 @@ class _Builder:
         if self.purpose == "simulate":
             if not self._exchangeable(inner, node.dims[-1]):
                 raise ModelError(
-                    f"prior draws of {word}(...) need the same parameters for every element along '{node.dims[-1]}'"
+                    f"prior draws of {word}(...) need the same parameters for every element along '{node.dims[-1]}'",
+                    code="unsupported",
                 )
             unsorted = self.model.register_rv(drawn, f"{node.name}_unordered", dims=node.dims)
             value = self.pm.Deterministic(node.name, unsorted.sort(axis=-1), dims=node.dims)
@@ -1001,26 +1039,35 @@ class _Builder:
     def _correlations(self, node: Node, word: str, tree: ast.Call) -> None:
         pm = self.pm
         if len(node.dims) != 2 or len(set(self.lengths(node.dims))) != 1:
-            raise ModelError(f"{word} is a square matrix: {node.name}[dim, dim2], with dim2 a twin of dim")
+            raise ModelError(
+                f"{word} is a square matrix: {node.name}[dim, dim2], with dim2 a twin of dim", code="bad-dimensions"
+            )
         size = self.lengths(node.dims)[0]
         given = bound_arguments(tree, word)
         if "n" in given and self._literal(given["n"], "n") != size:
-            raise ModelError(f"{word}(n={ast.unparse(given['n'])}) on a dimension of length {size}")
+            raise ModelError(
+                f"{word}(n={ast.unparse(given['n'])}) on a dimension of length {size}", code="wrong-length"
+            )
         if "eta" not in given:
-            raise ModelError(f"{word}() needs 'eta'")
+            raise ModelError(f"{word}() needs 'eta'", code="wrong-arguments")
         eta = self.evaluator.symbolic(self.evaluator.eval(given["eta"]))
         if word == "LKJCorr":
             factor = self._correlation_factor(node.name, eta, size)
             self.terms[node.name] = Term(pm.Deterministic(node.name, factor @ factor.T, dims=node.dims), node.dims)
             return
         if "sd_dist" not in given:
-            raise ModelError("LKJCholeskyCov() needs 'sd_dist', a positive distribution such as Exponential(1)")
+            raise ModelError(
+                "LKJCholeskyCov() needs 'sd_dist', a positive distribution such as Exponential(1)",
+                code="wrong-arguments",
+            )
         inner = given["sd_dist"]
         assert isinstance(inner, ast.Call)
         deviations = self.distribution(inner, node.dims[:1])
         for suffix in ("corr", "stds"):
             if f"{node.name}_{suffix}" in self.nodes:
-                raise ModelError(f"'{node.name}_{suffix}' is made by '{node.name}' itself; rename the other node")
+                raise ModelError(
+                    f"'{node.name}_{suffix}' is made by '{node.name}' itself; rename the other node", code="name-clash"
+                )
         if self.purpose == "simulate":
             factor = self._correlation_factor(node.name, eta, size)
             stds = self.model.register_rv(deviations, f"{node.name}_stds", dims=node.dims[:1])
@@ -1076,7 +1123,8 @@ class _Builder:
         if len(dims) < support:
             raise ModelError(
                 f"{word} draws a {'vector' if support == 1 else 'matrix'}: its node needs {support} dimension"
-                f"{'s' if support > 1 else ''}, as in name[{', '.join(f'dim{i + 1}' for i in range(support))}]"
+                f"{'s' if support > 1 else ''}, as in name[{', '.join(f'dim{i + 1}' for i in range(support))}]",
+                code="bad-dimensions",
             )
         batch = dims[: len(dims) - support]
         own = dims[len(dims) - support :]
@@ -1098,9 +1146,15 @@ class _Builder:
             # K breaks of a stick leave K + 1 pieces.
             length = self.lengths(own)[-1] - int(word == "StickBreakingWeights")
             if parameters.setdefault(name, length) != length:
-                raise ModelError(f"{word}({name}={parameters[name]}) where the node's dimension needs {name}={length}")
+                raise ModelError(
+                    f"{word}({name}={parameters[name]}) where the node's dimension needs {name}={length}",
+                    code="wrong-length",
+                )
         if "init_dist" in entry.distributions and "init_dist" not in given:
-            raise ModelError(f"{word}() needs init_dist, the distribution of the first value, such as Normal(0, 1)")
+            raise ModelError(
+                f"{word}() needs init_dist, the distribution of the first value, such as Normal(0, 1)",
+                code="wrong-arguments",
+            )
         if word in ("Categorical", "OrderedLogistic", "OrderedProbit"):
             return self._categories(word, parameters, self.lengths(dims))
         if word == "HyperGeometric":
@@ -1116,7 +1170,7 @@ class _Builder:
 
         if word != "Categorical":
             if not {"eta", "cutpoints"} <= parameters.keys():
-                raise ModelError(f"{word}() needs 'eta' and 'cutpoints'")
+                raise ModelError(f"{word}() needs 'eta' and 'cutpoints'", code="wrong-arguments")
             return LogCategorical.dist(ordered(word, **parameters), shape=shape)
         logits = parameters.get("logit_p")
         if logits is None and "p" in parameters:
@@ -1166,14 +1220,15 @@ class _Builder:
         term = self.evaluator.eval(value)
         if term.random or term.value is None or len(term.dims) != core:
             raise ModelError(
-                f"'{name}' must be {'a matrix' if core == 2 else 'a list'} of numbers, known before sampling"
+                f"'{name}' must be {'a matrix' if core == 2 else 'a list'} of numbers, known before sampling",
+                code="not-a-number",
             )
         return np.asarray(term.value)
 
     def _literal(self, value: ast.expr, name: str) -> Any:
         term = self.evaluator.eval(value)
         if term.random or np.ndim(term.value):
-            raise ModelError(f"'{name}' must be a plain number, known before sampling")
+            raise ModelError(f"'{name}' must be a plain number, known before sampling", code="not-a-number")
         return bool(term.value) if name == "constant" else int(term.value)
 
     def parameter(
@@ -1194,7 +1249,10 @@ class _Builder:
         if core == 0:
             (value,), _, _ = self.evaluator.align([term], onto=batch)
             if term.dims and all(d is None for d in term.dims) and not batch:
-                raise ModelError(f"the parameter '{name}' is a list, but the node is a single number; give it dims")
+                raise ModelError(
+                    f"the parameter '{name}' is a list, but the node is a single number; give it dims",
+                    code="bad-dimensions",
+                )
             return self.evaluator.symbolic(Term(value, batch)) if not term.column else self._aligned_symbol(term, batch)
         rest = tuple(d for d in term.dims if d not in batch or d is None)
         if len(rest) < core:
@@ -1207,18 +1265,21 @@ class _Builder:
                 return pt.shape_padright(base) * np.ones(size) if term.dims else base * np.ones(size)
             raise ModelError(
                 f"the parameter '{name}' needs {core} dimension{'s' if core > 1 else ''} of its own besides the"
-                f" node's ({', '.join(batch) or 'none'}); it has ({', '.join(str(d) for d in term.dims)})"
+                f" node's ({', '.join(batch) or 'none'}); it has ({', '.join(str(d) for d in term.dims)})",
+                code="bad-dimensions",
             )
         if len(rest) > core and all(dim is None for dim in rest):
             raise ModelError(
                 f"the parameter '{name}' is lists in a list, which do not say along which dimensions they run: give"
-                f" them a node, such as {name}[row, column]: [[1, 2], [3, 4]], and use its name"
+                f" them a node, such as {name}[row, column]: [[1, 2], [3, 4]], and use its name",
+                code="bad-dimensions",
             )
         if len(rest) > core:
             extra = [str(d) for d in rest if d not in own]
             raise ModelError(
                 f"the parameter '{name}' runs along {listed(extra or rest)}, which the node does not have:"
-                f" add the dimension to the node, index it, or sum over it"
+                f" add the dimension to the node, index it, or sum over it",
+                code="bad-dimensions",
             )
         if (
             core == 1
@@ -1230,7 +1291,8 @@ class _Builder:
         ):
             raise ModelError(
                 f"the parameter '{name}' runs along '{rest[0]}' ({self.evaluator.length(rest[0])}), the node along"
-                f" '{own[-1]}' ({len(self.labels[own[-1]])})"
+                f" '{own[-1]}' ({len(self.labels[own[-1]])})",
+                code="bad-dimensions",
             )
         if None in term.dims:
             return self.evaluator.symbolic(term)
@@ -1292,20 +1354,25 @@ class _Builder:
         if len(own) != 1:
             raise ModelError(
                 f"the weights of a Mixture need one dimension of their own, the components; they have"
-                f" ({', '.join(str(d) for d in weights.dims)})"
+                f" ({', '.join(str(d) for d in weights.dims)})",
+                code="bad-dimensions",
             )
         component = own[0]
         w = self.parameter(weights, batch, (), 1, "w")
         if listed_parts:
             assert isinstance(parts, ast.List | ast.Tuple)
             if self.length_of(replace(weights, dims=(component,))) != len(parts.elts):
-                raise ModelError(f"a Mixture of {len(parts.elts)} distributions with {self.length_of(weights)} weights")
+                raise ModelError(
+                    f"a Mixture of {len(parts.elts)} distributions with {self.length_of(weights)} weights",
+                    code="wrong-length",
+                )
             comps: Any = [self.distribution(part, dims) for part in parts.elts]
         else:
             if component is None:
                 raise ModelError(
                     "Mixture(w, D(...)) finds its components by name: give the weights a node with a dimension"
-                    " that the parameters of D share, or list the components: Mixture(w, [D(...), D(...)])"
+                    " that the parameters of D share, or list the components: Mixture(w, [D(...), D(...)])",
+                    code="bad-dimensions",
                 )
             comps = self.distribution(parts, (*batch, component, *dims[len(dims) - support :]))
         return self.pm.Mixture.dist(w=w, comp_dists=comps, shape=self.lengths(dims))
@@ -1358,8 +1425,8 @@ def _node_errors(node: Node) -> Iterator[None]:
     except BayeslabError as error:
         if error.path or isinstance(error, DataError):
             raise
-        raise type(error)(error.message, path=node.path, offset=error.offset) from error.__cause__
+        raise type(error)(error.message, path=node.path, offset=error.offset, code=error.code) from error.__cause__
     except (ValueError, TypeError, NotImplementedError, IndexError, AssertionError, KeyError) as error:
         lines = [line.strip() for line in str(error).splitlines() if line.strip()]
         said = lines[0] if lines else type(error).__name__
-        raise ModelError(f"PyMC cannot build '{node.name}': {said}", path=node.path) from error
+        raise ModelError(f"PyMC cannot build '{node.name}': {said}", path=node.path, code="failed") from error

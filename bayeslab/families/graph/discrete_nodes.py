@@ -123,11 +123,15 @@ def states_of(name: str, rv: Any, latents: Sequence[Latent], model: pymc.Model) 
         raise ModelError(
             f"'{name}' is discrete, has no data and no largest value ({word.removesuffix('RV')}), so it cannot be"
             f" summed out; what can are Bernoulli, Categorical, DiscreteUniform, OrderedLogistic, OrderedProbit,"
-            f" Binomial and BetaBinomial with a known n, and Truncated(..., upper=...) of any, with known bounds"
+            f" Binomial and BetaBinomial with a known n, and Truncated(..., upper=...) of any, with known bounds",
+            code="discrete",
         )
     first, last = found
     if not 1 <= last - first + 1 <= MOST_STATES:
-        raise ModelError(f"'{name}' has {last - first + 1:,} possible values; at most {MOST_STATES:,} are summed over")
+        raise ModelError(
+            f"'{name}' has {last - first + 1:,} possible values; at most {MOST_STATES:,} are summed over",
+            code="too-costly",
+        )
     return first, last - first + 1
 
 
@@ -243,7 +247,8 @@ def _table(
     if number * elements > MOST_NUMBERS:
         raise ModelError(
             f"summing out takes {number:,} values of '{name}' for each of its {elements:,} elements, because"
-            f" {len(slots)} discrete values meet in one; at most {MOST_NUMBERS:,} numbers are kept"
+            f" {len(slots)} discrete values meet in one; at most {MOST_NUMBERS:,} numbers are kept",
+            code="too-costly",
         )
     strides = [elements * math.prod(states[k + 1 :]) for k in range(len(states))]
     factors = [

@@ -182,6 +182,7 @@ class Domains:
                         f"'{ast.unparse(tree)}' is {value[wrong].flat[0]:g}{_place(term.dims, wrong)};"
                         " it has to be a number: leave the row out, or say what holds there with where(...)",
                         path=node.path,
+                        code="not-finite",
                     )
                 return
         if isinstance(tree, ast.BinOp) and isinstance(tree.op, ast.Div):
@@ -191,6 +192,7 @@ class Domains:
                     f"'{ast.unparse(tree)}' divides by 0{_place(term.dims, zero)}: leave the row out, or say what"
                     " holds there with where(...)",
                     path=node.path,
+                    code="not-finite",
                 )
         for child in ast.iter_child_nodes(tree):
             part = child.value if isinstance(child, ast.keyword) else child
@@ -236,6 +238,7 @@ class Domains:
                         f"{word}: '{name}' has {len(value)} values, and '{dims[-1]}' has {length} levels",
                         path=node.path,
                         offset=tree.col_offset,
+                        code="wrong-length",
                     )
             if core == 0 and (laid := self._over(tree, batch, node)) is not None:
                 single[name] = laid
@@ -252,7 +255,9 @@ class Domains:
             if np.any(wrong):
                 values = f"{low[wrong].flat[0]:g} and {high[wrong].flat[0]:g}"
                 relation = "below" if domain.strictly else "at most"
-                raise ModelError(f"{word} needs {first} {relation} {second}; given: {values}", path=node.path)
+                raise ModelError(
+                    f"{word} needs {first} {relation} {second}; given: {values}", path=node.path, code="out-of-range"
+                )
         if word == "Beta" and {"mu", "sigma"} <= single.keys():
             mu, sigma = np.broadcast_arrays(single["mu"], single["sigma"])
             wrong = sigma**2 >= mu * (1 - mu)
@@ -261,6 +266,7 @@ class Domains:
                 raise ModelError(
                     f"Beta needs sigma below sqrt(mu * (1 - mu)), {most:.4g}; given: {sigma[wrong].flat[0]:g}",
                     path=node.path,
+                    code="out-of-range",
                 )
 
     # -- observed values
@@ -289,6 +295,7 @@ class Domains:
                     f" {node.expression.text}, whose values are {allowed}; correct the cell, or take another"
                     " distribution",
                     path=node.path,
+                    code="impossible-value",
                 )
         self._totals(node, values)
 
@@ -316,6 +323,7 @@ class Domains:
                 f"column '{node.name}'{_row(node.dims[:-1], at if node.dims[:-1] else ())}: the values add up to"
                 f" {np.atleast_1d(total)[at]:g}; those of {word} add up to {np.atleast_1d(one)[at]:g}",
                 path=node.path,
+                code="impossible-value",
             )
 
     def _supports(self, node: Node, tree: ast.expr, dims: tuple[str, ...]) -> list[_Support]:
@@ -420,6 +428,7 @@ def check_written(family: BaseModel, data: Data) -> None:
                 f"{word} gives {listed(atoms)} a probability above zero, which the density of a parameter leaves out:"
                 f" a prior is a continuous distribution",
                 path=path,
+                code="bad-prior",
             )
         if word in MODIFIERS:
             continue
@@ -427,7 +436,7 @@ def check_written(family: BaseModel, data: Data) -> None:
         try:
             Domains(unknown, data).check(Node("", (), expression, "random", ""))
         except BayeslabError as error:
-            raise ModelError(error.message, path=path, offset=error.offset) from None
+            raise ModelError(error.message, path=path, offset=error.offset, code=error.code) from None
 
 
 def _texts(value: object, path: tuple[str | int, ...]) -> Iterator[tuple[tuple[str | int, ...], str]]:
@@ -472,8 +481,12 @@ def _distributions(tree: ast.expr, dims: tuple[str, ...]) -> Iterator[tuple[ast.
 def _refused(node: Node, tree: ast.expr, needed: str, value: float, term: Term, wrong: np.ndarray) -> BayeslabError:
     """A parameter outside its domain; of data it is the data's mistake."""
     if not isinstance(tree, ast.Constant | ast.UnaryOp) and term.dims and term.dims != (None,):
-        return DataError(f"{needed}; '{ast.unparse(tree)}' is {value:g}{_place(term.dims, wrong)}", path=node.path)
-    return ModelError(f"{needed}; given: {value:g}", path=node.path, offset=tree.col_offset)
+        return DataError(
+            f"{needed}; '{ast.unparse(tree)}' is {value:g}{_place(term.dims, wrong)}",
+            path=node.path,
+            code="out-of-range",
+        )
+    return ModelError(f"{needed}; given: {value:g}", path=node.path, offset=tree.col_offset, code="out-of-range")
 
 
 def _place(dims: Sequence[str | None], wrong: np.ndarray) -> str:

@@ -142,6 +142,7 @@ class _Split:
             raise ModelError(
                 f"{ast.unparse(tree)}: where nodes look back at each other, lag() takes a node's name",
                 offset=tree.col_offset,
+                code="bad-start",
             )
         start = next((k.value for k in tree.keywords if k.arg == "start"), None)
         name = f"__back_{len(self.backs)}"
@@ -273,7 +274,9 @@ def deterministic_recursion(builder: Builder, node: Node) -> Term:
 
     split = _Split(node, builder.evaluator, frozenset([node.name]))
     if split.starts.keys() != split.backs.keys():
-        raise ModelError(f"a deterministic node looks back with previous({node.name}, k, start=s), not lag()")
+        raise ModelError(
+            f"a deterministic node looks back with previous({node.name}, k, start=s), not lag()", code="bad-start"
+        )
     dim, batch = node.dims[-1], node.dims[:-1]
     length, shape = len(builder.labels[dim]), builder.lengths(batch)
     first, order = split.undefined, split.order(node.name)
@@ -320,7 +323,10 @@ def deterministic_recursion(builder: Builder, node: Node) -> Term:
 def _scalar_distribution(node: Node) -> str:
     word = str(node.distribution)
     if word not in DISTRIBUTIONS or DISTRIBUTIONS[word].support:
-        raise ModelError(f"a random node can look back at itself if its distribution is of one number, not {word}")
+        raise ModelError(
+            f"a random node can look back at itself if its distribution is of one number, not {word}",
+            code="unsupported",
+        )
     return word
 
 
@@ -348,7 +354,8 @@ def random_recursion(builder: Builder, node: Node) -> Term:
     if node.discrete and builder.purpose == "fit":
         raise ModelError(
             f"'{node.name}' is discrete, has no data and looks back at itself; it cannot be summed out, because nodes"
-            f" without data or with missing cells depend on it"
+            f" without data or with missing cells depend on it",
+            code="discrete",
         )
     split = _Split(node, builder.evaluator, frozenset([node.name]))
     dim, batch = node.dims[-1], node.dims[:-1]
@@ -356,7 +363,9 @@ def random_recursion(builder: Builder, node: Node) -> Term:
     order = split.order(node.name)
     _fill_starts(builder, split, node)
     if any(term.undefined for term in split.parts.values()):
-        raise ModelError("lag() of another vector needs start=... in a node that looks back at itself")
+        raise ModelError(
+            "lag() of another vector needs start=... in a node that looks back at itself", code="bad-start"
+        )
     history = _history(builder, [split], node.name, order, batch, shape)
     given = _inputs(builder, split, dim)
     names = list(given)
@@ -451,7 +460,8 @@ def _fill_starts(builder: Builder, split: _Split, node: Node) -> None:
         if node.name not in builder.columns:
             raise ModelError(
                 f"lag({node.name}, {back}) without start looks back past the first row, and '{node.name}' has no"
-                f" data: give start=..."
+                f" data: give start=...",
+                code="bad-start",
             )
         own = builder.data_of(node.name)
         for step in range(1, back + 1):
@@ -477,7 +487,10 @@ def rows_together(builder: Builder, group: list[Node]) -> dict[str, Any]:
     names = frozenset(node.name for node in group)
     dims = {node.dims[-1:] for node in group}
     if len(dims) != 1 or dims == {()}:
-        raise ModelError(f"{', '.join(sorted(names))} look back at each other, so they need the same last dimension")
+        raise ModelError(
+            f"{', '.join(sorted(names))} look back at each other, so they need the same last dimension",
+            code="bad-dimensions",
+        )
     ((dim,),) = dims
     length = len(builder.labels[dim])
     splits = {node.name: _Split(node, builder.evaluator, names) for node in group}
@@ -544,12 +557,14 @@ def _late_rows(builder: Builder, group: list[Node], splits: Mapping[str, _Split]
                 f"the first {late[node.name]} rows of '{node.name}' look back past the beginning: give"
                 f" lag(..., start=...), or data to start from",
                 path=node.path,
+                code="bad-start",
             )
         own_start = any(split.backs[back][0] == node.name for back in split.starts)
         if late[node.name] and not own_start and builder.purpose != "simulate":
             raise ModelError(
                 f"'{node.name}' and other nodes look back at each other past the first row: give lag(..., start=...)",
                 path=node.path,
+                code="bad-start",
             )
         if own_start:
             # It takes its start value there, so that what depends on it is defined.

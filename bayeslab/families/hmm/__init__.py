@@ -105,16 +105,22 @@ def check(model: Model, columns: set[str] | None) -> None:
     for key in ("inputs", "transitions_on"):
         for name in getattr(spec, key):
             if columns and name not in columns:
-                raise ModelError(f"the data have no column '{name}'{hint(name, columns)}", path=("model", key))
+                raise ModelError(
+                    f"the data have no column '{name}'{hint(name, columns)}", path=("model", key), code="unknown-column"
+                )
     if not columns:
         return
     for key in ("sequence", "time", "parent"):
         name = getattr(spec, key)
         if name is not None and name not in columns and name != model.data.rows:
-            raise ModelError(f"the data have no column '{name}'{hint(name, columns)}", path=("model", key))
+            raise ModelError(
+                f"the data have no column '{name}'{hint(name, columns)}", path=("model", key), code="unknown-column"
+            )
     if not any(column in columns for column in spec.columns):
         raise ModelError(
-            f"the data have no column '{spec.columns[0]}'{hint(spec.columns[0], columns)}", path=("model", "columns", 0)
+            f"the data have no column '{spec.columns[0]}'{hint(spec.columns[0], columns)}",
+            path=("model", "columns", 0),
+            code="unknown-column",
         )
 
 
@@ -196,11 +202,14 @@ def graph(
     if _continuous(model):
         return linear.graph(model, linear.linear_of(model, data), data, purpose)
     if _infinite(model):
-        raise ModelError(REFUSED, path=("model", "states"))
+        raise ModelError(REFUSED, path=("model", "states"), code="no-graph")
     hidden = hidden_of(model, data)
     if purpose == "fit":
         if not hidden.learned:
-            raise NothingToFit("every parameter is given: there is nothing to fit; `bayeslab decode` finds the states")
+            raise NothingToFit(
+                "every parameter is given: there is nothing to fit; `bayeslab decode` finds the states",
+                code="nothing-to-fit",
+            )
         _refuse_too_little(hidden, data)
         return pymc_graph.with_evidence(hidden)
     return pymc_graph.written_out(model, hidden, data)
@@ -243,10 +252,12 @@ def _refuse_too_little(hidden: Hidden, data: Data) -> None:
     if not len(hidden.rows) or hidden.n_states == 1:
         return
     if len(seen) < hidden.n_states:
-        raise DataError(f"{len(seen)} rows cannot support {hidden.n_states} states; use at most {max(len(seen), 1)}")
+        raise DataError(
+            f"{len(seen)} rows cannot support {hidden.n_states} states; use at most {max(len(seen), 1)}", code="too-few"
+        )
     if not np.any(np.nanmax(seen, axis=0, initial=-np.inf) > np.nanmin(seen, axis=0, initial=np.inf)):
         column = hidden.parts[0].columns[0]
-        raise DataError(f"column '{column}' is constant: it cannot tell states apart; take one state")
+        raise DataError(f"column '{column}' is constant: it cannot tell states apart; take one state", code="constant")
 
 
 def _refuse_silent(hidden: Hidden) -> None:
@@ -256,7 +267,7 @@ def _refuse_silent(hidden: Hidden) -> None:
     silent = np.flatnonzero(np.bincount(own.sequence, seen, minlength=own.n_sequences) == 0)
     if len(silent):
         which = f"sequence '{own.names[silent[0]]}'" if own.n_sequences > 1 else "the sequence"
-        raise DataError(f"{which} has no observed cell and says nothing; leave it out")
+        raise DataError(f"{which} has no observed cell and says nothing; leave it out", code="no-values")
 
 
 def preferred(model: Model, data: Data) -> tuple[str, str] | None:
@@ -272,7 +283,9 @@ def maximum_likelihood(model: Model, data: Data) -> tuple[float, int]:
     """The highest log likelihood of several searches, NaN where it has no bound, and the number of free parameters."""
 
     if _infinite(model):
-        raise OptionError("an infinite number of states has no likelihood to maximise; give numbers of states")
+        raise OptionError(
+            "an infinite number of states has no likelihood to maximise; give numbers of states", code="not-applicable"
+        )
     own = resolved(model, data)
     plan = em(model, data)
     if isinstance(plan, str):
@@ -519,7 +532,7 @@ def decoded(
 def probabilities(model: Model, seen: Data, new: Data, draws: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
     """P(state | all rows) of every row, or P(class) of every sequence, averaged over the posterior draws."""
     if _continuous(model):
-        raise OptionError("continuous states have no probabilities; use kind='mean'")
+        raise OptionError("continuous states have no probabilities; use kind='mean'", code="not-applicable")
     hidden, spec = hidden_of(model, new), _spec(model)
     if spec.classes is not None and spec.sequence is not None:
         some = decoding.DRAWS

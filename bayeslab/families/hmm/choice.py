@@ -200,7 +200,7 @@ def _problem(hidden: Hidden) -> Any:
     plan = expectation_maximisation.plan(hidden)
     if isinstance(plan, str):
         raise ModelError(f"the number of states is chosen by fits with EM, which does not apply: {plan}",
-                         path=("model", "states"))  # fmt: skip
+                         path=("model", "states"), code="not-suited")  # fmt: skip
     try:
         return plan.problem(True), plan.start
     except ModelError:
@@ -229,7 +229,9 @@ def _splits(hidden: Hidden, criterion: str) -> tuple[list[tuple[str, Any]], str]
     """Recipes for :func:`_made`, the same for every number of states, and what they leave out."""
     several, chain = hidden.sequences.n_sequences > 1, cast(Any, hidden.chain)
     if hasattr(chain, "prefix") and not hasattr(chain, "of_sequences"):
-        raise ModelError("rows of trees cannot be left out; choose by bic or aic", path=("model", "choose"))
+        raise ModelError(
+            "rows of trees cannot be left out; choose by bic or aic", path=("model", "choose"), code="not-applicable"
+        )
     if several:
         folds = min(hidden.sequences.n_sequences, _MOST_FOLDS if criterion == "loo" else _FOLDS)
         fold = _folds(hidden, folds)
@@ -238,7 +240,9 @@ def _splits(hidden: Hidden, criterion: str) -> tuple[list[tuple[str, Any]], str]
         return [("sequences", fold == k) for k in range(folds)], how
     n = hidden.sequences.n_times
     if n < 20:
-        raise DataError(f"one sequence of {n} rows is too short to leave rows out; choose by bic or aic")
+        raise DataError(
+            f"one sequence of {n} rows is too short to leave rows out; choose by bic or aic", code="too-few"
+        )
     if criterion == "loo":
         ends = np.linspace(n // 2, n, _ORIGINS + 1).astype(int)
         recipes = [("ahead", (int(a), int(b))) for a, b in pairwise(ends)]
@@ -256,7 +260,9 @@ def _folds(hidden: Hidden, folds: int) -> np.ndarray:
     if known is not None:
         counts = np.bincount(known[known >= 0], minlength=1)
         if counts.min() < 2:
-            raise DataError("a class has a single sequence, which cannot be left out; choose by bic or aic")
+            raise DataError(
+                "a class has a single sequence, which cannot be left out; choose by bic or aic", code="too-few"
+            )
         order = order[np.argsort(known[order], kind="stable")]
     out = np.empty(n, dtype=int)
     out[order] = np.arange(n) % folds
@@ -289,7 +295,11 @@ def _forward(candidates: Mapping[int, Hidden], recipes: list[tuple[str, Any]], h
     """One state more at a time, every fold going on from its own fit, until what was left out gains nothing."""
     sizes = sorted(candidates)
     if hasattr(candidates[sizes[0]].chain, "blocks"):
-        raise ModelError("forward search is for one chain; with classes choose by another", path=("model", "choose"))
+        raise ModelError(
+            "forward search is for one chain; with classes choose by another",
+            path=("model", "choose"),
+            code="unsupported",
+        )
     splits = [_made(candidates[sizes[0]], recipe) for recipe in recipes]
     fits = [_fit(split.train) for split in splits]
     points = [np.concatenate([s.score(fit.parameters) for s, fit in zip(splits, fits, strict=True)])]
@@ -313,7 +323,7 @@ def _grown(hidden: Hidden, fit: EMResult, larger: Hidden) -> EMResult:
     starts = [_halved(hidden, posterior, int(state), larger) for state in np.argsort(mean)[:_SPLIT]]
     found = [maximise(problem, start, variant="accelerated", tolerance=1e-4) for start in starts if start is not None]
     if not found:
-        raise DataError("no state has rows enough to be split; give fewer states")
+        raise DataError("no state has rows enough to be split; give fewer states", code="too-few")
     return max(found, key=lambda end: end.log_posterior)
 
 

@@ -275,7 +275,10 @@ class ClassChain:
         for c, name in enumerate(self.classes):
             at = _rows_of(hidden, c, _SOME)
             if not len(at):
-                raise DataError(f"no sequence is known to be of class '{name}'; each class needs one to learn from")
+                raise DataError(
+                    f"no sequence is known to be of class '{name}'; each class needs one to learn from",
+                    code="no-values",
+                )
             block = np.flatnonzero(self.of_state == c)
             own = (
                 _stretches(hidden, at, len(block))
@@ -353,10 +356,10 @@ def states_of(spec: HMM, classes: Sequence[Any]) -> tuple[np.ndarray, np.ndarray
     if isinstance(spec.states, Mapping):
         for name in spec.states:
             if str(name) not in names:
-                raise ModelError(f"'{name}' is no class{hint(str(name), names)}", path=path)
+                raise ModelError(f"'{name}' is no class{hint(str(name), names)}", path=path, code="unknown-level")
         for name in names:
             if name not in spec.states:
-                raise ModelError(f"states does not say how many the class '{name}' has", path=path)
+                raise ModelError(f"states does not say how many the class '{name}' has", path=path, code="incomplete")
         each = [[str(k + 1) for k in range(spec.states[name])] for name in names]
     elif isinstance(spec.states, int):
         each = [[str(k + 1) for k in range(spec.states)]] * len(names)
@@ -381,15 +384,20 @@ def class_chain(spec: HMM, data: Data, sequences: Sequences, chain_of: Any) -> C
     """
     name: Any = spec.classes
     if name not in data.labels:
-        raise DataError(f"the data have no column '{name}', which holds the classes, and `dims` does not list them")
+        raise DataError(
+            f"the data have no column '{name}', which holds the classes, and `dims` does not list them",
+            code="unknown-column",
+        )
     classes = np.asarray(data.labels[name])
     if len(classes) < 2:
-        raise DataError(f"column '{name}' has one class ('{classes[0]}'): there is nothing to tell apart")
+        raise DataError(
+            f"column '{name}' has one class ('{classes[0]}'): there is nothing to tell apart", code="constant"
+        )
     states, of_state = states_of(spec, classes.tolist())
     sizes = np.bincount(of_state)
     own = [chain_of(spec.model_copy(update={"classes": None, "states": int(n)})) for n in sizes]
     if not all(isinstance(chain, Chain) for chain in own):
-        raise ModelError("classes go with plain chains of order 1", path=("model", "classes"))
+        raise ModelError("classes go with plain chains of order 1", path=("model", "classes"), code="unsupported")
     inside = of_state[:, None] == of_state
 
     def union(blocks: list[np.ndarray]) -> np.ndarray:
@@ -422,7 +430,9 @@ def class_chain(spec: HMM, data: Data, sequences: Sequences, chain_of: Any) -> C
         spec.training == "discriminative",
     )
     if chain.discriminative and chain.learned and data.origin is None and data.has(name) and not chain.labelled:
-        raise DataError(f"column '{name}' is empty; discriminative training needs sequences whose class is known")
+        raise DataError(
+            f"column '{name}' is empty; discriminative training needs sequences whose class is known", code="no-values"
+        )
     return chain
 
 
@@ -435,9 +445,13 @@ def _shares(spec: HMM, classes: np.ndarray) -> np.ndarray | None:
         return np.full(len(classes), 1 / len(classes))
     numbers = np.asarray(given, float)
     if len(numbers) != len(classes):
-        raise ModelError(f"{len(numbers)} probabilities for {len(classes)} classes", path=path)
+        raise ModelError(f"{len(numbers)} probabilities for {len(classes)} classes", path=path, code="wrong-length")
     if np.any(numbers < 0) or abs(numbers.sum() - 1) > 1e-8:
-        raise ModelError(f"the probabilities sum to {numbers.sum():g}, not to 1, or one is negative", path=path)
+        raise ModelError(
+            f"the probabilities sum to {numbers.sum():g}, not to 1, or one is negative",
+            path=path,
+            code="not-probabilities",
+        )
     return numbers
 
 
@@ -455,7 +469,8 @@ def _known(data: Data, name: str, classes: np.ndarray, sequences: Sequences) -> 
         row, s = int(wrong[0]), int(of[wrong[0]])
         raise DataError(
             f"column '{name}', row {row + 1}: '{classes[codes[row]]}' in sequence '{sequences.names[s]}', which began"
-            f" as '{classes[out[s]]}'; a sequence is of one class"
+            f" as '{classes[out[s]]}'; a sequence is of one class",
+            code="contradiction",
         )
     return out
 
@@ -553,7 +568,9 @@ def conditional(hidden: Any, values: Mapping[str, np.ndarray]) -> np.ndarray:
     """log P(class | rows) of each sequence whose class is known."""
     chain: Any = hidden.chain
     if not chain.labelled:
-        raise DataError("no sequence has a known class: there is no likelihood of classes given sequences")
+        raise DataError(
+            "no sequence has a known class: there is no likelihood of classes given sequences", code="no-values"
+        )
     known = hidden.of_sequences(np.flatnonzero(chain.known >= 0))
     own: Any = known.chain
     free = replace(known, chain=own.freed())

@@ -90,11 +90,11 @@ def decoded(
     OptionError, DataError
     """
     if method not in METHODS:
-        raise OptionError(f"unknown method '{method}'{hint(method, METHODS)}")
+        raise OptionError(f"unknown method '{method}'{hint(method, METHODS)}", code="unknown-word")
     if best < 1:
-        raise OptionError(f"best is {best}; at least 1 path")
+        raise OptionError(f"best is {best}; at least 1 path", code="out-of-range")
     if best > 1 and method != "viterbi":
-        raise OptionError("best counts paths: it goes with method viterbi")
+        raise OptionError("best counts paths: it goes with method viterbi", code="conflict")
     kept = _times_of(hidden, sequence)
     index = {} if called is None else {called: hidden.sequences.names[hidden.sequences.sequence][kept]}
     index |= {name: values[kept] for name, values in times.items()}
@@ -137,7 +137,7 @@ def _times_of(hidden: Hidden, sequence: str | None) -> np.ndarray:
         return every
     names = own.names.astype(str).tolist()
     if sequence not in names:
-        raise DataError(f"there is no sequence '{sequence}'{hint(sequence, names)}")
+        raise DataError(f"there is no sequence '{sequence}'{hint(sequence, names)}", code="unknown-level")
     return every[own.sequence[every] == names.index(sequence)]
 
 

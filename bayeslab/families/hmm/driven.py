@@ -265,11 +265,14 @@ def driven(base: Chain, names: tuple[str, ...], inputs: np.ndarray, of_fit: np.n
         raise ModelError(
             "transitions on inputs are learned, ergodic, of order 1, with a free or given initial state",
             path=("model", "transitions_on"),
+            code="unsupported",
         )
     for j, name in enumerate(names):
         if np.isnan(inputs[:, j]).any():
             t = int(np.flatnonzero(np.isnan(inputs[:, j]))[0])
-            raise DataError(f"input '{name}' is missing at time number {t + 1}: transitions need it at every time")
+            raise DataError(
+                f"input '{name}' is missing at time number {t + 1}: transitions need it at every time", code="missing"
+            )
         if np.ptp(of_fit[~np.isnan(of_fit[:, j]), j]) == 0:
-            raise DataError(f"input '{name}' is constant; leave it out")
+            raise DataError(f"input '{name}' is constant; leave it out", code="constant")
     return DrivenChain(base, names, inputs, np.nanmean(of_fit, axis=0), np.nanstd(of_fit, axis=0), base.given)

@@ -394,9 +394,9 @@ def lasting(base: Chain, durations: int | Durations, pseudocount: float) -> Dura
     own = durations if isinstance(durations, Durations) else Durations(longest=durations)
     path = ("model", "durations")
     if base.order != 1:
-        raise ModelError("durations go with a chain of order 1", path=path)
+        raise ModelError("durations go with a chain of order 1", path=path, code="unsupported")
     if np.ptp(base.prior) > 0:
-        raise ModelError("durations say how long states last; leave `stickiness` out", path=path)
+        raise ModelError("durations say how long states last; leave `stickiness` out", path=path, code="conflict")
     stays = np.eye(base.n_states, dtype=bool)
     elsewhere = base.mask & ~stays
     # Where nothing follows a state, another segment of it does.
@@ -407,5 +407,6 @@ def lasting(base: Chain, durations: int | Durations, pseudocount: float) -> Dura
             f"with durations a segment is followed by one of another state: transition[{state + 1}][{state + 1}] is"
             f" {base.transition[state, state]:g}, and 0 is meant",
             path=("model", "transition"),
+            code="contradiction",
         )
     return DurationChain(replace(base, mask=mask), own.longest, own.law, float(pseudocount))

@@ -295,20 +295,25 @@ def columns_of(columns: Sequence[str], words: str | Mapping[str, str]) -> list[t
         return [(column, words, (column,)) for column in columns]
     for column, word in words.items():
         if column not in columns:
-            raise ModelError(f"'{column}' is not among the columns{hint(column, columns)}", path=("model", "emission"))
+            raise ModelError(
+                f"'{column}' is not among the columns{hint(column, columns)}",
+                path=("model", "emission"),
+                code="unknown-column",
+            )
         _known_word(word, ("model", "emission", column))
     for column in columns:
         if column not in words:
             raise ModelError(
                 f"no distribution is given for the column '{column}': one of {', '.join(WORDS)}",
                 path=("model", "emission"),
+                code="incomplete",
             )
     return [(column if len(columns) > 1 else "", words[column], (column,)) for column in columns]
 
 
 def _known_word(word: str, path: tuple[str, ...]) -> None:
     if word not in WORDS:
-        raise ModelError(f"unknown distribution '{word}'{hint(word, WORDS)}", path=path)
+        raise ModelError(f"unknown distribution '{word}'{hint(word, WORDS)}", path=path, code="not-a-distribution")
 
 
 def parameter_names(layout: Sequence[tuple[str, str, tuple[str, ...]]]) -> dict[str, tuple[str, str]]:
@@ -331,7 +336,9 @@ def given_of(
     for name, value in given.items():
         path = ("model", "parameters", name)
         if name not in allowed:
-            raise ModelError(f"no parameter is called '{name}'{hint(name, allowed)}", path=path)
+            raise ModelError(
+                f"no parameter is called '{name}'{hint(name, allowed)}", path=path, code="unknown-parameter"
+            )
         parameter, word = allowed[name]
         flat = value if isinstance(value, list) else [value]
         if all(isinstance(v, str) for v in flat):
@@ -345,33 +352,49 @@ def _numbers(value: Any, parameter: str, n_states: int, path: tuple[str, ...]) -
     try:
         array = np.asarray(value, dtype=float)
     except (TypeError, ValueError):
-        raise ModelError("numbers, one for each state, or distributions, not both", path=path) from None
+        raise ModelError(
+            "numbers, one for each state, or distributions, not both", path=path, code="wrong-type"
+        ) from None
     if array.ndim == 0:
         array = np.full(n_states, float(array))
     if len(array) != n_states:
-        raise ModelError(f"{len(array)} values for {n_states} states; give one for each", path=path)
+        raise ModelError(
+            f"{len(array)} values for {n_states} states; give one for each", path=path, code="wrong-length"
+        )
     if not np.all(np.isfinite(array)) or (parameter in _POSITIVE and np.any(array <= 0)):
-        raise ModelError(f"{'positive' if parameter in _POSITIVE else 'finite'} numbers are meant", path=path)
+        raise ModelError(
+            f"{'positive' if parameter in _POSITIVE else 'finite'} numbers are meant", path=path, code="out-of-range"
+        )
     if parameter in ("p", "probability", "weight", "prior") and (np.any(array < 0) or np.any(array > 1)):
-        raise ModelError("probabilities lie between 0 and 1", path=path)
+        raise ModelError("probabilities lie between 0 and 1", path=path, code="out-of-range")
     return array
 
 
 def _prior(texts: list[str], parameter: str, word: str, n_states: int, path: tuple[str, ...]) -> Prior:
     if len(texts) not in (1, n_states):
-        raise ModelError(f"{len(texts)} priors for {n_states} states; give one, or one for each", path=path)
+        raise ModelError(
+            f"{len(texts)} priors for {n_states} states; give one, or one for each", path=path, code="wrong-length"
+        )
     if word == "categorical":
         return _concentration(texts, path)
     if word == "gaussian_mixture":
-        raise ModelError("the parts of a gaussian_mixture have their default priors: leave it out", path=path)
+        raise ModelError(
+            "the parts of a gaussian_mixture have their default priors: leave it out", path=path, code="conflict"
+        )
     if word == "scores":
-        raise ModelError("the prior of scores is numbers, one for each state: those of the classifier", path=path)
+        raise ModelError(
+            "the prior of scores is numbers, one for each state: those of the classifier", path=path, code="wrong-type"
+        )
     ordered = any(text.strip().startswith(tuple(f"{word}(" for word in ORDERS)) for text in texts)
     if ordered and len(texts) > 1:
-        raise ModelError("an order is of all states: give one Ordered(...), not one for each", path=path)
+        raise ModelError(
+            "an order is of all states: give one Ordered(...), not one for each", path=path, code="wrong-length"
+        )
     read = [distribution_of(_inside_order(text, path) if ordered else text, path) for text in texts]
     if len({(call, *numbers) for call, numbers in read}) > 1:
-        raise ModelError("the priors of the states are one distribution with different numbers", path=path)
+        raise ModelError(
+            "the priors of the states are one distribution with different numbers", path=path, code="unsupported"
+        )
     call = read[0][0]
     right = _ON_POSITIVE if parameter in _POSITIVE else _ON_UNIT if parameter == "probability" else None
     if right is not None and call not in right:
@@ -379,14 +402,23 @@ def _prior(texts: list[str], parameter: str, word: str, n_states: int, path: tup
             f"{call} is no prior for '{parameter}', which is {'positive' if parameter in _POSITIVE else 'between 0'}"
             f"{'' if parameter in _POSITIVE else ' and 1'}; one of {', '.join(sorted(right))}",
             path=path,
+            code="bad-prior",
         )
     arguments = {a: np.array([numbers[a] for _, numbers in read]) for a in read[0][1]}
     arguments = {a: v[0] if np.ptp(v) == 0 else v for a, v in arguments.items()}
     prior = Prior(call, arguments, ", ".join(texts), ordered)
     if ordered and call not in SCALAR_PRIORS:
-        raise ModelError(f"an order of {call} is not known here; of {', '.join(sorted(SCALAR_PRIORS))}", path=path)
+        raise ModelError(
+            f"an order of {call} is not known here; of {', '.join(sorted(SCALAR_PRIORS))}",
+            path=path,
+            code="not-a-distribution",
+        )
     if ordered and texts[0].strip().startswith("PositiveOrdered") and prior.support[0] < 0:
-        raise ModelError(f"PositiveOrdered is for positive priors, and {call} is not; write Ordered(...)", path=path)
+        raise ModelError(
+            f"PositiveOrdered is for positive priors, and {call} is not; write Ordered(...)",
+            path=path,
+            code="bad-prior",
+        )
     return prior
 
 
@@ -396,27 +428,29 @@ def _inside_order(text: str, path: tuple[str, ...]) -> str:
         tree = parse(text).tree
         return ast.unparse(bound_arguments(cast(ast.Call, tree), str(call_name(tree)))["dist"])
     except ModelError as error:
-        raise ModelError(error.message, path=path, offset=error.offset) from None
+        raise ModelError(error.message, path=path, offset=error.offset, code=error.code) from None
     except KeyError:
-        raise ModelError(f"{text} needs the distribution that it puts in order", path=path) from None
+        raise ModelError(
+            f"{text} needs the distribution that it puts in order", path=path, code="wrong-arguments"
+        ) from None
 
 
 def _concentration(texts: list[str], path: tuple[str, ...]) -> Prior:
     """A Dirichlet prior, the same for every state: one number for all levels, or one for each."""
     meant = f"the prior of probabilities is Dirichlet(2), or Dirichlet([2, 1]) with a number a level, not {texts[0]}"
     if len(set(texts)) > 1:
-        raise ModelError("the states have the same Dirichlet prior: give one", path=path)
+        raise ModelError("the states have the same Dirichlet prior: give one", path=path, code="wrong-length")
     try:
         tree = parse(texts[0]).tree
         if call_name(tree) != "Dirichlet":
-            raise ModelError(meant)
+            raise ModelError(meant, code="bad-prior")
         a = np.asarray(ast.literal_eval(bound_arguments(cast(ast.Call, tree), "Dirichlet")["a"]), dtype=float)
     except ModelError as error:
-        raise ModelError(error.message, path=path, offset=error.offset) from None
+        raise ModelError(error.message, path=path, offset=error.offset, code=error.code) from None
     except (KeyError, TypeError, ValueError):
-        raise ModelError(meant, path=path) from None
+        raise ModelError(meant, path=path, code="bad-prior") from None
     if a.ndim > 1 or not np.all((a > 0) & np.isfinite(a)):
-        raise ModelError("the numbers of a Dirichlet prior are positive", path=path)
+        raise ModelError("the numbers of a Dirichlet prior are positive", path=path, code="out-of-range")
     return Prior("Dirichlet", {"a": a}, texts[0])
 
 
@@ -426,14 +460,20 @@ def distribution_of(text: str, path: tuple[str, ...]) -> tuple[str, dict[str, fl
         tree = parse(text).tree
         call = call_name(tree)
         if call is None or call not in DISTRIBUTIONS or DISTRIBUTIONS[call].support or DISTRIBUTIONS[call].discrete:
-            raise ModelError(f"a prior is a distribution with numbers such as Normal(0, 1), not '{text}'")
+            raise ModelError(
+                f"a prior is a distribution with numbers such as Normal(0, 1), not '{text}'", code="not-a-distribution"
+            )
         found = bound_arguments(cast(ast.Call, tree), call)
         numbers = {name: constant(parse(ast.unparse(value)), {}) for name, value in found.items()}
     except ModelError as error:
-        raise ModelError(error.message, path=path, offset=error.offset) from None
+        raise ModelError(error.message, path=path, offset=error.offset, code=error.code) from None
     odd = [name for name, value in numbers.items() if value is None]
     if odd:
-        raise ModelError(f"the {odd[0]} of a prior is a number here, not '{ast.unparse(found[odd[0]])}'", path=path)
+        raise ModelError(
+            f"the {odd[0]} of a prior is a number here, not '{ast.unparse(found[odd[0]])}'",
+            path=path,
+            code="not-a-number",
+        )
     return call, cast(dict[str, float], numbers)
 
 
@@ -512,6 +552,7 @@ def _of_one_number(prior: Prior, name: str, columns: tuple[str, ...]) -> Prior:
             f"an order is of one number a state, and '{name}' has {len(columns)}; give each column a word of its own in"
             " `emission`, and order one of them",
             path=("model", "parameters", name),
+            code="bad-dimensions",
         )
     return prior
 
@@ -521,7 +562,7 @@ def _per_level(prior: Prior, name: str, n_levels: int) -> np.ndarray:
     a = prior.arguments["a"]
     if a.ndim and n_levels and len(a) != n_levels:
         path = ("model", "parameters", name)
-        raise ModelError(f"{len(a)} numbers for {n_levels} levels; give one for each", path=path)
+        raise ModelError(f"{len(a)} numbers for {n_levels} levels; give one for each", path=path, code="wrong-length")
     return np.broadcast_to(a, (1, n_levels))
 
 
@@ -542,7 +583,9 @@ def _emission(
         case "exponential":
             return exact.Exponential(len(columns))
     if trials is None:
-        raise ModelError("a binomial column needs `trials`, the number of trials", path=("model", "trials"))
+        raise ModelError(
+            "a binomial column needs `trials`, the number of trials", path=("model", "trials"), code="incomplete"
+        )
     return exact.Binomial(len(columns), trials)
 
 
@@ -558,7 +601,9 @@ def _mixed(
     from bayeslab.families.hmm.gaussian_mixture import mixed_of
 
     if n_parts is None:
-        raise ModelError("a gaussian_mixture needs `mixtures`, the number of parts", path=("model", "mixtures"))
+        raise ModelError(
+            "a gaussian_mixture needs `mixtures`, the number of parts", path=("model", "mixtures"), code="incomplete"
+        )
     return mixed_of(name, columns, at, base, n_states, n_parts, known)
 
 
@@ -574,7 +619,10 @@ def refuse_dependent(rows: np.ndarray, columns: Sequence[str], cure: str) -> Non
     """No column under a matrix follows from others: matrices, and priors on the scale of the data, are singular."""
     if found := exact.dependent_columns(rows):
         named = ", ".join(columns[j] for j in found)
-        raise DataError(f"columns {named} depend on each other linearly: every covariance would be singular; {cure}")
+        raise DataError(
+            f"columns {named} depend on each other linearly: every covariance would be singular; {cure}",
+            code="dependent-columns",
+        )
 
 
 def _check(emission: Any, rows: np.ndarray, columns: tuple[str, ...]) -> None:
@@ -586,7 +634,9 @@ def _check(emission: Any, rows: np.ndarray, columns: tuple[str, ...]) -> None:
         if len(words) == 2 and words[0].startswith("row "):
             number, _, rest = words[1].partition(" ")
             row = int(words[0].removeprefix("row ")) + 1
-            raise DataError(f"column '{columns[int(number)]}', row {row}: {rest.removeprefix('is ')}") from None
+            raise DataError(
+                f"column '{columns[int(number)]}', row {row}: {rest.removeprefix('is ')}", code=error.code
+            ) from None
         raise
 
 
@@ -594,16 +644,24 @@ def _shaped(value: np.ndarray, name: str, word: str, d: int, n_levels: int, n_st
     path = ("model", "parameters", name)
     if word == "categorical":
         if value.shape != (n_states, n_levels):
-            raise ModelError(f"one row a state of {n_levels} probabilities is meant, not {value.shape}", path=path)
+            raise ModelError(
+                f"one row a state of {n_levels} probabilities is meant, not {value.shape}",
+                path=path,
+                code="wrong-shape",
+            )
         if np.any(np.abs(value.sum(axis=1) - 1) > 1e-8):
             row = int(np.argmax(np.abs(value.sum(axis=1) - 1)))
-            raise ModelError(f"row {row + 1} sums to {value[row].sum():g}, not to 1", path=path)
+            raise ModelError(
+                f"row {row + 1} sums to {value[row].sum():g}, not to 1", path=path, code="not-probabilities"
+            )
         return value
     if d > 1 and value.ndim == 1:
         value = np.repeat(value[:, None], d, axis=1)
     shape = (n_states, d) if d > 1 else (n_states,)
     if value.shape != shape:
-        raise ModelError(f"{' × '.join(map(str, shape))} numbers are meant, not {value.shape}", path=path)
+        raise ModelError(
+            f"{' × '.join(map(str, shape))} numbers are meant, not {value.shape}", path=path, code="wrong-shape"
+        )
     return value
 
 

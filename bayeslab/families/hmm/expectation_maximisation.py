@@ -271,6 +271,7 @@ def plan(hidden: Hidden) -> EMPlan | str:
             raise ModelError(
                 f"EM does not know the density of the prior written for '{written[0]}': use method nuts or map",
                 path=("model", "parameters", written[0]),
+                code="not-a-distribution",
             )
         if prior and hidden.in_order and hidden.numbering is None:
             name = hidden.in_order[0]
@@ -278,6 +279,7 @@ def plan(hidden: Hidden) -> EMPlan | str:
                 f"EM puts states in order where nothing else tells them apart; here the order of '{name}' is one of"
                 " several constraints: use method nuts or map",
                 path=("model", "parameters", name),
+                code="unsupported",
             )
         if (
             prior
@@ -287,6 +289,7 @@ def plan(hidden: Hidden) -> EMPlan | str:
             raise ModelError(
                 "a Dirichlet prior with pseudocount below 1 has no mode: use pseudocount 1 or more",
                 path=("model", "pseudocount"),
+                code="no-mode",
             )
         return HiddenProblem(hidden, prior)
 
@@ -324,9 +327,9 @@ def _refuse_excluded(hidden: Hidden, name: str, value: np.ndarray) -> None:
     if name in LOG_ODDS:
         at = np.arange(hidden.n_states)
         if np.any(value[at, at] != 0):
-            raise OptionError(f"initvals: '{name}' is 0 from a state to itself", path=path)
+            raise OptionError(f"initvals: '{name}' is 0 from a state to itself", path=path, code="out-of-range")
     elif np.any(value[hidden.chain.concentration(name) <= 0] != 0):
-        raise OptionError(f"initvals: '{name}' is 0 where the chain has no way", path=path)
+        raise OptionError(f"initvals: '{name}' is 0 where the chain has no way", path=path, code="out-of-range")
 
 
 def _least(concentration: np.ndarray) -> float:

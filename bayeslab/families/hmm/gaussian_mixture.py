@@ -222,15 +222,20 @@ def mixed_of(
         raise ModelError(
             f"a gaussian_mixture is known as a whole or learned as a whole: '{lacking[0]}' is missing",
             path=("model", "parameters"),
+            code="incomplete",
         )
     for parameter, value in known.items():
         if value.shape != part.shape(parameter):
             shape = " × ".join(map(str, part.shape(parameter)))
-            raise ModelError(f"{shape} numbers are meant, not {value.shape}", path=("model", "parameters", parameter))
+            raise ModelError(
+                f"{shape} numbers are meant, not {value.shape}",
+                path=("model", "parameters", parameter),
+                code="wrong-shape",
+            )
         if part.parameter(parameter) == "weight" and np.any(np.abs(value.sum(axis=1) - 1) > 1e-8):
             row = int(np.argmax(np.abs(value.sum(axis=1) - 1)))
             text = f"the weights of state {row + 1} sum to {value[row].sum():g}, not to 1"
-            raise ModelError(text, path=("model", "parameters", parameter))
+            raise ModelError(text, path=("model", "parameters", parameter), code="not-probabilities")
     emission = part.emission.with_prior(base, n_states)
     return replace(part, emission=emission, known=known, spread=np.sqrt(emissions.column_variances(base)))
 

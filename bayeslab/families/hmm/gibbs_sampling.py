@@ -59,7 +59,10 @@ def by_gibbs(hidden: Hidden) -> GibbsPlan | str:
     if (why := refusal(hidden)) is not None:
         return why
     if not hidden.learned:
-        raise NothingToFit("every parameter is given: there is nothing to fit; `bayeslab decode` finds the states")
+        raise NothingToFit(
+            "every parameter is given: there is nothing to fit; `bayeslab decode` finds the states",
+            code="nothing-to-fit",
+        )
     hidden.check_possible(hidden.guess(None))
 
     def sample(

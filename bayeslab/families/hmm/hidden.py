@@ -285,7 +285,8 @@ class Hidden:
         where = f"row {cells[0] + 1}" if len(cells) else f"time {self.sequences.times[row]}"
         raise DataError(
             f"{where}{whose} has probability zero {law.given}, whatever the state: check the"
-            " values, and zeros in initial, transition and parameters"
+            " values, and zeros in initial, transition and parameters",
+            code="probability-zero",
         )
 
 
@@ -341,15 +342,21 @@ def chain_of(spec: HMM) -> Any:
         raise ModelError(
             "where segments settle is not where times do: durations go with initial: free, uniform or probabilities",
             path=("model", "initial"),
+            code="conflict",
         )
     if spec.order == 2 and spec.transition is not None:
         raise ModelError(
             "transition is a table of one state and the next; of a chain of order 2 give second_transition and"
             " transition in `parameters`",
             path=("model", "transition"),
+            code="misplaced",
         )
     if spec.order == 2 and (not mask.all() or spec.initial == "stationary"):
-        raise ModelError("a chain of order 2 is ergodic, with a free or given initial state", path=("model", "order"))
+        raise ModelError(
+            "a chain of order 2 is ergodic, with a free or given initial state",
+            path=("model", "order"),
+            code="unsupported",
+        )
     order = spec.order if k > 1 else 1  # a chain that cannot move has no past
     transition = None
     if spec.transition is not None:
@@ -379,7 +386,11 @@ def _known_moves(spec: HMM, k: int) -> dict[str, np.ndarray]:
     out: dict[str, np.ndarray] = {}
     given = {name: spec.parameters[name] for name in chain_parameters(spec) if name in spec.parameters}
     if k == 1 and given:
-        raise ModelError("one state has no transitions to give", path=("model", "parameters", next(iter(given))))
+        raise ModelError(
+            "one state has no transitions to give",
+            path=("model", "parameters", next(iter(given))),
+            code="not-applicable",
+        )
     for name, value in given.items():
         path = ("model", "parameters", name)
         if name in SECOND_ORDER and spec.order == 2:
@@ -389,16 +400,23 @@ def _known_moves(spec: HMM, k: int) -> dict[str, np.ndarray]:
         try:
             out[name] = np.asarray(value, dtype=float)
         except (TypeError, ValueError):
-            raise ModelError("log odds are numbers, a row for each state; their priors are fixed", path=path) from None
+            raise ModelError(
+                "log odds are numbers, a row for each state; their priors are fixed", path=path, code="wrong-type"
+            ) from None
         if out[name].shape != shape:
-            raise ModelError(f"{' × '.join(map(str, shape))} numbers are meant, not {out[name].shape}", path=path)
+            raise ModelError(
+                f"{' × '.join(map(str, shape))} numbers are meant, not {out[name].shape}", path=path, code="wrong-shape"
+            )
         if not np.all(np.isfinite(out[name])) or np.any(out[name][np.arange(k), np.arange(k)] != 0):
-            raise ModelError("log odds are finite, and against staying: 0 from a state to itself", path=path)
+            raise ModelError(
+                "log odds are finite, and against staying: 0 from a state to itself", path=path, code="out-of-range"
+            )
     if set(given) & set(LOG_ODDS) and len(given) < len(LOG_ODDS):
         lost = next(name for name in LOG_ODDS if name not in given)
         raise ModelError(
             f"log odds and their slopes are known together or learned together: '{lost}' is missing",
             path=("model", "parameters"),
+            code="incomplete",
         )
     return out
 
@@ -413,6 +431,7 @@ def _refuse_excluded(spec: HMM, transition: np.ndarray, mask: np.ndarray) -> Non
         f"transition[{i + 1}][{j + 1}] is {transition[i, j]:g}, and topology: {kind} has no way from state {i + 1} to"
         f" {j + 1}; make it 0, or leave `topology` out: the zeros of `transition` say as much",
         path=("model", "transition"),
+        code="contradiction",
     )
 
 
@@ -428,11 +447,15 @@ def _mask(spec: HMM, k: int) -> np.ndarray:
     try:
         mask = np.asarray(spec.topology, dtype=float) != 0
     except ValueError:
-        raise ModelError("a pattern is a list of rows of zeros and ones", path=path) from None
+        raise ModelError("a pattern is a list of rows of zeros and ones", path=path, code="wrong-type") from None
     if mask.shape != (k, k):
-        raise ModelError(f"a pattern for {k} states has {k} rows of {k}, not {mask.shape}", path=path)
+        raise ModelError(
+            f"a pattern for {k} states has {k} rows of {k}, not {mask.shape}", path=path, code="wrong-shape"
+        )
     if not mask.any(axis=1).all():
-        raise ModelError(f"row {int(np.argmin(mask.any(axis=1))) + 1} of the pattern leads nowhere", path=path)
+        raise ModelError(
+            f"row {int(np.argmin(mask.any(axis=1))) + 1} of the pattern leads nowhere", path=path, code="contradiction"
+        )
     return mask
 
 
@@ -440,13 +463,19 @@ def _probabilities(value: Any, shape: tuple[int, ...], path: tuple[str, ...]) ->
     try:
         out = np.asarray(value, dtype=float)
     except (ValueError, TypeError):
-        raise ModelError("probabilities are numbers, in rows of equal length", path=path) from None
+        raise ModelError("probabilities are numbers, in rows of equal length", path=path, code="wrong-type") from None
     if out.shape != shape:
-        raise ModelError(f"{' × '.join(map(str, shape))} numbers are meant, not {out.shape}", path=path)
+        raise ModelError(
+            f"{' × '.join(map(str, shape))} numbers are meant, not {out.shape}", path=path, code="wrong-shape"
+        )
     if np.any(out < 0) or np.any(np.abs(out.sum(axis=-1) - 1) > 1e-8):
         rows = out.reshape(-1, shape[-1])
         row = int(np.argmax(np.abs(rows.sum(axis=-1) - 1)))
-        raise ModelError(f"row {row + 1} sums to {rows[row].sum():g}, not to 1, or has negative numbers", path=path)
+        raise ModelError(
+            f"row {row + 1} sums to {rows[row].sum():g}, not to 1, or has negative numbers",
+            path=path,
+            code="not-probabilities",
+        )
     return out
 
 
@@ -532,7 +561,9 @@ def _observed(spec: HMM, data: Data, sequences: Sequences) -> Hidden:
         absent = column.absent()
         for row, word in enumerate(shown):
             if not absent[row] and word not in words:
-                raise DataError(f"column '{name}', row {row + 1}: '{word}' is not a state{hint(word, words)}")
+                raise DataError(
+                    f"column '{name}', row {row + 1}: '{word}' is not a state{hint(word, words)}", code="unknown-state"
+                )
         codes = np.array([np.nan if gone else words[w] for w, gone in zip(shown, absent, strict=True)], dtype=float)
     k = len(states)
     emission = emissions.Categorical((k,), 1.0)
@@ -556,7 +587,7 @@ def draws_of(
     """
     lacking = [name for name in hidden.learned if name not in draws]
     if lacking:
-        raise ModelError(f"'{lacking[0]}' is unknown: fit the model, or give it as numbers")
+        raise ModelError(f"'{lacking[0]}' is unknown: fit the model, or give it as numbers", code="not-learned")
     n = len(next(iter(draws.values()))) if hidden.learned else 1
     for i in range(n) if most is None else np.unique(np.linspace(0, n - 1, min(n, most)).astype(int)):
         yield int(i), {name: draws[name][i] for name in hidden.learned}

@@ -133,10 +133,16 @@ def joint_of(spec: HMM, rows: np.ndarray, scaled_by: np.ndarray, n_states: int, 
     """
     if spec.emission != "gaussian":
         raise ModelError(
-            f"covariance: {spec.covariance} needs emission: gaussian for all columns", path=("model", "covariance")
+            f"covariance: {spec.covariance} needs emission: gaussian for all columns",
+            path=("model", "covariance"),
+            code="unsupported",
         )
     if given:
-        raise ModelError(f"with covariance: {spec.covariance} all parameters are learned", path=("model", "parameters"))
+        raise ModelError(
+            f"with covariance: {spec.covariance} all parameters are learned",
+            path=("model", "parameters"),
+            code="conflict",
+        )
     columns = tuple(spec.columns)
     refuse_constant(scaled_by, columns)
     refuse_dependent(scaled_by, columns, "leave one out")

@@ -171,7 +171,7 @@ def linear_of(model: Model, data: Data) -> Linear:
             seen = base[~np.isnan(base[:, j]), j]
             if len(seen) < 3 or np.ptp(seen) == 0:
                 why = "is constant" if len(seen) >= 3 else f"has {len(seen)} values"
-                raise DataError(f"column '{column}' {why}: a level cannot be told from noise")
+                raise DataError(f"column '{column}' {why}: a level cannot be told from noise", code="constant")
         centre = np.nanmean(base, axis=0)
         own = Linear(
             tuple(spec.columns), spec.dimension, sequences, spread(sequences, read), centre, column_variances(base)
@@ -287,6 +287,7 @@ def graph(model: Model, linear: Linear, data: Data, purpose: str) -> pymc.Model:
         raise ModelError(
             "continuous states of a given dimension can be turned without changing the model: use method em",
             path=("model", "dimension"),
+            code="not-identified",
         )
     p = len(linear.columns)
     built = pm.Model(coords={"feature": list(linear.columns)} if p > 1 else {})
@@ -367,7 +368,7 @@ def _simulated(model: Model, linear: Linear, data: Data, built: pymc.Model, sds:
 def _each(linear: Linear, draws: Values, most: int | None = None) -> Iterator[dict[str, np.ndarray]]:
     lacking = [name for name in linear.learned if name not in draws]
     if lacking:
-        raise ModelError(f"'{lacking[0]}' is unknown: fit the model first")
+        raise ModelError(f"'{lacking[0]}' is unknown: fit the model first", code="not-learned")
     n = len(draws[linear.learned[0]])
     for i in range(n) if most is None else np.unique(np.linspace(0, n - 1, min(n, most)).astype(int)):
         yield {name: draws[name][i] for name in linear.learned}
@@ -413,7 +414,7 @@ def decoded(
     if method in ("viterbi", "posterior"):
         method = "smooth"  # the most likely path of normal states is that of their means
     if method not in METHODS:
-        raise OptionError(f"unknown method '{method}'{hint(method, METHODS)}")
+        raise OptionError(f"unknown method '{method}'{hint(method, METHODS)}", code="unknown-word")
     # The variance within draws, and that of their means, about their running mean: levels far from zero lose no digits.
     mean, within, between, n = np.zeros(0), np.zeros(0), np.zeros(0), 0
     for values in _each(linear, draws, most):
@@ -429,7 +430,7 @@ def decoded(
     own = linear.sequences
     names = own.names.astype(str).tolist()
     if sequence is not None and sequence not in names:
-        raise DataError(f"there is no sequence '{sequence}'{hint(sequence, names)}")
+        raise DataError(f"there is no sequence '{sequence}'{hint(sequence, names)}", code="unknown-level")
     kept = slice(None) if sequence is None else slice(*own.offsets[names.index(sequence) : names.index(sequence) + 2])
     out = {} if called is None else {called: own.names[own.sequence][kept]}
     out |= {name: values[kept] for name, values in times.items()}

@@ -290,10 +290,14 @@ def _probabilities(value: Any, shape: tuple[int, ...], name: str) -> np.ndarray:
         out = np.asarray(value, dtype=float)
     except (ValueError, TypeError):
         raise ModelError(
-            "probabilities are numbers, in rows of equal length; their prior is Dirichlet, by pseudocount", path=path
+            "probabilities are numbers, in rows of equal length; their prior is Dirichlet, by pseudocount",
+            path=path,
+            code="wrong-type",
         ) from None
     if out.shape != shape:
-        raise ModelError(f"{' × '.join(map(str, shape))} numbers are meant, not {out.shape}", path=path)
+        raise ModelError(
+            f"{' × '.join(map(str, shape))} numbers are meant, not {out.shape}", path=path, code="wrong-shape"
+        )
     if np.any(out < 0) or np.any(np.abs(out.sum(axis=-1) - 1) > 1e-8):
-        raise ModelError("probabilities are at least 0 and sum to 1 in every row", path=path)
+        raise ModelError("probabilities are at least 0 and sum to 1 in every row", path=path, code="not-probabilities")
     return out

@@ -424,6 +424,7 @@ def additive(spec: HMM) -> bool:
             raise ModelError(
                 "effects are additive for emission: gaussian; for others write effects: joint",
                 path=("model", "effects"),
+                code="unsupported",
             )
         return False
     if spec.covariance != "diagonal":
@@ -431,6 +432,7 @@ def additive(spec: HMM) -> bool:
             f"additive effects have one standard deviation a column; for covariance: {spec.covariance} write"
             " effects: joint",
             path=("model", "covariance"),
+            code="unsupported",
         )
     return True
 
@@ -449,7 +451,9 @@ def check_parameters(spec: HMM, chain: Factors, layout: Sequence[tuple[str, str,
     if spec.coupling == "factorial":
         if spec.covariance in ("full", "tied") and rest:
             raise ModelError(
-                f"with covariance: {spec.covariance} all parameters are learned", path=("model", "parameters")
+                f"with covariance: {spec.covariance} all parameters are learned",
+                path=("model", "parameters"),
+                code="conflict",
             )
         emitted.given_of(rest, layout, chain.n_states)
         return
@@ -482,7 +486,9 @@ def _shared(spec: HMM, chain: Factors, given: Mapping[str, Any]) -> dict[str, di
         if name not in home:
             allowed = (*chain.every, *home)
             raise ModelError(
-                f"no parameter is called '{name}'{hint(name, allowed)}", path=("model", "parameters", name)
+                f"no parameter is called '{name}'{hint(name, allowed)}",
+                path=("model", "parameters", name),
+                code="unknown-parameter",
             )
         own, inner = home[name]
         out[own][inner] = value
@@ -497,14 +503,18 @@ def _known_effects(spec: HMM, chain: Factors) -> dict[str, np.ndarray]:
         if name not in names:
             allowed = (*chain.every, *names)
             raise ModelError(
-                f"no parameter is called '{name}'{hint(name, allowed)}", path=("model", "parameters", name)
+                f"no parameter is called '{name}'{hint(name, allowed)}",
+                path=("model", "parameters", name),
+                code="unknown-parameter",
             )
     if not rest:
         return {}
     lost = [name for name in names if name not in rest]
     if lost:
         raise ModelError(
-            f"of additive effects all parameters are given, or none; '{lost[0]}' is not", path=("model", "parameters")
+            f"of additive effects all parameters are given, or none; '{lost[0]}' is not",
+            path=("model", "parameters"),
+            code="incomplete",
         )
     out = {}
     for name in names:
@@ -513,11 +523,17 @@ def _known_effects(spec: HMM, chain: Factors) -> dict[str, np.ndarray]:
         try:
             out[name] = np.asarray(rest[name], dtype=float)
         except (TypeError, ValueError):
-            raise ModelError("numbers are meant: additive effects have the default priors", path=path) from None
+            raise ModelError(
+                "numbers are meant: additive effects have the default priors", path=path, code="wrong-type"
+            ) from None
         if out[name].shape != shape:
-            raise ModelError(f"numbers of shape {shape} are meant, not {out[name].shape}", path=path)
+            raise ModelError(
+                f"numbers of shape {shape} are meant, not {out[name].shape}", path=path, code="wrong-shape"
+            )
         if not np.all(np.isfinite(out[name])) or (name == "sd" and np.any(out[name] <= 0)):
-            raise ModelError(f"{'positive' if name == 'sd' else 'finite'} numbers are meant", path=path)
+            raise ModelError(
+                f"{'positive' if name == 'sd' else 'finite'} numbers are meant", path=path, code="out-of-range"
+            )
     return out
 
 
@@ -548,6 +564,7 @@ def parts_of(
             f"covariance: {spec.covariance} is for factorial chains with effects: joint; {chain.coupling} ones have"
             " diagonal or spherical",
             path=("model", "covariance"),
+            code="unsupported",
         )
     order = [column for _, _, own in layout for column in own]
     given, out = _shared(spec, chain, rest), []

@@ -153,7 +153,9 @@ def _drawn(part: Any, hidden: Hidden, values: Mapping[str, Any], states: Any) ->
     if isinstance(part, Joint) or hasattr(part, "computed"):
         return dict(part.drawn(values, states, hidden.rows[at]))
     if any(name.endswith("_before") for name in getattr(part, "inputs", ())):
-        raise ModelError("rows that depend on those before are not simulated; leave `window` out")
+        raise ModelError(
+            "rows that depend on those before are not simulated; leave `window` out", code="not-applicable"
+        )
     return dict(part.drawn(values, states, hidden.rows[at][:, 2:]))
 
 

@@ -274,22 +274,33 @@ def known_regression(spec: HMM, n_states: int, given: Mapping[str, Any]) -> dict
     for name, value in given.items():
         path = ("model", "parameters", name)
         if name not in shapes:
-            raise ModelError(f"no parameter is called '{name}'{hint(name, shapes)}", path=path)
+            raise ModelError(
+                f"no parameter is called '{name}'{hint(name, shapes)}", path=path, code="unknown-parameter"
+            )
         try:
             own = np.asarray(value, dtype=float)
         except (TypeError, ValueError):
-            raise ModelError("numbers are meant: lines of states have the default priors", path=path) from None
+            raise ModelError(
+                "numbers are meant: lines of states have the default priors", path=path, code="wrong-type"
+            ) from None
         own = np.broadcast_to(own, shapes[name]).copy() if own.ndim == 0 else own
         if own.shape != shapes[name]:
-            raise ModelError(f"{' × '.join(map(str, shapes[name]))} numbers are meant, not {own.shape}", path=path)
+            raise ModelError(
+                f"{' × '.join(map(str, shapes[name]))} numbers are meant, not {own.shape}",
+                path=path,
+                code="wrong-shape",
+            )
         if not np.all(np.isfinite(own)) or (name == "sd" and np.any(own <= 0)):
-            raise ModelError(f"{'positive' if name == 'sd' else 'finite'} numbers are meant", path=path)
+            raise ModelError(
+                f"{'positive' if name == 'sd' else 'finite'} numbers are meant", path=path, code="out-of-range"
+            )
         out[name] = own
     if ("intercept" in out) != ("slope" in out):
         lost = "slope" if "intercept" in out else "intercept"
         raise ModelError(
             f"intercept and slope are known together or learned together: '{lost}' is missing",
             path=("model", "parameters"),
+            code="incomplete",
         )
     return out
 
@@ -306,7 +317,9 @@ def expert_of(
     """
     if not isinstance(spec.emission, str) or spec.emission not in _OUTCOMES or len(spec.columns) != 1:
         raise ModelError(
-            f"with inputs or a window there is one column, {', '.join(_OUTCOMES)}", path=("model", "emission")
+            f"with inputs or a window there is one column, {', '.join(_OUTCOMES)}",
+            path=("model", "emission"),
+            code="unsupported",
         )
     known = known_regression(spec, n_states, given)
     rows = _design(spec, data, sequences)
@@ -315,14 +328,15 @@ def expert_of(
     if len(usable) < n_states * rows.shape[1]:
         raise DataError(
             f"{len(usable)} rows with inputs and outcome cannot support {n_states} regressions on"
-            f" {rows.shape[1] - 2} inputs"
+            f" {rows.shape[1] - 2} inputs",
+            code="too-few",
         )
     outcome, inputs = usable[:, 0], usable[:, 2:]
     for j, name in enumerate(inputs_of(spec)):
         if np.ptp(inputs[:, j]) == 0:
-            raise DataError(f"input '{name}' is constant; leave it out")
+            raise DataError(f"input '{name}' is constant; leave it out", code="constant")
     if spec.emission == "gaussian" and np.ptp(outcome) == 0:
-        raise DataError(f"column '{spec.columns[0]}' is constant ({outcome[0]:g}): leave it out")
+        raise DataError(f"column '{spec.columns[0]}' is constant ({outcome[0]:g}): leave it out", code="constant")
     normal = spec.emission == "gaussian"
     centre = np.concatenate([[0.0], inputs.mean(axis=0), [outcome.mean() if normal else 0.0]])
     scale = np.concatenate([[1.0], inputs.std(axis=0), [outcome.std() if normal else 1.0]])
@@ -352,10 +366,12 @@ def _design(spec: HMM, data: Data, sequences: Sequences) -> np.ndarray:
     given = read_columns(data, spec.inputs, frozenset(), n_rows)
     for j, name in enumerate(spec.inputs):
         if not data.has(name):
-            raise DataError(f"the data have no column '{name}', an input")
+            raise DataError(f"the data have no column '{name}', an input", code="unknown-column")
         lost = np.flatnonzero(np.isnan(given[:, j]))
         if len(lost):
-            raise DataError(f"input '{name}', row {int(lost[0]) + 1}: the cell is missing; only outcomes may be")
+            raise DataError(
+                f"input '{name}', row {int(lost[0]) + 1}: the cell is missing; only outcomes may be", code="missing"
+            )
     inputs = spread(sequences, given)
     age = np.arange(sequences.n_times) - np.repeat(sequences.offsets[:-1], np.diff(sequences.offsets))
     past = []

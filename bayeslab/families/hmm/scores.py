@@ -47,7 +47,9 @@ class Scores:
         return {}
 
     def sample(self, rng: np.random.Generator, parameters: Any, states: np.ndarray) -> np.ndarray:
-        raise ModelError("scores of a classifier say nothing of how rows come about: they are not replicated")
+        raise ModelError(
+            "scores of a classifier say nothing of how rows come about: they are not replicated", code="not-applicable"
+        )
 
     def features(self, rows: np.ndarray) -> np.ndarray:
         return np.where(np.isnan(rows), 1.0 / len(self.share), rows)
@@ -104,7 +106,9 @@ class ScoredPart:
         return self.emission.log_density({}, rows[:, list(self.at)])
 
     def drawn(self, values: Mapping[str, Any], states: Any, rows: np.ndarray) -> dict[str, Any]:
-        raise ModelError("scores of a classifier say nothing of how rows come about: they are not simulated")
+        raise ModelError(
+            "scores of a classifier say nothing of how rows come about: they are not simulated", code="not-applicable"
+        )
 
 
 def scored_of(
@@ -120,19 +124,30 @@ def scored_of(
     for j, column in enumerate(columns):
         odd = np.flatnonzero((rows[:, j] < 0) | (rows[:, j] > 1))
         if len(odd):
-            raise DataError(f"column '{column}', row {odd[0] + 1}: {rows[odd[0], j]:g}; a score is a probability")
+            raise DataError(
+                f"column '{column}', row {odd[0] + 1}: {rows[odd[0], j]:g}; a score is a probability",
+                code="impossible-value",
+            )
     lost = np.isnan(rows)
     if len(half := np.flatnonzero(lost.any(axis=1) & ~lost.all(axis=1))):
-        raise DataError(f"row {half[0] + 1}: some scores are missing; give all of a row, or none")
+        raise DataError(f"row {half[0] + 1}: some scores are missing; give all of a row, or none", code="missing")
     sums = rows.sum(axis=1)
     if len(odd := np.flatnonzero(np.abs(sums - 1) > _ROUNDED)):
-        raise DataError(f"row {odd[0] + 1}: the scores of the states sum to {sums[odd[0]]:g}, not to 1")
+        raise DataError(
+            f"row {odd[0] + 1}: the scores of the states sum to {sums[odd[0]]:g}, not to 1", code="not-probabilities"
+        )
     path = ("model", "parameters", "prior")
     if prior is None:
         seen = base[~np.isnan(base).any(axis=1)]
         prior = seen.mean(axis=0) if len(seen) else np.full(len(columns), 1 / len(columns))
     elif abs(prior.sum() - 1) > _ROUNDED:
-        raise ModelError(f"the probabilities of the states sum to {prior.sum():g}, not to 1", path=path)
+        raise ModelError(
+            f"the probabilities of the states sum to {prior.sum():g}, not to 1", path=path, code="not-probabilities"
+        )
     if len(zero := np.flatnonzero(prior <= 0)):
-        raise ModelError(f"the state of '{columns[zero[0]]}' has prior probability 0: leave it out", path=path)
+        raise ModelError(
+            f"the state of '{columns[zero[0]]}' has prior probability 0: leave it out",
+            path=path,
+            code="not-probabilities",
+        )
     return ScoredPart(columns, at, Scores(prior / prior.sum()))

@@ -99,7 +99,8 @@ def sequences_of(data: Data, sequence: str | None, time: str | None) -> Sequence
         which = "is there twice" if step[row] == 0 else f"comes after {times[row - 1]}"
         whose = f" of '{_named(names, offsets, row)}'" if sequence else ""
         raise DataError(
-            f"column '{time}', row {row + 1}: {times[row]}{whose} {which}; sort the rows by {time}, each once"
+            f"column '{time}', row {row + 1}: {times[row]}{whose} {which}; sort the rows by {time}, each once",
+            code="not-in-order",
         )
     first = np.repeat(times[offsets[:-1]], np.diff(offsets))
     lengths = times[offsets[1:] - 1] - times[offsets[:-1]] + 1
@@ -108,7 +109,8 @@ def sequences_of(data: Data, sequence: str | None, time: str | None) -> Sequence
         widest = int(np.where(inner, step, 0).max())
         raise DataError(
             f"column '{time}': {n_rows:,} rows span {total:,} times, with a gap of {widest:,}; the chain moves once a"
-            " unit of time: change the unit (data.derive), or leave `time` out"
+            " unit of time: change the unit (data.derive), or leave `time` out",
+            code="too-costly",
         )
     filled = np.append(0, np.cumsum(lengths))
     at = np.repeat(filled[:-1], np.diff(offsets)) + times - first
@@ -119,14 +121,17 @@ def sequences_of(data: Data, sequence: str | None, time: str | None) -> Sequence
 def _pieces(data: Data, sequence: str | None, n_rows: int) -> tuple[np.ndarray, np.ndarray]:
     """Names and offsets of runs of equal names."""
     if n_rows == 0:
-        raise DataError("the data have no rows")
+        raise DataError("the data have no rows", code="no-rows")
     if sequence is None:
         return np.array(["all"]), np.array([0, n_rows])
     if sequence not in data.dataset.columns:
-        raise DataError(f"the data have no column '{sequence}', which tells sequences apart")
+        raise DataError(f"the data have no column '{sequence}', which tells sequences apart", code="unknown-column")
     column = data.dataset.columns[sequence]
     if np.any(column.absent()):
-        raise DataError(f"column '{sequence}', row {int(np.flatnonzero(column.absent())[0]) + 1}: the cell is missing")
+        raise DataError(
+            f"column '{sequence}', row {int(np.flatnonzero(column.absent())[0]) + 1}: the cell is missing",
+            code="missing",
+        )
     values = column.values
     begins = np.append(0, np.flatnonzero(values[1:] != values[:-1]) + 1)
     names = values[begins]
@@ -134,7 +139,10 @@ def _pieces(data: Data, sequence: str | None, n_rows: int) -> tuple[np.ndarray, 
     if len(distinct) < len(names):
         again = distinct[counts > 1][0]
         row = int(begins[np.flatnonzero(names == again)[1]])
-        raise DataError(f"column '{sequence}': '{again}' begins again in row {row + 1}; sort the rows by {sequence}")
+        raise DataError(
+            f"column '{sequence}': '{again}' begins again in row {row + 1}; sort the rows by {sequence}",
+            code="not-in-order",
+        )
     return names, np.append(begins, n_rows)
 
 
@@ -148,12 +156,18 @@ def _times(data: Data, time: str, n_rows: int) -> np.ndarray:
         values = np.asarray(data.term(time, missing=True).value)
         absent = np.isnan(values.astype(float))
     if values.dtype.kind == "U":
-        raise DataError(f"column '{time}' holds text such as '{values[0]}'; times are whole numbers")
+        raise DataError(
+            f"column '{time}' holds text such as '{values[0]}'; times are whole numbers", code="not-numbers"
+        )
     if np.any(absent):
-        raise DataError(f"column '{time}', row {int(np.flatnonzero(absent)[0]) + 1}: the cell is missing")
+        raise DataError(
+            f"column '{time}', row {int(np.flatnonzero(absent)[0]) + 1}: the cell is missing", code="missing"
+        )
     odd = np.flatnonzero(values != np.floor(values))
     if len(odd):
-        raise DataError(f"column '{time}', row {int(odd[0]) + 1}: {values[odd[0]]:g}; times are whole numbers")
+        raise DataError(
+            f"column '{time}', row {int(odd[0]) + 1}: {values[odd[0]]:g}; times are whole numbers", code="not-whole"
+        )
     return values.astype(np.int64)
 
 
@@ -186,14 +200,19 @@ def read_columns(data: Data, columns: Sequence[str], categories: frozenset[str],
             out[:, j] = np.where(term.codes < 0, np.nan, term.codes)
             continue
         if term.value is None:
-            raise DataError(f"column '{name}' holds text; numbers are meant (emission: categorical takes words)")
+            raise DataError(
+                f"column '{name}' holds text; numbers are meant (emission: categorical takes words)", code="not-numbers"
+            )
         values = np.asarray(term.value, dtype=float)
         if values.shape != (n_rows,):
-            raise DataError(f"column '{name}' does not hold one value a row")
+            raise DataError(f"column '{name}' does not hold one value a row", code="not-a-column")
         infinite = np.flatnonzero(np.isinf(values))
         if len(infinite):
             row = int(infinite[0])
-            raise DataError(f"column '{name}', row {row + 1}: {values[row]:g}; leave the cell empty if it is not known")
+            raise DataError(
+                f"column '{name}', row {row + 1}: {values[row]:g}; leave the cell empty if it is not known",
+                code="not-finite",
+            )
         if data.origin is None:
             check_size(values, f"column '{name}'")
         out[:, j] = values

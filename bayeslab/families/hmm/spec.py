@@ -8,7 +8,10 @@ from typing import Annotated, Any, Literal
 import numpy as np
 from pydantic import BeforeValidator, Field, model_validator
 
-from bayeslab.errors import hint
+from bayeslab.errors import (
+    Flaw,
+    hint,
+)
 from bayeslab.families.hmm import emission_graph as emitted
 from bayeslab.families.hmm.chain import SECOND_ORDER
 from bayeslab.families.hmm.driven import LOG_ODDS
@@ -25,24 +28,25 @@ def _as_states(value: Any) -> Any:
     if value is None or value in ("continuous", "infinite"):
         return value
     if isinstance(value, str):
-        raise ValueError(
-            f"unknown states '{value}'{hint(value, ('continuous', 'infinite'))}; or a number, or a list of names"
+        raise Flaw(
+            f"unknown states '{value}'{hint(value, ('continuous', 'infinite'))}; or a number, or a list of names",
+            code="unknown-word",
         )
     if isinstance(value, Mapping):
         return _as_counts(value)
     if isinstance(value, bool) or not isinstance(value, int | list):
-        raise ValueError(f"states is a number of states or a list of their names, not {value!r}")
+        raise Flaw(f"states is a number of states or a list of their names, not {value!r}", code="wrong-type")
     if isinstance(value, int):
         if value < 1:
-            raise ValueError(f"{value} states; at least 1 is needed")
+            raise Flaw(f"{value} states; at least 1 is needed", code="out-of-range")
         if value > _MOST_STATES:
-            raise ValueError(f"{value} states; at most {_MOST_STATES:,}")
+            raise Flaw(f"{value} states; at most {_MOST_STATES:,}", code="out-of-range")
         return value
     # Whole numbers stay numbers, as those of a column do.
     numbered = all(isinstance(v, int) and not isinstance(v, bool) for v in value)
     names = value if numbered else [("true" if v else "false") if isinstance(v, bool) else str(v) for v in value]
     if not names or len(set(names)) < len(names):
-        raise ValueError("names of states: at least one, each once")
+        raise Flaw("names of states: at least one, each once", code="duplicate")
     return names
 
 
@@ -56,34 +60,38 @@ def _as_counts(value: Mapping[Any, Any]) -> dict[str, int]:
         low: Any = value.get("from", 1)
         high: Any = value.get("to")
         if any(isinstance(n, bool) or not isinstance(n, int) for n in (low, high)):
-            raise ValueError(f"a range is {{from: 1, to: 6}}, whole numbers, not {dict(value)!r}")
+            raise Flaw(f"a range is {{from: 1, to: 6}}, whole numbers, not {dict(value)!r}", code="wrong-type")
         if low < 1 or high <= low or high > 100:
-            raise ValueError(f"a range of states goes from at least 1 to more, at most 100, not {low} to {high}")
+            raise Flaw(
+                f"a range of states goes from at least 1 to more, at most 100, not {low} to {high}", code="out-of-range"
+            )
         return {"from": low, "to": high}
     for name, n in value.items():
         if isinstance(n, bool) or not isinstance(n, int) or n < 1:
-            raise ValueError(f"'{name}' has {n!r} states; a number of states, at least 1")
+            raise Flaw(f"'{name}' has {n!r} states; a number of states, at least 1", code="out-of-range")
     return {str(name): n for name, n in value.items()}
 
 
 def _as_topology(value: Any) -> Any:
     words = ("ergodic", "left_right", "banded")
     if isinstance(value, str) and value not in words:
-        raise ValueError(f"unknown topology '{value}'{hint(value, words)}")
+        raise Flaw(f"unknown topology '{value}'{hint(value, words)}", code="unknown-word")
     return value
 
 
 def _as_shares(value: Any) -> Any:
     words = ("free", "uniform")
     if isinstance(value, str) and value not in words:
-        raise ValueError(f"unknown class_probability '{value}'{hint(value, words)}; or a list of probabilities")
+        raise Flaw(
+            f"unknown class_probability '{value}'{hint(value, words)}; or a list of probabilities", code="unknown-word"
+        )
     return value
 
 
 def _as_initial(value: Any) -> Any:
     words = ("free", "stationary", "uniform")
     if isinstance(value, str) and value not in words:
-        raise ValueError(f"unknown initial '{value}'{hint(value, words)}; or a list of probabilities")
+        raise Flaw(f"unknown initial '{value}'{hint(value, words)}; or a list of probabilities", code="unknown-word")
     return value
 
 
@@ -208,45 +216,52 @@ class HMM(Family):
     @model_validator(mode="after")
     def _columns(self) -> HMM:
         if len(set(self.columns)) < len(self.columns):
-            raise ValueError("each column once")
+            raise Flaw("each column once", code="duplicate")
         if self.dimension is not None and self.states != "continuous":
-            raise ValueError("dimension goes with states: continuous")
+            raise Flaw("dimension goes with states: continuous", code="conflict")
         if self.states == "continuous":
             own = {"family", "columns", "states", "dimension", "sequence", "time"}
             odd = sorted(self.model_fields_set - own)
             if odd:
-                raise ValueError(f"{odd[0]} goes with discrete states; continuous ones are normal")
+                raise Flaw(f"{odd[0]} goes with discrete states; continuous ones are normal", code="conflict")
         if self.states == "infinite":
             odd = sorted(key for key in self.model_fields_set - INFINITE if getattr(self, key) != _default(key))
             if odd or self.emission == "observed":
-                raise ValueError(f"{odd[0] if odd else 'emission: observed'} does not go with states: infinite")
+                raise Flaw(
+                    f"{odd[0] if odd else 'emission: observed'} does not go with states: infinite", code="unsupported"
+                )
         elif "most" in self.model_fields_set:
-            raise ValueError("most goes with states: infinite")
+            raise Flaw("most goes with states: infinite", code="conflict")
         if self.emission == "observed" and (len(self.columns) > 1 or emission_parameters(self)):
-            raise ValueError("emission: observed takes one column, which holds the states, and no parameters of it")
+            raise Flaw(
+                "emission: observed takes one column, which holds the states, and no parameters of it",
+                code="unsupported",
+            )
         for other in (self.sequence, self.time, self.classes, self.parent):
             if other is not None and other in self.columns:
-                raise ValueError(f"'{other}' tells where rows belong and cannot be emitted too")
+                raise Flaw(f"'{other}' tells where rows belong and cannot be emitted too", code="conflict")
         for key in ("sequence", "time", "window", "order", "durations", "transitions_on", "chains", "classes"):
             if self.parent is not None and key in self.model_fields_set:
-                raise ValueError(f"{key} goes along sequences, and with `parent` rows are trees")
+                raise Flaw(f"{key} goes along sequences, and with `parent` rows are trees", code="conflict")
         if self.parent is not None and self.emission == "observed":
-            raise ValueError("the states of trees are hidden: no emission: observed")
+            raise Flaw("the states of trees are hidden: no emission: observed", code="unsupported")
         return self
 
     @model_validator(mode="after")
     def _scored(self) -> HMM:
         if isinstance(self.emission, dict) and "scores" in self.emission.values():
-            raise ValueError("emission: scores is for all columns: one for each state")
+            raise Flaw("emission: scores is for all columns: one for each state", code="unsupported")
         if self.emission != "scores":
             return self
         if not isinstance(self.states, int | list) or self.classes or self.inputs or self.window:
-            raise ValueError("emission: scores goes with one chain of states, without inputs or classes")
+            raise Flaw("emission: scores goes with one chain of states, without inputs or classes", code="unsupported")
         n = self.states if isinstance(self.states, int) else len(self.states)
         if len(self.columns) != n:
-            raise ValueError(f"scores: {len(self.columns)} columns for {n} states; one for each, in their order")
+            raise Flaw(
+                f"scores: {len(self.columns)} columns for {n} states; one for each, in their order", code="wrong-length"
+            )
         if self.covariance != "diagonal":
-            raise ValueError("scores have no covariance")
+            raise Flaw("scores have no covariance", code="conflict")
         return self
 
     @model_validator(mode="after")
@@ -254,14 +269,18 @@ class HMM(Family):
         words = list(self.emission.values()) if isinstance(self.emission, dict) else [self.emission]
         if "gaussian_mixture" not in words:
             if self.mixtures is not None:
-                raise ValueError("mixtures is the number of parts of emission: gaussian_mixture")
+                raise Flaw("mixtures is the number of parts of emission: gaussian_mixture", code="conflict")
             return self
         if self.mixtures is None:
-            raise ValueError("emission: gaussian_mixture needs `mixtures`, the number of parts a state has")
+            raise Flaw(
+                "emission: gaussian_mixture needs `mixtures`, the number of parts a state has", code="incomplete"
+            )
         if self.chains is not None or self.inputs or self.window:
-            raise ValueError("gaussian_mixture goes with one chain of states, without inputs")
+            raise Flaw("gaussian_mixture goes with one chain of states, without inputs", code="unsupported")
         if self.covariance != "diagonal":
-            raise ValueError("the parts of a gaussian_mixture have independent columns: covariance: diagonal")
+            raise Flaw(
+                "the parts of a gaussian_mixture have independent columns: covariance: diagonal", code="unsupported"
+            )
         return self
 
     @model_validator(mode="after")
@@ -270,19 +289,22 @@ class HMM(Family):
         if "urn" not in words:
             return self
         if self.emission != "urn" or len(self.columns) > 1:
-            raise ValueError("emission: urn takes one column, the colours of the balls drawn")
+            raise Flaw("emission: urn takes one column, the colours of the balls drawn", code="unsupported")
         if not isinstance(self.states, int | list):
-            raise ValueError("emission: urn takes a number of urns, or their names, in states")
+            raise Flaw("emission: urn takes a number of urns, or their names, in states", code="incomplete")
         for key in ("inputs", "window", "chains", "classes", "transitions_on", "order", "durations", "parent"):
             if key in self.model_fields_set:
-                raise ValueError(f"{key} does not go with emission: urn, whose states are urns of a plain chain")
+                raise Flaw(
+                    f"{key} does not go with emission: urn, whose states are urns of a plain chain", code="conflict"
+                )
         return self
 
     @model_validator(mode="after")
     def _several(self) -> HMM:
         if (self.states is None) == (self.chains is None):
-            raise ValueError(
-                "give states, or several chains, not both" if self.chains else "states is missing: how many there are"
+            raise Flaw(
+                "give states, or several chains, not both" if self.chains else "states is missing: how many there are",
+                code="conflict" if self.chains else "incomplete",
             )
         _check_words(self)
         return self
@@ -306,12 +328,14 @@ class HMM(Family):
         }
         for key, (silent, why) in idle.items():
             if silent and getattr(self, key) != _default(key):
-                raise ValueError(f"{key} {why}; leave it out")
+                raise Flaw(f"{key} {why}; leave it out", code="conflict")
         for name, value in self.parameters.items():
             texts = value if isinstance(value, list) else [value]
             ordered = any(isinstance(text, str) and text.strip().startswith(_ORDERS) for text in texts)
             if ordered and (self.chains or self.classes or self.states == "infinite"):
-                raise ValueError(f"{name}: an order goes with one chain of a number of states, without classes")
+                raise Flaw(
+                    f"{name}: an order goes with one chain of a number of states, without classes", code="unsupported"
+                )
         return self
 
     @property
@@ -324,15 +348,15 @@ class HMM(Family):
     def _choosing(self) -> HMM:
         if not self.ranged:
             if "choose" in self.model_fields_set and isinstance(self.states, int | list | dict):
-                raise ValueError("choose goes with a range of states, such as {from: 1, to: 6}")
+                raise Flaw("choose goes with a range of states, such as {from: 1, to: 6}", code="conflict")
             return self
         if self.emission == "observed":
-            raise ValueError("the states of a column of states are known; list their names")
+            raise Flaw("the states of a column of states are known; list their names", code="incomplete")
         each = {"transition": self.transition, "topology": self.topology, "initial": self.initial}
         listed = [key for key, value in each.items() if isinstance(value, list)]
         listed += [key for key, value in self.parameters.items() if isinstance(value, list)]
         if listed:
-            raise ValueError(f"{listed[0]} is given state by state, which goes with one number of states")
+            raise Flaw(f"{listed[0]} is given state by state, which goes with one number of states", code="conflict")
         return self
 
     @model_validator(mode="after")
@@ -340,19 +364,25 @@ class HMM(Family):
         if self.classes is None:
             for key in ("class_probability", "training"):
                 if key in self.model_fields_set:
-                    raise ValueError(f"{key} goes with `classes`, the column of what kind each sequence is")
+                    raise Flaw(f"{key} goes with `classes`, the column of what kind each sequence is", code="conflict")
             if isinstance(self.states, dict) and not self.ranged:
-                raise ValueError("a number of states for each class goes with `classes`, the column of classes")
+                raise Flaw(
+                    "a number of states for each class goes with `classes`, the column of classes", code="conflict"
+                )
             return self
         if self.sequence is None:
-            raise ValueError("classes are of sequences: name the column that tells them apart in `sequence`")
+            raise Flaw(
+                "classes are of sequences: name the column that tells them apart in `sequence`", code="incomplete"
+            )
         if self.classes == self.sequence:
-            raise ValueError("`classes` and `sequence` are two columns")
+            raise Flaw("`classes` and `sequence` are two columns", code="name-clash")
         if self.emission == "observed" or self.initial == "stationary":
-            raise ValueError("each class has a plain chain: no emission: observed, no initial: stationary")
+            raise Flaw(
+                "each class has a plain chain: no emission: observed, no initial: stationary", code="unsupported"
+            )
         for key in sorted(self.model_fields_set - _WITH_CLASSES):
             if getattr(self, key) != type(self).model_fields[key].get_default(call_default_factory=True):
-                raise ValueError(f"each class has a plain chain: {key} does not go with `classes`")
+                raise Flaw(f"each class has a plain chain: {key} does not go with `classes`", code="conflict")
         return self
 
 
@@ -392,18 +422,22 @@ def _check_words(spec: HMM) -> None:
     if spec.chains is None:
         for word in ("coupling", "effects", "emits"):
             if word in spec.model_fields_set:
-                raise ValueError(f"{word} goes with chains; there is one chain")
+                raise Flaw(f"{word} goes with chains; there is one chain", code="conflict")
         return
     odd = sorted(spec.model_fields_set - SEVERAL)
     if odd:
-        raise ValueError(f"{odd[0]} goes with one chain; chains are ergodic, of order 1, and have no inputs")
+        raise Flaw(
+            f"{odd[0]} goes with one chain; chains are ergodic, of order 1, and have no inputs", code="unsupported"
+        )
     if spec.emission == "observed":
-        raise ValueError("emission: observed goes with one chain; of several, states are hidden")
+        raise Flaw("emission: observed goes with one chain; of several, states are hidden", code="unsupported")
     _check_names(spec)
     if spec.coupling != "factorial" and spec.effects is not None:
-        raise ValueError(f"effects goes with coupling: factorial; {spec.coupling} chains have outputs of their own")
+        raise Flaw(
+            f"effects goes with coupling: factorial; {spec.coupling} chains have outputs of their own", code="conflict"
+        )
     if spec.coupling != "coupled" and spec.emits is not None:
-        raise ValueError("emits goes with coupling: coupled; else every column is of all chains")
+        raise Flaw("emits goes with coupling: coupled; else every column is of all chains", code="conflict")
     if spec.coupling == "coupled":
         _check_emits(spec)
     if spec.coupling == "switching":
@@ -411,14 +445,16 @@ def _check_words(spec: HMM) -> None:
     sizes = [own if isinstance(own, int) else len(own) for own in spec.chains.values()]
     total = int(np.prod(sizes, dtype=object))
     if total > MOST_STATES:
-        raise ValueError(
+        raise Flaw(
             f"{' × '.join(map(str, sizes))} = {total:,} states of all chains together; at most {MOST_STATES}, for every"
-            " row costs their square: take fewer or smaller chains"
+            " row costs their square: take fewer or smaller chains",
+            code="too-costly",
         )
     if spec.initial is not None and spec.initial not in ("free", "uniform"):
         what = "stationary" if spec.initial == "stationary" else "a list of probabilities"
-        raise ValueError(
-            f"initial: {what} goes with one chain; of several: free, uniform, or `initial_<chain>` in parameters"
+        raise Flaw(
+            f"initial: {what} goes with one chain; of several: free, uniform, or `initial_<chain>` in parameters",
+            code="unsupported",
         )
 
 
@@ -428,25 +464,27 @@ def _check_names(spec: HMM) -> None:
     taken |= {spec.sequence or "", spec.time or ""} | {f"next_{name}" for name in spec.chains}
     for name in spec.chains:
         if name in taken:
-            raise ValueError(f"a chain cannot be called '{name}': the name is taken; choose another")
+            raise Flaw(f"a chain cannot be called '{name}': the name is taken; choose another", code="reserved-name")
 
 
 def _check_emits(spec: HMM) -> None:
     assert spec.chains is not None
     if spec.emits is None:
-        raise ValueError("coupled chains need emits: which columns each chain emits, such as {season: [a]}")
+        raise Flaw(
+            "coupled chains need emits: which columns each chain emits, such as {season: [a]}", code="incomplete"
+        )
     for name in spec.emits:
         if name not in spec.chains:
-            raise ValueError(f"emits: there is no chain '{name}'{hint(name, spec.chains)}")
+            raise Flaw(f"emits: there is no chain '{name}'{hint(name, spec.chains)}", code="unknown-name")
     given = [column for own in spec.emits.values() for column in own]
     for column in given:
         if column not in spec.columns:
-            raise ValueError(f"emits: '{column}' is not among the columns{hint(column, spec.columns)}")
+            raise Flaw(f"emits: '{column}' is not among the columns{hint(column, spec.columns)}", code="unknown-column")
         if given.count(column) > 1:
-            raise ValueError(f"emits: '{column}' is there twice; each column is of one chain")
+            raise Flaw(f"emits: '{column}' is there twice; each column is of one chain", code="duplicate")
     lost = [column for column in spec.columns if column not in given]
     if lost:
-        raise ValueError(f"emits: no chain emits '{lost[0]}'; every column is of one chain")
+        raise Flaw(f"emits: no chain emits '{lost[0]}'; every column is of one chain", code="incomplete")
 
 
 def _check_switch(spec: HMM) -> None:
@@ -454,6 +492,7 @@ def _check_switch(spec: HMM) -> None:
     (switch, own), *others = spec.chains.items()
     names = [name for name, _ in others]
     if own not in (len(names), names):
-        raise ValueError(
-            f"the first chain, '{switch}', says which of the others is seen: it has the states [{', '.join(names)}]"
+        raise Flaw(
+            f"the first chain, '{switch}', says which of the others is seen: it has the states [{', '.join(names)}]",
+            code="contradiction",
         )

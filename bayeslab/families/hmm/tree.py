@@ -61,7 +61,7 @@ class TreeChain:
         return replace(self, parents=place[self.parents[times]])
 
     def hidden(self, values: Mapping[str, np.ndarray]) -> HiddenChain:
-        raise ModelError("a tree is not a chain: `law` answers for it")
+        raise ModelError("a tree is not a chain: `law` answers for it", code="not-applicable")
 
     def root_and_child(self, values: Mapping[str, np.ndarray]) -> HiddenChain:
         """Start and transition, dense."""
@@ -111,7 +111,8 @@ class TreeLaw:
 
     def filtered(self, kind: str) -> np.ndarray:
         raise OptionError(
-            f"method {kind} goes along a sequence, and rows of a tree have no order: use smooth, posterior or viterbi"
+            f"method {kind} goes along a sequence, and rows of a tree have no order: use smooth, posterior or viterbi",
+            code="not-applicable",
         )
 
     def terms(self, several: bool) -> np.ndarray:
@@ -129,7 +130,7 @@ class TreeLaw:
 
     def best(self, n: int) -> tuple[np.ndarray, np.ndarray]:
         if n > 1:
-            raise OptionError("of a tree the one most likely path is found: leave `best` out")
+            raise OptionError("of a tree the one most likely path is found: leave `best` out", code="not-applicable")
         self._smoothed.possible()
         states, heights = hidden_tree.best(self.forest, self.chain, self.log_emission)
         return states[None], heights[None]
@@ -147,7 +148,11 @@ def branching(base: Any, parents: np.ndarray) -> TreeChain:
         A chain of another kind.
     """
     if not isinstance(base, Chain) or base.order != 1:
-        raise ModelError("trees go with plain transitions of order 1 from parent to child", path=("model", "parent"))
+        raise ModelError(
+            "trees go with plain transitions of order 1 from parent to child",
+            path=("model", "parent"),
+            code="unsupported",
+        )
     return TreeChain(base, parents)
 
 
@@ -173,12 +178,12 @@ def forest_of(data: Data, column: str) -> tuple[Sequences, np.ndarray]:
     rows = data.dataset.rows
     labels = np.asarray(data.labels.get(rows, ()))
     if not len(labels):
-        raise DataError("the data have no rows")
+        raise DataError("the data have no rows", code="no-rows")
     given = _numbers(data, column, labels, rows)
     try:
         order = hidden_tree.parents_first(given)
     except DataError as error:
-        raise DataError(f"column '{column}', {error.message}") from None
+        raise DataError(f"column '{column}', {error.message}", code=error.code) from None
     at = np.empty(len(order), np.int64)
     at[order] = np.arange(len(order))
     parents = np.where(given[order] >= 0, at[given[order]], -1)
@@ -189,7 +194,7 @@ def forest_of(data: Data, column: str) -> tuple[Sequences, np.ndarray]:
 def _numbers(data: Data, column: str, labels: np.ndarray, rows: str) -> np.ndarray:
     """The number of each row's parent, -1 where the cell is empty."""
     if column not in data.dataset.columns:
-        raise DataError(f"the data have no column '{column}', which names the parents")
+        raise DataError(f"the data have no column '{column}', which names the parents", code="unknown-column")
     own = data.dataset.columns[column]
     names = [_word(v) for v in labels.tolist()]
     # Names of rows are checked to be there once where the data are read.
@@ -201,7 +206,9 @@ def _numbers(data: Data, column: str, labels: np.ndarray, rows: str) -> np.ndarr
         name = _word(value)
         if name not in place:
             near = hint(name, names[:1000])
-            raise DataError(f"column '{column}', row {row + 1}: parent '{name}' is no row's '{rows}'{near}")
+            raise DataError(
+                f"column '{column}', row {row + 1}: parent '{name}' is no row's '{rows}'{near}", code="unknown-level"
+            )
         out[row] = place[name]
     return out
 

@@ -42,7 +42,9 @@ def limit_of(spec: HMM) -> Limit:
     """
     given = {name: _concentration(name, spec.parameters[name]) for name in CONCENTRATIONS if name in spec.parameters}
     if "kappa" in given and spec.stickiness is not None:
-        raise ModelError("stickiness is the number kappa: give one of them", path=("model", "stickiness"))
+        raise ModelError(
+            "stickiness is the number kappa: give one of them", path=("model", "stickiness"), code="conflict"
+        )
     # Without stickiness a state that lasts is taken for two that alternate, and chains mix badly: it is the default.
     sticky = _STICKY if spec.stickiness is None else float(spec.stickiness)
     return Limit(spec.most, **({"kappa": sticky} | given))
@@ -52,15 +54,17 @@ def _concentration(name: str, value: Any) -> float | tuple[float, float]:
     path = ("model", "parameters", name)
     if isinstance(value, int | float) and not isinstance(value, bool):
         if not (np.isfinite(value) and (value > 0 or (name == "kappa" and value == 0))):
-            raise ModelError(f"'{name}' is a positive number, or a distribution Gamma(a, b)", path=path)
+            raise ModelError(
+                f"'{name}' is a positive number, or a distribution Gamma(a, b)", path=path, code="bad-prior"
+            )
         return float(value)
     if not isinstance(value, str):
-        raise ModelError(f"'{name}' is a positive number, or a distribution Gamma(a, b)", path=path)
+        raise ModelError(f"'{name}' is a positive number, or a distribution Gamma(a, b)", path=path, code="bad-prior")
     word, numbers = distribution_of(value, path)
     if word != "Gamma" or set(numbers) != {"alpha", "beta"}:
-        raise ModelError(f"the prior of '{name}' is Gamma(a, b){hint(word, ('Gamma',))}", path=path)
+        raise ModelError(f"the prior of '{name}' is Gamma(a, b){hint(word, ('Gamma',))}", path=path, code="bad-prior")
     if min(numbers.values()) <= 0:
-        raise ModelError(f"the prior of '{name}' is Gamma(a, b) with positive numbers", path=path)
+        raise ModelError(f"the prior of '{name}' is Gamma(a, b) with positive numbers", path=path, code="bad-prior")
     return float(numbers["alpha"]), float(numbers["beta"])
 
 

@@ -53,10 +53,10 @@ class UrnChain:
         return replace(self, draws=self.draws.prefix(n_times))
 
     def of_sequences(self, which: np.ndarray, times: np.ndarray) -> UrnChain:
-        raise ModelError("numbers of urns are not chosen: their balls are given")
+        raise ModelError("numbers of urns are not chosen: their balls are given", code="not-applicable")
 
     def hidden(self, values: Mapping[str, np.ndarray]) -> HiddenChain:
-        raise ModelError("what urns emit depends on the path: `law` answers for them")
+        raise ModelError("what urns emit depends on the path: `law` answers for them", code="not-applicable")
 
     def moves(self, values: Mapping[str, np.ndarray]) -> HiddenChain:
         """Start and transition, dense."""
@@ -123,7 +123,7 @@ class UrnLaw:
 
     def best(self, n: int) -> tuple[np.ndarray, np.ndarray]:
         if n > 1:
-            raise OptionError("of urns the one most likely path is found: leave `best` out")
+            raise OptionError("of urns the one most likely path is found: leave `best` out", code="not-applicable")
         self._smoothed.possible()
         states, heights = urns.best(self.draws, self.chain)
         return states[None], heights[None]
@@ -227,7 +227,8 @@ class UrnPart:
         longest, smallest = int(np.diff(self.sequences.offsets).max()), int(self.balls.sum(axis=1).min())
         if longest > smallest:
             raise ModelError(
-                f"a sequence of {longest} draws can empty an urn of {smallest}: shorter ones can be simulated"
+                f"a sequence of {longest} draws can empty an urn of {smallest}: shorter ones can be simulated",
+                code="out-of-range",
             )
 
         class Colours(Op):
@@ -285,13 +286,17 @@ def balls_of(spec: HMM, n_states: int) -> np.ndarray:
     odd = sorted(spec.parameters.keys() - {"balls"})
     if odd or "balls" not in spec.parameters:
         what = f"'{odd[0]}' is no parameter of urns" if odd else "urns need to be filled"
-        raise ModelError(f"{what}: `balls` has a row for each urn, a number for each colour", path=path[:2])
+        raise ModelError(
+            f"{what}: `balls` has a row for each urn, a number for each colour", path=path[:2], code="wrong-type"
+        )
     try:
         balls = urns.read_balls(spec.parameters["balls"])
     except ModelError as error:
-        raise ModelError(error.message, path=path) from None
+        raise ModelError(error.message, path=path, code=error.code) from None
     if len(balls) != n_states:
-        raise ModelError(f"balls for {len(balls)} urns, and there are {n_states} states", path=path)
+        raise ModelError(
+            f"balls for {len(balls)} urns, and there are {n_states} states", path=path, code="wrong-length"
+        )
     return balls
 
 
@@ -304,13 +309,14 @@ def urns_of(spec: HMM, data: Data, sequences: Sequences, base: Any) -> tuple[Urn
         What does not fit.
     """
     if not isinstance(base, Chain) or base.order != 1:
-        raise ModelError("urns go with a plain chain of order 1", path=("model", "emission"))
+        raise ModelError("urns go with a plain chain of order 1", path=("model", "emission"), code="unsupported")
     column, balls = spec.columns[0], balls_of(spec, base.n_states)
     levels = np.asarray(data.labels.get(column, ()))
     if len(levels) != balls.shape[1]:
         raise DataError(
             f"column '{column}' has {len(levels)} colours, balls are given for {balls.shape[1]}: name them in order in"
-            " `dims`"
+            " `dims`",
+            code="wrong-length",
         )
     rows = spread(sequences, read_columns(data, [column], frozenset([column]), len(sequences.at)))
     codes = np.where(np.isnan(rows[:, 0]), -1, rows[:, 0]).astype(np.int64)

@@ -7,7 +7,10 @@ from typing import Any, Literal
 
 from pydantic import Field
 
-from bayeslab.errors import hint
+from bayeslab.errors import (
+    Flaw,
+    hint,
+)
 from bayeslab.language.spec import Spec
 
 __all__ = ["INFINITE", "MOST_STATES", "SEVERAL", "Durations", "as_chains", "as_durations"]
@@ -63,32 +66,36 @@ def as_durations(value: Any) -> Any:
         return value
     longest, law = own.get("longest"), own.get("law", "table")
     if isinstance(longest, bool) or not isinstance(longest, int) or not 1 <= longest <= _LONGEST:
-        raise ValueError(f"the longest duration is a whole number from 1 to {_LONGEST:,}, not {longest!r}")
+        raise Flaw(
+            f"the longest duration is a whole number from 1 to {_LONGEST:,}, not {longest!r}", code="out-of-range"
+        )
     if law not in _LAWS:
-        raise ValueError(f"unknown law '{law}'{hint(str(law), _LAWS)}")
+        raise Flaw(f"unknown law '{law}'{hint(str(law), _LAWS)}", code="unknown-word")
     odd = sorted(own.keys() - {"longest", "law"})
     if odd:
-        raise ValueError(f"unknown key '{odd[0]}'{hint(odd[0], ('longest', 'law'))}")
+        raise Flaw(f"unknown key '{odd[0]}'{hint(odd[0], ('longest', 'law'))}", code="unknown-key")
     return value if not isinstance(value, Mapping) else Durations(longest=longest, law=law)
 
 
 def as_chains(value: Any) -> Any:
     """Chains as a file has them: names to numbers of states, or to lists of their names."""
     if not isinstance(value, dict):
-        raise ValueError("chains are names with numbers of states, such as {season: 2, weather: [dry, wet]}")
+        raise Flaw(
+            "chains are names with numbers of states, such as {season: 2, weather: [dry, wet]}", code="wrong-type"
+        )
     out: dict[str, int | list[str]] = {}
     for name, own in value.items():
         if isinstance(own, bool) or not isinstance(own, int | list):
-            raise ValueError(f"chain '{name}': a number of states or a list of their names, not {own!r}")
+            raise Flaw(f"chain '{name}': a number of states or a list of their names, not {own!r}", code="wrong-type")
         if isinstance(own, int):
             if own < 1:
-                raise ValueError(f"chain '{name}' has {own} states; at least 1 is needed")
+                raise Flaw(f"chain '{name}' has {own} states; at least 1 is needed", code="out-of-range")
             out[name] = own
             continue
         levels = [("true" if v else "false") if isinstance(v, bool) else str(v) for v in own]
         if not levels or len(set(levels)) < len(levels):
-            raise ValueError(f"chain '{name}': at least one state, each name once")
+            raise Flaw(f"chain '{name}': at least one state, each name once", code="duplicate")
         out[name] = levels
     if len(out) < 2:
-        raise ValueError("chains are two or more; of one chain write `states`")
+        raise Flaw("chains are two or more; of one chain write `states`", code="too-few")
     return out

@@ -58,7 +58,11 @@ def check(model: Model, columns: set[str] | None) -> None:
         return  # to be simulated
     for i, name in enumerate(spec.columns):
         if name not in columns:
-            raise ModelError(f"the data have no column '{name}'{hint(name, columns)}", path=("model", "columns", i))
+            raise ModelError(
+                f"the data have no column '{name}'{hint(name, columns)}",
+                path=("model", "columns", i),
+                code="unknown-column",
+            )
 
 
 def factors(model: Model) -> set[str]:
@@ -85,7 +89,9 @@ def _there(model: Model, data: Data) -> None:
     for i, name in enumerate(_spec(model).columns):
         if not data.has(name):
             raise ModelError(
-                f"the data have no column '{name}'{hint(name, data.names())}", path=("model", "columns", i)
+                f"the data have no column '{name}'{hint(name, data.names())}",
+                path=("model", "columns", i),
+                code="unknown-column",
             )
 
 
@@ -253,7 +259,8 @@ def log_likelihoods(
     seen = resolved(model, data)
     if seen.features is None:
         raise OptionError(
-            "rows under a buffet are not independent given the features there are; for log likelihoods give a number"
+            "rows under a buffet are not independent given the features there are; for log likelihoods give a number",
+            code="not-applicable",
         )
     found = latent_features_rows.log_likelihoods(
         seen, np.asarray(draws["loading"]), _means(seen, draws), _noises(seen, draws), draws.get("probability")

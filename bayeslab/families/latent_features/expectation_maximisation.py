@@ -76,7 +76,9 @@ def _half_normal(seen: Resolved) -> np.ndarray:
             out.append(given.arguments["sigma"])
         elif isinstance(given, Written):
             path = ("model", "priors", "noise")
-            raise ModelError(f"the steps of EM need the prior HalfNormal(sigma) of noise, not {given}", path=path)
+            raise ModelError(
+                f"the steps of EM need the prior HalfNormal(sigma) of noise, not {given}", path=path, code="bad-prior"
+            )
         else:
             out.append(1.0)
     return np.array(out)
@@ -87,6 +89,7 @@ def _scale(seen: Resolved) -> np.ndarray:
         raise ModelError(
             "loadings and their scale have no joint mode (all of them at zero); give priors: {scale: a number}",
             path=("model", "priors", "scale"),
+            code="no-mode",
         )
     return np.broadcast_to(np.array([s for s in seen.scale if isinstance(s, float)]), (len(seen.columns),))
 
@@ -115,7 +118,9 @@ def _binary(seen: Resolved, prior: bool) -> BinaryProblem:
     if prior:
         if min(seen.probability) < 1:
             raise ModelError(
-                "the prior of the probabilities has no mode inside", path=("model", "priors", "probability")
+                "the prior of the probabilities has no mode inside",
+                path=("model", "priors", "probability"),
+                code="no-mode",
             )
         own = BinaryModes(
             float(_scale(seen)[0]), float(_half_normal(seen)[0]), seen.probability, float(seen.offset_scale[0])

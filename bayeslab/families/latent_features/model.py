@@ -181,13 +181,15 @@ def _rows(spec: LatentFeatures, data: Data) -> np.ndarray:
             continue
         term = data.term(name, missing=True)
         if term.dims != (data.dataset.rows,):
-            raise DataError(f"column '{name}' does not hold one value a row")
+            raise DataError(f"column '{name}' does not hold one value a row", code="not-a-column")
         if term.value is None:
-            raise DataError(f"column '{name}' is text; latent features are of numbers")
+            raise DataError(f"column '{name}' is text; latent features are of numbers", code="not-numbers")
         out[:, j] = np.asarray(term.value, float)
         if np.isinf(out[:, j]).any():
             row = int(np.isinf(out[:, j]).argmax())
-            raise DataError(f"column '{name}', row {row + 1}: {out[row, j]:g}; leave the cell empty if not known")
+            raise DataError(
+                f"column '{name}', row {row + 1}: {out[row, j]:g}; leave the cell empty if not known", code="not-finite"
+            )
         check_size(out[:, j], f"column '{name}'")
     return out
 
@@ -205,21 +207,22 @@ def _scales(spec: LatentFeatures, rows: np.ndarray) -> tuple[np.ndarray, np.ndar
                 "priors are on the scale of the data, and there are none: give data, or priors of noise and scale"
                 " with mean: zero",
                 path=("model", "priors"),
+                code="no-data",
             )
         return np.zeros(len(spec.columns)), np.ones(len(spec.columns))
     if len(rows) < 2:
-        raise DataError("latent features need at least two rows")
+        raise DataError("latent features need at least two rows", code="too-few")
     for j, name in enumerate(spec.columns):
         seen = rows[~np.isnan(rows[:, j]), j]
         if len(seen) < 2:
-            raise DataError(f"column '{name}' has {len(seen)} values: too few; leave it out")
+            raise DataError(f"column '{name}' has {len(seen)} values: too few; leave it out", code="too-few")
         check_digits(name, seen)
         if spec.noise == "own" and constant(seen):
-            raise DataError(f"column '{name}' is constant: it has no noise of its own; leave it out")
+            raise DataError(f"column '{name}' is constant: it has no noise of its own; leave it out", code="constant")
     centre, spread = np.nanmean(rows, axis=0), np.nanstd(rows, axis=0)
     spread[[constant(column[~np.isnan(column)]) for column in rows.T]] = 0.0
     if not spread.any():
-        raise DataError("every column is constant; there is nothing to explain")
+        raise DataError("every column is constant; there is nothing to explain", code="constant")
     return centre, spread
 
 
@@ -236,7 +239,8 @@ def _check_level(columns: Sequence[str], centre: np.ndarray, pooled: float, fart
         raise DataError(
             f"column '{columns[j]}' has the mean {centre[j]:.3g}, and columns vary by {pooled:.2g}: with mean: zero the"
             f" features would explain {level / pooled:.2g} standard deviations of level, which leaves no digits for the"
-            f" noise; write mean: own, or subtract a reference value from the columns"
+            f" noise; write mean: own, or subtract a reference value from the columns",
+            code="not-allowed",
         )
 
 
@@ -247,21 +251,32 @@ def _written(spec: LatentFeatures, name: str) -> Scale | None:
         return None
     if isinstance(given, float | int) and not isinstance(given, bool):
         if not 0 < given < np.inf:
-            raise ModelError(f"'{name}' is a standard deviation, a positive number, not {given!r}", path=path)
+            raise ModelError(
+                f"'{name}' is a standard deviation, a positive number, not {given!r}", path=path, code="out-of-range"
+            )
         return float(given)
     try:
         tree = parse(str(given)).tree
         word = call_name(tree)
         if word is None or word not in SCALARS or not isinstance(tree, ast.Call):
-            raise ModelError(f"the prior of '{name}' is a number or one of {hint(str(word), SCALARS)}, not {given!r}")
+            raise ModelError(
+                f"the prior of '{name}' is a number or one of {hint(str(word), SCALARS)}, not {given!r}",
+                code="bad-prior",
+            )
         arguments = {k: float(ast.literal_eval(v)) for k, v in bound_arguments(tree, word).items()}
         _, low, _, proper = log_density(word, arguments)
     except ModelError as error:
-        raise ModelError(error.message, path=path, offset=error.offset) from None
+        raise ModelError(error.message, path=path, offset=error.offset, code=error.code) from None
     except (ValueError, TypeError):
-        raise ModelError(f"the prior of '{name}' has numbers for parameters, not {given!r}", path=path) from None
+        raise ModelError(
+            f"the prior of '{name}' has numbers for parameters, not {given!r}", path=path, code="bad-prior"
+        ) from None
     if low < 0 or not proper:
-        raise ModelError(f"'{name}' is a standard deviation: its prior is proper and of positive numbers", path=path)
+        raise ModelError(
+            f"'{name}' is a standard deviation: its prior is proper and of positive numbers",
+            path=path,
+            code="bad-prior",
+        )
     return Written(word, arguments)
 
 
@@ -279,11 +294,13 @@ def _pair(spec: LatentFeatures, name: str, word: str, default: tuple[float, floa
             if 0 < a < np.inf and 0 < b < np.inf:
                 return a, b
     except ModelError as error:
-        raise ModelError(error.message, path=path, offset=error.offset) from None
+        raise ModelError(error.message, path=path, offset=error.offset, code=error.code) from None
     except (KeyError, ValueError, TypeError):
         pass
     more = " or a positive number" if name == "alpha" else ""
-    raise ModelError(f"the prior of '{name}' is {word}(a, b) with positive numbers{more}, not {given!r}", path=path)
+    raise ModelError(
+        f"the prior of '{name}' is {word}(a, b) with positive numbers{more}, not {given!r}", path=path, code="bad-prior"
+    )
 
 
 # Patterns of so many binary features are summed one by one.

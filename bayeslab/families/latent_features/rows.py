@@ -32,7 +32,7 @@ def log_likelihoods(
 ) -> np.ndarray:
     """(S, N)."""
     if seen.binary and loading.shape[2] > MOST_SUMMED:
-        raise OptionError(f"densities of rows need at most {MOST_SUMMED} binary features")
+        raise OptionError(f"densities of rows need at most {MOST_SUMMED} binary features", code="too-costly")
     out = np.zeros((len(loading), len(seen.rows)))
     groups = list(_patterns(seen.rows))
     for i in range(len(out)):

@@ -6,7 +6,10 @@ from typing import Annotated, Any, Literal
 
 from pydantic import BeforeValidator, Field, model_validator
 
-from bayeslab.errors import hint
+from bayeslab.errors import (
+    Flaw,
+    hint,
+)
 from bayeslab.language.spec import ColumnName, Family
 
 __all__ = ["LatentFeatures"]
@@ -42,9 +45,9 @@ def _as_features(value: Any) -> Any:
     if value == "ibp":
         return value
     if isinstance(value, bool) or not isinstance(value, int):
-        raise ValueError(f"a number of features, or ibp: as many as there are; not {value!r}")
+        raise Flaw(f"a number of features, or ibp: as many as there are; not {value!r}", code="wrong-type")
     if not 1 <= value <= 1000:
-        raise ValueError(f"a model has 1 to 1,000 features, not {value}")
+        raise Flaw(f"a model has 1 to 1,000 features, not {value}", code="out-of-range")
     return value
 
 
@@ -75,34 +78,40 @@ class LatentFeatures(Family):
     @model_validator(mode="after")
     def _consistent(self) -> LatentFeatures:
         if len(set(self.columns)) < len(self.columns):
-            raise ValueError("each column once")
+            raise Flaw("each column once", code="duplicate")
         for name in self.columns:
             if name in _TAKEN:
-                raise ValueError(f"a column called '{name}' cannot be modelled: results use that name; rename it")
+                raise Flaw(
+                    f"a column called '{name}' cannot be modelled: results use that name; rename it",
+                    code="reserved-name",
+                )
         known = ["noise", "scale"]
         if self.kind == "binary":
             known.append("alpha" if self.features == "ibp" else "probability")
             if self.noise == "own":
-                raise ValueError(
-                    "binary features have one noise for all columns; standardise columns, or noise: shared"
+                raise Flaw(
+                    "binary features have one noise for all columns; standardise columns, or noise: shared",
+                    code="unsupported",
                 )
         else:
             self._gaussian()
         for name in self.priors:
             if name not in known:
-                raise ValueError(f"unknown prior '{name}'{hint(name, known)}")
+                raise Flaw(f"unknown prior '{name}'{hint(name, known)}", code="unknown-parameter")
         return self
 
     def _gaussian(self) -> None:
         if self.features == "ibp":
-            raise ValueError("a buffet brings binary features: kind: binary")
+            raise Flaw("a buffet brings binary features: kind: binary", code="conflict")
         k, d = int(self.features), len(self.columns)
         if self.noise == "shared" and k >= d:
-            raise ValueError(f"{d} columns have at most {d - 1} principal components beside noise, not {k}")
+            raise Flaw(
+                f"{d} columns have at most {d - 1} principal components beside noise, not {k}", code="out-of-range"
+            )
         # As many numbers as a covariance matrix has, or more, are not determined by one (Ledermann 1937).
         if self.noise == "own" and (d - k) ** 2 < d + k:
             most = max((j for j in range(d) if (d - j) ** 2 >= d + j), default=0)
-            raise ValueError(f"the covariances of {d} columns determine at most {most} factors, not {k}")
+            raise Flaw(f"the covariances of {d} columns determine at most {most} factors, not {k}", code="out-of-range")
 
     @property
     def with_mean(self) -> bool:

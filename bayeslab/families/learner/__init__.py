@@ -24,9 +24,15 @@ from scipy.special import ndtri
 
 from bayeslab import registry
 from bayeslab.data.dataset import Data
-from bayeslab.errors import ModelError, hint, listed
+from bayeslab.errors import (
+    Flaw,
+    ModelError,
+    hint,
+    listed,
+)
 from bayeslab.language.spec import ColumnName, Family, Model
 from bayeslab.language.spec import Spec as Frozen
+from bayeslab.language.wording import code_of
 
 if TYPE_CHECKING:
     import pymc
@@ -38,14 +44,6 @@ __all__ = ["Learner", "Spec", "check", "exact", "factors", "graph", "learned", "
 
 # Combinations of options, each trained in every fold.
 _TRIED = 10_000
-
-
-class Wrong(ValueError):
-    """A problem with one key."""
-
-    def __init__(self, message: str, *path: str) -> None:
-        super().__init__(message)
-        self.path = path
 
 
 class Learner(Family):
@@ -85,28 +83,34 @@ class Learner(Family):
     def _known(self) -> Self:
         words = registry.names("learners")
         if self.learner not in words:
-            raise Wrong(f"unknown learner '{self.learner}'{hint(self.learner, words)}", "learner")
+            raise Flaw(f"unknown learner '{self.learner}'{hint(self.learner, words)}", "learner", code="unknown-word")
         module = registry.load("learners", self.learner)
         if self.task is not None and self.task not in module.TASKS:
-            raise Wrong(f"{self.learner} does {listed(module.TASKS)}, not {self.task}", "task")
+            raise Flaw(f"{self.learner} does {listed(module.TASKS)}, not {self.task}", "task", code="unsupported")
         if self.target in self.inputs:
-            raise Wrong(f"the target '{self.target}' is among its own inputs", "inputs")
+            raise Flaw(f"the target '{self.target}' is among its own inputs", "inputs", code="self-reference")
         if len(set(self.inputs)) < len(self.inputs):
-            raise Wrong("each input once", "inputs")
+            raise Flaw("each input once", "inputs", code="duplicate")
         known = [*module.Options.model_fields, *(k for k in type(self).model_fields if k not in ("family", "options"))]
         for name in (*self.options, *self.tune):
             if name not in module.Options.model_fields:
                 place = (name,) if name in self.options else ("tune", name)
-                raise Wrong(f"the learner {self.learner} has no option '{name}'{hint(name, known)}", *place)
+                raise Flaw(
+                    f"the learner {self.learner} has no option '{name}'{hint(name, known)}",
+                    *place,
+                    code="unknown-option",
+                )
         _options(module.Options, self.options, ())
         tried = math.prod(len(values) for values in self.tune.values())
         if tried > _TRIED:
-            raise Wrong(f"{tried:,} combinations of options to choose from: give {_TRIED:,} at most", "tune")
+            raise Flaw(
+                f"{tried:,} combinations of options to choose from: give {_TRIED:,} at most", "tune", code="too-costly"
+            )
         for name, values in self.tune.items():
             if not values:
-                raise Wrong(f"no values of '{name}' to choose from", "tune", name)
+                raise Flaw(f"no values of '{name}' to choose from", "tune", name, code="incomplete")
             if name in self.options:
-                raise Wrong(f"'{name}' is given and tuned: leave one of them out", "tune", name)
+                raise Flaw(f"'{name}' is given and tuned: leave one of them out", "tune", name, code="conflict")
             for value in values:
                 _options(module.Options, self.options | {name: value}, ("tune",))
         return self
@@ -135,8 +139,11 @@ def _options(kind: type[Frozen], given: Mapping[str, Any], prefix: tuple[str, ..
         errors = error.errors(include_url=False)
         name = str(errors[0]["loc"][0]) if errors[0]["loc"] else ""
         same = [e for e in errors if e["loc"][:1] == errors[0]["loc"][:1]]
-        raise Wrong(
-            parameter_sentence(same, given.get(name, errors[0]["input"]), name), *prefix, *([name] if name else [])
+        raise Flaw(
+            parameter_sentence(same, given.get(name, errors[0]["input"]), name),
+            *prefix,
+            *([name] if name else []),
+            code=code_of(same),
         ) from None
 
 
@@ -156,7 +163,11 @@ def check(model: Model, columns: set[str] | None) -> None:
     # To predict, the target need not be there.
     for i, name in enumerate(spec.inputs):
         if name not in columns:
-            raise ModelError(f"the data have no column '{name}'{hint(name, columns)}", path=("model", "inputs", i))
+            raise ModelError(
+                f"the data have no column '{name}'{hint(name, columns)}",
+                path=("model", "inputs", i),
+                code="unknown-column",
+            )
 
 
 def factors(model: Model) -> set[str]:
@@ -197,6 +208,7 @@ def _no_graph(model: Model) -> NoReturn:
         f"the learner {_spec(model).learner} is no probability model, so that there is no graph, no prior and nothing"
         f" to simulate: it is fitted by method train",
         path=("model", "learner"),
+        code="no-graph",
     )
 
 

@@ -86,16 +86,22 @@ class Prepared:
         column = data.dataset.columns.get(name)
         if column is None or not column.text:
             raise DataError(
-                f"'{name}' is no column of text, and {self.spec.learner} learns from texts: name one in inputs"
+                f"'{name}' is no column of text, and {self.spec.learner} learns from texts: name one in inputs",
+                code="not-states",
             )
         gone = np.flatnonzero(column.absent())
         if len(gone):
-            raise DataError(f"column '{name}' has {len(gone)} missing texts (row {int(gone[0]) + 1}): drop the rows")
+            raise DataError(
+                f"column '{name}' has {len(gone)} missing texts (row {int(gone[0]) + 1}): drop the rows", code="missing"
+            )
         return column.values.astype(object)
 
     def _input(self, data: Data, name: str, n_levels: int) -> Array:
         if not data.has(name):
-            raise DataError(f"the data have no column '{name}', which the learner uses{hint(name, data.names())}")
+            raise DataError(
+                f"the data have no column '{name}', which the learner uses{hint(name, data.names())}",
+                code="unknown-column",
+            )
         term = data.term(name, missing=True)
         if (term.value is None) != (n_levels > 0):
             raise _other_kind(data, name, n_levels)
@@ -110,7 +116,8 @@ class Prepared:
         if len(endless):
             raise DataError(
                 f"column '{name}' holds {values[endless[0]]:g} (row {int(endless[0]) + 1}), and learners take finite"
-                f" numbers: drop the row{'s' * (len(endless) > 1)}, or leave the column out"
+                f" numbers: drop the row{'s' * (len(endless) > 1)}, or leave the column out",
+                code="not-finite",
             )
         gone = np.flatnonzero(np.isnan(values))
         if self.spec.module.MISSING or not len(gone):
@@ -118,7 +125,8 @@ class Prepared:
         raise DataError(
             f"column '{name}' has {len(gone)} missing cell{'s' * (len(gone) > 1)} (row {int(gone[0]) + 1}), and"
             f" {self.spec.learner} does not understand them: drop the rows, leave the column out, or take"
-            f" {listed(sorted(_understanding(self.task)))}"
+            f" {listed(sorted(_understanding(self.task)))}",
+            code="missing",
         )
 
     def columns(self, data: Data) -> list[str]:
@@ -135,14 +143,17 @@ class Prepared:
         """The target: codes of classes, or numbers."""
         name = self.spec.target
         if not data.has(name):
-            raise DataError(f"the data have no column '{name}', the target{hint(name, data.names())}")
+            raise DataError(
+                f"the data have no column '{name}', the target{hint(name, data.names())}", code="unknown-column"
+            )
         term = data.term(name, missing=True)
         values = np.asarray(term.value if self.classes is None else term.codes, float)
         gone = np.flatnonzero(~np.isfinite(values) | ((values < 0) if self.classes is not None else False))
         if len(gone):
             raise DataError(
                 f"the target '{name}' is missing or infinite in {len(gone)} row{'s' * (len(gone) > 1)}"
-                f" (row {int(gone[0]) + 1}): drop what has no outcome"
+                f" (row {int(gone[0]) + 1}): drop what has no outcome",
+                code="missing",
             )
         if self.classes is not None:
             return values.astype(np.int64)
@@ -169,12 +180,15 @@ def _other_kind(data: Data, name: str, n_levels: int) -> DataError:
     """A column of names that was one of numbers, or the other way round."""
     if n_levels:
         return DataError(
-            f"column '{name}' holds numbers, and names in the fit: it is another column, or coded otherwise"
+            f"column '{name}' holds numbers, and names in the fit: it is another column, or coded otherwise",
+            code="other-kind",
         )
     words = data.dataset.columns[name].values.ravel() if name in data.dataset.columns else np.array([])
     odd = next((i for i, word in enumerate(words.tolist()) if not _number(word)), None)
     where = "" if odd is None else f", row {odd + 1}: '{words[odd]}' is no number"
-    return DataError(f"column '{name}'{where}; the fit had numbers there: mend the cell, or leave it empty")
+    return DataError(
+        f"column '{name}'{where}; the fit had numbers there: mend the cell, or leave it empty", code="other-kind"
+    )
 
 
 def _number(word: Any) -> bool:
@@ -212,22 +226,26 @@ def prepared(model: Model, data: Data) -> Prepared:
     spec: Any = model.model
     if not data.has(spec.target):
         names = data.names()
-        raise ModelError(f"the data have no column '{spec.target}'{hint(spec.target, names)}", path=("model", "target"))
+        raise ModelError(
+            f"the data have no column '{spec.target}'{hint(spec.target, names)}",
+            path=("model", "target"),
+            code="unknown-column",
+        )
     used = spec.inputs or [n for n in [*data.dataset.columns, *data.derive] if n != spec.target]
     levels = []
     for name in used:
         term = data.term(name, missing=True)
         if term.dims != (model.data.rows,):
-            raise DataError(f"'{name}' is not a column of the table: an input has one value a row")
+            raise DataError(f"'{name}' is not a column of the table: an input has one value a row", code="not-a-column")
         levels.append(len(data.labels[name]) if term.value is None else 0)
     if not used:
-        raise DataError(f"there is no column to predict '{spec.target}' from")
+        raise DataError(f"there is no column to predict '{spec.target}' from", code="no-columns")
     target = data.term(spec.target, missing=True)
     if target.dims != (model.data.rows,):
-        raise DataError(f"the target '{spec.target}' does not have one value a row")
+        raise DataError(f"the target '{spec.target}' does not have one value a row", code="not-a-column")
     classifies = target.codes is not None and spec.task != "regression"
     if target.value is None and not classifies:
-        raise DataError(f"the target '{spec.target}' holds names; there is no regression of names")
+        raise DataError(f"the target '{spec.target}' holds names; there is no regression of names", code="not-numbers")
     if not classifies and spec.task is None and "classification" in spec.module.TASKS:
         _unambiguous(spec.target, np.asarray(target.value, float))
     task = "classification" if classifies else "regression"
@@ -236,12 +254,14 @@ def prepared(model: Model, data: Data) -> Prepared:
         raise ModelError(
             f"{spec.learner} does {listed(spec.module.TASKS)}, and '{spec.target}' holds {what}",
             path=("model", "learner"),
+            code="unsupported",
         )
     found = Prepared(model, tuple(used), tuple(levels), data.labels[spec.target] if classifies else None)
     outcome = found.outcome(data)
     if classifies and len(np.unique(outcome)) < 2:
         raise DataError(
-            f"all {len(outcome)} rows have the same '{spec.target}': there is nothing to learn; give rows of another"
+            f"all {len(outcome)} rows have the same '{spec.target}': there is nothing to learn; give rows of another",
+            code="constant",
         )
     found.matrix(data)
     return found
@@ -255,7 +275,8 @@ def _unambiguous(name: str, values: Array) -> None:
         shown = " and ".join(f"{number:g}" for number in distinct)
         raise DataError(
             f"the target '{name}' holds {shown} only: write task: classification if they are classes, task: regression"
-            f" if they are numbers"
+            f" if they are numbers",
+            code="incomplete",
         )
 
 
@@ -337,14 +358,14 @@ def fitted(ready: Prepared, matrix: Array, outcome: NDArray[Any], seed: int) -> 
             trained = _with_probabilities(ready, estimator, matrix, outcome, seed)
         return Learned(ready, trained, chosen, tuple(texts))
     except ValueError as error:
-        raise DataError(f"{ready.spec.learner}: {error}") from None
+        raise DataError(f"{ready.spec.learner}: {error}", code="failed") from None
 
 
 def _splitter(ready: Prepared, outcome: NDArray[Any], folds: int, seed: int) -> Any:
     from sklearn.model_selection import KFold, StratifiedKFold
 
     if len(outcome) < folds:
-        raise DataError(f"{folds} folds need {folds} rows; there are {len(outcome)}: ask for fewer")
+        raise DataError(f"{folds} folds need {folds} rows; there are {len(outcome)}: ask for fewer", code="too-few")
     if ready.classes is None:
         return KFold(folds, shuffle=True, random_state=derived(seed, "folds", 32))
     fewest = int(np.bincount(outcome)[np.unique(outcome)].min())
@@ -395,7 +416,9 @@ def _with_probabilities(ready: Prepared, estimator: Any, matrix: Array, outcome:
     wanted = ready.spec.calibration
     if ready.classes is None or wanted == "none" or (wanted is None and hasattr(estimator, "predict_proba")):
         if ready.classes is not None and not hasattr(estimator, "predict_proba"):
-            raise DataError(f"{ready.spec.learner} has no probabilities of its own: leave calibration out")
+            raise DataError(
+                f"{ready.spec.learner} has no probabilities of its own: leave calibration out", code="not-applicable"
+            )
         return clone(estimator).fit(matrix, outcome)
     from sklearn.calibration import CalibratedClassifierCV
 
@@ -404,7 +427,8 @@ def _with_probabilities(ready: Prepared, estimator: Any, matrix: Array, outcome:
         raise DataError(
             f"a class with one row among {len(outcome)} leaves nothing to calibrate the probabilities of"
             f" {ready.spec.learner} on: leave the class out, ask for fewer folds, or take a learner with probabilities"
-            f" of its own"
+            f" of its own",
+            code="too-few",
         )
     method = "isotonic" if wanted == "isotonic" else "sigmoid"
     folds = _splitter(ready, outcome, min(5, fewest), seed)

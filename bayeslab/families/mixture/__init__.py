@@ -72,7 +72,9 @@ def check(model: Model, columns: set[str] | None) -> None:
         for i, name in enumerate(names):
             if name not in columns and not (simulated and key in ("columns", "regression", "labels")):
                 path = ("model", key) if isinstance(getattr(spec, key), str) else ("model", key, i)
-                raise ModelError(f"the data have no column '{name}'{hint(name, columns)}", path=path)
+                raise ModelError(
+                    f"the data have no column '{name}'{hint(name, columns)}", path=path, code="unknown-column"
+                )
 
 
 def bound(model: Model, data: Data) -> Data:
@@ -136,6 +138,7 @@ def _counted(model: Model, data: Data) -> Resolved:
         raise ModelError(
             "a sampled number of components has no graph of fixed size; use method gibbs, or give a number",
             path=("model", "components"),
+            code="no-graph",
         )
     return resolved(model, data)
 
@@ -145,7 +148,9 @@ def _there(model: Model, data: Data) -> None:
     for i, name in enumerate(_spec(model).modelled):
         if not data.has(name):
             raise ModelError(
-                f"the data have no column '{name}'{hint(name, data.names())}", path=("model", "columns", i)
+                f"the data have no column '{name}'{hint(name, data.names())}",
+                path=("model", "columns", i),
+                code="unknown-column",
             )
 
 
@@ -349,7 +354,8 @@ def _with_parameters(model: Model, data: Data) -> Resolved:
     seen = resolved(model, data)
     if seen.number is not None:
         raise OptionError(
-            "a sampled number of components leaves no draws of parameters; fit again with the number you settle on"
+            "a sampled number of components leaves no draws of parameters; fit again with the number you settle on",
+            code="not-kept",
         )
     return seen
 
@@ -498,7 +504,9 @@ def probabilities(model: Model, seen: Data, new: Data, draws: Mapping[str, np.nd
     for _, r in _responsibilities(on, {name: draws[name][some] for name in names}):
         total += r
     if (lost := total.sum(axis=1) == 0).any():
-        raise DataError(f"row {int(np.argmax(lost)) + 1} of the new data is impossible in every component")
+        raise DataError(
+            f"row {int(np.argmax(lost)) + 1} of the new data is impossible in every component", code="probability-zero"
+        )
     total /= total.sum(axis=1, keepdims=True)
     labels = new.labels.get(model.data.rows, np.arange(len(total)))
     return {model.data.rows: labels} | {f"P({name})": total[:, k] for k, name in enumerate(on.names)}

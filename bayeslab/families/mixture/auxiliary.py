@@ -206,7 +206,9 @@ def _finished(names: tuple[str, ...], chains: Mapping[int, Arrays], rows: str) -
     first = next(iter(chains.values()), None)
     many = 0 if first is None else n_draws * len(first["kept"]) // len(first["told"])
     if first is None or many < 1:
-        raise Stopped("stopped before every chain had kept a draw; go on with `bayeslab fit --resume RUN`")
+        raise Stopped(
+            "stopped before every chain had kept a draw; go on with `bayeslab fit --resume RUN`", code="stopped"
+        )
     told = np.stack([chain["told"][:n_draws] for chain in chains.values()])
     draws = {name: told[..., TOLD.index(name)] for name in names}
     draws["n_clusters"] = draws["n_clusters"].astype(np.int64)
@@ -305,7 +307,7 @@ def kept_of(seen: Resolved, draws: Mapping[str, np.ndarray]) -> Held:
     assert not isinstance(law, str)
     assert seen.process is not None
     if "_means" not in draws:
-        raise OptionError("the parameters of clusters were not kept in this fit; fit again")
+        raise OptionError("the parameters of clusters were not kept in this fit; fit again", code="not-kept")
     atoms = Atoms(*(draws[f"_{name}"] for name in _ATOMS))
     kept = (draws["_labels"], draws["_concentration"], draws["_of_draw"])
     return Held(law, np.ascontiguousarray(seen.rows, float), seen.process.discount, *kept, atoms)
@@ -317,7 +319,7 @@ def joined(
     """Chains that begin at partitions of the first rows (chains, n), the others seated."""
     law = base_law(seen)
     if isinstance(law, str):
-        raise OptionError(law)
+        raise OptionError(law, code="not-conjugate")
     assert seen.process is not None
     sampler = _Sampler(law, np.ascontiguousarray(seen.rows, float), seen.process)
     begun = enumerate(np.random.default_rng(seed).spawn(len(labels)))

@@ -45,12 +45,17 @@ def shapes(seen: Resolved, draws: Mapping[str, np.ndarray], columns: Sequence[st
     normal = [c for part in seen.parts.values() if isinstance(part, Gaussian | StudentT) for c in part.columns]
     for name in columns or ():
         if name not in modelled:
-            raise OptionError(f"no column '{name}' is modelled{hint(name, modelled)}")
+            raise OptionError(f"no column '{name}' is modelled{hint(name, modelled)}", code="unknown-column")
     if any(isinstance(part, Regression) for part in seen.parts.values()):
-        raise OptionError("components of regressions have no shape of their own; take responsibilities")
+        raise OptionError(
+            "components of regressions have no shape of their own; take responsibilities", code="not-applicable"
+        )
     wanted = tuple(columns or (normal[:2] if len(normal) > 1 else modelled[:1]))
     if len(wanted) > 2 or (len(wanted) == 2 and not set(wanted) <= set(normal)):
-        raise OptionError("components are shown over one column, or over two normal ones; name these in columns")
+        raise OptionError(
+            "components are shown over one column, or over two normal ones; name these in columns",
+            code="not-applicable",
+        )
     at = [seen.columns.index(c) for c in wanted]
     points = seen.rows[:, at]
     if len(wanted) == 2:

@@ -154,14 +154,18 @@ def _finished(
 ) -> GibbsDraws:
     n_draws = min((int(chain["done"] - chain["tune"]) for chain in chains.values()), default=0)
     if n_draws < 1:
-        raise Stopped("stopped before every chain had a draw after tuning; go on with `bayeslab fit --resume RUN`")
+        raise Stopped(
+            "stopped before every chain had a draw after tuning; go on with `bayeslab fit --resume RUN`", code="stopped"
+        )
     told = np.stack([chain["told"][:n_draws] for chain in chains.values()])
     draws = {name: told[..., process.TOLD.index(name)] for name in names}
     draws["n_clusters"] = draws["n_clusters"].astype(np.int64)
     room, size = next(iter(chains.values()))["kept"].shape[0], next(iter(chains.values()))["told"].shape[0]
     many = n_draws * room // size
     if not many:
-        raise Stopped("stopped before every chain had kept a partition; go on with `bayeslab fit --resume RUN`")
+        raise Stopped(
+            "stopped before every chain had kept a partition; go on with `bayeslab fit --resume RUN`", code="stopped"
+        )
     labels = np.stack([chain["kept"][:many] for chain in chains.values()])
     alphas = np.stack([chain["kept_alpha"][:many] for chain in chains.values()])
     of_draw = np.minimum(np.arange(n_draws) * room // size, many - 1)
@@ -450,7 +454,8 @@ def written_priors(spec: Mixture, seen: Resolved) -> dict[str, Any]:
         if len(pairs) > 1 or len(normal) > 1:
             raise OptionError(
                 "rates of several columns have priors on the scale of each: give priors: {rate: Gamma(a, b)} in the"
-                " model that is to get more rows"
+                " model that is to get more rows",
+                code="incomplete",
             )
         a, b = pairs.pop()
         out["rate"] = f"Gamma({a!r}, {b!r})"

@@ -62,7 +62,7 @@ def em(seen: Resolved) -> EMPlan:
 
 def _with_priors(seen: Resolved) -> MixtureProblem:
     if not seen.conjugate:
-        raise ModelError("EM with priors needs conjugate ones: use nuts")
+        raise ModelError("EM with priors needs conjugate ones: use nuts", code="not-conjugate")
     return seen.problem
 
 
@@ -89,7 +89,9 @@ def _placed(seen: Resolved, theta: Mapping[str, Any], given: Mapping[str, np.nda
             if name.endswith(spread) and name.removesuffix(spread) + matrix in seen.dims:
                 whole = name.removesuffix(spread) + matrix
                 raise OptionError(
-                    f"initvals: '{name}' follows from '{whole}'; give that", path=("inference", "initvals", name)
+                    f"initvals: '{name}' follows from '{whole}'; give that",
+                    path=("inference", "initvals", name),
+                    code="conflict",
                 )
     values = {**seen.values(theta), **given}
     if "gate" in given:
@@ -125,7 +127,8 @@ def _search(
     if not ends:
         raise EngineRefusal(
             f"in each of {restarts} searches a component collapsed on a few equal rows, where the likelihood has no"
-            " bound; take prior: use, fewer components, or covariance: tied"
+            " bound; take prior: use, fewer components, or covariance: tied",
+            code="degenerate",
         )
     best = max(ends, key=lambda end: end.log_posterior)
     chosen = next(s for s in searches if s.result is best)

@@ -168,7 +168,11 @@ def _location(parts: Mapping[str, Part], column: str) -> tuple[str, int]:
         if column in part.columns or column in getattr(part, "terms", ()):
             return part.location(column)
     known = [name for part in parts.values() for name in (*part.columns, *getattr(part, "terms", ()))]
-    raise ModelError(f"order: '{column}' is neither a column nor a term{hint(column, known)}", path=("model", "order"))
+    raise ModelError(
+        f"order: '{column}' is neither a column nor a term{hint(column, known)}",
+        path=("model", "order"),
+        code="unknown-column",
+    )
 
 
 def resolved(model: Model, data: Data) -> Resolved:
@@ -268,7 +272,7 @@ def _first(spec: Mixture, model: Model, data: Data) -> Resolved:
     if spec.components == "sampled":
         if np.ptp(problem.concentration) > 0:
             text = "the components of a sampled number are all alike a priori: one number, not one for each"
-            raise ModelError(text, path=("model", "priors", "weights"))
+            raise ModelError(text, path=("model", "priors", "weights"), code="wrong-length")
         number = NumberPrior.uniform(n, float(np.ravel(problem.concentration)[0]))
     by = None if spec.labels else spec.order or spec.modelled[0]
     process = None
@@ -323,7 +327,7 @@ class _named:
         if isinstance(error, DataError):
             text = re.sub(r"\bcolumn (\d+)", lambda m: f"column '{self.columns[int(m[1])].strip()}'", error.message)
             text = re.sub(r"\brow (\d+)", lambda m: f"row {int(m[1]) + 1}", text)
-            raise DataError(text, where=error.where, path=error.path) from None
+            raise DataError(text, where=error.where, path=error.path, code=error.code) from None
 
 
 def _column_names(spec: Mixture) -> tuple[str, ...]:
@@ -342,17 +346,20 @@ def _rows(spec: Mixture, data: Data, columns: tuple[str, ...]) -> np.ndarray:
             continue
         term = data.term(name, missing=True)
         if term.dims != (data.dataset.rows,):
-            raise DataError(f"column '{name}' does not hold one value a row")
+            raise DataError(f"column '{name}' does not hold one value a row", code="not-a-column")
         if name in categorical:
             codes = np.asarray(term.codes, float)
             out[:, j] = np.where(codes < 0, np.nan, codes)
         elif term.value is None:
-            raise DataError(_text_found(spec, data, name, term))
+            raise DataError(_text_found(spec, data, name, term), code="not-numbers")
         else:
             out[:, j] = np.asarray(term.value, float)
             if np.isinf(out[:, j]).any():
                 row = int(np.isinf(out[:, j]).argmax())
-                raise DataError(f"column '{name}', row {row + 1}: {out[row, j]:g}; leave the cell empty if not known")
+                raise DataError(
+                    f"column '{name}', row {row + 1}: {out[row, j]:g}; leave the cell empty if not known",
+                    code="not-finite",
+                )
             if data.origin is None:
                 check_size(out[:, j], f"column '{name}'")
     return out
@@ -389,7 +396,9 @@ def _components(
     if isinstance(declared, list):
         if len(declared) < n or (number is None and len(declared) > n):
             raise ModelError(
-                f"the dimension 'component' has {len(declared)} names for {n} components", path=("dims", "component")
+                f"the dimension 'component' has {len(declared)} names for {n} components",
+                path=("dims", "component"),
+                code="wrong-length",
             )
         names = np.array([str(x) for x in declared[:n]])
     elif len(levels):
@@ -397,6 +406,7 @@ def _components(
             raise ModelError(
                 f"column '{spec.labels}' has {len(levels)} labels for {n} components; use at least {len(levels)}",
                 path=("model", "components"),
+                code="wrong-length",
             )
         names = np.array([*(str(x) for x in levels), *(str(i) for i in range(len(levels) + 1, n + 1))])
     if not spec.labels or spec.label_noise or not data.has(spec.labels):
@@ -406,7 +416,8 @@ def _components(
     unknown = [w for w in words if w not in names]
     if unknown:
         raise DataError(
-            f"column '{spec.labels}': '{unknown[0]}' is not the name of a component{hint(unknown[0], names)}"
+            f"column '{spec.labels}': '{unknown[0]}' is not the name of a component{hint(unknown[0], names)}",
+            code="unknown-level",
         )
     place = np.array([[str(x) for x in names].index(w) for w in words], dtype=int)
     allowed = np.ones((len(codes), len(names)), bool)
@@ -428,7 +439,10 @@ def _inputs(
         sd = x.std(axis=0)
         for name, spread in zip(spec.gating, sd, strict=True):
             if not spread > 0:
-                raise DataError(f"column '{name}' is constant: it cannot tell components apart; leave it out of gating")
+                raise DataError(
+                    f"column '{name}' is constant: it cannot tell components apart; leave it out of gating",
+                    code="constant",
+                )
         scales = x.mean(axis=0), sd
     return np.column_stack([np.ones(len(x)), (x - scales[0]) / scales[1]]), scales
 
@@ -440,9 +454,12 @@ def _check_rows(spec: Mixture, problem: MixtureProblem, columns: tuple[str, ...]
         cells = problem.rows[:, j]
         cells = cells[~np.isnan(cells)]
         if not len(cells):
-            raise DataError(f"column '{name}' has no value; leave it out of columns")
+            raise DataError(f"column '{name}' has no value; leave it out of columns", code="no-values")
         if spec.word(name) not in ("categorical", "binomial") and np.ptp(cells) == 0:
-            raise DataError(f"column '{name}' is constant: it cannot tell components apart; leave it out of columns")
+            raise DataError(
+                f"column '{name}' is constant: it cannot tell components apart; leave it out of columns",
+                code="constant",
+            )
     if isinstance(spec.components, str):
         # Rows without a single cell, and fewer rows than components, are no obstacle where no number is given.
         problem.emission.check(problem.rows)
@@ -456,14 +473,18 @@ def _chosen(spec: Mixture, found: Candidates) -> ComponentChoice:
     if spec.choose == "evidence":
         parts = next(iter(found.parts.values())).values()
         if any(getattr(part, "free", None) or getattr(part, "lkj", None) for part in parts):
-            raise ModelError("the evidence needs conjugate priors, not those of mean, sd or correlation", path=path)
+            raise ModelError(
+                "the evidence needs conjugate priors, not those of mean, sd or correlation",
+                path=path,
+                code="not-conjugate",
+            )
     else:
         problems = {k: without_prior(problem) for k, problem in problems.items()}
     rng = np.random.default_rng(0)
     try:
         return choose_components(problems.__getitem__, tuple(problems), criterion=spec.choose, rng=rng)
     except OptionError as error:
-        raise ModelError(error.message, path=path) from None
+        raise ModelError(error.message, path=path, code=error.code) from None
 
 
 def without_prior(problem: MixtureProblem) -> MixtureProblem:
@@ -505,9 +526,9 @@ def _regression(spec: Mixture, data: Data, design: Design, known: Regression | N
             centre[0], scale[0] = 0.0, 1.0
         if not (scale > 0).all():
             name = design.names[int(np.argmin(scale[int(design.intercept) :] > 0))]
-            raise DataError(f"'{name}' is constant: leave it out of the regression")
+            raise DataError(f"'{name}' is constant: leave it out of the regression", code="constant")
         if gaussian and (not len(seen) or np.ptp(seen) == 0):
-            raise DataError(f"column '{outcome}' is constant or empty: there is nothing to explain")
+            raise DataError(f"column '{outcome}' is constant or empty: there is nothing to explain", code="constant")
         middle = float(seen.mean()) if gaussian and design.intercept else 0.0
         emission = emissions.Regression(x.shape[1], spec.component)  # type: ignore[arg-type]
         terms = (*(["Intercept"] if design.intercept else []), *design.names)
@@ -552,20 +573,21 @@ def _gaussian(
     eta = lkj(spec)
     if eta is not None and covariance != "full":
         text = "the prior of correlations goes with several gaussian columns and covariance: full"
-        raise ModelError(text, path=("model", "priors", "correlation"))
+        raise ModelError(text, path=("model", "priors", "correlation"), code="unsupported")
     if (free or eta is not None) and "components" in spec.priors:
         text = "priors of components are conjugate ones; give them, or mean, sd and correlation"
-        raise ModelError(text, path=("model", "priors"))
+        raise ModelError(text, path=("model", "priors"), code="conflict")
     if free and (len(free) < 2 or (covariance not in ("diagonal", "spherical") and eta is None)):
         raise ModelError(
             "priors of mean and sd go together, and with covariance: diagonal or spherical (or a single column); with"
             " full also give correlation: LKJ(2)",
             path=("model", "priors"),
+            code="incomplete",
         )
     try:
         emission: Any = emissions.gaussian(len(own), covariance, known=spec.known)
     except OptionError as error:
-        raise ModelError(error.message, path=("model", "covariance")) from None
+        raise ModelError(error.message, path=("model", "covariance"), code=error.code) from None
     if covariance in ("full", "tied") and eta is None:
         _refuse_dependent(spec, rows, own)
     if free and not len(rows):
@@ -601,6 +623,7 @@ def _one(make: Callable[[Mixture, int], Any]) -> Callable[..., Part]:
                 "the prior of the rates is on the scale of the data, and there are none; give"
                 " priors: {rate: Gamma(a, b)}",
                 path=("model", "priors"),
+                code="no-data",
             )
         else:
             emission = emission.with_prior(rows, n_components)
@@ -613,7 +636,9 @@ def _one(make: Callable[[Mixture, int], Any]) -> Callable[..., Part]:
 def _binomial(spec: Mixture, n: int) -> Any:
     if isinstance(spec.trials, str) and n > 1:
         raise ModelError(
-            "one column of trials serves one binomial column; give trials as a number", path=("model", "trials")
+            "one column of trials serves one binomial column; give trials as a number",
+            path=("model", "trials"),
+            code="unsupported",
         )
     return emissions.Binomial(n, spec.trials if isinstance(spec.trials, int) else None)
 
@@ -624,9 +649,13 @@ def _categories(
     states = tuple(tuple(np.asarray(data.labels.get(c, ())).tolist()) for c in own)
     for c, s in zip(own, states, strict=True):
         if not s:
-            raise ModelError(f"the states of '{c}' are not known without data; give them: dims: {{{c}: [..]}}")
+            raise ModelError(
+                f"the states of '{c}' are not known without data; give them: dims: {{{c}: [..]}}", code="incomplete"
+            )
         if len(s) < 2:
-            raise DataError(f"column '{c}' is constant: it cannot tell components apart; leave it out of columns")
+            raise DataError(
+                f"column '{c}' is constant: it cannot tell components apart; leave it out of columns", code="constant"
+            )
     return Categories(
         own, emissions.Categorical(tuple(map(len, states)), concentration(spec, 1, "probability")), states
     )

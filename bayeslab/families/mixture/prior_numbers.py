@@ -32,7 +32,7 @@ def numbers(text: str, words: Mapping[str, tuple[str, ...]], where: str) -> tupl
     try:
         tree = parse(text).tree
     except ModelError as error:
-        raise ModelError(error.message, path=path, offset=error.offset) from None
+        raise ModelError(error.message, path=path, offset=error.offset, code=error.code) from None
     word = call_name(tree)
     if word is not None and word in words and isinstance(tree, ast.Call):
         found = bound_arguments(tree, word)
@@ -41,7 +41,7 @@ def numbers(text: str, words: Mapping[str, tuple[str, ...]], where: str) -> tupl
         except (KeyError, ValueError, TypeError):
             pass
     allowed = " or ".join(f"{w}({', '.join(keys)})" for w, keys in words.items())
-    raise ModelError(f"the prior of '{where}' is {allowed} with numbers, not {text}", path=path)
+    raise ModelError(f"the prior of '{where}' is {allowed} with numbers, not {text}", path=path, code="bad-prior")
 
 
 def concentration(spec: Mixture, n: int, where: str = "weights") -> Any:
@@ -54,14 +54,20 @@ def concentration(spec: Mixture, n: int, where: str = "weights") -> Any:
     try:
         value = np.asarray(given, float)
     except (TypeError, ValueError):
-        raise ModelError(f"the prior of '{where}' is Dirichlet([..]) or a number, not {given!r}", path=path) from None
+        raise ModelError(
+            f"the prior of '{where}' is Dirichlet([..]) or a number, not {given!r}", path=path, code="bad-prior"
+        ) from None
     if not (value > 0).all() or value.ndim > 1:
-        raise ModelError(f"the concentration of '{where}' is positive, not {given!r}", path=path)
+        raise ModelError(f"the concentration of '{where}' is positive, not {given!r}", path=path, code="out-of-range")
     if value.ndim == 0:
         return float(value)
     even = len(np.unique(value)) == 1
     if len(value) != n and not (even and where != "weights"):
-        raise ModelError(f"the prior of '{where}' has {len(value)} numbers, {n} are wanted; or give one", path=path)
+        raise ModelError(
+            f"the prior of '{where}' has {len(value)} numbers, {n} are wanted; or give one",
+            path=path,
+            code="wrong-length",
+        )
     # Equal numbers tell no component from another, as one number does.
     return float(value[0]) if even else value
 
@@ -76,7 +82,7 @@ def beta_or_gamma(spec: Mixture, word: str) -> tuple[float, float] | None:
     form = {"Gamma": ("alpha", "beta")} if rates else {"Beta": ("alpha", "beta")}
     _, (a, b) = numbers(str(given), form, name)
     if not (a > 0 and b > 0):
-        raise ModelError(f"the parameters of {given} are positive", path=("model", "priors", name))
+        raise ModelError(f"the parameters of {given} are positive", path=("model", "priors", name), code="out-of-range")
     return float(a), float(b)
 
 
@@ -95,7 +101,7 @@ def lkj(spec: Mixture) -> float | None:
         eta = -1.0
     if not 0 < eta < np.inf:
         text = f"the prior of correlations is LKJ(eta) with a positive number (1: all alike), not {given}"
-        raise ModelError(text, path=("model", "priors", "correlation"))
+        raise ModelError(text, path=("model", "priors", "correlation"), code="bad-prior")
     return eta
 
 
@@ -114,6 +120,7 @@ def gaussian_prior(spec: Mixture, emission: Any, rows: np.ndarray, n_components:
             "the prior of the components is on the scale of the data, and there are none; give priors: {components:"
             " {mean: .., scale: ..}}",
             path=("model", "priors"),
+            code="no-data",
         )
     mean = np.broadcast_to(np.asarray(known.get("mean", weak.mean), float), (d,)).copy()
     scale = np.asarray(known.get("scale", weak.scale), float)
@@ -125,7 +132,9 @@ def gaussian_prior(spec: Mixture, emission: Any, rows: np.ndarray, n_components:
     good = scale.shape == ((d,) if diagonal else (d, d)) and kappa > 0 and nu > (0 if diagonal else d - 1)
     if not good or not np.all((scale if diagonal else np.linalg.eigvalsh(scale)) > 0):
         raise ModelError(
-            f"the prior of {d} columns has rows > 0, dof > {0 if diagonal else d - 1} and a positive scale", path=path
+            f"the prior of {d} columns has rows > 0, dof > {0 if diagonal else d - 1} and a positive scale",
+            path=path,
+            code="out-of-range",
         )
     return emissions.NormalPrior(mean, kappa, nu, scale)
 
@@ -141,11 +150,11 @@ def process_prior(spec: Mixture) -> ProcessPrior:
             _, (a, b) = numbers(given, {"Gamma": ("alpha", "beta")}, "concentration")
         except ModelError as error:
             text = error.message.replace("the prior of 'concentration' is", "the concentration is a number, or")
-            raise ModelError(text, path=path, offset=error.offset) from None
+            raise ModelError(text, path=path, offset=error.offset, code=error.code) from None
         alpha = (float(a), float(b))
     else:
         alpha = float(given)
     try:
         return ProcessPrior(alpha, float(spec.discount))
     except OptionError as error:
-        raise ModelError(error.message, path=path) from None
+        raise ModelError(error.message, path=path, code=error.code) from None

@@ -94,7 +94,7 @@ def _begun(model: Model, seen: Resolved) -> pymc.Model:
         built = graphs.graph(lowered, bind(lowered, Dataset({}, model.data.rows), ()))
     except ModelError as error:
         where = error.path[2].partition("[")[0] if len(error.path) > 2 else ""
-        raise ModelError(error.message, path=("model", "priors", where), offset=error.offset) from None
+        raise ModelError(error.message, path=("model", "priors", where), offset=error.offset, code=error.code) from None
     for dim, labels in dims.items():
         if dim not in built.coords:
             built.add_coord(dim, labels)
@@ -146,12 +146,13 @@ def _sticks(seen: Resolved, start: np.ndarray | None) -> Any:
         raise ModelError(
             "empirical_bayes goes with methods gibbs and variational; give a number, or a prior such as Gamma(1, 1)",
             path=("model", "concentration"),
+            code="not-suited",
         )
     alpha: Any = prior.alpha
     if isinstance(alpha, tuple):
         alpha = pm.Gamma("alpha", alpha=alpha[0], beta=alpha[1])
     if k == 1:
-        raise ModelError("a stick needs at least two pieces: raise `most`", path=("model", "most"))
+        raise ModelError("a stick needs at least two pieces: raise `most`", path=("model", "most"), code="out-of-range")
     begin = None
     if start is not None:
         held = np.maximum(start, 0.1 / k)

@@ -7,7 +7,11 @@ from typing import Annotated, Any, Literal
 
 from pydantic import BeforeValidator, Field, model_validator
 
-from bayeslab.errors import hint, listed
+from bayeslab.errors import (
+    Flaw,
+    hint,
+    listed,
+)
 from bayeslab.language.formula import parse_formula
 from bayeslab.language.spec import ColumnName, Family
 
@@ -28,20 +32,20 @@ _NUMBERS = "a number, a list of numbers to choose from, sampled, or dirichlet_pr
 
 def _as_components(value: Any) -> Any:
     if isinstance(value, bool) or not isinstance(value, int | list | str):
-        raise ValueError(f"{_NUMBERS}; not {value!r}")
+        raise Flaw(f"{_NUMBERS}; not {value!r}", code="wrong-type")
     if isinstance(value, str):
         if value not in ("sampled", "dirichlet_process"):
-            raise ValueError(f"{_NUMBERS}; not '{value}'{hint(value, ('sampled', 'dirichlet_process'))}")
+            raise Flaw(f"{_NUMBERS}; not '{value}'{hint(value, ('sampled', 'dirichlet_process'))}", code="unknown-word")
         return value
     each = value if isinstance(value, list) else [value]
     if not each:
-        raise ValueError("a list to choose from needs at least one number")
+        raise Flaw("a list to choose from needs at least one number", code="incomplete")
     for k in each:
         if isinstance(k, bool) or not isinstance(k, int) or not 1 <= k <= 1000:
             bound = "at most 1,000 components" if isinstance(k, int) and k > 1000 else "at least 1 component"
-            raise ValueError(f"a mixture has {bound}, not {k!r}")
+            raise Flaw(f"a mixture has {bound}, not {k!r}", code="out-of-range")
     if isinstance(value, list) and len(set(value)) < len(value):
-        raise ValueError("each number of components once")
+        raise Flaw("each number of components once", code="duplicate")
     return value
 
 
@@ -49,7 +53,7 @@ def _as_kinds(value: Any) -> Any:
     each = list(value.values()) if isinstance(value, Mapping) else [value]
     for word in each:
         if word not in KINDS:
-            raise ValueError(f"unknown component '{word}'{hint(word, KINDS)}")
+            raise Flaw(f"unknown component '{word}'{hint(word, KINDS)}", code="unknown-word")
     return value
 
 
@@ -121,56 +125,69 @@ class Mixture(Family):
     @model_validator(mode="after")
     def _consistent(self) -> Mixture:
         if bool(self.columns) == (self.regression is not None):
-            raise ValueError("give the columns that are modelled, or a regression; one of the two")
+            raise Flaw("give the columns that are modelled, or a regression; one of the two", code="conflict")
         if self.regression is not None and self.component not in ("gaussian", "bernoulli", "poisson"):
-            raise ValueError("the outcome of a regression is gaussian, bernoulli or poisson")
+            raise Flaw("the outcome of a regression is gaussian, bernoulli or poisson", code="unsupported")
         if self.regression is not None and (
             isinstance(self.components, str) or self.labels or self.priors.keys() - {"weights"}
         ):
-            raise ValueError("a mixture of regressions has a number of components and no labels; its priors are fixed")
+            raise Flaw(
+                "a mixture of regressions has a number of components and no labels; its priors are fixed",
+                code="unsupported",
+            )
         if len(set(self.columns)) < len(self.columns):
-            raise ValueError("each column once")
+            raise Flaw("each column once", code="duplicate")
         for name in (*self.columns, *((self.labels,) if self.labels else ())):
             if name in _TAKEN | _PARAMETERS:
-                raise ValueError(f"a column called '{name}' cannot be modelled: results use that name; rename it")
+                raise Flaw(
+                    f"a column called '{name}' cannot be modelled: results use that name; rename it",
+                    code="reserved-name",
+                )
         if isinstance(self.component, dict):
             for name in self.component:
                 if name not in self.columns:
-                    raise ValueError(f"'{name}' in component is not among the columns{hint(name, self.columns)}")
+                    raise Flaw(
+                        f"'{name}' in component is not among the columns{hint(name, self.columns)}",
+                        code="unknown-column",
+                    )
             for name in self.columns:
                 if name not in self.component:
-                    raise ValueError(f"component does not say what '{name}' is; give one of {listed(KINDS)}")
+                    raise Flaw(
+                        f"component does not say what '{name}' is; give one of {listed(KINDS)}", code="incomplete"
+                    )
         if self.words("binomial") and self.trials is None:
-            raise ValueError("binomial components need `trials`: a number, or a column")
+            raise Flaw("binomial components need `trials`: a number, or a column", code="incomplete")
         if (self.covariance == "known") != (self.known is not None):
-            raise ValueError("covariance: known and `known`, the covariance, go together")
+            raise Flaw("covariance: known and `known`, the covariance, go together", code="incomplete")
         if self.label_noise and not self.labels:
-            raise ValueError("label_noise needs `labels`, the column of labels")
+            raise Flaw("label_noise needs `labels`, the column of labels", code="incomplete")
         if self.gating and (isinstance(self.components, str) or self.labels):
-            raise ValueError("gating goes with a number of components and no labels")
+            raise Flaw("gating goes with a number of components and no labels", code="unsupported")
         if self.labels and not isinstance(self.components, int):
-            raise ValueError("known labels need a number of components")
+            raise Flaw("known labels need a number of components", code="incomplete")
         own = self.model_fields_set & {"concentration", "discount"}
         if self.components != "dirichlet_process" and own:
-            raise ValueError(f"{listed(sorted(own))}: only with components: dirichlet_process")
+            raise Flaw(f"{listed(sorted(own))}: only with components: dirichlet_process", code="conflict")
         if self.components == "dirichlet_process" and "weights" in self.priors:
-            raise ValueError("the weights of a process have their prior from `concentration` and `discount`")
+            raise Flaw("the weights of a process have their prior from `concentration` and `discount`", code="conflict")
         if isinstance(self.components, str) and self.order is not None:
             what = "a sampled number of components" if self.components == "sampled" else "a process"
-            raise ValueError(f"the clusters of {what} have no names that `order` could give; leave it out")
+            raise Flaw(f"the clusters of {what} have no names that `order` could give; leave it out", code="conflict")
         if self.order is not None and self.regression is None and self.order not in self.columns:
-            raise ValueError(f"order: '{self.order}' is not among the columns{hint(self.order, self.columns)}")
+            raise Flaw(
+                f"order: '{self.order}' is not among the columns{hint(self.order, self.columns)}", code="unknown-column"
+            )
         if self.order is not None and self.labels:
-            raise ValueError("labels say which component is which; leave `order` out")
+            raise Flaw("labels say which component is which; leave `order` out", code="conflict")
         for name in self.priors:
             known = ("weights", "rate", "probability", "components", "mean", "sd", "correlation")
             if name not in known:
-                raise ValueError(f"unknown prior '{name}'{hint(name, known)}")
+                raise Flaw(f"unknown prior '{name}'{hint(name, known)}", code="unknown-parameter")
         self._effective()
         given = self.priors.get("components", {})
         parts = ("mean", "rows", "dof", "scale")
         if not isinstance(given, Mapping) or set(given) - set(parts):
-            raise ValueError(f"the prior of components is a mapping with {listed(parts)}")
+            raise Flaw(f"the prior of components is a mapping with {listed(parts)}", code="wrong-type")
         return self
 
     def _effective(self) -> None:
@@ -191,7 +208,7 @@ class Mixture(Family):
         }
         for key, (silent, why) in idle.items():
             if silent and key in self.model_fields_set:
-                raise ValueError(f"{key} {why}; leave it out")
+                raise Flaw(f"{key} {why}; leave it out", code="conflict")
         priors = {
             "rate": (not has_rate, "there is no poisson or exponential column"),
             "probability": (not has_probability, "there is no bernoulli, binomial or categorical column"),
@@ -203,10 +220,12 @@ class Mixture(Family):
         }
         for key, value in self.priors.items():
             if str(value).strip().startswith(("Ordered(", "PositiveOrdered(")):
-                raise ValueError(f"priors: {key}: components are put in order by `order: column`; leave {value} out")
+                raise Flaw(
+                    f"priors: {key}: components are put in order by `order: column`; leave {value} out", code="conflict"
+                )
         for key, (silent, why) in priors.items():
             if silent and key in self.priors:
-                raise ValueError(f"priors: {key} says nothing, for {why}; leave it out")
+                raise Flaw(f"priors: {key} says nothing, for {why}; leave it out", code="conflict")
 
     @property
     def modelled(self) -> list[str]:

@@ -71,8 +71,8 @@ def _spec(model: Model) -> Regression:
     return model.model
 
 
-def _problem(message: str, *path: str) -> ModelError:
-    return ModelError(message, path=("model", *path))
+def _problem(message: str, *path: str, code: str) -> ModelError:
+    return ModelError(message, path=("model", *path), code=code)
 
 
 # --------------------------------------------------------------------------------- the contract
@@ -84,28 +84,36 @@ def check(model: Model, columns: set[str] | None) -> None:
     formula = parse_formula(spec.formula)
     likelihood = LIKELIHOODS[spec.likelihood]
     if spec.link and spec.link not in likelihood.links:
-        raise _problem(f"{spec.likelihood} has the link {listed(likelihood.links)}, not '{spec.link}'", "link")
+        raise _problem(
+            f"{spec.likelihood} has the link {listed(likelihood.links)}, not '{spec.link}'", "link", code="unknown-word"
+        )
     if (formula.trials is not None) != (spec.likelihood == "binomial"):
-        raise _problem("a binomial response is written p(successes, trials), and only a binomial one", "formula")
+        raise _problem(
+            "a binomial response is written p(successes, trials), and only a binomial one", "formula", code="conflict"
+        )
     if spec.censored and likelihood.discrete:
-        raise _problem(f"a {spec.likelihood} response cannot be censored; continuous ones can", "censored")
+        raise _problem(
+            f"a {spec.likelihood} response cannot be censored; continuous ones can", "censored", code="unsupported"
+        )
     for name, text in (spec.priors | spec.missing).items():
         place = "priors" if name in spec.priors else "missing"
         try:
             parse(str(text))
         except ModelError as error:
-            raise ModelError(error.message, path=("model", place, name), offset=error.offset) from None
+            raise ModelError(error.message, path=("model", place, name), offset=error.offset, code=error.code) from None
     if columns is None:
         return
     known = columns | set(model.data.derive)
     for name in sorted(formula.predictor_columns() | {name for name in (spec.weights, spec.censored) if name}):
         if name not in known:
-            raise _problem(f"'{name}' is not a column of the data{hint(name, known)}", "formula")
+            raise _problem(f"'{name}' is not a column of the data{hint(name, known)}", "formula", code="unknown-column")
     if formula.response in formula.predictor_columns():
-        raise _problem(f"the response '{formula.response}' is among its own predictors", "formula")
+        raise _problem(
+            f"the response '{formula.response}' is among its own predictors", "formula", code="self-reference"
+        )
     for name in spec.missing:
         if name not in formula.predictor_columns():
-            raise _problem(f"'{name}' is no predictor of the formula", "missing", name)
+            raise _problem(f"'{name}' is no predictor of the formula", "missing", name, code="unknown-column")
 
 
 def factors(model: Model) -> set[str]:
@@ -156,7 +164,7 @@ def graph(
 
     lowered = lower(model, data)
     if purpose == "fit" and lowered.y is None:
-        raise DataError(_lacking(lowered.formula, data))
+        raise DataError(_lacking(lowered.formula, data), code="unknown-column")
     if purpose == "fit" and lowered.summable:
         return with_rows_summed(lowered)
     built = graphs.graph(lowered.model, lowered.data, purpose=purpose, targets=targets)
@@ -337,7 +345,7 @@ def _where_written(spec: Regression, nodes: Mapping[str, str], error: ModelError
     for place, written in (("priors", spec.priors), ("missing", spec.missing)):
         for name, own in written.items():
             if str(own) == text:
-                return ModelError(error.message, path=("model", place, name), offset=error.offset)
+                return ModelError(error.message, path=("model", place, name), offset=error.offset, code=error.code)
     return error
 
 
@@ -348,7 +356,10 @@ def _rows(spec: Regression, formula: Formula, data: Data, base: Lowered | None) 
     """Response and complete rows."""
     n = len(data.labels[data.dataset.rows]) if data.dataset.rows in data.labels else 0
     if not n:
-        raise DataError("a regression needs a table with at least one row; one row is lists of one value: {'x': [2.5]}")
+        raise DataError(
+            "a regression needs a table with at least one row; one row is lists of one value: {'x': [2.5]}",
+            code="no-rows",
+        )
     _present(formula, data, base)
     y, levels = _response(spec, formula, data, base)
     trials = (
@@ -366,22 +377,26 @@ def _rows(spec: Regression, formula: Formula, data: Data, base: Lowered | None) 
     if base is not None and absent.any():
         name = next(name for name, g in gone.items() if np.any(g))
         raise DataError(
-            f"column '{name}' of the new data has a missing cell (row {int(np.flatnonzero(gone[name])[0]) + 1})"
+            f"column '{name}' of the new data has a missing cell (row {int(np.flatnonzero(gone[name])[0]) + 1})",
+            code="missing",
         )
     complete = np.flatnonzero(~absent)
     if not len(complete):
-        raise DataError("no row is complete: every row has a missing cell")
+        raise DataError("no row is complete: every row has a missing cell", code="no-rows")
     worst = ", ".join(f"{name} {int(np.sum(g))}" for name, g in gone.items() if np.any(g))
     dropped = f"{int(absent.sum())} of {n} rows have missing cells and were dropped ({worst})" if absent.any() else ""
     y = None if y is None else y[complete]
     weights = None if weights is None else weights[complete]
     trials = None if trials is None else trials[complete]
     if weights is not None and np.any(weights < 0):
-        raise DataError(f"column '{spec.weights}' holds weights and has a negative one")
+        raise DataError(f"column '{spec.weights}' holds weights and has a negative one", code="out-of-range")
     if weights is not None and np.any(np.isinf(weights)):
-        raise DataError(f"column '{spec.weights}' holds weights and has an infinite one")
+        raise DataError(f"column '{spec.weights}' holds weights and has an infinite one", code="not-finite")
     if weights is not None and base is None and not np.any(weights):
-        raise DataError(f"column '{spec.weights}' holds weights and all are zero: no row counts; give some a weight")
+        raise DataError(
+            f"column '{spec.weights}' holds weights and all are zero: no row counts; give some a weight",
+            code="out-of-range",
+        )
     if y is not None:
         y = _checked_response(spec, formula, y, trials)
         if base is None and spec.likelihood in _CONTINUOUS and not constant(y):
@@ -404,21 +419,25 @@ def _present(formula: Formula, data: Data, base: Lowered | None) -> None:
     """That every predictor is a column, of the kind it had in the fit."""
     for name in sorted(formula.predictor_columns()):
         if not data.has(name):
-            raise DataError(f"the data have no column '{name}', a predictor{hint(name, data.names())}")
+            raise DataError(
+                f"the data have no column '{name}', a predictor{hint(name, data.names())}", code="unknown-column"
+            )
         if base is None or data.origin is None:
             continue
         now, then = (data.term(name, missing=True).codes is None, data.origin.term(name, missing=True).codes is None)
         if then and not now:
-            raise DataError(f"column '{name}' holds text; in the data of the fit it holds numbers")
+            raise DataError(f"column '{name}' holds text; in the data of the fit it holds numbers", code="other-kind")
         if now and not then:
             levels = listed(data.origin.labels[name])
-            raise DataError(f"column '{name}' holds numbers; in the data of the fit it has the levels {levels}")
+            raise DataError(
+                f"column '{name}' holds numbers; in the data of the fit it has the levels {levels}", code="other-kind"
+            )
 
 
 def _numbers(data: Data, name: str) -> np.ndarray:
     term = data.term(name, missing=True)
     if term.codes is not None and data.labels[name].dtype.kind == "U":
-        raise DataError(f"column '{name}' holds text where numbers are needed")
+        raise DataError(f"column '{name}' holds text where numbers are needed", code="not-numbers")
     values = data.labels[name][term.codes] if term.codes is not None else np.asarray(term.value)
     return np.broadcast_to(values.astype(float), len(data.labels[data.dataset.rows]))
 
@@ -449,16 +468,23 @@ def _response(
             cells = " and ".join(f"{name} is {_numbers(data, name)[row]:g}" for name in sorted(columns))
             raise DataError(
                 f"the response '{formula.response}' is {value[row]:g} in row {row + 1}, where {cells}: no row is"
-                " dropped for that; correct the cell, or leave the row out"
+                " dropped for that; correct the cell, or leave the row out",
+                code="not-finite",
             )
         return np.where(gone, np.nan, value), ()
     term = data.term(formula.response, missing=True)
     if term.codes is not None and (coded or data.labels[formula.response].dtype.kind == "U"):
         if not coded:
-            raise DataError(f"the response '{formula.response}' is text; a {spec.likelihood} response is numbers")
+            raise DataError(
+                f"the response '{formula.response}' is text; a {spec.likelihood} response is numbers",
+                code="not-numbers",
+            )
         if spec.likelihood == "bernoulli" and len(data.labels[formula.response]) > 2:
             words = listed([str(x) for x in data.labels[formula.response]])
-            raise DataError(f"the response '{formula.response}' has the levels {words}; a bernoulli response has two")
+            raise DataError(
+                f"the response '{formula.response}' has the levels {words}; a bernoulli response has two",
+                code="impossible-value",
+            )
         if spec.likelihood == "ordered":
             data.check_order(formula.response, "likelihood: ordered")
         return np.where(term.codes < 0, np.nan, term.codes), tuple(str(x) for x in data.labels[formula.response])
@@ -490,14 +516,16 @@ def _checked_response(spec: Regression, formula: Formula, y: np.ndarray, trials:
         row = int(np.flatnonzero(bad)[0])
         raise DataError(
             f"the response '{formula.response}' is {y[row]:g} in row {row + 1}; a {spec.likelihood} response is"
-            f" {likelihood.support}"
+            f" {likelihood.support}",
+            code="impossible-value",
         )
     if not likelihood.discrete:
         check_size(y, f"the response '{formula.response}'")
         return y
     if np.any(y > MOST_COUNTED) or (trials is not None and np.any(trials > MOST_COUNTED)):
         raise DataError(
-            f"the response '{formula.response}' has counts beyond {MOST_COUNTED:,}, which floats do not hold"
+            f"the response '{formula.response}' has counts beyond {MOST_COUNTED:,}, which floats do not hold",
+            code="too-large",
         )
     return y.astype(np.int64)
 
@@ -507,7 +535,9 @@ def _limits(data: Data, name: str, complete: np.ndarray, y: np.ndarray) -> tuple
     term = data.term(name, missing=True)
     words = {"none", "left", "right"}
     if term.codes is None or not set(map(str, data.labels[name])) <= words:
-        raise DataError(f"column '{name}' says which rows are censored: its values are none, left and right")
+        raise DataError(
+            f"column '{name}' says which rows are censored: its values are none, left and right", code="unknown-level"
+        )
     status = np.array([str(x) for x in data.labels[name]])[np.asarray(term.codes)[complete]]
     return np.where(status == "left", y, -np.inf), np.where(status == "right", y, np.inf)
 
@@ -547,7 +577,12 @@ def _columns(
         zeros = _with(data, name, 0.0, formula, design, rows.complete)
         moved = np.any(ones != twos, axis=0)
         if np.any(zeros[:, moved] != 0) or not np.allclose(twos[:, moved], 2 * ones[:, moved]):
-            raise _problem(f"'{name}' has a model of its own and must enter the formula linearly", "missing", name)
+            raise _problem(
+                f"'{name}' has a model of its own and must enter the formula linearly",
+                "missing",
+                name,
+                code="unsupported",
+            )
         rest = np.where(moved, ones, 0.0)
         matrix[:, moved] = 0.0 if centre is None else -centre[moved]
         out[f"{name}_slopes"] = Column(rest, (dim, "predictor"))
@@ -721,16 +756,24 @@ class _Writer:
         self.hyper = [name for name in self.priors if name in used - own]
         for name in self.priors:
             if name not in own and name not in self.hyper:
-                raise _problem(f"'{name}' is no parameter of this regression{hint(name, own)}", "priors", name)
+                raise _problem(
+                    f"'{name}' is no parameter of this regression{hint(name, own)}",
+                    "priors",
+                    name,
+                    code="unknown-parameter",
+                )
             value = self.spec.priors[name]
             if name in own - {"Intercept", "b"} - columns and _not_positive(value):
-                raise _problem(f"'{name}' is positive; it cannot be fixed at {value}", "priors", name)
+                raise _problem(
+                    f"'{name}' is positive; it cannot be fixed at {value}", "priors", name, code="out-of-range"
+                )
         for name in sorted(self.priors.keys() & parameters & columns):
             if name != "Intercept" or self.design.intercept:
                 raise _problem(
                     f"'{name}' is a predictor and a parameter of this regression: rename the column under data.rename",
                     "priors",
                     name,
+                    code="name-clash",
                 )
         self._check_given(self._parts())
 
@@ -757,14 +800,18 @@ class _Writer:
         fixed = {"design", "b", "sigma", "offset", "trials", "lower", "upper", "contrasts", "Intercept", "predictor"}
         if self.formula.outcome in fixed | parts or _NUMBERED.fullmatch(self.formula.outcome):
             raise _problem(
-                f"the response is called '{self.formula.outcome}', like a part of the model; rename it", "formula"
+                f"the response is called '{self.formula.outcome}', like a part of the model; rename it",
+                "formula",
+                code="name-clash",
             )
         named = [("a grouping factor", "formula", group.name) for group in self.design.groups]
         named += [("a predictor with a model of its own", "missing", name) for name in self.spec.missing]
         named += [("a parameter of a prior", "priors", name) for name in self.hyper]
         for role, place, name in named:
             if name in parts or _NUMBERED.fullmatch(name):
-                raise _problem(f"{role} is called '{name}', like a part of the model; rename it", place)
+                raise _problem(
+                    f"{role} is called '{name}', like a part of the model; rename it", place, code="name-clash"
+                )
 
     def _check_scale(self) -> None:
         """Refuse a constant response where a default prior takes its scale from how the response varies."""
@@ -782,7 +829,8 @@ class _Writer:
         if lacking:
             raise DataError(
                 f"the response '{self.formula.response}' is constant ({y[0]:g}), and the default priors of"
-                f" {listed(lacking)} are scaled to how it varies: write these priors, or give a response that varies"
+                f" {listed(lacking)} are scaled to how it varies: write these priors, or give a response that varies",
+                code="constant",
             )
 
     @property
@@ -799,7 +847,8 @@ class _Writer:
             if lacking:
                 raise DataError(
                     f"{self.without_response}: the default priors of {listed(sorted(lacking))} are scaled to it; give"
-                    f" the data, or write these priors"
+                    f" the data, or write these priors",
+                    code="no-data",
                 )
             return 1.0
         return spread_of(self.rows.y)
@@ -811,7 +860,8 @@ class _Writer:
         if self.rows.y is None and not {"sigma", "sigma2", "precision"} & self.priors.keys():
             raise DataError(
                 f"{self.without_response}: the default prior of sigma is scaled to it; give the data, or write this"
-                f" prior"
+                f" prior",
+                code="no-data",
             )
         return 1.0 if self.rows.y is None else spread_of(self.rows.y)
 
@@ -844,7 +894,10 @@ class _Writer:
         if self.spec.likelihood == "ordered":
             count = len(self.rows.levels)
             if count < 2:
-                raise DataError(f"an ordered response has at least two levels; '{self.formula.response}' has {count}")
+                raise DataError(
+                    f"an ordered response has at least two levels; '{self.formula.response}' has {count}",
+                    code="too-few",
+                )
             self.dims["cutpoint"] = [
                 f"{a}|{b}" for a, b in zip(self.rows.levels[:-1], self.rows.levels[1:], strict=True)
             ]
@@ -852,7 +905,9 @@ class _Writer:
             return []
         if self.spec.likelihood == "categorical":
             if len(self.rows.levels) < 2:
-                raise DataError(f"a categorical response has at least two levels; given: {listed(self.rows.levels)}")
+                raise DataError(
+                    f"a categorical response has at least two levels; given: {listed(self.rows.levels)}", code="too-few"
+                )
             self.dims |= {"response_level": list(self.rows.levels), "response_contrast": list(self.rows.levels[1:])}
         if not self.design.intercept:
             return []
@@ -907,7 +962,9 @@ class _Writer:
     def _shrunk(self, own: list[str | None], spread: np.ndarray) -> None:
         if self.spec.shrinkage == "horseshoe":
             if any(own):
-                raise _problem("the horseshoe is a prior of all slopes; leave out their own priors", "priors")
+                raise _problem(
+                    "the horseshoe is a prior of all slopes; leave out their own priors", "priors", code="conflict"
+                )
             self._horseshoe(spread)
             return
         if all(own):
@@ -916,6 +973,7 @@ class _Writer:
                 f"every slope has a prior of its own, so that shrinkage: {name} shrinks none: leave out shrinkage, or"
                 f" {'priors.b' if 'b' in self.priors else 'the priors of some slopes'}",
                 "shrinkage",
+                code="conflict",
             )
         self.nodes["tau"] = self.priors.get("tau", "HalfCauchy(1)")
         kind = "Normal" if self.spec.shrinkage == "ridge" else "Laplace"
@@ -973,7 +1031,9 @@ class _Writer:
             name, effect = group.name, f"{group.name}_effect"
             if self.spec.likelihood == "categorical":
                 raise _problem(
-                    "group effects in a categorical regression are not there; write the model as a graph", "formula"
+                    "group effects in a categorical regression are not there; write the model as a graph",
+                    "formula",
+                    code="unsupported",
                 )
             self.dims[name] = [x.item() if hasattr(x, "item") else x for x in group.labels]
             scale = [

@@ -68,7 +68,9 @@ def replications(lowered: Lowered, draws: Mapping[str, np.ndarray], rng: np.rand
     if not lowered.additive:
         return None
     if lowered.formula.trials and lowered.trials is None:
-        raise DataError(f"the data have no column '{lowered.formula.trials}', the number of trials")
+        raise DataError(
+            f"the data have no column '{lowered.formula.trials}', the number of trials", code="unknown-column"
+        )
     draw = LIKELIHOODS[lowered.spec.likelihood].draw
     parts = [draw(rng, mean, a, _constants(lowered)) for mean, a in _parts(lowered, draws)]
     return {lowered.formula.outcome: ((lowered.data.dataset.rows,), np.concatenate(parts))}

@@ -55,7 +55,11 @@ def check(model: Model, columns: set[str] | None) -> None:
     for key, name in [*wanted, ("time", spec.time)]:
         if name is not None and name not in columns:
             said = "; say with `text` which column has the documents" if key == "text" and spec.text is None else ""
-            raise ModelError(f"the data have no column '{name}'{hint(name, columns)}{said}", path=("model", key))
+            raise ModelError(
+                f"the data have no column '{name}'{hint(name, columns)}{said}",
+                path=("model", key),
+                code="unknown-column",
+            )
 
 
 def factors(model: Model) -> set[str]:
@@ -101,11 +105,13 @@ def graph(
         raise ModelError(
             "topics without a fixed number have no graph of fixed size; use method gibbs, or give a number",
             path=("model", "topics"),
+            code="no-graph",
         )
     if _spec(model).time is not None or isinstance(_spec(model).text, list):
         raise ModelError(
             "topics of days, or of several languages, have no graph; use method gibbs",
             path=("model", "time" if _spec(model).time is not None else "text"),
+            code="no-graph",
         )
     if purpose == "fit" and data.dataset.columns:
         return pymc_graph.with_evidence(_spec(model), documents_of(model, data))
@@ -188,13 +194,16 @@ def log_likelihoods(model: Model, data: Data, draws: Mapping[str, np.ndarray]) -
     """Not of documents: leaving one out changes its own proportions."""
     raise OptionError(
         "documents have no pointwise log likelihood of their own; judge topics by documents that were held out"
-        " (`held_out: 0.1` in the model, or fit.topics.held_out(new))"
+        " (`held_out: 0.1` in the model, or fit.topics.held_out(new))",
+        code="not-applicable",
     )
 
 
 def predictive(model: Model, data: Data, draws: Mapping[str, np.ndarray], rng: np.random.Generator) -> Any:
     """Not of documents."""
-    raise OptionError("replications of documents are not drawn; fit.predict gives the topics of new ones")
+    raise OptionError(
+        "replications of documents are not drawn; fit.predict gives the topics of new ones", code="not-applicable"
+    )
 
 
 def network(model: Model, data: Data) -> nx.DiGraph:

@@ -138,7 +138,7 @@ def _parts(model: Model, found: Documents) -> tuple[np.ndarray, np.ndarray]:
     n = found.corpus.n_documents
     many = int(np.ceil(float(_spec(model).held_out) * n))
     if many >= n:
-        raise DataError(f"held_out leaves none of {n} documents to fit", path=("model", "held_out"))
+        raise DataError(f"held_out leaves none of {n} documents to fit", path=("model", "held_out"), code="no-rows")
     order = np.random.default_rng(0).permutation(n)
     return np.sort(order[many:]), np.sort(order[:many])
 
@@ -174,8 +174,10 @@ def new_documents(
 def _column(model: Model, data: Data, name: str, key: str) -> Column:
     if name not in data.dataset.columns:
         raise DataError(
-            f"the data have no column '{name}'{hint(name, data.dataset.columns)}", path=("model", key)
-        )  # fmt: skip
+            f"the data have no column '{name}'{hint(name, data.dataset.columns)}",
+            path=("model", key),
+            code="unknown-column",
+        )
     return data.dataset.columns[name]
 
 
@@ -193,7 +195,7 @@ def _from_text(model: Model, data: Data, vocabularies: list[list[str]] | None) -
         if vocabularies is None or name in data.dataset.columns
     ]
     if not sides:
-        raise DataError(f"the data have none of the columns {listed(names)}")
+        raise DataError(f"the data have none of the columns {listed(names)}", code="unknown-column")
     n, first = sides[0].corpus.n_documents, sides[0]
     sizes = [len(v) for v in vocabularies] if vocabularies is not None else [len(side.vocabulary) for side in sides]
     blocks = np.append(0, np.cumsum(sizes))
@@ -216,7 +218,7 @@ def _of_column(model: Model, data: Data, name: str, vocabulary: list[str] | None
     spec = _spec(model)
     column = _column(model, data, name, "text")
     if not column.text:
-        raise DataError(f"column '{name}' holds numbers; documents are text, or lists of words")
+        raise DataError(f"column '{name}' holds numbers; documents are text, or lists of words", code="not-states")
     cells = [("" if gone else text) for text, gone in zip(column.values.tolist(), column.absent(), strict=True)]
     cut = any(text.startswith(WORDS_APART) for text in cells)
     each = [Counter(words_of(text, lowercase=spec.lowercase)) for text in cells]
@@ -248,7 +250,7 @@ def _days(model: Model, data: Data) -> tuple[np.ndarray, np.ndarray]:
     assert name is not None
     column = _column(model, data, name, "time")
     if np.any(gone := column.absent()):
-        raise DataError(f"column '{name}' has a missing cell (row {int(np.argmax(gone)) + 1})")
+        raise DataError(f"column '{name}' has a missing cell (row {int(np.argmax(gone)) + 1})", code="missing")
     if column.text:
         dates, day = np.unique(_dates(name, column.values), return_inverse=True)
         # Text as it was written, not with the seconds that no one gave.
@@ -258,10 +260,11 @@ def _days(model: Model, data: Data) -> tuple[np.ndarray, np.ndarray]:
         day = (column.values - first).astype(np.int64)
         dates = int(first) + np.arange(min(int(day.max()), _MOST_DAYS) + 1)
     else:
-        raise DataError(f"column '{name}' holds days: whole numbers or dates as text")
+        raise DataError(f"column '{name}' holds days: whole numbers or dates as text", code="not-whole")
     if day.max() > _MOST_DAYS:
         raise DataError(
-            f"column '{name}' goes over {day.max() + 1:,} days, more than {_MOST_DAYS:,}; take longer steps"
+            f"column '{name}' goes over {day.max() + 1:,} days, more than {_MOST_DAYS:,}; take longer steps",
+            code="too-costly",
         )
     return np.asarray(day, np.int64), dates
 
@@ -273,9 +276,14 @@ def _dates(name: str, values: np.ndarray) -> np.ndarray:
         try:
             out[i] = np.datetime64(text.strip(), "s")
         except ValueError:
-            raise DataError(f"column '{name}', row {i + 1}: '{text}' is not a date such as 2024-05-01") from None
+            raise DataError(
+                f"column '{name}', row {i + 1}: '{text}' is not a date such as 2024-05-01", code="impossible-value"
+            ) from None
     if np.isnat(out).any():
-        raise DataError(f"column '{name}', row {int(np.isnat(out).argmax()) + 1}: a date such as 2024-05-01 is missing")
+        raise DataError(
+            f"column '{name}', row {int(np.isnat(out).argmax()) + 1}: a date such as 2024-05-01 is missing",
+            code="missing",
+        )
     return out
 
 
@@ -306,7 +314,7 @@ def _from_counts(model: Model, data: Data, vocabulary: list[str] | None) -> Docu
     document = _named(owner)
     for name, column in ((spec.document, owner), (spec.word, word)):
         if np.any(gone := column.absent()):
-            raise DataError(f"column '{name}' has a missing cell (row {int(np.argmax(gone)) + 1})")
+            raise DataError(f"column '{name}' has a missing cell (row {int(np.argmax(gone)) + 1})", code="missing")
     many = np.ones(len(document), np.int64) if spec.count is None else _whole(model, data, spec.count)
     labels, rows = np.unique(document, return_inverse=True)
     all_words, at = np.unique(_named(word).astype(str), return_inverse=True)
@@ -340,7 +348,7 @@ def _named(column: Column) -> np.ndarray:
 def _whole(model: Model, data: Data, name: str) -> np.ndarray:
     values = _column(model, data, name, "count").values
     if values.dtype.kind not in "if" or np.any(~(values >= 0)) or np.any(values != np.floor(values)):
-        raise DataError(f"column '{name}' holds counts: whole numbers, 0 or more")
+        raise DataError(f"column '{name}' holds counts: whole numbers, 0 or more", code="not-whole")
     return values.astype(np.int64)
 
 
@@ -366,7 +374,7 @@ def _check(model: Model, found: Documents) -> None:
     spec = _spec(model)
     limits = "stop_words, min_length, min_documents, max_share"
     if not len(found.vocabulary):
-        raise DataError(f"no word is left: loosen {limits}")
+        raise DataError(f"no word is left: loosen {limits}", code="no-values")
     empty = np.flatnonzero(found.corpus.lengths == 0)
     if len(empty):
         first = int(empty[0])
@@ -378,15 +386,19 @@ def _check(model: Model, found: Documents) -> None:
         )
         raise DataError(
             f"{len(empty)} of {counted(found.corpus.n_documents, 'document')} {'has' if len(empty) == 1 else 'have'} no"
-            f" words ({found.dim} {shown}): {why}; leave the rows out, or loosen {limits}"
+            f" words ({found.dim} {shown}): {why}; leave the rows out, or loosen {limits}",
+            code="no-values",
         )
     if len(found.vocabulary) == 1:
         raise DataError(
-            f"the vocabulary has one word, '{found.vocabulary[0]}': topics would all be the same; loosen {limits}"
+            f"the vocabulary has one word, '{found.vocabulary[0]}': topics would all be the same; loosen {limits}",
+            code="too-few",
         )
     if isinstance(spec.topics, int) and spec.topics > found.corpus.n_tokens:
         raise DataError(
-            f"{spec.topics} topics for {found.corpus.n_tokens} words; take fewer topics", path=("model", "topics")
+            f"{spec.topics} topics for {found.corpus.n_tokens} words; take fewer topics",
+            path=("model", "topics"),
+            code="too-few",
         )
 
 

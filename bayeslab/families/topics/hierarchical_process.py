@@ -195,7 +195,9 @@ def _finished(
 ) -> GibbsDraws:
     chains = {k: s for k, s in sorted(states.items()) if int(s["done"]) > int(s["tune"])}
     if not chains:
-        raise Stopped("interrupted before any draw after tuning; `bayeslab fit --resume RUN` goes on from here")
+        raise Stopped(
+            "interrupted before any draw after tuning; `bayeslab fit --resume RUN` goes on from here", code="stopped"
+        )
     length = min(int(s["done"]) - int(s["tune"]) for s in chains.values())
     each = list(chains.values())
     names = _recorded(sampler.prior)

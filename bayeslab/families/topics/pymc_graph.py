@@ -48,6 +48,7 @@ def with_evidence(spec: Topics, documents: Documents) -> pymc.Model:
             f"the topics of {corpus.n_documents:,} documents and {corpus.n_words:,} words have {many:,} parameters,"
             f" more than {_MOST_PARAMETERS:,} for a graph; use method gibbs or variational",
             path=("model", "family"),
+            code="too-costly",
         )
     prior = prior_of(spec)
     d, k, v = corpus.n_documents, prior.n_topics, corpus.n_words
@@ -123,7 +124,9 @@ def written_out(model: Model, data: Data) -> pymc.Model:
         for name in (dim, "word"):
             if name not in data.labels:
                 raise ModelError(
-                    f"to simulate without data give '{name}' a length, such as {{{name}: 50}}", path=("dims",)
+                    f"to simulate without data give '{name}' a length, such as {{{name}: 50}}",
+                    path=("dims",),
+                    code="incomplete",
                 )
         labels, vocabulary = data.labels[dim], data.labels["word"]
         lengths = np.full(len(labels), spec.words_per_document)

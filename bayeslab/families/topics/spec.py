@@ -7,7 +7,11 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 import numpy as np
 from pydantic import BeforeValidator, Field, model_validator
 
-from bayeslab.errors import ModelError, hint
+from bayeslab.errors import (
+    Flaw,
+    ModelError,
+    hint,
+)
 from bayeslab.exact.topic_process import ProcessPrior
 from bayeslab.exact.topics import TopicPrior
 from bayeslab.language.spec import ColumnName, Family
@@ -28,33 +32,33 @@ def _as_topics(value: Any) -> Any:
     if value == "hdp":
         return value
     if isinstance(value, str):
-        raise ValueError(f"topics is a number of topics, or hdp, not '{value}'{hint(value, ('hdp',))}")
+        raise Flaw(f"topics is a number of topics, or hdp, not '{value}'{hint(value, ('hdp',))}", code="unknown-word")
     if isinstance(value, bool) or not isinstance(value, int):
-        raise ValueError(f"topics is a number of topics, or hdp, not {value!r}")
+        raise Flaw(f"topics is a number of topics, or hdp, not {value!r}", code="wrong-type")
     if not 1 <= value <= 10_000:
-        raise ValueError(f"{value} topics; at least 1 and at most 10,000")
+        raise Flaw(f"{value} topics; at least 1 and at most 10,000", code="out-of-range")
     return value
 
 
 def _as_concentration(value: Any) -> Any:
     if isinstance(value, str) and value != "learned":
-        raise ValueError(f"a concentration is a positive number, or learned, not '{value}'")
+        raise Flaw(f"a concentration is a positive number, or learned, not '{value}'", code="unknown-word")
     each = value if isinstance(value, list) else [value] if isinstance(value, int | float) else []
     if any(isinstance(a, bool) or not isinstance(a, int | float) or not 0 < a < 1e6 for a in each):
-        raise ValueError(f"concentrations are positive numbers, not {value!r}")
+        raise Flaw(f"concentrations are positive numbers, not {value!r}", code="out-of-range")
     return value
 
 
 def _as_step(value: Any) -> Any:
     number = isinstance(value, int | float) and not isinstance(value, bool)
     if value != "learned" and not (number and 0 <= value < 1e3):
-        raise ValueError(f"tau is a standard deviation, 0 or more, or learned; not {value!r}")
+        raise Flaw(f"tau is a standard deviation, 0 or more, or learned; not {value!r}", code="out-of-range")
     return value
 
 
 def _as_stop_words(value: Any) -> Any:
     if isinstance(value, str) and value not in ("english", "none"):
-        raise ValueError(f"stop_words is english, none, or a list of words, not '{value}'")
+        raise Flaw(f"stop_words is english, none, or a list of words, not '{value}'", code="unknown-word")
     return value
 
 
@@ -124,30 +128,37 @@ class Topics(Family):
     @model_validator(mode="after")
     def _consistent(self) -> Topics:
         if (self.document is None) != (self.word is None):
-            raise ValueError("counts need `document` and `word`, the columns of both")
+            raise Flaw("counts need `document` and `word`, the columns of both", code="incomplete")
         if self.text is not None and self.document is not None:
-            raise ValueError("give `text`, or `document` and `word`: documents come in one way")
+            raise Flaw("give `text`, or `document` and `word`: documents come in one way", code="conflict")
         if self.count is not None and self.document is None:
-            raise ValueError("`count` goes with `document` and `word`")
+            raise Flaw("`count` goes with `document` and `word`", code="conflict")
         if self.topics == "hdp" and isinstance(self.alpha, list):
-            raise ValueError("alpha of hdp is one number, or learned")
+            raise Flaw("alpha of hdp is one number, or learned", code="wrong-length")
         if self.topics != "hdp" and self.gamma is not None:
-            raise ValueError("gamma goes with `topics: hdp`")
+            raise Flaw("gamma goes with `topics: hdp`", code="conflict")
         if isinstance(self.alpha, list) and len(self.alpha) != self.topics:
-            raise ValueError(f"alpha has {len(self.alpha)} numbers; there are {self.topics} topics")
+            raise Flaw(f"alpha has {len(self.alpha)} numbers; there are {self.topics} topics", code="wrong-length")
         if self.time is not None and (self.topics == "hdp" or self.counted or "learned" in (self.alpha, self.beta)):
-            raise ValueError("`time` goes with a number of topics, documents as text, and alpha and beta as numbers")
+            raise Flaw(
+                "`time` goes with a number of topics, documents as text, and alpha and beta as numbers",
+                code="unsupported",
+            )
         if self.time is not None and isinstance(self.text, list):
-            raise ValueError("`time` goes with documents in one language")
+            raise Flaw("`time` goes with documents in one language", code="unsupported")
         if isinstance(self.text, list) and (self.topics == "hdp" or self.beta == "learned"):
-            raise ValueError("documents in several languages go with a number of topics, and beta as a number")
+            raise Flaw(
+                "documents in several languages go with a number of topics, and beta as a number", code="unsupported"
+            )
         if isinstance(self.text, list) and len(set(self.text)) < len(self.text):
-            raise ValueError("each column of documents once")
+            raise Flaw("each column of documents once", code="duplicate")
         if self.tau != "learned" and self.time is None:
-            raise ValueError("`tau` goes with `time`, the column of days")
+            raise Flaw("`tau` goes with `time`, the column of days", code="conflict")
         for name in (*self.text_columns, *filter(None, (self.document, self.time))):
             if name in _TAKEN:
-                raise ValueError(f"a column called '{name}' cannot be used: results use that name; rename it")
+                raise Flaw(
+                    f"a column called '{name}' cannot be used: results use that name; rename it", code="reserved-name"
+                )
         return self
 
     @property
@@ -192,7 +203,9 @@ class Topics(Family):
         words = np.array([f"{i:0{width}d}" for i in range(table.shape[1])] if vocabulary is None else list(vocabulary))
         names = np.arange(table.shape[0]) if documents is None else np.array(list(documents))
         if len(words) != table.shape[1] or len(names) != table.shape[0]:
-            raise ModelError(f"{len(names)} documents and {len(words)} words for counts of shape {table.shape}")
+            raise ModelError(
+                f"{len(names)} documents and {len(words)} words for counts of shape {table.shape}", code="wrong-shape"
+            )
         return {"document": names[rows], "word": words[columns], "count": values}
 
 

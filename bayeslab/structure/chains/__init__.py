@@ -77,6 +77,6 @@ def load(name: str) -> ModuleType:
     """
     package = "structure/chains"
     if name not in registry.names(package):
-        raise OptionError(f"unknown chain '{name}'{hint(name, registry.names(package))}")
+        raise OptionError(f"unknown chain '{name}'{hint(name, registry.names(package))}", code="unknown-word")
 
     return import_module(f"bayeslab.structure.chains.{name}")

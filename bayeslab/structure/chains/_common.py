@@ -86,7 +86,7 @@ def _made(table: ScoreTable) -> Ready:
 
     if np.any(table.n_sets == 0):
         v = table.names[int(np.flatnonzero(table.n_sets == 0)[0])]
-        raise ModelError(f"'{v}' has no parent set in the score table, not even the empty one")
+        raise ModelError(f"'{v}' has no parent set in the score table, not even the empty one", code="no-acyclic-graph")
     empty = _empty_sets(table)
     candidates = np.bitwise_or.reduceat(table.sets, table.pointer[:-1], axis=0)
     # Which random words they are changes nothing but places in the hash table.
@@ -133,7 +133,9 @@ def random_start(table: ScoreTable, rng: np.random.Generator) -> tuple[NDArray[n
             if not np.all(np.any(own & ~placed, axis=1)):
                 break
         else:
-            raise ModelError("no acyclic graph can be made of the parent sets of the score table")
+            raise ModelError(
+                "no acyclic graph can be made of the parent sets of the score table", code="no-acyclic-graph"
+            )
         left.remove(v)
         order.append(v)
         placed[v // 64] |= np.uint64(1) << np.uint64(v % 64)
@@ -156,7 +158,9 @@ class Schedule:
     def of(cls, table: ScoreTable, state: State, n_steps: int, thin: int, n_kinds: int) -> Schedule:
         """For a run from a state; room for its draws."""
         if n_steps < 0 or thin < 1:
-            raise OptionError(f"n_steps is 0 or more and thin 1 or more; given {n_steps} and {thin}")
+            raise OptionError(
+                f"n_steps is 0 or more and thin 1 or more; given {n_steps} and {thin}", code="out-of-range"
+            )
         done = int(state["steps"][0])
         n_draws = (done + n_steps) // thin - done // thin
         return cls(n_steps, thin, done, np.empty((n_draws, table.n), np.int32), np.zeros((n_kinds, 2), np.int64))

@@ -70,11 +70,16 @@ class Tempered:
     def __post_init__(self) -> None:
         falling = all(a > b > 0 for a, b in zip(self.betas, self.betas[1:], strict=False))
         if not self.betas or self.betas[0] != 1.0 or not falling:
-            raise OptionError(f"inverse temperatures begin with 1 and fall, all above 0; given {self.betas}")
+            raise OptionError(
+                f"inverse temperatures begin with 1 and fall, all above 0; given {self.betas}", code="out-of-range"
+            )
         if self.every < 1:
-            raise OptionError(f"exchanges happen every 1 or more steps; given {self.every}")
+            raise OptionError(f"exchanges happen every 1 or more steps; given {self.every}", code="out-of-range")
         if self.cold is not None and self.cold < 1:
-            raise OptionError(f"cold is 1 or more steps of the cold copy for one of a hot copy; given {self.cold}")
+            raise OptionError(
+                f"cold is 1 or more steps of the cold copy for one of a hot copy; given {self.cold}",
+                code="out-of-range",
+            )
         load(self.chain)
 
     @property

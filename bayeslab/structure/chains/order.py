@@ -74,7 +74,9 @@ def log_orders(table: ScoreTable, choice: NDArray[np.integer], limit: int = 1_00
     from bayeslab.structure.chains._kernels import log_linear_extensions
 
     if table.n > 64:
-        raise EngineRefusal(f"orders of a DAG are counted for 64 variables at most; there are {table.n}")
+        raise EngineRefusal(
+            f"orders of a DAG are counted for 64 variables at most; there are {table.n}", code="too-costly"
+        )
     parents = table.sets[choice, 0]
     graph = nx.Graph()
     graph.add_nodes_from(range(table.n))
@@ -85,7 +87,9 @@ def log_orders(table: ScoreTable, choice: NDArray[np.integer], limit: int = 1_00
         members = np.uint64(sum(1 << v for v in part))
         total += float(log_linear_extensions(parents, members, limit)) - lgamma(len(part) + 1)
     if np.isnan(total):
-        raise EngineRefusal(f"the DAG has more than {limit:,} sets closed under parents; raise limit, or sample DAGs")
+        raise EngineRefusal(
+            f"the DAG has more than {limit:,} sets closed under parents; raise limit, or sample DAGs", code="too-costly"
+        )
     return total
 
 

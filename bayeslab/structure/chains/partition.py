@@ -56,7 +56,7 @@ def run(
         Share of steps that reverse an edge of a DAG drawn from the partition.
     """
     if not 0 <= reversal <= 1:
-        raise OptionError(f"reversal is a share of the steps, from 0 to 1; given {reversal}")
+        raise OptionError(f"reversal is a share of the steps, from 0 to 1; given {reversal}", code="out-of-range")
     from bayeslab.structure.chains._kernels import partition_run
 
     known, plan = ready(table), Schedule.of(table, state, n_steps, thin, len(KINDS))

@@ -60,7 +60,8 @@ def run(
     """
     if not (reversal >= 0 and renewal >= 0 and reversal + renewal <= 1):
         raise OptionError(
-            f"reversal and renewal are shares of the steps, 1 at most together; given {reversal}, {renewal}"
+            f"reversal and renewal are shares of the steps, 1 at most together; given {reversal}, {renewal}",
+            code="out-of-range",
         )
     from bayeslab.structure.chains._kernels import structure_run
 

@@ -98,14 +98,16 @@ def load(name: str, data: Any, **options: Any) -> LocalScore:
     """
     package = "structure/scores"
     if name not in registry.names(package):
-        raise OptionError(f"unknown score '{name}'{hint(name, registry.names(package))}")
+        raise OptionError(f"unknown score '{name}'{hint(name, registry.names(package))}", code="unknown-word")
 
     maker = import_module(f"bayeslab.structure.scores.{name}").score
     parameters = inspect.signature(maker).parameters
     known = [p.name for p in parameters.values() if p.kind is p.KEYWORD_ONLY]
     for option, value in options.items():
         if option not in known:
-            raise OptionError(f"the score '{name}' has no option '{option}'{hint(option, known)}")
+            raise OptionError(
+                f"the score '{name}' has no option '{option}'{hint(option, known)}", code="unknown-option"
+            )
         check_number(parameters[option], value)
     made: LocalScore = maker(data, **options)
     return made
@@ -118,4 +120,4 @@ def check_number(parameter: Parameter, value: Any) -> None:
         return
     if isinstance(value, bool) or not isinstance(value, Real if "float" in words else Integral):
         what = "number" if "float" in words else "whole number"
-        raise OptionError(f"{parameter.name} is a {what}; given {value!r}")
+        raise OptionError(f"{parameter.name} is a {what}; given {value!r}", code="out-of-range")

@@ -25,7 +25,9 @@ def numbers(data: Any, score: str) -> Observations:
     found.require("continuous", score)
     for name, values in zip(found.names, found.values.T, strict=True):
         if values.min() == values.max():
-            raise DataError(f"column '{name}' is constant: it has no variance to explain; leave it out")
+            raise DataError(
+                f"column '{name}' is constant: it has no variance to explain; leave it out", code="constant"
+            )
     return found
 
 
@@ -82,7 +84,8 @@ class Moments:
             for name, far in zip(data.names, np.abs(centred).max(axis=0, initial=0.0) > 1e150 * unit, strict=True):
                 if far:
                     raise OptionError(
-                        f"scale is the unit of each column, and '{name}' is more than 1e150 times as large"
+                        f"scale is the unit of each column, and '{name}' is more than 1e150 times as large",
+                        code="out-of-range",
                     )
         standard = centred / unit
         return cls(total, np.ldexp(mean, exponent), units, (standard * weights[:, None]).T @ standard)

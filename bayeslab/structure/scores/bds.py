@@ -104,7 +104,9 @@ def score(
         States of variables in order, where not all occur in the data.
     """
     if not equivalent_sample_size > 0:
-        raise OptionError(f"equivalent_sample_size is a number above 0; given {equivalent_sample_size}")
+        raise OptionError(
+            f"equivalent_sample_size is a number above 0; given {equivalent_sample_size}", code="out-of-range"
+        )
     found = Observations.of(data, kind="discrete", states=states)
     found.require("discrete", "bds")
     return SparseDirichlet(found, float(equivalent_sample_size))

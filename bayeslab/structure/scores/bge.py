@@ -105,15 +105,17 @@ def _posterior(
 
     n = found.n
     if not alpha_mu > 0:
-        raise OptionError(f"alpha_mu is a number above 0; given {alpha_mu}")
+        raise OptionError(f"alpha_mu is a number above 0; given {alpha_mu}", code="out-of-range")
     df = n + alpha_mu + 1 if alpha_w is None else float(alpha_w)
     if not df > n + 1:
-        raise OptionError(f"alpha_w is above the number of variables plus one, {n + 1}; given {alpha_w}")
+        raise OptionError(
+            f"alpha_w is above the number of variables plus one, {n + 1}; given {alpha_w}", code="out-of-range"
+        )
     seen = Moments.of(found, None if scale is None else _scales(scale, n))
     n_rows = seen.n_rows
     prior_mean = seen.mean if nu is None else np.asarray(nu, dtype=float)
     if prior_mean.shape != (n,):
-        raise OptionError(f"nu is one number a column; given {prior_mean.size} for {n}")
+        raise OptionError(f"nu is one number a column; given {prior_mean.size} for {n}", code="wrong-length")
     t = alpha_mu * (df - n - 1) / (alpha_mu + 1)
     away = (prior_mean - seen.mean) / seen.scale
     matrix = t * np.eye(n) + seen.spread + n_rows * alpha_mu / (n_rows + alpha_mu) * np.outer(away, away)
@@ -134,7 +136,7 @@ def _posterior(
 def _scales(given: Sequence[float] | float, n: int) -> NDArray[np.float64]:
     scales = np.asarray(given, dtype=float)
     if scales.ndim and scales.shape != (n,):
-        raise OptionError(f"scale is one number, or one a column; given {scales.size} for {n}")
+        raise OptionError(f"scale is one number, or one a column; given {scales.size} for {n}", code="wrong-length")
     if not np.all((scales > 0) & np.isfinite(scales)):
-        raise OptionError(f"scale is above 0 and finite; given {given}")
+        raise OptionError(f"scale is above 0 and finite; given {given}", code="out-of-range")
     return np.broadcast_to(scales, n).copy()

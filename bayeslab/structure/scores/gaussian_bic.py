@@ -48,5 +48,6 @@ def _check_independent(names: tuple[str, ...], covariance: np.ndarray) -> None:
         if 1 - explained < 1e-12:
             raise DataError(
                 f"column '{names[k]}' is a linear function of the columns before it: its likelihood has no bound; leave"
-                f" it out, or take 'bge'"
+                f" it out, or take 'bge'",
+                code="dependent-columns",
             )

@@ -153,5 +153,7 @@ def score(data: Any, *, states: Mapping[str, Sequence[Any]] | None = None) -> Mi
     found.require("mixed", "mixed_bic")
     for v in np.flatnonzero(found.continuous):
         if np.ptp(found.values[:, v]) == 0:
-            raise DataError(f"column '{found.names[v]}' is constant: it has no variance to explain; leave it out")
+            raise DataError(
+                f"column '{found.names[v]}' is constant: it has no variance to explain; leave it out", code="constant"
+            )
     return MixedScore(found)

@@ -155,5 +155,8 @@ def score(data: Any, *, states: Mapping[str, Sequence[Any]] | None = None) -> No
     found.require("discrete", "noisy_or_bic")
     for name, own in zip(found.names, found.states, strict=True):
         if len(own) != 2:
-            raise DataError(f"'{name}' has {len(own)} states; a noisy-OR is of variables with two, off and on")
+            raise DataError(
+                f"'{name}' has {len(own)} states; a noisy-OR is of variables with two, off and on",
+                code="not-applicable",
+            )
     return NoisyOrScore(found)

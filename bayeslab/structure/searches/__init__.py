@@ -69,7 +69,7 @@ def load(name: str) -> ModuleType:
     """
     known = registry.names("structure/searches")
     if name not in known:
-        raise OptionError(f"unknown search '{name}'{hint(name, known)}")
+        raise OptionError(f"unknown search '{name}'{hint(name, known)}", code="unknown-word")
 
     return import_module(f"bayeslab.structure.searches.{name}")
 

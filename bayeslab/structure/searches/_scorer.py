@@ -63,7 +63,7 @@ class Scorer:
         self._single = np.array([mask_of([c], self.n) for c in self.place])
         known = Constraints(self.columns) if constraints is None else constraints
         if set(known.names) != set(self.columns):
-            raise ModelError("the constraints are about other variables than the score")
+            raise ModelError("the constraints are about other variables than the score", code="different-data")
         self.constraints = known
         order = [known.names.index(v) for v in self.names]
         self.allowed = known.allowed[np.ix_(order, order)].T.copy()
@@ -78,7 +78,7 @@ class Scorer:
         if not isinstance(source, ScoreTable):
             return lambda child, sets: source.many(child, sets) + prior.log_weights(child, sets, self.n)
         if prior.name != "uniform":
-            raise ModelError("a score table holds its prior; give the prior when it is built")
+            raise ModelError("a score table holds its prior; give the prior when it is built", code="conflict")
         for v, c in enumerate(self.place):
             own = source.sets[source.pointer[c] : source.pointer[c + 1]]
             inside = [bool(len(own)) and np.all(own & bit == bit, axis=1) for bit in self._single]
@@ -169,16 +169,21 @@ class Scorer:
         else:
             for v in graph:
                 if v not in self.columns:
-                    raise ModelError(f"the start graph: '{v}' is no variable{hint(str(v), self.columns)}")
+                    raise ModelError(
+                        f"the start graph: '{v}' is no variable{hint(str(v), self.columns)}", code="unknown-variable"
+                    )
             if not nx.is_directed_acyclic_graph(graph):
-                raise ModelError("the start graph has a circle")
+                raise ModelError("the start graph has a circle", code="cycle")
             self.constraints.check(graph)
             number = {v: i for i, v in enumerate(self.names)}
             out = [sum(1 << number[u] for u in (graph.predecessors(v) if v in graph else ())) for v in self.names]
         for v, mask in enumerate(out):
             if self.local(v, mask) == -np.inf:
                 own = ", ".join(self.names[u] for u in bits(mask)) or "none"
-                raise ModelError(f"the search cannot start: the parents of '{self.names[v]}' ({own}) have no score")
+                raise ModelError(
+                    f"the search cannot start: the parents of '{self.names[v]}' ({own}) have no score",
+                    code="contradiction",
+                )
         return out
 
     def graph(self, parents: Sequence[int]) -> nx.DiGraph:
@@ -198,10 +203,12 @@ class Scorer:
         """Numbers of variables given in an order of one's own; all of them once."""
         for v in names:
             if v not in self.names:
-                raise ModelError(f"the order: '{v}' is no variable{hint(v, self.names)}")
+                raise ModelError(f"the order: '{v}' is no variable{hint(v, self.names)}", code="unknown-variable")
         if len(set(names)) < len(names) or len(names) < self.n:
             missing = ", ".join(sorted(set(self.names) - set(names)))
-            raise ModelError(f"the order needs each variable once{'; it lacks ' + missing if missing else ''}")
+            raise ModelError(
+                f"the order needs each variable once{'; it lacks ' + missing if missing else ''}", code="incomplete"
+            )
         return [self.names.index(v) for v in names]
 
 

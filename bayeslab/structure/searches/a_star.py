@@ -80,7 +80,7 @@ def search(
         No DAG can be made of the parent sets.
     """
     if not 1 <= group <= 20:
-        raise OptionError(f"group is a number of variables from 1 to 20; given {group}")
+        raise OptionError(f"group is a number of variables from 1 to 20; given {group}", code="out-of-range")
     table = table_of(source, constraints, prior, max_parents, memory)
     rough = order_search.search(table, rng=np.random.default_rng(0), steps=_ORDERS)
     limit = (memory if memory is not None else half_of_memory()) * 1e6
@@ -123,7 +123,8 @@ def _part(table: ScoreTable, masks: list[int], variables: list[int]) -> _Part:
     if len(variables) > _LARGEST:
         raise EngineRefusal(
             f"A* over {len(variables)} variables that could all depend on each other: it is for {_LARGEST} at most, and"
-            f" for about 30 in practice. Search by tabu or order_search, or give candidates or tiers"
+            f" for about 30 in practice. Search by tabu or order_search, or give candidates or tiers",
+            code="too-costly",
         )
     pointer, sets, numbers = [0], [], []
     for v in variables:
@@ -155,12 +156,15 @@ def _solved(part: _Part, reached: float, group: int, limit: float) -> tuple[list
         if done == 1:
             return _path(part, store, n)
         if done < 0:
-            raise ModelError("no acyclic graph can be made of the parent sets of the score table")
+            raise ModelError(
+                "no acyclic graph can be made of the parent sets of the score table", code="no-acyclic-graph"
+            )
         if not store.grown(n, limit):
             raise EngineRefusal(
                 f"A* over {n} variables kept {store.state[1]:,} sets in {limit / 1e6:,.0f} MB and is not done: the best"
                 f" score of these is between {reached:,.3f}, which order_search finds, and {store.heap[0][0]:,.3f}."
-                f" Take order_search or tabu, or lower max_parents or candidates"
+                f" Take order_search or tabu, or lower max_parents or candidates",
+                code="too-costly",
             )
 
 

@@ -59,7 +59,8 @@ def search(
     """
     if not (hottest >= coldest > 0 and levels >= 1 and proposals >= 0):
         raise OptionError(
-            f"annealing goes from hottest >= coldest > 0 in one level or more; given {hottest}, {coldest}, {levels}"
+            f"annealing goes from hottest >= coldest > 0 in one level or more; given {hottest}, {coldest}, {levels}",
+            code="out-of-range",
         )
     scorer = Scorer(source, constraints, prior)
     climber = Climber(scorer, scorer.parents_of(start))

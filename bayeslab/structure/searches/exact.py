@@ -65,7 +65,8 @@ def search(
     if n > _LARGEST:
         raise EngineRefusal(
             f"dynamic programming over {n} variables would take {8 * 2.0**n / 1e9:,.1f} GB and is for {_LARGEST} at"
-            f" most: search by a_star, which looks at fewer sets of variables, or by tabu or order_search"
+            f" most: search by a_star, which looks at fewer sets of variables, or by tabu or order_search",
+            code="too-costly",
         )
     table = table_of(source, constraints, prior, max_parents, memory)
     best = best_graph(table, memory=memory)
@@ -91,7 +92,9 @@ def table_of(
     """
     table = source if isinstance(source, ScoreTable) else _built(source, constraints, prior, max_parents, memory)
     if isinstance(source, ScoreTable) and (constraints is not None or prior != "uniform" or max_parents is not None):
-        raise ModelError("a score table holds its constraints and its prior; give them when it is built")
+        raise ModelError(
+            "a score table holds its constraints and its prior; give them when it is built", code="conflict"
+        )
     pointer, sets, scores = in_name_order(table.pruned(0.0))
     size = float(np.abs(scores[pointer[:-1]]).sum())
     grain = 2.0 ** (math.ceil(math.log2(size)) - 40) if size > 0 else 1.0

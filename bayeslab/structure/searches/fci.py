@@ -92,10 +92,11 @@ def _later(asked: Asked, constraints: Constraints | None) -> NDArray[np.bool_]:
     if constraints is None:
         return np.zeros((asked.n, asked.n), dtype=bool)
     if set(constraints.names) != set(asked.names):
-        raise ModelError("the constraints are on other variables than those of the data")
+        raise ModelError("the constraints are on other variables than those of the data", code="different-data")
     if constraints.required or constraints.forbidden or constraints.candidates or constraints.max_parents is not None:
         raise ModelError(
-            "FCI takes tiers only: with hidden variables its edges are not the direct ones that others speak of"
+            "FCI takes tiers only: with hidden variables its edges are not the direct ones that others speak of",
+            code="unsupported",
         )
     tier = {v: i for i, own in enumerate(constraints.tiers) for v in own}
     place = np.array([tier.get(v, np.nan) for v in asked.names], dtype=float)

@@ -44,7 +44,10 @@ def search(source: LocalScore, *, prior: Prior = "uniform") -> Found:
         A DAG of the class; :func:`bayeslab.structure.cpdag.cpdag` draws the class.
     """
     if isinstance(source, ScoreTable):
-        raise ModelError("greedy equivalence search needs families of any size: give the score, not a table of it")
+        raise ModelError(
+            "greedy equivalence search needs families of any size: give the score, not a table of it",
+            code="unsupported",
+        )
     scorer = Scorer(source, None, prior)
     parents = scorer.parents_of(None)
     trace = [sum(scorer.local(v, 0) for v in range(scorer.n))]

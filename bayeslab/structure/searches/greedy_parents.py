@@ -57,7 +57,8 @@ def search(
             u = scorer.names[next(bits(late))]
             raise ModelError(
                 f"the required edge {u} -> {scorer.names[v]} goes against the order: put '{u}' before"
-                f" '{scorer.names[v]}'"
+                f" '{scorer.names[v]}'",
+                code="contradiction",
             )
         before = np.array([earlier >> u & 1 for u in range(scorer.n)], dtype=bool)
         while True:

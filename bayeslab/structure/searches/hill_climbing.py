@@ -100,9 +100,11 @@ def search(
     given = (("tabu", tabu), ("patience", patience or 0), ("level", level))
     for name, value in (*given, ("restarts", restarts), ("changes", changes)):
         if value < 0:
-            raise OptionError(f"{name} is a number, 0 or more; given {value}")
+            raise OptionError(f"{name} is a number, 0 or more; given {value}", code="out-of-range")
     if restarts and rng is None:
-        raise OptionError("restarts need random numbers: give rng, such as numpy.random.default_rng(1)")
+        raise OptionError(
+            "restarts need random numbers: give rng, such as numpy.random.default_rng(1)", code="incomplete"
+        )
     scorer = Scorer(source, constraints, prior)
     rules = _Rules(tabu, tabu if patience is None else patience, level, max_steps)
     scorer.isolate()

@@ -98,11 +98,11 @@ def search(
         Constraints on other variables.
     """
     if max_given is not None and max_given < 0:
-        raise OptionError(f"max_given is a number of variables, 0 or more, not {max_given}")
+        raise OptionError(f"max_given is a number of variables, 0 or more, not {max_given}", code="out-of-range")
     asked = Asked.of(data, test, alpha)
     known = Constraints(asked.names) if constraints is None else constraints
     if set(known.names) != set(asked.names):
-        raise ModelError("the constraints are on other variables than those of the data")
+        raise ModelError("the constraints are on other variables than those of the data", code="different-data")
     order = [known.names.index(v) for v in asked.names]
     allowed, needed = (m[np.ix_(order, order)] for m in (known.allowed, known.needed))
     possible, fixed = allowed | allowed.T, needed | needed.T

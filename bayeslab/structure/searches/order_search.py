@@ -73,10 +73,15 @@ def search(
         The table would need more memory than there is.
     """
     if not (hottest >= coldest > 0 and runs >= 1 and steps >= 0):
-        raise OptionError(f"annealing goes from hottest >= coldest > 0, one run or more; given {hottest}, {coldest}")
+        raise OptionError(
+            f"annealing goes from hottest >= coldest > 0, one run or more; given {hottest}, {coldest}",
+            code="out-of-range",
+        )
     if isinstance(source, ScoreTable):
         if constraints is not None or prior != "uniform":
-            raise ModelError("a score table holds its constraints and its prior; give them when it is built")
+            raise ModelError(
+                "a score table holds its constraints and its prior; give them when it is built", code="conflict"
+            )
         return _search(_Orders.of(source), rng, steps, np.geomspace(hottest, coldest, max(steps, 1)), runs)
     known = constraints or Constraints(tuple(source.names))
     table = ScoreTable.build(source, max_parents=max_parents, constraints=known, prior=prior, prune=0.0)
@@ -96,7 +101,7 @@ def best_for_order(table: ScoreTable, order: Sequence[str]) -> Found:
     """
     orders = _Orders.of(table)
     if sorted(order) != sorted(table.names):
-        raise ModelError(f"the order has each variable once: {', '.join(table.names)}")
+        raise ModelError(f"the order has each variable once: {', '.join(table.names)}", code="incomplete")
     choice = orders.choice(np.array([orders.names.index(v) for v in order], dtype=np.int64))
     return orders.found(choice, [])
 
@@ -124,7 +129,8 @@ class _Orders:
         if best_sets(order, self.pointer, self.sets, out) < len(order):
             v = int(np.flatnonzero(out == self.pointer[1:])[0])
             raise ModelError(
-                f"no parent set of '{self.names[v]}' lies before it in this order; required edges rule it out"
+                f"no parent set of '{self.names[v]}' lies before it in this order; required edges rule it out",
+                code="contradiction",
             )
         return out
 
@@ -138,7 +144,7 @@ class _Orders:
         while waiting:
             ready = next((v for v in waiting if not above[v] & ~placed), None)
             if ready is None:
-                raise EngineRefusal("the parent sets of the table allow no acyclic graph")
+                raise EngineRefusal("the parent sets of the table allow no acyclic graph", code="no-acyclic-graph")
             order.append(ready)
             waiting.remove(ready)
             placed |= 1 << ready

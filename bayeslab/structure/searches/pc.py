@@ -89,10 +89,11 @@ def _constraints(asked: Asked, constraints: Constraints | None) -> Constraints:
     if constraints is None:
         return Constraints(asked.names)
     if set(constraints.names) != set(asked.names):
-        raise ModelError("the constraints are on other variables than those of the data")
+        raise ModelError("the constraints are on other variables than those of the data", code="different-data")
     if constraints.max_parents is not None:
         raise ModelError(
-            "tests of independence cannot hold a number of parents; take max_parents out, or a search by score"
+            "tests of independence cannot hold a number of parents; take max_parents out, or a search by score",
+            code="unsupported",
         )
     if constraints.names == asked.names:
         return constraints

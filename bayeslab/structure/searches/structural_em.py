@@ -191,7 +191,7 @@ def search(
         rows = rows.with_hidden(hidden)
     known = _Setting(score, dict(score_options or {}), constraints, prior, inner, max_iterations, tolerance)
     if starts is not None and starts < 1:
-        raise OptionError(f"starts is a number of graphs, 1 or more; given {starts}")
+        raise OptionError(f"starts is a number of graphs, 1 or more; given {starts}", code="out-of-range")
     own = np.random.default_rng(0) if rng is None else rng
     task, tally = _Task(rows, known), _Tally()
     begins = _starts(task, start, starts or (6 if rows.hidden else 2), tally, own)
@@ -223,10 +223,11 @@ class _Setting:
         if self.score not in SCORES:
             raise OptionError(
                 f"structural EM takes expected counts, and the score '{self.score}' cannot{hint(self.score, SCORES)};"
-                f" there are {', '.join(SCORES)}"
+                f" there are {', '.join(SCORES)}",
+                code="not-suited",
             )
         if self.inner not in _INNER:
-            raise OptionError(f"the inner search is tabu or hill_climbing, not '{self.inner}'")
+            raise OptionError(f"the inner search is tabu or hill_climbing, not '{self.inner}'", code="unknown-word")
 
     @property
     def bayesian(self) -> bool:
