@@ -164,6 +164,12 @@ def loo_pit(fit: Fitted, seed: int | None = None) -> dict[str, Array]:
     rng = stream(fit.seed if seed is None else seed, "loo pit")
     out = {}
     for name, (observed, drawn) in replications(fit, "posterior").items():
+        if name not in group:
+            raise OptionError(
+                f"loo_pit leaves out one value of '{name}' at a time, and the log likelihood of a"
+                f" {fit.model.model.family} fit is that of {listed(map(str, group.data_vars))}: compare predictions"
+                f" with check(), or leave rows out with cross_validate"
+            )
         terms = np.moveaxis(group[name].to_numpy(), (0, 1), (-2, -1))
         terms = np.ascontiguousarray(terms.reshape(-1, *terms.shape[-2:]), dtype=float)
         if len(terms) != len(observed):

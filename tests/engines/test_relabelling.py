@@ -41,7 +41,14 @@ def told_apart(fit: bl.Fit) -> None:
     assert [f.check for f in fit.verdict.findings].count("relabelled") == 1
 
 
-@pytest.mark.parametrize("method", ["pathfinder", "laplace", pytest.param("smc", marks=pytest.mark.slow)])
+@pytest.mark.parametrize(
+    "method",
+    [
+        "laplace",
+        pytest.param("pathfinder", marks=pytest.mark.slow(why="compiles")),
+        pytest.param("smc", marks=pytest.mark.slow(why="compiles")),
+    ],
+)
 def test_components_have_one_name_in_every_draw(method: str) -> None:
     fit = fitted(MIXTURE, method)
     told_apart(fit)
@@ -49,7 +56,7 @@ def test_components_have_one_name_in_every_draw(method: str) -> None:
     assert np.all(shown.max(axis=1) > 0.99) and shown.argmax(axis=1).tolist() in ([0, 1], [1, 0])
 
 
-@pytest.mark.slow
+@pytest.mark.slow(why="compiles")
 def test_moments_on_a_grid_are_of_renamed_draws_and_the_evidence_of_every_labelling() -> None:
     fit = fitted(MIXTURE, "grid")
     told_apart(fit)
@@ -67,7 +74,7 @@ def test_the_normaliser_of_one_labelling_is_no_evidence() -> None:
     assert finding.status == "warn" and "one labelling" in finding.message
 
 
-@pytest.mark.slow
+@pytest.mark.slow(why="compiles")
 def test_states_of_a_chain_have_one_name_in_every_draw() -> None:
     model = bl.Model(name="counts", model=CHAIN)
     y = np.array([*LOW[:4], *HIGH[:4]])

@@ -14,7 +14,7 @@ from sklearn.gaussian_process import GaussianProcessRegressor
 from sklearn.gaussian_process import kernels as sk
 
 import bayeslab as bl
-from bayeslab.errors import BayeslabError, DataError, EngineRefusal, ModelError
+from bayeslab.errors import BayeslabError, DataError, EngineRefusal, ModelError, OptionError
 from bayeslab.exact.covariance import Kernel
 from bayeslab.exact.gaussian_process import GaussianProcess as Process
 from bayeslab.families import gaussian_process as family
@@ -454,3 +454,18 @@ def test_round_trip_and_drawing():
     drawn = family.network(made, bl.check(made, TABLE))
     assert set(drawn.predecessors("f")) == {"x", "Matern52_lengthscale", "Matern52_scale", "Linear_scale", "Intercept"}
     assert set(drawn.predecessors("y")) == {"f", "sigma"}
+
+
+@pytest.mark.parametrize("ends", [[0, 5], [0.0, 5.0], (0, 5)])
+def test_a_domain_is_written_as_a_list_or_a_tuple(ends):
+    content = {"family": "gaussian_process", "target": "y", "kernel": "Matern32(x, lengthscale=1.5, scale=1.2)"}
+    assert bl.Model(model=content | {"approximation": "hsgp", "domain": {"x": ends}}).model.domain == {"x": (0.0, 5.0)}
+
+
+@pytest.mark.slow(why="compiles")
+def test_leaving_out_single_values_is_refused_where_rows_are_no_terms():
+    data = {"x": np.arange(8.0), "u": np.array([0, 1, 0, 1, 1, 0, 1, 1])}
+    content = {"family": "gaussian_process", "target": "u", "likelihood": "bernoulli", "kernel": "ExpQuad(x, 1, 1.5)"}
+    fit = bl.fit(bl.Model(model=content), data, seed=1, runs=None)
+    with pytest.raises(OptionError, match="log likelihood"):
+        fit.loo_pit()

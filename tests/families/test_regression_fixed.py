@@ -129,7 +129,7 @@ def test_a_fixed_square_of_sigma_is_a_fixed_sigma(name: str, number: float) -> N
     np.testing.assert_allclose(one.summary().loc["b[x]", ["mean", "sd"]], two.summary().loc["b[x]", ["mean", "sd"]])
 
 
-@pytest.mark.slow
+@pytest.mark.slow(why="compiles")
 def test_rows_summed_up_read_fixed_coefficients() -> None:
     """Sampled on the graph, a known intercept gives what it gives in closed form."""
     model = regression("gaussian", "y ~ x", {"Intercept": 0.5, "b": "Normal(0, 1)", "sigma": "Exponential(1)"})

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import Annotated, Any, Literal
 
-from pydantic import Field, model_validator
+from pydantic import BeforeValidator, Field, model_validator
 
 from bayeslab.errors import Flaw
 from bayeslab.language.spec import ColumnName, Family
@@ -13,6 +13,13 @@ __all__ = ["GaussianProcess"]
 
 type LikelihoodName = Literal["gaussian", "student_t", "bernoulli", "binomial", "poisson", "negative_binomial"]
 
+
+def _pair(given: Any) -> Any:
+    """Files and Python write two numbers as a list."""
+    return tuple(given) if isinstance(given, list) else given
+
+
+Range = Annotated[tuple[float, float], BeforeValidator(_pair)]
 
 _LINKED = {
     "bernoulli": ("logit", "probit"),
@@ -71,7 +78,7 @@ class GaussianProcess(Family):
         ge=1,
         description="How many basis functions for each column (hsgp); default by lengthscales' priors.",
     )
-    domain: dict[str, tuple[float, float]] | None = Field(
+    domain: dict[str, Range] | None = Field(
         default=None,
         description="By column, where predictions are wanted (hsgp): its functions serve there only; default the inputs"
         " with 5 % of their range on either side.",
