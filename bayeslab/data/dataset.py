@@ -21,7 +21,7 @@ from unicodedata import normalize
 import numpy as np
 
 from bayeslab.errors import DataError, ModelError, hint, listed
-from bayeslab.language.expressions import Evaluator, Expression, Term, parse
+from bayeslab.language.expressions import Evaluator, Expression, Term, labels_are_numbers, parse
 from bayeslab.language.spec import RESERVED, DataSource, Model, plain_name
 
 __all__ = [
@@ -241,13 +241,14 @@ class Dataset:
                 )
         return replace(self, columns=rest | moved, left_out=left_out | moved_out)
 
-    def take(self, rows: np.ndarray) -> Dataset:
-        """Only these rows of the main table, by position."""
+    def take(self, rows: np.ndarray, dim: str | None = None) -> Dataset:
+        """Only these rows of the main table, or of that of another dimension, by position."""
+        along = self.rows if dim is None else dim
 
         def shorter(array: Any, dims: tuple[str, ...] | None) -> Any:
-            if array is None or not dims or self.rows not in dims:
+            if array is None or not dims or along not in dims:
                 return array
-            return np.take(array, rows, axis=dims.index(self.rows))
+            return np.take(array, rows, axis=dims.index(along))
 
         columns = {
             name: Column(shorter(c.values, c.dims), c.dims, shorter(c.missing, c.dims), c.order)
@@ -294,6 +295,9 @@ class Dataset:
     ) -> Dataset:
         """One table: columns of equal length along the dimension ``rows``."""
         columns, levels, left_out = dict[str, Column](), dict[str, np.ndarray](), dict[str, str]()
+        # The column that names the rows is written like their dimension, or has it for its plain name.
+        alike = [name for name in raw if plain_name(name) == rows]
+        key = rows if rows in raw or len(alike) != 1 else alike[0]
         for name, value in raw.items():
             try:
                 values, missing = _read_values(name, value, f"{what}: column '{name}'", cells)
@@ -302,8 +306,8 @@ class Dataset:
                 continue
             if values.ndim != 1:
                 raise DataError(f"{what}: column '{name}' does not hold one value a row", code="not-a-column")
-            if name == rows:
-                levels[name] = _row_names(name, Column(values, (rows,), missing), what)
+            if name == key:
+                levels[rows] = _row_names(rows, Column(values, (rows,), missing), what)
             else:
                 columns[name] = Column(values, (rows,), missing, _order(value))
         lengths = {len(c.values) for c in columns.values()} | {len(v) for v in levels.values()}
@@ -355,10 +359,9 @@ class Dataset:
         for name, (values, missing) in pending.items():
             fits = values.ndim == 1 and len(values) == length
             columns[name] = Column(values, (source.rows,) if fits else None, missing, _order(raw[name]))
-        own = columns.get(source.rows)
-        levels = {}
-        if own is not None and own.dims == (source.rows,):
-            levels[source.rows] = _row_names(source.rows, columns.pop(source.rows), what)
+        # A column that runs along the dimension it is called like has the names of its places.
+        named = [name for name, column in columns.items() if column.dims == (name,)]
+        levels = {name: _row_names(name, columns.pop(name), what) for name in named}
         _check_lengths(columns, what)
         return tables.joined(cls(columns, source.rows, levels, left_out))
 
@@ -765,6 +768,12 @@ class Data:
         Columns of text whose cells are all numbers, and which nothing else says are names.
     used : set of str
         Columns that the model has looked at.
+    dimension_of : dict of str to str
+        Columns whose cells are labels of another dimension, and that dimension.
+    coded : frozenset of str
+        Columns of whole numbers that are labels, and no quantities.
+    of_rows : bool
+        Whether the model is about the rows of one table, so that columns of others are refused.
     """
 
     def __init__(
@@ -784,12 +793,20 @@ class Data:
         self.alphabetical: frozenset[str] = frozenset()
         self.digits: frozenset[str] = frozenset()
         self.used: set[str] = set()
+        self.dimension_of: dict[str, str] = {}
+        self.coded: frozenset[str] = frozenset()
+        self.of_rows = False
         self._terms: dict[str, Term] = {}
 
     @cached_property
     def evaluator(self) -> Evaluator:
         """Evaluates expressions that involve data only."""
         return Evaluator(self.term, self.labels, self.frozen, rows=self.dataset.rows, cells=self.cells)
+
+    def forget(self) -> None:
+        """Drop what was read of columns before their levels were known."""
+        self._terms.clear()
+        self.used.clear()
 
     def cells(self, name: str) -> Term:
         """A column, missing cells allowed."""
@@ -818,7 +835,7 @@ class Data:
         """Whether a column has a cell that is not missing."""
         if name in self.dataset.columns:
             return not np.all(self.dataset.columns[name].absent())
-        return not np.all(_missing(self.term(name, missing=True)))
+        return not np.all(_missing(self._of_any_table(name)))
 
     def names(self) -> set[str]:
         """Names of all columns, given and computed."""
@@ -832,15 +849,52 @@ class Data:
         Raises
         ------
         ModelError, DataError
-            No such column; its dimensions are unknown; cells are missing; a value is no level.
+            No such column; its dimensions are unknown; cells are missing; a value is no level; it is of another table
+            than the model.
         """
-        if name not in self._terms:
-            self.look_at(name)
-            self._terms[name] = self._named(name)
-        term = self._terms[name]
+        term = self._of_any_table(name)
+        if self.of_rows:
+            self._check_table(name, term.dims)
         if not missing:
             self._complete(name, term, role)
         return term
+
+    def column(self, name: str) -> Column:
+        """A column of the data as it was given.
+
+        Raises
+        ------
+        DataError
+            It is of another table than the model; nearly all of its cells are numbers, and others are not.
+        """
+        self.look_at(name)
+        column = self.dataset.columns[name]
+        if self.of_rows and column.dims is not None:
+            self._check_table(name, column.dims)
+        return column
+
+    def _of_any_table(self, name: str) -> Term:
+        if name not in self._terms:
+            self.look_at(name)
+            self._terms[name] = self._named(name)
+        return self._terms[name]
+
+    def _check_table(self, name: str, dims: tuple[str | None, ...]) -> None:
+        """Refuse what does not have one value a row: by position it would be bound to other rows."""
+        rows = self.dataset.rows
+        if dims in ((rows,), ()):
+            return
+        known = " × ".join(f"'{dim}'" for dim in dims)
+        remedy = f"; bring it to the rows in data.derive, {name}_of_row: {name}[{dims[0]}]" if self._joins(dims) else ""
+        raise DataError(
+            f"'{name}' is not a column of the table of '{rows}', one value a row: it runs along {known}{remedy}",
+            code="not-a-column",
+        )
+
+    def _joins(self, dims: tuple[str | None, ...]) -> bool:
+        """Whether the rows have a column that says which row of another table each belongs to."""
+        column = self.dataset.columns.get(str(dims[0]))
+        return len(dims) == 1 and column is not None and column.dims == (self.dataset.rows,)
 
     def look_at(self, name: str) -> None:
         """Note that a column is used.
@@ -948,7 +1002,8 @@ class Data:
         codes = factor = None
         if name in self.factors:
             factor, codes = name, self._codes(name, column)
-        return Term(None if column.text else column.values, column.dims, codes, factor, column=name)
+        value = None if column.text or name in self.coded else column.values
+        return Term(value, column.dims, codes, factor, column=name, given=True)
 
     def _codes(self, name: str, column: Column) -> np.ndarray:
         levels = self.labels[name]
@@ -964,17 +1019,19 @@ class Data:
         if np.any(codes == -2):
             row = int(np.nonzero((codes == -2).ravel())[0][0])
             value = words.ravel()[row]
+            dim = self.dimension_of.get(name, name)
             raise DataError(
-                f"column '{name}', row {row + 1}: '{value}' is not a level of the dimension '{name}'"
-                f"{hint(value, known)}; nothing is known of others: leave the row out, or the cell empty where a model"
-                f" understands missing cells",
+                f"column '{name}', row {row + 1}: '{value}' is not a level of the dimension '{dim}'{hint(value, known)}"
+                f"; nothing is known of others: leave the row out, or the cell empty where a model understands missing"
+                f" cells",
                 code="unknown-level",
             )
         return codes
 
     def _derived(self, name: str) -> Term:
         expression = self.derive[name]
-        evaluator = Evaluator(self.cells, self.labels, self.frozen, rows=self.dataset.rows, cells=self.cells)
+        read = self._of_any_table
+        evaluator = Evaluator(read, self.labels, self.frozen, rows=self.dataset.rows, cells=read)
         try:
             term = evaluator.term(expression)
         except ModelError as error:
@@ -989,7 +1046,7 @@ class Data:
         if value.dtype.kind == "f" and not np.all(np.isfinite(value)):
             absent = np.zeros(value.shape, bool)
             for used in expression.names & self.names():
-                other = self.term(used, missing=True)
+                other = self._of_any_table(used)
                 if other.value is not None and other.dims == term.dims:
                     absent |= np.isnan(np.asarray(other.value, dtype=float))
             wrong = ~np.isfinite(value) & ~absent
@@ -1006,7 +1063,9 @@ class Data:
                 path=("data", "derive", name),
                 code="bad-start",
             )
-        return replace(term, column=name)
+        if self.of_rows and term.factor is not None:
+            self.labels.setdefault(name, self.labels[term.factor])  # a factor of the rows under a name of its own
+        return replace(term, column=name, given=True)
 
     def memory(self) -> Memory:
         """What predictions on new data need."""
@@ -1061,6 +1120,7 @@ def bind(model: Model, dataset: Dataset, factors: Iterable[str], memory: Memory 
     memory = memory or Memory()
     if not model.model.any_names:
         dataset = dataset.plain()
+    dataset = _in_order(dataset, memory)
     columns = dataset.columns
     _check_lengths(columns, "data")
     single = [name for name, column in columns.items() if column.dims == ()]
@@ -1082,6 +1142,8 @@ def bind(model: Model, dataset: Dataset, factors: Iterable[str], memory: Memory 
         if isinstance(entry, str):
             continue
         declared = np.arange(entry) if isinstance(entry, int) else _label_array(entry)
+        if isinstance(entry, int) and len(memory.levels.get(dim, ())) == entry:
+            declared = _label_array(memory.levels[dim])  # which an outcome of the fit may have named
         if dim in lengths and lengths[dim] != len(declared):
             raise DataError(
                 f"dimension '{dim}' has {len(declared)} levels in the model, {lengths[dim]} in the data",
@@ -1096,7 +1158,9 @@ def bind(model: Model, dataset: Dataset, factors: Iterable[str], memory: Memory 
                         code="unknown-level",
                     )
         labels[dim] = declared
-    wanted = set(factors) | {name for name, column in columns.items() if column.text}
+    # A column with the name of a dimension is an index into it, by the dimension's labels.
+    named = {name for name in labels.keys() & columns.keys() if columns[name].dims != (name,)}
+    wanted = set(factors) | named | {name for name, column in columns.items() if column.text}
     factor_columns = {name for name in wanted & columns.keys() if columns[name].dims is not None}
     for name, own in model.model.levels().items():
         if name in columns and name not in labels:
@@ -1141,7 +1205,82 @@ def bind(model: Model, dataset: Dataset, factors: Iterable[str], memory: Memory 
     if not model.model.any_names:
         free = columns.keys() - set(factors) - known
         out.digits = frozenset(name for name in free if columns[name].order is None and _all_numbers(columns[name]))
+    _name_categories(out, model)
+    out.of_rows = model.model.of_rows
     return out
+
+
+def _in_order(dataset: Dataset, memory: Memory) -> Dataset:
+    """Tables of groups with their rows in the order of the fit, where they are the same rows."""
+    for dim, names in dataset.levels.items():
+        known = list(map(str, memory.levels.get(dim, ())))
+        place = {str(name): row for row, name in enumerate(names.tolist())}
+        if known != list(place) and sorted(known) == sorted(place):
+            dataset = dataset.take(np.array([place[word] for word in known]), dim)
+    return dataset
+
+
+def _name_categories(data: Data, model: Model) -> None:
+    """Let outcomes whose values are levels have the labels of the dimension that their probabilities lie along.
+
+    A dimension without labels, of which only the length is known, takes the levels of its outcomes.
+
+    Raises
+    ------
+    DataError
+        The levels of outcomes do not fit the length of the dimension.
+    """
+    columns = data.dataset.columns
+    given = {name: dim for name, dim in model.model.categories(data).items() if name in columns}
+    found = {name: dim if dim is not None and dim in data.labels else name for name, dim in given.items()}
+    coded = set[str]()
+    for name, dim in found.items():
+        if dim == name and name not in model.dims:
+            continue
+        foreign = columns[name].text and not _levels_of(name, data) <= set(map(str, data.labels[dim].tolist()))
+        if foreign and dim != name and _nameless(dim, data, model):
+            _give_names(dim, [other for other in found if found[other] == dim and columns[other].text], data)
+        if columns[name].text or labels_are_numbers(data.labels[dim]):
+            data.labels[name] = data.labels[dim]
+            data.factors |= {name}
+            data.dimension_of[name] = dim
+            coded |= set() if columns[name].text else {name}
+    data.coded = frozenset(coded)
+    data.alphabetical -= data.dimension_of.keys()
+    data.forget()
+
+
+def _levels_of(name: str, data: Data) -> set[str]:
+    column = data.dataset.columns[name]
+    return set(column.values[~column.absent()].tolist())
+
+
+def _nameless(dim: str, data: Data, model: Model) -> bool:
+    """Whether of a dimension only the length is known."""
+    entry = model.dims.get(dim)
+    while isinstance(entry, str):
+        dim, entry = entry, model.dims.get(entry)
+    of_data = dim in data.dataset.levels or dim in data.dataset.columns
+    return not isinstance(entry, list) and not of_data and data.labels[dim].dtype.kind != "U"
+
+
+def _give_names(dim: str, names: Sequence[str], data: Data) -> None:
+    old = data.labels[dim]
+    levels = max((data.labels[name].tolist() for name in names), key=len)
+    words = set[str]().union(*(_levels_of(name, data) for name in names))
+    if not words <= set(levels):
+        levels = sorted(words)
+    if len(levels) != len(old):
+        shown = ", ".join(map(str, levels[:8])) + ", ..." * (len(levels) < len(old) or len(levels) > 8)
+        raise DataError(
+            f"column '{names[0]}' has {len(levels)} levels, {listed(levels)}, and '{dim}', along which their"
+            f" probabilities lie, has {len(old)}: name them in dims, {dim}: [{shown}]",
+            code="wrong-length",
+        )
+    named = np.array(levels)
+    for other, labels in data.labels.items():
+        if labels is old:  # the dimension and its twins
+            data.labels[other] = named
 
 
 def number_in(word: str) -> float | None:
@@ -1210,13 +1349,15 @@ def _all_numbers(column: Column) -> bool:
 def _row_names(dim: str, column: Column, what: str) -> np.ndarray:
     if np.any(column.absent()):
         raise DataError(f"{what}: column '{dim}' names the rows but has a missing cell", code="missing")
-    seen, counts = np.unique(column.values, return_counts=True)
-    if len(seen) < len(column.values):
+    names = column.values if column.text else _words(column.values)
+    seen, counts = np.unique(names, return_counts=True)
+    if len(seen) < len(names):
         raise DataError(
             f"{what}: column '{dim}' names the rows (data.rows or tables), but '{seen[counts > 1][0]}' is there twice",
             code="duplicate",
         )
-    return _label_array(column.values.tolist())
+    whole = not column.text and np.all(column.values == np.floor(column.values))
+    return _label_array(column.values.astype(np.int64).tolist() if whole else names.tolist())
 
 
 def _levels(name: str, column: Column, memory: Memory) -> np.ndarray:

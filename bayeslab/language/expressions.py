@@ -23,12 +23,23 @@ import numpy as np
 from bayeslab.errors import DataError, ModelError, hint, listed
 from bayeslab.language.spec import unquoted
 
-__all__ = ["FUNCTIONS", "MOST_COUNTED", "Evaluator", "Expression", "Term", "as_float", "parse"]
+__all__ = [
+    "FUNCTIONS",
+    "MOST_COUNTED",
+    "Evaluator",
+    "Expression",
+    "Term",
+    "as_float",
+    "is_whole_number",
+    "labels_are_numbers",
+    "parse",
+]
 
 MAX_LENGTH = 5_000
 # Python's words that mean nothing in expressions and cannot be names.
 _NOT_NAMES = frozenset(keyword.kwlist) - {"and", "or", "not", "None", "True", "False"}
 MAX_DEPTH = 60
+_WHOLE_NUMBER = re.compile(r"-?\d+")
 
 _BINARY = {
     ast.Add: "add",
@@ -213,6 +224,8 @@ class Term:
         Rows at the start of a dimension that a ``lag`` leaves without a value.
     column
         Name of the data column this is, unchanged; such terms become ``pm.Data``.
+    given
+        Whether these are the cells of a column, which as an index are labels, and nothing computed from them.
     """
 
     value: Any
@@ -221,6 +234,7 @@ class Term:
     factor: str | None = None
     undefined: Mapping[str, int] = field(default_factory=dict)
     column: str | None = None
+    given: bool = False
 
     @property
     def random(self) -> bool:
@@ -234,6 +248,19 @@ def _merge(terms: Iterable[Term]) -> dict[str, int]:
         for dim, rows in term.undefined.items():
             out[dim] = max(out.get(dim, 0), rows)
     return out
+
+
+def is_whole_number(word: str) -> bool:
+    """Whether a label is a whole number."""
+    return _WHOLE_NUMBER.fullmatch(word) is not None
+
+
+def labels_are_numbers(labels: np.ndarray) -> bool:
+    """Whether some labels are whole numbers, and not all of them their own positions, 0 to n - 1."""
+    if labels.dtype.kind in "iu":
+        return not np.array_equal(labels, np.arange(len(labels)))
+    words = list(map(str, labels.tolist()))
+    return any(map(is_whole_number, words)) and words != list(map(str, range(len(words))))
 
 
 # ----------------------------------------------------------------------------------- functions
@@ -528,7 +555,10 @@ class Evaluator:
         if term.random:
             return term.value
         if term.value is None:
-            raise ModelError(f"'{term.column}' is text; index with it or compare it with a label", code="not-numbers")
+            raise ModelError(
+                f"'{term.column}' holds levels, not numbers: index with it or compare it with a label",
+                code="not-numbers",
+            )
         if term.column is not None and self._symbol is not None and not term.undefined:
             return self._symbol(term)
         return pt.as_tensor_variable(np.asarray(term.value))
@@ -683,7 +713,8 @@ class Evaluator:
             value = self.symbolic(term) if symbolic else term.value
             if value is None:
                 raise ModelError(
-                    f"'{term.column}' is text; index with it or compare it with a label", code="not-numbers"
+                    f"'{term.column}' holds levels, not numbers: index with it or compare it with a label",
+                    code="not-numbers",
                 )
             values.append(_expand(value, term.dims, tuple(dims)))
         return values, tuple(dims), symbolic
@@ -783,6 +814,8 @@ class Evaluator:
                 dim = self._consumed(node, base, free, index, place, len(items))
                 if index.factor is not None:
                     index = Term(index.codes, index.dims, undefined=index.undefined)
+                elif dim is not None and dim in self.labels and labels_are_numbers(self.labels[dim]):
+                    index = self._by_label(index, dim, ast.unparse(item))
                 index = self._checked_index(index, dim, ast.unparse(item), base, place)
             free.remove(dim)
             picked.append((dim, index))
@@ -829,6 +862,43 @@ class Evaluator:
                 f"index {worst} in '{text}' is outside 0..{length - 1} (positions count from 0)", code="out-of-range"
             )
         return replace(index, value=values)
+
+    def _by_label(self, index: Term, dim: str, text: str) -> Term:
+        """An index into a dimension whose labels are whole numbers, as positions: cells of a column are labels.
+
+        Other whole numbers are positions, unless they could all be labels as well.
+        """
+        if index.random:
+            if index.given:
+                raise ModelError(
+                    f"'{text}' is a node with data, and the levels of '{dim}' are whole numbers, which its values are"
+                    f" not bound to: give '{dim}' a length, or names, in dims",
+                    code="not-numbers",
+                )
+            return index
+        values = np.asarray(index.value)
+        if np.any(values != np.floor(values)):
+            return index  # refused below
+        words = list(map(str, self.labels[dim].tolist()))
+        place = {word: at for at, word in enumerate(words)}
+        places = np.array([place.get(f"{value:.0f}", -1) for value in values.ravel().tolist()], np.int64)
+        places = places.reshape(values.shape)
+        if index.given:
+            if np.any(places < 0):
+                value = values[places < 0].flat[0]
+                raise ModelError(
+                    f"'{text}' is {value:.0f}, which is no level of '{dim}'{hint(int(value), words)}",
+                    code="unknown-level",
+                )
+            return replace(index, value=places, column=None)
+        if np.all(places >= 0) and np.any(places != values):
+            value = f"{values.flat[0]:.0f}"
+            raise ModelError(
+                f"'{text}' is {value}, which can be a position in '{dim}' and one of its levels, which are whole"
+                f' numbers: index by a column of levels, or by a level in quotes, as in ["{value}"]',
+                code="conflict",
+            )
+        return index
 
     def _take(self, base: Term, picked: list[tuple[str | None, Term]]) -> Term:
         if not picked:

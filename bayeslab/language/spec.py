@@ -160,6 +160,8 @@ class Family(Spec):
     family: str
     # Whether the family has its data's columns as they are called; else they have plain names.
     any_names: ClassVar[bool] = False
+    # Whether it is about the rows of one table, so that a column of another is an error.
+    of_rows: ClassVar[bool] = True
 
     def __init__(self, **content: Any) -> None:
         """Validate; what pydantic finds wrong is said in one line, as it is said of a file."""
@@ -171,6 +173,13 @@ class Family(Spec):
 
     def levels(self) -> dict[str, list[str]]:
         """Levels of columns that the model itself declares, in order; of others they come from the data."""
+        return {}
+
+    def categories(self, data: Any) -> Mapping[str, str | None]:
+        """Outcomes whose values are levels, each with the dimension whose labels these are (None: its own).
+
+        ``data`` is a :class:`~bayeslab.data.dataset.Data` in which these outcomes have levels of their own yet.
+        """
         return {}
 
 

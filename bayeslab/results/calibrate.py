@@ -224,8 +224,10 @@ def _simulated(drawn: Any, number: int, data: Data) -> dict[str, Column]:
         old = data.dataset.columns.get(str(name))
         if old is not None and old.dims:
             one = one.transpose(*old.dims)
+        coded = str(name) in data.coded
         values, missing = one.to_numpy(), old.missing if old is not None else None
-        if old is not None and old.text:
+        if old is not None and (old.text or coded):
+            missing = old.absent() if coded else missing
             values = data.labels[str(name)][values.astype(int)].astype(str)
         elif old is not None and np.any(old.absent()):
             values = np.where(old.absent(), np.nan, values)

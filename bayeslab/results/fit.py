@@ -434,9 +434,10 @@ class Fit(Fitted):
         DataError
             A predictor is missing, or a value is no level of its factor.
         """
-        from bayeslab.results.predict import predict
+        from bayeslab.results.predict import in_labels, predict
 
-        return predict(self, data, kind, ci_prob=ci_prob, seed=self.seed if seed is None else seed)
+        found = predict(self, data, kind, ci_prob=ci_prob, seed=self.seed if seed is None else seed)
+        return in_labels(self.model, self.data, found) if kind == "draws" else found
 
     def decode(
         self, data: Any = None, method: str = "viterbi", *, best: int = 1, sequence: str | None = None

@@ -10,7 +10,8 @@ import numpy as np
 
 from bayeslab import registry
 from bayeslab.data.dataset import Data
-from bayeslab.errors import DataError, ModelError, OptionError
+from bayeslab.errors import DataError, ModelError, OptionError, listed
+from bayeslab.language.expressions import is_whole_number, labels_are_numbers
 from bayeslab.language.spec import Model
 from bayeslab.memory import check_draws
 from bayeslab.posterior.density import expand
@@ -80,7 +81,9 @@ def simulate(model: Any, data: Any = None, draws: int = 500, *, seed: int | None
         chosen = (
             seed if seed is not None else source.model.seed if source.model.seed is not None else secrets.randbits(32)
         )
-        return xr.DataTree.from_dict(prior_groups(source.model, bound, draws, chosen))
+        groups = prior_groups(source.model, bound, draws, chosen)
+        groups["prior_predictive"] = in_labels(source.model, bound, groups["prior_predictive"])
+        return xr.DataTree.from_dict(groups)
 
 
 def prior_groups(model: Model, data: Data, draws: int, seed: int) -> dict[str, xr.Dataset]:
@@ -129,10 +132,39 @@ def _held(fit: Fitted, graph: pymc.Model, data: Data) -> dict[str, np.ndarray]:
             and np.array_equal(draws.coords[d].to_numpy().astype(str), np.asarray(graph.coords[d]).astype(str))
             for d in dims
         )
-        if (rowwise and not (same_rows or (named_rows and labels_agree))) or (dims and not labels_agree):
+        if rowwise and not (labels_agree and (same_rows or named_rows)):
             continue
-        out[rv.name] = draws.to_numpy().reshape(-1, *draws.shape[2:])
+        if not labels_agree:
+            draws = _of_levels(draws, {str(d): np.asarray(graph.coords[d]).astype(str) for d in dims})
+        if draws is not None:
+            out[rv.name] = draws.to_numpy().reshape(-1, *draws.shape[2:])
     return out
+
+
+def _of_levels(draws: Any, wanted: Mapping[str, np.ndarray]) -> Any:
+    """Draws at the levels that other data have, found by their names; None where all levels of a dimension are new.
+
+    Raises
+    ------
+    DataError
+        Some levels are new and others are not: new ones are drawn anew, together.
+    """
+    for dim, levels in wanted.items():
+        if dim not in draws.coords:
+            return None
+        own = {word: place for place, word in enumerate(draws.coords[dim].to_numpy().astype(str).tolist())}
+        known = [word for word in levels.tolist() if word in own]
+        if not known:
+            return None
+        if len(known) < len(levels):
+            new = [word for word in levels.tolist() if word not in own]
+            raise DataError(
+                f"of the levels of '{dim}' in the new data {listed(new)} are not in the data of the fit, and"
+                f" {listed(known)} are, and '{draws.name}' runs along them: predict for the two apart",
+                code="unknown-level",
+            )
+        draws = draws.isel({dim: [own[word] for word in levels.tolist()]})
+    return draws
 
 
 def posterior_predictive(fit: Fitted) -> xr.Dataset:
@@ -229,7 +261,23 @@ def predict(fit: Fitted, data: Any, kind: Kind | None = None, *, ci_prob: float 
         exact = family.probabilities(fit.model, fit.data, bound, posterior_values(fit))
         if exact is not None:
             return _like(pd.DataFrame(exact), data)
-    return summarised(fit, _draws(fit, bound, seed, _replications(fit, bound)), data, kind, ci_prob)
+    drawn = _draws(fit, bound, seed, _replications(fit, bound))
+    return summarised(fit, in_labels(fit.model, bound, drawn) if kind == "mean" else drawn, data, kind, ci_prob)
+
+
+def in_labels(model: Model, data: Data, drawn: xr.Dataset) -> xr.Dataset:
+    """Draws of outcomes whose levels are whole numbers as these, so that they can be read as data; others as they are.
+
+    Draws of outcomes with other levels are positions in them, from 0, which as data are positions too.
+    """
+    for name, dim in model.model.categories(data).items():
+        labels = data.labels.get(dim if dim is not None else name)
+        if name not in drawn or labels is None or not labels_are_numbers(labels):
+            continue
+        whole = labels.dtype.kind in "iu" or all(map(is_whole_number, labels.tolist()))
+        names = labels.astype(np.int64) if whole else labels
+        drawn = drawn.assign({name: drawn[name].copy(data=names[drawn[name].to_numpy()])})
+    return drawn
 
 
 def suited(fit: Fitted) -> Kind:

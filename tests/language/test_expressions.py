@@ -419,7 +419,7 @@ WRONG = {
     'x == "a"': ("'x' is not a factor", 0),
     'size == "huge"': ("dimension 'size' has no level 'huge'", 0),
     'size < "large"': ("only be compared with == and !=", 0),
-    "size + 1": ("'size' is text; index with it or compare it with a label", 0),
+    "size + 1": ("'size' holds levels, not numbers: index with it or compare it with a label", 0),
     "mean(size)": ("is text; mean() needs numbers", 0),
     '"large"': ("stands alone", 0),
     "None + 1": ("None is not a value", 0),

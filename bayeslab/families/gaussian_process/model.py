@@ -354,7 +354,7 @@ def _outcome(
     known = base.levels if base is not None else ()
     if not data.has(target):
         return None, known
-    column = data.dataset.columns.get(target)
+    column = data.column(target) if target in data.dataset.columns else None
     if column is not None and column.text:
         present = ~column.absent()
         levels = known or tuple(str(v) for v in data.labels.get(target, np.unique(column.values[present])))

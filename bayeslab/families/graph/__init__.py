@@ -17,7 +17,7 @@ import warnings
 from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import replace
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
 
 import networkx as nx
 import numpy as np
@@ -30,7 +30,8 @@ from bayeslab.errors import BayeslabError, DataError, ModelError, hint, listed
 from bayeslab.exact.answer import Plan
 from bayeslab.families import ATOM, DENSITY, PROBABILITY, UNREAD
 from bayeslab.families.graph.conjugacy import closed_form
-from bayeslab.families.graph.domains import Domains
+from bayeslab.families.graph.domains import Domains, levels_refused
+from bayeslab.families.graph.levels import categories, takes_levels
 from bayeslab.families.graph.recursion import broadcast, deterministic_recursion, random_recursion, rows_together
 from bayeslab.language.expressions import MOST_COUNTED, Evaluator, Term, as_float, parse
 from bayeslab.language.nodes import (
@@ -83,6 +84,7 @@ def _as_expression(value: Any) -> Any:
 class Graph(Family):
     """A directed model written node by node."""
 
+    of_rows: ClassVar[bool] = False
     family: Literal["graph"] = "graph"
     nodes: dict[str, Annotated[str | int | float, BeforeValidator(_as_expression)]] = Field(
         min_length=1,
@@ -90,6 +92,10 @@ class Graph(Family):
         description="`name: expression` or `name[dim, ...]: expression`. Outermost call a distribution: random"
         " (observed, if a data column has its name); else deterministic.",
     )
+
+    def categories(self, data: Data) -> Mapping[str, str | None]:
+        """Random nodes whose values are levels, each with the dimension that its probabilities lie along."""
+        return categories(nodes_of(self.nodes), data)
 
 
 Spec = Graph
@@ -777,7 +783,14 @@ class _Builder:
         self._undefined: dict[str, int] = {}
         if node.recursive and own is None:
             own = self.data_of(node.name, missing=True)
-            gone = np.isnan(np.asarray(own.value, dtype=float)) if own.value is not None else np.array([True])
+            if own.value is None:
+                raise DataError(
+                    f"'{node.name}' looks back at itself and holds levels: give whole numbers from 0, and the dimension"
+                    " of its probabilities a length or names",
+                    path=node.path,
+                    code="not-numbers",
+                )
+            gone = np.isnan(np.asarray(own.value, dtype=float))
             if np.any(gone):
                 raise DataError(
                     f"'{node.name}' looks back at itself and has {int(gone.sum())} missing cells; a series with gaps"
@@ -814,12 +827,8 @@ class _Builder:
                 code="bad-dimensions",
             )
         if value is None:
-            if not node.discrete:
-                raise DataError(
-                    f"'{node.name}' is text in the data; {node.distribution} needs numbers",
-                    path=node.path,
-                    code="not-numbers",
-                )
+            if not takes_levels(node.expression.tree):
+                raise levels_refused(node)
             value = np.asarray(term.codes)
             gone = value < 0
         else:
@@ -911,7 +920,7 @@ class _Builder:
             self.densities.append(
                 self._density(node.name, value, dims[: len(dims) - drawn.owner.op.ndim_supp], observed=True)
             )
-            self.terms[node.name] = Term(np.asarray(observed) if whole is None else whole, dims)
+            self.terms[node.name] = self._seen_as(node, np.asarray(observed) if whole is None else whole, dims)
             return
         with warnings.catch_warnings():
             warnings.filterwarnings("ignore", message=".*will be automatically imputed.*")
@@ -920,7 +929,7 @@ class _Builder:
             if summed and observed is not None and np.ma.is_masked(observed):
                 self._register_present(node, drawn, dims, observed)
                 if whole is not None:
-                    self.terms[node.name] = Term(whole, dims)
+                    self.terms[node.name] = self._seen_as(node, whole, dims)
                 return
             if self.purpose != "fit":
                 # A transform is for sampling a density; here the node is only drawn from.
@@ -933,7 +942,14 @@ class _Builder:
             missing = f"{node.name}_missing"
             self.model.add_coord(missing, self.labels[dims[0]][np.ma.getmaskarray(observed)].tolist())
             self.model.named_vars_to_dims[f"{node.name}_unobserved"] = (missing,)
-        self.terms[node.name] = Term(rv, dims)
+        self.terms[node.name] = Term(rv, dims) if observed is None else self._seen_as(node, rv, dims)
+
+    def _seen_as(self, node: Node, value: Any, dims: tuple[str, ...]) -> Term:
+        """A node with data as expressions see it: a factor where its cells are levels."""
+        term = self.data.term(node.name, missing=True)
+        if term.value is None:
+            return Term(None, dims, codes=value, factor=term.factor, column=node.name)
+        return Term(value, dims, given=node.name not in self.summed)
 
     def _missing_cells(self, node: Node, drawn: Any, dims: tuple[str, ...], observed: Any) -> Any:
         """The node with a symbol for its missing cells, which are summed out as a discrete node of their own is."""

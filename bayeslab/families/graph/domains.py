@@ -20,10 +20,11 @@ from bayeslab.data.dataset import Data
 from bayeslab.data.node_values import Environment, NotExact
 from bayeslab.distributions import DISTRIBUTIONS, MODIFIERS, Domain, Interval
 from bayeslab.errors import BayeslabError, DataError, ModelError, listed
+from bayeslab.families.graph.levels import stand_in, takes_levels
 from bayeslab.language.expressions import Term, parse
 from bayeslab.language.nodes import Node, atoms_of, bound_arguments, call_name
 
-__all__ = ["Domains", "check_written"]
+__all__ = ["Domains", "check_written", "levels_refused"]
 
 _INF = float("inf")
 # Of a vector of probabilities: how far their sum may be from 1 (that of ``numpy.isclose``).
@@ -153,15 +154,8 @@ class Domains:
 
     def _length(self, tree: ast.expr, batch: Sequence[str], of: Node) -> int | None:
         """The length of the one dimension of an expression that is not among ``batch``, parameters or not."""
-        values = {}
-        for name, node in self.nodes.items():
-            if node.kind == "random" and name not in self.columns:
-                shape = tuple(len(self.data.labels.get(dim, ())) for dim in node.dims)
-                values[name] = Term(np.broadcast_to(0 if node.discrete else 1.0, shape), node.dims)
-        try:
-            with np.errstate(all="ignore"):
-                term = Environment(self.nodes, self.data, values).eval(tree)
-        except (BayeslabError, NotExact, ValueError, TypeError, IndexError, np.linalg.LinAlgError, RecursionError):
+        term = stand_in(tree, self.nodes, self.data)
+        if term is None:
             return None
         own = [at for at, dim in enumerate(term.dims) if dim is None or dim not in batch]
         return int(np.shape(term.value)[own[0]]) if term.value is not None and len(own) == 1 else None
@@ -273,8 +267,8 @@ class Domains:
 
     def _values(self, node: Node) -> None:
         term = self.data.term(node.name, missing=True)
-        if term.value is None and str(node.distribution).startswith("Ordered"):
-            self.data.check_order(node.name, str(node.distribution))
+        if term.value is None:
+            self._check_levels(node)
         if set(term.dims) != set(node.dims):
             return  # said when the observations are laid out
         order = [term.dims.index(dim) for dim in node.dims]
@@ -298,6 +292,28 @@ class Domains:
                     code="impossible-value",
                 )
         self._totals(node, values)
+
+    def _check_levels(self, node: Node) -> None:
+        """Refuse a column of levels where values are no levels, or it is not known which level is which."""
+        word = str(node.distribution)
+        if not takes_levels(node.expression.tree):
+            raise levels_refused(node)
+        words = self.data.labels[node.name].tolist()
+        if "Bernoulli" in self._parts_of(node) and len(words) != 2:
+            raise DataError(
+                f"'{node.name}' holds levels, {listed(words)}, and Bernoulli has two, the second of which is 1: declare"
+                f" them in dims, {node.name}: [no, yes], or take Categorical",
+                path=node.path,
+                code="wrong-length",
+            )
+        if word.startswith("Ordered"):
+            self.data.check_order(node.name, word)
+        elif "Categorical" in self._parts_of(node) and node.name not in self.data.dimension_of:
+            self.data.check_order(node.name, f"{word} of probabilities without a named dimension")
+
+    @staticmethod
+    def _parts_of(node: Node) -> set[str | None]:
+        return {call_name(part) for part in ast.walk(node.expression.tree) if isinstance(part, ast.expr)}
 
     def _level(self, term: Term, code: int) -> object:
         return self.data.labels[str(term.factor)][code]
@@ -453,6 +469,16 @@ def _texts(value: object, path: tuple[str | int, ...]) -> Iterator[tuple[tuple[s
         items = enumerate(value)
     for key, item in items:
         yield from _texts(item, (*path, key))
+
+
+def levels_refused(node: Node) -> DataError:
+    """An observed node holds levels, and its distribution draws numbers."""
+    return DataError(
+        f"'{node.name}' is text in the data; {node.distribution} needs numbers (levels are values of Categorical,"
+        " Bernoulli, OrderedLogistic and OrderedProbit)",
+        path=node.path,
+        code="not-numbers",
+    )
 
 
 def _meeting(outer: _Support, inner: _Support) -> _Support:

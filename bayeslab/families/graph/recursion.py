@@ -241,7 +241,7 @@ def _inputs(builder: Builder, split: _Split, dim: str) -> dict[str, tuple[Any, t
         if term.value is not None:
             out[name] = builder.evaluator.symbolic(term).copy(), term.dims
         if term.factor is not None:
-            out[f"{name} codes"] = builder.evaluator.symbolic(Term(np.asarray(term.codes))).copy(), term.dims
+            out[f"{name} codes"] = builder.evaluator.symbolic(Term(term.codes)).copy(), term.dims
     return out
 
 

@@ -555,7 +555,7 @@ def _observed(spec: HMM, data: Data, sequences: Sequences) -> Hidden:
     states, chain, name = labels_of(spec), _chain(spec, data, sequences), spec.columns[0]
     codes = np.full(len(sequences.at), np.nan)
     if name in data.dataset.columns:
-        column = data.dataset.columns[name]
+        column = data.column(name)
         words = {str(s): i for i, s in enumerate(states)}
         shown = [str(v) if column.text else f"{v:g}" for v in column.values.tolist()]
         absent = column.absent()

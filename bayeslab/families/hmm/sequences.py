@@ -126,7 +126,7 @@ def _pieces(data: Data, sequence: str | None, n_rows: int) -> tuple[np.ndarray, 
         return np.array(["all"]), np.array([0, n_rows])
     if sequence not in data.dataset.columns:
         raise DataError(f"the data have no column '{sequence}', which tells sequences apart", code="unknown-column")
-    column = data.dataset.columns[sequence]
+    column = data.column(sequence)
     if np.any(column.absent()):
         raise DataError(
             f"column '{sequence}', row {int(np.flatnonzero(column.absent())[0]) + 1}: the cell is missing",
@@ -150,7 +150,7 @@ def _times(data: Data, time: str, n_rows: int) -> np.ndarray:
     if time == data.dataset.rows:
         values, absent = data.labels[time], np.zeros(n_rows, bool)
     elif time in data.dataset.columns:
-        column = data.dataset.columns[time]
+        column = data.column(time)
         values, absent = column.values, column.absent()
     else:
         values = np.asarray(data.term(time, missing=True).value)

@@ -178,7 +178,7 @@ def _column(model: Model, data: Data, name: str, key: str) -> Column:
             path=("model", key),
             code="unknown-column",
         )
-    return data.dataset.columns[name]
+    return data.column(name)
 
 
 # --------------------------------------------------------------------------------- text
