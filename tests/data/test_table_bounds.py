@@ -15,9 +15,10 @@ import pytest
 import bayeslab as bl
 from bayeslab.data.dataset import as_values
 from bayeslab.data.tables import read_dataset
-from bayeslab.errors import BayeslabError, DataError, ModelError
+from bayeslab.errors import BayeslabError, DataError
 from bayeslab.formats.network_files import read_network
 from bayeslab.language.spec import DataSource
+from tests.refusals import refused
 
 SOURCE = DataSource(rows="row")
 MODEL = {"family": "graph", "nodes": {"m": "Normal(0, 1)", "y[row]": "Normal(m, 1)"}}
@@ -74,7 +75,7 @@ def test_a_small_parquet_file_of_many_rows(tmp_path):
 
     real, tables.memory_size = tables.memory_size, lambda: 10_000_000
     try:
-        with pytest.raises(DataError, match=r"10,000 rows and 200 columns.*more memory than there is"):
+        with refused("data.too-costly"):
             table(tmp_path / "x.parquet")
     finally:
         tables.memory_size = real
@@ -82,7 +83,7 @@ def test_a_small_parquet_file_of_many_rows(tmp_path):
 
 @pytest.mark.parametrize("length", [10**12, 10**30, 10**9, 10**400])
 def test_dimensions_beyond_memory(length):
-    with pytest.raises(ModelError, match=r"dimension 'row' has length .*; a length is at most 50,000,000"):
+    with refused("model.out-of-range", "'row'.*50.*000.*000"):
         bl.Model(dims={"row": length}, model=bl.Graph(nodes=MODEL["nodes"]))
 
 
@@ -166,18 +167,18 @@ def test_large_whole_numbers_come_back_to_the_last_digit(tmp_path):
 
 def test_a_mapping_of_single_values_is_no_table():
     model = bl.Model(data={"rows": "row"}, model=bl.Regression(formula="y ~ x"))
-    with pytest.raises(DataError, match=r"'y' is a single value.*give a list, one value for each row"):
+    with refused("data.not-a-column", "'y'"):
         bl.check(model, {"y": 1.0, "x": 2.0})
 
 
 def test_numbers_whose_squares_are_none():
     model = bl.Model(data={"rows": "row"}, model=bl.Regression(formula="y ~ x"))
-    with pytest.raises(DataError, match=r"row 2: 2e\+300 is too large to reckon with"):
+    with refused("data.too-large", "row 2.*300"):
         bl.check(model, {"y": [1.0, 2e300, 3.0], "x": [1.0, 2.0, 3.0]})
 
 
 def test_a_frame_with_a_column_twice():
     model = bl.Model(data={"rows": "row"}, model=bl.Regression(formula="y ~ x"))
     frame = pd.DataFrame([[1, 2, 3], [4, 5, 6]], columns=["y", "x", "x"])
-    with pytest.raises(BayeslabError, match="'x' is there twice"):
+    with refused("data.duplicate", "'x'"):
         bl.check(model, frame)

@@ -12,6 +12,7 @@ from bayeslab.data.dataset import as_values
 from bayeslab.data.tables import read_dataset
 from bayeslab.errors import DataError, ModelError
 from bayeslab.language.spec import DataSource
+from tests.refusals import refused
 
 
 @pytest.mark.parametrize("nothing", [None, float("nan"), np.nan, pd.NA])
@@ -50,10 +51,10 @@ def test_lists_of_words_are_text_cut_already():
 def test_a_column_of_text_has_a_limit(monkeypatch, tmp_path):
     """All cells have room for the longest: one long document among many short ones."""
     monkeypatch.setattr(dataset, "_MOST_TEXT", 1000)
-    with pytest.raises(DataError, match=r"column: 3 cells .* longest, 200 letters.*counts of words"):
+    with refused("data.too-costly"):
         as_values(["a" * 200, "b", None], "column")
     (tmp_path / "t.csv").write_text("text\n" + "a" * 300 + "\nb\n")
-    with pytest.raises(DataError, match=r"column 'text': 2 cells .*longest, 300 letters"):
+    with refused("data.too-costly", "'text'.*2.*300"):
         read_dataset(DataSource(), None, tmp_path / "t.csv")
 
 
@@ -108,7 +109,7 @@ def test_the_typographical_minus_is_a_minus(tmp_path):
 
 
 def test_numbers_given_as_text_are_refused():
-    with pytest.raises(DataError, match=r"'x' holds numbers as text [(]'1.2' in row 1[)]: make numbers of it"):
+    with refused("data.odd-cell", "'x'.*'1.2'.*row 1"):
         bl.check(bl.Model(model=LINE), {"x": X, "y": Y})
 
 
@@ -162,7 +163,7 @@ def test_levels_that_differ_in_capitals_or_spaces_get_a_remark(tmp_path):
 def test_numbers_with_marks_are_no_levels(cells):
     model = bl.Model(model=LINE)
     data = {"x": cells * 2, "y": Y}
-    with pytest.raises(DataError, match=r"column 'x', row 1: '.*' is a number with marks, read as text: write it with"):
+    with refused("data.odd-cell", "'x'.*row 1.*'.*'"):
         bl.check(model, data)
     named = bl.check(bl.Model(model=LINE, data={"text": ["x"]}), data)
     assert named.labels["x"].tolist() == sorted(cells)
@@ -170,14 +171,14 @@ def test_numbers_with_marks_are_no_levels(cells):
 
 def test_dates_as_text_are_no_levels_unless_the_model_says_so():
     dates = [f"2024-05-{day:02}" for day in range(1, 9)]
-    with pytest.raises(DataError, match=r"column 'x', row 1: '2024-05-01' is a date, read as text: make numbers"):
+    with refused("data.odd-cell", "'x'.*row 1.*'2024-05-01'"):
         bl.check(bl.Model(model=LINE), {"x": dates, "y": Y})
     assert bl.check(bl.Model(model=LINE, data={"text": ["x"]}), {"x": dates, "y": Y}).labels["x"].tolist() == dates
 
 
 def test_most_is_more_than_half():
     words = [*X[:5], "a", "b", "c"]
-    with pytest.raises(DataError, match="column 'x', row 6: 'a' is no number, and 5 of 8 cells are"):
+    with refused("data.odd-cell", "'x'.*row 6.*'a'.*5.*8"):
         bl.check(bl.Model(model=LINE), {"x": words, "y": Y})
     half = ["A1", "B2", "12", "13"] * 2
     assert bl.check(bl.Model(model=LINE), {"x": half, "y": Y}).labels["x"].tolist() == sorted(set(half))
@@ -208,7 +209,7 @@ def test_empty_lines_above_the_header_do_not_count(tmp_path):
     path.write_text("\n  \nx,y\n1,2\n3,4\n")
     assert read_dataset(DataSource(), None, path).columns["y"].values.tolist() == [2, 4]
     path.write_text(",\n1,2\n")
-    with pytest.raises(DataError, match="the table is empty"):
+    with refused("data.no-rows"):
         read_dataset(DataSource(), None, path)
 
 
@@ -216,7 +217,7 @@ def test_truth_values_among_numbers_are_refused(tmp_path):
     path = tmp_path / "t.json"
     path.write_text('[{"x": 2, "y": 1}, {"x": true, "y": 3}, {"x": 5, "y": 2}]')
     for data in (path, {"x": [2, True, 5], "y": [1, 3, 2]}, {"x": [2.5, True, 5], "y": [1, 3, 2]}):
-        with pytest.raises(DataError, match=r"mixes numbers and truth values \(row 2: True\)"):
+        with refused("data.odd-cell", "row 2"):
             bl.check(bl.Model(model=LINE), data)
     columns = read_dataset(DataSource(), None, {"x": [True, False, None], "y": [True, False, np.nan]}).columns
     assert [columns[n].values[:2].tolist() for n in "xy"] == [[1, 0], [1, 0]]
@@ -225,7 +226,7 @@ def test_truth_values_among_numbers_are_refused(tmp_path):
 def test_series_of_unlike_indexes_are_not_put_together_by_position():
     frame = pd.DataFrame({"x": X, "y": Y}).astype(float)
     moved = frame["y"].sort_values(ascending=False)
-    with pytest.raises(DataError, match="the series 'x' and 'y' have different indexes: put them into one dataframe"):
+    with refused("data.bad-dimensions", "'x'.*'y'"):
         bl.check(bl.Model(model=LINE), {"x": frame["x"], "y": moved})
     bl.check(bl.Model(model=LINE), {"x": frame["x"][::-1], "y": moved.sort_index()[::-1], "w": Y})
 
@@ -236,7 +237,7 @@ def test_masked_arrays_of_text_and_of_whole_numbers():
     columns = read_dataset(DataSource(), None, data).columns
     assert columns["t"].absent().tolist() == columns["n"].absent().tolist() == mask
     assert columns["t"].values[[0, 2]].tolist() == ["a", "c"]
-    with pytest.raises(DataError, match="row 1: 9007199254740993 has more digits"):
+    with refused("data.too-many-digits", "row 1.*9007199254740993"):
         read_dataset(DataSource(), None, {"n": np.ma.array([2**53 + 1, 2, 3], mask=mask)})
     whole = read_dataset(DataSource(), None, {"n": np.ma.array([2**53 + 1, 2])}).columns["n"].values
     assert whole.tolist() == [2**53 + 1, 2]
@@ -245,7 +246,7 @@ def test_masked_arrays_of_text_and_of_whole_numbers():
 def test_whole_numbers_that_floats_do_not_hold_are_no_quantities():
     data = {"x": [2**53 + i for i in range(8)], "y": Y}
     for formula in ("y ~ x", f"y ~ I(x == {2**53 + 1})", "y ~ x:y2"):
-        with pytest.raises(DataError, match=r"column 'x', row 2: 9007199254740993 has more digits"):
+        with refused("data.too-many-digits", "'x'.*row 2.*9007199254740993"):
             bl.check(bl.Model(model=LINE | {"formula": formula}), data | {"y2": Y})
     bl.check(bl.Model(model=LINE | {"formula": "y ~ C(x)"}), data)
     with pytest.raises(ModelError, match="numbers of 2⁵³ and more are rounded"):

@@ -20,8 +20,9 @@ from bayeslab.decisions.influence import (
     value_of_information,
 )
 from bayeslab.decisions.loss import from_probabilities
-from bayeslab.errors import EngineRefusal, EvidenceError, ModelError, OptionError
+from bayeslab.errors import EvidenceError, ModelError, OptionError
 from bayeslab.exact.network import DiscreteNetwork
+from tests.refusals import refused
 
 NO_YES = ("no", "yes")
 
@@ -250,7 +251,7 @@ def test_given_what_is_known():
         with np.errstate(invalid="ignore"):
             expected = by_the_joint(known, given)
         if np.isnan(expected):
-            with pytest.raises(EvidenceError, match="probability zero"):
+            with refused("evidence.probability-zero"):
                 solve(diagram, told)
             continue
         seen += 1
@@ -307,7 +308,7 @@ def test_what_was_known_is_not_forgotten():
     assert found.expected_utility == pytest.approx(2)
     assert found.choose("second", {"colour": "blue"}) == "blue"
     assert diagram.past("second") == ("colour", "first")
-    with pytest.raises(EvidenceError, match="'second' depends on 'colour'"):
+    with refused("evidence.incomplete", "'second'.*'colour'"):
         found.choose("second")
 
 
@@ -407,7 +408,7 @@ def test_a_long_diagram_is_solved_and_a_wide_one_refused():
         {"u": np.eye(2)},
         ("d",),
     )
-    with pytest.raises(EngineRefusal, match=r"tables of 6\.6e\+12 entries and \S+ fit into memory"):
+    with refused("engine.refused.too-costly"):
         solve(parity)
 
 
@@ -429,11 +430,11 @@ def test_malformed_diagrams(changed, words):
 
 def test_errors():
     diagram = oil()
-    with pytest.raises(EvidenceError, match="'drill' is given but 'test', taken before it, is not"):
+    with refused("evidence.incomplete", "'drill'.*'test'"):
         solve(diagram, {"drill": "yes"})
-    with pytest.raises(EvidenceError, match="'result' depends on 'test', which is still to be decided"):
+    with refused("evidence.incomplete", "'result'.*'test'"):
         solve(diagram, {"result": "open"})
-    with pytest.raises(EvidenceError, match="probability zero"):
+    with refused("evidence.probability-zero"):
         solve(diagram, {"test": "yes", "result": "no test"})
     with pytest.raises(EvidenceError, match="not likelihoods"):
         solve(diagram, {"test": {"yes": 1}})
@@ -441,12 +442,12 @@ def test_errors():
         expected_utilities(diagram, {"test": "yes", "drill": "yes"})
     with pytest.raises(ModelError, match="cannot be known before"):
         value_of_information(diagram, "result", "test")
-    with pytest.raises(ModelError, match="'drill' is not a chance variable"):
+    with refused("model.unknown-variable", "'drill'"):
         value_of_information(diagram, "drill", "test")
-    with pytest.raises(ModelError, match="'dril' is not a decision; did you mean 'drill'"):
+    with refused("model.unknown-variable", "'dril'.*'drill'"):
         diagram.past("dril")
-    with pytest.raises(ModelError, match="no rule for 'tset'; did you mean 'test'"):
+    with refused("model.unknown-variable", "'tset'.*'test'"):
         solve(diagram).choose("tset")
     rule = Rule("test", NO_YES, {"oil": diagram.states["oil"]}, np.zeros(3, int))
-    with pytest.raises(ModelError, match="uses 'oil', which is not known by then"):
+    with refused("model.misplaced", "'oil'"):
         under_policy(diagram, {"test": rule})

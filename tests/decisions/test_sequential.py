@@ -17,6 +17,7 @@ from bayeslab.decisions.mdp import (
     value_iteration,
 )
 from bayeslab.errors import DataError, OptionError
+from tests.refusals import refused
 
 
 def process(seed: int, n_states: int = 5, n_actions: int = 3, discount: float = 0.9) -> MDP:
@@ -83,7 +84,7 @@ def test_returns():
 def test_mdp_checks():
     """mdp: rows that do not add up, terminal states that are left or paid, are refused."""
     moves = np.full((1, 2, 2), 0.5)
-    with pytest.raises(DataError, match="add up to"):
+    with refused("data.not-probabilities"):
         MDP(moves * 1.1, np.zeros((2, 1)))
     with pytest.raises(DataError, match="terminal"):
         MDP(moves, np.zeros((2, 1)), terminal=[1])
@@ -173,5 +174,5 @@ def test_pomdp():
             p *= moves[a, path[t], path[t + 1]] * seen[path[t + 1], o]
         joint[path[-1]] += p
     np.testing.assert_allclose(belief, joint / joint.sum())
-    with pytest.raises(DataError, match="impossible"):
+    with refused("data.probability-zero"):
         update_belief([1, 0, 0], np.eye(3), np.array([[0.0, 1], [1, 0], [1, 0]]), 0)

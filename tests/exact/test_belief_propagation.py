@@ -18,6 +18,7 @@ from tests.exact._enumeration import (
     random_polytree,
     random_tree_factors,
 )
+from tests.refusals import refused
 
 
 def random_cases(seed, n=300):
@@ -47,7 +48,7 @@ def test_sum_product_equals_enumeration():
     for model, given in random_cases(1):
         product = joint(model, given)
         if product.sum() == 0:
-            with pytest.raises(EvidenceError, match="probability zero"):
+            with refused("evidence.probability-zero"):
                 sum_product(model, given)
             continue
         possible += 1
@@ -64,7 +65,7 @@ def test_max_product_equals_brute_force_argmax():
     for model, given in random_cases(2):
         product = joint(model, given)
         if product.max() == 0:
-            with pytest.raises(EvidenceError, match="probability zero"):
+            with refused("evidence.probability-zero"):
                 max_product(model, given)
             continue
         possible += 1
@@ -188,7 +189,7 @@ def ring(n):
 @pytest.mark.parametrize("run", [sum_product, max_product])
 def test_sum_product_refuses_a_loop_and_names_it(run):
     model = ring(4)
-    with pytest.raises(EngineRefusal, match="junction tree") as refusal:
+    with refused("engine.refused.loops") as refusal:
         run(model)
     loop = str(refusal.value).split("loop: ")[1].split(";")[0].split(" - ")
     assert sorted(loop[:-1]) == ["x0", "x1", "x2", "x3"] and loop[0] == loop[-1]
@@ -231,7 +232,7 @@ def test_loopy_bp_is_exact_on_trees(schedule, damping):
     for model, given in random_cases(3, 150):
         product = joint(model, given)
         if product.sum() == 0:
-            with pytest.raises(EvidenceError, match="probability zero"):
+            with refused("evidence.probability-zero"):
                 loopy(model, given, schedule=schedule, damping=damping)
             continue
         n_possible += 1
@@ -368,5 +369,5 @@ def test_a_product_that_is_zero_everywhere_is_an_error():
     states = {"a": ("0", "1")}
     for tables in [(np.array([0.0, 1.0]), np.array([1.0, 0.0])), (np.array(0.0), np.ones(2))]:
         scopes = tuple(("a",) if t.ndim else () for t in tables)
-        with pytest.raises(EvidenceError, match="probability zero"):
+        with refused("evidence.probability-zero"):
             sum_product(FactorGraph(states, scopes, tables))

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from scipy.special import gammaln, logsumexp
 
-from bayeslab.errors import DataError, OptionError
+from bayeslab.errors import OptionError
 from bayeslab.exact.component_number import NumberPrior, sample_component_number
 from bayeslab.exact.emissions import (
     Bernoulli,
@@ -19,6 +19,7 @@ from bayeslab.exact.emissions import (
     gaussian,
 )
 from tests.exact._enumeration import partitions
+from tests.refusals import refused
 
 
 def exact(emission, rows, log_prior, gamma):
@@ -167,5 +168,5 @@ def test_wrong_input_is_refused_in_one_line():
         with pytest.raises(OptionError, match=words) as caught:
             call()
         assert "\n" not in str(caught.value)
-    with pytest.raises(DataError, match="no rows"):
+    with refused("data.no-rows"):
         sample_component_number(gaussian(2), rows[:0], rng=np.random.default_rng(0))

@@ -22,6 +22,7 @@ from bayeslab.exact.conjugate import (
     NormalWishart,
     empirical_bayes,
 )
+from tests.refusals import refused
 
 RNG = np.random.default_rng(1)
 DATA = RNG.normal(1.5, 2.0, 12)
@@ -393,7 +394,7 @@ def test_ridge_is_the_posterior_mean():
 
 
 def test_columns_that_cannot_be_told_apart():
-    with pytest.raises(ModelError, match="told apart"):
+    with refused("model.dependent-columns"):
         NormalInverseGamma.flat(2).update(np.ones((5, 2)), np.arange(5.0))
 
 
@@ -419,7 +420,7 @@ def test_empirical_bayes_is_the_maximum_of_the_evidence():
 
 def test_empirical_bayes_refuses_a_runaway():
     """Groups that differ by less than chance: no spread between them is best, at infinity."""
-    with pytest.raises(ModelError, match="no maximum"):
+    with refused("model.no-mode"):
         empirical_bayes(
             lambda h: BetaBinomial(np.full(4, h[0]), np.full(4, h[1])).log_evidence(np.full(4, 5), 10), [1.0, 1.0]
         )

@@ -8,7 +8,7 @@ from scipy.integrate import quad
 from scipy.special import gammaln, logsumexp
 from scipy.stats import gamma, multivariate_t
 
-from bayeslab.errors import DataError, OptionError
+from bayeslab.errors import OptionError
 from bayeslab.exact import _dirichlet_process_kernels as kernels
 from bayeslab.exact.clusters import adjusted_rand_index, canonical
 from bayeslab.exact.dirichlet_process import (
@@ -39,6 +39,7 @@ from bayeslab.exact.emissions import (
     gaussian,
 )
 from tests.exact._enumeration import partitions
+from tests.refusals import refused
 
 
 def one_by_one(labels, alpha, discount):
@@ -462,7 +463,7 @@ def test_wrong_input_is_refused_in_one_line():
         with pytest.raises(OptionError, match=words) as caught:
             call()
         assert "\n" not in str(caught.value)
-    with pytest.raises(DataError, match="no rows"):
+    with refused("data.no-rows"):
         _ = ProcessProblem(full, rows[:0], ProcessPrior()).base
 
 

@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 from scipy import optimize, stats
 
-from bayeslab.errors import DataError
 from bayeslab.exact.emissions import GaussianMixture
 from bayeslab.exact.mixture import MixtureProblem
+from tests.refusals import refused
 
 K, M, N, D = 2, 3, 40, 2
 
@@ -119,5 +119,5 @@ def test_starts_without_parameters_find_separated_parts():
 
 
 def test_constant_columns_need_a_prior():
-    with pytest.raises(DataError, match="constant"):
+    with refused("data.constant"):
         GaussianMixture(1, 2).check(np.ones((5, 1)))

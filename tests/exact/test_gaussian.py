@@ -12,10 +12,10 @@ from scipy.sparse import csr_array
 from scipy.special import betaln, logsumexp
 
 from bayeslab.distributions import log_density
-from bayeslab.errors import ModelError
 from bayeslab.exact.conjugate import NormalGamma, NormalInverseGamma, NormalKnownVariance
 from bayeslab.exact.coordinates import Observations, coordinates
 from bayeslab.exact.gaussian import GaussianModel, Rows, Scale, integrate
+from tests.refusals import refused
 
 RNG = np.random.default_rng(7)
 
@@ -189,7 +189,7 @@ def test_a_prior_that_grows_without_bound_at_its_upper_end(a, b):
 def test_improper_posteriors_are_refused():
     y = np.array([1.0])
     sigma = scale("sigma", "HalfFlat")
-    with pytest.raises(ModelError, match="improper"):
+    with refused("model.improper"):
         integrate(
             GaussianModel(
                 [Rows.of(np.ones((1, 1)), y), Rows.of(np.ones((1, 1)), np.zeros(1))],
@@ -202,7 +202,7 @@ def test_improper_posteriors_are_refused():
 
 def test_coefficients_that_cannot_be_told_apart():
     design = np.ones((6, 2))
-    with pytest.raises(ModelError, match="told apart"):
+    with refused("model.no-start"):
         integrate(
             GaussianModel(
                 [Rows.of(design, np.arange(6.0))],

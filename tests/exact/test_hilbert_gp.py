@@ -6,11 +6,12 @@ import numpy as np
 import pytest
 from scipy.stats import multivariate_normal, nbinom
 
-from bayeslab.errors import DataError, ModelError
+from bayeslab.errors import ModelError
 from bayeslab.exact.covariance import Kernel
 from bayeslab.exact.gaussian_process import GaussianProcess
 from bayeslab.exact.gp_likelihoods import NegativeBinomial
 from bayeslab.exact.hilbert_gp import HilbertLatent, HilbertRegression, choose_basis
+from tests.refusals import refused
 
 MIXED = Kernel.parse(
     "ExpQuad(a, b) + Matern52(a) * Matern32(b, 1.3) + 0.5 * Periodic(a, 2.5) + Linear(b) + Constant() + White()"
@@ -112,7 +113,7 @@ def test_standard_deviations_are_right_up_to_the_edges(word, length):
 def test_inputs_outside_the_domain_are_refused_with_what_to_write():
     model = regression(Kernel.parse("Matern32(a)"))
     process = model.posterior(np.array([1.0, 1.0, 0.3, 0.0, 0.0]))
-    with pytest.raises(DataError, match=r"column 'a', row 2: 9 lies outside .* domain: \{a: \[-0.84.*, 9\]\}"):
+    with refused("data.out-of-range", "'a'.*row 2.*9.*0.84.*9"):
         process.predict(np.array([[0.0], [9.0]]))
     x = rows()[0][:, :1]
     wide = choose_basis(model.kernel, x, {"Matern32_lengthscale": (0.5, 2.0)}, domain={"a": (-1.0, 9.0)})
@@ -147,7 +148,7 @@ def test_what_has_no_such_form_is_named():
             choose_basis(Kernel.parse(text), x, {})
     kernel = Kernel.parse("ExpQuad(a, b)")
     limits = dict.fromkeys(kernel.names, (0.01, 1.0))
-    with pytest.raises(ModelError, match=r"functions are needed .* they fill .* GB, .* s\. .*approximation: sparse"):
+    with refused("model.too-costly"):
         choose_basis(kernel, x, limits)
 
 

@@ -22,6 +22,7 @@ from tests.exact._enumeration import (
     random_network,
     random_tree_factors,
 )
+from tests.refusals import refused
 
 
 def random_factors(rng, n):
@@ -146,7 +147,7 @@ def test_the_smallest_networks():
         assert [c.tolist() for c in counts] == [3.0, [3.0]]
     for tree in both(FactorGraph({"a": ("x", "y")}, (), ())):
         assert tree.query().log_evidence == pytest.approx(np.log(2))
-    with pytest.raises(EvidenceError, match="zero everywhere"):
+    with refused("evidence.probability-zero"):
         JunctionTree.of(FactorGraph({"a": ("x", "y")}, ((),), (np.array(0.0),))).query()
 
 
@@ -211,11 +212,11 @@ def test_impossible_evidence_names_what_conflicts():
     for tree in both(model):
         given = {"d": "1", "a": "0", "c": "1"}
         for ask in (tree.query, tree.most_probable, partial(tree.joint, ["b", "d"])):
-            with pytest.raises(EvidenceError, match="probability zero: a = 0, c = 1 cannot be together"):
+            with refused("evidence.probability-zero"):
                 ask(given)
-        with pytest.raises(EvidenceError, match="probability zero"):
+        with refused("evidence.probability-zero"):
             tree.sample(1, np.random.default_rng(0), given)
-        with pytest.raises(EvidenceError, match="probability zero"):
+        with refused("evidence.probability-zero"):
             tree.marginal_map(["b"], given)
         assert tree.log_evidence_of([[0, -1, 1, 1]])[0] == -np.inf
         with pytest.raises(EvidenceError, match="did you mean"):
@@ -257,9 +258,9 @@ def test_beliefs_that_cannot_hold():
     tree = JunctionTree.of(chain(3, table=np.eye(2)))
     with pytest.raises(EvidenceError, match=r"contradict|impossible"):
         tree.query(believed={"x0": {"a": 0.3, "b": 0.7}, "x1": {"a": 0.6, "b": 0.4}})
-    with pytest.raises(EvidenceError, match="impossible given the rest"):
+    with refused("evidence.probability-zero"):
         tree.query({"x0": "a"}, believed={"x2": {"a": 0.5, "b": 0.5}})
-    with pytest.raises(EvidenceError, match=r"sums to 0\.9"):
+    with refused("evidence.not-probabilities"):
         tree.query(believed={"x0": {"a": 0.3, "b": 0.6}})
     with pytest.raises(EvidenceError, match="both given and believed"):
         tree.query({"x0": "a"}, believed={"x0": {"a": 0.5, "b": 0.5}})
@@ -347,7 +348,7 @@ def test_the_sum_over_rows_does_not_depend_on_how_they_are_written():
 
 def test_rows_that_name_no_state_are_refused():
     tree = JunctionTree.of(chain(3))
-    with pytest.raises(EvidenceError, match="row 1: 2 is no state of 'x2'"):
+    with refused("evidence.unknown-state", "row 1.*2.*'x2'"):
         tree.log_evidence_of([[0, 0, 0], [0, -1, 2]])
     with pytest.raises(EvidenceError, match="3 variables"):
         tree.query_many([[0, 1]])
@@ -375,7 +376,7 @@ def test_other_tables_in_the_same_structure():
                 np.testing.assert_allclose(changed.joint([target]), want, atol=1e-12)
     with pytest.raises(ModelError, match="shapes"):
         JunctionTree.of(chain(2)).with_tables([np.ones(2)])
-    with pytest.raises(ModelError, match="negative or not finite"):
+    with refused("model.not-probabilities"):
         JunctionTree.of(chain(2)).with_tables([np.array([1.0, -1.0]), np.ones((2, 2))])
 
 
@@ -467,7 +468,7 @@ def test_elimination_leaves_out_what_does_not_bear_on_the_answer():
     everywhere = FactorGraph(
         states, tuple((a, b) for a, b in product(names, names) if a < b), tuple(np.ones((2, 2)) for _ in range(61 * 31))
     )
-    with pytest.raises(EngineRefusal, match="likelihood weighting"):
+    with refused("engine.refused.too-costly"):
         variable_elimination.log_evidence(everywhere)
     with pytest.raises(EngineRefusal):
         JunctionTree.of(everywhere)
@@ -488,7 +489,7 @@ def test_what_does_not_fit_is_refused_before_it_is_allocated():
         lambda: little.sample(1, rng),
         lambda: little.query_many(codes - 1),
     ):
-        with pytest.raises(EngineRefusal, match="fit into memory"):
+        with refused("engine.refused.too-costly"):
             ask()
     # Evidence on fourteen leaves a clique of ten.
     given = dict.fromkeys(names[:14], "a")

@@ -14,6 +14,7 @@ from bayeslab.errors import EngineRefusal, EvidenceError, ModelError
 from bayeslab.exact.gaussian_network import joint
 from bayeslab.exact.mixed_network import LinearGaussian, MixedNetwork, draws, log_density
 from bayeslab.exact.strong_junction_tree import MixedMarginals, NormalMixture, forecast, query, query_joint
+from tests.refusals import refused
 
 
 def random_network(rng, n_discrete=4, n_continuous=5, zeros=0.15, constant=0.0):
@@ -374,9 +375,9 @@ def test_two_kinds_of_points_in_one_group_are_refused():
 
 def test_impossible_evidence():
     network = zero_inflated()
-    with pytest.raises(EvidenceError, match="probability zero"):
+    with refused("evidence.probability-zero"):
         query(network, {"exposed": "no", "dose": 0.1})
-    with pytest.raises(EvidenceError, match="probability zero"):
+    with refused("evidence.probability-zero"):
         query(network.do({"dose": 2.0}), {"dose": 1.0})
 
 
@@ -454,24 +455,24 @@ def test_observed_values_separate_a_long_chain():
 
 def test_what_is_not_conditional_linear_gaussian():
     x = LinearGaussian((), np.array(0.0), np.zeros(0), np.array(1.0))
-    with pytest.raises(ModelError, match=r"'d' is discrete and its parent 'x' continuous.*NUTS"):
+    with refused("model.unsupported", "'d'.*'x'"):
         MixedNetwork({"d": ("a", "b")}, {"d": ("x",)}, {"d": np.array([0.5, 0.5])}, {"x": x})
     with pytest.raises(ModelError, match="both discrete and continuous"):
         MixedNetwork({"x": ("a", "b")}, {}, {"x": np.array([0.5, 0.5])}, {"x": x})
-    with pytest.raises(ModelError, match="'z', a parent of 'y', is not a variable"):
+    with refused("model.unknown-variable", "'z'.*'y'"):
         MixedNetwork({}, {}, {}, {"y": LinearGaussian(("z",), np.array(0.0), np.ones(1), np.array(1.0))})
-    with pytest.raises(ModelError, match="slopes of 'y' is 2; its parents make 1"):
+    with refused("model.wrong-shape", "'y'.*2.*1"):
         MixedNetwork({}, {}, {}, {"x": x, "y": LinearGaussian(("x",), np.array(0.0), np.ones(2), np.array(1.0))})
     with pytest.raises(ModelError, match="must not be negative"):
         LinearGaussian((), np.array(0.0), np.zeros(0), np.array(-1.0))
     loop = {a: LinearGaussian((b,), np.array(0.0), np.ones(1), np.array(1.0)) for a, b in ("xy", "yx")}
-    with pytest.raises(ModelError, match="circle"):
+    with refused("model.cycle"):
         MixedNetwork({}, {}, {}, loop)
 
 
 def test_evidence_that_cannot_be_read():
     network = zero_inflated()
-    with pytest.raises(EvidenceError, match="did you mean 'dose'"):
+    with refused("evidence.unknown-variable", "'dose'"):
         query(network, {"dos": 1.0})
     with pytest.raises(EvidenceError, match="not a finite number"):
         query(network, {"dose": "much"})

@@ -8,7 +8,7 @@ from itertools import product
 import numpy as np
 import pytest
 
-from bayeslab.errors import EvidenceError, ModelError, OptionError
+from bayeslab.errors import EvidenceError, OptionError
 from bayeslab.exact.network import DiscreteNetwork
 from bayeslab.exact.sensitivity import (
     conflict,
@@ -18,6 +18,7 @@ from bayeslab.exact.sensitivity import (
     tolerances,
     tornado,
 )
+from tests.refusals import refused
 
 NO_YES = ("no", "yes")
 
@@ -111,7 +112,7 @@ def test_entries_that_are_zero_or_one():
         names = rng.permutation(list(network.states)).tolist()
         target, given = {names[0]: "y"}, {names[1]: "y"}
         if joint(network, given).sum() == 0:
-            with pytest.raises(EvidenceError, match="probability zero"):
+            with refused("evidence.probability-zero"):
                 sensitivity(network, target, given)
             continue
         done += 1
@@ -305,20 +306,20 @@ def test_a_copy_tells_everything_and_a_coin_nothing():
 
 def test_errors():
     network = cancer()
-    with pytest.raises(EvidenceError, match="'cancer' is the target and given"):
+    with refused("evidence.conflict", "'cancer'"):
         sensitivity(network, {"cancer": "yes"}, {"cancer": "no"})
-    with pytest.raises(EvidenceError, match="'cancer' is the target and given"):
+    with refused("evidence.conflict", "'cancer'"):
         evidence_influence(network, {"cancer": "yes"}, {"cancer": "no"})
-    with pytest.raises(EvidenceError, match="'cancer' is the target and given"):
+    with refused("evidence.conflict", "'cancer'"):
         information_value(network, "cancer", {"cancer": "no"})
     with pytest.raises(EvidenceError, match="a target is a state"):
         sensitivity(network, {})
     with pytest.raises(EvidenceError, match="one variable and its state"):
         evidence_influence(network, {"cancer": "yes", "test": "positive"}, {})
-    with pytest.raises(EvidenceError, match="'canser' is not a variable; did you mean 'cancer'"):
+    with refused("evidence.unknown-variable", "'canser'.*'cancer'"):
         sensitivity(network, {"canser": "yes"})
-    with pytest.raises(ModelError, match="'tset' is not a variable; did you mean 'test'"):
+    with refused("model.unknown-variable", "'tset'.*'test'"):
         sensitivity(network, {"cancer": "yes"}, variables=["tset"])
     sure = replace(network, tables={**network.tables, "test": np.array([[1.0, 0], [1, 0]])})
-    with pytest.raises(EvidenceError, match="probability zero"):
+    with refused("evidence.probability-zero"):
         information_value(sure, "cancer", {"test": "positive"})

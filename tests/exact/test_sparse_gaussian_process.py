@@ -8,7 +8,6 @@ import numpy as np
 import pytest
 from scipy.stats import multivariate_normal
 
-from bayeslab.errors import OptionError
 from bayeslab.exact.covariance import Kernel
 from bayeslab.exact.gaussian_process import GaussianProcess, NotPositiveDefinite
 from bayeslab.exact.sparse_gaussian_process import (
@@ -17,6 +16,7 @@ from bayeslab.exact.sparse_gaussian_process import (
     choose_inducing,
     move_inducing,
 )
+from tests.refusals import refused
 
 KERNEL = Kernel.parse("Matern32(a, b) + ExpQuad(a) + White()")
 THETA = np.array([1.1, 0.7, 0.9, 1.6, 0.5, 0.2])
@@ -125,7 +125,7 @@ def test_points_are_chosen_and_moved():
     assert found["subset"].log_evidence + 1 < moved.log_evidence < exact
     twice = choose_inducing(KERNEL, THETA, np.vstack([x[:4], x[:4]]), 6, rng)
     assert len(twice) == 4
-    with pytest.raises(OptionError, match="did you mean 'kmeans'"):
+    with refused("option.unknown-word", "'kmeans'"):
         choose_inducing(KERNEL, THETA, x, 3, rng, "kmean")
 
 

@@ -8,10 +8,11 @@ import networkx as nx
 import numpy as np
 import pytest
 
-from bayeslab.errors import EvidenceError, ModelError, OptionError
+from bayeslab.errors import ModelError, OptionError
 from bayeslab.exact.network import DiscreteNetwork
 from bayeslab.exact.variable_elimination import eliminate
 from bayeslab.structure import causal
+from tests.refusals import refused
 from tests.structure._dags import all_dags
 
 NO_YES = ("no", "yes")
@@ -262,19 +263,19 @@ def test_many_ways_to_close_many_paths():
 
 def test_errors():
     network = confounded(0.5)
-    with pytest.raises(ModelError, match="never occurs together with some states of health"):
+    with refused("model.probability-zero"):
         causal.back_door_adjusted(network, "exercise", "life", "health")
-    with pytest.raises(ModelError, match="the front-door formula needs them all"):
+    with refused("model.probability-zero"):
         causal.front_door_adjusted(network, "exercise", "life", "health")
-    with pytest.raises(ModelError, match="'life' is the treatment or the outcome"):
+    with refused("model.conflict", "'life'"):
         causal.is_back_door_set(network.graph, "exercise", "life", {"life"})
-    with pytest.raises(ModelError, match="same variable"):
+    with refused("model.self-reference"):
         causal.interventional(network, "life", "life")
-    with pytest.raises(ModelError, match="'exercize' is not a variable; did you mean 'exercise'"):
+    with refused("model.unknown-variable", "'exercize'.*'exercise'"):
         causal.identify(network.graph, "exercize", "life")
-    with pytest.raises(ModelError, match="circle"):
+    with refused("model.cycle"):
         causal.identify(nx.DiGraph([("a", "b"), ("b", "a")]), "a", "b")
-    with pytest.raises(EvidenceError, match=r"add up to 0\.5, not 1"):
+    with refused("evidence.not-probabilities"):
         causal.intervene(network, {"life": {"yes": 0.5}})
-    with pytest.raises(EvidenceError, match="'maybe' is not a state"):
+    with refused("evidence.unknown-state", "'maybe'"):
         causal.intervene(network, {"life": "maybe"})

@@ -10,6 +10,7 @@ import pytest
 
 from bayeslab.errors import ModelError
 from bayeslab.structure.constraints import Constraints, mask_of, members_of
+from tests.refusals import refused
 
 NAMES = ("a", "b", "c", "d", "e")
 
@@ -99,5 +100,5 @@ def test_graphs_are_checked():
         known.check(nx.DiGraph([("a", "c")]))
     with pytest.raises(ModelError, match="c -> d, which the constraints rule out"):
         known.check(nx.DiGraph([("a", "b"), ("c", "d")]))
-    with pytest.raises(ModelError, match="'e' has 2 parents and may have 1"):
+    with refused("model.contradiction", "'e'.*2.*1"):
         known.check(nx.DiGraph([("a", "b"), ("a", "e"), ("b", "e")]))

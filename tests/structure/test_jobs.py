@@ -20,6 +20,7 @@ from bayeslab.results.structure_checks import edge_diagnostics
 from bayeslab.run_folder.segments import SegmentStore
 from bayeslab.structure.exact_posterior import dag_posterior, order_posterior
 from bayeslab.structure.jobs import MemorySegments, Sampler, Work, Workers, run
+from tests.refusals import refused
 from tests.structure._dags import random_scores, table_of
 
 TABLE = table_of(6, random_scores(3, 1.0), max_parents=3)
@@ -278,5 +279,5 @@ def test_without_room_it_says_so_and_goes_on_later(tmp_path):
 
 def test_a_folder_that_cannot_be_written_is_named(tmp_path):
     (tmp_path / "chains").write_text("a file where a folder should be")
-    with pytest.raises(RunError, match="chain-0: cannot be made"):
+    with refused("run.cannot-write"):
         run(TABLE, SAMPLERS["order"], WORK, SegmentStore(tmp_path), Workers())

@@ -9,12 +9,13 @@ import networkx as nx
 import numpy as np
 import pytest
 
-from bayeslab.errors import EngineRefusal, ModelError, OptionError, RunError
+from bayeslab.errors import ModelError, OptionError
 from bayeslab.structure.constraints import Constraints, mask_of, members_of
 from bayeslab.structure.data import Observations
 from bayeslab.structure.priors import EdgePrior
 from bayeslab.structure.score_table import ScoreTable
 from bayeslab.structure.scores import load
+from tests.refusals import refused
 
 N = 5
 CARDS = (2, 3, 2, 4, 2)
@@ -90,11 +91,11 @@ def test_graphs_and_choices(score, table):
 def test_graphs_that_are_not_in_the_table(table):
     full = nx.DiGraph([(u, "v4") for u in ("v0", "v1", "v2", "v3")])
     assert table.of_graph(full) == -math.inf
-    with pytest.raises(ModelError, match=r"parents of 'v4' \(v0, v1, v2, v3\) are not in the score table"):
+    with refused("model.contradiction", "'v4'"):
         table.choice(full)
-    with pytest.raises(ModelError, match="variable 'vO', which the score table has not; known: 'v0'"):
+    with refused("model.unknown-variable", "'vO'.*'v0'"):
         table.of_graph(nx.DiGraph([("vO", "v1")]))
-    with pytest.raises(ModelError, match="not the number of a parent set of 'v0'"):
+    with refused("model.out-of-range", "'v0'"):
         table.graph([len(table.scores) - 1] * N)
 
 
@@ -129,14 +130,14 @@ def test_the_edge_prior(score, table):
 def test_edge_priors_by_name():
     prior = EdgePrior.of(("a", "b", "c"), {("a", "b"): 0.9}, rest=0.2)
     assert prior.probability[0, 1] == 0.9 and prior.probability[1, 0] == 0.2
-    with pytest.raises(OptionError, match="'d' is no variable"):
+    with refused("option.unknown-variable", "'d'"):
         EdgePrior.of(("a", "b"), {("a", "d"): 0.9})
     with pytest.raises(OptionError, match="strictly between 0 and 1"):
         EdgePrior.of(("a", "b"), {("a", "b"): 1.0})
 
 
 def test_unknown_priors(score):
-    with pytest.raises(OptionError, match="did you mean 'sparse'"):
+    with refused("option.unknown-word", "'sparse'"):
         ScoreTable.build(score, prior="sparce")
     with pytest.raises(OptionError, match="2 variables; there are 5"):
         ScoreTable.build(score, prior=np.full((2, 2), 0.5))
@@ -174,7 +175,7 @@ def test_candidates(score, table):
 
 def test_more_required_parents_than_allowed(score):
     known = Constraints.of(score.names, required=[("v0", "v4"), ("v1", "v4")])
-    with pytest.raises(ModelError, match="no parent set of 'v4' is left"):
+    with refused("model.contradiction", "'v4'"):
         ScoreTable.build(score, max_parents=1, constraints=known)
 
 
@@ -239,9 +240,7 @@ def test_wrong_pruning(table):
 def test_a_table_too_large_is_refused_with_the_number():
     data = Observations.of_codes(np.zeros((2, 200), int), {f"v{i}": ("a", "b") for i in range(200)})
     score = load("bdeu", data)
-    with pytest.raises(
-        EngineRefusal, match=r"12,940,970,200 parent sets, about .* MB.*Lower max_parents \(now 4\).*candidates=k"
-    ):
+    with refused("engine.refused.too-costly", "12.*940.*970.*200.*max_parents.*4"):
         ScoreTable.build(score, max_parents=4, memory=500)
 
 
@@ -275,16 +274,16 @@ def test_digests_tell_tables_apart(table, score):
 
 
 def test_damaged_files_are_told(table, tmp_path):
-    with pytest.raises(RunError, match="there is no score table"):
+    with refused("run.no-such-file"):
         ScoreTable.load(tmp_path / "none")
     path = tmp_path / "scores.npz"
     table.save(path)
     whole = path.read_bytes()
     for broken in (whole[: len(whole) // 2], b"", b"not a table", whole[:900] + b"\xff\xff\xff" + whole[903:]):
         path.write_bytes(broken)
-        with pytest.raises(RunError, match="damaged"):
+        with refused("run.damaged"):
             ScoreTable.load(path)
-    with pytest.raises(RunError, match="cannot be written"):
+    with refused("run.cannot-write"):
         table.save(tmp_path / "nowhere" / "scores.npz")
 
 

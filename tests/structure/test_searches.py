@@ -32,6 +32,7 @@ from bayeslab.structure.searches import (
 )
 from bayeslab.structure.searches._climber import Climber
 from bayeslab.structure.searches._scorer import Scorer
+from tests.refusals import refused
 from tests.structure._dags import Everything, random_scores, table_of
 
 # a -> c <- b, c -> d -> e, b -> f <- d, and g alone.
@@ -477,9 +478,9 @@ def test_results_side_by_side(bdeu):
 
 
 def test_what_cannot_be_is_said(bdeu):
-    with pytest.raises(ModelError, match="circle"):
+    with refused("model.cycle"):
         hill_climbing.search(bdeu, start=nx.DiGraph([("a", "b"), ("b", "a")]))
-    with pytest.raises(ModelError, match="'h' is no variable"):
+    with refused("model.unknown-variable", "'h'"):
         hill_climbing.search(bdeu, start=nx.DiGraph([("a", "h")]))
     wanted = Constraints.of(bdeu.names, required=[("a", "b")])
     with pytest.raises(ModelError, match="required edge a -> b"):
@@ -492,7 +493,7 @@ def test_what_cannot_be_is_said(bdeu):
         hill_climbing.search(bdeu, restarts=1)
     with pytest.raises(OptionError, match="tabu"):
         tabu.search(bdeu, tabu=-1)
-    with pytest.raises(OptionError, match="did you mean 'hill_climbing'"):
+    with refused("option.unknown-word", "'hill_climbing'"):
         load("hill_climbin")
     with pytest.raises(ModelError, match="score table holds its prior"):
         hill_climbing.search(ScoreTable.build(load_score("bdeu", tangled(3))), prior="sparse")

@@ -10,6 +10,7 @@ import pytest
 
 from bayeslab.errors import OptionError
 from bayeslab.theory.cases import Case, elaborations, influences, match, retrieve, synthesize
+from tests.refusals import refused
 
 KINDS = {"Q": "flow", "T": "temperature", "C": "control"}
 
@@ -153,7 +154,7 @@ def test_refuses():
         influences({("Q1", "Q2"): "?"}, kinds("Q1", "Q2"))
     with pytest.raises(OptionError, match="kind"):
         influences({("Q1", "Q2"): "+"}, kinds("Q1"))
-    with pytest.raises(OptionError, match="twice"):
+    with refused("option.duplicate"):
         influences([("Q1", "Q2", "+"), ("Q1", "Q2", "-")], kinds("Q1", "Q2"))
     with pytest.raises(OptionError, match="already"):
         list(elaborations(influences({("C1", "Q1"): "-"}, kinds("C1", "Q1")), "flow", "Q1"))
@@ -169,9 +170,9 @@ def test_work_is_bounded():
     other = influences(
         [(b, a, "-") for a, b in ahead[::2]] + [(a, b, "+") for a, b in ahead[1::2]], dict.fromkeys(names, "flow")
     )
-    with pytest.raises(OptionError, match="case 'pump': the best match of 12 variables"):
+    with refused("option.not-converged", "'pump'.*12"):
         match(query, Case("pump", other))
     assert match(query, Case("same", query)).exact
     wide = influences([], {f"v{i}": "flow" for i in range(300)})
-    with pytest.raises(OptionError, match="300 variables"):
+    with refused("option.too-costly"):
         match(wide, Case("wide", wide))

@@ -7,6 +7,7 @@ import pytest
 
 from bayeslab.errors import OptionError
 from bayeslab.theory.recurrent import Recurrent, doubling
+from tests.refusals import refused
 
 
 def test_fixed_point():
@@ -65,7 +66,7 @@ def test_no_slope():
 
 
 def test_refused():
-    with pytest.raises(OptionError, match="activation is logistic, tanh or threshold, not 'relu'"):
+    with refused("option.unknown-word", "'relu'"):
         Recurrent(np.zeros((1, 1)), np.zeros(1), "relu")
     with pytest.raises(OptionError, match="2 units have weights of the shape"):
         Recurrent(np.zeros((1, 2)), np.zeros(2))
