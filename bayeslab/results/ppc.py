@@ -168,7 +168,8 @@ def loo_pit(fit: Fitted, seed: int | None = None) -> dict[str, Array]:
             raise OptionError(
                 f"loo_pit leaves out one value of '{name}' at a time, and the log likelihood of a"
                 f" {fit.model.model.family} fit is that of {listed(map(str, group.data_vars))}: compare predictions"
-                f" with check(), or leave rows out with cross_validate"
+                f" with check(), or leave rows out with cross_validate",
+                code="not-applicable",
             )
         terms = np.moveaxis(group[name].to_numpy(), (0, 1), (-2, -1))
         terms = np.ascontiguousarray(terms.reshape(-1, *terms.shape[-2:]), dtype=float)
