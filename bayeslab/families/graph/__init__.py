@@ -419,6 +419,7 @@ _UNKNOWN_GRAPH = (NotImplementedError, ValueError, TypeError, LookupError, Asser
 
 def _marginalized(built: pymc.Model, latent: list[str], nodes: Mapping[str, Node]) -> pymc.Model:
     """The same by PyMC-extras, where continuous nodes without data depend on the discrete ones."""
+    import pytensor
     from pymc_extras.model.marginal.marginalize import marginalize
 
     for name in latent:
@@ -434,14 +435,16 @@ def _marginalized(built: pymc.Model, latent: list[str], nodes: Mapping[str, Node
     for rv in built.rvs_to_initial_values:
         built.rvs_to_initial_values[rv] = None
     try:
-        with warnings.catch_warnings():
+        # Rewrites that fail are logged with their tracebacks.
+        with warnings.catch_warnings(), pytensor.config.change_flags(on_opt_error="ignore"):
             warnings.simplefilter("ignore")
             out = marginalize(built, latent)
     except _UNKNOWN_GRAPH as error:
-        said = str(error).strip().splitlines()
+        gaps = [name for name in nodes if f"{name}_unobserved" in built.named_vars]
+        advice = f"; leave out the rows in which {listed(gaps)} is missing, and predict them afterwards" if gaps else ""
         raise ModelError(
             f"the discrete node {listed(latent)} cannot be summed out, because nodes without data or with missing cells"
-            f" depend on it in a way that is not known ({said[0] if said else type(error).__name__})",
+            f" depend on it in a way that is not known{advice}",
             path=nodes[latent[0]].path,
             code="discrete",
         ) from error
