@@ -860,14 +860,13 @@ class Data:
         return term
 
     def column(self, name: str) -> Column:
-        """A column of the data as it was given.
+        """A column of the data as it was given, dates and numbers among text too.
 
         Raises
         ------
         DataError
-            It is of another table than the model; nearly all of its cells are numbers, and others are not.
+            It is of another table than the model.
         """
-        self.look_at(name)
         column = self.dataset.columns[name]
         if self.of_rows and column.dims is not None:
             self._check_table(name, column.dims)

@@ -13,7 +13,7 @@ import ast
 import math
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
 
 import networkx as nx
 import numpy as np
@@ -59,6 +59,7 @@ class Hypothesis(Frozen):
 class Hypotheses(Family):
     """A finite set of hypotheses about one column."""
 
+    of_rows: ClassVar[bool] = False  # its hypotheses are a dimension of their own
     family: Literal["hypotheses"] = "hypotheses"
     observed: ColumnName = Field(description="The column that the hypotheses are about, in order of observation.")
     hypotheses: dict[Identifier, Hypothesis] = Field(min_length=1, max_length=10_000)

@@ -308,6 +308,7 @@ def codes_from(states: Mapping[str, tuple[str, ...]], columns: Mapping[str, Colu
 
 def _column(name: str, data: Data) -> Column:
     if name in data.dataset.columns:
+        data.look_at(name)
         return data.column(name)
     term = data.term(name, missing=True)
     return Column(np.asarray(term.value), tuple(str(d) for d in term.dims))

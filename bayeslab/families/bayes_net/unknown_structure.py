@@ -264,6 +264,7 @@ def _columns(spec: BayesNet, data: Data) -> dict[str, Column]:
             offered[name] = Column(np.asarray(term.value), tuple(str(d) for d in term.dims))
     for name in spec.variables or offered:
         if name in data.dataset.columns:
+            data.look_at(name)
             data.column(name)
     if not spec.variables:
         return offered
