@@ -16,6 +16,7 @@ from bayeslab.exact.factors import FactorGraph
 from bayeslab.exact.mixed_network import LinearGaussian, MixedNetwork
 from bayeslab.exact.network import DiscreteNetwork
 from bayeslab.networks import decisions
+from tests.refusals import refused
 
 # Confounded: cloudy -> sprinkler, rain -> wet. Names and states that files and YAML could trip over.
 STATES = {
@@ -95,7 +96,7 @@ def test_models_plain_data_and_networks_are_sources(garden):
     assert isinstance(undirected.graph, nx.Graph) and not undirected.graph.is_directed()
     with pytest.raises(ModelError, match="not int"):
         bl.network(3)
-    with pytest.raises(ModelError, match="this model is of the family graph"):
+    with refused("model.other-family"):
         bl.network(bl.Model(model=bl.Graph(nodes={"a": "Normal(0, 1)"})))
 
 
@@ -103,7 +104,7 @@ def test_a_model_with_unknown_tables_is_no_network(tmp_path):
     (tmp_path / "m.yaml").write_text(
         "bayeslab: 1\nmodel:\n  family: bayes_net\n  variables:\n    a: {states: [x, y], table: 0.2}\n    b: [x, y]\n"
     )
-    with pytest.raises(ModelError, match=r"m\.yaml:6:8: the table of 'b' is unknown: give it, or fit"):
+    with refused("model.not-learned", "6.*8.*'b'"):
         bl.network(tmp_path / "m.yaml")
 
 
@@ -118,7 +119,7 @@ def test_a_network_file_in_a_model_file(garden, tmp_path):
     np.testing.assert_allclose(found.query(targets=["more"])["more"]["a"], 0.9 * 0.2 + 0.1 * 0.4)
     assert list(found.states)[-1] == "more"
     (tmp_path / "m.yaml").write_text("bayeslab: 1\nmodel: {family: bayes_net, network: h.bif}\n")
-    with pytest.raises(ModelError, match=r"h\.bif"):
+    with refused("model.no-such-file"):
         bl.network(tmp_path / "m.yaml")
     (tmp_path / "m.yaml").write_text("bayeslab: 1\nmodel: {family: bayes_net, network: 3}\n")
     with pytest.raises(ModelError, match=r"m\.yaml:2:37: network is the path"):
@@ -164,7 +165,7 @@ def test_what_a_query_gives_back(garden):
     assert found.svg().startswith("<svg")
     assert found._repr_html_().startswith("<img") and garden._repr_html_().startswith("<img")
     assert repr(garden) == "<Network 'garden': 4 variables, 4 edges, 13 parameters>"
-    with pytest.raises(EvidenceError, match="did you mean 'wet'"):
+    with refused("evidence.unknown-variable", "'wet'"):
         found["wett"]
 
 
@@ -196,9 +197,9 @@ def test_query_many_is_one_query_a_row(garden):
     found = garden.query_many(impossible)
     assert found["log_evidence"][0] == -np.inf and np.isnan(found["P(cloudy=yes)"][0])
     assert np.isfinite(found["P(cloudy=yes)"][1])
-    with pytest.raises(EvidenceError, match="column 'wett' is not a variable; did you mean 'wet'"):
+    with refused("evidence.unknown-variable", "'wett'.*'wet'"):
         garden.query_many(pd.DataFrame({"wett": ["on"]}))
-    with pytest.raises(bl.BayeslabError, match=r"row 2: 'of' is not a state of 'wet'; did you mean 'off'"):
+    with refused("data.unknown-state", "row 2.*'of'.*'wet'.*'off'"):
         garden.query_many(pd.DataFrame({"wet": ["on", "of"]}))
 
 
@@ -267,7 +268,7 @@ def test_causal_net(garden):
     assert garden.adjustment_sets("sprinkler", "wet") == [frozenset({"cloudy"})] or set(
         garden.adjustment_sets("sprinkler", "wet")
     ) == {frozenset({"cloudy"}), frozenset({"regen / pluie"})}
-    with pytest.raises(bl.BayeslabError, match="did you mean 'sprinkler'"):
+    with refused("evidence.unknown-variable", "'sprinkler'"):
         garden.do({"sprinklr": "1"})
 
 
@@ -325,7 +326,7 @@ def test_continuous_variables(mixed):
         _ = net.tree
     with pytest.raises(OptionError, match="hold discrete variables"):
         net.write("x.bif")
-    with pytest.raises(OptionError, match="'height' is continuous: query row by row"):
+    with refused("option.not-applicable", "'height'"):
         net.query_many(pd.DataFrame({"height": [175.0]}))
 
 
@@ -379,7 +380,7 @@ def test_decisions_of_a_file_and_of_a_model(tmp_path):
         assert policy.expected_utility == pytest.approx(max(-0.3 - 1.4, -3.0))
         assert policy.choose("umbrella") == "take"
     (tmp_path / "u.yaml").write_text(text.replace("leave: 0", "leave: much"))
-    with pytest.raises(ModelError, match=r"u\.yaml:6:\d+: 'much' is not a number"):
+    with refused("model.out-of-range", "6.*'much'"):
         decisions(tmp_path / "u.yaml")
     with pytest.raises(ModelError, match="has no decisions"):
         decisions(bl.network(PLAIN).model())

@@ -26,6 +26,7 @@ from bayeslab.exact.network import DiscreteNetwork
 from bayeslab.families.bayes_net.exact_inference import _sd_moments
 from bayeslab.families.bayes_net.net import resolved
 from bayeslab.fitting import check
+from tests.refusals import refused
 
 
 def net(variables: dict[str, Any], rows: str = "row", **more: Any) -> bl.Model:
@@ -116,11 +117,9 @@ def test_states_are_those_of_the_model_in_its_order():
     """Whatever the data hold, and in whatever order."""
     model = net({"size": ["small", "large", "huge"]})
     assert codes(model, pd.DataFrame({"size": ["large", "small"]})) == [[1], [0]]
-    with pytest.raises(
-        DataError, match=r"column 'size', row 2: 'larg' is not a state of 'size'; did you mean 'large'\?"
-    ):
+    with refused("data.unknown-state", "'size'.*row 2.*'larg'.*'size'.*'large'"):
         codes(model, {"size": ["small", "larg"]})
-    with pytest.raises(DataError, match="'3' is not a state of 'size'"):
+    with refused("data.unknown-state", "'3'.*'size'"):
         codes(model, {"size": [3, 3]})
 
 
@@ -157,9 +156,9 @@ def test_names_that_are_attributes_elsewhere(tmp_path):
 
 
 def test_colliding_names():
-    with pytest.raises(ModelError, match="results would call two things 'p_a_b'"):
+    with refused("model.name-clash", "'p_a_b'"):
         fitted(net({"a/b": ["x", "y"], "a_b": ["x", "y"]}), {"a/b": ["x"], "a_b": ["y"]})
-    with pytest.raises(ModelError, match="results would call two of its numbers 'strength_x_a_b'"):
+    with refused("model.name-clash", "'strength_x_a_b'"):
         fitted(
             net(
                 {
@@ -170,12 +169,12 @@ def test_colliding_names():
             ),
             {"x": ["no"]},
         )
-    with pytest.raises(ModelError, match="'x' is a parameter and a variable"):
+    with refused("model.name-clash", "'x'"):
         fitted(net({"x": {"states": ["a", "b"], "table": "x"}}, parameters={"x": "Beta(1, 1)"}), {"x": ["a"]})
 
 
 def test_data_without_any_of_the_variables():
-    with pytest.raises(ModelError, match="a column for none of the variables; did you mean 'sizes'"):
+    with refused("model.unknown-column", "'sizes'"):
         check(net({"size": ["a", "b"]}), {"sizes": ["a"]})
 
 
@@ -222,7 +221,7 @@ def test_learning_the_tables_of_a_network_file(tmp_path):
     start = "bayeslab: 1\nname: n\nmodel:\n  family: bayes_net\n  network: n.bif\n"
     data = pd.DataFrame({"a": list("xxyxy"), "b": list("xyyyx")})
     (tmp_path / "m.yaml").write_text(start)
-    with pytest.raises(EngineRefusal, match="every table is given, so that there is nothing to learn"):
+    with refused("engine.refused.no-closed-form"):
         bl.fit(tmp_path / "m.yaml", data, "exact", runs=None, progress=False)
     for more, learned in (("  learn: all\n", ["p_a", "p_b"]), ("  learn: [b]\n", ["p_b"])):
         (tmp_path / "m.yaml").write_text(start + more)
@@ -330,9 +329,9 @@ def test_rows_that_do_not_matter_are_not_counted():
         fit.data_tree["exact_posterior"]["p_b"].sel(statistic="mean"), [[1 / 3, 2 / 3], [2 / 3, 1 / 3]]
     )
     assert fit.data_tree["exact_posterior"].attrs["log_evidence"] == pytest.approx(betaln(2, 3) + 2 * np.log(1 / 2))
-    with pytest.raises(EngineRefusal, match="cells are missing in 1 rows"):
+    with refused("engine.refused.no-closed-form"):
         fitted(net(variables), pd.DataFrame({"a": ["n", None, "y"], "b": ["y", "n", "n"]}))
-    with pytest.raises(EngineRefusal, match="'a' is hidden"):
+    with refused("engine.refused.no-closed-form", "'a'"):
         fitted(net(variables, hidden=["a"]), data)
 
 
@@ -350,7 +349,7 @@ def test_evidence_with_known_tables_and_missing_cells():
     by_hand = 3 * np.log(p0) + 2 * np.log(1 - p0) + np.log(0.75 * 0.25) + betaln(3, 4) - betaln(2, 3)
     assert fit.data_tree["exact_posterior"].attrs["log_evidence"] == pytest.approx(by_hand)
     impossible = {**variables, "a": {"states": ["0", "1"], "parents": ["h"], "table": [0, 0]}}
-    with pytest.raises(DataError, match="probability zero"):
+    with refused("data.probability-zero"):
         fitted(net(impossible, hidden=["h"]), data)
 
 
@@ -749,7 +748,7 @@ def test_tan_has_a_tree_of_attributes(table):
     model = net({"y": STATES["y"], "c": STATES["c"], "x": STATES["x"]}, target="y", structure="tan")
     found = bl.network(fitted(model, table))
     assert found.graph.in_degree("y") == 0 and found.graph.number_of_edges() == 3
-    with pytest.raises(ModelError, match="structure: tan follows from data"):
+    with refused("model.structure-unknown"):
         bl.network(model)
     with pytest.raises(ModelError, match="did you mean"):
         check(model, {"yy": ["s"]})
@@ -974,7 +973,7 @@ def test_a_continuous_target_is_predicted_from_its_row(people):
         assert found["sd"][i] == pytest.approx(truth.std(), rel=0.1)
     from bayeslab.families import bayes_net
 
-    with pytest.raises(bl.BayeslabError, match="the target 'weight' is continuous"):
+    with refused("option.not-applicable", "'weight'"):
         fit.predict(new, kind="probabilities")
     assert bayes_net.outcomes(model, {"height", "weight"}) == ("weight",)
 

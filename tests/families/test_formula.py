@@ -22,6 +22,7 @@ from bayeslab.errors import DataError
 from bayeslab.families.regression import lower
 from bayeslab.fitting import check
 from bayeslab.language.formula import parse_formula
+from tests.refusals import refused
 
 ALLOWED = {
     "log", "log1p", "log2", "log10", "exp", "expm1", "sqrt", "abs", "sin", "cos", "tanh", "minimum", "maximum",
@@ -344,7 +345,7 @@ def test_one_value_beside_columns_is_that_of_all_rows(fitted):
 
 
 def test_a_column_that_is_there_twice_is_refused():
-    with pytest.raises(DataError, match="the column 'x' is there twice"):
+    with refused("data.duplicate", "'x'"):
         design("y ~ x", table()[["y", "x", "x"]])
 
 

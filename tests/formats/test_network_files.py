@@ -15,12 +15,13 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from bayeslab.errors import BayeslabError, ModelError, OptionError
+from bayeslab.errors import BayeslabError, ModelError
 from bayeslab.exact.factors import FactorGraph
 from bayeslab.exact.network import DiscreteNetwork
 from bayeslab.formats._nodes import File, identifiers
 from bayeslab.formats.network_files import FORMATS, WRITTEN, is_network_file, read_network, write_network
 from bayeslab.formats.xdsl import read_xdsl_nodes
+from tests.refusals import refused
 
 # -- one network, by hand, in every format as its programs write it
 
@@ -482,7 +483,7 @@ def test_noisy_max_columns_by_state(tmp_path):
 
 def test_noisy_max_order_that_cannot_be_told(tmp_path):
     blurred = np.array([[0.3, 0.3, 0.4], [0.1, 0.1, 0.8]])
-    with pytest.raises(ModelError, match=r"a\.xdsl:5: the order of the states of 'Q' .* ambiguous"):
+    with refused("model.unsupported", "5.*'Q'"):
         read_network(put(tmp_path, "a.xdsl", noisy_max("0 1 2 1 0", words(EFFECTS_P, blurred, LEAK))))
 
 
@@ -515,7 +516,7 @@ def test_nodes_of_an_influence_diagram_are_read_as_they_stand(tmp_path):
         ("utility", "U2", (), ("Act",), (-1, 0)),
         ("mau", "Total", (), ("U1", "U2"), (1, 2)),
     ]
-    with pytest.raises(ModelError, match=r"a\.xdsl:4: 'Act' is a decision node: an influence diagram"):
+    with refused("model.unsupported", "4.*'Act'"):
         read_network(put(tmp_path, "a.xdsl", DIAGRAM))
 
 
@@ -534,7 +535,7 @@ def test_markov_networks(tmp_path):
     assert write_network(graph, tmp_path / "b.uai") == []
     again = read_network(tmp_path / "b.uai")
     assert again.scopes == graph.scopes and all(map(np.array_equal, again.tables, graph.tables))
-    with pytest.raises(OptionError, match="as uai"):
+    with refused("option.unknown-format"):
         write_network(graph, tmp_path / "b.bif")
 
 
@@ -652,11 +653,11 @@ def abc():
 def test_the_ending_or_the_format_decides(tmp_path):
     write_network(abc(), tmp_path / "a.txt", format="xdsl")
     assert "<smile" in (tmp_path / "a.txt").read_text()
-    with pytest.raises(ModelError, match=r"a\.txt: '\.txt' is no ending"):
+    with refused("model.unknown-format", r"'\.txt'"):
         write_network(abc(), tmp_path / "a.txt")
-    with pytest.raises(OptionError, match=r"'bfi' is no format that is written; did you mean 'bif'"):
+    with refused("option.unknown-format", "'bfi'.*'bif'"):
         write_network(abc(), tmp_path / "a.bif", format="bfi")
-    with pytest.raises(OptionError, match="'dsc' is no format that is written"):
+    with refused("option.unknown-format", "'dsc'"):
         write_network(abc(), tmp_path / "a.dsc")
     assert is_network_file("x/Asia.BIF") and is_network_file("a.dsl") and not is_network_file("a.yaml")
     assert set(WRITTEN) < set(FORMATS)
@@ -671,14 +672,14 @@ def test_a_file_is_replaced_whole_or_not_at_all(tmp_path, monkeypatch):
         raise OSError(28, "No space left on device")
 
     monkeypatch.setattr("os.fsync", full)
-    with pytest.raises(ModelError, match=r"a\.bif: cannot be written: No space left"):
+    with refused("model.cannot-write"):
         write_network(DiscreteNetwork({"Z": ("z",)}, {}, {"Z": [1.0]}), path)
     assert path.read_bytes() == before
     assert [p.name for p in tmp_path.iterdir()] == ["a.bif"]
 
 
 def test_no_folder_to_write_to(tmp_path):
-    with pytest.raises(ModelError, match="cannot be written"):
+    with refused("model.cannot-write"):
         write_network(abc(), tmp_path / "no" / "a.bif")
 
 
@@ -809,12 +810,12 @@ def test_malformed(name, text, says, tmp_path, monkeypatch):
 
 
 def test_no_file_to_read(tmp_path):
-    with pytest.raises(ModelError, match="no such file"):
+    with refused("model.no-such-file"):
         read_network(tmp_path / "a.bif")
     (tmp_path / "b.bif").mkdir()
-    with pytest.raises(ModelError, match="is a folder, not a file"):
+    with refused("model.not-a-file"):
         read_network(tmp_path / "b.bif")
-    with pytest.raises(ModelError, match="is a folder, not a file"):
+    with refused("model.not-a-file"):
         read_network(tmp_path)
     with pytest.raises(ModelError):
         read_network("a\0.bif")
