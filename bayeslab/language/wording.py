@@ -93,14 +93,21 @@ def _expected(error: Mapping[str, Any]) -> str:
     if kind == "literal_error":
         return str(context["expected"])
     if kind in ("too_short", "string_too_short"):
-        return f"at least {context['min_length']:,} {_units(error)}"
+        return f"at least {_units(error, context['min_length'])}"
     if kind in ("too_long", "string_too_long"):
-        return f"at most {context['max_length']:,} {_units(error)}"
+        return f"at most {_units(error, context['max_length'])}"
     return "of another kind"
 
 
-def _units(error: Mapping[str, Any]) -> str:
-    return "letters" if str(error["type"]).startswith("string") else "entries"
+def _units(error: Mapping[str, Any], number: int) -> str:
+    one, several = ("letter", "letters") if str(error["type"]).startswith("string") else ("entry", "entries")
+    return f"{number:,} {one if number == 1 else several}"
+
+
+def _kind(error: Mapping[str, Any]) -> str:
+    """What is allowed, as a noun."""
+    words = _expected(error)
+    return f"a list of {words}" if error["type"] in ("too_short", "too_long") else words
 
 
 def parameter_sentence(errors: Sequence[Mapping[str, Any]], given: Any, name: str = "") -> str:
@@ -115,12 +122,12 @@ def parameter_sentence(errors: Sequence[Mapping[str, Any]], given: Any, name: st
     if rule is not None:
         return f"'{name}': {rule['msg'].removeprefix('Value error, ')}"
     words = [word for e in errors if e["type"] == "literal_error" for word in _words(e)]
-    others = list(dict.fromkeys(_expected(e) for e in errors if e["type"] != "literal_error"))
+    others = list(dict.fromkeys(_kind(e) for e in errors if e["type"] != "literal_error"))
     if isinstance(given, str) and words:
         return f"'{name}' has no word '{given}'{hint(given, words)}"
     # A branch that has the right type says more than one that has not.
     inside = [e for e in errors if e["type"] not in _TYPES and e["type"] != "literal_error"]
-    others = list(dict.fromkeys(_expected(e) for e in inside)) or others
+    others = list(dict.fromkeys(_kind(e) for e in inside)) or others
     quoted = [f"'{word}'" if isinstance(word, str) else str(word) for word in words]
     entries = any(isinstance(part, int) for e in errors for part in e["loc"])
     named = f"each entry of '{name}'" if entries else f"'{name}'"

@@ -368,7 +368,7 @@ def test_search_in_every_cell():
 
 
 def test_unknown_densities_are_refused():
-    declared = model(parameters={"mean": "SkewNormal(0, 1, 2)"})
+    declared = model(parameters={"mean": "PolyaGamma(1, 0)"})
     with pytest.raises(BayeslabError, match="does not know the density of the prior written for 'mean'"):
         fitted(declared, np.array([0.0, 1.0, 3.0, 2.0]), method="em")
 

@@ -2,6 +2,7 @@
 
     nice python tests/golden/answers.py                    make what is missing
     nice python tests/golden/answers.py --anew radon nile  make the answers of two models again
+    nice python tests/golden/answers.py --all              with the engines that take minutes
 
 They are the answers of the day they were made, so they prove nothing about truth: other tests do. They show what a
 change of the code changes. ``answers.json`` holds, for each model and engine, means, standard deviations and their Monte
@@ -23,7 +24,7 @@ import numpy as np
 
 import bayeslab as bl
 from bayeslab import registry
-from bayeslab.errors import BayeslabError, NothingToFit
+from bayeslab.errors import BayeslabError, EngineRefusal, NothingToFit
 from bayeslab.fitting import checked
 
 HERE = Path(__file__).parent
@@ -36,6 +37,9 @@ OPTIONS: dict[str, dict[str, Any]] = {
     "nuts": {**SAMPLE, "tune": 500, "cores": 1},
     "structure": {**SAMPLE, "tune": 200, "cores": 1},
 }
+# Engines that take minutes for some models: made on request.
+LONG = ("advi", "nuts", "pathfinder", "smc")
+LONGER = {("co2", "laplace")}
 # Quantities kept of each answer, evenly spaced over all there are.
 KEPT = 60
 POINTS = 3
@@ -46,11 +50,11 @@ def models() -> list[str]:
     return sorted(path.stem for path in MODELS.glob("*.yaml"))
 
 
-def engines(model: str) -> list[str]:
+def engines(model: str, every: bool = False) -> list[str]:
     """Engines that apply to a model; none where there is nothing to fit."""
     names = []
     for name in registry.names("engines"):
-        if name == "auto":
+        if name == "auto" or (not every and (name in LONG or (model, name) in LONGER)):
             continue
         try:
             prepared = checked(MODELS / f"{model}.yaml", method=name)
@@ -135,6 +139,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
     parser.add_argument("models", nargs="*", help="names of models; default: all")
     parser.add_argument("--anew", action="store_true", help="make again what is there")
+    parser.add_argument("--all", action="store_true", help="also the engines that take minutes")
     given = parser.parse_args()
     answers, heights = read("answers.json"), read("densities.json")
     for model in given.models or models():
@@ -142,12 +147,12 @@ def main() -> None:
             heights[model] = densities(model)
             write("densities.json", heights)
         known = {} if given.anew else answers.get(model, {})
-        for engine in engines(model):
+        for engine in engines(model, given.all):
             if engine in known:
                 continue
             try:
                 known[engine] = answer(model, engine)
-            except NothingToFit:
+            except (NothingToFit, EngineRefusal):
                 continue
             print(model, engine, known[engine]["verdict"], known[engine]["cpu"], file=sys.stderr, flush=True)
             answers[model] = known

@@ -109,5 +109,5 @@ def test_errors():
         MultipleKernelClassifier(["linear", lambda a, b: -(a @ b.T)]).fit(x, y)
     with pytest.raises(ValueError, match="one class"):
         MultipleKernelClassifier().fit(x, np.ones(20))
-    with pytest.raises(ValueError, match="'kernels' is a list of 1 entries or more"):
+    with pytest.raises(ValueError, match="'kernels' is a list of at least 1 entry"):
         MultipleKernelClassifier([]).fit(x, y)
