@@ -30,6 +30,8 @@ def announce(stream: TextIO | None = None) -> None:
     stream
         Where to; standard error when left out.
     """
+    if stream is None and sys.stderr is None:  # closed, as under a service: nobody reads it
+        return
     if _announced.acquire(blocking=False):
         place = _Notebook() if stream is None and _in_notebook() else _Stream(stream or sys.stderr)
         threading.Thread(target=_watch, args=(place,), name="compiling", daemon=True).start()

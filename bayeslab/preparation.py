@@ -50,7 +50,8 @@ class Source:
     def __init__(self, model: ModelLike) -> None:
         self.file: model_file.Source | None = None
         if isinstance(model, Model):
-            self.model = model
+            # Its mappings can be written to; what is fitted stays what it was.
+            self.model = model.model_copy(deep=True)
         elif isinstance(model, str | os.PathLike):
             self.file = model_file.read(model)
             self.model = self.file.model

@@ -501,3 +501,17 @@ def test_a_failed_fit_leaves_earlier_runs_alone(tmp_path):
     with pytest.raises(bl.BayeslabError):
         bl.fit(schools(), SCHOOLS | {"se": [-1.0] * 8}, progress=False, runs=tmp_path)
     assert before == {p: p.read_bytes() for p in fit.folder.rglob("*") if p.is_file()}
+
+
+def test_a_model_changed_afterwards_does_not_change_its_fit():
+    model = bl.Model(
+        model={
+            "family": "graph",
+            "nodes": {"a": "Normal(0, 10)", "mu[obs_id]": "a + 2*x", "y[obs_id]": "Normal(mu, 1)"},
+        }
+    )
+    fit = bl.fit(model, {"x": [0.0, 1.0, 2.0], "y": [1.0, 3.0, 5.0]}, seed=1, progress=False, runs=None)
+    before = fit.predict({"x": [3.0]}, seed=1)
+    model.model.nodes["mu[obs_id]"] = "a - 2*x"
+    assert fit.predict({"x": [3.0]}, seed=1).equals(before)
+    assert fit.model.model.nodes["mu[obs_id]"] == "a + 2*x"

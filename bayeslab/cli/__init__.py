@@ -29,6 +29,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     debug, as_json = "--debug" in words, "--json" in words
     words = [word for word in words if word != "--debug"]
 
+    for name in ("stdout", "stderr"):
+        if getattr(sys, name) is None:  # closed, as under a service
+            setattr(sys, name, open(os.devnull, "w"))  # noqa: SIM115 - for the life of the process
     for stream in (sys.stdout, sys.stderr):
         if hasattr(stream, "reconfigure"):
             # Terminals without Unicode show what they can; a result is not lost for want of an ellipsis.

@@ -1095,7 +1095,8 @@ def _check_magnitude(name: str, values: np.ndarray) -> None:
 
 def _words(values: np.ndarray) -> np.ndarray:
     """Numbers as the words a person would write: 1, not 1.0."""
-    whole = values.astype(float) == np.floor(values.astype(float))
+    numbers = values.astype(float)
+    whole = np.isfinite(numbers) & (numbers == np.floor(numbers))
     return np.array([str(int(v)) if w else str(v) for v, w in zip(values.ravel(), whole.ravel(), strict=True)]).reshape(
         values.shape
     )

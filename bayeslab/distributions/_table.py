@@ -61,8 +61,8 @@ DISTRIBUTIONS = _Table()
 # Built from other distributions, or words of the language itself.
 MODIFIERS = ("Truncated", "Censored", "Mixture", "Ordered", "PositiveOrdered", "Potential")
 
-# In PyMC, but their arguments are Python functions: not expressible in a file.
-NEEDS_CODE = ("CustomDist", "DensityDist", "EulerMaruyama", "Simulator", "KroneckerNormal")
+# In PyMC, but not in a file: their arguments are Python functions, or (PolyaGamma) their density has no derivative.
+NEEDS_CODE = ("CustomDist", "DensityDist", "EulerMaruyama", "Simulator", "KroneckerNormal", "PolyaGamma")
 
 
 def maths(name: str) -> Maths | None:

@@ -129,7 +129,7 @@ def distributions() -> str:
         "\n".join(rows)
         + "\n\nThe language's own: "
         + ", ".join(f"`{m}`" for m in MODIFIERS)
-        + ".\n\nNeed Python code, so not in a file: "
+        + ".\n\nIn PyMC, but not in a file: "
         + ", ".join(f"`{m}`" for m in NEEDS_CODE)
         + "."
     )

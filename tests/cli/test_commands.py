@@ -176,3 +176,13 @@ def test_a_closed_pipe_is_no_error(folder):
         f'{sys.executable} -c "{code}" | head -n 1', shell=True, capture_output=True, text=True, check=True
     )
     assert done.stderr == ""
+
+
+@pytest.mark.parametrize("closed", ["1", "2"])
+def test_standard_streams_may_be_closed(closed):
+    """As they are under a service: the answer counts, not who reads it."""
+    model = Path(__file__).parents[2] / "models" / "radon.yaml"
+    command = f'exec {closed}>&-; exec "{sys.executable}" -m bayeslab.cli check "{model}"'
+    done = subprocess.run(["/bin/sh", "-c", command], capture_output=True, text=True)
+    assert done.returncode == 0
+    assert "Traceback" not in done.stderr

@@ -130,3 +130,9 @@ def test_entries_that_fit_no_column_are_mentioned(tmp_path):
 def test_what_is_no_word_is_refused(entry):
     with pytest.raises(ModelError, match="missing"):
         bl.Model(data={"missing": [entry]}, model={"family": "regression", "formula": "y ~ x"})
+
+
+def test_infinity_may_stand_for_a_missing_cell():
+    model = bl.Model(data={"missing": [float("inf")]}, model={"family": "regression", "formula": "y ~ x"})
+    data = bl.check(model, {"x": [0.0, 1.0, 2.0, 3.0], "y": [1.0, float("inf"), 2.0, 3.0]})
+    assert np.isnan(data.cells("y").value).tolist() == [False, True, False, False]

@@ -126,7 +126,6 @@ EXAMPLES: dict[str, list[tuple[str, str]]] = {
     "OrderedProbit": [("eta=0.3, cutpoints=[-1.0, 0.0, 2.0]", "i"), ("eta=v, cutpoints=[-1.0, 0.0], sigma=2.0", "i")],
     "Pareto": [("alpha=2.0, m=1.5", "i")],
     "Poisson": [("mu=3.0", "i")],
-    "PolyaGamma": [("h=2.0, z=1.0", "i")],
     "RandomWalk": [
         ("init_dist=Normal(0, 2), innovation_dist=StudentT(4, 0, 1)", "t"),
         ("Normal(0, 2), Normal(0, 1)", "r,t"),
@@ -151,8 +150,6 @@ EXAMPLES: dict[str, list[tuple[str, str]]] = {
 ALL = [(name, *example) for name, examples in EXAMPLES.items() for example in examples]
 SIZES = {"i": 3, "j": 3, "t": 5, "r": 2}
 UNDRAWABLE = {"Flat", "HalfFlat", "ICAR"}
-# PyMC leaves it to a package that it does not bring.
-OPTIONAL = {"PolyaGamma": "polyagamma"}
 # The language draws a matrix where PyMC draws something else.
 MATRIX = {"LKJCholeskyCov", "LKJCorr"}
 
@@ -255,9 +252,6 @@ def test_support_and_kind_are_those_of_pymc(name):
 @pytest.mark.filterwarnings("ignore:.* is deprecated:FutureWarning")  # PyMC's own MatrixNormal
 @pytest.mark.parametrize(("name", "arguments", "dims"), ALL)
 def test_density_of_one_node_is_pymcs(name, arguments, dims):
-    if name in OPTIONAL:
-        bl.to_pymc(model_of(name, arguments, dims), ARRAYS)
-        pytest.importorskip(OPTIONAL[name])
     with autocast_float_as("float64"):
         if name in MATRIX:
             model = bl.to_pymc(model_of(name, arguments, dims), ARRAYS)
@@ -277,8 +271,6 @@ def test_density_of_one_node_is_pymcs(name, arguments, dims):
 
 @pytest.mark.parametrize(("name", "arguments", "dims"), [each for each in ALL if each[0] not in UNDRAWABLE])
 def test_one_node_can_be_drawn_from_the_prior(name, arguments, dims):
-    if name in OPTIONAL:
-        pytest.importorskip(OPTIONAL[name])
     drawn = bl.simulate(model_of(name, arguments, dims), ARRAYS, draws=2, seed=1)["prior_predictive"]["x"]
     assert drawn.shape == (1, 2, *shape_of(dims))
     assert np.all(np.isfinite(drawn))
@@ -302,7 +294,7 @@ def test_flat_priors_refuse_to_be_drawn_from(name):
         bl.simulate(model_of(name, "", "i"), draws=2)
 
 
-@pytest.mark.parametrize("name", NEEDS_CODE)
+@pytest.mark.parametrize("name", [name for name in NEEDS_CODE if name != "PolyaGamma"])
 def test_distributions_of_python_functions_say_so(name):
     with pytest.raises(bl.BayeslabError, match="Python functions"):
         bl.check(model_of(name, "1", "i"))

@@ -367,12 +367,6 @@ def test_search_in_every_cell():
     assert np.all((edge > 1.7) & (edge < 2))
 
 
-def test_unknown_densities_are_refused():
-    declared = model(parameters={"mean": "PolyaGamma(1, 0)"})
-    with pytest.raises(BayeslabError, match="does not know the density of the prior written for 'mean'"):
-        fitted(declared, np.array([0.0, 1.0, 3.0, 2.0]), method="em")
-
-
 # --------------------------------------------------------------------------------- standard errors of EM
 
 
