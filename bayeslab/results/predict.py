@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import secrets
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, Literal
@@ -191,9 +192,9 @@ def _draws(fit: Fitted, data: Data, seed: int, each: int = 1) -> xr.Dataset:
             f"'{needed}' has an improper prior and no draws for these data: it cannot be predicted for new levels",
             code="improper",
         )
-    drawn = forward(graph, given, names, derived(seed, "predict"), each)
     coords = _coords(fit, each)
     lengths = [len(axis) for axis in coords.values()]
+    drawn = forward(graph, given, names, derived(seed, "predict"), math.prod(lengths))
     shaped = {name: values.reshape(*lengths, *values.shape[1:]) for name, values in drawn.items()}
     return dataset(shaped, graph, coords, {"seed": seed, "creation_library": "bayeslab"})
 

@@ -291,3 +291,19 @@ def test_the_density_of_a_latent_series_begins_with_the_start_of_each_call():
     mean = 0.5 * np.array([8, 8, *h[:2]]) + 0.25 * np.array([0.7, *h[:3]])
     expected = prior(stats.norm.logpdf(0.7), stats.norm.logpdf(h, mean), stats.norm.logpdf(SERIES[:4], h))
     assert log_density(model, {"a": 0.7, "h": h}) == pytest.approx(expected, abs=1e-9)
+
+
+def test_a_series_of_states_is_predicted_for_rows_of_its_own():
+    """Nothing is known of a new series: its states are drawn anew, at every posterior draw."""
+    nodes = {"x[obs_id]": "Normal(previous(x, 1, start=0), 0.6)", "y[obs_id]": "Normal(x, 0.8)"}
+    fit = bl.fit(
+        bl.Model(model={"family": "graph", "nodes": nodes}),
+        {"y": [0.1, 0.4, 1.2, 0.3]},
+        runs=None,
+        seed=1,
+        progress=False,
+    )
+    drawn = fit.predict({"y": [np.nan] * 3})
+    assert len(drawn) == 3
+    # 1,000 draws or more: five standard errors of a standard deviation are below 0.12 of it.
+    np.testing.assert_allclose(drawn["sd"], np.sqrt(0.36 * np.arange(1, 4) + 0.64), rtol=0.12)
