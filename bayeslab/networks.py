@@ -238,7 +238,7 @@ class Network:
     @property
     def states(self) -> Mapping[str, tuple[str, ...]]:
         """The states of each discrete variable, in order."""
-        return self.plain.states
+        return dict(self.plain.states)
 
     @property
     def variables(self) -> tuple[str, ...]:

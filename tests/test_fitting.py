@@ -515,3 +515,9 @@ def test_a_model_changed_afterwards_does_not_change_its_fit():
     model.model.nodes["mu[obs_id]"] = "a - 2*x"
     assert fit.predict({"x": [3.0]}, seed=1).equals(before)
     assert fit.model.model.nodes["mu[obs_id]"] == "a + 2*x"
+
+
+def test_stray_cells_of_a_column_that_is_not_used_are_no_matter():
+    table = {"m": ["?", "1", "2", "-9", "3.0"], "y": [1.0, 2.0, 3.0, 4.0, 5.0]}
+    model = bl.Model(model={"family": "graph", "nodes": {"a": "Normal(0, 10)", "y[obs_id]": "Normal(a, 1)"}})
+    assert "m" not in bl.fit(model, table, runs=None, progress=False).data_tree["observed_data"]

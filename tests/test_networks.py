@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from itertools import product
+from pathlib import Path
 
 import networkx as nx
 import numpy as np
@@ -384,3 +385,9 @@ def test_decisions_of_a_file_and_of_a_model(tmp_path):
         decisions(tmp_path / "u.yaml")
     with pytest.raises(ModelError, match="has no decisions"):
         decisions(bl.network(PLAIN).model())
+
+
+def test_states_that_are_edited_are_a_copy():
+    net = bl.network(Path(__file__).parents[1] / "models" / "asia.yaml")
+    net.states["smoking"] = ("no", "yes")
+    assert net.states["smoking"] != ("no", "yes")

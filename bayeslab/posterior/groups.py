@@ -338,7 +338,9 @@ def observed_groups(model: Model, data: Data, attrs: Mapping[str, Any]) -> dict[
     family = registry.load("families", model.model.family)
     observed = set(family.outcomes(model, data.names()))
     data = bound_data(model, data)
-    terms = {name: data.term(name, missing=True) for name in data.dataset.columns if data.dataset.columns[name].dims}
+    columns = data.dataset.columns
+    # Columns with stray cells are refused where they are used; these are not.
+    terms = {n: data.term(n, missing=True) for n, c in columns.items() if c.dims and n not in data.slips}
     # A column that is a factor has the name of a dimension, which is a coordinate.
     along = {dim for term in terms.values() for dim in term.dims}
     terms = {name: term for name, term in terms.items() if name not in along}
