@@ -117,7 +117,7 @@ class Reader:
         with pytest.raises(SystemExit) as ended:
             main(words[1:])
         self.compare(f"$ {command}", shown, *self.printed())
-        fails = any(line.startswith(("error:", "FAIL", "verdict     fail")) for line in shown)
+        fails = any(line.startswith(("error:", ' "error": {', "FAIL", "verdict     fail")) for line in shown)
         if (ended.value.code or 0) != 0 and not fails:
             self.wrong.append(f"$ {command}\nended with {ended.value.code}")
 

@@ -229,7 +229,7 @@ CASES = [
     Case(
         "factor in arithmetic",
         graph("a: Normal(0, 1)", "y[obs]: Normal(a * g, 1)"),
-        ("'g' is text",),
+        ("'g' holds levels",),
         "8:",
         command="fit",
     ),
