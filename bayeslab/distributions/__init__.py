@@ -29,6 +29,7 @@ Johnson, Kemp, Kotz (2005). Univariate Discrete Distributions, 3rd ed.
 from __future__ import annotations
 
 from bayeslab.distributions._contract import Distribution, Domain, Interval, Maths
+from bayeslab.distributions._graph import cell_draws, cell_log_density
 from bayeslab.distributions._scalar import SCALARS, Density, log_density, log_size
 from bayeslab.distributions._table import DISTRIBUTIONS, MODIFIERS, NEEDS_CODE, maths, pymc_class
 
@@ -42,6 +43,8 @@ __all__ = [
     "Domain",
     "Interval",
     "Maths",
+    "cell_draws",
+    "cell_log_density",
     "log_density",
     "log_size",
     "maths",

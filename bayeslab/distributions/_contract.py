@@ -133,6 +133,8 @@ class Distribution:
         mixture); a number there is a vector of one.
     atoms : tuple of str
         Values that a continuous distribution takes with a probability above zero.
+    angles : tuple of str
+        Parameters that are angles: a turn more makes no difference.
     domain : Domain
         What the parameters may be, and what is drawn.
     proper : bool
@@ -153,6 +155,7 @@ class Distribution:
     atoms: tuple[str, ...] = ()
     domain: Domain = Domain()
     proper: bool = True
+    angles: tuple[str, ...] = ()
 
 
 class Maths(Protocol):
@@ -195,6 +198,7 @@ def declared(
     apart: tuple[str, ...] = (),
     atoms: tuple[str, ...] = (),
     proper: bool = True,
+    angles: tuple[str, ...] = (),
     **ranges: str,
 ) -> Distribution:
     """A distribution as its file declares it.
@@ -227,6 +231,7 @@ def declared(
         atoms,
         domain,
         proper,
+        angles,
     )
 
 

@@ -10,7 +10,7 @@ from scipy.special import i0e, i1e
 
 from bayeslab.distributions._contract import Array, Slopes, Values, declared
 
-DECLARATION = declared("VonMises", "mu kappa", "kappa", f"[{-np.pi}, {np.pi}]")
+DECLARATION = declared("VonMises", "mu kappa", "kappa", f"[{-np.pi}, {np.pi}]", angles=("mu",))
 
 
 def canonical(mu: Array = 0.0, kappa: Array = 1.0) -> Values:

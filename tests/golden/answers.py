@@ -24,7 +24,7 @@ import numpy as np
 
 import bayeslab as bl
 from bayeslab import registry
-from bayeslab.errors import BayeslabError, EngineRefusal, NothingToFit
+from bayeslab.errors import BayeslabError, EngineRefusal, NothingToFit, RunError
 from bayeslab.fitting import checked
 
 HERE = Path(__file__).parent
@@ -154,6 +154,8 @@ def main() -> None:
                 known[engine] = answer(model, engine)
             except (NothingToFit, EngineRefusal):
                 continue
+            except RunError as error:
+                known[engine] = {"refused": error.code, "verdict": "refused", "cpu": 0.0}
             print(model, engine, known[engine]["verdict"], known[engine]["cpu"], file=sys.stderr, flush=True)
             answers[model] = known
             write("answers.json", answers)

@@ -31,6 +31,7 @@ References
 
 from __future__ import annotations
 
+from bayeslab.exact.emissions.any_distribution import AnyDistribution, Law, usable
 from bayeslab.exact.emissions.categories import Categorical
 from bayeslab.exact.emissions.cells import column_variances, dependent_columns
 from bayeslab.exact.emissions.normal import DiagonalGaussian, FullGaussian, NormalPrior, gaussian
@@ -42,6 +43,7 @@ from bayeslab.exact.emissions.regressions import Regression
 from bayeslab.exact.emissions.student import StudentT
 
 __all__ = [
+    "AnyDistribution",
     "Bernoulli",
     "Binomial",
     "Categorical",
@@ -50,6 +52,7 @@ __all__ = [
     "Exponential",
     "FullGaussian",
     "GaussianMixture",
+    "Law",
     "NormalPrior",
     "Parameters",
     "Poisson",
@@ -60,4 +63,5 @@ __all__ = [
     "column_variances",
     "dependent_columns",
     "gaussian",
+    "usable",
 ]
