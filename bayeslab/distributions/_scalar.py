@@ -72,8 +72,7 @@ def log_density(name: str, arguments: Mapping[str, float]) -> Density:
         with np.errstate(divide="ignore", invalid="ignore"):
             parameters = functions.canonical(**given)
     except ModelError as error:
-        text = error.message if error.message.startswith(name) else f"{name} {error.message}"
-        raise ModelError(text, code=error.code) from None
+        raise ModelError(f"{name} {error.message}", code=error.code) from None
     names = [word for word in signature(functions.log_density).parameters if word != "x"]
     bound = dict(zip(names, (float(value) for value in parameters), strict=True))
     ends = entry.domain.values
@@ -95,27 +94,19 @@ def _check(entry: Distribution, functions: Maths, given: Mapping[str, float]) ->
         if key not in given and parameter.default is Parameter.empty:
             raise ModelError(f"{entry.name} needs its parameter '{key}'", code="incomplete")
     for key, interval in entry.domain.parameters.items():
-        if key in given and not _inside(given[key], interval.low, interval.high, interval.open_low, interval.open_high):
+        low, high = (np.nan if isinstance(end, str) else end for end in (interval.low, interval.high))
+        if key in given and interval.outside(np.asarray(given[key]), low, high):
             raise ModelError(
-                f"{entry.name} needs {key} {_wanted(interval.low, interval.high)}, not {given[key]:g}",
-                code="out-of-range",
+                f"{entry.name} needs {key} {interval.words(low, high)}, not {given[key]:g}", code="out-of-range"
             )
     rising = entry.domain.increasing
     values: dict[str, Any] = {key: parameter.default for key, parameter in known.items()} | dict(given)
-    for low, high in pairwise(rising):
-        if not values[low] < values[high]:
+    for below, above in pairwise(rising):
+        if not values[below] < values[above]:
             raise ModelError(
-                f"{entry.name} needs {low} < {high}, not {values[low]:g} and {values[high]:g}", code="out-of-range"
+                f"{entry.name} needs {below} < {above}, not {values[below]:g} and {values[above]:g}",
+                code="out-of-range",
             )
-
-
-def _inside(value: float, low: float | str, high: float | str, open_low: bool, open_high: bool) -> bool:
-    above = isinstance(low, str) or (value > low if open_low else value >= low)
-    return above and (isinstance(high, str) or (value < high if open_high else value <= high))
-
-
-def _wanted(low: float | str, high: float | str) -> str:
-    return f"> {low:g}" if high == np.inf and not isinstance(low, str) else f"between {low} and {high}"
 
 
 def log_size(density: Callable[[NDArray[np.float64]], NDArray[np.float64]], lower: float = -np.inf) -> float:

@@ -61,8 +61,14 @@ DISTRIBUTIONS = _Table()
 # Built from other distributions, or words of the language itself.
 MODIFIERS = ("Truncated", "Censored", "Mixture", "Ordered", "PositiveOrdered", "Potential")
 
-# In PyMC, but not in a file: their arguments are Python functions, or (PolyaGamma) their density has no derivative.
-NEEDS_CODE = ("CustomDist", "DensityDist", "EulerMaruyama", "Simulator", "KroneckerNormal", "PolyaGamma")
+_FUNCTIONS = "takes Python functions, which a model file cannot hold; build it with PyMC from bl.to_pymc()"
+# In PyMC, but not in a file, and why.
+NEEDS_CODE = {
+    **dict.fromkeys(("CustomDist", "DensityDist", "EulerMaruyama", "Simulator"), _FUNCTIONS),
+    "KroneckerNormal": "takes a list of matrices, which a model file cannot hold; build it with PyMC from bl.to_pymc()",
+    "PolyaGamma": "numbers serve samplers of logistic models, and their density has no derivative; write the model"
+    " itself, such as Bernoulli(logit_p=...)",
+}
 
 
 def maths(name: str) -> Maths | None:

@@ -19,11 +19,11 @@ def canonical(
 ) -> Values:
     """The parameters of :func:`log_density`."""
     if mu is None or b is None:
-        raise ModelError("AsymmetricLaplace needs mu and b", code="wrong-arguments")
+        raise ModelError("needs mu and b", code="wrong-arguments")
     if kappa is not None and q is None:
         return kappa, mu, b
     if q is None or kappa is not None:
-        raise ModelError("AsymmetricLaplace takes one of kappa and q", code="wrong-arguments")
+        raise ModelError("takes one of kappa and q", code="wrong-arguments")
     return np.sqrt(q / (1 - q)), mu, b
 
 

@@ -33,7 +33,7 @@ def canonical(
     if alpha is not None and beta is not None:
         return alpha, beta
     if mu is None or (sigma is None) == (nu is None):
-        raise ModelError("Beta needs alpha and beta, or mu and one of sigma and nu", code="wrong-arguments")
+        raise ModelError("needs alpha and beta, or mu and one of sigma and nu", code="wrong-arguments")
     size = mu * (1 - mu) / sigma**2 - 1 if sigma is not None else nu
     return mu * size, (1 - mu) * size
 

@@ -17,7 +17,7 @@ DECLARATION = declared("Binomial", "n p logit_p", values="[0, n]", discrete=True
 def canonical(n: Array, p: Array | None = None, logit_p: Array | None = None) -> Values:
     """The parameters of :func:`log_density`."""
     if (p is None) == (logit_p is None):
-        raise ModelError("Binomial takes one of p and logit_p", code="wrong-arguments")
+        raise ModelError("takes one of p and logit_p", code="wrong-arguments")
     return n, (expit(logit_p) if p is None else p)
 
 

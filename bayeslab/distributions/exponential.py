@@ -16,7 +16,7 @@ DECLARATION = declared("Exponential", "lam scale", "lam scale", "[0, inf)", posi
 def canonical(lam: Array | None = None, scale: Array | None = None) -> Values:
     """The parameters of :func:`log_density`."""
     if lam is not None and scale is not None:
-        raise ModelError("Exponential takes lam or scale, not both", code="conflict")
+        raise ModelError("takes lam or scale, not both", code="conflict")
     return ((1.0 if scale is None else 1 / scale) if lam is None else lam,)
 
 

@@ -24,7 +24,7 @@ def canonical(
     if alpha is not None and beta is not None:
         return alpha, beta
     if mu is None or sigma is None:
-        raise ModelError("Gamma needs alpha and beta, or mu and sigma", code="wrong-arguments")
+        raise ModelError("needs alpha and beta, or mu and sigma", code="wrong-arguments")
     return (mu / sigma) ** 2, mu / sigma**2
 
 

@@ -21,7 +21,7 @@ def canonical(
     if alpha is not None:
         return alpha, 1.0 if beta is None else beta
     if mu is None or sigma is None:
-        raise ModelError("InverseGamma needs alpha and beta, or mu and sigma", code="wrong-arguments")
+        raise ModelError("needs alpha and beta, or mu and sigma", code="wrong-arguments")
     return 2 + (mu / sigma) ** 2, mu * (1 + (mu / sigma) ** 2)
 
 

@@ -23,11 +23,11 @@ def canonical(
     """The parameters of :func:`log_density`."""
     size = n if alpha is None else alpha
     if size is None or (n is not None and alpha is not None):
-        raise ModelError("NegativeBinomial takes one of alpha and n", code="wrong-arguments")
+        raise ModelError("takes one of alpha and n", code="wrong-arguments")
     if p is not None and mu is None:
         return size * (1 - p) / p, size
     if mu is None or p is not None:
-        raise ModelError("NegativeBinomial takes one of mu and p", code="wrong-arguments")
+        raise ModelError("takes one of mu and p", code="wrong-arguments")
     return mu, size
 
 

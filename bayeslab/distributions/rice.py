@@ -18,7 +18,7 @@ DECLARATION = declared("Rice", "nu sigma b", "sigma", "(0, inf)", b="[0, inf)", 
 def canonical(nu: Array | None = None, sigma: Array | None = None, b: Array | None = None) -> Values:
     """The parameters of :func:`log_density`."""
     if nu is not None and b is not None:
-        raise ModelError("Rice takes nu or b, not both", code="conflict")
+        raise ModelError("takes nu or b, not both", code="conflict")
     scale = 1.0 if sigma is None else sigma
     return (nu if nu is not None else scale * (1.0 if b is None else b)), scale
 

@@ -31,7 +31,7 @@ def canonical(
         return mu, mu * phi, alpha
     if mu is None and lam is not None:
         return (lam if phi is None else lam / phi), lam, alpha
-    raise ModelError("Wald takes mu alone, mu and lam, mu and phi, or lam and phi", code="wrong-arguments")
+    raise ModelError("takes mu alone, mu and lam, mu and phi, or lam and phi", code="wrong-arguments")
 
 
 def log_density(x: Array, mu: Array, lam: Array, alpha: Array) -> Array:

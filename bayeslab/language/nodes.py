@@ -456,19 +456,8 @@ def _check_distribution(tree: ast.expr, *, outermost: bool = False) -> None:
         raise ModelError(
             f"'{ast.unparse(tree)[:40]}' is not a distribution", offset=tree.col_offset, code="not-a-distribution"
         )
-    if word == "PolyaGamma":
-        raise ModelError(
-            "PolyaGamma numbers serve samplers of logistic models, and their density has no derivative; write the model"
-            " itself, such as Bernoulli(logit_p=...)",
-            offset=tree.col_offset,
-            code="not-a-distribution",
-        )
     if word in NEEDS_CODE:
-        raise ModelError(
-            f"{word} takes Python functions, which a model file cannot hold; build it with PyMC from bl.to_pymc()",
-            offset=tree.col_offset,
-            code="not-a-distribution",
-        )
+        raise ModelError(f"{word} {NEEDS_CODE[word]}", offset=tree.col_offset, code="not-a-distribution")
     if word in MODIFIERS:
         if word in ("Ordered", "PositiveOrdered", "Potential") and not outermost:
             raise ModelError(

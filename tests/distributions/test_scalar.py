@@ -87,7 +87,7 @@ def test_improper_priors():
         ("HalfCauchi", {"beta": 1}, "HalfCauchy"),
         ("HalfCauchy", {"bet": 1}, "beta"),
         ("HalfCauchy", {}, "needs its parameter 'beta'"),
-        ("HalfNormal", {"sigma": -1}, "sigma > 0"),
+        ("HalfNormal", {"sigma": -1}, "sigma above 0"),
         ("Normal", {"sigma": 1, "tau": 1}, "not both"),
         ("Gamma", {"alpha": 1}, "alpha and beta, or mu and sigma"),
         ("Uniform", {"lower": 1, "upper": 0}, "lower < upper"),

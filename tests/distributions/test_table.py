@@ -294,7 +294,9 @@ def test_flat_priors_refuse_to_be_drawn_from(name):
         bl.simulate(model_of(name, "", "i"), draws=2)
 
 
-@pytest.mark.parametrize("name", [name for name in NEEDS_CODE if name != "PolyaGamma"])
-def test_distributions_of_python_functions_say_so(name):
-    with pytest.raises(bl.BayeslabError, match="Python functions"):
+@pytest.mark.parametrize(("name", "why"), NEEDS_CODE.items())
+def test_distributions_that_no_file_can_hold_say_why(name, why):
+    with pytest.raises(bl.BayeslabError) as error:
         bl.check(model_of(name, "1", "i"))
+    assert error.value.code.endswith("not-a-distribution")
+    assert f"{name} {why}" in error.value.message
