@@ -3,6 +3,7 @@
     nice python tests/golden/answers.py                    make what is missing
     nice python tests/golden/answers.py --anew radon nile  make the answers of two models again
     nice python tests/golden/answers.py --all              with the engines that take minutes
+    nice python tests/golden/answers.py --compare          say what is not as it was, of all that is there
 
 They are the answers of the day they were made, so they prove nothing about truth: other tests do. They show what a
 change of the code changes. ``answers.json`` holds, for each model and engine, means, standard deviations and their Monte
@@ -86,6 +87,32 @@ def answer(model: str, engine: str) -> dict[str, Any]:
     }
 
 
+def differences(before: dict[str, Any], now: dict[str, Any]) -> list[str]:
+    """What is not as it was: draws of another machine may part in the last digit, and so by Monte Carlo errors."""
+    if "refused" in before or "refused" in now:
+        return [] if before.get("refused") == now.get("refused") else ["refused"]
+    if before["rows"] != now["rows"] or before["quantities"].keys() != now["quantities"].keys():
+        return ["the quantities"]
+    out = []
+    old, new = before.get("log_evidence"), now.get("log_evidence")
+    error = np.hypot(before.get("log_evidence_sd") or 0.0, now.get("log_evidence_sd") or 0.0)
+    if (old is None) != (new is None) or (old is not None and abs(new - old) > 6 * error + 1e-6 * (1 + abs(old))):
+        out.append(f"log_evidence: {old} before, {new} now")
+    for name, values in before["quantities"].items():
+        others = now["quantities"][name]
+        for what in ("mean", "sd", "median", "value"):
+            old, new = values.get(what), others.get(what)
+            if old is None or new is None:
+                out += [] if old is new else [f"{what} of {name}: {old} before, {new} now"]
+                continue
+            kinds = ("mcse_mean", "mcse_sd") if what == "sd" else ("mcse_mean",)
+            error = max(np.hypot(values.get(kind) or 0.0, others.get(kind) or 0.0) for kind in kinds)
+            slack = (2 if what == "median" else 1) * 6 * error + 1e-6 * abs(old) + 1e-9
+            if abs(new - old) > slack:
+                out.append(f"{what} of {name}: {old} before, {new} now, error {error:.2g}")
+    return out
+
+
 def densities(model: str) -> dict[str, list[float]] | None:
     """Log density of each random variable of the graph at fixed points; None for a model that has no graph.
 
@@ -135,13 +162,33 @@ def write(name: str, values: dict[str, Any]) -> None:
     (HERE / name).write_text(text + "\n", encoding="utf-8")
 
 
+def compare(names: list[str], answers: dict[str, Any]) -> None:
+    """Make every answer again and say what is not as it was."""
+    for model in names:
+        for engine, before in answers.get(model, {}).items():
+            found = differences(before, made(model, engine))
+            print(model, engine, "; ".join(found[:5]) or "as before", flush=True)
+
+
+def made(model: str, engine: str) -> dict[str, Any]:
+    """An answer, or that there is none."""
+    try:
+        return answer(model, engine)
+    except RunError as error:
+        return {"refused": error.code, "verdict": "refused", "cpu": 0.0}
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
     parser.add_argument("models", nargs="*", help="names of models; default: all")
     parser.add_argument("--anew", action="store_true", help="make again what is there")
     parser.add_argument("--all", action="store_true", help="also the engines that take minutes")
+    parser.add_argument("--compare", action="store_true", help="make nothing; say what is not as it was")
     given = parser.parse_args()
     answers, heights = read("answers.json"), read("densities.json")
+    if given.compare:
+        compare(given.models or models(), answers)
+        return
     for model in given.models or models():
         if given.anew or model not in heights:
             heights[model] = densities(model)
@@ -151,11 +198,9 @@ def main() -> None:
             if engine in known:
                 continue
             try:
-                known[engine] = answer(model, engine)
+                known[engine] = made(model, engine)
             except (NothingToFit, EngineRefusal):
                 continue
-            except RunError as error:
-                known[engine] = {"refused": error.code, "verdict": "refused", "cpu": 0.0}
             print(model, engine, known[engine]["verdict"], known[engine]["cpu"], file=sys.stderr, flush=True)
             answers[model] = known
             write("answers.json", answers)
