@@ -163,6 +163,8 @@ class JointMixture:
     weights : ndarray (K,)
     means : ndarray (K, d)
     covariances : ndarray (K, d, d)
+    log_evidence : float
+        Log of the probability of the discrete times the density of the continuous evidence.
     """
 
     discrete: tuple[str, ...]
@@ -171,6 +173,7 @@ class JointMixture:
     weights: np.ndarray
     means: np.ndarray
     covariances: np.ndarray
+    log_evidence: float = 0.0
 
     @property
     def mean(self) -> np.ndarray:
@@ -182,6 +185,19 @@ class JointMixture:
         """Of the continuous variables, shape (d, d)."""
         apart = self.means - self.mean
         return np.einsum("k,kij->ij", self.weights, self.covariances + apart[:, :, None] * apart[:, None, :])
+
+    def draws(self, rng: np.random.Generator, n: int) -> tuple[np.ndarray, np.ndarray]:
+        """States (n, number of discrete variables) and numbers (n, d), independent draws."""
+        part = rng.choice(len(self.weights), size=n, p=self.weights / self.weights.sum())
+        roots = _roots(self.covariances)[part]
+        noise = rng.standard_normal((n, len(self.continuous), 1))
+        return self.codes[part], self.means[part] + np.matmul(roots, noise)[..., 0]
+
+
+def _roots(matrices: np.ndarray) -> np.ndarray:
+    """R with R R' = Σ, of matrices that may be singular."""
+    values, vectors = np.linalg.eigh(matrices)
+    return np.asarray(vectors * np.sqrt(np.maximum(values, 0.0))[..., None, :])
 
 
 @dataclass(frozen=True)
@@ -487,7 +503,9 @@ class _Problem:
         kept = weights > 0
         covariances = np.matmul(rows, rows.transpose(0, 2, 1))
         means = means.reshape(n, len(continuous))
-        return JointMixture(discrete, continuous, codes[kept], weights[kept], means[kept], covariances[kept])
+        return JointMixture(
+            discrete, continuous, codes[kept], weights[kept], means[kept], covariances[kept], tree.log_total
+        )
 
     def _infer(self, wanted: Sequence[Axes]) -> tuple[dict[str, _Part], _CliqueTree]:
         """Posterior parts of the continuous variables, and the discrete ones calibrated."""

@@ -1048,3 +1048,78 @@ def test_a_prior_of_what_is_not_learned_is_refused(own, message):
     family = {"family": "bayes_net", "variables": {"k": own | {"prior": 5}, "b": {"states": ["u", "v"]}}}
     with pytest.raises(ModelError, match=message):
         bl.check(bl.Model(model=family), {"k": ["a", "b"], "b": ["u", "v"]})
+
+
+# --------------------------------------------------------------------------------- rows without a target
+
+GROUPS = {
+    "g": ["u", "v"],
+    "x": {"parents": ["g"], "linear_gaussian": {}},
+    "y": {"parents": ["g", "x"], "linear_gaussian": {}},
+}
+
+
+@pytest.fixture(scope="module")
+def grouped():
+    """A net of a state and two numbers, learned from so many rows that its parameters are all but known."""
+    rng = np.random.default_rng(1)
+    g = rng.choice(["u", "v"], 20_000, p=[0.3, 0.7])
+    x = rng.normal(np.where(g == "u", 2.0, 0.0), 1.0)
+    y = rng.normal(1 + 0.5 * x + 2 * (g == "u"), 0.5)
+    table = pd.DataFrame({"g": g, "x": x, "y": y})
+    return bl.fit(bl.Model(model=bl.BayesNet(variables=GROUPS)), table, seed=1, progress=False, runs=None)
+
+
+def test_open_cells_are_predicted_from_the_rest_of_their_row(grouped):
+    new = pd.DataFrame({"g": ["u", "v", None, None], "x": [1.0, 2.0, 1.0, np.nan], "y": [np.nan, np.nan, np.nan, 3.0]})
+    drawn = grouped.predict(new, kind="draws", seed=2)
+    own = {name: drawn[name].stack(sample=("chain", "draw")).transpose("sample", ...).to_numpy() for name in "gxy"}
+    size = len(own["g"])
+    # What is given stays.
+    assert np.all(own["g"][:, :2] == [0, 1]) and np.all(own["x"][:, :3] == [1, 2, 1]) and np.all(own["y"][:, 3] == 3)
+    # One open cell: a regression at the row.
+    for row, mean in ((0, 1 + 0.5 + 2), (1, 1 + 1.0)):
+        assert own["y"][:, row].mean() == pytest.approx(mean, abs=4 * 0.5 / size**0.5 + 0.03)
+        assert own["y"][:, row].std() == pytest.approx(0.5, rel=0.05)
+    # Two open cells, x = 1: P(u | x) by Bayes, y given the state that was drawn with it.
+    u = 0.3 * stats.norm.pdf(1, 2) / (0.3 * stats.norm.pdf(1, 2) + 0.7 * stats.norm.pdf(1, 0))
+    in_u = own["g"][:, 2] == 0
+    assert in_u.mean() == pytest.approx(u, abs=0.03)
+    assert own["y"][in_u, 2].mean() == pytest.approx(3.5, abs=0.08)
+    assert own["y"][~in_u, 2].mean() == pytest.approx(1.5, abs=0.08)
+    # Two open cells, y = 3: x | y, g is normal; y | g has mean 1 + m / 2 + 2 [u], variance 1 / 4 + 1 / 4.
+    heights = {0: 0.3 * stats.norm.pdf(3, 4, 0.5**0.5), 1: 0.7 * stats.norm.pdf(3, 1, 0.5**0.5)}
+    in_u = own["g"][:, 3] == 0
+    assert in_u.mean() == pytest.approx(heights[0] / (heights[0] + heights[1]), abs=0.03)
+    # E(x | y) = m + cov / var (y - mean) = 2 + (1/2) / (1/2) (3 - 4).
+    assert own["x"][in_u, 3].mean() == pytest.approx(1.0, abs=0.08)
+    assert own["x"][in_u, 3].std() == pytest.approx(0.5**0.5, rel=0.08)
+
+
+def test_means_are_of_the_open_variables(grouped):
+    table = grouped.predict(pd.DataFrame({"g": ["u"], "x": [1.0]}), kind="mean")
+    assert "node" not in table and table["mean"][0] == pytest.approx(3.5, abs=0.05)
+    with pytest.raises(DataError) as error:
+        grouped.predict(pd.DataFrame({"g": ["u"], "x": [1.0], "y": [0.0]}), kind="mean")
+    assert error.value.code.endswith("not-applicable")
+
+
+def test_draws_of_states_keep_what_is_given_and_go_together():
+    rng = np.random.default_rng(1)
+    a = rng.random(4000) < 0.4
+    b, c = rng.random(4000) < np.where(a, 0.9, 0.2), rng.random(4000) < np.where(a, 0.8, 0.1)
+    table = pd.DataFrame({name: np.where(v, "yes", "no") for name, v in (("a", a), ("b", b), ("c", c))})
+    net = {
+        "a": ["no", "yes"],
+        "b": {"states": ["no", "yes"], "parents": ["a"]},
+        "c": {"states": ["no", "yes"], "parents": ["a"]},
+    }
+    fit = bl.fit(bl.Model(model=bl.BayesNet(variables=net)), table, seed=1, progress=False, runs=None)
+    drawn = fit.predict(pd.DataFrame({"a": [None], "b": ["yes"], "c": [None]}), kind="draws", seed=3)
+    own = {name: drawn[name].to_numpy().ravel() for name in drawn.data_vars}
+    assert set(own) == {"a", "c"}
+    p = 0.4 * 0.9 / (0.4 * 0.9 + 0.6 * 0.2)
+    assert own["a"].mean() == pytest.approx(p, abs=0.04)
+    # The states of a row are drawn together.
+    assert own["c"][own["a"] == 1].mean() == pytest.approx(0.8, abs=0.05)
+    assert own["c"][own["a"] == 0].mean() == pytest.approx(0.1, abs=0.05)

@@ -42,6 +42,16 @@ def resolved(data, **structure):
     return plan(model, bl.check(model, data))
 
 
+@pytest.mark.parametrize(("given", "limits"), [({"b": 1}, [3, 1, 3, 3, 3]), ({"b": 4}, [3, 4, 3, 3, 3]), (2, [2] * 5)])
+def test_a_limit_of_one_variable_is_not_that_of_the_others(given, limits):
+    rng = np.random.default_rng(1)
+    table = pd.DataFrame({v: rng.choice(["x", "y"], 40) for v in "abcde"})
+    own = resolved(table, score="k2", max_parents=given).table()
+    starts = np.asarray(own.pointer)
+    each = [range(starts[v], starts[v + 1]) for v in range(5)]
+    assert [max(len(own.parents(number)) for number in numbers) for numbers in each] == limits
+
+
 # --------------------------------------------------------------------------------- what a file says
 
 

@@ -451,8 +451,11 @@ def _tree(net: Net, draws: Mapping[str, np.ndarray], draw: int, tree: JunctionTr
 def predictive(
     model: Model, data: Data, draws: Mapping[str, np.ndarray], rng: np.random.Generator
 ) -> dict[str, tuple[tuple[str, ...], np.ndarray]]:
-    """Replications of the outcomes at each draw: of the target given the rest of its row, or of whole rows."""
-    from bayeslab.families.bayes_net.target import target_draws
+    """Replications of the outcomes at each draw: of the target given the rest of its row, or of whole rows.
+
+    Without a target rows of other data than the fit's are predictions: what they leave open, given the rest.
+    """
+    from bayeslab.families.bayes_net.target import open_draws, target_draws
 
     if unknown(_spec(model)):
         raise sampled("a replication of the data")
@@ -465,6 +468,11 @@ def predictive(
     names = outcomes(model, data.names() | set(spec.variables))
     place = {v: k for k, v in enumerate(net.states)}
     column = {v: k for k, v in enumerate(net.linears)}
+    if data.origin is not None:
+        wanted = _open(net, codes, values)
+        drawn, more = open_draws(net, codes, values, draws, n, rng)
+        all_ = {v: drawn[:, :, place[v]] if v in place else more[:, :, column[v]] for v in wanted}
+        return {v: ((model.data.rows,), array) for v, array in all_.items()}
     out = {v: np.empty((n, len(codes)), dtype=np.int64 if v in place else float) for v in names}
     for i in range(n):
         one = net.plain(parameter_values(net, draws, i))
@@ -504,13 +512,12 @@ def probabilities(model: Model, seen: Data, new: Data, draws: Mapping[str, np.nd
         codes[:, place[spec.target]] = -1
         wanted = [spec.target]
     else:
-        wanted = [v for v in net.states if np.any(codes[:, place[v]] < 0)]
-    if not wanted:
-        raise DataError(
-            "the new rows have a value for every variable: nothing is left to predict (leave cells empty, or name a"
-            " target in the model)",
-            code="not-applicable",
-        )
+        wanted = [v for v in _open(net, codes, values) if v in place]
+        if not wanted:
+            raise OptionError(
+                "the new rows leave only numbers open; probabilities are for states (use kind='mean')",
+                code="not-applicable",
+            )
     both = np.column_stack([codes, values])
     distinct, inverse = np.unique(both, axis=0, return_inverse=True, equal_nan=True)
     rows, numbers = distinct[:, : codes.shape[1]].astype(np.int64), distinct[:, codes.shape[1] :]
@@ -541,6 +548,25 @@ def probabilities(model: Model, seen: Data, new: Data, draws: Mapping[str, np.nd
     return {model.data.rows: labels} | {
         f"P({v}={state})": (total[v] / weight)[back, s] for v in wanted for s, state in enumerate(net.states[v])
     }
+
+
+def _open(net: Net, codes: np.ndarray, values: np.ndarray) -> list[str]:
+    """The variables that some rows leave open.
+
+    Raises
+    ------
+    DataError
+        There is none.
+    """
+    lacking = np.concatenate([codes < 0, np.isnan(values)], axis=1).any(axis=0)
+    found = [v for v, open_ in zip((*net.states, *net.linears), lacking, strict=True) if open_]
+    if not found:
+        raise DataError(
+            "the new rows have a value for every variable: nothing is left to predict (leave cells empty, or name a"
+            " target in the model)",
+            code="not-applicable",
+        )
+    return found
 
 
 def _mixed(

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from bayeslab.structure.jobs import Sampler
     from bayeslab.structure.priors import StructurePrior
 
-__all__ = ["HIDDEN", "PATH", "Number", "Structure", "as_structure", "sampled", "unknown"]
+__all__ = ["HIDDEN", "MOST_PARENTS", "PATH", "Number", "Structure", "as_structure", "sampled", "unknown"]
 
 _EXCHANGE_EVERY = {"structure": 2000, "order": 100, "partition": 100}
 
@@ -58,6 +58,8 @@ _WORDS = ("naive_bayes", "tan")
 HIDDEN = "structural_em"
 
 
+# Of variables for which no number of parents is given.
+MOST_PARENTS = 3
 # The order in which constraints are put together: the one that contradicts those before it is where the error points.
 _CONSTRAINTS = ("max_parents", "forbidden", "tiers", "candidates", "required")
 
@@ -86,7 +88,8 @@ class Structure(Frozen):
         description="Of structures: uniform, sparse, or probabilities of edges `{a -> b: 0.9, default: 0.2}`.",
     )
     max_parents: int | dict[str, int] = Field(
-        default=3, description="Largest number of parents, of all variables or of each."
+        default=MOST_PARENTS,
+        description="Largest number of parents, of all variables or of those that are named; of the others 3.",
     )
     candidates: int | dict[str, list[str]] | None = Field(
         default=None, description="Possible parents: so many of the best ones, or for a variable these."
@@ -204,11 +207,16 @@ class Structure(Frozen):
                 )
         return Sampler(self.sampler, self.betas, self.exchange_every or _EXCHANGE_EVERY[self.sampler], given)
 
+    def limits(self, names: Sequence[str]) -> dict[str, int]:
+        """The largest number of parents of each variable."""
+        given = self.max_parents
+        return dict.fromkeys(names, MOST_PARENTS) | given if isinstance(given, dict) else dict.fromkeys(names, given)
+
     def constraints(self, names: Sequence[str]) -> Constraints:
         """What is known of the structure beforehand; an error points at the part that is wrong."""
 
         parts: dict[str, Any] = {
-            "max_parents": self.max_parents if isinstance(self.max_parents, dict) else None,
+            "max_parents": self.limits(names) if isinstance(self.max_parents, dict) else None,
             "forbidden": self.forbidden,
             "tiers": self.tiers,
             "candidates": self.candidates if isinstance(self.candidates, dict) else None,

@@ -17,9 +17,13 @@ from bayeslab.errors import DataError
 from bayeslab.exact import strong_junction_tree
 from bayeslab.exact.junction_tree import JunctionTree
 from bayeslab.exact.mixed_network import MixedNetwork, log_density
+from bayeslab.exact.network import DiscreteNetwork
 from bayeslab.families.bayes_net.net import Net, parameter_values
 
-__all__ = ["target_draws"]
+__all__ = ["open_draws", "target_draws"]
+
+# Rows with several open cells are drawn at so many draws of the parameters, evenly spaced.
+_AT = 400
 
 
 @dataclass(frozen=True, eq=False)
@@ -94,8 +98,104 @@ def target_draws(
     return type(given[0]).drawn(given, at, back, rng)  # type: ignore[arg-type]
 
 
-def _resampled(log_evidence: np.ndarray) -> np.ndarray:
-    """For each row which parameter draw stands at each place, shape (draws, rows).
+def open_draws(
+    net: Net,
+    codes: np.ndarray,
+    values: np.ndarray,
+    draws: Mapping[str, np.ndarray],
+    n_draws: int,
+    rng: np.random.Generator,
+) -> tuple[np.ndarray, np.ndarray]:
+    """New rows with what they leave open drawn, the open cells of a row together, given the rest of the row.
+
+    Parameters
+    ----------
+    codes, values : ndarray (rows, variables)
+        -1 and NaN where a cell is open; the others stay.
+
+    Returns
+    -------
+    codes, values : ndarray (draws, rows, variables)
+
+    Raises
+    ------
+    DataError
+        A row has probability zero.
+    """
+    drawn = np.repeat(codes[None], n_draws, axis=0)
+    numbers = np.repeat(values[None], n_draws, axis=0)
+    lacking = np.concatenate([codes < 0, np.isnan(values)], axis=1)
+    single = lacking.sum(axis=1) == 1
+    for k, name in enumerate((*net.states, *net.linears)):
+        if len(rows := np.flatnonzero(single & lacking[:, k])):
+            found = target_draws(net, name, codes[rows], values[rows], draws, n_draws, rng, new=True)
+            if k < len(net.states):
+                drawn[:, rows, k] = found
+            else:
+                numbers[:, rows, k - len(net.states)] = found
+    chosen = np.unique(np.linspace(0, n_draws - 1, min(n_draws, _AT)).astype(int))
+    several = np.flatnonzero(lacking.sum(axis=1) > 1)
+    if len(several):
+        nets = [net.plain(parameter_values(net, draws, int(i))) for i in chosen]
+        for rows in _alike(codes[several], values[several]):
+            rows = several[rows]
+            together = _Together.of(nets, codes[rows[0]], values[rows[0]])
+            for row in rows:
+                at = _resampled(together.log_evidence[:, None], n_draws)[:, 0]
+                for i in np.unique(at):
+                    own = np.flatnonzero(at == i)
+                    drawn[own, row], numbers[own, row] = together.drawn(int(i), len(own), rng)
+    return drawn, numbers
+
+
+def _alike(codes: np.ndarray, values: np.ndarray) -> list[np.ndarray]:
+    """Positions of rows that are the same."""
+    both = np.column_stack([codes, values])
+    _, inverse = np.unique(both, axis=0, return_inverse=True, equal_nan=True)
+    return [np.flatnonzero(inverse.ravel() == k) for k in range(int(inverse.max()) + 1)]
+
+
+@dataclass(frozen=True, eq=False)
+class _Together:
+    """The open cells of one row, at each of several draws of the parameters."""
+
+    codes: np.ndarray
+    values: np.ndarray
+    nets: Sequence[Any]
+    given: Mapping[str, Any]
+    found: Sequence[Any]
+    log_evidence: np.ndarray
+
+    @classmethod
+    def of(cls, nets: Sequence[DiscreteNetwork | MixedNetwork], codes: np.ndarray, values: np.ndarray) -> _Together:
+        one = nets[0]
+        given: dict[str, Any] = {v: s[c] for (v, s), c in zip(one.states.items(), codes, strict=True) if c >= 0}
+        if not isinstance(one, MixedNetwork):
+            tree = JunctionTree.of(one)
+            trees = [tree, *(tree.with_tables([other.tables[v] for v in one.states]) for other in nets[1:])]
+            wanted = [next(iter(one.states))]
+            evidence = [float(tree.query_many(codes[None], wanted).log_evidence[0]) for tree in trees]
+            return cls(codes, values, nets, given, trees, np.array(evidence))
+        given |= {v: float(x) for v, x in zip(one.continuous, values, strict=True) if not np.isnan(x)}
+        names = [v for v in (*one.states, *one.continuous) if v not in given]
+        joint = [strong_junction_tree.query_joint(other, names, given) for other in nets]  # type: ignore[arg-type]
+        return cls(codes, values, nets, given, joint, np.array([j.log_evidence for j in joint]))
+
+    def drawn(self, at: int, n: int, rng: np.random.Generator) -> tuple[np.ndarray, np.ndarray]:
+        """Complete rows."""
+        codes, values = np.repeat(self.codes[None], n, axis=0), np.repeat(self.values[None], n, axis=0)
+        found = self.found[at]
+        if isinstance(found, JunctionTree):
+            return found.sample(n, rng, self.given), values
+        states, numbers = found.draws(rng, n)
+        one = self.nets[at]
+        codes[:, [list(one.states).index(v) for v in found.discrete]] = states
+        values[:, [list(one.continuous).index(v) for v in found.continuous]] = numbers
+        return codes, values
+
+
+def _resampled(log_evidence: np.ndarray, n_places: int | None = None) -> np.ndarray:
+    """For each row which parameter draw stands at each place, shape (places, rows).
 
     Equal steps through the weights, in the order of the draws: where the rows say nothing every draw
     keeps its place, so that rows stay as dependent as the parameters make them.
@@ -104,10 +204,10 @@ def _resampled(log_evidence: np.ndarray) -> np.ndarray:
     if not np.all(np.isfinite(best)):
         raise DataError("a row of the new data has probability zero under the model", code="probability-zero")
     upto = np.cumsum(np.exp(log_evidence - best), axis=0)
-    n = len(log_evidence)
+    n = n_places or len(log_evidence)
     steps = (np.arange(n) + 0.5) / n
     found = [np.searchsorted(column, steps * column[-1]) for column in upto.T]
-    return np.minimum(np.stack(found, axis=1), n - 1)
+    return np.minimum(np.stack(found, axis=1), len(log_evidence) - 1)
 
 
 def _given(

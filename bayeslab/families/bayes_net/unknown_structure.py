@@ -135,9 +135,7 @@ class Plan:
     @property
     def max_parents(self) -> int:
         """Largest number of parents of any variable."""
-        given = self.structure.max_parents
-        most = max(given.values(), default=3) if isinstance(given, dict) else given
-        return min(most, max(0, len(self.names) - 1))
+        return min(max(self.structure.limits(self.names).values()), max(0, len(self.names) - 1))
 
     @property
     def score_options(self) -> dict[str, Any]:
