@@ -394,7 +394,7 @@ class Network:
         -------
         DataFrame
             ``log_evidence`` and a column ``P(variable=state)`` for each state of every target (default:
-            every variable that is missing somewhere); rows of probability zero hold NaN.
+            every variable that is missing somewhere); rows of probability zero hold NaN. The index is the table's.
         """
         import pandas as pd
 
@@ -405,7 +405,7 @@ class Network:
         columns = {"log_evidence": found.log_evidence}
         for v in wanted:
             columns |= {f"P({v}={s})": found.marginals[v][:, i] for i, s in enumerate(self.states[v])}
-        return pd.DataFrame(columns)
+        return pd.DataFrame(columns, index=table.index if isinstance(table, pd.DataFrame) else None)
 
     def codes(self, table: Any) -> np.ndarray:
         """A table of states as positions, (rows, variables), -1 where nothing is known."""
@@ -572,9 +572,15 @@ class Network:
         return Model(name=name, model=BayesNet(variables=cast(Any, variables)))
 
     def save(self, path: str | os.PathLike[str]) -> None:
-        """Write the network as a model file."""
+        """Write the network as a model file, which ends in .yaml or .yml; :meth:`write` is for other formats."""
         from bayeslab.language.model_file import save
 
+        ending = os.path.splitext(os.fspath(path))[1]
+        if ending.lower() not in (".yaml", ".yml"):
+            raise OptionError(
+                f"{os.fspath(path)}: a model file ends in .yaml, not '{ending}'; write() is for other formats",
+                code="unknown-format",
+            )
         save(self.model(), path)
 
 

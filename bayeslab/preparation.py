@@ -20,7 +20,7 @@ from bayeslab.errors import BayeslabError, DataError, EngineRefusal, ModelError,
 from bayeslab.families.graph.domains import check_written
 from bayeslab.job import Job, MemoryStore, options_of
 from bayeslab.language import model_file
-from bayeslab.language.spec import Model
+from bayeslab.language.spec import Family, Model
 from bayeslab.memory import check_draws
 from bayeslab.progress import reporter
 
@@ -56,8 +56,10 @@ class Source:
             self.file = model_file.read(model)
             self.model = self.file.model
         else:
+            advice = "; write bl.Model(model=...)" if isinstance(model, Family) else ""
             raise ModelError(
-                f"a model is a bl.Model or the path of a model file, not {type(model).__name__}", code="wrong-type"
+                f"a model is a bl.Model or the path of a model file, not {type(model).__name__}{advice}",
+                code="wrong-type",
             )
 
     def bound(self, given: Any) -> Data:

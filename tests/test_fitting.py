@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import pickle
 import signal
 import subprocess
 import sys
@@ -521,3 +522,15 @@ def test_stray_cells_of_a_column_that_is_not_used_are_no_matter():
     table = {"m": ["?", "1", "2", "-9", "3.0"], "y": [1.0, 2.0, 3.0, 4.0, 5.0]}
     model = bl.Model(model={"family": "graph", "nodes": {"a": "Normal(0, 10)", "y[obs_id]": "Normal(a, 1)"}})
     assert "m" not in bl.fit(model, table, runs=None, progress=False).data_tree["observed_data"]
+
+
+@pytest.mark.parametrize(
+    "model", [bl.Regression(formula="y ~ x"), bl.Mixture(columns=["y"], components=2, component="gaussian")]
+)
+def test_a_fit_can_be_pickled_with_all_that_it_answers(model):
+    table = pd.DataFrame({"x": [1.0, 2.0, 3.0, 4.0, 5.0], "y": [1.0, 2.2, 2.9, 4.1, 4.8]})
+    method = "exact" if model.family == "regression" else "em"
+    fit = bl.fit(bl.Model(model=model), table, method, seed=1, progress=False, runs=None)
+    again = pickle.loads(pickle.dumps(fit))
+    assert again.summary().equals(fit.summary())
+    assert again.predict(table.head(2)).equals(fit.predict(table.head(2)))

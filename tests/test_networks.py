@@ -391,3 +391,15 @@ def test_states_that_are_edited_are_a_copy():
     net = bl.network(Path(__file__).parents[1] / "models" / "asia.yaml")
     net.states["smoking"] = ("no", "yes")
     assert net.states["smoking"] != ("no", "yes")
+
+
+def test_a_model_file_has_its_ending(garden, tmp_path):
+    with pytest.raises(OptionError) as error:
+        garden.save(tmp_path / "garden.bif")
+    assert error.value.code.endswith("unknown-format") and not list(tmp_path.iterdir())
+
+
+def test_answers_for_many_rows_keep_their_index(garden):
+    name, states = next(iter(garden.states.items()))
+    table = pd.DataFrame({name: [states[0], states[1]]}, index=["first", "second"])
+    assert garden.query_many(table).index.tolist() == ["first", "second"]

@@ -75,3 +75,9 @@ def test_words_of_python_are_called_reserved():
             bl.check(bl.Model(model={"family": "graph", "nodes": nodes}))
     with pytest.raises(ModelError, match="lambda is not part of the expression language"):
         bl.check(bl.Model(model={"family": "graph", "nodes": {"y": "lambda x: 1"}}))
+
+
+def test_a_family_that_is_no_model_says_how_to_make_one():
+    with pytest.raises(ModelError) as error:
+        bl.fit(bl.Regression(formula="y ~ x"), {"x": [1.0, 2.0], "y": [1.0, 2.0]}, runs=None)
+    assert error.value.code.endswith("wrong-type") and "bl.Model(model=...)" in error.value.message

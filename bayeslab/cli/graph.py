@@ -8,6 +8,7 @@ from typing import Annotated
 import typer
 
 from bayeslab.cli._shared import DataOption, FileArgument, ForceOption, check_output, output
+from bayeslab.errors import OptionError
 
 
 def command(
@@ -22,6 +23,8 @@ def command(
     from bayeslab.plots.graph_svg import model_svg
 
     check_output(out, file, data, force=force)
+    if out is not None and out.suffix.lower() != ".svg":
+        raise OptionError(f"{out}: the drawing is SVG; let the name end in .svg", code="unknown-format")
     bound = fitting.bound(file, data)
     model = load(file)
     network = registry.load("families", model.model.family).network(model, bound)

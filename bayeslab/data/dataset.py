@@ -798,6 +798,10 @@ class Data:
         self.of_rows = False
         self._terms: dict[str, Term] = {}
 
+    def __getstate__(self) -> dict[str, Any]:
+        """Without what families have worked out: they work it out again."""
+        return self.__dict__ | {"memo": {}}
+
     @cached_property
     def evaluator(self) -> Evaluator:
         """Evaluates expressions that involve data only."""

@@ -59,7 +59,7 @@ class Structures(StructureDraws):
         -------
         pandas.DataFrame
             ``log_evidence`` and a column ``P(variable=state)`` for each state of every target (default: every variable
-            that is missing somewhere); rows of probability zero hold NaN.
+            that is missing somewhere); rows of probability zero hold NaN. The index is the table's.
         """
         import pandas as pd
 
@@ -68,7 +68,7 @@ class Structures(StructureDraws):
             self.variable(name)
         n_rows = len(next(iter(columns.values())).values)
         found = self.predictions(codes_from(self.states, columns, n_rows), targets)
-        return pd.DataFrame(found)
+        return pd.DataFrame(found, index=table.index if isinstance(table, pd.DataFrame) else None)
 
     def predictions(self, codes: NDArray[np.integer], targets: Any = None) -> dict[str, NDArray[np.float64]]:
         """The columns of :meth:`query_many`, from numbers of states, shape (n_rows, n_variables), -1 for unknown."""

@@ -110,8 +110,11 @@ def test_a_file_that_is_there_is_replaced_only_with_force(folder, capsys, line, 
     assert (folder / name).read_bytes() != b"mine"
 
 
-@pytest.mark.parametrize(("where", "why"), [("no/such.svg", "no such folder"), ("runs", "this is a folder")])
+@pytest.mark.parametrize(
+    ("where", "why"), [("no/such.svg", "no such folder"), ("m.svg", "this is a folder"), ("m.bmp", "end in .svg")]
+)
 def test_places_that_cannot_be_written_to_are_refused_before_the_work(folder, capsys, where, why):
+    (folder / "m.svg").mkdir()
     code, out, err = call(capsys, "graph", "m.yaml", "-o", where)
     assert code == 1 and not out and why in err and err.count("\n") == 1
 
