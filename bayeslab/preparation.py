@@ -44,6 +44,11 @@ __all__ = [
 type ModelLike = Model | str | os.PathLike[str]
 
 
+def _no_model(given: object) -> str:
+    advice = "; write bl.Model(model=...)" if isinstance(given, Family) else ""
+    return f"a model is a bl.Model or the path of a model file, not {type(given).__name__}{advice}"
+
+
 class Source:
     """A model, and the file it came from, if it did."""
 
@@ -56,11 +61,7 @@ class Source:
             self.file = model_file.read(model)
             self.model = self.file.model
         else:
-            advice = "; write bl.Model(model=...)" if isinstance(model, Family) else ""
-            raise ModelError(
-                f"a model is a bl.Model or the path of a model file, not {type(model).__name__}{advice}",
-                code="wrong-type",
-            )
+            raise ModelError(_no_model(model), code="wrong-type")
 
     def bound(self, given: Any) -> Data:
         """The model's data, bound and checked; errors point into the file."""

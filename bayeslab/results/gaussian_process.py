@@ -8,6 +8,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from scipy.special import logsumexp
 
 from bayeslab.errors import OptionError, hint
 from bayeslab.exact.active_learning import informative_rows, most_uncertain
@@ -18,6 +19,7 @@ from bayeslab.families.regression.likelihoods import inverse_link
 from bayeslab.plots import gaussian_process as plots
 from bayeslab.results.fitted import Fitted, bound_to, posterior_values
 from bayeslab.results.predict import predict
+from bayeslab.results.psis import smoothed_log_weights
 from bayeslab.streams import stream
 
 if TYPE_CHECKING:
@@ -29,6 +31,8 @@ type Band = tuple[np.ndarray, np.ndarray, np.ndarray]
 
 # Draws of the hyperparameters over which variances are averaged.
 _DRAWS = 20
+# Weights of draws need more of them.
+_WEIGHTED = 1_000
 
 
 def process_of(fit: Fitted) -> FittedProcess:
@@ -58,9 +62,12 @@ class FittedProcess:
     @cached_property
     def _draws(self) -> dict[str, np.ndarray]:
         """Some of the posterior's draws by name, evenly from all."""
+        return self._some(_DRAWS)
+
+    def _some(self, most: int) -> dict[str, np.ndarray]:
         every = posterior_values(self.fit)
         n = len(next(iter(every.values()))) if every else 1
-        some = np.unique(np.linspace(0, n - 1, min(n, _DRAWS)).astype(int))
+        some = np.unique(np.linspace(0, n - 1, min(n, most)).astype(int))
         return {name: values[some] for name, values in every.items()}
 
     def _processes(self) -> list[tuple[dict[str, Any], Any]]:
@@ -70,6 +77,9 @@ class FittedProcess:
 
     def leave_one_out(self) -> pd.DataFrame:
         """Each row predicted from all others: mean, sd, log density, and the outcome in sds from the mean.
+
+        Coefficients of the mean are those of the other rows, exactly where their priors are normal. Hyperparameters
+        that are inferred are weighted as PSIS does; ``pareto_k`` says how well (above 0.7: not to be trusted).
 
         Raises
         ------
@@ -86,7 +96,16 @@ class FittedProcess:
                 code="not-applicable",
             )
         assert seen.y is not None
-        found = predictions.leave_one_out(seen, self._draws)
+        at = predictions.leave_one_out(seen, self._some(_WEIGHTED))
+        log_weights, pareto_k = smoothed_log_weights(-at["log_density"].T)
+        weights = np.exp(log_weights).T
+        mean = (weights * at["mean"]).sum(axis=0)
+        found = {
+            "mean": mean,
+            "sd": np.sqrt((weights * (at["variance"] + (at["mean"] - mean) ** 2)).sum(axis=0)),
+            "log_density": logsumexp(log_weights.T + at["log_density"], axis=0),
+        }
+        found |= {"pareto_k": pareto_k} if len(weights) > 1 else {}
         table = pd.DataFrame({seen.rows: seen.row_labels, seen.target: seen.y, **found})
         table["z"] = (table[seen.target] - table["mean"]) / table["sd"]
         return table

@@ -469,3 +469,77 @@ def test_leaving_out_single_values_is_refused_where_rows_are_no_terms():
     fit = bl.fit(bl.Model(model=content), data, seed=1, runs=None)
     with pytest.raises(OptionError, match="log likelihood"):
         fit.loo_pit()
+
+
+# --------------------------------------------------------------------------------- means with coefficients
+
+
+def _leverage():
+    """Rows of which one has a lever: without it the slope is another."""
+    rng = np.random.default_rng(0)
+    x, z = np.arange(14.0), 0.3 * rng.normal(size=14)
+    z[7] = 6.0
+    y = 1 + 0.5 * z + 0.3 * np.sin(x) + rng.normal(0, 0.3, 14)
+    y[7] = -2.0
+    model = bl.Model(
+        model=bl.GaussianProcess(
+            target="y", kernel="Matern52(x, lengthscale=1.5, scale=0.5)", mean="1 + z",
+            priors={"Intercept": "Normal(0, 5)", "b": "Normal(0, 5)", "sigma": 0.3},
+        )
+    )  # fmt: skip
+    noise = Kernel.parse("Matern52(x, 1.5, 0.5)").matrix(np.empty(0), x[:, None]) + 0.09 * np.eye(14)
+    return pd.DataFrame({"x": x, "z": z, "y": y}), model, np.column_stack([np.ones(14), z]), noise
+
+
+def test_a_row_left_out_has_no_say_in_the_coefficients_of_the_mean():
+    table, model, design, noise = _leverage()
+    fit = bl.fit(model, table, seed=1, progress=False, runs=None)
+    found = fit.process.leave_one_out()
+    inverse = np.linalg.inv(noise + 25 * design @ design.T)
+    gap = inverse @ table["y"] / np.diag(inverse)
+    np.testing.assert_allclose(found["mean"], table["y"] - gap, atol=1e-7)
+    np.testing.assert_allclose(found["sd"], np.diag(inverse) ** -0.5, rtol=1e-7)
+    others = bl.fit(model, table.drop(index=7), seed=1, progress=False, runs=None)
+    drawn = others.predict(table.iloc[[7]], kind="draws")["y"]
+    assert float(drawn.mean()) == pytest.approx(found["mean"][7], abs=4 * found["sd"][7] / drawn.size**0.5)
+
+
+def test_criteria_take_the_highest_marginal_likelihood_and_count_what_is_inferred():
+    table, model, design, noise = _leverage()
+    fit = bl.fit(model, table, seed=1, progress=False, runs=None)
+    row = bl.compare({"a": fit}, criterion="bic").table.iloc[0]
+    weights = np.linalg.solve(noise, design)
+    best = np.linalg.solve(design.T @ weights, weights.T @ table["y"])
+    highest = stats.multivariate_normal(design @ best, noise).logpdf(table["y"])
+    assert row["max_log_likelihood"] == pytest.approx(highest, abs=1e-5) and row["n_parameters"] == 2
+    assert row["bic"] == pytest.approx(2 * np.log(14) - 2 * highest, abs=1e-4)
+
+
+def test_left_out_rows_with_inferred_hyperparameters_are_those_of_fits_without_them():
+    rng = np.random.default_rng(3)
+    x = np.linspace(0, 5, 12)
+    table = pd.DataFrame({"x": x, "y": np.sin(x) + rng.normal(0, 0.2, 12)})
+    priors = {"l": "Gamma(4, 3)", "sigma": 0.2, "Intercept": "Normal(0, 2)"}
+    model = bl.Model(
+        model=bl.GaussianProcess(target="y", kernel="ExpQuad(x, lengthscale=l, scale=1)", mean="1", priors=priors)
+    )
+    fit = bl.fit(model, table, "grid", seed=1, progress=False, runs=None)
+    found = fit.process.leave_one_out()
+    # By quadrature over the lengthscale, the intercept integrated out.
+    grid = np.linspace(0.05, 6, 400)
+    weight, mean, variance = np.empty(400), np.empty(400), np.empty(400)
+    rest, y = np.delete(np.arange(12), 5), table["y"].to_numpy()
+    for i, length in enumerate(grid):
+        c = np.exp(-0.5 * np.subtract.outer(x, x) ** 2 / length**2) + 0.04 * np.eye(12) + 4.0
+        own = c[np.ix_(rest, rest)]
+        weight[i] = stats.multivariate_normal(np.zeros(11), own).logpdf(y[rest]) + stats.gamma.logpdf(
+            length, 4, scale=1 / 3
+        )
+        gain = np.linalg.solve(own, c[rest, 5])
+        mean[i], variance[i] = gain @ y[rest], c[5, 5] - gain @ c[rest, 5]
+    weight = np.exp(weight - weight.max())
+    weight /= weight.sum()
+    expected = weight @ mean
+    assert found["mean"][5] == pytest.approx(expected, abs=0.02)
+    assert found["sd"][5] == pytest.approx(np.sqrt(weight @ (variance + (mean - expected) ** 2)), rel=0.05)
+    assert found["pareto_k"].max() < 0.7

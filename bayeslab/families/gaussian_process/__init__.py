@@ -23,6 +23,7 @@ References
 
 from __future__ import annotations
 
+import math
 from collections.abc import Collection, Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Literal
@@ -207,6 +208,25 @@ def optimum(
     seen = resolved(model, data)
     with threads(seen.n):
         return posterior_mode.optimum(seen, with_priors, restarts, rng)
+
+
+def maximum_likelihood(model: Model, data: Data) -> tuple[float, int]:
+    """The highest marginal likelihood of what is inferred, and how many numbers that is; NaN where it is not found."""
+    from bayeslab.families.gaussian_process import posterior_mode, predictions
+
+    seen = resolved(model, data)
+    n_free = sum(math.prod(len(seen.labels[dim]) for dim in dims) for dims in seen.dims.values())
+    if not seen.gaussian and seen.spec.approximation != "laplace":
+        return math.nan, n_free
+    with threads(seen.n):
+        if not seen.dims:
+            return float(predictions.function_at(seen, {}).log_evidence), 0
+        found = posterior_mode.optimum(seen, False, _SEARCHES, np.random.default_rng(0))
+    return (math.nan if found is None or not found.converged else float(found.log_density)), n_free
+
+
+# From so many starts.
+_SEARCHES = 4
 
 
 def no_mode(model: Model, data: Data) -> str | None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
+from typing import Any
 
 import numpy as np
 from scipy import special
@@ -16,7 +17,7 @@ from bayeslab.exact.gaussian_process import GaussianProcess
 from bayeslab.families.gaussian_process.model import Resolved
 from bayeslab.families.mixture.prior_numbers import numbers
 
-__all__ = ["exact"]
+__all__ = ["coefficient_prior", "exact", "integrated"]
 
 
 def exact(seen: Resolved) -> Plan | str:
@@ -27,7 +28,7 @@ def exact(seen: Resolved) -> Plan | str:
     if free:
         return f"the hyperparameters {', '.join(free[:4])}{' ...' if len(free) > 4 else ''} are inferred"
     try:
-        prior = _prior(seen)
+        prior = coefficient_prior(seen)
     except ModelError:
         return "the coefficients of the mean have priors that are not normal with numbers"
     part = "the function is normal" if not len(prior[0]) else "function and mean are normal"
@@ -35,8 +36,14 @@ def exact(seen: Resolved) -> Plan | str:
     return Plan(f"{part}, all hyperparameters are fixed", lambda: solved, dims=solved.dims, labels=solved.labels)
 
 
-def _prior(seen: Resolved) -> tuple[np.ndarray, np.ndarray]:
-    """Mean and variance of each coefficient of the mean."""
+def coefficient_prior(seen: Resolved) -> tuple[np.ndarray, np.ndarray]:
+    """Mean and variance of each coefficient of the mean.
+
+    Raises
+    ------
+    ModelError
+        A prior that is not normal with numbers.
+    """
     means, variances = [], []
     size = {seen.level: 1, "b": len(seen.predictors)}
     for name in (*((seen.level,) if seen.intercept else ()), *(("b",) if seen.predictors else ())):
@@ -53,6 +60,16 @@ def _prior(seen: Resolved) -> tuple[np.ndarray, np.ndarray]:
     return np.concatenate(means), np.concatenate(variances)
 
 
+def integrated(seen: Resolved, values: Mapping[str, Any], centre: np.ndarray, variances: np.ndarray) -> GaussianProcess:
+    """The process at some hyperparameters, its mean's coefficients integrated out; outcomes are from ``centre``."""
+    assert seen.y is not None
+    noise = seen.known + seen.noise_sd(values) ** 2
+    residuals = seen.y - seen.design @ centre
+    return GaussianProcess(
+        seen.kernel, seen.theta(values), seen.x, residuals, noise, seen.design, variances, seen.nugget
+    )
+
+
 @dataclass(frozen=True, eq=False)
 class Solved:
     """The posterior: see :class:`bayeslab.exact.answer.Answer`. ``f`` is the function at the rows, mean included."""
@@ -63,13 +80,7 @@ class Solved:
 
     @cached_property
     def process(self) -> GaussianProcess:
-        seen = self.seen
-        assert seen.y is not None
-        noise = seen.known + seen.noise_sd({}) ** 2
-        residuals = seen.y - seen.design @ self.centre
-        return GaussianProcess(
-            seen.kernel, seen.theta({}), seen.x, residuals, noise, seen.design, self.variances, seen.nugget
-        )
+        return integrated(self.seen, {}, self.centre, self.variances)
 
     @cached_property
     def _coefficients(self) -> tuple[np.ndarray, np.ndarray]:

@@ -8,11 +8,12 @@ from typing import Any
 import numpy as np
 from scipy import special
 
-from bayeslab.errors import DataError
+from bayeslab.errors import DataError, ModelError
 from bayeslab.exact.gaussian_process import GaussianProcess, factor
 from bayeslab.exact.state_space import StateSpaceProcess
 from bayeslab.families.gaussian_process import approximations
 from bayeslab.families.gaussian_process.approximations import prior_quantiles, regression_of
+from bayeslab.families.gaussian_process.exact_inference import coefficient_prior, integrated
 from bayeslab.families.gaussian_process.model import Resolved
 from bayeslab.families.regression.likelihoods import LIKELIHOODS, inverse_link
 
@@ -278,15 +279,34 @@ def _quantile(centres: np.ndarray, variances: np.ndarray, probability: float) ->
 
 
 def leave_one_out(seen: Resolved, draws: Draws) -> dict[str, np.ndarray]:
-    """Each row predicted from all others, averaged over the draws: mean, sd and log density."""
-    n_draws = _count(seen, draws)
-    used = np.unique(_used(seen, n_draws, seen.n))
-    parts = [function_at(seen, values_at(seen, draws, int(i))).leave_one_out() for i in used]
-    means, variances = np.stack([p.mean for p in parts]), np.stack([p.variance for p in parts])
-    shift = np.stack([seen.design @ seen.coefficients(values_at(seen, draws, int(i))) for i in used])
-    log_density = special.logsumexp([p.log_density for p in parts], axis=0) - np.log(len(parts))
-    sd = np.sqrt(variances.mean(axis=0) + (means + shift).var(axis=0))
-    return {"mean": (means + shift).mean(axis=0), "sd": sd, "log_density": log_density}
+    """Each row predicted from all others at some draws: mean, variance and log density, (draws, rows).
+
+    Coefficients of the mean with normal priors are integrated out, so that they too are those of the other rows. Draws
+    of everything else are from the posterior given all rows; importance weights 1 / p(row | other rows) make them draws
+    given the others.
+    """
+    used = np.unique(_used(seen, _count(seen, draws), seen.n))
+    prior = _normal_coefficients(seen)
+    if prior is not None and not seen.dims.keys() - {seen.level, "b"}:
+        used = used[:1]
+    parts, shifts = [], []
+    for i in used:
+        values = values_at(seen, draws, int(i))
+        process = function_at(seen, values) if prior is None else integrated(seen, values, *prior)
+        parts.append(process.leave_one_out())
+        shifts.append(seen.design @ (seen.coefficients(values) if prior is None else prior[0]))
+    means, variances = np.stack([p.mean for p in parts]) + shifts, np.stack([p.variance for p in parts])
+    return {"mean": means, "variance": variances, "log_density": np.stack([p.log_density for p in parts])}
+
+
+def _normal_coefficients(seen: Resolved) -> tuple[np.ndarray, np.ndarray] | None:
+    """Means and variances of the coefficients, where they can be integrated out."""
+    if seen.spec.approximation is not None or not (seen.intercept or seen.predictors):
+        return None
+    try:
+        return coefficient_prior(seen)
+    except ModelError:
+        return None
 
 
 # So many draws are looked at for repairs.
