@@ -31,6 +31,8 @@ Contract. A family module has
     the graph to fit without what is computed for the start of chains alone: all that a check needs.
 ``pointwise(model, data) -> pymc.Model`` (optional)
     the graph with a likelihood term for every observation, where the graph to fit sums them up.
+``completed(model, data, draws, rng)`` (optional)
+    predictions of the cells that rows leave open, given the rest of their row, where ``predictive`` replicates rows.
 ``predictive(model, data, draws, rng)``, ``log_likelihoods(model, data, draws)`` (optional)
     replications of the outcomes, and log likelihoods of the rows, on arrays: name to (dims, array
     with draws first); None where only the graph can.

@@ -493,7 +493,8 @@ def _loo_or_none(fit: Fitted, criterion: str, refit: bool, view: Progress, name:
 
 def _maximum_or_none(fit: Fitted) -> MaximumLikelihood:
     cells, draws = _terms(fit)
-    names = list(dict.fromkeys(name for name, _ in cells))
+    # A term for all outcomes of a row may be spread over several nodes.
+    names = list(dict.fromkeys([*(name for name, _ in cells), *_outcomes(fit)]))
     return maximise(fit, names, draws.reshape(len(draws), -1).T)
 
 
@@ -614,7 +615,7 @@ class Comparison:
         row: dict[str, Any] = {
             "log_evidence": self.log_evidence[name],
             "max_log_likelihood": best.log_likelihood,
-            "n_parameters": math.nan if "parent_sets" in self.fits[name].data_tree.children else best.n_parameters,
+            "n_parameters": best.n_parameters,
             "aic": best.aic,
             "bic": best.bic,
             "bits": description_bits(best.bic),

@@ -23,7 +23,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from bayeslab import registry
-from bayeslab.errors import DataError
+from bayeslab.errors import DataError, ModelError
 
 if TYPE_CHECKING:
     from bayeslab.results.fitted import Fitted
@@ -31,12 +31,12 @@ if TYPE_CHECKING:
 __all__ = ["MaximumLikelihood", "aic", "bic", "description_bits", "effective_parameters", "hypothesis_bits", "maximise"]
 
 
-def aic(log_likelihood: float, n_parameters: int) -> float:
+def aic(log_likelihood: float, n_parameters: float) -> float:
     """−2 log L + 2 k [1]_; −AIC/2 is the log likelihood less the number of parameters."""
     return -2 * log_likelihood + 2 * n_parameters
 
 
-def bic(log_likelihood: float, n_parameters: int, n_obs: int) -> float:
+def bic(log_likelihood: float, n_parameters: float, n_obs: int) -> float:
     """−2 log L + k log n [2]_; −BIC/2 approximates the log evidence up to a constant."""
     return -2 * log_likelihood + n_parameters * math.log(n_obs)
 
@@ -79,14 +79,14 @@ class MaximumLikelihood:
     Attributes
     ----------
     log_likelihood : float
-        NaN if the likelihood has no maximum (it grows without bound, or towards infinite parameters).
-    n_parameters : int
-        Numbers the likelihood depends on.
+        NaN if the likelihood has no maximum (it grows without bound, or towards infinite parameters), or is not known.
+    n_parameters : float
+        Numbers the likelihood depends on; NaN where that is no one number.
     n_obs : int
     """
 
     log_likelihood: float
-    n_parameters: int
+    n_parameters: float
     n_obs: int
 
     @property
@@ -114,12 +114,18 @@ def maximise(fit: Fitted, nodes: list[str], log_likelihood: np.ndarray) -> Maxim
 
     if "parent_sets" in fit.data_tree.children:
         # Structures differ in their number of parameters: there is no one maximum to penalise.
-        return MaximumLikelihood(math.nan, 0, log_likelihood.shape[1])
+        return MaximumLikelihood(math.nan, math.nan, log_likelihood.shape[1])
     family = registry.load("families", fit.model.model.family)
     if hasattr(family, "maximum_likelihood"):
         highest, n_parameters = family.maximum_likelihood(fit.model, fit.data)
         return MaximumLikelihood(highest, n_parameters, log_likelihood.shape[1])
-    graph = family.graph(fit.model, fit.data)
+    try:
+        graph = family.graph(fit.model, fit.data)
+    except ModelError as error:
+        if not error.code.endswith("missing"):
+            raise
+        # Cells are missing that only EM sums out.
+        return MaximumLikelihood(math.nan, math.nan, log_likelihood.shape[1])
     function, values = _function(graph, nodes)
     best = int(np.argmax(log_likelihood.sum(axis=1)))
     try:

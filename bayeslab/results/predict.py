@@ -175,13 +175,14 @@ def posterior_predictive(fit: Fitted) -> xr.Dataset:
     return _draws(fit, fit.data, fit.seed)
 
 
-def _draws(fit: Fitted, data: Data, seed: int, each: int = 1) -> xr.Dataset:
-    """Outcomes drawn at every posterior draw, or ``each`` times there."""
+def _draws(fit: Fitted, data: Data, seed: int, each: int = 1, *, open_cells: bool = False) -> xr.Dataset:
+    """Outcomes drawn at every posterior draw, or ``each`` times there; where a family can tell, only open cells."""
     family = registry.load("families", fit.model.model.family)
     names = list(family.outcomes(fit.model, fit.data.names()))
     if hasattr(family, "predictive"):
         values = _repeated(posterior_values(fit), each)
-        made = family.predictive(fit.model, data, values, stream(seed, "predict"))
+        made_by = family.completed if open_cells and hasattr(family, "completed") else family.predictive
+        made = made_by(fit.model, data, values, stream(seed, "predict"))
         if made is not None:
             return _on_arrays(fit, data, made, {"seed": seed}, each)
     graph = family.graph(fit.model, data, purpose="predict", targets=names)
@@ -262,7 +263,7 @@ def predict(fit: Fitted, data: Any, kind: Kind | None = None, *, ci_prob: float 
         exact = family.probabilities(fit.model, fit.data, bound, posterior_values(fit))
         if exact is not None:
             return _like(pd.DataFrame(exact), data)
-    drawn = _draws(fit, bound, seed, _replications(fit, bound))
+    drawn = _draws(fit, bound, seed, _replications(fit, bound), open_cells=True)
     return summarised(fit, in_labels(fit.model, bound, drawn) if kind == "mean" else drawn, data, kind, ci_prob)
 
 

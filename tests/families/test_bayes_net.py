@@ -1123,3 +1123,37 @@ def test_draws_of_states_keep_what_is_given_and_go_together():
     # The states of a row are drawn together.
     assert own["c"][own["a"] == 1].mean() == pytest.approx(0.8, abs=0.05)
     assert own["c"][own["a"] == 0].mean() == pytest.approx(0.1, abs=0.05)
+
+
+def test_own_rows_are_completed_from_what_they_say():
+    rng = np.random.default_rng(4)
+    x = rng.normal(0, 1, 3000)
+    table = pd.DataFrame({"x": x, "y": 1 + 2 * x + rng.normal(0, 0.5, 3000)})
+    table.loc[:29, "y"] = np.nan
+    variables = {"x": {"linear_gaussian": {}}, "y": {"parents": ["x"], "linear_gaussian": {}}}
+    fit = bl.fit(bl.Model(model=bl.BayesNet(variables=variables)), table, "em", seed=1, progress=False, runs=None)
+    found = fit.predict(kind="mean")["mean"].to_numpy()
+    np.testing.assert_allclose(found[30:], table["y"][30:])
+    np.testing.assert_allclose(found[:30], 1 + 2 * x[:30], atol=0.15)
+
+
+def test_criteria_of_nets_with_numbers_count_all_variables():
+    rng = np.random.default_rng(2)
+    g = rng.choice(["u", "v"], 60)
+    x = rng.normal(3, 2, 60) + (g == "u")
+    y = 1 + 0.5 * x + rng.normal(0, 0.7, 60)
+    table = pd.DataFrame({"g": g, "x": x, "y": y})
+    fit = bl.fit(bl.Model(model=bl.BayesNet(variables=GROUPS)), table, seed=1, progress=False, runs=None)
+    row = bl.compare({"a": fit}, criterion="bic").table.iloc[0]
+    highest = 0.0
+    for state in "uv":
+        own = g == state
+        highest += own.sum() * np.log(own.mean()) + stats.norm.logpdf(x[own], x[own].mean(), x[own].std()).sum()
+        design = np.column_stack([np.ones(own.sum()), x[own]])
+        rest = y[own] - design @ np.linalg.lstsq(design, y[own])[0]
+        highest += stats.norm.logpdf(rest, 0, rest.std()).sum()
+    assert row["max_log_likelihood"] == pytest.approx(highest, abs=1e-4) and row["n_parameters"] == 11
+    table.loc[3, "x"] = np.nan
+    gaps = bl.fit(bl.Model(model=bl.BayesNet(variables=GROUPS)), table, "em", seed=1, progress=False, runs=None)
+    row = bl.compare({"a": gaps}, criterion="bic").table.iloc[0]
+    assert np.isnan(row["max_log_likelihood"]) and np.isnan(row["n_parameters"])

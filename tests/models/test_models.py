@@ -272,7 +272,7 @@ def test_faithful_by_importance_sampling(fits):
         sds = np.exp(p[:, 3:5])
         prior = stats.beta.logpdf(share, 2, 2) + np.log(share * (1 - share)) + p[:, 2:3]
         prior = prior + stats.norm.logpdf(low, 70, 20) + stats.norm.logpdf(high, 70, 20)
-        prior = prior[:, 0] + (stats.halfnorm.logpdf(sds, scale=10) + p[:, 3:5]).sum(1)
+        prior = prior[:, 0] + (stats.invgamma.logpdf(sds, 3, scale=12) + p[:, 3:5]).sum(1)
         parts = np.log(share) + stats.norm.logpdf(y, low, sds[:, :1])
         rest = np.log1p(-share) + stats.norm.logpdf(y, high, sds[:, 1:])
         return prior + np.logaddexp(parts, rest).sum(1)

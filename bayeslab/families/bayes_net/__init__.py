@@ -455,7 +455,7 @@ def predictive(
 
     Without a target rows of other data than the fit's are predictions: what they leave open, given the rest.
     """
-    from bayeslab.families.bayes_net.target import open_draws, target_draws
+    from bayeslab.families.bayes_net.target import target_draws
 
     if unknown(_spec(model)):
         raise sampled("a replication of the data")
@@ -469,10 +469,7 @@ def predictive(
     place = {v: k for k, v in enumerate(net.states)}
     column = {v: k for k, v in enumerate(net.linears)}
     if data.origin is not None:
-        wanted = _open(net, codes, values)
-        drawn, more = open_draws(net, codes, values, draws, n, rng)
-        all_ = {v: drawn[:, :, place[v]] if v in place else more[:, :, column[v]] for v in wanted}
-        return {v: ((model.data.rows,), array) for v, array in all_.items()}
+        return completed(model, data, draws, rng)
     out = {v: np.empty((n, len(codes)), dtype=np.int64 if v in place else float) for v in names}
     for i in range(n):
         one = net.plain(parameter_values(net, draws, i))
@@ -483,6 +480,24 @@ def predictive(
         for v in names:
             out[v][i] = drawn[:, place[v]] if v in place else more[:, column[v]]
     return {v: ((model.data.rows,), array) for v, array in out.items()}
+
+
+def completed(
+    model: Model, data: Data, draws: Mapping[str, np.ndarray], rng: np.random.Generator
+) -> dict[str, tuple[tuple[str, ...], np.ndarray]]:
+    """The cells that rows leave open at each draw, given the rest of their row; of a target all its cells."""
+    from bayeslab.families.bayes_net.target import open_draws
+
+    if _spec(model).target is not None:
+        return predictive(model, data, draws, rng)
+    if unknown(_spec(model)):
+        raise sampled("a prediction")
+    net, codes, values = resolved(model, data)
+    wanted = _open(net, codes, values)
+    states, numbers = open_draws(net, codes, values, draws, _n_draws(draws), rng, new=data.origin is not None)
+    names = (*net.states, *net.linears)
+    every = dict(zip(names, (*np.moveaxis(states, 2, 0), *np.moveaxis(numbers, 2, 0)), strict=True))
+    return {v: ((model.data.rows,), every[v]) for v in wanted}
 
 
 def probabilities(model: Model, seen: Data, new: Data, draws: Mapping[str, np.ndarray]) -> dict[str, np.ndarray] | None:

@@ -105,13 +105,17 @@ def open_draws(
     draws: Mapping[str, np.ndarray],
     n_draws: int,
     rng: np.random.Generator,
+    *,
+    new: bool,
 ) -> tuple[np.ndarray, np.ndarray]:
-    """New rows with what they leave open drawn, the open cells of a row together, given the rest of the row.
+    """Rows with what they leave open drawn, the open cells of a row together, given the rest of the row.
 
     Parameters
     ----------
     codes, values : ndarray (rows, variables)
         -1 and NaN where a cell is open; the others stay.
+    new
+        The parameters were not learned from these rows.
 
     Returns
     -------
@@ -128,7 +132,7 @@ def open_draws(
     single = lacking.sum(axis=1) == 1
     for k, name in enumerate((*net.states, *net.linears)):
         if len(rows := np.flatnonzero(single & lacking[:, k])):
-            found = target_draws(net, name, codes[rows], values[rows], draws, n_draws, rng, new=True)
+            found = target_draws(net, name, codes[rows], values[rows], draws, n_draws, rng, new=new)
             if k < len(net.states):
                 drawn[:, rows, k] = found
             else:
@@ -141,7 +145,7 @@ def open_draws(
             rows = several[rows]
             together = _Together.of(nets, codes[rows[0]], values[rows[0]])
             for row in rows:
-                at = _resampled(together.log_evidence[:, None], n_draws)[:, 0]
+                at = _resampled(together.log_evidence[:, None] if new else np.zeros((len(nets), 1)), n_draws)[:, 0]
                 for i in np.unique(at):
                     own = np.flatnonzero(at == i)
                     drawn[own, row], numbers[own, row] = together.drawn(int(i), len(own), rng)
