@@ -13,6 +13,7 @@ from bayeslab import registry
 from bayeslab.data.dataset import Data
 from bayeslab.errors import DataError, ModelError, OptionError, listed
 from bayeslab.language.expressions import is_whole_number, labels_are_numbers
+from bayeslab.language.formula import parse_formula
 from bayeslab.language.spec import Model
 from bayeslab.memory import check_draws
 from bayeslab.posterior.density import expand
@@ -285,8 +286,9 @@ def in_labels(model: Model, data: Data, drawn: xr.Dataset) -> xr.Dataset:
 def suited(fit: Fitted) -> Kind:
     """The kind of answer that suits the outcome.
 
-    States have no mean: a net is asked for probabilities, of its target or of whatever a row leaves open. Sequences
-    of several classes are asked for their class, learners and processes of names for those, and where all columns hold
+    States and words have no mean: a net is asked for probabilities, of its target or of whatever a row leaves open, and
+    a regression for those of its levels. Sequences of several classes are asked for their class, learners and processes
+    of names for those, and where all columns hold
     words rows are asked for their state or component.
     """
     spec: Any = fit.model.model
@@ -296,7 +298,7 @@ def suited(fit: Fitted) -> Kind:
         return "probabilities"
     if "categorical" in (getattr(spec, "emission", None), getattr(spec, "component", None)):
         return "probabilities"
-    if spec.family == "topics":
+    if spec.family == "topics" or (spec.family == "regression" and _of_words(fit, spec)):
         return "probabilities"
     if spec.family != "bayes_net":
         return "mean"
@@ -304,6 +306,13 @@ def suited(fit: Fitted) -> Kind:
         return "mean" if spec.structure.score in ("bge", "gaussian_bic") else "probabilities"
     asked = spec.variables if spec.target is None else [spec.target]
     return "probabilities" if all(spec.variables[v].states for v in asked) else "mean"
+
+
+def _of_words(fit: Fitted, spec: Any) -> bool:
+    """Whether the response of a regression is levels without numbers."""
+    column = fit.data.dataset.columns.get(parse_formula(spec.formula).response)
+    words = column is not None and column.values.dtype.kind not in "biuf"
+    return spec.likelihood == "categorical" or (spec.likelihood in ("bernoulli", "ordered") and words)
 
 
 def _joined(fit: Fitted, data: Data, parts: Mapping[str, Mapping[str, np.ndarray]]) -> pd.DataFrame:

@@ -66,6 +66,11 @@ class Structures(StructureDraws):
         columns = read_dataset(DataSource(), None, table).complete().columns
         for name in columns:
             self.variable(name)
+        if numbers := [name for name in self.names if not self.states.get(name)]:
+            raise OptionError(
+                f"'{numbers[0]}' holds numbers, and these answers are of states; use fit.predict(table)",
+                code="not-applicable",
+            )
         n_rows = len(next(iter(columns.values())).values)
         found = self.predictions(codes_from(self.states, columns, n_rows), targets)
         return pd.DataFrame(found, index=table.index if isinstance(table, pd.DataFrame) else None)
