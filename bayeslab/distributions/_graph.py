@@ -19,8 +19,8 @@ def cell_log_density(name: str, parameters: Mapping[str, Any], values: np.ndarra
     ----------
     name : str
         PyMC's.
-    parameters : mapping of str to TensorVariable (K,)
-        Of every state, by PyMC's names.
+    parameters : mapping of str to TensorVariable (K,) or ndarray (K,)
+        Of every state, by PyMC's names; arrays are known numbers.
     values : ndarray (N,)
         NaN where a cell is missing.
 
@@ -30,14 +30,24 @@ def cell_log_density(name: str, parameters: Mapping[str, Any], values: np.ndarra
     """
     import pymc as pm
     import pytensor.tensor as pt
+    from pytensor.graph.replace import graph_replace
 
     seen = ~np.isnan(values)
     # Any value that can be stands for a missing one.
-    filled = np.where(seen, values, values[seen][0] if seen.any() else 0.0)[:, None]
+    filled = np.where(seen, values, values[seen][0] if seen.any() else 0.0)
     if DISTRIBUTIONS[name].discrete:
         filled = filled.astype(np.int64)
-    one = pymc_class(name).dist(**{word: pt.as_tensor_variable(value)[None, :] for word, value in parameters.items()})
-    out = pm.logp(one, filled)
+    # Densities that PyMC derives would take parameters that are random for what the density is of.
+    apart = {word: value.type() for word, value in parameters.items() if isinstance(value, pt.TensorVariable)}
+    known = {word: np.asarray(value) for word, value in parameters.items() if word not in apart}
+    # Some of PyMC's densities need parameters and values of one shape; and it knows an infinite end, along which there
+    # is no slope, by a constant of as many dimensions as the other parameters have.
+    n_states = next(value.shape[0] for value in (*apart.values(), *known.values()))
+    shape = (len(values), n_states)
+    spread = {word: pt.broadcast_to(value[None, :], shape) for word, value in apart.items()}
+    spread |= {word: np.broadcast_to(value, (len(values), len(value))) for word, value in known.items()}
+    out = pm.logp(pymc_class(name).dist(**spread), pt.broadcast_to(filled[:, None], shape))
+    out = graph_replace([out], {apart[word]: parameters[word] for word in apart}, strict=False)[0]
     return out if seen.all() else pt.where(seen[:, None], out, 0.0)
 
 

@@ -280,7 +280,7 @@ class MixtureProblem:
 
     def flatten(self, theta: Parameters) -> np.ndarray:
         """Unconstrained coordinates of what is free, for variants of EM that extrapolate or use slopes."""
-        return np.concatenate([_to_real(name, theta[name]).ravel() for name in self._free])
+        return np.concatenate([_to_real(name, theta[name], self._intervals.get(name)).ravel() for name in self._free])
 
     def unflatten(self, x: np.ndarray) -> Parameters:
         """The inverse of :meth:`flatten`."""
@@ -288,7 +288,7 @@ class MixtureProblem:
         for name in self._free:
             shape = theta[name].shape
             size = int(np.prod(shape))
-            theta[name] = _from_real(name, x[at : at + size].reshape(shape))
+            theta[name] = _from_real(name, x[at : at + size].reshape(shape), self._intervals.get(name))
             at += size
         return theta
 
@@ -297,6 +297,11 @@ class MixtureProblem:
         """Some parameters: their names, shapes, and the values of those that are fixed."""
         guess = np.random.default_rng(0).dirichlet(np.full(self.n_components, 5.0), len(self.rows))
         return dict(self.update(self.statistics(guess)))
+
+    @property
+    def _intervals(self) -> Mapping[str, tuple[float, float]]:
+        """Of parameters of whose values the emission knows the ends."""
+        return getattr(self.emission, "intervals", {})
 
     @cached_property
     def _free(self) -> tuple[str, ...]:
@@ -355,8 +360,15 @@ def _counts(statistics: Statistics) -> np.ndarray:
     return weight if weight.ndim == 1 else weight[:, 0]
 
 
-def _to_real(name: str, value: np.ndarray) -> np.ndarray:
-    kind = name.rpartition(".")[2]
+def _kind(name: str, interval: tuple[float, float] | None) -> str:
+    """What values a parameter has: by its ends, or by its name."""
+    if interval is None:
+        return name.rpartition(".")[2]
+    return {(0.0, np.inf): "rate", (0.0, 1.0): "probability"}.get(interval, "")
+
+
+def _to_real(name: str, value: np.ndarray, interval: tuple[float, float] | None = None) -> np.ndarray:
+    kind = _kind(name, interval)
     if kind in ("variance", "rate", "dof", "weights") or (kind == "probability" and value.ndim == 3):
         return np.log(np.maximum(value, 1e-300))
     if kind == "probability":
@@ -369,8 +381,8 @@ def _to_real(name: str, value: np.ndarray) -> np.ndarray:
     return value
 
 
-def _from_real(name: str, x: np.ndarray) -> np.ndarray:
-    kind = name.rpartition(".")[2]
+def _from_real(name: str, x: np.ndarray, interval: tuple[float, float] | None = None) -> np.ndarray:
+    kind = _kind(name, interval)
     if kind == "weights" or (kind == "probability" and x.ndim == 3):
         return np.exp(x - logsumexp(x, axis=-1, keepdims=True))
     if kind in ("variance", "rate", "dof"):

@@ -214,3 +214,36 @@ def test_every_distribution_of_single_numbers_has_a_truth_here_or_is_a_special_c
     fixed = {"DiscreteUniform", "HyperGeometric", "Triangular", "Uniform", "Flat", "HalfFlat"}
     scalar = {name for name in DISTRIBUTIONS if not DISTRIBUTIONS[name].support and maths(name) is not None}
     assert scalar == set(TRUTHS) | simple | fixed
+
+
+def test_priors_and_known_numbers_are_those_of_their_column():
+    """With columns on unlike scales the M-step under weak priors is a maximum, and known numbers are each column's."""
+    rng = np.random.default_rng(4)
+    rows = rng.gamma(3.0, 1.0, (80, 2)) * [1.0, 1e4]
+    emission = AnyDistribution("Gamma", 2).with_prior(rows, 2)
+    statistics = emission.statistics(rows, rng.dirichlet(np.full(2, 0.5), 80))
+    best = emission.maximise(statistics)
+
+    def height(at):
+        return emission.expected_log_likelihood(statistics, at) + emission.log_prior(at)
+
+    for word in emission.learned:
+        for k, j, size in ((0, 0, 1.01), (0, 1, 0.99), (1, 1, 1.01)):
+            moved = {w: v.copy() for w, v in best.items()}
+            moved[word][k, j] *= size
+            assert height(moved) < height(best)
+    one = AnyDistribution("Binomial", 2, {"n": np.array([5.0, 9.0])})
+    counts = np.array([[5.0, 9.0], [1.0, 3.0]])
+    one.check(counts)
+    assert one.maximise(one.statistics(counts, np.ones((2, 1))))["p"][0] == pytest.approx([0.6, 12 / 18], rel=1e-5)
+    with pytest.raises(DataError, match=r"row 1, column 0 is 6; .* from 0 to 5"):
+        one.check(np.array([[5.0, 9.0], [6.0, 3.0]]))
+
+
+@pytest.mark.parametrize(
+    ("name", "known", "why"),
+    [("Gamma", {"alpha": -1.0}, "alpha is above 0, not -1"), ("Binomial", {"n": 2.5}, "n is a whole number, not 2.5")],
+)
+def test_known_numbers_that_a_parameter_cannot_have_are_refused(name, known, why):
+    with pytest.raises(ModelError, match=why):
+        AnyDistribution(name, 1, known)

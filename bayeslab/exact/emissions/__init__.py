@@ -33,7 +33,7 @@ from __future__ import annotations
 
 from bayeslab.exact.emissions.any_distribution import AnyDistribution, Law, usable
 from bayeslab.exact.emissions.categories import Categorical
-from bayeslab.exact.emissions.cells import column_variances, dependent_columns
+from bayeslab.exact.emissions.cells import column_variances, dependent_columns, renumbered
 from bayeslab.exact.emissions.normal import DiagonalGaussian, FullGaussian, NormalPrior, gaussian
 from bayeslab.exact.emissions.normal_mixture import GaussianMixture
 from bayeslab.exact.emissions.one_parameter import Bernoulli, Binomial, Exponential, Poisson
@@ -63,5 +63,6 @@ __all__ = [
     "column_variances",
     "dependent_columns",
     "gaussian",
+    "renumbered",
     "usable",
 ]

@@ -24,7 +24,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
-from functools import cached_property
+from functools import cache, cached_property
 from inspect import signature
 from itertools import product
 from typing import Any, Self
@@ -89,12 +89,14 @@ class Law:
             return np.broadcast_to(np.asarray(_maths(self.name).slopes(value, *self._parameters)[0]), np.shape(value))
 
 
+@cache
 def _maths(name: str) -> Maths:
     functions = maths(name)
     assert functions is not None
     return functions
 
 
+@cache
 def _names(name: str) -> tuple[str, ...]:
     """The parameters of a distribution's log density."""
     return tuple(word for word in signature(_maths(name).log_density).parameters if word != "x")
@@ -125,6 +127,7 @@ def usable(name: str, known: Mapping[str, Any]) -> tuple[str, ...]:
                 f"{name} has no parameter '{word}' here{hint(word, names)}; its parameters are {', '.join(names)}",
                 code="unknown-parameter",
             )
+        _check_known(name, word, np.asarray(known[word], float))
     for word in names:
         if word not in known and word in _never_learned(name) and word not in _defaults(name):
             raise ModelError(
@@ -135,16 +138,36 @@ def usable(name: str, known: Mapping[str, Any]) -> tuple[str, ...]:
     return names
 
 
-def _never_learned(name: str) -> frozenset[str]:
-    """Ends of the values and what lies between them, and whole numbers: the likelihood has no slope along these."""
+def _check_known(name: str, word: str, value: np.ndarray) -> None:
+    """Refuse a known number that the parameter cannot have."""
+    interval = DISTRIBUTIONS[name].domain.parameters.get(word)
+    if interval is not None and not isinstance(interval.low, str) and not isinstance(interval.high, str):
+        outside = interval.outside(value, interval.low, interval.high)
+        if outside.any():
+            raise ModelError(
+                f"{name}'s {word} is {interval.words(interval.low, interval.high)}, not {value[outside].ravel()[0]:g}",
+                code="out-of-range",
+            )
+    if word in _whole(name) and (value != np.floor(value)).any():
+        broken = value[value != np.floor(value)].ravel()[0]
+        raise ModelError(f"{name}'s {word} is a whole number, not {broken:g}", code="out-of-range")
+
+
+def _whole(name: str) -> frozenset[str]:
+    """Parameters that are whole numbers."""
     domain, names = DISTRIBUTIONS[name].domain, _names(name)
-    ends = {end for end in (domain.values.low, domain.values.high) if isinstance(end, str)}
     rising = {word: float(i) for i, word in enumerate(domain.increasing)}
     point = [rising.get(word, 0.5 if domain.parameters.get(word) is not None else 0.0) for word in names]
     with np.errstate(all="ignore"):
         slopes = _maths(name).slopes(np.float64(0.5), *map(np.float64, point))[1:]
-    whole = {word for word, slope in zip(names, slopes, strict=True) if slope is None}
-    return frozenset(ends | set(domain.increasing) | whole)
+    return frozenset(word for word, slope in zip(names, slopes, strict=True) if slope is None)
+
+
+def _never_learned(name: str) -> frozenset[str]:
+    """Ends of the values and what lies between them, and whole numbers: the likelihood has no slope along these."""
+    domain = DISTRIBUTIONS[name].domain
+    ends = {end for end in (domain.values.low, domain.values.high) if isinstance(end, str)}
+    return frozenset(ends | set(domain.increasing) | _whole(name))
 
 
 def _defaults(name: str) -> dict[str, float]:
@@ -203,26 +226,47 @@ class AnyDistribution:
         """Names of those that are not known."""
         return tuple(word for word in self.parameters if word not in self.known)
 
+    @property
+    def fixed_parameters(self) -> tuple[str, ...]:
+        """Names of those that are known."""
+        return tuple(self.known)
+
+    @property
+    def intervals(self) -> dict[str, tuple[float, float]]:
+        """Between which numbers each parameter lies."""
+        return {word: _interval(self.name, word) for word in self.learned}
+
     # ------------------------------------------------------------------ rows
 
     def check(self, rows: np.ndarray) -> None:
         check_shape(rows, self.n_columns)
-        domain = self.declaration.domain
-        ends = [domain.values.low, domain.values.high]
-        low = float(np.min(self.known[ends[0]])) if isinstance(ends[0], str) else ends[0]
-        high = float(np.max(self.known[ends[1]])) if isinstance(ends[1], str) else ends[1]
-        good = ~domain.values.outside(rows, low, high)
+        for j in range(self.n_columns):
+            self._check_column(rows, j)
+
+    def _check_column(self, rows: np.ndarray, j: int) -> None:
+        domain, x = self.declaration.domain, rows[:, j]
+        known, values = self._known(0, j), domain.values
+        low = known[values.low] if isinstance(values.low, str) else values.low
+        high = known[values.high] if isinstance(values.high, str) else values.high
+        good = ~values.outside(x, low, high)
         # At such an end the density is zero or infinite.
+        at_end = np.zeros(len(x), bool)
         for end, (word, _) in domain.bounded_by.items():
             if word in self.learned:
-                good &= rows != (low if end == "low" else high)
-        what = domain.values.words(low, high)
+                at_end |= x == (low if end == "low" else high)
+        what = values.words(low, high)
         if domain.bounded_by:
-            what = f"strictly {what}" if np.isfinite(high) else f"above {low:g}"
+            what = f"strictly between {low:g} and {high:g}" if np.isfinite(high) else f"above {low:g}"
         kind = "whole numbers" if self.declaration.discrete else "numbers"
         if self.declaration.discrete:
-            good &= rows == np.floor(rows)
-        check_values(rows, good, f"the values of {self.name} are {kind} {what}")
+            good &= x == np.floor(x)
+        what = f"the values of {self.name} are {kind} {what}"
+        hurdle = f"Hurdle{self.name}"
+        if hurdle in DISTRIBUTIONS and (at_end & (x == 0)).any() and (good | np.isnan(x)).all():
+            what += f"; {hurdle} gives 0 a probability of its own"
+        fine = np.ones(rows.shape, bool)
+        fine[:, j] = good & ~at_end
+        check_values(rows, fine, what)
 
     def features(self, rows: np.ndarray) -> np.ndarray:
         values = self.declaration.domain.values
@@ -274,19 +318,16 @@ class AnyDistribution:
     def _cell(self, k: int, j: int) -> _Cell:
         """The problem of one column in one state."""
 
-        def one(value: Any) -> Any:
-            value = np.asarray(value, float)
-            at = (min(k, value.shape[0] - 1), min(j, value.shape[1] - 1)) if value.ndim == 2 else ()
-            return float(value[at] if at else np.ravel(value)[min(k, value.size - 1)])
-
-        known = {word: one(value) for word, value in self.known.items()}
         laws = {}
         if self.prior is not None:
             for word in self.learned:
                 law = self.prior[word]
-                laws[word] = Law(law.name, {name: np.asarray(one(value)) for name, value in law.given.items()})
+                laws[word] = Law(law.name, {name: _one(value, k, j) for name, value in law.given.items()})
         typical = {word: (float(c[j]), float(u[j])) for word, (c, u) in self.typical.items()}
-        return _Cell(self.name, self.learned, known, laws, typical)
+        return _Cell(self.name, self.learned, self._known(k, j), laws, typical)
+
+    def _known(self, k: int, j: int) -> dict[str, float]:
+        return {word: float(_one(value, k, j)) for word, value in self.known.items()}
 
     def expected_log_likelihood(self, statistics: Statistics, parameters: Parameters) -> float:
         belonging = statistics["belonging"]
@@ -316,7 +357,8 @@ class AnyDistribution:
         return replace(self, prior=laws | dict(self.prior or {}), typical=typical)
 
     def _pooled(self, j: int) -> _Cell:
-        known = {word: float(np.mean(value)) for word, value in self.known.items()}
+        # Where states differ in what is known, their middle stands for all.
+        known = {word: float(np.mean(np.atleast_2d(v)[:, _place(v, 1, j)])) for word, v in self.known.items()}
         return _Cell(self.name, self.learned, known, {}, {})
 
     def _weak(self, word: str, centre: np.ndarray, unit: np.ndarray) -> Law:
@@ -344,6 +386,16 @@ class AnyDistribution:
         own = [np.broadcast_to(parameters[word], self._shape(parameters))[states] for word in self.parameters]
         size = (len(states), self.n_columns)
         return np.asarray(_maths(self.name).draw(rng, size, *own), float)
+
+
+def _place(value: np.ndarray, axis: int, at: int) -> int:
+    """Where an element is of an array that broadcasts to (K, d)."""
+    return min(at, np.atleast_2d(value).shape[axis] - 1)
+
+
+def _one(value: np.ndarray, k: int, j: int) -> np.ndarray:
+    """One element of an array that broadcasts to (K, d)."""
+    return np.asarray(np.atleast_2d(value)[_place(value, 0, k), _place(value, 1, j)])
 
 
 def _interval(name: str, word: str) -> tuple[float, float]:

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import re
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from typing import Any
 
 import numpy as np
@@ -22,6 +25,7 @@ __all__ = [
     "ratio",
     "refuse_constant",
     "refuse_dependent",
+    "renumbered",
     "safe_log",
     "scaled",
 ]
@@ -89,6 +93,16 @@ def check_values(rows: np.ndarray, good: np.ndarray, what: str) -> None:
     if bad.any():
         n, j = np.argwhere(bad)[0]
         raise DataError(f"row {n}, column {j} is {rows[n, j]:g}; {what}", code="impossible-value")
+
+
+@contextmanager
+def renumbered(columns: Sequence[int]) -> Iterator[None]:
+    """Errors of a part, which numbers its own columns, with the numbers that these have in the whole."""
+    try:
+        yield
+    except DataError as error:
+        text = re.sub(r"\bcolumn (\d+)", lambda found: f"column {columns[int(found[1])]}", error.message)
+        raise DataError(text, where=error.where, path=error.path, code=error.code) from None
 
 
 def refuse_constant(rows: np.ndarray, why: str) -> None:

@@ -9,7 +9,7 @@ from typing import Any, Self
 import numpy as np
 
 from bayeslab.errors import DataError, OptionError
-from bayeslab.exact.emissions.cells import check_shape
+from bayeslab.exact.emissions.cells import check_shape, renumbered
 from bayeslab.exact.emissions.protocol import Parameters, Statistics
 
 __all__ = ["Product"]
@@ -38,6 +38,11 @@ class Product:
         parts = self.parts.items()
         return tuple(f"{name}.{key}" for name, (_, e) in parts for key in getattr(e, "fixed_parameters", ()))
 
+    @property
+    def intervals(self) -> dict[str, tuple[float, float]]:
+        parts = self.parts.items()
+        return {f"{name}.{key}": ends for name, (_, e) in parts for key, ends in getattr(e, "intervals", {}).items()}
+
     def _each(self, rows: np.ndarray) -> Iterator[tuple[str, Any, np.ndarray]]:
         for name, (columns, emission) in self.parts.items():
             yield name, emission, rows[:, list(columns)]
@@ -53,7 +58,8 @@ class Product:
         check_shape(rows, self.n_columns)
         for name, emission, some in self._each(rows):
             try:
-                emission.check(some)
+                with renumbered(self.parts[name][0]):
+                    emission.check(some)
             except DataError as error:
                 raise DataError(f"part '{name}': {error.message}", code=error.code) from None
 

@@ -326,8 +326,7 @@ def ordered(model: Model, data: Data, draws: Mapping[str, np.ndarray]) -> dict[s
         return dict(draws)
 
     seen = resolved(model, data)
-    name, column = seen.location(spec.order)
-    return _renamed(seen, draws, by_location(np.asarray(draws[name])[..., column]))
+    return _renamed(seen, draws, by_location(seen.location(draws, spec.order)))
 
 
 def _renamed(seen: Resolved, draws: Mapping[str, np.ndarray], moves: np.ndarray) -> dict[str, np.ndarray]:
@@ -426,8 +425,7 @@ def relabelled(model: Model, data: Data, draws: Mapping[str, np.ndarray]) -> tup
     moves = relabel_by_probabilities(chances)
     if seen.by is not None:
         # Names agree now; which is which is settled by a column, the same in every run.
-        name, at = seen.location(seen.by)
-        centres = _renamed(seen, {name: draws[name]}, moves)[name][..., at].mean(axis=0)
+        centres = permute(seen.location(draws, seen.by), moves).mean(axis=0)
         moves = moves[:, np.argsort(centres, kind="stable")]
     return {n: v for n, v in _renamed(seen, draws, moves).items() if n in kept}, "the component"
 

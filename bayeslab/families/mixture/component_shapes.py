@@ -64,6 +64,9 @@ def shapes(seen: Resolved, draws: Mapping[str, np.ndarray], columns: Sequence[st
     values = points[~np.isnan(points[:, 0]), 0]
     low, high = values.min(), values.max()
     places = np.arange(low, high + 1) if part.discrete else np.linspace(low, high, 300)
+    for atom in getattr(part, "atoms", ()):
+        # A probability is no density.
+        places = places[places != atom]
     rows = np.full((len(places), len(seen.columns)), np.nan)
     rows[:, at[0]] = places
     for extra in part.given:

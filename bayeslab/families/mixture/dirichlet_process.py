@@ -122,6 +122,8 @@ def sampler_of(problem: ProcessProblem) -> _Sampler:
 def by_partitions(seen: Resolved, rows: str) -> GibbsPlan | str:
     """Partitions of the rows, the parameters of clusters integrated out; or why not."""
     problem = problem_of(seen)
+    if seen.searched is not None:
+        return seen.searched
     if keeps_parameters(seen):
         return by_auxiliary(seen, rows)
     try:

@@ -42,6 +42,9 @@ def first_guess(seen: Resolved) -> Parameters | None:
 def em(seen: Resolved) -> EMPlan:
     """How EM finds the mode of the posterior, or of the likelihood."""
     problem = seen.problem
+    kinds = {name: _kind(name) for name in seen.dims}
+    for part in seen.parts.values():
+        kinds |= getattr(part, "kinds", {})
 
     def start(rng: np.random.Generator) -> Mapping[str, Any]:
         return problem.update(problem.statistics(starting_labels(problem, "k_means", rng)))
@@ -54,9 +57,9 @@ def em(seen: Resolved) -> EMPlan:
         dims=seen.dims,
         placed=lambda theta, given: _placed(seen, theta, given),
         labels=seen.labels,
-        kinds={name: _kind(name) for name in seen.dims},
+        kinds=kinds,
         search=lambda prior, restarts, rng, progress, how: _search(seen, prior, restarts, rng, progress, how),
-        bounds={n: (0.0, 1.0) for n in seen.dims if n in ("weights", "probability") or n.startswith("p_")},
+        bounds={n: (0.0, 1.0) for n, kind in kinds.items() if kind in ("simplex", "unit")},
     )
 
 

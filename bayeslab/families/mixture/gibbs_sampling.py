@@ -31,6 +31,8 @@ def by_gibbs(seen: Resolved) -> GibbsPlan | str:
     """Labels and parameters in turns, or why not."""
     if seen.problem.inputs is not None:
         return "a gate has no conjugate prior; use nuts or em"
+    if seen.searched is not None:
+        return seen.searched
     if not seen.conjugate:
         return f"{_WRITTEN}; use nuts"
     for emission in _parts(seen.problem.emission):

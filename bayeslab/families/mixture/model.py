@@ -19,8 +19,10 @@ from bayeslab.exact.dirichlet_process import ProcessPrior
 from bayeslab.exact.mixture import MixtureProblem
 from bayeslab.exact.mixture_choice import ComponentChoice, choose_components
 from bayeslab.families.hmm.emission_graph import refuse_dependent
+from bayeslab.families.mixture.any_distribution import AnyColumns, given_law
 from bayeslab.families.mixture.parts import Categories, Gaussian, OneParameter, Part, Regression, StudentT
 from bayeslab.families.mixture.prior_numbers import beta_or_gamma, concentration, gaussian_prior, lkj, process_prior
+from bayeslab.language.column_distributions import column_distribution
 from bayeslab.language.formula import parse_formula
 from bayeslab.language.spec import Model
 
@@ -107,6 +109,15 @@ class Resolved:
         return out
 
     @property
+    def searched(self) -> str | None:
+        """Why parameters are neither integrated out nor drawn in closed form, where no prior is conjugate to them."""
+        names = dict.fromkeys(part.emission.name for part in self.parts.values() if isinstance(part, AnyColumns))
+        if not names:
+            return None
+        engines = "nuts" if self.process is not None else "nuts or em"
+        return f"{' and '.join(names)} components have no conjugate prior; use {engines}"
+
+    @property
     def conjugate(self) -> bool:
         """Whether all priors are those of the emission."""
         return not self.free_nodes() and all(getattr(part, "lkj", None) is None for part in self.parts.values())
@@ -127,9 +138,9 @@ class Resolved:
             out |= part.values(self.own(name, theta))
         return {name: np.asarray(out[name]) for name in self.dims}
 
-    def location(self, column: str) -> tuple[str, int]:
-        """The parameter and the position in its last axis by which components are numbered."""
-        return _location(self.parts, column)
+    def location(self, values: Mapping[str, np.ndarray], column: str) -> np.ndarray:
+        """Where components lie in a column, (..., K), by which they are numbered."""
+        return _part_of(self.parts, column).location(values, column)
 
     def numbered(self, values: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
         """The values with components in the order of their locations in a column, unless labels name them."""
@@ -139,8 +150,7 @@ class Resolved:
         """The order of the components by their locations in a column, unless labels name them."""
         if self.by is None:
             return np.arange(self.n_components)
-        name, at = self.location(self.by)
-        return np.argsort(values[name][:, at], kind="stable")
+        return np.argsort(self.location(values, self.by), kind="stable")
 
     def renumbered(self, values: Mapping[str, np.ndarray], order: np.ndarray) -> dict[str, np.ndarray]:
         """The values with components in this order."""
@@ -163,10 +173,10 @@ class Resolved:
         return out
 
 
-def _location(parts: Mapping[str, Part], column: str) -> tuple[str, int]:
+def _part_of(parts: Mapping[str, Part], column: str) -> Part:
     for part in parts.values():
         if column in part.columns or column in getattr(part, "terms", ()):
-            return part.location(column)
+            return part
     known = [name for part in parts.values() for name in (*part.columns, *getattr(part, "terms", ()))]
     raise ModelError(
         f"order: '{column}' is neither a column nor a term{hint(column, known)}",
@@ -255,7 +265,7 @@ def _candidates(model: Model, data: Data) -> Candidates:
             )
             _check_rows(spec, problems[n], columns)
             if spec.order is not None:
-                _location(parts[n], spec.order)
+                _part_of(parts[n], spec.order)
     return Candidates(parts, problems, columns, names, scales, design)
 
 
@@ -306,7 +316,8 @@ def _on(fitted: Resolved, spec: Mixture, model: Model, data: Data) -> Resolved:
     with _named(fitted.columns):
         for part in fitted.parts.values():
             own = [fitted.columns.index(c) for c in part.reads]
-            part.emission.check(rows[:, own])
+            with emissions.renumbered(own):
+                part.emission.check(rows[:, own])
     problem = replace(fitted.problem, rows=rows, allowed=allowed, inputs=inputs)
     return replace(fitted, problem=problem, origin=fitted)
 
@@ -550,14 +561,12 @@ def _emission(parts: Mapping[str, Part], columns: tuple[str, ...]) -> Any:
 
 
 def _parts(spec: Mixture, data: Data, rows: np.ndarray, columns: tuple[str, ...], n_components: int) -> dict[str, Part]:
-    words = list(dict.fromkeys(spec.word(c) for c in spec.columns))
-    several = len([w for w in words if w != "categorical"]) > 1
     out: dict[str, Part] = {}
-    for word in words:
-        own = tuple(c for c in spec.columns if spec.word(c) == word)
-        some = rows[:, [columns.index(c) for c in own]]
-        prefix = f"{word}_" if several else ""
-        out[word] = _MAKERS[word](spec, data, own, some, n_components, prefix)
+    for name, own in spec.parts().items():
+        at = [columns.index(c) for c in own]
+        make = _MAKERS.get(spec.word(own[0]), _any)
+        with emissions.renumbered(at):
+            out[name] = make(spec, data, own, rows[:, at], n_components, spec.prefix(name))
     if spec.labels and spec.label_noise:
         out["label"] = _label_part(spec, data, n_components)
     return out
@@ -659,6 +668,29 @@ def _categories(
     return Categories(
         own, emissions.Categorical(tuple(map(len, states)), concentration(spec, 1, "probability")), states
     )
+
+
+def _any(spec: Mixture, data: Data, own: tuple[str, ...], rows: np.ndarray, n_components: int, prefix: str) -> Part:
+    each = [column_distribution(spec.word(c)) for c in own]
+    name = each[0][0]
+    known = {word: np.array([[given[word] for _, given in each]]) for word in each[0][1]}
+    written = {word: key for key, (part, word) in spec.parameter_priors().items() if own == spec.parts()[part]}
+    written = {word: key for word, key in written.items() if key in spec.priors}
+    laws = {
+        word: given_law(str(spec.priors[key]), name, word, ("model", "priors", key)) for word, key in written.items()
+    }
+    emission = emissions.AnyDistribution(name, len(own), known, laws or None)
+    if len(rows):
+        emission.check(rows)
+        emission = emission.with_prior(rows, n_components)
+    elif lacking := [word for word in emission.learned if word not in laws]:
+        raise ModelError(
+            f"the prior of {name}'s {lacking[0]} is on the scale of the data, and there are none; give priors:"
+            f" {{{prefix}{lacking[0]}: ..}}",
+            path=("model", "priors"),
+            code="no-data",
+        )
+    return AnyColumns(own, emission, prefix, {word: str(spec.priors[key]) for word, key in written.items()})
 
 
 def _label_part(spec: Mixture, data: Data, n_components: int) -> Part:

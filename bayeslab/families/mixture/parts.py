@@ -101,8 +101,8 @@ class Part(Protocol):
         """The columns in given components; ``given`` has the rows of the columns that are not predicted."""
         ...
 
-    def location(self, column: str) -> tuple[str, int]:
-        """The parameter, and the position in its last axis, that says where a column lies."""
+    def location(self, values: Arrays, column: str) -> np.ndarray:
+        """Where a column lies in each component, (..., K), from parameters by their names in results."""
         ...
 
     def nodes(self, n_components: int, start: Mapping[str, Any] | None) -> Nodes:
@@ -211,8 +211,8 @@ class Gaussian:
         found = _normal_prior(self.emission.prior, f"{self.prefix}mean", f"{self.prefix}{spread}")
         return {name: text for name, text in found.items() if name in self.dims}
 
-    def location(self, column: str) -> tuple[str, int]:
-        return f"{self.prefix}mean", self.columns.index(column)
+    def location(self, values: Arrays, column: str) -> np.ndarray:
+        return np.asarray(values[f"{self.prefix}mean"])[..., self.columns.index(column)]
 
     def nodes(self, n_components: int, start: Mapping[str, Any] | None) -> Nodes:
         if self.lkj is not None:
@@ -546,8 +546,8 @@ class StudentT:
         found = _normal_prior(self.emission.prior, f"{self.prefix}location", f"{self.prefix}scale_matrix")
         return found | ({f"{self.prefix}dof": "Gamma(2, 0.1)"} if self.emission.dof is None else {})
 
-    def location(self, column: str) -> tuple[str, int]:
-        return f"{self.prefix}location", self.columns.index(column)
+    def location(self, values: Arrays, column: str) -> np.ndarray:
+        return np.asarray(values[f"{self.prefix}location"])[..., self.columns.index(column)]
 
     def nodes(self, n_components: int, start: Mapping[str, Any] | None) -> Nodes:
         import pymc as pm
@@ -658,8 +658,8 @@ class OneParameter:
         law = "Gamma" if self._name == "rate" else "Beta"
         return {f"{self.prefix}{self._name}": f"{law}({_shown(a)}, {_shown(b)})"}
 
-    def location(self, column: str) -> tuple[str, int]:
-        return f"{self.prefix}{self._name}", self.columns.index(column)
+    def location(self, values: Arrays, column: str) -> np.ndarray:
+        return np.asarray(values[f"{self.prefix}{self._name}"])[..., self.columns.index(column)]
 
     def nodes(self, n_components: int, start: Mapping[str, Any] | None) -> Nodes:
         import pymc as pm
@@ -767,9 +767,9 @@ class Categories:
         said = f"Dirichlet({prior:g})" if isinstance(prior, float | int) else "Dirichlet, row by row"
         return {f"p_{c}": said for c in self.columns}
 
-    def location(self, column: str) -> tuple[str, int]:
+    def location(self, values: Arrays, column: str) -> np.ndarray:
         # The probability of the last state: for two states like a 0/1 column's.
-        return f"p_{column}", len(self.states[self.columns.index(column)]) - 1
+        return np.asarray(values[f"p_{column}"])[..., -1]
 
     def nodes(self, n_components: int, start: Mapping[str, Any] | None) -> Nodes:
         import pymc as pm
@@ -894,8 +894,9 @@ class Regression:
             "coefficients": f"Normal(0, {e.prior**-0.5:.3g} sd) on standardised inputs",
         }
 
-    def location(self, column: str) -> tuple[str, int]:
-        return "coefficients", self.terms.index(column) if column in self.terms else 0
+    def location(self, values: Arrays, column: str) -> np.ndarray:
+        at = self.terms.index(column) if column in self.terms else 0
+        return np.asarray(values["coefficients"])[..., at]
 
     def nodes(self, n_components: int, start: Mapping[str, Any] | None) -> Nodes:
         import pymc as pm

@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping
 from typing import Annotated, Any, Literal
 
+import numpy as np
 from pydantic import BeforeValidator, Field, model_validator
 
-from bayeslab.errors import (
-    Flaw,
-    hint,
-    listed,
-)
+from bayeslab.distributions import DISTRIBUTIONS
+from bayeslab.errors import Flaw, ModelError, hint, listed
+from bayeslab.exact.emissions import AnyDistribution, usable
+from bayeslab.language.column_distributions import column_distribution, is_distribution
 from bayeslab.language.formula import parse_formula
-from bayeslab.language.spec import ColumnName, Family
+from bayeslab.language.spec import ColumnName, Family, plain_name
 
 __all__ = ["KINDS", "Mixture"]
 
@@ -52,9 +53,41 @@ def _as_components(value: Any) -> Any:
 def _as_kinds(value: Any) -> Any:
     each = list(value.values()) if isinstance(value, Mapping) else [value]
     for word in each:
-        if word not in KINDS:
-            raise Flaw(f"unknown component '{word}'{hint(word, KINDS)}", code="unknown-word")
+        if isinstance(word, str) and is_distribution(word):
+            _check_distribution(word)
+        elif word not in KINDS:
+            raise Flaw(f"unknown component '{word}'{_nearest(word)}", code="unknown-word")
     return value
+
+
+def _nearest(word: Any) -> str:
+    """A word that is near, among the distributions too; else the words of this family."""
+    near = hint(word, (*KINDS, *DISTRIBUTIONS))
+    return near if "did you mean" in near else f"{hint(word, KINDS)}, or a distribution such as Gamma"
+
+
+def _check_distribution(word: str) -> None:
+    try:
+        name, known = column_distribution(word)
+        names = usable(name, known)
+    except ModelError as error:
+        raise Flaw(error.message, code=error.code) from None
+    if not _learned(word):
+        raise Flaw(
+            f"nothing of {word} is left to learn, so that all components would be alike; leave out one of"
+            f" {listed(names)}",
+            code="conflict",
+        )
+
+
+def _learned(word: str) -> tuple[str, ...]:
+    """The parameters of a distribution that are not known."""
+    name, known = column_distribution(word)
+    return AnyDistribution(name, 1, {parameter: np.asarray(value) for parameter, value in known.items()}).learned
+
+
+def _reserved(name: str) -> str:
+    return f"a column called '{name}' cannot be modelled: results use that name; rename it"
 
 
 class Mixture(Family):
@@ -93,8 +126,9 @@ class Mixture(Family):
     )
     component: Annotated[str | dict[str, str], BeforeValidator(_as_kinds)] = Field(
         default="gaussian",
-        description="gaussian, student_t, poisson, binomial, exponential, bernoulli or categorical; or one for each"
-        " column, independent given the component.",
+        description="gaussian, student_t, poisson, binomial, exponential, bernoulli or categorical; any distribution of"
+        " single numbers, such as Gamma, or Pareto(m=1) with what is known; or one for each column, independent given"
+        " the component.",
     )
     covariance: Literal["full", "tied", "diagonal", "spherical", "known"] = Field(
         default="full", description="Of gaussian components: tied is one matrix for all; known is given in `known`."
@@ -119,7 +153,8 @@ class Mixture(Family):
         default_factory=dict,
         description="weights: concentration of the Dirichlet; rate: Gamma(a, b); probability: Beta(a, b) or a"
         " concentration; components: {mean, rows, dof, scale} of the normal-inverse-Wishart prior, or mean and sd:"
-        " expressions such as Normal(0, 2); correlation: LKJ(2), with covariance: full.",
+        " expressions such as Normal(0, 2); correlation: LKJ(2), with covariance: full; of a distribution its"
+        " parameters, alpha: Gamma(2, 1).",
     )
 
     @model_validator(mode="after")
@@ -139,10 +174,7 @@ class Mixture(Family):
             raise Flaw("each column once", code="duplicate")
         for name in (*self.columns, *((self.labels,) if self.labels else ())):
             if name in _TAKEN | _PARAMETERS:
-                raise Flaw(
-                    f"a column called '{name}' cannot be modelled: results use that name; rename it",
-                    code="reserved-name",
-                )
+                raise Flaw(_reserved(name), code="reserved-name")
         if isinstance(self.component, dict):
             for name in self.component:
                 if name not in self.columns:
@@ -153,8 +185,10 @@ class Mixture(Family):
             for name in self.columns:
                 if name not in self.component:
                     raise Flaw(
-                        f"component does not say what '{name}' is; give one of {listed(KINDS)}", code="incomplete"
+                        f"component does not say what '{name}' is; give one of {listed(KINDS)}, or a distribution",
+                        code="incomplete",
                     )
+        self._distributions()
         if self.words("binomial") and self.trials is None:
             raise Flaw("binomial components need `trials`: a number, or a column", code="incomplete")
         if (self.covariance == "known") != (self.known is not None):
@@ -179,8 +213,9 @@ class Mixture(Family):
             )
         if self.order is not None and self.labels:
             raise Flaw("labels say which component is which; leave `order` out", code="conflict")
+        parameters = self.parameter_priors()
         for name in self.priors:
-            known = ("weights", "rate", "probability", "components", "mean", "sd", "correlation")
+            known = ("weights", "rate", "probability", "components", "mean", "sd", "correlation", *parameters)
             if name not in known:
                 raise Flaw(f"unknown prior '{name}'{hint(name, known)}", code="unknown-parameter")
         self._effective()
@@ -189,6 +224,26 @@ class Mixture(Family):
         if not isinstance(given, Mapping) or set(given) - set(parts):
             raise Flaw(f"the prior of components is a mapping with {listed(parts)}", code="wrong-type")
         return self
+
+    def _distributions(self) -> None:
+        """Refuse what does not go with components of a distribution."""
+        names = [part for part, own in self.parts().items() if is_distribution(self.word(own[0]))]
+        if not names:
+            return
+        if self.components == "sampled":
+            text = (
+                f"{names[0]} components have no conjugate prior, so that they cannot be integrated out: give a number"
+            )
+            raise Flaw(f"{text} of components, or a list to choose from", code="not-conjugate")
+        if self.choose == "evidence":
+            text = (
+                f"the evidence needs conjugate priors, and {names[0]} components have none; choose by bic or held_out"
+            )
+            raise Flaw(text, code="not-conjugate")
+        used = {f"{self.prefix(part)}{word}" for part, word in self.parameter_priors().values()}
+        for name in (*self.columns, *((self.labels,) if self.labels else ())):
+            if name in used:
+                raise Flaw(_reserved(name), code="reserved-name")
 
     def _effective(self) -> None:
         """Refuse keys that would say nothing."""
@@ -239,3 +294,35 @@ class Mixture(Family):
     def words(self, word: str) -> tuple[str, ...]:
         """The columns in which components are ``word``."""
         return tuple(c for c in self.columns if self.word(c) == word)
+
+    def parts(self) -> dict[str, tuple[str, ...]]:
+        """The columns of each part by its name: of one word, or of one distribution with the same parameters known."""
+        groups: dict[tuple[str, frozenset[str]], list[str]] = {}
+        for column in self.columns:
+            word = self.word(column)
+            name, known = column_distribution(word) if is_distribution(word) else (word, {})
+            groups.setdefault((name, frozenset(known)), []).append(column)
+        often = Counter(name for name, _ in groups)
+        return {
+            name if often[name] == 1 else f"{name}_{plain_name(own[0])}": tuple(own)
+            for (name, _), own in groups.items()
+        }
+
+    def prefix(self, part: str) -> str:
+        """What names of a part's parameters in results begin with."""
+        return f"{part}_" if len([name for name in self.parts() if name != "categorical"]) > 1 else ""
+
+    def parameter_priors(self) -> dict[str, tuple[str, str]]:
+        """The part and the parameter that a key of ``priors`` means, of components of any distribution.
+
+        Keys are the names in results, and the parameter's alone where one part has it.
+        """
+        each = [
+            (part, word)
+            for part, own in self.parts().items()
+            if is_distribution(self.word(own[0]))
+            for word in _learned(self.word(own[0]))
+        ]
+        often = Counter(word for _, word in each)
+        alone = {word: (part, word) for part, word in each if often[word] == 1}
+        return alone | {f"{self.prefix(part)}{word}": (part, word) for part, word in each}

@@ -27,6 +27,8 @@ _REMAINDER = 0.01
 
 def variational(seen: Resolved) -> VariationalPlan | str:
     """The plan, or why there is none."""
+    if seen.searched is not None:
+        return seen.searched
     if not seen.conjugate:
         return "the priors of mean, sd or correlation are not conjugate; use nuts"
     if getattr(seen.problem.emission, "covariance", "") == "tied":
@@ -80,6 +82,8 @@ def sticks(seen: Resolved) -> VariationalPlan | str:
     """The plan for a process whose stick is broken off, or why there is none."""
     assert seen.process is not None
     prior = seen.process
+    if seen.searched is not None:
+        return seen.searched
     if not seen.conjugate:
         return "the priors of mean, sd or correlation are not conjugate; use nuts"
     if getattr(seen.problem.emission, "covariance", "") == "tied":
