@@ -247,3 +247,14 @@ def test_priors_and_known_numbers_are_those_of_their_column():
 def test_known_numbers_that_a_parameter_cannot_have_are_refused(name, known, why):
     with pytest.raises(ModelError, match=why):
         AnyDistribution(name, 1, known)
+
+
+def test_angles_near_the_cut_are_found_with_a_prior_too():
+    rng = np.random.default_rng(5)
+    rows = np.concatenate([rng.vonmises(3.1, 4.0, 300), rng.vonmises(-1.0, 2.0, 300)])[:, None]
+    emission = AnyDistribution("VonMises", 1).with_prior(rows, 2)
+    best = emission.maximise(emission.statistics(rows, np.repeat(np.eye(2), 300, axis=0)))
+    direction = np.angle(np.exp(1j * rows[:300]).sum())  # the closed form
+    assert np.cos(best["mu"][0, 0] - direction) == pytest.approx(1, abs=1e-8)
+    assert -np.pi <= best["mu"][0, 0] <= np.pi
+    assert np.isfinite(emission.log_prior(best))

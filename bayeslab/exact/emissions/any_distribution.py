@@ -5,7 +5,7 @@ those of :mod:`bayeslab.distributions`. The M-step climbs
 
     Σ_n r_nk log p(y_n | θ_k) + log p(θ_k)
 
-in coordinates that may be any number, by a quasi-Newton search from the parameters of the step before, and never ends
+in coordinates that may be any number, by Newton steps from the parameters of the step before, and never ends
 lower than it began: with such steps EM stays monotone [1]_.
 
 Weak priors are about the distribution that fits all rows alike, θ_0: a positive parameter is LogNormal(log θ_0, 2), a
@@ -22,7 +22,7 @@ References
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cache, cached_property
 from inspect import signature
@@ -46,6 +46,8 @@ _QUANTILES, _TRIED = 50, 2
 _WIDTH = 2.0
 # The greatest slope, of a mean log density, at the end of a search that follows slopes.
 _FLAT = 1e-5
+# Newton steps at most, their greatest length, the step of differences, and the gain that ends the search.
+_STEPS, _LONGEST, _DIFFERENCE, _GAIN = 60, 4.0, 1e-4, 1e-15
 
 
 @dataclass(frozen=True, eq=False)
@@ -69,7 +71,9 @@ class Law:
 
     @cached_property
     def ends(self) -> tuple[Any, Any]:
-        """The least and the greatest value."""
+        """The least and the greatest value; an angle goes round and round."""
+        if DISTRIBUTIONS[self.name].angles:
+            return -np.inf, np.inf
         values = DISTRIBUTIONS[self.name].domain.values
         bound = dict(zip(_names(self.name), self._parameters, strict=True))
         low, high = (bound[end] if isinstance(end, str) else end for end in (values.low, values.high))
@@ -153,6 +157,7 @@ def _check_known(name: str, word: str, value: np.ndarray) -> None:
         raise ModelError(f"{name}'s {word} is a whole number, not {broken:g}", code="out-of-range")
 
 
+@cache
 def _whole(name: str) -> frozenset[str]:
     """Parameters that are whole numbers."""
     domain, names = DISTRIBUTIONS[name].domain, _names(name)
@@ -163,6 +168,7 @@ def _whole(name: str) -> frozenset[str]:
     return frozenset(word for word, slope in zip(names, slopes, strict=True) if slope is None)
 
 
+@cache
 def _never_learned(name: str) -> frozenset[str]:
     """Ends of the values and what lies between them, and whole numbers: the likelihood has no slope along these."""
     domain = DISTRIBUTIONS[name].domain
@@ -170,6 +176,7 @@ def _never_learned(name: str) -> frozenset[str]:
     return frozenset(ends | set(domain.increasing) | _whole(name))
 
 
+@cache
 def _defaults(name: str) -> dict[str, float]:
     """Of what is never learned, where it need not be given."""
     given = {word: one.default for word, one in signature(_maths(name).canonical).parameters.items()}
@@ -312,7 +319,8 @@ class AnyDistribution:
                 cell = self._cell(k, j)
                 start = None if parameters is None else np.array([parameters[word][k, j] for word in self.learned])
                 for word, value in zip(self.learned, cell.best(x, weights[:, k], start), strict=True):
-                    out[word][k, j] = value
+                    turned = word in self.declaration.angles and abs(value) > np.pi
+                    out[word][k, j] = (value + np.pi) % (2 * np.pi) - np.pi if turned else value
         return out
 
     def _cell(self, k: int, j: int) -> _Cell:
@@ -483,24 +491,14 @@ class _Cell:
             slope = np.nan_to_num(self._slope(x, weights, at) * steps, posinf=0.0, neginf=0.0)
             return -value / size, -slope / size
 
+        ends = np.array([one.bounds for one in maps])
         begin = np.array([one.place(value) for one, value in zip(maps, start, strict=True)])
-        found = minimize(
-            objective,
-            begin,
-            jac=True,
-            method="L-BFGS-B",
-            bounds=[one.bounds for one in maps],
-            options={"maxiter": 200, "ftol": 1e-15, "gtol": 1e-9},
-        )
-        if to_the_top and np.abs(objective(found.x)[1]).max() > _FLAT:
+        found = _newton(objective, np.clip(begin, *ends.T), ends)
+        if to_the_top and np.abs(objective(found)[1]).max() > _FLAT:
             # At a kink there is no slope to follow.
-            found = minimize(
-                lambda u: objective(u)[0],
-                found.x,
-                method="Nelder-Mead",
-                options={"maxiter": 300, "fatol": 1e-12, "xatol": 1e-9},
-            )
-        end = theta(found.x)
+            options = {"maxiter": 300, "fatol": 1e-12, "xatol": 1e-9}
+            found = minimize(lambda u: objective(u)[0], found, method="Nelder-Mead", options=options).x
+        end = theta(found)
         return end if self.height(x, weights, end) >= self.height(x, weights, start) else start
 
     def _map(self, word: str, value: float, unit: float) -> _Map:
@@ -565,6 +563,31 @@ def _usual(points: np.ndarray, low: float, high: float) -> list[float]:
     return sorted({low + v for v in shapes | sizes | {1 / size for size in sizes} if 0 < v < np.inf})
 
 
+def _newton(objective: Callable[[np.ndarray], tuple[float, np.ndarray]], u: np.ndarray, ends: np.ndarray) -> np.ndarray:
+    """Downhill by Newton steps, the curvature from differences of slopes; where it bends the wrong way, mirrored."""
+    value, slope = objective(u)
+    for _ in range(_STEPS):
+        moved = _DIFFERENCE * np.eye(len(u))
+        bends = np.array([objective(u + step)[1] - objective(u - step)[1] for step in moved]) / (2 * _DIFFERENCE)
+        values, vectors = np.linalg.eigh(0.5 * (bends + bends.T))
+        sizes = np.maximum(np.abs(values), 1e-10 + 1e-8 * np.abs(values).max())
+        way = -vectors @ (vectors.T @ slope / sizes)
+        if -slope @ way < _GAIN:
+            break
+        way *= min(1.0, _LONGEST / float(np.linalg.norm(way)))
+        share = 1.0
+        while share > 1e-8:
+            there = np.clip(u + share * way, *ends.T)
+            new, steeper = objective(there)
+            if new < value:
+                break
+            share *= 0.25
+        else:
+            break
+        u, value, slope = there, new, steeper
+    return u
+
+
 @dataclass(frozen=True)
 class _Map:
     """Between the values of a parameter and any number of order one."""
@@ -575,9 +598,9 @@ class _Map:
     unit: float
 
     @property
-    def bounds(self) -> tuple[float | None, float | None]:
+    def bounds(self) -> tuple[float, float]:
         if np.isinf(self.low) and np.isinf(self.high):
-            return None, None
+            return -np.inf, np.inf
         if np.isinf(self.low) or np.isinf(self.high):
             return -_REACH, _REACH
         return -30.0, 30.0
