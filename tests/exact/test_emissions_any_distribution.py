@@ -258,3 +258,13 @@ def test_angles_near_the_cut_are_found_with_a_prior_too():
     assert np.cos(best["mu"][0, 0] - direction) == pytest.approx(1, abs=1e-8)
     assert -np.pi <= best["mu"][0, 0] <= np.pi
     assert np.isfinite(emission.log_prior(best))
+
+
+def test_angles_on_both_sides_of_the_cut_are_near_each_other():
+    """Searches start from distances between rows: π - 0.05 and -π + 0.05 are nearer than 2.5."""
+    points = AnyDistribution("VonMises", 1).features(
+        np.array([[np.pi - 0.05], [0.05 - np.pi], [2.5], [-1.0], [np.nan]])
+    )
+    apart = np.linalg.norm(points[1:3] - points[0], axis=1)
+    assert apart[0] < apart[1]
+    assert np.isfinite(points).all()

@@ -276,6 +276,9 @@ class AnyDistribution:
         check_values(rows, fine, what)
 
     def features(self, rows: np.ndarray) -> np.ndarray:
+        if self.declaration.angles:
+            # The two ends of the circle are one place.
+            return scaled(np.hstack([np.cos(rows), np.sin(rows)]))
         values = self.declaration.domain.values
         if values.low == 0 and values.high == np.inf:
             seen = ~np.isnan(rows)
