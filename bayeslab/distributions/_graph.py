@@ -55,5 +55,11 @@ def cell_draws(name: str, parameters: Mapping[str, Any], states: Any, n_rows: in
     """A random variable (n_rows,) with a value for each row, given the rows' states."""
     import pytensor.tensor as pt
 
-    own = {word: pt.as_tensor_variable(value)[states] for word, value in parameters.items()}
+    own = {word: pt.as_tensor_variable(_as_written(value))[states] for word, value in parameters.items()}
     return pymc_class(name).dist(**own, shape=n_rows)
+
+
+def _as_written(value: Any) -> Any:
+    """Known numbers that are whole as whole ones: NumPy draws no binomial number of 7.0 trials."""
+    whole = isinstance(value, np.ndarray) and np.isfinite(value).all() and (value == np.floor(value)).all()
+    return value.astype(np.int64) if whole else value

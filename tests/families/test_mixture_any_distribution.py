@@ -345,6 +345,15 @@ def test_priors_are_shown_and_simulated_from():
         bl.simulate(mixture(["n"], component="NegativeBinomial", priors={"mu": "Gamma(2, 0.5)"}), draws=2, seed=1)
 
 
+def test_known_whole_numbers_are_drawn_with():
+    model = mixture(["n"], component="Binomial(n=7)", priors={"p": "Beta(200, 200)"})
+    rows = bl.Model(model=model.model, dims={"obs_id": 5})
+    counts = bl.simulate(rows, draws=40, seed=1)["prior_predictive"]["n"].values
+    assert counts.dtype.kind == "i"
+    # Of 200 numbers of mean 3.5; a component's probability is within 0.025 of a half.
+    assert counts.mean() == pytest.approx(3.5, abs=4 * np.sqrt(7 / 4 / 200) + 0.05)
+
+
 # --------------------------------------------------------------------------------- sampling
 
 
@@ -399,6 +408,7 @@ def test_words_that_are_no_component_are_refused(component, code, match):
         ({"alpha": "Gamma(a, 1)"}, "model.bad-prior", "with numbers"),
         ({"alpha": "Poisson(2)"}, "model.bad-prior", "density of one number"),
         ({"alpha": "2"}, "model.bad-prior", "not 2"),
+        ({"alpha": "VonMises(0, 1)"}, "model.out-of-range", "of angles"),
         ({"alpha": "Gama(2, 1)"}, "model.not-a-distribution", "did you mean 'Gamma'"),
         ({"alpa": "Gamma(2, 1)"}, "model.unknown-parameter", "did you mean 'alpha'"),
         ({"rate": "Gamma(2, 1)"}, "model.conflict", "rate"),
@@ -433,6 +443,14 @@ def test_engines_that_need_conjugate_priors_refuse(method, components):
     engines = "nuts or em" if components == 2 else "nuts"
     with refused("engine.refused.not-suited", f"Gamma components have no conjugate prior; use {engines}$"):
         fitted(model, {"x": x}, method)
+
+
+def test_parameters_of_a_process_have_names_beside_its_concentration():
+    model = mixture(["x"], "dirichlet_process", most=4, component="Gamma")
+    data = bound(model, {"x": [0.5, 2.0, 1.0, 4.0, 0.2, 3.0]})
+    graph = family.graph_without_start(model, data)
+    assert {"alpha", "Gamma_alpha", "Gamma_beta", "weights"} <= set(graph.named_vars)
+    assert family.preferred(model, data) is None
 
 
 def test_what_needs_an_evidence_is_refused():

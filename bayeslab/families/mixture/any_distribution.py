@@ -193,6 +193,8 @@ def given_law(text: str, distribution: str, parameter: str, path: tuple[str | in
         raise ModelError(f"{what}: {error.message}", path=path, code=error.code) from None
     except (ValueError, TypeError, SyntaxError):
         raise ModelError(f"{what} is {name} with numbers, not {text}", path=path, code="bad-prior") from None
+    if entry.angles and parameter not in DISTRIBUTIONS[distribution].angles:
+        raise ModelError(f"{what}: {name} is of angles, and {parameter} is none", path=path, code="out-of-range")
     law = Law(name, given)
     interval = DISTRIBUTIONS[distribution].domain.parameters.get(parameter)
     if interval is not None:

@@ -310,7 +310,10 @@ class Mixture(Family):
 
     def prefix(self, part: str) -> str:
         """What names of a part's parameters in results begin with."""
-        return f"{part}_" if len([name for name in self.parts() if name != "categorical"]) > 1 else ""
+        parts = self.parts()
+        # The concentration of a process is called alpha.
+        apart = self.components == "dirichlet_process" and part in parts and is_distribution(self.word(parts[part][0]))
+        return f"{part}_" if apart or len([name for name in parts if name != "categorical"]) > 1 else ""
 
     def parameter_priors(self) -> dict[str, tuple[str, str]]:
         """The part and the parameter that a key of ``priors`` means, of components of any distribution.
