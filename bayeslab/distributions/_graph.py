@@ -33,8 +33,10 @@ def cell_log_density(name: str, parameters: Mapping[str, Any], values: np.ndarra
     from pytensor.graph.replace import graph_replace
 
     seen = ~np.isnan(values)
+    if not seen.any():
+        return pt.zeros((len(values), pt.as_tensor_variable(next(iter(parameters.values()))).shape[0]))
     # Any value that can be stands for a missing one.
-    filled = np.where(seen, values, values[seen][0] if seen.any() else 0.0)
+    filled = np.where(seen, values, values[seen][0])
     if DISTRIBUTIONS[name].discrete:
         filled = filled.astype(np.int64)
     # Densities that PyMC derives would take parameters that are random for what the density is of.

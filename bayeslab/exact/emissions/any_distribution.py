@@ -37,7 +37,7 @@ from bayeslab.errors import ModelError, hint
 from bayeslab.exact.emissions.cells import check_shape, check_values, observed, scaled
 from bayeslab.exact.emissions.protocol import Parameters, Statistics
 
-__all__ = ["AnyDistribution", "Law", "usable"]
+__all__ = ["AnyDistribution", "Law", "allowed", "interval", "never_learned", "usable"]
 
 # Positive parameters stay within e^±16 of those that fit all rows.
 _REACH = 16.0
@@ -107,13 +107,32 @@ def _names(name: str) -> tuple[str, ...]:
 
 
 def usable(name: str, known: Mapping[str, Any]) -> tuple[str, ...]:
-    """The parameters of a distribution that columns can have, given those that are known.
+    """The parameters of a distribution that columns can have, given all that are known.
+
+    Raises
+    ------
+    ModelError
+        See :func:`allowed`; a parameter that has to be known, since the likelihood has no slope along it.
+    """
+    names = allowed(name, known)
+    for word in names:
+        if word not in known and word in never_learned(name) and word not in _defaults(name):
+            raise ModelError(
+                f"{name} needs its '{word}' as a number, {name}({word}=...): it is a whole number or an end of the"
+                " values, and the likelihood has no slope along it",
+                code="incomplete",
+            )
+    return names
+
+
+def allowed(name: str, known: Mapping[str, Any]) -> tuple[str, ...]:
+    """The parameters of a distribution that columns can have, given some that are known.
 
     Raises
     ------
     ModelError
         A distribution whose log density is not known here, or that is none of single numbers; a parameter that it does
-        not have; one that has to be known, since the likelihood has no slope along it.
+        not have, or a number that this cannot be.
     """
     if name not in DISTRIBUTIONS:
         raise ModelError(f"unknown distribution '{name}'{hint(name, DISTRIBUTIONS)}", code="not-a-distribution")
@@ -132,24 +151,17 @@ def usable(name: str, known: Mapping[str, Any]) -> tuple[str, ...]:
                 code="unknown-parameter",
             )
         _check_known(name, word, np.asarray(known[word], float))
-    for word in names:
-        if word not in known and word in _never_learned(name) and word not in _defaults(name):
-            raise ModelError(
-                f"{name} needs its '{word}' as a number, {name}({word}=...): it is a whole number or an end of the"
-                " values, and the likelihood has no slope along it",
-                code="incomplete",
-            )
     return names
 
 
 def _check_known(name: str, word: str, value: np.ndarray) -> None:
     """Refuse a known number that the parameter cannot have."""
-    interval = DISTRIBUTIONS[name].domain.parameters.get(word)
-    if interval is not None and not isinstance(interval.low, str) and not isinstance(interval.high, str):
-        outside = interval.outside(value, interval.low, interval.high)
+    own = DISTRIBUTIONS[name].domain.parameters.get(word)
+    if own is not None:
+        outside = own.outside(value, *interval(name, word))
         if outside.any():
             raise ModelError(
-                f"{name}'s {word} is {interval.words(interval.low, interval.high)}, not {value[outside].ravel()[0]:g}",
+                f"{name}'s {word} is {own.words(*interval(name, word))}, not {value[outside].ravel()[0]:g}",
                 code="out-of-range",
             )
     if word in _whole(name) and (value != np.floor(value)).any():
@@ -169,7 +181,7 @@ def _whole(name: str) -> frozenset[str]:
 
 
 @cache
-def _never_learned(name: str) -> frozenset[str]:
+def never_learned(name: str) -> frozenset[str]:
     """Ends of the values and what lies between them, and whole numbers: the likelihood has no slope along these."""
     domain = DISTRIBUTIONS[name].domain
     ends = {end for end in (domain.values.low, domain.values.high) if isinstance(end, str)}
@@ -180,7 +192,7 @@ def _never_learned(name: str) -> frozenset[str]:
 def _defaults(name: str) -> dict[str, float]:
     """Of what is never learned, where it need not be given."""
     given = {word: one.default for word, one in signature(_maths(name).canonical).parameters.items()}
-    return {word: given[word] for word in _never_learned(name) if isinstance(given[word], float | int)}
+    return {word: given[word] for word in never_learned(name) if isinstance(given[word], float | int)}
 
 
 @dataclass(frozen=True, eq=False)
@@ -241,7 +253,7 @@ class AnyDistribution:
     @property
     def intervals(self) -> dict[str, tuple[float, float]]:
         """Between which numbers each parameter lies."""
-        return {word: _interval(self.name, word) for word in self.learned}
+        return {word: interval(self.name, word) for word in self.learned}
 
     # ------------------------------------------------------------------ rows
 
@@ -252,9 +264,10 @@ class AnyDistribution:
 
     def _check_column(self, rows: np.ndarray, j: int) -> None:
         domain, x = self.declaration.domain, rows[:, j]
-        known, values = self._known(0, j), domain.values
-        low = known[values.low] if isinstance(values.low, str) else values.low
-        high = known[values.high] if isinstance(values.high, str) else values.high
+        values = domain.values
+        # Of ends that differ from state to state the widest.
+        low = float(self._column(values.low, j).min()) if isinstance(values.low, str) else values.low
+        high = float(self._column(values.high, j).max()) if isinstance(values.high, str) else values.high
         good = ~values.outside(x, low, high)
         # At such an end the density is zero or infinite.
         at_end = np.zeros(len(x), bool)
@@ -289,12 +302,17 @@ class AnyDistribution:
     def log_density(self, parameters: Parameters, rows: np.ndarray) -> np.ndarray:
         filled, seen = observed(rows)
         out: Any = 0.0
+        values = self.declaration.domain.values
         for j in range(self.n_columns):
             # Any value that can be: what is missing says nothing.
             x = np.where(seen[:, j] > 0, filled[:, j], np.nan)
             with np.errstate(all="ignore"):
                 own = [np.broadcast_to(parameters[word], self._shape(parameters))[:, j] for word in self.parameters]
                 terms = _maths(self.name).log_density(x[:, None], *own)
+            # The ends may differ from state to state.
+            bound = dict(zip(self.parameters, own, strict=True))
+            low, high = (bound[end] if isinstance(end, str) else end for end in (values.low, values.high))
+            terms = np.where(values.outside(x[:, None], low, high), -np.inf, terms)
             out = out + np.where(seen[:, j, None] > 0, terms, 0.0)
         return np.asarray(out)
 
@@ -322,9 +340,14 @@ class AnyDistribution:
                 cell = self._cell(k, j)
                 start = None if parameters is None else np.array([parameters[word][k, j] for word in self.learned])
                 for word, value in zip(self.learned, cell.best(x, weights[:, k], start), strict=True):
-                    turned = word in self.declaration.angles and abs(value) > np.pi
+                    turned = self._turns(word) and abs(value) > np.pi
                     out[word][k, j] = (value + np.pi) % (2 * np.pi) - np.pi if turned else value
         return out
+
+    def _turns(self, word: str) -> bool:
+        """Whether a turn more of a parameter makes no difference, to its prior neither."""
+        law = self.prior[word] if self.prior is not None else None
+        return word in self.declaration.angles and (law is None or bool(DISTRIBUTIONS[law.name].angles))
 
     def _cell(self, k: int, j: int) -> _Cell:
         """The problem of one column in one state."""
@@ -360,6 +383,11 @@ class AnyDistribution:
         }
         for j in range(self.n_columns if self.learned else 0):
             x, weights = _counted(rows[:, j], np.ones((len(rows), 1)), discrete=self.declaration.discrete)
+            if not len(x):
+                # Nothing to go by; only laws that are there already speak of such a column.
+                for word in self.learned:
+                    typical[word][0][j], typical[word][1][j] = _somewhere(self.name, word), 1.0
+                continue
             cell = self._pooled(j)
             found = cell.best(x, weights[:, 0], None)
             for word, value, unit in zip(self.learned, found, cell.units(x, weights[:, 0], found), strict=True):
@@ -367,13 +395,18 @@ class AnyDistribution:
         laws = {word: self._weak(word, *typical[word]) for word in self.learned}
         return replace(self, prior=laws | dict(self.prior or {}), typical=typical)
 
+    def _column(self, word: str, j: int) -> np.ndarray:
+        """What is known of a parameter in a column, of one state or of each."""
+        value = np.atleast_2d(self.known[word])
+        return np.asarray(value[:, _place(value, 1, j)])
+
     def _pooled(self, j: int) -> _Cell:
         # Where states differ in what is known, their middle stands for all.
-        known = {word: float(np.mean(np.atleast_2d(v)[:, _place(v, 1, j)])) for word, v in self.known.items()}
+        known = {word: float(np.mean(self._column(word, j))) for word in self.known}
         return _Cell(self.name, self.learned, known, {}, {})
 
     def _weak(self, word: str, centre: np.ndarray, unit: np.ndarray) -> Law:
-        low, high = _interval(self.name, word)
+        low, high = interval(self.name, word)
         if word in self.declaration.angles:
             return Law("VonMises", {"mu": np.zeros_like(centre), "kappa": np.full_like(centre, 1e-6)})
         if np.isinf(low) and np.isinf(high):
@@ -388,7 +421,7 @@ class AnyDistribution:
         out = np.zeros(k, bool)
         for word in self.learned:
             out |= ~np.isfinite(parameters[word]).all(axis=1)
-            if not self.declaration.discrete and _interval(self.name, word) == (0.0, np.inf) and word in self.typical:
+            if not self.declaration.discrete and interval(self.name, word) == (0.0, np.inf) and word in self.typical:
                 apart = np.abs(np.log(parameters[word]) - np.log(self.typical[word][0]))
                 out |= (apart > 0.99 * _REACH).any(axis=1)
         return out
@@ -409,13 +442,20 @@ def _one(value: np.ndarray, k: int, j: int) -> np.ndarray:
     return np.asarray(np.atleast_2d(value)[_place(value, 0, k), _place(value, 1, j)])
 
 
-def _interval(name: str, word: str) -> tuple[float, float]:
-    interval = DISTRIBUTIONS[name].domain.parameters.get(word)
-    if interval is None:
+def interval(name: str, word: str) -> tuple[float, float]:
+    """The ends of what a parameter can be."""
+    own = DISTRIBUTIONS[name].domain.parameters.get(word)
+    if own is None:
         return -np.inf, np.inf
-    assert not isinstance(interval.low, str)
-    assert not isinstance(interval.high, str)
-    return float(interval.low), float(interval.high)
+    assert not isinstance(own.low, str)
+    assert not isinstance(own.high, str)
+    return float(own.low), float(own.high)
+
+
+def _somewhere(name: str, word: str) -> float:
+    """A value that a parameter can have."""
+    low, high = interval(name, word)
+    return 0.0 if np.isinf(low) else low + 1.0 if np.isinf(high) else 0.5 * (low + high)
 
 
 def _counted(x: np.ndarray, weights: np.ndarray, *, discrete: bool) -> tuple[np.ndarray, np.ndarray]:
@@ -505,18 +545,23 @@ class _Cell:
         return end if self.height(x, weights, end) >= self.height(x, weights, start) else start
 
     def _map(self, word: str, value: float, unit: float) -> _Map:
-        low, high = _interval(self.name, word)
-        if word in self.laws and word not in DISTRIBUTIONS[self.name].angles:
+        low, high = interval(self.name, word)
+        if word in self.laws:
             ends = self.laws[word].ends
             low, high = max(low, float(ends[0])), min(high, float(ends[1]))
         return _Map(low, high, *self.typical.get(word, (float(value), float(unit))))
 
     def _typical(self) -> np.ndarray:
-        return np.array([self.typical[word][0] if word in self.typical else 1.0 for word in self.learned])
+        out = np.array([self.typical[word][0] if word in self.typical else 1.0 for word in self.learned])
+        for i, word in enumerate(self.learned):
+            low = float(self.laws[word].ends[0]) if word in self.laws else -np.inf
+            if word in DISTRIBUTIONS[self.name].angles and np.isfinite(low):
+                out[i] = low + (out[i] - low) % (2 * np.pi)  # the turn that the prior allows
+        return out
 
     def _guesses(self, points: np.ndarray) -> list[np.ndarray]:
         """From a grid of numbers that such parameters often are the best with each of these numbers."""
-        grid = [_usual(points, *_interval(self.name, word)) for word in self.learned]
+        grid = [_usual(points, *interval(self.name, word)) for word in self.learned]
         guesses = np.array(list(product(*grid)))
         own: dict[str, Any] = {**self.known, **{word: guesses[:, i] for i, word in enumerate(self.learned)}}
         with np.errstate(all="ignore"):

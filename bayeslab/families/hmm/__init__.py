@@ -468,8 +468,7 @@ def predictive(
         states = hidden.law(values).sampled(rng)[at]
         for column, cells in _replicated(rng, hidden, values, states).items():
             made[column].append(cells)
-    real = ("gaussian", "gaussian_mixture", "scores", "student_t", "exponential")
-    whole = {c for _, word, own in layout_of(_spec(model)) if word not in real for c in own}
+    whole = {c for _, word, own in layout_of(_spec(model)) if emitted.is_whole(word) for c in own}
     return {
         c: ((model.data.rows,), np.stack(values).astype(np.int64) if c in whole else np.stack(values))
         for c, values in made.items()

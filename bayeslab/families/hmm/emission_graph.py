@@ -30,7 +30,9 @@ from bayeslab.distributions import SCALARS as SCALAR_PRIORS
 from bayeslab.distributions import log_density as scalar_density
 from bayeslab.errors import DataError, ModelError, hint
 from bayeslab.exact import emissions as exact
+from bayeslab.exact.emissions.any_distribution import allowed, interval, never_learned, usable
 from bayeslab.families.bayes_net.local_distributions import constant
+from bayeslab.language.column_distributions import column_distribution, is_distribution
 from bayeslab.language.expressions import parse
 from bayeslab.language.nodes import bound_arguments, call_name
 
@@ -44,7 +46,9 @@ __all__ = [
     "given_of",
     "independent_normals",
     "internal",
+    "is_whole",
     "log_density",
+    "names_of",
     "normal_parameters",
     "parameter_names",
     "parameters",
@@ -68,6 +72,8 @@ _PARAMETERS = {
     "poisson": ("rate",),
     "exponential": ("rate",),
 }
+# Whose values are whole numbers, or the levels of categories.
+_WHOLE = frozenset(("categorical", "bernoulli", "binomial", "poisson", "urn"))
 _POSITIVE = frozenset(("sd", "scale", "dof", "rate"))
 # Priors a positive parameter can have.
 _ON_POSITIVE = frozenset(
@@ -304,7 +310,8 @@ def columns_of(columns: Sequence[str], words: str | Mapping[str, str]) -> list[t
     for column in columns:
         if column not in words:
             raise ModelError(
-                f"no distribution is given for the column '{column}': one of {', '.join(WORDS)}",
+                f"no distribution is given for the column '{column}': one of {', '.join(WORDS)}, or one of the language"
+                " such as Gamma",
                 path=("model", "emission"),
                 code="incomplete",
             )
@@ -312,13 +319,35 @@ def columns_of(columns: Sequence[str], words: str | Mapping[str, str]) -> list[t
 
 
 def _known_word(word: str, path: tuple[str, ...]) -> None:
-    if word not in WORDS:
-        raise ModelError(f"unknown distribution '{word}'{hint(word, WORDS)}", path=path, code="not-a-distribution")
+    if word in WORDS:
+        return
+    if not is_distribution(word):
+        near = hint(word, (*WORDS, *DISTRIBUTIONS))
+        raise ModelError(f"unknown distribution '{word}'{near}", path=path, code="not-a-distribution")
+    try:
+        distribution, numbers = column_distribution(word)
+        # What else has to be known `parameters` may give.
+        allowed(distribution, numbers)
+    except ModelError as error:
+        raise ModelError(error.message, path=path, offset=error.offset, code=error.code) from None
+
+
+def is_whole(word: str) -> bool:
+    """Whether the values of a column with this word are whole numbers."""
+    return DISTRIBUTIONS[column_distribution(word)[0]].discrete if is_distribution(word) else word in _WHOLE
+
+
+def names_of(word: str, name: str, columns: tuple[str, ...]) -> dict[str, str]:
+    """Parameters of a part by their names in the posterior."""
+    if not is_distribution(word):
+        return {_called(p, name, columns): p for p in _PARAMETERS[word]}
+    distribution, numbers = column_distribution(word)
+    return {f"{name}_{p}" if name else p: p for p in allowed(distribution, numbers) if p not in numbers}
 
 
 def parameter_names(layout: Sequence[tuple[str, str, tuple[str, ...]]]) -> dict[str, tuple[str, str]]:
     """Parameter and word by the posterior's name."""
-    return {_called(p, name, own): (p, word) for name, word, own in layout for p in _PARAMETERS[word]}
+    return {called: (p, word) for name, word, own in layout for called, p in names_of(word, name, own).items()}
 
 
 def given_of(
@@ -344,11 +373,20 @@ def given_of(
         if all(isinstance(v, str) for v in flat):
             priors[name] = _prior(flat, parameter, word, n_states, path)
         else:
-            known[name] = _numbers(value, parameter, n_states, path)
+            known[name] = _numbers(value, parameter, word, n_states, path)
+    for name, word, own in layout:
+        if is_distribution(word):
+            distribution, numbers = column_distribution(word)
+            more = {p: known[called] for called, p in names_of(word, name, own).items() if called in known}
+            try:
+                usable(distribution, numbers | more)
+            except ModelError as error:
+                where = ("model", "emission", name) if name else ("model", "emission")
+                raise ModelError(error.message, path=where, code=error.code) from None
     return known, priors
 
 
-def _numbers(value: Any, parameter: str, n_states: int, path: tuple[str, ...]) -> np.ndarray:
+def _numbers(value: Any, parameter: str, word: str, n_states: int, path: tuple[str, ...]) -> np.ndarray:
     try:
         array = np.asarray(value, dtype=float)
     except (TypeError, ValueError):
@@ -361,6 +399,12 @@ def _numbers(value: Any, parameter: str, n_states: int, path: tuple[str, ...]) -
         raise ModelError(
             f"{len(array)} values for {n_states} states; give one for each", path=path, code="wrong-length"
         )
+    if is_distribution(word):
+        try:
+            allowed(column_distribution(word)[0], {parameter: array})
+        except ModelError as error:
+            raise ModelError(error.message, path=path, code=error.code) from None
+        return array
     if not np.all(np.isfinite(array)) or (parameter in _POSITIVE and np.any(array <= 0)):
         raise ModelError(
             f"{'positive' if parameter in _POSITIVE else 'finite'} numbers are meant", path=path, code="out-of-range"
@@ -385,6 +429,12 @@ def _prior(texts: list[str], parameter: str, word: str, n_states: int, path: tup
         raise ModelError(
             "the prior of scores is numbers, one for each state: those of the classifier", path=path, code="wrong-type"
         )
+    if is_distribution(word) and parameter in never_learned(column_distribution(word)[0]):
+        raise ModelError(
+            f"'{parameter}' of {column_distribution(word)[0]} is known, not learned: give it as a number",
+            path=path,
+            code="wrong-type",
+        )
     ordered = any(text.strip().startswith(tuple(f"{word}(" for word in ORDERS)) for text in texts)
     if ordered and len(texts) > 1:
         raise ModelError(
@@ -407,6 +457,8 @@ def _prior(texts: list[str], parameter: str, word: str, n_states: int, path: tup
     arguments = {a: np.array([numbers[a] for _, numbers in read]) for a in read[0][1]}
     arguments = {a: v[0] if np.ptp(v) == 0 else v for a, v in arguments.items()}
     prior = Prior(call, arguments, ", ".join(texts), ordered)
+    if is_distribution(word):
+        _check_inside(prior, column_distribution(word)[0], parameter, read, path)
     if ordered and call not in SCALAR_PRIORS:
         raise ModelError(
             f"an order of {call} is not known here; of {', '.join(sorted(SCALAR_PRIORS))}",
@@ -420,6 +472,32 @@ def _prior(texts: list[str], parameter: str, word: str, n_states: int, path: tup
             code="bad-prior",
         )
     return prior
+
+
+def _check_inside(
+    prior: Prior, distribution: str, parameter: str, read: list[tuple[str, dict[str, float]]], path: tuple[str, ...]
+) -> None:
+    """A prior is of numbers that the parameter can be, in every state."""
+    if prior.word not in SCALAR_PRIORS:
+        raise ModelError(
+            f"{prior.word} is no prior for '{parameter}'; one of {', '.join(SCALAR_PRIORS)}",
+            path=path,
+            code="bad-prior",
+        )
+    low, high = interval(distribution, parameter)
+    for call, numbers in read:
+        try:
+            _, least, greatest, _ = scalar_density(call, numbers)
+        except ModelError as error:
+            raise ModelError(error.message, path=path, code=error.code) from None
+        if least < low or greatest > high:
+            what = DISTRIBUTIONS[distribution].domain.parameters[parameter].words(low, high)
+            raise ModelError(
+                f"{call} is no prior for '{parameter}' of {distribution}, which is {what}: it allows numbers from"
+                f" {least:g} to {greatest:g}",
+                path=path,
+                code="bad-prior",
+            )
 
 
 def _inside_order(text: str, path: tuple[str, ...]) -> str:
@@ -513,8 +591,13 @@ def parts_of(
             out.append(_scored(own, at, rows[:, list(at)], scaled_by[:, list(at)], known.get("prior")))
             continue
         if word == "gaussian_mixture":
-            mine = {n: known[n] for n in (_called(p, name, own) for p in _PARAMETERS[word]) if n in known}
+            mine = {n: known[n] for n in names_of(word, name, own) if n in known}
             out.append(_mixed(name, own, at, scaled_by[:, list(at)], n_states, mixtures, mine))
+            continue
+        if is_distribution(word):
+            out.append(
+                _distributed(name, word, own, at, rows[:, list(at)], scaled_by[:, list(at)], n_states, known, priors)
+            )
             continue
         levels = np.asarray(data.labels.get(own[0], ())) if word == "categorical" else np.array([])
         emission = _emission(word, own, levels, covariance, trials, dof)
@@ -525,8 +608,8 @@ def parts_of(
         ):
             refuse_constant(base, own)
         emission = emission.with_prior(base, n_states)
-        _check(emission, rows[:, list(at)], own)
-        named = [_called(p, name, own) for p in _PARAMETERS[word]]
+        _check_rows(emission, rows[:, list(at)], own)
+        named = list(names_of(word, name, own))
         if word == "categorical" and named[0] in priors:
             emission = replace(emission, prior=_per_level(priors.pop(named[0]), named[0], len(levels)))
         part = Part(
@@ -607,6 +690,54 @@ def _mixed(
     return mixed_of(name, columns, at, base, n_states, n_parts, known)
 
 
+def _distributed(
+    name: str,
+    word: str,
+    columns: tuple[str, ...],
+    at: tuple[int, ...],
+    rows: np.ndarray,
+    base: np.ndarray,
+    n_states: int,
+    known: Mapping[str, np.ndarray],
+    priors: Mapping[str, Prior],
+) -> Any:
+    """The part; ``known`` and ``priors`` are of all parts.
+
+    Raises
+    ------
+    ModelError, DataError
+        See :func:`bayeslab.exact.emissions.any_distribution.usable`; values that the distribution does not take; a
+        constant column that weak priors would be scaled by.
+    """
+    from bayeslab.families.hmm.any_distribution import DistributedPart
+
+    distribution, numbers = column_distribution(word)
+    mine = names_of(word, name, columns)
+    given = {n: _by_column(known[n], n, len(columns), n_states) for n in mine if n in known}
+    laws = {n: _of_one_number(priors[n], n, columns) for n in mine if n in priors}
+    full = (n_states, len(columns))
+    emission = exact.AnyDistribution(
+        distribution,
+        len(columns),
+        {k: np.asarray(v) for k, v in numbers.items()} | {mine[n]: v.reshape(full) for n, v in given.items()},
+        {mine[n]: exact.Law(p.word, {a: _by_state(v) for a, v in p.arguments.items()}) for n, p in laws.items()},
+    )
+    if any(word not in (emission.prior or {}) for word in emission.learned):
+        refuse_constant(base, columns)
+    _check_rows(emission, rows, columns)
+    try:
+        emission = emission.with_prior(base, n_states)
+    except ModelError as error:
+        raise ModelError(error.message, path=("model", "emission"), code=error.code) from None
+    spread = np.sqrt(exact.column_variances(base))
+    return DistributedPart(name, word, columns, at, n_states, emission, given, laws, spread=spread)
+
+
+def _by_state(value: np.ndarray) -> np.ndarray:
+    value = np.asarray(value, float)
+    return value[:, None] if value.ndim else value
+
+
 def _scored(
     columns: tuple[str, ...], at: tuple[int, ...], rows: np.ndarray, base: np.ndarray, prior: np.ndarray | None
 ) -> Any:
@@ -625,7 +756,7 @@ def refuse_dependent(rows: np.ndarray, columns: Sequence[str], cure: str) -> Non
         )
 
 
-def _check(emission: Any, rows: np.ndarray, columns: tuple[str, ...]) -> None:
+def _check_rows(emission: Any, rows: np.ndarray, columns: tuple[str, ...]) -> None:
     """The emission's own check, with our names and rows counted from one."""
     try:
         emission.check(rows)
@@ -655,12 +786,19 @@ def _shaped(value: np.ndarray, name: str, word: str, d: int, n_levels: int, n_st
                 f"row {row + 1} sums to {value[row].sum():g}, not to 1", path=path, code="not-probabilities"
             )
         return value
+    return _by_column(value, name, d, n_states)
+
+
+def _by_column(value: np.ndarray, name: str, d: int, n_states: int) -> np.ndarray:
+    """Numbers for each state, and for each of d columns where there are several."""
     if d > 1 and value.ndim == 1:
         value = np.repeat(value[:, None], d, axis=1)
     shape = (n_states, d) if d > 1 else (n_states,)
     if value.shape != shape:
         raise ModelError(
-            f"{' × '.join(map(str, shape))} numbers are meant, not {value.shape}", path=path, code="wrong-shape"
+            f"{' × '.join(map(str, shape))} numbers are meant, not {value.shape}",
+            path=("model", "parameters", name),
+            code="wrong-shape",
         )
     return value
 
@@ -704,11 +842,9 @@ def _variable(part: Part, name: str, along: dict[str, Any], made: Mapping[str, A
     shape, start = part.shape(name), part.start.get(name)
     parameter = part.parameter(name)
     if name in part.priors:
-        prior = part.priors[name]
-        if prior.ordered:
-            return _ordered(prior, name, shape, along, start)
-        arguments = {a: _across(v, shape) for a, v in prior.arguments.items()}
-        return pymc_class(prior.word)(name, **arguments, **along)
+        return _written(part.priors[name], name, shape, along, start)
+    if hasattr(part, "variable"):
+        return part.variable(name, along)
     prior = part.emission.prior
     match part.word, parameter:
         case ("gaussian", "sd") | ("student_t", "scale"):
@@ -739,6 +875,14 @@ def _variable(part: Part, name: str, along: dict[str, Any], made: Mapping[str, A
             return pm.Beta(name, prior[0], prior[1], **along, **own)
     own = {"initval": np.maximum(start, 1e-12)} if start is not None else {}
     return pm.Gamma(name, prior[0], _across(prior[1], shape, last=True), **along, **own)
+
+
+def _written(prior: Prior, name: str, shape: tuple[int, ...], along: dict[str, Any], start: np.ndarray | None) -> Any:
+    """A parameter with the prior that a file writes."""
+    if prior.ordered:
+        return _ordered(prior, name, shape, along, start)
+    arguments = {a: _across(v, shape) for a, v in prior.arguments.items()}
+    return pymc_class(prior.word)(name, **arguments, **along)
 
 
 def _ordered(prior: Prior, name: str, shape: tuple[int, ...], along: dict[str, Any], start: np.ndarray | None) -> Any:

@@ -19,6 +19,7 @@ import numpy as np
 
 from bayeslab.errors import ModelError, OptionError
 from bayeslab.exact.answer import EMPlan
+from bayeslab.families.hmm.any_distribution import DistributedPart
 from bayeslab.families.hmm.driven import LOG_ODDS
 from bayeslab.families.hmm.emission_graph import Part
 from bayeslab.families.hmm.given_priors import climbed, log_prior, narrowest, searched, unknown_density
@@ -142,7 +143,9 @@ class HiddenProblem:
 
     def _unit(self, name: str) -> Any:
         """What means are measured in, so that coordinates do not depend on the data's units."""
-        part = next((part for part in self.hidden.parts if name in part.names), None)
+        part: Any = next((part for part in self.hidden.parts if name in part.names), None)
+        if hasattr(part, "unit"):
+            return part.unit(name)
         if part is None or part.parameter(name) not in ("mean", "location"):
             return 1.0
         unit = np.maximum(part.spread, 1e-300)
@@ -153,8 +156,11 @@ class HiddenProblem:
         chain: Any = self.hidden.chain
         if name in chain.learned:
             return str(chain.kind(name))
-        part = next(part for part in self.hidden.parts if name in part.names)
-        return _KINDS.get(part.parameter(name), "real")
+        return _kind(next(part for part in self.hidden.parts if name in part.names), name)
+
+
+def _kind(part: Any, name: str) -> str:
+    return str(part.kind(name)) if hasattr(part, "kind") else _KINDS.get(part.parameter(name), "real")
 
 
 def _own(statistics: Mapping[str, Any], k: int) -> dict[str, Any]:
@@ -212,6 +218,9 @@ def _about_known(part: Part, statistics: dict[str, Any], *, prior: bool) -> np.n
 
 def collapsed(hidden: Hidden, values: Values) -> bool:
     """Whether a state has shrunk to a point, where the likelihood has no bound."""
+    parts: tuple[Any, ...] = hidden.parts
+    if any(part.collapsed(values) for part in parts if hasattr(part, "collapsed") and part.learned):
+        return True
     narrow = [
         np.any(values[name] <= 1.01 * narrowest(part, name))
         for part in hidden.parts
@@ -262,7 +271,10 @@ def plan(hidden: Hidden) -> EMPlan | str:
     if why := getattr(hidden.chain, "no_em", ""):
         return str(why)
     parts: tuple[Any, ...] = hidden.parts
-    unknown = [unknown_density(part) if isinstance(part, Part) else next(iter(part.priors), None) for part in parts]
+    unknown = [
+        unknown_density(part) if isinstance(part, Part | DistributedPart) else next(iter(part.priors), None)
+        for part in parts
+    ]
     written = [name for name in unknown if name is not None]
     hidden.check_possible(hidden.guess(None))
 
@@ -305,7 +317,7 @@ def plan(hidden: Hidden) -> EMPlan | str:
     own: Any = hidden.chain
     simplices = [
         *(n for n in own.learned if own.kind(n) == "simplex"),
-        *(n for p in hidden.parts for n in p.learned if _KINDS.get(p.parameter(n)) == "simplex"),
+        *(n for p in hidden.parts for n in p.learned if _kind(p, n) == "simplex"),
     ]
     bounds = dict.fromkeys((n for n in simplices if not _patterned(hidden, n)), (0.0, 1.0))
     return EMPlan(

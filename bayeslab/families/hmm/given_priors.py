@@ -34,7 +34,7 @@ _SWEEPS, _STEPS = 2, 14
 _NARROWEST = 1e-4
 
 
-def unknown_density(part: Part) -> str | None:
+def unknown_density(part: Any) -> str | None:
     """A parameter whose prior has no log density here."""
     return next((name for name, prior in part.priors.items() if prior.word not in SCALARS), None)
 

@@ -224,7 +224,9 @@ class Hidden:
     @property
     def ruled_by(self) -> str:
         """What :meth:`rule` goes by, for people."""
-        part = self.parts[0]
+        part: Any = self.parts[0]
+        if hasattr(part, "ruled_by"):
+            return str(part.ruled_by)
         name = next(n for n in part.names if n in part.learned)
         return f"the probability of '{part.levels[0]}'" if part.word == "categorical" else f"'{name}'"
 

@@ -222,7 +222,11 @@ class OneChain:
         """A random variable for each column, given the rows' states of the product."""
         import pytensor.tensor as pt
 
-        return emitted.drawn(self.inner, values, pt.as_tensor_variable(self.emission.own)[states], len(rows))
+        inner: Any = self.inner
+        own = pt.as_tensor_variable(self.emission.own)[states]
+        if hasattr(inner, "drawn"):
+            return dict(inner.drawn(values, own, rows))
+        return emitted.drawn(inner, values, own, len(rows))
 
     @property
     def switched(self) -> bool:

@@ -128,7 +128,8 @@ def written_out(model: Model, hidden: Hidden, data: Data) -> pymc.Model:
                     pm.Deterministic(column, variable, dims=rows)
                     continue
                 variable.name = column
-                built.register_rv(variable, column, dims=rows)
+                # Never sampled by steps in its coordinates: PyMC would warn of some that have none.
+                built.register_rv(variable, column, dims=rows, default_transform=None)
     return built
 
 

@@ -16,6 +16,7 @@ from bayeslab.families.hmm import emission_graph as emitted
 from bayeslab.families.hmm.chain import SECOND_ORDER
 from bayeslab.families.hmm.driven import LOG_ODDS
 from bayeslab.families.hmm.words import INFINITE, MOST_STATES, SEVERAL, Durations, as_chains, as_durations
+from bayeslab.language.column_distributions import is_distribution
 from bayeslab.language.spec import ColumnName, Family, Identifier
 
 __all__ = ["HMM", "chain_parameters", "emission_parameters"]
@@ -150,7 +151,8 @@ class HMM(Family):
     emission: str | dict[str, str] = Field(
         default="gaussian",
         description="What states emit: gaussian, gaussian_mixture, student_t, categorical, bernoulli, binomial,"
-        " poisson, exponential; or one of these for each column; scores: columns with P(state) by a classifier; urn:"
+        " poisson, exponential; or a distribution of single numbers such as Gamma or Pareto(m=1), with numbers for what"
+        " is known; or one of these for each column; scores: columns with P(state) by a classifier; urn:"
         " balls that are not put back; observed: the column holds the states themselves.",
     )
     covariance: Literal["diagonal", "spherical", "full", "tied"] = Field(
@@ -229,6 +231,13 @@ class HMM(Family):
             if odd or self.emission == "observed":
                 raise Flaw(
                     f"{odd[0] if odd else 'emission: observed'} does not go with states: infinite", code="unsupported"
+                )
+            words = self.emission.values() if isinstance(self.emission, dict) else (self.emission,)
+            if any(is_distribution(word) for word in words):
+                raise Flaw(
+                    f"emission: {next(filter(is_distribution, words))} has no Gibbs steps, which states: infinite"
+                    " needs; give a range of numbers of states such as {from: 1, to: 6}",
+                    code="unsupported",
                 )
         elif "most" in self.model_fields_set:
             raise Flaw("most goes with states: infinite", code="conflict")
