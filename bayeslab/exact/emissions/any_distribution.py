@@ -366,7 +366,8 @@ class AnyDistribution:
     def expected_log_likelihood(self, statistics: Statistics, parameters: Parameters) -> float:
         belonging = statistics["belonging"]
         density = self.log_density(parameters, statistics["rows"])
-        return float(np.sum(np.where(belonging > 0, belonging * density, 0.0)))
+        with np.errstate(invalid="ignore"):
+            return float(np.sum(np.where(belonging > 0, belonging * density, 0.0)))
 
     def log_prior(self, parameters: Parameters) -> float:
         if self.prior is None:
@@ -497,7 +498,7 @@ class _Cell:
         own = {**self.known, **dict(zip(self.learned, theta, strict=True))}
         with np.errstate(all="ignore"):
             terms = np.asarray(_maths(self.name).log_density(x, *(own[word] for word in _names(self.name))))
-        value = float(np.sum(np.where(weights > 0, weights * terms, 0.0)))
+            value = float(np.sum(np.where(weights > 0, weights * terms, 0.0)))
         value += sum(float(self.laws[word].log_density(np.asarray(own[word]))) for word in self.laws)
         return value if not np.isnan(value) else -np.inf
 
@@ -512,7 +513,8 @@ class _Cell:
     def _slope(self, x: np.ndarray, weights: np.ndarray, theta: np.ndarray) -> np.ndarray:
         """Of :meth:`height`."""
         slopes = self._slopes(x, theta)
-        out = np.array([float(np.sum(np.where(weights > 0, weights * terms, 0.0))) for terms in slopes])
+        with np.errstate(invalid="ignore"):
+            out = np.array([float(np.sum(np.where(weights > 0, weights * terms, 0.0))) for terms in slopes])
         for i, word in enumerate(self.learned if self.laws else ()):
             out[i] += float(self.laws[word].slope(np.asarray(theta[i])))
         return out
