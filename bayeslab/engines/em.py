@@ -259,6 +259,9 @@ def _findings(searches: Restarts, found: EMPlan, values: Any, options: Options) 
     if len(searches.ends) > 1:
         out.append(_agreement(searches))
     out += _boundary(found, values)
+    if options.prior == "ignore" and found.unbounded is not None and found.unbounded(best.parameters):
+        text = "a state has shrunk to equal rows, where the likelihood has no bound: its maximum means nothing"
+        out.append(Finding("fail", "collapse", "", None, text, "take prior: use, fewer states, or another topology"))
     if found.exchangeable:
         text = f"the states of {found.exchangeable} can trade places: which is called what is arbitrary"
         out.append(Finding("pass", "labels", found.exchangeable, None, text))

@@ -228,6 +228,8 @@ class EMPlan:
         Searches of the family's own, from whether to use the priors, the number of restarts, a generator, a callable
         for progress and options of :func:`bayeslab.exact.expectation_maximisation.maximise`; and ``begin``, a callable
         that puts given values into a random start, or None.
+    unbounded : callable or None
+        Whether parameters are where the likelihood has no bound.
     """
 
     how: str
@@ -241,6 +243,7 @@ class EMPlan:
     bounds: Mapping[str, tuple[float, float]] = field(default_factory=dict)
     exchangeable: str = ""
     search: Callable[[bool, int, np.random.Generator, Any, Mapping[str, Any]], Searched] | None = None
+    unbounded: Callable[[Mapping[str, np.ndarray]], bool] | None = None
 
 
 @dataclass(frozen=True, eq=False)

@@ -62,7 +62,6 @@ def test_a_run_folder_answers_as_its_fit_does(tmp_path):
     [
         {"order": 2},
         {"durations": 6},
-        {"topology": "left_right"},
         {"sequence": "s", "classes": "c"},
         {"states": None, "chains": {"a": 2, "b": 2}},
         {"states": None, "chains": {"a": 2, "b": 2}, "coupling": "coupled", "emits": {"a": ["y"], "b": ["z"]}, "columns": ["y", "z"]},
@@ -85,6 +84,18 @@ def test_every_kind_of_chain_climbs_to_a_maximum(more):
                 moved = {n: np.array(v, copy=True) for n, v in values.items()}
                 moved[name].flat[0] *= size
                 assert float(np.sum(hidden.law(moved).terms(True))) <= top + 1e-4
+
+
+@pytest.mark.parametrize("word", ["Weibull", "gaussian"])
+def test_a_state_of_one_row_is_no_maximum(word):
+    """From left to right the first state can take the first row alone: the likelihood grows without bound."""
+    table, _ = waits(40)
+    keys = {"columns": ["y"], "states": 2, "emission": word, "topology": "left_right"}
+    model = bl.Model(model=bl.HMM(**keys))
+    free = bl.fit(model, table, "em", prior="ignore", restarts=2, seed=1, progress=False, runs=None)
+    assert [f.check for f in free.verdict.findings if f.status == "fail"] == ["collapse"]
+    held = bl.fit(model, table, "em", restarts=2, seed=1, progress=False, runs=None)
+    assert all(f.check != "collapse" for f in held.verdict.findings)
 
 
 @pytest.mark.slow(why="compiles")

@@ -330,6 +330,7 @@ def plan(hidden: Hidden) -> EMPlan | str:
         labels=hidden.labels,
         kinds={name: HiddenProblem(hidden, False).kind(name) for name in hidden.learned},
         bounds=bounds,
+        unbounded=lambda theta: collapsed(hidden, theta),
     )
 
 
