@@ -24,7 +24,7 @@ from bayeslab.errors import DataError, ModelError, OptionError, hint
 from bayeslab.exact.answer import EMPlan, GibbsPlan, Note, Plan, VariationalPlan
 from bayeslab.exact.clusters import ordered as by_location
 from bayeslab.exact.clusters import permute, permute_labels, relabel_by_probabilities
-from bayeslab.families.mixture import exact_inference, expectation_maximisation, pymc_graph
+from bayeslab.families.mixture import completion, exact_inference, expectation_maximisation, pymc_graph
 from bayeslab.families.mixture.model import Resolved, candidates, resolved
 from bayeslab.families.mixture.spec import Mixture
 from bayeslab.language.formula import parse_formula
@@ -480,6 +480,21 @@ def predictive(
         c: ((model.data.rows,), out[..., j].astype(np.int64) if c in whole else out[..., j])
         for j, c in enumerate(columns)
     }
+
+
+def completed(
+    model: Model, data: Data, draws: Mapping[str, np.ndarray], rng: np.random.Generator
+) -> dict[str, tuple[tuple[str, ...], np.ndarray]]:
+    """The cells that rows leave open at each draw, given the rest of their row; replications where none is open."""
+    if "_labels" in draws or _spec(model).regression is not None:
+        return predictive(model, data, draws, rng)
+    seen = _with_parameters(model, data)
+    modelled = [seen.columns.index(c) for part in seen.parts.values() for c in part.columns]
+    if not np.isnan(seen.rows[:, modelled]).any():
+        return predictive(model, data, draws, rng)
+    whole = {c for part in seen.parts.values() if part.discrete for c in part.columns}
+    found = completion.completed(seen, draws, rng)
+    return {c: ((model.data.rows,), v.astype(np.int64) if c in whole else v) for c, v in found.items()}
 
 
 def probabilities(model: Model, seen: Data, new: Data, draws: Mapping[str, np.ndarray]) -> dict[str, np.ndarray] | None:
