@@ -901,7 +901,7 @@ def test_a_fit_with_continuous_variables_is_asked(people, fit_of_people):
     fit = fit_of_people
     found = bl.network(fit).query({"height": 175})
     assert 0 < found["sex"]["f"] < 1 and 60 < found["weight"].mean < 90
-    drawn = fit.predict(people.head(2), kind="draws")
+    drawn = fit.predict(people.head(2).assign(weight=np.nan), kind="draws")
     assert drawn["weight"].dims == ("chain", "draw", "row")
     likelihood = fit.log_likelihood()
     (name,) = likelihood.data_vars
