@@ -21,7 +21,7 @@ from pydantic import Field, field_validator, model_validator
 from scipy.special import gammaln, xlog1py, xlogy
 
 from bayeslab.data.dataset import Data, bind
-from bayeslab.distributions import SCALARS, log_density
+from bayeslab.distributions import DISTRIBUTIONS, SCALARS, log_density
 from bayeslab.errors import (
     DataError,
     Flaw,
@@ -80,6 +80,7 @@ class Hypotheses(Family):
         tables = {name: h.likelihood for name, h in self.hypotheses.items() if isinstance(h.likelihood, dict)}
         if tables and len(tables) < len(self.hypotheses):
             raise Flaw("likelihoods are all tables or all distributions", code="conflict")
+        self._of_one_scale()
         states = next((list(table) for table in tables.values()), [])
         for name, table in tables.items():
             if set(table) != set(states):
@@ -93,6 +94,20 @@ class Hypotheses(Family):
                     code="not-probabilities",
                 )
         return self
+
+    def _of_one_scale(self) -> None:
+        """Refuse probabilities beside densities: another unit of the column would change the posterior."""
+        kinds: dict[bool, str] = {}
+        for name, hypothesis in self.hypotheses.items():
+            word = str(hypothesis.likelihood).partition("(")[0].strip()
+            if word in DISTRIBUTIONS:
+                kinds.setdefault(DISTRIBUTIONS[word].discrete, name)
+        if len(kinds) > 1:
+            raise Flaw(
+                f"'{kinds[True]}' gives probabilities of whole numbers and '{kinds[False]}' a density: they have no"
+                f" common scale, and another unit of '{self.observed}' would change the answer",
+                code="conflict",
+            )
 
     @property
     def states(self) -> list[str]:

@@ -257,11 +257,13 @@ def _of_states(
     states: NDArray[np.int64],
     seed: int | None,
 ) -> Array:
-    """Probabilities of a target's classes as the family computes them, of other outcomes shares of draws."""
-    if getattr(fit.model.model, "target", None) == name:
+    """Probabilities of an outcome's states as `predict` gives them; where it gives none, shares of draws."""
+    import pandas as pd
+
+    if draws.ndim <= 2:
         table, columns = predict(fit, data, "probabilities", seed=seed), [f"P({name}={word})" for word in words]
         if set(columns) <= set(table) and len(table) == draws[0].size:
-            return table[columns].to_numpy(float)
+            return np.asarray(pd.DataFrame(table)[columns], float)
     return _probabilities(draws, states)
 
 

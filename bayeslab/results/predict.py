@@ -186,6 +186,17 @@ def _draws(fit: Fitted, data: Data, seed: int, each: int = 1, *, open_cells: boo
         made = made_by(fit.model, data, values, stream(seed, "predict"))
         if made is not None:
             return _on_arrays(fit, data, made, {"seed": seed}, each)
+    graph, given = _unobserved(fit, data, names, each)
+    coords = _coords(fit, each)
+    lengths = [len(axis) for axis in coords.values()]
+    drawn = forward(graph, given, names, derived(seed, "predict"), math.prod(lengths))
+    shaped = {name: values.reshape(*lengths, *values.shape[1:]) for name, values in drawn.items()}
+    return dataset(shaped, graph, coords, {"seed": seed, "creation_library": "bayeslab"})
+
+
+def _unobserved(fit: Fitted, data: Data, names: list[str], each: int = 1) -> tuple[pymc.Model, dict[str, np.ndarray]]:
+    """The graph in which outcomes are random, and the draws that it takes over."""
+    family = registry.load("families", fit.model.model.family)
     graph = family.graph(fit.model, data, purpose="predict", targets=names)
     given = _repeated(_held(fit, graph, data), each)
     needed = _unpredictable(graph, given, names)
@@ -194,11 +205,7 @@ def _draws(fit: Fitted, data: Data, seed: int, each: int = 1, *, open_cells: boo
             f"'{needed}' has an improper prior and no draws for these data: it cannot be predicted for new levels",
             code="improper",
         )
-    coords = _coords(fit, each)
-    lengths = [len(axis) for axis in coords.values()]
-    drawn = forward(graph, given, names, derived(seed, "predict"), math.prod(lengths))
-    shaped = {name: values.reshape(*lengths, *values.shape[1:]) for name, values in drawn.items()}
-    return dataset(shaped, graph, coords, {"seed": seed, "creation_library": "bayeslab"})
+    return graph, given
 
 
 def _repeated(values: Mapping[str, np.ndarray], each: int) -> dict[str, np.ndarray]:
@@ -341,11 +348,19 @@ def summarised(fit: Fitted, drawn: xr.Dataset, data: Any, kind: str, ci_prob: fl
     """Predictive draws as the kind of answer that was asked for."""
     if kind == "draws":
         return drawn
-    frame = _probabilities(fit, drawn) if kind == "probabilities" else _means(drawn, ci_prob)
+    frame = _probabilities(fit, drawn, data) if kind == "probabilities" else _means(drawn, ci_prob, _words(fit, drawn))
     return _like(frame, data)
 
 
-def _means(drawn: xr.Dataset, ci_prob: float) -> pd.DataFrame:
+def _words(fit: Fitted, drawn: xr.Dataset) -> dict[str, np.ndarray]:
+    """The levels of outcomes that are words; draws of these are positions among them."""
+    dims = fit.model.model.categories(fit.data)
+    found = {name: fit.data.labels.get(dim if dim is not None else name) for name, dim in dims.items()}
+    return {n: v for n, v in found.items() if n in drawn and v is not None and not labels_are_numbers(v)}
+
+
+def _means(drawn: xr.Dataset, ci_prob: float, words: Mapping[str, np.ndarray]) -> pd.DataFrame:
+    """Mean, sd and interval of each cell; of words, which have none, the most probable one and its probability."""
     import pandas as pd
 
     tail = (1 - ci_prob) / 2
@@ -358,6 +373,13 @@ def _means(drawn: xr.Dataset, ci_prob: float) -> pd.DataFrame:
         columns: dict[str, Any] = {"node": str(name)} if len(drawn.data_vars) > 1 else {}
         grid = np.meshgrid(*(_labels(drawn, d) for d in rest), indexing="ij") if rest else []
         columns |= {str(d): g.ravel() for d, g in zip(rest, grid, strict=True)}
+        if str(name) in words:
+            share = np.stack([(array == k).mean(axis=0).ravel() for k in range(len(words[str(name)]))])
+            nothing = np.full(share.shape[1], np.nan)
+            columns |= dict.fromkeys(("mean", "sd", f"eti{percent}_lb", f"eti{percent}_ub"), nothing)
+            columns |= {"most_probable": words[str(name)][share.argmax(axis=0)], "probability": share.max(axis=0)}
+            parts.append(pd.DataFrame(columns, index=None if rest else [0]))
+            continue
         low, middle, high = np.quantile(array, [tail, 0.5, 1 - tail], axis=0)
         # Tails can be too heavy for a mean, and then the median is given.
         meanless = ~np.isnan(heavy(array.reshape(len(array), 1, -1).T))
@@ -377,8 +399,43 @@ def _labels(drawn: xr.Dataset, dim: Any) -> np.ndarray:
     return drawn.coords[dim].to_numpy() if dim in drawn.coords else np.arange(drawn.sizes[dim])
 
 
-def _probabilities(fit: Fitted, drawn: xr.Dataset) -> pd.DataFrame:
+def _averaged(fit: Fitted, bound: Data, name: str, levels: np.ndarray, seed: int) -> np.ndarray | None:
+    """P(outcome = level | draw) averaged over the draws, (levels, ...); None where the graph has no such density.
+
+    Shares of draws would have the error of a coin, which of a rare level is larger than its probability.
+    """
+    import pymc as pm
+    import pytensor.tensor as pt
+
+    family = registry.load("families", fit.model.model.family)
+    if hasattr(family, "predictive") or fit.posterior.sizes["chain"] * fit.posterior.sizes["draw"] < _FEWEST_AVERAGED:
+        return None
+    graph, given = _unobserved(fit, bound, list(family.outcomes(fit.model, bound.names())))
+    outcome = graph[name]
+    if outcome in graph.deterministics:
+        return None
+    try:
+        with graph:
+            each = [pm.logp(outcome, pt.full(outcome.shape, int(level), dtype=outcome.dtype)) for level in levels]
+            pm.Deterministic("_chances", pt.exp(pt.stack(each)))
+        made = forward(graph, given, ["_chances"], derived(seed, "chances"), len(_flat_draws(fit)))["_chances"]
+    except (NotImplementedError, TypeError, ValueError):
+        return None
+    return None if np.isnan(made).any() else np.asarray(made.mean(axis=0))
+
+
+# Of a point the chances are those of that point, and draws are as good.
+_FEWEST_AVERAGED = 2
+
+
+def _flat_draws(fit: Fitted) -> np.ndarray:
+    return np.arange(fit.posterior.sizes["chain"] * fit.posterior.sizes["draw"])
+
+
+def _probabilities(fit: Fitted, drawn: xr.Dataset, data: Any) -> pd.DataFrame:
     import pandas as pd
+
+    bound = fit.data if data is None else bound_to(fit, data)
 
     parts = []
     for name, values in drawn.data_vars.items():
@@ -390,13 +447,19 @@ def _probabilities(fit: Fitted, drawn: xr.Dataset) -> pd.DataFrame:
         array = values.stack(sample=("chain", "draw")).transpose("sample", ...).to_numpy()
         if array.ndim > 2:
             raise OptionError(f"'{name}' is a vector in every row; use kind='draws'", code="not-applicable")
-        levels = np.unique(array)
-        labels = fit.data.labels.get(str(name))
+        levels, labels = np.unique(array), fit.data.labels.get(str(name))
+        if labels is not None and levels.max() < len(labels):
+            levels = np.arange(len(labels))
+        elif levels.max() <= 1:
+            levels = np.arange(2)
         rest = [d for d in values.dims if d not in ("chain", "draw")]
         columns: dict[str, Any] = {str(d): _labels(drawn, d) for d in rest}
-        for level in levels:
+        shares = _averaged(fit, bound, str(name), levels, fit.seed)
+        if shares is None:
+            shares = np.stack([(array == level).mean(axis=0) for level in levels])
+        for level, share in zip(levels, shares, strict=True):
             shown = labels[level] if labels is not None and len(labels) > levels.max() else level
-            columns[f"P({name}={shown})"] = np.atleast_1d((array == level).mean(axis=0))
+            columns[f"P({name}={shown})"] = np.atleast_1d(share)
         parts.append(pd.DataFrame(columns))
     return pd.concat(parts, axis=1)
 

@@ -289,3 +289,12 @@ def test_impossible_data():
     )
     with pytest.raises(DataError, match="observation 2 of 'y' is impossible"):
         bl.fit(model, {"y": ["a", "b"]}, runs=None, progress=False)
+
+
+def test_probabilities_are_not_compared_with_densities():
+    hypotheses = {"counts": {"likelihood": "Poisson(3)"}, "numbers": {"likelihood": "Normal(3, 1)"}}
+    with pytest.raises(bl.BayeslabError, match="no common scale") as caught:
+        bl.Model(
+            name="m", data={"rows": "row"}, model={"family": "hypotheses", "observed": "y", "hypotheses": hypotheses}
+        )
+    assert caught.value.code.endswith("conflict")

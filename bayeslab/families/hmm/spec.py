@@ -347,6 +347,11 @@ class HMM(Family):
                 )
         return self
 
+    def categories(self, data: Any) -> dict[str, str | None]:
+        """Columns of categories, or of colours from urns; their levels are their own."""
+        words = self.emission if isinstance(self.emission, dict) else dict.fromkeys(self.columns, self.emission)
+        return dict.fromkeys(c for c in self.columns if words.get(c) in ("categorical", "urn", "observed"))
+
     @property
     def ranged(self) -> tuple[int, ...]:
         """The least and the largest number of states, if it is to be chosen."""

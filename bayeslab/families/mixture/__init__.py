@@ -486,12 +486,16 @@ def completed(
     model: Model, data: Data, draws: Mapping[str, np.ndarray], rng: np.random.Generator
 ) -> dict[str, tuple[tuple[str, ...], np.ndarray]]:
     """The cells that rows leave open at each draw, given the rest of their row; replications where none is open."""
-    if "_labels" in draws or _spec(model).regression is not None:
+    if _spec(model).regression is not None:
         return predictive(model, data, draws, rng)
     seen = _with_parameters(model, data)
     modelled = [seen.columns.index(c) for part in seen.parts.values() for c in part.columns]
     if not np.isnan(seen.rows[:, modelled]).any():
         return predictive(model, data, draws, rng)
+    if "_labels" in draws:
+        from bayeslab.families.mixture import dirichlet_process
+
+        return dirichlet_process.completed(seen, draws, model.data.rows, rng)
     whole = {c for part in seen.parts.values() if part.discrete for c in part.columns}
     found = completion.completed(seen, draws, rng)
     return {c: ((model.data.rows,), v.astype(np.int64) if c in whole else v) for c, v in found.items()}

@@ -16,6 +16,7 @@ from bayeslab.exact.answer import GibbsDraws, GibbsPlan, Note, SteppedChains
 from bayeslab.exact.auxiliary_process import Atoms, BaseLaw, IndependentNormals, StudentsT, sweep
 from bayeslab.exact.clusters import canonical
 from bayeslab.exact.dirichlet_process import ProcessPrior, draw_concentration, frozen, restaurant, thawed
+from bayeslab.families.mixture.completion import drawn_labels, fill_normal
 from bayeslab.families.mixture.model import Resolved
 from bayeslab.families.mixture.parts import Gaussian, StudentT
 from bayeslab.families.mixture.prior_numbers import numbers
@@ -31,6 +32,8 @@ TOLD = ("n_clusters", "entropy", "largest", "log_likelihood", "alpha")
 _MOST_ROWS = 20_000
 # What components are made of, and how many steps bring it to its posterior where rows are added to a fit.
 _ATOMS, _SETTLING = ("means", "roots", "dofs"), 20
+# So many components drawn from their prior stand for a new cluster of a row of which some cells are known.
+_FRESH = 200
 # Partitions are kept of so many cells a chain at most, but of so many draws at least.
 _KEPT_CELLS, _KEPT = 5_000_000, 10
 
@@ -293,6 +296,20 @@ class Held:
         weights = drawn_shares(discount, labels, alpha, rng)
         atoms = atoms.joined(self.law.draw(rng, len(weights) - len(atoms.means)))
         return atoms.sample(rng, rng.choice(len(weights), size=len(seen.rows), p=weights))
+
+    def completed(self, seen: Resolved, s: int, rng: np.random.Generator) -> np.ndarray:
+        _, atoms, _, _ = self._at(s)
+        ((_, probabilities),) = self.predictions(seen.rows, [s])
+        # A new cluster's parameters are one of many draws from their prior, by how well these explain the row.
+        fresh = self.law.draw(rng, _FRESH)
+        log_density = fresh.log_density(seen.rows)
+        chance = np.exp(log_density - log_density.max(axis=1, keepdims=True))
+        chance *= probabilities[:, -1:] / chance.sum(axis=1, keepdims=True)
+        cluster = drawn_labels(np.hstack([probabilities[:, :-1], chance]), rng)
+        every, rows = atoms.joined(fresh), seen.rows.copy()
+        lower = np.linalg.inv(every.roots)
+        fill_normal(rows, cluster, every.means, lower @ lower.transpose(0, 2, 1), every.dofs, rng)
+        return rows
 
 
 def kept_of(seen: Resolved, draws: Mapping[str, np.ndarray]) -> Held:

@@ -1,16 +1,30 @@
-"""Open cells of rows given the rest: a component by what the row shows, then the cells given it and the row."""
+"""Open cells of rows given the rest: a component by what the row shows, then the cells given it and the row.
+
+Of a process the cluster is drawn with parameters integrated out, given a partition of the rows of the fit. Columns of
+a normal cluster are then jointly Student's t, of which the open ones are drawn given the others; columns that are
+independent given the parameters are drawn from parameters given the cluster's rows.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, Protocol, TypeGuard
 
 import numpy as np
+from scipy.stats import multivariate_t
 
 from bayeslab.families.mixture.model import Resolved
 from bayeslab.families.mixture.parts import Gaussian, Part, StudentT
 
-__all__ = ["completed"]
+__all__ = [
+    "Clusters",
+    "completed",
+    "completed_in_clusters",
+    "drawn_in_clusters",
+    "drawn_labels",
+    "fill_normal",
+    "normal_probabilities",
+]
 
 
 def completed(seen: Resolved, draws: Mapping[str, np.ndarray], rng: np.random.Generator) -> dict[str, np.ndarray]:
@@ -24,14 +38,13 @@ def completed(seen: Resolved, draws: Mapping[str, np.ndarray], rng: np.random.Ge
         Of its parameters, by their names in results.
     """
     names = list(seen.dims)
-    n_draws, n_rows = len(draws[names[0]]), len(seen.rows)
+    n_draws = len(draws[names[0]])
     columns = [c for part in seen.parts.values() for c in part.columns]
     at = [seen.columns.index(c) for c in columns]
     out = np.repeat(seen.rows[None][:, :, at], n_draws, axis=0)
     for i in range(n_draws):
         theta = seen.theta({name: draws[name][i] for name in names})
-        cumulated = np.cumsum(seen.problem.responsibilities(theta)[1], axis=1)
-        labels = (rng.random((n_rows, 1)) * cumulated[:, -1:] >= cumulated).sum(axis=1)
+        labels = drawn_labels(seen.problem.responsibilities(theta)[1], rng)
         first = 0
         for name, part in seen.parts.items():
             place = slice(first, first + len(part.columns))
@@ -43,6 +56,118 @@ def completed(seen: Resolved, draws: Mapping[str, np.ndarray], rng: np.random.Ge
                 out[i, :, place] = np.where(lacking, made, out[i, :, place])
     open_ = np.isnan(seen.rows[:, at]).any(axis=0)
     return {c: out[..., j] for j, c in enumerate(columns) if open_[j]}
+
+
+def drawn_labels(probabilities: np.ndarray, rng: np.random.Generator) -> np.ndarray:
+    """A component (M,) for each row of probabilities (M, K)."""
+    cumulated = np.cumsum(probabilities, axis=1)
+    return np.asarray((rng.random((len(cumulated), 1)) * cumulated[:, -1:] >= cumulated).sum(axis=1))
+
+
+class Clusters(Protocol):
+    """Kept partitions, as completing rows needs them."""
+
+    @property
+    def of_draw(self) -> np.ndarray:
+        """Which of them stands for each draw, (draws,)."""
+        ...
+
+    def completed(self, seen: Resolved, s: int, rng: np.random.Generator) -> np.ndarray:
+        """The rows of ``seen`` with their open cells drawn, (M, d) in the order of the parts' columns."""
+        ...
+
+
+def completed_in_clusters(seen: Resolved, kept: Clusters, rng: np.random.Generator) -> dict[str, np.ndarray]:
+    """The columns with open cells, (draws, rows), complete, of a process: what is given stays."""
+    columns = [c for part in seen.parts.values() for c in part.columns]
+    open_ = np.isnan(seen.rows[:, [seen.columns.index(c) for c in columns]]).any(axis=0)
+    made = np.stack([kept.completed(seen, int(s), rng) for s in kept.of_draw])
+    return {c: made[..., j] for j, c in enumerate(columns) if open_[j]}
+
+
+def drawn_in_clusters(
+    seen: Resolved, rows_of_fit: np.ndarray, labels: np.ndarray, probabilities: np.ndarray, rng: np.random.Generator
+) -> np.ndarray:
+    """Rows with their open cells drawn given a partition and what the rows show; parameters are integrated out.
+
+    Parameters
+    ----------
+    seen
+        The new rows.
+    rows_of_fit : ndarray (N, d)
+    labels : ndarray (N,) of int
+        Their clusters, numbered as they first appear.
+    probabilities : ndarray (M, t + 1)
+        Of the clusters given each new row, the last a new one.
+    """
+    cluster = drawn_labels(probabilities, rng)
+    member = np.eye(probabilities.shape[1])[labels]
+    out = []
+    for part in seen.parts.values():
+        at = [seen.columns.index(c) for c in part.columns]
+        given = [seen.columns.index(c) for c in part.given]
+        own, emission = seen.rows[:, at].copy(), part.emission
+        statistics = emission.statistics(rows_of_fit[:, [*at, *given]], member)
+        if joint_normal(part):
+            fill_normal(own, cluster, *_predictive(part, statistics), rng)
+        else:
+            made = part.sample(rng, emission.draw(rng, statistics), cluster, seen.rows[:, given])
+            own = np.where(np.isnan(own), made, own)
+        out.append(own)
+    return np.concatenate(out, axis=1)
+
+
+def joint_normal(part: Part) -> TypeGuard[Gaussian]:
+    """Whether the columns of clusters depend on each other."""
+    return isinstance(part, Gaussian) and part.covariance in ("full", "known")
+
+
+def _predictive(part: Gaussian, statistics: Any) -> tuple[np.ndarray, np.ndarray, np.ndarray | None]:
+    """Centre, scale matrix and degrees of freedom of a further row in each cluster, its parameters integrated out."""
+    emission: Any = part.emission
+    kappa, centre, nu, scale = emission.posterior(statistics)
+    if part.covariance == "known":
+        return centre, (1 + 1 / kappa)[:, None, None] * part.emission.covariances({"mean": centre}), None
+    dof = nu - centre.shape[1] + 1
+    return centre, scale * ((kappa + 1) / (kappa * dof))[:, None, None], dof
+
+
+def normal_probabilities(
+    part: Gaussian, rows: np.ndarray, rows_of_fit: np.ndarray, labels: np.ndarray, shares: np.ndarray
+) -> np.ndarray:
+    """Of clusters with covariances given rows of which some cells are open, (M, t + 1); the last is a new one."""
+    emission: Any = part.emission
+    member = np.eye(len(shares))[labels]
+    centre, matrices, dof = _predictive(part, emission.statistics(rows_of_fit, member))
+    log_p = np.tile(np.log(shares), (len(rows), 1))
+    there = ~np.isnan(rows)
+    for pattern in np.unique(there[there.any(axis=1)], axis=0):
+        alike = np.flatnonzero((there == pattern).all(axis=1))
+        own = rows[np.ix_(alike, pattern)]
+        for k in range(len(shares)):
+            shape = matrices[k][np.ix_(pattern, pattern)]
+            freedom = np.inf if dof is None else dof[k]
+            log_p[alike, k] += multivariate_t(centre[k][pattern], shape, df=freedom).logpdf(own)
+    out = np.exp(log_p - log_p.max(axis=1, keepdims=True))
+    return np.asarray(out / out.sum(axis=1, keepdims=True))
+
+
+def fill_normal(
+    rows: np.ndarray,
+    cluster: np.ndarray,
+    centre: np.ndarray,
+    matrices: np.ndarray,
+    dof: np.ndarray | None,
+    rng: np.random.Generator,
+) -> None:
+    """Draw the open cells of rows in normal or Student's t clusters given the others, in place."""
+    lacking = np.isnan(rows)
+    for pattern in np.unique(lacking[lacking.any(axis=1)], axis=0):
+        alike = (lacking == pattern).all(axis=1)
+        for k in np.unique(cluster[alike]):
+            here = np.flatnonzero(alike & (cluster == k))
+            own = None if dof is None or np.isinf(dof[k]) else float(dof[k])
+            rows[np.ix_(here, pattern)] = _given_the_rest(centre[k], matrices[k], own, rows[here], pattern, rng)
 
 
 def _drawn(
@@ -61,14 +186,11 @@ def _drawn(
         matrices, dof = part.emission.covariances(theta), None
     else:
         return made
-    lacking = np.isnan(rows)
-    some = lacking.any(axis=1) & ~lacking.all(axis=1)
-    for pattern in np.unique(lacking[some], axis=0):
-        alike = (lacking == pattern).all(axis=1)
-        for k in np.unique(labels[alike]):
-            here = np.flatnonzero(alike & (labels == k))
-            own = None if dof is None else float(dof[k])
-            made[np.ix_(here, pattern)] = _given_the_rest(theta["mean"][k], matrices[k], own, rows[here], pattern, rng)
+    # Rows of this part without any cell stay as they are drawn.
+    some = np.flatnonzero(~np.isnan(rows).all(axis=1))
+    filled = rows[some]
+    fill_normal(filled, labels[some], theta["mean"], matrices, dof, rng)
+    made[some] = filled
     return made
 
 

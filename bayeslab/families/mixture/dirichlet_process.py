@@ -14,9 +14,15 @@ from scipy.stats import gamma
 from bayeslab.errors import OptionError, Stopped
 from bayeslab.exact import dirichlet_process as process
 from bayeslab.exact.answer import GibbsDraws, GibbsPlan, Note, SteppedChains
-from bayeslab.exact.clusters import coclustering, point_partition
+from bayeslab.exact.clusters import canonical, coclustering, point_partition
 from bayeslab.exact.dirichlet_process import ProcessPrior, ProcessProblem
 from bayeslab.families.mixture.auxiliary import by_auxiliary
+from bayeslab.families.mixture.completion import (
+    completed_in_clusters,
+    drawn_in_clusters,
+    joint_normal,
+    normal_probabilities,
+)
 from bayeslab.families.mixture.model import Resolved
 from bayeslab.families.mixture.shares import drawn_shares
 
@@ -250,6 +256,10 @@ class Kept(Protocol):
         """As many rows as ``seen`` has, from shares and parameters drawn given a partition."""
         ...
 
+    def completed(self, seen: Resolved, s: int, rng: np.random.Generator) -> np.ndarray:
+        """The rows of ``seen``, their open cells drawn given the others and a partition."""
+        ...
+
 
 @dataclass(frozen=True, eq=False)
 class Partitions:
@@ -286,6 +296,18 @@ class Partitions:
             given = seen.rows[:, [seen.columns.index(c) for c in part.given]]
             made.append(part.sample(rng, seen.own(name, theta), z, given))
         return np.concatenate(made, axis=1)
+
+    def completed(self, seen: Resolved, s: int, rng: np.random.Generator) -> np.ndarray:
+        # Clusters are numbered as they first appear, as the probabilities are.
+        labels, alpha, sigma = canonical(self.labels[s]), float(self.alphas[s]), self.problem.prior.discount
+        part = next(iter(seen.parts.values()))
+        if len(seen.parts) == 1 and joint_normal(part):
+            sizes = np.bincount(labels)
+            shares = np.append(sizes - sigma, alpha + len(sizes) * sigma) / (alpha + len(labels))
+            probabilities = normal_probabilities(part, seen.rows, self.problem.rows, labels, shares)
+        else:
+            ((_, probabilities),) = self.predictions(seen.rows, [s])
+        return drawn_in_clusters(seen, self.problem.rows, labels, probabilities, rng)
 
 
 def kept_of(seen: Resolved, draws: Mapping[str, np.ndarray]) -> Kept:
@@ -381,6 +403,15 @@ def replications(
     out = np.stack([found.replicated(seen, int(s), rng) for s in found.of_draw])
     whole = {c for part in seen.parts.values() if part.discrete for c in part.columns}
     return {c: ((rows,), out[..., j].astype(np.int64) if c in whole else out[..., j]) for j, c in enumerate(columns)}
+
+
+def completed(
+    seen: Resolved, draws: Mapping[str, np.ndarray], rows: str, rng: np.random.Generator
+) -> dict[str, tuple[tuple[str, ...], np.ndarray]]:
+    """The columns with open cells at each draw, complete: clusters join by what a row shows."""
+    found = completed_in_clusters(seen, kept_of(seen.of_fit, draws), rng)
+    whole = {c for part in seen.parts.values() if part.discrete for c in part.columns}
+    return {c: ((rows,), v.astype(np.int64) if c in whole else v) for c, v in found.items()}
 
 
 def drawn_components(

@@ -282,6 +282,10 @@ class Mixture(Family):
             if silent and key in self.priors:
                 raise Flaw(f"priors: {key} says nothing, for {why}; leave it out", code="conflict")
 
+    def categories(self, data: Any) -> dict[str, str | None]:
+        """Columns of categories; their levels are their own."""
+        return dict.fromkeys(self.words("categorical"))
+
     @property
     def modelled(self) -> list[str]:
         """The columns that are modelled: of a regression the outcome."""

@@ -1,0 +1,145 @@
+"""Open cells of rows, predicted from the rest of their row: processes by enumeration; levels as the data have them."""
+
+import itertools
+import math
+
+import numpy as np
+import pytest
+from scipy import stats
+from scipy.special import gammaln, logsumexp, multigammaln
+
+import bayeslab as bl
+
+X = np.array([0.1, 0.3, 2.0, 2.4, 2.2])
+Y = np.array([0.0, 0.4, -1.0, -1.5, -1.2])
+CENTRE, KAPPA, NU, PSI = np.array([1.0, 0.0]), 0.5, 7.0, 0.6 * np.eye(2)
+
+
+def _fit(model, data, **options):
+    return bl.fit(bl.Model(name="rows", data={"rows": "row"}, model=model), data, seed=1, runs=None, **options)
+
+
+def _partitions(n):
+    for z in itertools.product(range(n), repeat=n):
+        if all(label <= max(z[:i], default=-1) + 1 for i, label in enumerate(z)):
+            yield np.array(z)
+
+
+def _updated(rows):
+    n = len(rows)
+    mean = rows.mean(axis=0) if n else CENTRE
+    scatter = (rows - mean).T @ (rows - mean)
+    apart = np.outer(mean - CENTRE, mean - CENTRE)
+    return KAPPA + n, (KAPPA * CENTRE + n * mean) / (KAPPA + n), NU + n, PSI + scatter + KAPPA * n / (KAPPA + n) * apart
+
+
+def _evidence(rows):
+    kappa, _, nu, psi = _updated(rows)
+    half = 0.5 * NU * np.linalg.slogdet(PSI)[1] - 0.5 * nu * np.linalg.slogdet(psi)[1]
+    gammas = multigammaln(nu / 2, 2) - multigammaln(NU / 2, 2)
+    return -len(rows) * math.log(math.pi) + gammas + half + math.log(KAPPA / kappa)
+
+
+def _exact(x, alpha, sigma):
+    """Mean and sd of y given x: over all partitions, in each cluster a conditional Student's t."""
+    rows, logs, means, squares = np.column_stack([X, Y]), [], [], []
+    n = len(rows)
+    for z in _partitions(n):
+        t, sizes = z.max() + 1, np.bincount(z)
+        log_p = sum(math.log(alpha + sigma * c) for c in range(t)) - sum(math.log(alpha + i) for i in range(n))
+        log_p += sum(gammaln(size - sigma) - gammaln(1 - sigma) for size in sizes)
+        logs.append(log_p + sum(_evidence(rows[z == c]) for c in range(t)))
+        each = []
+        for c in range(t + 1):
+            kappa, centre, nu, psi = _updated(rows[z == c])
+            dof = nu - 1
+            scale = psi * (kappa + 1) / (kappa * dof)
+            share = sizes[c] - sigma if c < t else alpha + sigma * t
+            weight = share * stats.t.pdf(x, dof, centre[0], math.sqrt(scale[0, 0]))
+            slope = scale[0, 1] / scale[0, 0]
+            left = scale[1, 1] - slope * scale[0, 1]
+            spread = left * (dof + (x - centre[0]) ** 2 / scale[0, 0]) / (dof - 1)
+            mean = centre[1] + slope * (x - centre[0])
+            each.append((weight, mean, spread + mean**2))
+        weight, mean, square = np.array(each).T
+        means.append(weight @ mean / weight.sum())
+        squares.append(weight @ square / weight.sum())
+    p = np.exp(np.array(logs) - logsumexp(logs))
+    return p @ means, math.sqrt(p @ squares - (p @ means) ** 2)
+
+
+@pytest.mark.slow(why="statistical")
+@pytest.mark.parametrize("sigma", [0.0, 0.3])
+def test_a_process_predicts_open_cells_given_the_others(sigma):
+    model = {
+        "family": "mixture", "columns": ["x", "y"], "components": "dirichlet_process", "concentration": 0.9,
+        "discount": sigma, "priors": {"components": {"mean": [1.0, 0.0], "rows": KAPPA, "dof": NU, "scale": PSI.tolist()}},
+    }  # fmt: skip
+    fit = _fit(model, {"x": X, "y": Y}, draws=4000, tune=300)
+    made = fit.predict({"x": [0.0, 2.2, 4.0], "y": [np.nan] * 3})
+    for k, x in enumerate([0.0, 2.2, 4.0]):
+        mean, sd = _exact(x, 0.9, sigma)
+        # Partitions are correlated from draw to draw: a quarter of the draws at least are independent.
+        assert made["mean"][k] == pytest.approx(mean, abs=5 * sd / math.sqrt(4000))
+        assert made["sd"][k] == pytest.approx(sd, rel=0.08)
+
+
+@pytest.mark.parametrize("given", [{"covariance": "diagonal"}, {"covariance": "known", "known": [[0.1, 0], [0, 0.1]]}])
+def test_cells_that_are_given_choose_the_cluster(given):
+    rng = np.random.default_rng(1)
+    x = np.concatenate([rng.normal(0, 0.3, 20), rng.normal(9, 0.3, 20)])
+    y = np.concatenate([rng.normal(-4, 0.3, 20), rng.normal(4, 0.3, 20)])
+    model = {"family": "mixture", "columns": ["x", "y"], "components": "dirichlet_process", **given}
+    made = _fit(model, {"x": x, "y": y}, draws=300).predict({"x": [0.0, 9.0], "y": [np.nan, np.nan]})
+    assert made["mean"].to_numpy() == pytest.approx([-4, 4], abs=0.4)
+    assert (made["sd"] < 1.5).all()
+
+
+@pytest.fixture(scope="module")
+def kinds():
+    """Two groups: x about 0 or 9; a whole number of 3, 5 or of 7, 9; a word."""
+    rng = np.random.default_rng(2)
+    z = np.arange(120) % 2
+    return {
+        "x": np.where(z, rng.normal(9, 1, 120), rng.normal(0, 1, 120)),
+        "size": np.where(z, rng.choice([7, 9], 120), rng.choice([3, 5], 120)),
+        "word": np.where(z, "low", "high"),
+    }
+
+
+MIXED = {"x": "gaussian", "size": "categorical", "word": "categorical"}
+
+
+@pytest.mark.parametrize("method", ["em", "gibbs"])
+def test_levels_that_are_numbers_are_predicted_as_these(kinds, method):
+    model = {"family": "mixture", "columns": list(MIXED), "components": 2, "component": MIXED, "covariance": "diagonal"}
+    fit = _fit(model, kinds, method=method)
+    made = fit.predict({"x": [0.0, 9.0], "size": [None, None], "word": ["high", None]}).set_index(["node", "row"])
+    for row, (a, b) in enumerate([(3, 5), (7, 9)]):
+        own = kinds["size"][(kinds["word"] == "low") == bool(row)]
+        assert made["mean"]["size", row] == pytest.approx(own.mean(), abs=0.25)
+        assert a <= made["eti89_lb"]["size", row] <= made["eti89_ub"]["size", row] <= b
+
+
+def test_words_are_predicted_by_the_most_probable_one(kinds):
+    model = {"family": "mixture", "columns": list(MIXED), "components": 2, "component": MIXED, "covariance": "diagonal"}
+    made = _fit(model, kinds, method="em").predict({"x": [0.0, 9.0], "size": [3, 9], "word": [None, None]})
+    assert made["most_probable"].tolist() == ["high", "low"]
+    assert (made["probability"] > 0.9).all()
+    assert made["mean"].isna().all()
+
+
+def test_states_emit_levels_as_the_data_have_them(kinds):
+    order = np.argsort(kinds["x"])
+    data = {"x": kinds["x"][order], "size": kinds["size"][order]}
+    model = {
+        "family": "hmm",
+        "columns": ["x", "size"],
+        "states": 2,
+        "emission": {"x": "gaussian", "size": "categorical"},
+    }
+    made = _fit(model, data, method="em").predict({"x": [0.0, 9.0], "size": [3, 9]}).set_index(["node", "row"])
+    assert 3 <= made["mean"]["size", 0] <= 5
+    assert 7 <= made["mean"]["size", 1] <= 9
+    simulated = bl.simulate(bl.Model(name="rows", data={"rows": "row"}, model=model), data, draws=2, seed=1)
+    assert set(np.unique(simulated["prior_predictive"]["size"])) <= {3, 5, 7, 9}
