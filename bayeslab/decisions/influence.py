@@ -379,13 +379,14 @@ def information_values(
 ) -> dict[tuple[str, str], float]:
     """(decision, variable) → value of knowing the variable before the decision, largest first.
 
-    All chance variables that are not known by then and do not depend on the decision.
+    All chance variables that are not known by then and depend neither on the decision nor on a later one.
     """
     out = {}
-    for decision in diagram.decisions:
+    for place, decision in enumerate(diagram.decisions):
         if decision in (given or {}):
             continue
-        open_ = diagram.tables.keys() - set(diagram.past(decision)) - nx.descendants(diagram.graph, decision)
+        later = set().union(*(nx.descendants(diagram.graph, d) for d in list(diagram.decisions)[place:]))
+        open_ = diagram.tables.keys() - set(diagram.past(decision)) - later
         for variable in sorted(open_ - (given or {}).keys()):
             gain = value_of_information(diagram, variable, decision, given)
             out[decision, variable] = gain

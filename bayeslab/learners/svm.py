@@ -75,7 +75,10 @@ class Options(LearnerOptions):
     degree: int = Field(3, ge=1, le=100, description="Of poly: (gamma x·z + coef0) to this power.")
     coef0: float = Field(1.0, ge=0, description="Of poly.")
     epsilon: float = Field(0.1, ge=0, description="Of a regression: errors that cost nothing, in standard deviations.")
-    class_weight: Literal["balanced"] | None = Field(None, description="balanced: errors in rare classes cost more.")
+    class_weight: Literal["balanced"] | None = Field(
+        None,
+        description="balanced: errors in rare classes cost more; probabilities are as of equally frequent ones.",
+    )
 
 
 # Kernels of scikit-learn that only Python has.

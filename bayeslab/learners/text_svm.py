@@ -54,7 +54,10 @@ class Options(LearnerOptions):
     )
     C: float = Field(10.0, gt=0, description="Price of a row in the street; large: a hard margin.")
     epsilon: float = Field(0.1, ge=0, description="Of a regression: errors that cost nothing, in standard deviations.")
-    class_weight: Literal["balanced"] | None = Field(None, description="balanced: errors in rare classes cost more.")
+    class_weight: Literal["balanced"] | None = Field(
+        None,
+        description="balanced: errors in rare classes cost more; probabilities are as of equally frequent ones.",
+    )
 
 
 @dataclass(frozen=True)

@@ -198,6 +198,12 @@ def _replicate(task: _Task, number: int, columns: Mapping[str, Column], truth: A
     found = convergence.blocks(group)
     draws = np.concatenate([b.values.reshape(*b.values.shape[:2], -1) for b in found], axis=-1).astype(float)
     flat = draws.reshape(-1, draws.shape[-1])
+    if len(flat) == 1:
+        raise OptionError(
+            f"calibration ranks the true value among draws, and method {task.engine} gives a point: use a method that"
+            f" draws",
+            code="not-applicable",
+        )
     kept = ((np.arange(N_RANKED) + 0.5) * len(flat) / N_RANKED).astype(int)
     ranks = rank_of(truth, flat[kept], stream([task.seed, number], "rank"))
     with np.errstate(all="ignore"):

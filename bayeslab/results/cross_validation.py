@@ -303,6 +303,12 @@ def _task(entries: Sequence[_Entry], target: str | None, loss: Any) -> _Task:
         if not unlike_kinds(marks[0], its):
             same_events(target, (first.name, marks[0]), (other.name, its))
         _same(first, other, target)
+    if loss is not None and found_all[0][1] is None:
+        raise OptionError(
+            f"a loss makes decisions about classes, and '{target}' is a number: its predictions are scored by errors"
+            f" and log density",
+            code="not-applicable",
+        )
     told = {entry.name: classes is not None for entry, (_, classes) in zip(entries, found_all, strict=True)}
     if len(set(told.values())) > 1:
         raise DataError(_kinds(entries, target, told), code="different-data")

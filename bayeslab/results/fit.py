@@ -411,6 +411,10 @@ class Fit(Fitted):
     ) -> Any:
         """Predict the outcomes for new rows.
 
+        Parameters are those that the data of the fit tell of: what a new row shows chooses its hidden state, component,
+        cluster or features in every draw, and does not change the parameters. Probabilities are averages over the
+        draws. To learn from the rows too, fit them with the others.
+
         Parameters
         ----------
         data

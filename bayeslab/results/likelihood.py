@@ -36,7 +36,7 @@ def aic(log_likelihood: float, n_parameters: float) -> float:
     return -2 * log_likelihood + 2 * n_parameters
 
 
-def bic(log_likelihood: float, n_parameters: float, n_obs: int) -> float:
+def bic(log_likelihood: float, n_parameters: float, n_obs: float) -> float:
     """−2 log L + k log n [2]_; −BIC/2 approximates the log evidence up to a constant."""
     return -2 * log_likelihood + n_parameters * math.log(n_obs)
 
@@ -82,12 +82,12 @@ class MaximumLikelihood:
         NaN if the likelihood has no maximum (it grows without bound, or towards infinite parameters), or is not known.
     n_parameters : float
         Numbers the likelihood depends on; NaN where that is no one number.
-    n_obs : int
+    n_obs : float
     """
 
     log_likelihood: float
     n_parameters: float
-    n_obs: int
+    n_obs: float
 
     @property
     def aic(self) -> float:
@@ -118,7 +118,7 @@ def maximise(fit: Fitted, nodes: list[str], log_likelihood: np.ndarray) -> Maxim
     family = registry.load("families", fit.model.model.family)
     if hasattr(family, "maximum_likelihood"):
         highest, n_parameters = family.maximum_likelihood(fit.model, fit.data)
-        return MaximumLikelihood(highest, n_parameters, log_likelihood.shape[1])
+        return MaximumLikelihood(highest, n_parameters, _counted(fit, nodes, log_likelihood.shape[1]))
     try:
         graph = family.graph(fit.model, fit.data)
     except ModelError as error:
@@ -135,7 +135,7 @@ def maximise(fit: Fitted, nodes: list[str], log_likelihood: np.ndarray) -> Maxim
         # Solved without the graph, the fit has no draws of what the graph makes its parameters of.
         at = graph.initial_point()
     start = np.concatenate([[], *(np.ravel(at[v.name]) for v in values)]).astype(float)
-    n_obs = log_likelihood.shape[1]
+    n_obs = _counted(fit, nodes, log_likelihood.shape[1])
     if not start.size:
         return MaximumLikelihood(float(log_likelihood[best].sum()), 0, n_obs)
 
@@ -151,6 +151,13 @@ def maximise(fit: Fitted, nodes: list[str], log_likelihood: np.ndarray) -> Maxim
     bounded = bool(found.fun < 1e299 and np.max(np.abs(found.x)) < 1e3 + 10 * np.max(np.abs(start)))
     settled = float(0.5 * found.jac @ found.hess_inv(found.jac)) < 1e-3
     return MaximumLikelihood(-float(found.fun) if bounded and settled else math.nan, start.size, n_obs)
+
+
+def _counted(fit: Fitted, nodes: list[str], n_terms: int) -> float:
+    """The number of observations: a row counts as often as its weight says."""
+    family = registry.load("families", fit.model.model.family)
+    weights = family.row_weights(fit.model, fit.data) if hasattr(family, "row_weights") else {}
+    return n_terms + sum(float(np.sum(each)) - np.size(each) for name, each in weights.items() if name in nodes)
 
 
 def _function(graph: Any, nodes: list[str]) -> tuple[Any, list[Any]]:

@@ -451,3 +451,16 @@ def test_errors():
     rule = Rule("test", NO_YES, {"oil": diagram.states["oil"]}, np.zeros(3, int))
     with refused("model.misplaced", "'oil'"):
         under_policy(diagram, {"test": rule})
+
+
+def test_what_a_later_decision_changes_cannot_be_known_before():
+    # Drilling decides about x, so that nothing can be learnt of x before the test, which comes first.
+    diagram = InfluenceDiagram(
+        states={"x": ("good", "bad"), "test": ("yes", "no"), "drill": ("yes", "no")},
+        parents={"x": ("drill",), "cost": ("test",), "gain": ("x",)},
+        tables={"x": np.array([[0.7, 0.3], [0.2, 0.8]])},
+        decisions=("test", "drill"),
+        utilities={"cost": np.array([-10.0, 0.0]), "gain": np.array([100.0, -20.0])},
+    )
+    assert information_values(diagram) == {}
+    assert solve(diagram).expected_utility == pytest.approx(0.7 * 100 - 0.3 * 20)

@@ -6,11 +6,15 @@ import itertools
 import math
 
 import numpy as np
+import pandas as pd
 import pytest
 from scipy.optimize import minimize
 from sklearn.datasets import load_digits, load_iris
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
 from sklearn.svm import SVC
 
+import bayeslab as bl
 from bayeslab.learners._gram import check_gram, smallest_eigenvalue
 from bayeslab.learners.kernel_perceptron import KernelPerceptron
 from bayeslab.learners.knn import KNNClassifier
@@ -405,3 +409,19 @@ def test_errors():
         SVMClassifier(gamma=-1.0).fit(x, [0, 1, 1])
     # Constant columns say nothing, and do no harm.
     assert SVMClassifier().fit(np.ones((4, 2)), [0, 1, 1, 1]).predict(np.ones((1, 2)))[0] == 1
+
+
+@pytest.mark.parametrize("kernel", ["linear", "rbf"])
+def test_balanced_classes_stay_balanced_where_scores_become_probabilities(kernel):
+    rng = np.random.default_rng(1)
+    x = rng.normal(size=(300, 2))
+    y = np.where(x.sum(axis=1) + rng.normal(size=300) > 2.2, "rare", "usual")
+    frame = pd.DataFrame(x, columns=["u", "v"])
+    words = {"family": "learner", "learner": "svm", "target": "y", "kernel": kernel}
+    words |= {"class_weight": "balanced", "task": "classification"}
+    found = bl.estimator(bl.Model(name="m", data={"rows": "row"}, model=words), seed=1).fit(frame, y).predict(frame)
+    direct = make_pipeline(StandardScaler(), SVC(kernel=kernel, class_weight="balanced")).fit(x, y).predict(x)
+    rare = y == "rare"
+    assert (direct[rare] == "rare").mean() > 0.8
+    assert (found[rare] == "rare").mean() == pytest.approx((direct[rare] == "rare").mean(), abs=0.1)
+    assert (found == direct).mean() > 0.95

@@ -257,3 +257,10 @@ def test_shown_in_a_notebook():
     assert found.plot("ecdf").axes and found.plot("histogram", ["mu"]).axes
     with pytest.raises(OptionError, match="no ranks of 'nu'"):
         found.plot("ecdf", ["nu"])
+
+
+def test_a_point_is_not_calibrated():
+    nodes = {"m": "Normal(0, 1)", "y[row]": "Normal(m, 1)"}
+    model = bl.Model(name="m", data={"rows": "row"}, dims={"row": 5}, model=bl.Graph(nodes=nodes))
+    with pytest.raises(bl.BayeslabError, match="gives a point"):
+        bl.calibrate(model, n=10, method="map", seed=1, runs=None, jobs=1)

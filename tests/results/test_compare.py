@@ -418,3 +418,16 @@ def test_points_have_no_left_out_predictions():
     best = stats.norm(0, residuals.std()).logpdf(residuals).sum()
     table = compare({"m": fit}, "bic", progress=False).table
     assert table.loc["m", "bic"] == pytest.approx(bic(best, 3, N), abs=1e-4)
+
+
+def test_a_row_of_weight_two_counts_twice():
+    rng = np.random.default_rng(4)
+    x, w = rng.normal(size=30), rng.integers(1, 4, 30)
+    y = 1 + x + rng.normal(size=30)
+    model = bl.Model(name="m", data={"rows": "row"}, model=bl.Regression(formula="y ~ x", weights="w"))
+    plain = bl.Model(name="m", data={"rows": "row"}, model=bl.Regression(formula="y ~ x"))
+    weighted = bl.fit(model, {"x": x, "y": y, "w": w}, seed=1, runs=None)
+    repeated = bl.fit(plain, {"x": np.repeat(x, w), "y": np.repeat(y, w)}, seed=1, runs=None)
+    one, other = (bl.compare({"m": fit}, criterion="bic").table.loc["m"] for fit in (weighted, repeated))
+    assert one["aic"] == pytest.approx(other["aic"], abs=1e-6)
+    assert one["bic"] == pytest.approx(other["bic"], abs=1e-6)

@@ -360,3 +360,11 @@ def test_curves_have_the_same_rmse():
     by_size = bl.learning_curve({"near": NEIGHBOUR}, TABLE, sizes=[N - 1], repeats=20, progress=False)
     each = by_size.scores["mae"].to_numpy()
     assert by_size.table("rmse")["rmse"][0] == pytest.approx(np.sqrt(np.mean(each**2)))
+
+
+def test_a_loss_is_of_classes():
+    model = bl.Model(name="line", data={"rows": "row"}, model=bl.Regression(formula="y ~ x"))
+    data = {"x": np.arange(12.0), "y": np.arange(12.0) % 3}
+    with pytest.raises(bl.BayeslabError, match="about classes") as caught:
+        bl.cross_validate({"line": model}, data, folds=3, loss="absolute")
+    assert caught.value.code.endswith("not-applicable")

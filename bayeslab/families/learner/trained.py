@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import warnings
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any
@@ -421,6 +422,7 @@ def _with_probabilities(ready: Prepared, estimator: Any, matrix: Array, outcome:
             )
         return clone(estimator).fit(matrix, outcome)
     from sklearn.calibration import CalibratedClassifierCV
+    from sklearn.utils.class_weight import compute_sample_weight
 
     fewest = int(np.bincount(outcome)[np.unique(outcome)].min())
     if fewest < 2:
@@ -433,4 +435,11 @@ def _with_probabilities(ready: Prepared, estimator: Any, matrix: Array, outcome:
     method = "isotonic" if wanted == "isotonic" else "sigmoid"
     folds = _splitter(ready, outcome, min(5, fewest), seed)
     # Scores of rows left out are calibrated; the learner that is kept has seen all rows.
-    return CalibratedClassifierCV(clone(estimator), method=method, cv=folds, ensemble=False).fit(matrix, outcome)
+    calibrated = CalibratedClassifierCV(clone(estimator), method=method, cv=folds, ensemble=False)
+    if "balanced" not in (v for k, v in estimator.get_params().items() if k.endswith("class_weight")):
+        return calibrated.fit(matrix, outcome)
+    # Of classes that count alike the probabilities do too; without weights calibration would undo the balance.
+    with warnings.catch_warnings():
+        # The learner in the pipeline balances the classes by itself.
+        warnings.filterwarnings("ignore", message=".*will only be used for the calibration itself")
+        return calibrated.fit(matrix, outcome, sample_weight=compute_sample_weight("balanced", outcome))
