@@ -44,9 +44,19 @@ class GibbsDraws:
 
 
 def gibbs(
-    problem: MixtureProblem, start: Mapping[str, Any], *, draws: int, tune: int, rng: np.random.Generator
+    problem: MixtureProblem,
+    start: Mapping[str, Any],
+    *,
+    draws: int,
+    tune: int,
+    rng: np.random.Generator,
+    swaps: bool = False,
 ) -> GibbsDraws:
-    """A chain from ``start`` (such as a fit's parameters)."""
+    """A chain from ``start`` (such as a fit's parameters).
+
+    ``swaps``: two components may trade places after every sweep, by a Metropolis step. It is for components that differ
+    in nothing but the prior of their weights: Gibbs steps alone stay with one numbering, whatever its probability.
+    """
     if problem.inputs is not None or problem.row_weights is not None:
         raise OptionError(
             "Gibbs draws are for mixtures without gate and row weights; use method: em or nuts", code="not-suited"
@@ -75,5 +85,27 @@ def gibbs(
         if weights is None:
             weights = rng.dirichlet(np.asarray(problem.concentration) + statistics["component"])
         theta = {"weights": np.asarray(weights, float), **problem.emission.draw(rng, statistics)}
+        if swaps:
+            theta = _swapped(problem, theta, statistics["component"], rng)
     stacked = {name: np.stack([draw[name] for draw in kept]) for name in theta}
     return GibbsDraws(problem, stacked, labels, log_likelihood)
+
+
+def _swapped(
+    problem: MixtureProblem, theta: dict[str, np.ndarray], counts: np.ndarray, rng: np.random.Generator
+) -> dict[str, np.ndarray]:
+    """Parameters with two components in each other's place, if that is accepted."""
+    i, j = rng.choice(problem.n_components, size=2, replace=False)
+    weights = np.log(np.maximum(theta["weights"], 1e-300))
+    if problem.fixed_weights is not None:
+        # The weights stay, and the rows move.
+        gain = (counts[i] - counts[j]) * (weights[j] - weights[i])
+    else:
+        prior = np.broadcast_to(np.asarray(problem.concentration, float), weights.shape)
+        gain = (prior[i] - prior[j]) * (weights[j] - weights[i])
+    if np.log(rng.random()) >= gain:
+        return theta
+    order = np.arange(problem.n_components)
+    order[[i, j]] = j, i
+    stay = ("weights",) if problem.fixed_weights is not None else ()
+    return {name: value if name in stay else value[order] for name, value in theta.items()}

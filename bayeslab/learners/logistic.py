@@ -57,7 +57,9 @@ class Options(LearnerOptions):
     """Options of logistic regression."""
 
     solver: Literal["newton", "batch", "stochastic"] = Field(
-        "newton", description="Newton-like steps (scikit-learn's), gradient descent over all rows, or row by row."
+        "newton",
+        description="Newton-like steps (scikit-learn's), gradient descent over all rows, or row by row; of more"
+        " than two classes newton is multinomial, and the others are one class against the rest.",
     )
     loss: Literal["likelihood", "squared"] = Field(
         "likelihood", description="What is descended; squared error only with batch or stochastic."

@@ -516,6 +516,7 @@ def _same_data(fits: Mapping[str, Fitted]) -> None:
             )
         for outcome, values in ours.items():
             _same_values(first, name, outcome, values, theirs[outcome])
+            _same_rows(first, name, outcome, base, fit)
     for name, fit in others:
         pair = (first, base.model, base.data), (name, fit.model, fit.data)
         same_weights(*pair)
@@ -543,6 +544,23 @@ def _same_values(first: str, second: str, outcome: str, a: np.ndarray, b: np.nda
             f" {b[at]} in the other",
             code="different-data",
         )
+
+
+def _same_rows(first: str, second: str, outcome: str, base: Fitted, fit: Fitted) -> None:
+    """Refuse fits that left out different rows, whose values may be the same by chance."""
+    a, b = (one.data_tree["observed_data"].to_dataset()[outcome] for one in (base, fit))
+    for dim in a.dims:
+        if dim not in a.coords or dim not in b.coords or base.data.dataset.rows != fit.data.dataset.rows:
+            continue
+        ours, theirs = (one.coords[dim].to_numpy().astype(str) for one in (a, b))
+        if not np.array_equal(ours, theirs):
+            row = ours[np.argmax(ours != theirs)]
+            raise DataError(
+                f"'{first}' and '{second}' are fitted to different rows: '{outcome}' of {dim} '{row}' is in"
+                f" '{first}' and not at its place in '{second}', where rows with missing cells were left out; give"
+                f" both the rows that are complete",
+                code="different-data",
+            )
 
 
 class Comparison:

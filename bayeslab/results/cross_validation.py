@@ -468,22 +468,36 @@ def _predicted(fit: Fit, task: _Task, test: Dataset) -> Array:
     """Probabilities of the classes (rows, classes), or expected values (rows,)."""
     n_rows = len(test.columns[task.target].values)
     hidden = Dataset({n: c for n, c in test.columns.items() if n != task.target}, test.rows, test.levels)
+    if not hidden.columns:
+        raise _silent(task)
     if task.classes is None:
         frame = fit.predict(hidden, "mean")
         if "node" in frame:
             frame = frame[frame["node"] == task.target]
+        if len(frame) != n_rows or "mean" not in frame:
+            raise _silent(task)
         return np.asarray(frame["mean"], float)
     frame = fit.predict(hidden, "probabilities")
     out = np.zeros((n_rows, len(task.classes)))
     # The same two classes are 0 and 1 to one model, False and True to another.
     own = [str(x) for x in fit.data.labels.get(task.target, (0, 1))]
     words = task.classes if set(own) == set(task.classes) else own
+    if len(frame) != n_rows or not any(f"P({task.target}={word})" in frame for word in words):
+        raise _silent(task)
     for k, word in enumerate(words):
         column = f"P({task.target}={word})"
         if column in frame:
             out[:, k] = np.asarray(frame[column], float)
     total = out.sum(axis=1, keepdims=True)
     return np.asarray(out / np.where(total > 0, total, 1.0))
+
+
+def _silent(task: _Task) -> OptionError:
+    return OptionError(
+        f"the model has no prediction of '{task.target}' for rows in which it is left out: compare such models by"
+        f" compare (leave-one-out densities of whole rows)",
+        code="not-applicable",
+    )
 
 
 def _log_densities(fit: Fit, task: _Task, test: Dataset) -> Array | None:

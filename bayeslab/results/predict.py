@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import secrets
+import warnings
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -205,7 +206,23 @@ def _unobserved(fit: Fitted, data: Data, names: list[str], each: int = 1) -> tup
             f"'{needed}' has an improper prior and no draws for these data: it cannot be predicted for new levels",
             code="improper",
         )
+    _warn_of_unused(graph, data, names)
     return graph, given
+
+
+def _warn_of_unused(graph: pymc.Model, data: Data, names: list[str]) -> None:
+    """Say where some outcomes are given and others asked for, and the given ones do not help."""
+    present = {n: c for n in names if (c := data.dataset.columns.get(n)) is not None and not c.absent().all()}
+    if len(present) == len(names):
+        return
+    if unused := [n for n in present if any(rv.name == n for rv in graph.free_RVs)]:
+        warnings.warn(
+            f"{listed(unused)} of the new rows {'is' if len(unused) == 1 else 'are'} drawn anew and not used: what is"
+            f" hidden in new rows is not learnt from them; fit them with the other rows, the cells to be predicted"
+            f" empty",
+            UserWarning,
+            stacklevel=2,
+        )
 
 
 def _repeated(values: Mapping[str, np.ndarray], each: int) -> dict[str, np.ndarray]:
@@ -500,7 +517,9 @@ def _unweighted_log_likelihood(fit: Fitted, data: Data | None) -> xr.Dataset:
     if hasattr(family, "log_likelihoods"):
         made = family.log_likelihoods(fit.model, data or fit.data, posterior_values(fit))
         if made is not None:
-            return _on_arrays(fit, data or fit.data, made, {})
+            # A term of whole rows may not have the name of the rows' dimension.
+            named = {f"{name}_density" if (name,) == dims else name: (dims, v) for name, (dims, v) in made.items()}
+            return _on_arrays(fit, data or fit.data, named, {})
     found = family.elimination(fit.model, data or fit.data) if hasattr(family, "elimination") else None
     if found is not None:
         return _summed_log_likelihood(fit, data, *found)

@@ -143,3 +143,13 @@ def test_states_emit_levels_as_the_data_have_them(kinds):
     assert 7 <= made["mean"]["size", 1] <= 9
     simulated = bl.simulate(bl.Model(name="rows", data={"rows": "row"}, model=model), data, draws=2, seed=1)
     assert set(np.unique(simulated["prior_predictive"]["size"])) <= {3, 5, 7, 9}
+
+
+@pytest.mark.parametrize("family", ["mixture", "hmm", "latent_features"])
+def test_rows_may_be_called_row(kinds, family):
+    words = {"mixture": {"components": 2}, "hmm": {"states": 2, "emission": "gaussian"}, "latent_features": {
+        "kind": "gaussian", "features": 1, "noise": "shared"}}  # fmt: skip
+    data = {"x": kinds["x"], "y": kinds["x"] + np.sin(np.arange(120)), "u": np.cos(np.arange(120))}
+    fit = _fit({"family": family, "columns": list(data), **words[family]}, data, method="em")
+    terms = fit.log_likelihood()
+    assert all(np.isfinite(each).all() for each in terms.data_vars.values())

@@ -431,3 +431,19 @@ def test_a_row_of_weight_two_counts_twice():
     one, other = (bl.compare({"m": fit}, criterion="bic").table.loc["m"] for fit in (weighted, repeated))
     assert one["aic"] == pytest.approx(other["aic"], abs=1e-6)
     assert one["bic"] == pytest.approx(other["bic"], abs=1e-6)
+
+
+def test_rows_that_differ_are_not_paired_where_their_outcomes_agree():
+    y = np.array([1, 1, 0, 2, 3, 1, 0, 2, 4, 1])
+    x, z = np.arange(10.0), np.arange(10.0)[::-1].copy()
+    x[0] = z[1] = np.nan
+    fits = {
+        name: bl.fit(
+            bl.Model(name="m", data={"rows": "row"}, model=bl.Regression(formula=f"y ~ {name}")),
+            {"x": x, "z": z, "y": y.astype(float)}, seed=1, runs=None,
+        )
+        for name in ("x", "z")
+    }  # fmt: skip
+    with pytest.raises(DataError, match="fitted to different rows") as caught:
+        bl.compare(fits)
+    assert caught.value.code.endswith("different-data")

@@ -368,3 +368,26 @@ def test_a_loss_is_of_classes():
     with pytest.raises(bl.BayeslabError, match="about classes") as caught:
         bl.cross_validate({"line": model}, data, folds=3, loss="absolute")
     assert caught.value.code.endswith("not-applicable")
+
+
+def test_a_learner_of_numbers_has_densities_and_a_count_a_probability():
+    rng = np.random.default_rng(3)
+    x = rng.normal(size=40)
+    data = {"x": x, "k": rng.poisson(np.exp(0.5 * x))}
+    counts = bl.Model(name="m", data={"rows": "row"}, model=bl.Regression(formula="k ~ x", likelihood="poisson"))
+    words = {"family": "learner", "learner": "linear", "target": "k", "inputs": ["x"], "task": "regression"}
+    line = bl.Model(name="m", data={"rows": "row"}, model=words)
+    found = bl.cross_validate({"counts": counts, "line": line}, data, folds=3, seed=1, draws=100, chains=2)
+    assert "log_score" not in found.table
+    assert any("log score" in note for note in found.notes())
+
+
+@pytest.mark.parametrize(
+    "words", [{"family": "mixture", "components": 2}, {"family": "hmm", "states": 2, "emission": "gaussian"}]
+)
+def test_models_without_a_target_are_refused(words):
+    data = {"x": np.concatenate([np.arange(10.0), 50 + np.arange(10.0)])}
+    model = bl.Model(name="m", data={"rows": "row"}, model={**words, "columns": ["x"]})
+    with pytest.raises(bl.BayeslabError) as caught:
+        bl.cross_validate({"m": model}, data, folds=2, seed=1, method="em")
+    assert "'x'" in caught.value.message

@@ -43,3 +43,23 @@ def test_answers_of_states_are_refused_for_numbers(table):
     with pytest.raises(OptionError) as error:
         fit.structures.query_many(table[["x"]])
     assert error.value.code.endswith("not-applicable") and "fit.predict" in error.value.message
+
+
+def test_a_potential_is_not_left_out_of_the_prior():
+    nodes = {"mu": "Normal(0, 1)", "pull": "Potential(-0.5 * (mu - 3) ** 2)", "y[row]": "Normal(mu, 1)"}
+    model = bl.Model(name="m", data={"rows": "row"}, model=bl.Graph(nodes=nodes))
+    with pytest.raises(bl.BayeslabError, match="Potential") as caught:
+        bl.simulate(model, {"y": [1.0, 2.0]}, draws=5, seed=1)
+    assert caught.value.code.endswith("unsupported")
+    fit = bl.fit(model, {"y": [1.0, 2.0]}, seed=1, runs=None, draws=50, tune=50, chains=1, method="nuts")
+    assert np.isfinite(fit.predict({"y": [0.0]})["mean"]).all()
+
+
+def test_given_cells_that_are_not_used_are_named():
+    nodes = {"t[row]": "Normal(0, 1)", "w[row]": "Normal(t, 0.5)", "y[row]": "Normal(2 * t, 0.5)"}
+    model = bl.Model(name="m", data={"rows": "row"}, model=bl.Graph(nodes=nodes))
+    rng = np.random.default_rng(1)
+    t = rng.normal(size=30)
+    fit = bl.fit(model, {"w": t + 0.5 * rng.normal(size=30), "y": 2 * t + 0.5 * rng.normal(size=30)}, seed=1, runs=None)
+    with pytest.warns(UserWarning, match="'w' of the new rows is drawn anew"):
+        fit.predict({"w": [1.0]})

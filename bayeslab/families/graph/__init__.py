@@ -642,6 +642,13 @@ class _Builder:
             self.terms[name] = Term(value, self.nodes[name].dims)
 
     def _potential(self, node: Node) -> None:
+        if self.purpose == "simulate":
+            raise ModelError(
+                "a Potential is a density without a way to draw from it, so that the prior cannot be simulated; write"
+                " it as distributions, or leave it out of the model that is simulated",
+                path=node.path,
+                code="unsupported",
+            )
         assert isinstance(node.expression.tree, ast.Call)
         (value,) = bound_arguments(node.expression.tree, "Potential").values()
         term = self._defined(self.evaluator.eval(value))

@@ -30,6 +30,7 @@ from bayeslab.errors import (
     hint,
     listed,
 )
+from bayeslab.families import DENSITY, PROBABILITY
 from bayeslab.language.spec import ColumnName, Family, Model
 from bayeslab.language.spec import Spec as Frozen
 from bayeslab.language.wording import code_of
@@ -168,6 +169,15 @@ def check(model: Model, columns: set[str] | None) -> None:
                 path=("model", "inputs", i),
                 code="unknown-column",
             )
+
+
+def events(model: Model, data: Data) -> dict[str, np.ndarray]:
+    """Of a class the likelihood is a probability, of a number a density."""
+    from bayeslab.families.learner.trained import prepared
+
+    ready, target = prepared(model, data), _spec(model).target
+    n_rows = len(data.dataset.columns[target].values) if target in data.dataset.columns else 0
+    return {target: np.full(n_rows, DENSITY if ready.classes is None else PROBABILITY)}
 
 
 def factors(model: Model) -> set[str]:

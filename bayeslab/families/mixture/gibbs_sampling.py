@@ -45,11 +45,13 @@ def by_gibbs(seen: Resolved) -> GibbsPlan | str:
         chains: int, draws: int, tune: int, rng: np.random.Generator, report: Callable[[int, int], None]
     ) -> GibbsDraws:
         problem, found = seen.problem, []
+        # Components that only their weights' prior tells apart have more than one mode.
+        swaps = np.ndim(problem.concentration) > 0 and problem.allowed is None and "reported" not in seen.parts
         for k, own in enumerate(rng.spawn(chains)):
             # Each chain from an end of EM of its own: Gibbs steps leave a lower mode only slowly.
             options = MixtureOptions(method="map", restarts=1, start="k_means++", max_iterations=50, repairs=1)
             start = fit_mixture(problem, options, rng=own, start=first_guess(seen)).parameters
-            found.append(draws_of(problem, start, draws=draws, tune=tune, rng=own))
+            found.append(draws_of(problem, start, draws=draws, tune=tune, rng=own, swaps=swaps))
             report(k, tune + draws)
         values = [[seen.values({n: v[i] for n, v in one.parameters.items()}) for i in range(draws)] for one in found]
         arrays = {n: np.stack([np.stack([v[n] for v in chain]) for chain in values]) for n in seen.dims}
