@@ -108,11 +108,15 @@ def prior_groups(model: Model, data: Data, draws: int, seed: int) -> dict[str, x
     }
 
 
+# Of these nothing can be drawn before there are data.
+_IMPROPER = ("FlatRV", "HalfFlatRV", "ICARRV")
+
+
 def _refuse_flat(graph: pymc.Model) -> None:
     for rv in graph.free_RVs:
-        if type(rv.owner.op).__name__ in ("FlatRV", "HalfFlatRV"):
+        if type(rv.owner.op).__name__ in _IMPROPER:
             raise ModelError(
-                f"'{rv.name}' has no proper prior (Flat or HalfFlat), so there is nothing to draw from:"
+                f"'{rv.name}' has no proper prior (Flat, HalfFlat or ICAR), so there is nothing to draw from:"
                 f" give it one to simulate",
                 code="improper",
             )
@@ -253,7 +257,7 @@ def _on_arrays(
 
 def _unpredictable(graph: pymc.Model, given: Mapping[str, Any], names: list[str]) -> str | None:
     for rv in graph.free_RVs:
-        if rv.name not in given and rv.name not in names and type(rv.owner.op).__name__ in ("FlatRV", "HalfFlatRV"):
+        if rv.name not in given and rv.name not in names and type(rv.owner.op).__name__ in _IMPROPER:
             return str(rv.name)
     return None
 
@@ -372,7 +376,8 @@ def summarised(fit: Fitted, drawn: xr.Dataset, data: Any, kind: str, ci_prob: fl
 def _words(fit: Fitted, drawn: xr.Dataset) -> dict[str, np.ndarray]:
     """The levels of outcomes that are words; draws of these are positions among them."""
     dims = fit.model.model.categories(fit.data)
-    found = {name: fit.data.labels.get(dim if dim is not None else name) for name, dim in dims.items()}
+    whole = {str(name): None for name, values in drawn.data_vars.items() if values.dtype.kind in "iu"}
+    found = {n: fit.data.labels.get(dim if dim is not None else n) for n, dim in (whole | dict(dims)).items()}
     return {n: v for n, v in found.items() if n in drawn and v is not None and not labels_are_numbers(v)}
 
 

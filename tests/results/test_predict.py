@@ -63,3 +63,12 @@ def test_given_cells_that_are_not_used_are_named():
     fit = bl.fit(model, {"w": t + 0.5 * rng.normal(size=30), "y": 2 * t + 0.5 * rng.normal(size=30)}, seed=1, runs=None)
     with pytest.warns(UserWarning, match="'w' of the new rows is drawn anew"):
         fit.predict({"w": [1.0]})
+
+
+@pytest.mark.parametrize("prior", ["Flat()", "ICAR([[0, 1], [1, 0]])"])
+def test_improper_priors_are_not_drawn_from(prior):
+    nodes = {"phi[g]": prior, "y[row]": "Normal(phi[g], 1)"}
+    model = bl.Model(name="m", data={"rows": "row"}, model=bl.Graph(nodes=nodes))
+    with pytest.raises(bl.BayeslabError, match="no proper prior") as caught:
+        bl.simulate(model, {"g": ["a", "b", "a"], "y": [1.0, 2.0, 1.5]}, draws=3, seed=1)
+    assert caught.value.code.endswith("improper")
