@@ -376,8 +376,7 @@ def summarised(fit: Fitted, drawn: xr.Dataset, data: Any, kind: str, ci_prob: fl
 def _words(fit: Fitted, drawn: xr.Dataset) -> dict[str, np.ndarray]:
     """The levels of outcomes that are words; draws of these are positions among them."""
     dims = fit.model.model.categories(fit.data)
-    whole = {str(name): None for name, values in drawn.data_vars.items() if values.dtype.kind in "iu"}
-    found = {n: fit.data.labels.get(dim if dim is not None else n) for n, dim in (whole | dict(dims)).items()}
+    found = {name: fit.data.labels.get(dim if dim is not None else name) for name, dim in dims.items()}
     return {n: v for n, v in found.items() if n in drawn and v is not None and not labels_are_numbers(v)}
 
 

@@ -283,8 +283,8 @@ class Mixture(Family):
                 raise Flaw(f"priors: {key} says nothing, for {why}; leave it out", code="conflict")
 
     def categories(self, data: Any) -> dict[str, str | None]:
-        """Columns of categories; their levels are their own."""
-        return dict.fromkeys(self.words("categorical"))
+        """Columns of categories, and labels that may be wrong; their levels are their own."""
+        return dict.fromkeys([*self.words("categorical"), *([self.labels] if self.labels and self.label_noise else [])])
 
     @property
     def modelled(self) -> list[str]:
