@@ -86,9 +86,11 @@ def _chain(
     """Draws of one chain, and the log likelihood at each."""
     values = _start(hidden, rng)
     kept = {name: np.empty((draws, *np.shape(values[name]))) for name in hidden.learned}
-    heights = np.empty(draws)
+    heights, swaps = np.empty(draws), _several_modes(hidden)
     for sweep in range(tune + draws):
         path = _drawn(hidden, values, rng)
+        if swaps:
+            values, path = _swapped(hidden, values, path, rng)
         if sweep >= tune:
             heights[sweep - tune] = path.log_evidence
             for name, array in kept.items():
@@ -97,6 +99,33 @@ def _chain(
         values = _draw_chain(hidden, path, values, rng) | draw_emissions(hidden, states, values, rng)
         report(sweep + 1)
     return kept, heights
+
+
+def _several_modes(hidden: Hidden) -> bool:
+    """Whether states differ in given probabilities of the chain only, so that each numbering has a mode of its own."""
+    chain: Any = hidden.chain
+    alike = all(part.symmetric for part in hidden.parts)
+    return hidden.n_states > 1 and not hidden.exchangeable and alike and bool(np.all(chain.mask))
+
+
+def _swapped(
+    hidden: Hidden, values: dict[str, np.ndarray], path: DrawnPath, rng: np.random.Generator
+) -> tuple[dict[str, np.ndarray], DrawnPath]:
+    """Parameters with two states in each other's place and their path, if a Metropolis step accepts them.
+
+    Gibbs steps alone stay with one numbering, whatever its probability. The paths are summed out of the ratio, and
+    drawn anew.
+    """
+    order = np.arange(hidden.n_states)
+    i, j = rng.choice(hidden.n_states, size=2, replace=False)
+    order[[i, j]] = j, i
+    other = hidden.permuted(values, order)
+    try:
+        new = _drawn(hidden, other, rng)
+    except EvidenceError:
+        return values, path
+    gain = new.log_evidence - path.log_evidence + hidden.chain.log_prior(other) - hidden.chain.log_prior(values)
+    return (other, new) if np.log(1 - rng.random()) < gain else (values, path)
 
 
 def _start(hidden: Hidden, rng: np.random.Generator) -> dict[str, np.ndarray]:
