@@ -87,6 +87,14 @@ def bound(model: Model, data: Data) -> Data:
     return row_data(model, data)
 
 
+def no_mode(model: Model, data: Data) -> str | None:
+    """Why the graph's mode is not that of the proportions."""
+    return (
+        "topics and proportions are searched for in coordinates of gamma variables, whose density is not that of"
+        " shares, and shares with concentrations below 1 have no mode; use variational for a point, or gibbs"
+    )
+
+
 def graph(
     model: Model,
     data: Data,
