@@ -36,7 +36,7 @@ USES_GRAPH = False
 # Searches that end this near the best, in units of the ELBO, ended at the same place.
 _SAME = 1e-2
 # The bound may fall by rounding only, relative to its size.
-_ROUNDING = 1e-9
+_ROUNDING = 1e-7
 # Importance ratios cost a pass over the rows each.
 _RATIOS = 1000
 # Seconds between notes on a search.
