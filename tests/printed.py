@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from statistics import median
 
-__all__ = ["missing", "same"]
+__all__ = ["LABEL", "missing", "same"]
 
 NUMBER = re.compile(r"[-+]?\d[\d,]*(?:\.\d+)?(?:e[-+]?\d+)?")
 # Which of many quantities is the worst, and how far an optimiser went, hang on the last digits.
@@ -15,6 +15,8 @@ LABEL = re.compile(r"\w\[[^\[\]]*\]")
 LETTERS = str.maketrans("0123456789", "ⓞⓐⓑⓒⓓⓔⓕⓖⓗⓘ")
 # A row with so many numbers is a row of statistics, whose whole numbers are rounded ones.
 _TABLE = 6
+# Words at the head of a table of statistics; a wide table goes on below, under further ones.
+_STATISTICS = {"mean", "sd", "ess_bulk", "ess_tail", "r_hat", "mcse_mean", "mcse_sd"}
 # Probabilities that an optimiser drives to zero end anywhere below.
 _NOTHING = 1e-6
 
@@ -51,7 +53,7 @@ def _same_row(shown: str, found: str, columns: list[str]) -> bool:
     if len(cells) != len(others) or cells[:-n] != others[:-n]:
         return False
     row, other = dict(zip(columns, cells[-n:], strict=True)), dict(zip(columns, others[-n:], strict=True))
-    sd = _value(row["sd"]) if NUMBER.fullmatch(row["sd"]) else 0.0
+    sd = _value(row["sd"]) if NUMBER.fullmatch(row.get("sd", "")) else 0.0
     for column, a in row.items():
         b = other[column]
         if not (NUMBER.fullmatch(a) and NUMBER.fullmatch(b)):
@@ -114,8 +116,8 @@ def missing(shown: list[str], *streams: list[str]) -> list[str]:
     shown, streams = _untimed(shown), tuple(map(_untimed, streams))
     lost, at, columns = [], [0] * len(streams), None
     for line in shown:
-        words = line.split()
-        if {"mean", "sd"} <= set(words):
+        words = line.rstrip().removesuffix("\\").split()
+        if len(set(words) & _STATISTICS) >= 2 and not any(map(NUMBER.fullmatch, words)):
             columns = words
         elif not words or words[0] in ("PASS", "WARN", "FAIL"):
             columns = None

@@ -53,6 +53,7 @@ LOG_2_PI = math.log(2 * math.pi)
 # Steps of the search for how far a parameter reaches, each of at most a thousandfold; a reach within this factor of 1
 # needs no unit of its own.
 _SEARCH, _ORDINARY, _AGAIN = 60, 1e3, 5
+_EQUAL = 1e-7  # share of a log density that is rounding where two searches ended
 _FEW = 100  # draws' worth of weights below which resampling repeats a handful of points
 
 
@@ -291,7 +292,10 @@ class Optimum:
 
 
 def maxima(target: Target, points: list[Array], maxeval: int, note: Callable[[str], None]) -> list[Optimum]:
-    """Local maxima of the density, the highest first."""
+    """Local maxima of the density, the highest first; of equally high ones (mirror images) the one found first.
+
+    Equal is up to rounding: which of two mirror images is a digit higher depends on the machine.
+    """
     limits: dict[str, Any] = {"maxfun": maxeval, "maxiter": maxeval, "ftol": 1e-15, "gtol": 1e-9, "maxcor": 20}
     found = []
     for k, start in enumerate(points):
@@ -304,7 +308,9 @@ def maxima(target: Target, points: list[Array], maxeval: int, note: Callable[[st
             "the density is zero or undefined wherever the optimiser looked; check data, bounds and priors",
             code="no-start",
         )
-    return sorted(found, key=lambda optimum: -optimum.value)
+    highest = max(optimum.value for optimum in found)
+    equal = highest - _EQUAL * max(1.0, abs(highest))
+    return sorted(found, key=lambda optimum: -highest if optimum.value >= equal else -optimum.value)
 
 
 def _climbed(target: Target, start: Array, limits: dict[str, Any]) -> Optimum | None:

@@ -107,7 +107,7 @@ def _inverse(target: Target, curvature: Array) -> Array:
 def _modes(found: list[Optimum]) -> Finding:
     best, other = found[0].value, found[-1].value
     if best - other < 1e-3:
-        return Finding("pass", "restarts", "", None, "all starting points led to the same mode")
+        return Finding("pass", "restarts", "", None, "all starting points led to modes of the same height")
     text = f"starting points led to different modes (log density {best:.4g} and {other:.4g}); only the highest is seen"
     advice = "sample with method smc, or order interchangeable components with Ordered(...)"
     return Finding("warn", "restarts", "", best - other, text, advice)

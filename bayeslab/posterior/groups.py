@@ -158,7 +158,7 @@ def relabelled(job: Job, groups: dict[str, xr.Dataset]) -> tuple[dict[str, xr.Da
         before = max(_worst_r_hat(posterior[n].to_numpy()) for n in arrays)
         text = (
             f"{why}: {moved:,} of {shape[0] * shape[1]:,} draws were {done if rule else f'{done} to agree'};"
-            f" worst R-hat {before:.3g} before, {now:.3g} after"
+            f" worst R-hat {before:.2f} before, {now:.2f} after"
         )
     else:
         text = f"{why}, and no draw had to be {done}"

@@ -50,5 +50,14 @@ def test_every_model_has_its_answers():
     ],
 )
 def test_a_change_shows(before, now, differ):
-    both = ({"rows": 1, "quantities": {"b": values}} for values in (before, now))
+    both = ({"rows": 1, "verdict": "pass", "quantities": {"b": values}} for values in (before, now))
     assert bool(answers.differences(*both)) == differ
+
+
+def test_a_point_that_is_no_mode_has_no_value_to_compare():
+    def point(verdict, value):
+        return {"rows": 1, "verdict": verdict, "quantities": {"b": {"value": value}}}
+
+    assert answers.differences(point("fail", 1.0), point("fail", 2.0)) == []
+    assert answers.differences(point("pass", 1.0), point("fail", 2.0)) != []
+    assert answers.differences(point("pass", 1.0), point("pass", 2.0)) != []
