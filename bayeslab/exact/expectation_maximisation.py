@@ -349,11 +349,11 @@ def _em(trail: _Trail, tolerance: float, rng: Any) -> tuple[bool, str]:
 def _accelerated(trail: _Trail, tolerance: float, rng: Any) -> tuple[bool, str]:
     """SQUAREM, scheme S3 of [2]_, made monotone by falling back to the second EM step."""
     problem = cast(Smooth, trail.problem)
-    longest, calm = 1.0, 0
+    longest, calm, polished = 1.0, 0, False
     while calm < 2:
         before = trail.point.value
         x0 = problem.flatten(trail.point.theta)
-        _em_step(trail)
+        first = _em_step(trail)
         x1 = problem.flatten(trail.point.theta)
         second = problem.update(trail.point.statistics, trail.point.theta)
         r, v = x1 - x0, problem.flatten(second) - 2 * x1 + x0
@@ -369,6 +369,14 @@ def _accelerated(trail: _Trail, tolerance: float, rng: Any) -> tuple[bool, str]:
             longest *= 4
         trail.offer(point)
         calm = calm + 1 if trail.point.value - before < tolerance / 10 else 0
+        # Small gains in a row may be the slow ones of a flat ridge: EM's own, which shrink by the squared ratio of its
+        # steps, say how much is left there. A quasi-Newton method gets it.
+        ratio = float(np.linalg.norm(r + v) / np.linalg.norm(r)) if np.any(r) else 0.0
+        left = not (_nothing(first, trail) or first < tolerance * (1 - ratio**2))
+        able = not polished and hasattr(problem, "gradient")
+        if left and able and (calm == 2 or trail.iterations >= _LONG):
+            _quasi_newton(trail)
+            calm, polished = 0, True
     return _done(tolerance)
 
 
@@ -388,6 +396,8 @@ def _newton(trail: _Trail, tolerance: float, rng: Any) -> tuple[bool, str]:
 
 # From here on gains of EM shrink slowly, and a method that learns the curvature is faster.
 _SLOW, _EM_PHASE = 0.5, 20
+# Iterations after which extrapolated EM is slow.
+_LONG = 300
 # Up to so many coordinates BFGS may keep its full matrix.
 _DENSE = 300
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import functools
 import warnings
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from inspect import signature
 from typing import Annotated, Any, ClassVar, get_type_hints
 
@@ -29,6 +29,7 @@ from bayeslab.training_warnings import convergence_warnings, summary
 
 __all__ = [
     "MANY",
+    "Applies",
     "Count",
     "Estimator",
     "LearnerOptions",
@@ -37,7 +38,9 @@ __all__ = [
     "Passes",
     "Positive",
     "Share",
+    "one_of_two",
     "warn_unless",
+    "without_effect",
 ]
 
 # Members of an ensemble, units, tables: more take days and all of memory.
@@ -57,10 +60,48 @@ class ParameterError(OptionError, ValueError):
     """A parameter of a learner is out of range; scikit-learn expects ValueErrors."""
 
 
+type Applies = Mapping[str, Mapping[str, tuple[Any, ...]]]
+
+
 class LearnerOptions(Spec):
     """Base of the options of learners: numbers are finite."""
 
     model_config = ConfigDict(allow_inf_nan=False)
+    # Options that do something only where other options, or the task, have one of these values.
+    applies: ClassVar[Applies] = {}
+
+
+def without_effect(
+    kind: type[LearnerOptions], given: Mapping[str, Any], tuned: Mapping[str, list[Any]], task: str | None
+) -> tuple[str, str] | None:
+    """The first option that is given and can have no effect, and why; None where all have one.
+
+    Parameters
+    ----------
+    kind
+        The options of a learner.
+    given, tuned
+        Values given, and values to choose from.
+    task
+        Classification or regression; None where the data decide.
+    """
+    for name, conditions in kind.applies.items():
+        if (name not in given or given[name] == kind.model_fields[name].default) and name not in tuned:
+            continue
+        for other, values in conditions.items():
+            if other == "task":
+                possible = list(values) if task is None else [task]
+            else:
+                possible = tuned.get(other, [given.get(other, getattr(kind.model_fields.get(other), "default", None))])
+            if not any(value in values for value in possible):
+                what, wanted = (_shown(other, those) for those in (possible, values))
+                return name, f"'{name}' has no effect with {what}, only with {wanted}: leave it out"
+    return None
+
+
+def _shown(option: str, values: Sequence[Any]) -> str:
+    words = ["null" if v is None else v if isinstance(v, str | int | float) else "a learner" for v in values]
+    return f"{option}: {' or '.join(map(str, words))}"
 
 
 # ------------------------------------------------------------------------------------ parameters
@@ -176,6 +217,9 @@ class Estimator(BaseEstimator):
             if method in vars(cls):
                 setattr(cls, method, _guarded(vars(cls)[method]))
 
+    def suits(self, n_rows: int, n_columns: int, n_classes: int) -> None:
+        """Raise :class:`ValueError` where the parameters cannot be used on such rows; numbers have 0 classes."""
+
 
 def _guarded[F: Callable[..., Any]](method: F) -> F:
     """The method, parameters checked before; what does not converge inside is told once, after it."""
@@ -206,3 +250,14 @@ def warn_unless(converged: bool, estimator: Any, text: str) -> bool:
     if not converged:
         warnings.warn(f"{type(estimator).__name__}: {text}", ConvergenceWarning, stacklevel=3)
     return bool(converged)
+
+
+# --------------------------------------------------------------------------------------- classes
+
+
+def one_of_two(n_classes: int, positive: int | None) -> None:
+    """Raise :class:`ValueError` unless there are two classes at most, and ``positive`` is the number of one of them."""
+    if n_classes > 2:
+        raise ValueError(f"Only binary classification is supported; there are {n_classes} classes")
+    if positive is not None and not 0 <= positive < n_classes:
+        raise ValueError(f"positive is 0 or 1, the position of one of the {n_classes} classes; given: {positive}")

@@ -16,7 +16,7 @@ References
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any, Literal, Self
+from typing import Any, ClassVar, Literal, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -30,7 +30,7 @@ from sklearn.utils import check_random_state
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import _check_sample_weight, check_is_fitted, validate_data
 
-from bayeslab.learners._estimator import MANY, Estimator, LearnerOptions
+from bayeslab.learners._estimator import MANY, Applies, Estimator, LearnerOptions
 from bayeslab.learners._members import Member, built, drawn, seeded, weight_name
 from bayeslab.learners._stump_kernels import best_stump
 
@@ -60,6 +60,10 @@ _WEAK = ("stump", "naive_bayes", "tree")
 class Options(LearnerOptions):
     """Options of boosting."""
 
+    applies: ClassVar[Applies] = {
+        "weak": {"estimator": (None,)},
+        "max_depth": {"weak": ("tree",), "estimator": (None,)},
+    }
     n_estimators: int = Field(
         100, ge=1, le=MANY, description="Rounds; fewer when a learner is perfect or no better than chance."
     )

@@ -12,7 +12,7 @@ References
 
 from __future__ import annotations
 
-from typing import Any, Literal
+from typing import Any, ClassVar, Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -21,7 +21,7 @@ from sklearn.base import BaseEstimator
 from sklearn.ensemble import BaggingClassifier, BaggingRegressor
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from bayeslab.learners._estimator import MANY, LearnerOptions
+from bayeslab.learners._estimator import MANY, Applies, LearnerOptions
 from bayeslab.learners._members import Member, built
 
 __all__ = [
@@ -48,6 +48,9 @@ MISSING = False
 class Options(LearnerOptions):
     """Options of bagging."""
 
+    applies: ClassVar[Applies] = {
+        "average": {"task": ("regression",)},
+    }
     estimator: Member | None = Field(
         None, description="What is trained: {learner: WORD, ...its options}; left out: decision_tree, regression_tree."
     )

@@ -14,7 +14,7 @@ References
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any, Literal, Self
+from typing import Any, ClassVar, Literal, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -24,7 +24,7 @@ from sklearn.ensemble import AdaBoostRegressor
 from sklearn.tree import DecisionTreeRegressor
 
 from bayeslab.digits import levelled
-from bayeslab.learners._estimator import MANY, LearnerOptions
+from bayeslab.learners._estimator import MANY, Applies, LearnerOptions
 from bayeslab.learners._members import EnsembleRegressor, Member, built, seeded, trained
 
 __all__ = [
@@ -52,6 +52,11 @@ MISSING = False
 class Options(LearnerOptions):
     """Options of boosted regression."""
 
+    applies: ClassVar[Applies] = {
+        "learning_rate": {"method": ("residual",)},
+        "threshold": {"method": ("threshold",)},
+        "loss": {"method": ("drucker",)},
+    }
     method: Literal["drucker", "threshold", "residual"] = Field("residual", description="What the next one is after.")
     estimator: Member | None = Field(
         None, description="What is trained: {learner: WORD, ...its options}; left out: a tree of depth 3."

@@ -185,6 +185,14 @@ class CascadeClassifier(EnsembleClassifier, _Stages):
     def _checked_thresholds(self, n_stages: int, n_classes: int) -> Array:
         if self.thresholds is None:
             return np.linspace(max(0.8, 1 / n_classes + 0.1), 0.95, n_stages)
+        return self._rising(n_stages, n_classes)
+
+    def suits(self, n_rows: int, n_columns: int, n_classes: int) -> None:
+        """A threshold for each stage."""
+        if self.thresholds is not None:
+            self._rising(len(self._members()), n_classes)
+
+    def _rising(self, n_stages: int, n_classes: int) -> Array:
         given = self._one_each(n_stages)
         if np.any(given <= 1 / n_classes) or np.any(given >= 1) or np.any(np.diff(given) < 0):
             raise ValueError(
@@ -251,7 +259,15 @@ class CascadeRegressor(EnsembleRegressor, _Stages):
     def _checked_thresholds(self, errors: Array) -> Array:
         if self.thresholds is None:
             return np.quantile(errors[0], np.linspace(0.75, 0.25, len(errors)))
-        given = self._one_each(len(errors))
+        return self._falling(len(errors))
+
+    def suits(self, n_rows: int, n_columns: int, n_classes: int) -> None:
+        """A threshold for each stage."""
+        if self.thresholds is not None:
+            self._falling(len(self._members()))
+
+    def _falling(self, n_stages: int) -> Array:
+        given = self._one_each(n_stages)
         if np.any(given <= 0) or np.any(np.diff(given) > 0):
             raise ValueError(f"thresholds of standard errors are above 0 and do not rise; given: {given.tolist()}")
         return given

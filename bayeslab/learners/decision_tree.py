@@ -28,7 +28,7 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Literal, Self
+from typing import Any, ClassVar, Literal, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -38,7 +38,7 @@ from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import _check_sample_weight, check_is_fitted, validate_data
 
-from bayeslab.learners._estimator import Estimator, LearnerOptions
+from bayeslab.learners._estimator import Applies, Estimator, LearnerOptions
 from bayeslab.learners._tree_kernels import best_splits, grow
 
 __all__ = [
@@ -68,6 +68,9 @@ MISSING = True
 class Options(LearnerOptions):
     """Options of the tree."""
 
+    applies: ClassVar[Applies] = {
+        "significance": {"pruning": ("significance",)},
+    }
     criterion: Literal["gain", "gain_ratio"] = Field("gain", description="What tests are chosen by.")
     significance: float | None = Field(
         0.05, gt=0, lt=1, description="Tests below which chance is as good are cut off at this level; null: none are."

@@ -20,7 +20,7 @@ from __future__ import annotations
 
 import itertools
 import math
-from typing import Any, Literal, Self
+from typing import Any, ClassVar, Literal, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -29,7 +29,7 @@ from sklearn.base import BaseEstimator
 from sklearn.tree import DecisionTreeClassifier
 
 from bayeslab.arrays import count
-from bayeslab.learners._estimator import MANY, Count, LearnerOptions
+from bayeslab.learners._estimator import MANY, Applies, Count, LearnerOptions
 from bayeslab.learners._members import EnsembleClassifier, Member, built, out_of_fold, shares, trained
 
 __all__ = [
@@ -66,6 +66,9 @@ _ALL = 12
 class Options(LearnerOptions):
     """Options of output codes."""
 
+    applies: ClassVar[Applies] = {
+        "n_learners": {"code": ("random", "optimised", "learned")},
+    }
     estimator: Member | None = Field(
         None, description="The learner of two classes: {learner: WORD, ...its options}; left out: logistic."
     )

@@ -10,7 +10,7 @@ References
 
 from __future__ import annotations
 
-from typing import Any, Literal, Self
+from typing import Any, ClassVar, Literal, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -20,7 +20,7 @@ from sklearn.decomposition import PCA
 from sklearn.linear_model import LogisticRegression
 from sklearn.preprocessing import StandardScaler
 
-from bayeslab.learners._estimator import MANY
+from bayeslab.learners._estimator import MANY, Applies
 from bayeslab.learners._members import EnsembleClassifier, MemberOptions, built_all
 
 __all__ = ["CATEGORIES", "MISSING", "SCALE", "TASKS", "Eigenlearners", "Options", "build", "examples", "reported"]
@@ -36,6 +36,9 @@ MISSING = False
 class Options(MemberOptions):
     """Options of eigenlearners."""
 
+    applies: ClassVar[Applies] = {
+        "share": {"n_components": (None,)},
+    }
     n_components: int | None = Field(
         None, ge=1, le=MANY, description="Components kept; left out: by their share of variance."
     )

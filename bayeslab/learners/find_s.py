@@ -20,7 +20,7 @@ from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from bayeslab.learners._estimator import Estimator, LearnerOptions
+from bayeslab.learners._estimator import Estimator, LearnerOptions, one_of_two
 
 __all__ = ["CATEGORIES", "MISSING", "SCALE", "TASKS", "FindS", "Options", "build", "examples", "reported"]
 
@@ -66,16 +66,17 @@ class FindS(ClassifierMixin, Estimator, options=Options):
         tags.classifier_tags.poor_score = True
         return tags
 
+    def suits(self, n_rows: int, n_columns: int, n_classes: int) -> None:
+        """Two classes, of which ``positive`` is one."""
+        one_of_two(n_classes, self.positive)
+
     def fit(self, X: Any, y: Any) -> Self:
         """Generalise as little as the positive rows force."""
         X, y = validate_data(self, X, y)
         check_classification_targets(y)
         self.classes_ = np.unique(y)
-        if len(self.classes_) > 2:
-            raise ValueError(f"Only binary classification is supported. Classes: {self.classes_}")
+        self.suits(len(X), X.shape[1], len(self.classes_))
         which = len(self.classes_) - 1 if self.positive is None else self.positive
-        if not 0 <= which < len(self.classes_):
-            raise ValueError(f"positive is the position of one of the classes {self.classes_}, not {self.positive!r}")
         self.positive_ = which
         rows = X[y == self.classes_[which]]
         self.hypothesis_ = np.where((rows == rows[0]).all(axis=0), rows[0], np.nan)

@@ -14,7 +14,7 @@ References
 
 from __future__ import annotations
 
-from typing import Any, Literal, Self
+from typing import Any, ClassVar, Literal, Self
 
 import numpy as np
 from pydantic import Field
@@ -25,7 +25,7 @@ from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from bayeslab.learners._descent_kernels import kernel_perceptron as one_pass
-from bayeslab.learners._estimator import Estimator, LearnerOptions, warn_unless
+from bayeslab.learners._estimator import Applies, Estimator, LearnerOptions, warn_unless
 
 __all__ = ["CATEGORIES", "MISSING", "SCALE", "TASKS", "KernelPerceptron", "Options", "build", "examples", "reported"]
 
@@ -38,6 +38,10 @@ MISSING = False
 class Options(LearnerOptions):
     """Options of the kernel perceptron."""
 
+    applies: ClassVar[Applies] = {
+        "gamma": {"kernel": ("poly", "rbf", "laplacian")},
+        "degree": {"kernel": ("poly",)},
+    }
     kernel: Literal["linear", "poly", "rbf", "laplacian"] = Field("rbf", description="The kernel.")
     gamma: float | None = Field(None, gt=0, description="Of the kernel; left out: one over the number of columns.")
     degree: int = Field(2, ge=1, le=100, description="Of poly: (gamma x·z + 1) to this power.")

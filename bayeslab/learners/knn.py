@@ -18,7 +18,7 @@ References
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Annotated, Any, Literal, Self
+from typing import Annotated, Any, ClassVar, Literal, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -27,7 +27,7 @@ from sklearn.base import BaseEstimator, ClassifierMixin, RegressorMixin
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from bayeslab.learners._estimator import Count, Estimator, LearnerOptions, NonNegative
+from bayeslab.learners._estimator import Applies, Count, Estimator, LearnerOptions, NonNegative
 from bayeslab.learners._kd_tree import KDTree
 from bayeslab.learners._neighbours import Metric, Neighbours, Rows, Space, local_metric
 
@@ -58,6 +58,14 @@ MISSING = False
 class Options(LearnerOptions):
     """Options of nearest neighbours."""
 
+    applies: ClassVar[Applies] = {
+        "n_neighbors": {"combine": ("mean", "median", "linear")},
+        "weights": {"combine": ("mean", "median", "linear")},
+        "combine": {"task": ("regression",)},
+        "p": {"metric": ("minkowski",)},
+        "kernel": {"metric": ("kernel",)},
+        "gamma": {"metric": ("kernel",), "kernel": ("poly", "rbf", "laplacian")},
+    }
     n_neighbors: Annotated[int, Field(ge=1, le=10**9)] | Literal["leave_one_out"] = Field(
         5, description="Neighbours that answer, or leave_one_out: the odd number with the least error that way."
     )
@@ -90,17 +98,28 @@ class _Neighbourly(Estimator, options=Options):
         self._target = target
         self._index = Neighbours(self._space, self._points, self.algorithm)
         if isinstance(self.n_neighbors, str):
-            if len(X) < 2:
-                raise ValueError(f"Leaving a row out needs two; there is n_samples = {len(X)}")
             tried = np.arange(1, min(len(X) - 1, 50) + 1, 2)
             errors = self.leave_one_out_errors(tried)
             best = int(np.argmin(np.round(errors, 12)))
             self.n_neighbors_, self.leave_one_out_error_ = int(tried[best]), float(errors[best])
         else:
             self.n_neighbors_ = int(self.n_neighbors)
-        if not 1 <= self.n_neighbors_ <= len(X) and getattr(self, "combine", "") != "interpolate":
+
+    def suits(self, n_rows: int, n_columns: int, n_classes: int) -> None:
+        """As many rows as neighbours; one input of what interpolates, classes of what adapts to them."""
+        if n_classes == 0 and self.metric == "local":
+            raise ValueError("metric local adapts to classes; a regression has none")
+        if n_classes == 0 and getattr(self, "combine", "") == "interpolate":
+            if n_columns != 1:
+                raise ValueError(f"combine interpolate joins the points of one input; there are {n_columns}")
+            if isinstance(self.n_neighbors, str):
+                raise ValueError("combine interpolate has no number of neighbours to choose")
+        elif isinstance(self.n_neighbors, str):
+            if n_rows < 2:
+                raise ValueError(f"Leaving a row out needs two; there is n_samples = {n_rows}")
+        elif not 1 <= self.n_neighbors <= n_rows:
             raise ValueError(
-                f"n_neighbors is {self.n_neighbors_!r}, and there are n_samples = {len(X)} rows: take fewer"
+                f"n_neighbors is {self.n_neighbors!r}, and there are n_samples = {n_rows} rows: take fewer"
             )
 
     def _queries(self, X: Any) -> Array:
@@ -211,6 +230,7 @@ class KNNClassifier(ClassifierMixin, _Neighbourly):
         X, y = validate_data(self, X, y, dtype=np.float64)
         check_classification_targets(y)
         self.classes_, codes = np.unique(y, return_inverse=True)
+        self.suits(len(X), X.shape[1], len(self.classes_))
         self._store(X, codes)
         return self
 
@@ -282,10 +302,7 @@ class KNNRegressor(RegressorMixin, _Neighbourly):
     def fit(self, X: Any, y: Any) -> Self:
         """Store the rows."""
         X, y = validate_data(self, X, y, dtype=np.float64, y_numeric=True)
-        if self.combine == "interpolate" and X.shape[1] != 1:
-            raise ValueError(f"combine interpolate joins the points of one input; there are {X.shape[1]}")
-        if self.metric == "local":
-            raise ValueError("metric local adapts to classes; a regression has none")
+        self.suits(len(X), X.shape[1], 0)
         self._store(X, np.asarray(y, float))
         if self.combine == "interpolate":
             self._knots, inverse, counts = np.unique(X[:, 0], return_inverse=True, return_counts=True)

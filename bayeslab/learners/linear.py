@@ -15,7 +15,7 @@ References
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, Literal, Self
+from typing import Any, ClassVar, Literal, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -28,7 +28,7 @@ from sklearn.utils.validation import _check_sample_weight, check_is_fitted, vali
 from bayeslab.learners._curves import by_pass
 from bayeslab.learners._descent import safe_rate, settled
 from bayeslab.learners._descent_kernels import LINEAR, stochastic
-from bayeslab.learners._estimator import Estimator, LearnerOptions, NonNegative, warn_unless
+from bayeslab.learners._estimator import Applies, Estimator, LearnerOptions, NonNegative, warn_unless
 
 __all__ = [
     "CATEGORIES",
@@ -56,6 +56,11 @@ MISSING = False
 class Options(LearnerOptions):
     """Options of linear regression."""
 
+    applies: ClassVar[Applies] = {
+        "alpha": {"penalty": ("ridge", "lasso")},
+        "rate": {"solver": ("batch", "stochastic")},
+        "decay": {"solver": ("batch", "stochastic")},
+    }
     penalty: Literal["none", "ridge", "lasso"] = Field("none", description="What weights are penalised by.")
     alpha: float = Field(
         1.0, gt=0, description="Strength: of the sum of squared errors plus alpha |w|² (ridge); of its mean (lasso)."

@@ -18,7 +18,7 @@ References
 
 from __future__ import annotations
 
-from typing import Any, Literal, Self
+from typing import Any, ClassVar, Literal, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -27,7 +27,7 @@ from sklearn.base import BaseEstimator, RegressorMixin
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from bayeslab.learners._descent import settled
-from bayeslab.learners._estimator import Estimator, LearnerOptions, NonNegative, Passes, warn_unless
+from bayeslab.learners._estimator import Applies, Estimator, LearnerOptions, NonNegative, Passes, warn_unless
 from bayeslab.learners._windows import Window, log_window
 
 __all__ = [
@@ -53,6 +53,10 @@ MISSING = False
 class Options(LearnerOptions):
     """Options of locally weighted regression."""
 
+    applies: ClassVar[Applies] = {
+        "kernel": {"criterion": ("E2", "E3")},
+        "width": {"criterion": ("E2", "E3")},
+    }
     criterion: Literal["E1", "E2", "E3"] = Field(
         "E3", description="E1: the nearest rows alike; E2: all rows by the kernel; E3: the nearest rows by the kernel."
     )

@@ -13,7 +13,7 @@ References
 
 from __future__ import annotations
 
-from typing import Any, Literal, Self
+from typing import Any, ClassVar, Literal, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -28,7 +28,7 @@ from sklearn.utils.validation import _check_sample_weight, check_is_fitted, vali
 from bayeslab.learners._curves import by_pass
 from bayeslab.learners._descent import safe_rate, settled
 from bayeslab.learners._descent_kernels import LIKELIHOOD, SQUARED, stochastic
-from bayeslab.learners._estimator import Estimator, LearnerOptions, NonNegative, warn_unless
+from bayeslab.learners._estimator import Applies, Estimator, LearnerOptions, NonNegative, warn_unless
 
 __all__ = [
     "CATEGORIES",
@@ -56,6 +56,10 @@ MISSING = False
 class Options(LearnerOptions):
     """Options of logistic regression."""
 
+    applies: ClassVar[Applies] = {
+        "rate": {"solver": ("batch", "stochastic")},
+        "decay": {"solver": ("batch", "stochastic")},
+    }
     solver: Literal["newton", "batch", "stochastic"] = Field(
         "newton",
         description="Newton-like steps (scikit-learn's), gradient descent over all rows, or row by row; of more"

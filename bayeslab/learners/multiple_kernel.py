@@ -17,7 +17,7 @@ References
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, Literal, Self
+from typing import Any, ClassVar, Literal, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -30,7 +30,7 @@ from sklearn.svm import SVC, SVR
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from bayeslab.learners._estimator import Estimator, LearnerOptions, NonNegative, Positive, warn_unless
+from bayeslab.learners._estimator import Applies, Estimator, LearnerOptions, NonNegative, Positive, warn_unless
 from bayeslab.learners._gram import check_gram
 
 __all__ = [
@@ -59,6 +59,9 @@ _SOFT = 1e-12
 class Options(LearnerOptions):
     """Options of multiple kernel learning."""
 
+    applies: ClassVar[Applies] = {
+        "epsilon": {"task": ("regression",)},
+    }
     kernels: list[Kind] = Field(["linear", "poly", "rbf"], min_length=1, description="Kinds of kernels.")
     gammas: list[Positive] = Field(
         [0.1, 1.0, 10.0],

@@ -21,7 +21,7 @@ References
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, Literal, Self
+from typing import Any, ClassVar, Literal, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -33,7 +33,7 @@ from sklearn.utils.validation import _check_sample_weight, check_is_fitted, vali
 
 from bayeslab.exact.triangulation import available_bytes
 from bayeslab.learners._curves import by_pass
-from bayeslab.learners._estimator import Count, Estimator, LearnerOptions, ParameterError, warn_unless
+from bayeslab.learners._estimator import Applies, Count, Estimator, LearnerOptions, ParameterError, warn_unless
 from bayeslab.learners._layers import Layers, curvature, forward, gradient, loss, n_weights
 from bayeslab.learners._layers_kernels import adam, add_penalty, momentum
 
@@ -66,6 +66,11 @@ MISSING = False
 class Options(LearnerOptions):
     """Options of a feed-forward net."""
 
+    applies: ClassVar[Applies] = {
+        "output": {"task": ("classification",)},
+        "momentum": {"solver": ("sgd",)},
+        "prune_step": {"prune": ("weights", "units")},
+    }
     hidden_layer_sizes: list[Count] = Field(
         [100], description="Units of each hidden layer; an empty list: none, the inputs straight to the outputs."
     )
@@ -406,11 +411,15 @@ class NeuralNetworkRegressor(RegressorMixin, _Network):
     converged_ : bool
     """
 
+    def suits(self, n_rows: int, n_columns: int, n_classes: int) -> None:
+        """Numbers are descended to by squared errors."""
+        if self.loss not in (None, "squared"):
+            raise ValueError(f"the loss of a regression is squared, not {self.loss!r}")
+
     def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
         """Train; rows with weight 0 are left out."""
         X, y = validate_data(self, X, y, dtype=np.float64, y_numeric=True)
-        if self.loss not in (None, "squared"):
-            raise ValueError(f"the loss of a regression is squared, not {self.loss!r}")
+        self.suits(len(X), X.shape[1], 0)
         weights = None
         if sample_weight is not None:
             weights = _check_sample_weight(sample_weight, X, dtype=np.float64)

@@ -14,7 +14,7 @@ References
 
 from __future__ import annotations
 
-from typing import Any, Literal, Self
+from typing import Any, ClassVar, Literal, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -27,7 +27,7 @@ from sklearn.utils import check_random_state
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from bayeslab.learners._estimator import MANY, Estimator, LearnerOptions
+from bayeslab.learners._estimator import MANY, Applies, Estimator, LearnerOptions
 
 __all__ = [
     "CATEGORIES",
@@ -53,6 +53,9 @@ MISSING = False
 class Options(LearnerOptions):
     """Options of radial basis functions."""
 
+    applies: ClassVar[Applies] = {
+        "n_centres": {"centres": ("kmeans", "mixture", "farthest")},
+    }
     centres: Literal["all", "kmeans", "mixture", "farthest"] = Field(
         "kmeans", description="Where the bumps are: on all rows, on clusters, or each on the row farthest from others."
     )

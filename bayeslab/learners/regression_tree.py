@@ -14,7 +14,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field
-from typing import Any, Literal, Self
+from typing import Any, ClassVar, Literal, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -23,7 +23,7 @@ from sklearn.base import BaseEstimator, RegressorMixin
 from sklearn.tree import DecisionTreeRegressor
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from bayeslab.learners._estimator import MANY, Estimator, LearnerOptions
+from bayeslab.learners._estimator import MANY, Applies, Estimator, LearnerOptions
 
 __all__ = ["CATEGORIES", "MISSING", "SCALE", "TASKS", "Leaf", "LinearTree", "Options", "build", "examples", "reported"]
 
@@ -38,6 +38,9 @@ MISSING = False
 class Options(LearnerOptions):
     """Options of the tree."""
 
+    applies: ClassVar[Applies] = {
+        "cuts": {"leaves": ("linear",)},
+    }
     leaves: Literal["linear", "constant"] = Field("linear", description="What a leaf holds.")
     min_rows: int = Field(10, ge=2, le=10**9, description="Fewest rows of a leaf.")
     min_gain: float = Field(0.01, ge=0, lt=1, description="A cut lowers the squared error by this share of the whole.")

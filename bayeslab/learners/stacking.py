@@ -19,7 +19,7 @@ References
 
 from __future__ import annotations
 
-from typing import Any, Literal, Self
+from typing import Any, ClassVar, Literal, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -29,6 +29,7 @@ from sklearn.base import BaseEstimator
 from sklearn.linear_model import LinearRegression, LogisticRegression
 from sklearn.tree import DecisionTreeClassifier, DecisionTreeRegressor
 
+from bayeslab.learners._estimator import Applies
 from bayeslab.learners._members import Ensemble, EnsembleClassifier, EnsembleRegressor, MemberOptions, built_all, seeded
 
 __all__ = [
@@ -57,6 +58,9 @@ MISSING = False
 class Options(MemberOptions):
     """Options of stacking."""
 
+    applies: ClassVar[Applies] = {
+        "max_depth": {"combiner": ("tree",)},
+    }
     combiner: Combiner = Field("constrained", description="What is trained on their answers.")
     max_depth: int = Field(3, ge=1, le=10**9, description="Depth of combiner: tree.")
 

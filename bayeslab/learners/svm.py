@@ -21,7 +21,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Iterator
-from typing import Any, Literal, Self
+from typing import Any, ClassVar, Literal, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -35,7 +35,7 @@ from sklearn.utils import _safe_indexing, check_consistent_length, column_or_1d
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from bayeslab.learners._estimator import Estimator, LearnerOptions, Positive
+from bayeslab.learners._estimator import Applies, Estimator, LearnerOptions, Positive
 from bayeslab.learners._gram import check_gram
 
 __all__ = [
@@ -67,6 +67,13 @@ _TOLERANCE = 1e-6
 class Options(LearnerOptions):
     """Options of support vector machines."""
 
+    applies: ClassVar[Applies] = {
+        "gamma": {"kernel": ("poly", "rbf", "laplacian")},
+        "degree": {"kernel": ("poly",)},
+        "coef0": {"kernel": ("poly",)},
+        "epsilon": {"task": ("regression",)},
+        "class_weight": {"task": ("classification",)},
+    }
     kernel: Literal["linear", "poly", "rbf", "laplacian"] = Field("rbf", description="The kernel.")
     C: float = Field(1.0, gt=0, description="Price of a row in the street; large: a hard margin.")
     gamma: Positive | Literal["scale", "auto"] = Field(

@@ -6,7 +6,7 @@ once answer with their most frequent class, or their mean.
 
 from __future__ import annotations
 
-from typing import Any, Literal, Self
+from typing import Any, ClassVar, Literal, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,7 +15,7 @@ from sklearn.base import BaseEstimator, ClassifierMixin, RegressorMixin
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from bayeslab.learners._estimator import Estimator, LearnerOptions
+from bayeslab.learners._estimator import Applies, Estimator, LearnerOptions
 
 __all__ = [
     "CATEGORIES",
@@ -41,6 +41,9 @@ MISSING = False
 class Options(LearnerOptions):
     """Options of the table."""
 
+    applies: ClassVar[Applies] = {
+        "default": {"task": ("regression",)},
+    }
     default: float | None = Field(
         None, description="Of a regression: the answer for rows not stored; left out: the mean. Of classes: all shares."
     )

@@ -16,7 +16,7 @@ References
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any, ClassVar, Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -29,7 +29,7 @@ from bayeslab.errors import OptionError
 from bayeslab.exact.string_kernel import SubsequenceKernel
 from bayeslab.exact.tree_kernel import TreeKernel
 from bayeslab.learners import svm
-from bayeslab.learners._estimator import LearnerOptions
+from bayeslab.learners._estimator import Applies, LearnerOptions
 
 __all__ = ["CATEGORIES", "MISSING", "SCALE", "TASKS", "Options", "TextKernel", "build", "examples", "reported"]
 
@@ -44,6 +44,12 @@ MISSING = False
 class Options(LearnerOptions):
     """Options of the machine of texts."""
 
+    applies: ClassVar[Applies] = {
+        "unit": {"kernel": ("subsequence",)},
+        "length": {"kernel": ("subsequence",)},
+        "epsilon": {"task": ("regression",)},
+        "class_weight": {"task": ("classification",)},
+    }
     kernel: Literal["subsequence", "tree"] = Field(
         "subsequence", description="What texts may share: subsequences, or fragments of trees in brackets."
     )

@@ -33,7 +33,7 @@ from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from bayeslab.learners._estimator import MANY, Estimator, LearnerOptions
+from bayeslab.learners._estimator import MANY, Estimator, LearnerOptions, one_of_two
 
 __all__ = ["CATEGORIES", "MISSING", "SCALE", "TASKS", "Options", "VersionSpace", "build", "examples", "reported"]
 
@@ -117,16 +117,17 @@ class VersionSpace(ClassifierMixin, Estimator, options=Options):
         tags.classifier_tags.poor_score = True
         return tags
 
+    def suits(self, n_rows: int, n_columns: int, n_classes: int) -> None:
+        """Two classes, of which ``positive`` is one."""
+        one_of_two(n_classes, self.positive)
+
     def fit(self, X: Any, y: Any) -> Self:
         """Go through all conjunctions of the values there are."""
         X, y = validate_data(self, X, y, dtype=np.float64)
         check_classification_targets(y)
         self.classes_ = np.unique(y)
-        if len(self.classes_) > 2:
-            raise ValueError(f"Only binary classification is supported. Classes: {self.classes_}")
+        self.suits(len(X), X.shape[1], len(self.classes_))
         self.positive_ = len(self.classes_) - 1 if self.positive is None else self.positive
-        if not 0 <= self.positive_ < len(self.classes_):
-            raise ValueError(f"positive is the position of one of the classes {self.classes_}, not {self.positive!r}")
         places = np.linspace(0, 1, self.cuts + 2)[1:-1]
         numbers = [j for j in range(X.shape[1]) if j not in self.categorical]
         self.edges_ = {j: np.unique(np.quantile(X[:, j], places)) for j in numbers}

@@ -17,7 +17,7 @@ References
 
 from __future__ import annotations
 
-from typing import Annotated, Any, Literal, Self
+from typing import Annotated, Any, ClassVar, Literal, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -27,7 +27,7 @@ from sklearn.svm import SVC
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from bayeslab.learners._estimator import Count, Estimator, LearnerOptions, Positive
+from bayeslab.learners._estimator import Applies, Count, Estimator, LearnerOptions, Positive
 from bayeslab.learners._images import copies, image_shape
 
 __all__ = [
@@ -54,6 +54,12 @@ MISSING = False
 class Options(LearnerOptions):
     """Options of virtual support vector machines."""
 
+    applies: ClassVar[Applies] = {
+        "gamma": {"kernel": ("poly", "rbf")},
+        "degree": {"kernel": ("poly", "local")},
+        "coef0": {"kernel": ("poly", "local")},
+        "reach": {"kernel": ("local",)},
+    }
     image_shape: list[Count] | None = Field(
         None,
         min_length=2,

@@ -17,7 +17,7 @@ References
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, Literal, Self, get_args
+from typing import Any, ClassVar, Literal, Self, get_args
 
 import numpy as np
 from numpy.typing import NDArray
@@ -27,7 +27,7 @@ from sklearn.base import BaseEstimator
 
 from bayeslab.arrays import count, number, real
 from bayeslab.errors import OptionError, hint
-from bayeslab.learners._estimator import NonNegative
+from bayeslab.learners._estimator import Applies, NonNegative
 from bayeslab.learners._members import EnsembleClassifier, EnsembleRegressor, MemberOptions, built_all, outputs
 
 __all__ = [
@@ -61,6 +61,10 @@ MISSING = False
 class Options(MemberOptions):
     """Options of voting."""
 
+    applies: ClassVar[Applies] = {
+        "weights": {"rule": ("weighted", "bayesian")},
+        "normalise": {"task": ("classification",)},
+    }
     rule: Rule = Field("sum", description="How outputs are combined.")
     weights: list[NonNegative] | None = Field(
         None, description="Of rule: weighted; left out: from accuracy out of fold."
@@ -250,13 +254,17 @@ class VotingRegressor(EnsembleRegressor, options=Options):
 
     def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
         """Train all members; their weights out of fold."""
-        if self.rule in ("product", "plurality"):
-            raise ValueError(f"numbers have no {self.rule}: take sum, weighted, bayesian, median, min or max")
+        self.suits(0, 0, 0)
         X, y, rows = self._weighted_rows(X, y, sample_weight)
         rng = self._rng()
         self.weights_ = self._weights(X, y, rng, rows)
         self._train(self._members(), X, y, rng, rows)
         return self
+
+    def suits(self, n_rows: int, n_columns: int, n_classes: int) -> None:
+        """A rule for numbers."""
+        if self.rule in ("product", "plurality"):
+            raise ValueError(f"numbers have no {self.rule}: take sum, weighted, bayesian, median, min or max")
 
     def _weights(self, X: Array, y: Array, rng: Any, rows: Array | None) -> Array:
         if self.weights is not None:

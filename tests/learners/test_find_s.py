@@ -35,5 +35,5 @@ def test_not_a_conjunction():
     found = FindS().fit([[0, 0], [1, 1], [0, 1]], ["yes", "yes", "no"])
     assert not found.consistent_
     assert FindS(positive=0).fit([[0, 0], [1, 1]], ["a", "b"]).hypothesis_.tolist() == [0, 0]
-    with pytest.raises(ValueError, match="positive is the position"):
+    with pytest.raises(ValueError, match="positive is 0 or 1"):
         FindS(positive=2).fit([[0, 0], [1, 1]], ["a", "b"])

@@ -38,9 +38,12 @@ OPTIONS = [
 def refused_by_file(word, name, value):
     """The error of a model file, or None."""
     given = {"learner": "linear"} if name == "learners" else value
-    task = registry.load("learners", word).TASKS[0]
+    module = registry.load("learners", word)
+    # Beside options that give it an effect.
+    others = {other: values[0] for other, values in module.Options.applies.get(name, {}).items()}
+    beside = {"task": module.TASKS[0]} | {other: value for other, value in others.items() if value is not None}
     try:
-        bl.Model(model={"family": "learner", "learner": word, "target": "y", "task": task, name: given})
+        bl.Model(model={"family": "learner", "learner": word, "target": "y"} | beside | {name: given})
     except BayeslabError as error:
         return error.message
     return None
@@ -69,6 +72,26 @@ def test_file_and_class_agree(word, name):
             if name == "hidden_layer_sizes" and value == 1:
                 continue  # One layer of units may be given as a number in Python.
             assert by_class == by_file, (kind, value)
+
+
+APPLIES = [
+    (word, name, other, values)
+    for word in registry.names("learners")
+    for name, conditions in registry.load("learners", word).Options.applies.items()
+    for other, values in conditions.items()
+]
+
+
+@pytest.mark.parametrize(("word", "name", "other", "values"), APPLIES)
+def test_conditions_name_options_and_their_words(word, name, other, values):
+    module = registry.load("learners", word)
+    fields = module.Options.model_fields
+    assert name in fields
+    if other == "task":
+        assert set(values) < set(module.TASKS)
+        return
+    words = get_args(fields[other].annotation)
+    assert values == (None,) or set(values) < set(words)
 
 
 def wrong(field):

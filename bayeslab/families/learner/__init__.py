@@ -34,6 +34,7 @@ from bayeslab.families import DENSITY, PROBABILITY
 from bayeslab.language.spec import ColumnName, Family, Model
 from bayeslab.language.spec import Spec as Frozen
 from bayeslab.language.wording import code_of
+from bayeslab.learners._estimator import without_effect
 
 if TYPE_CHECKING:
     import pymc
@@ -114,6 +115,10 @@ class Learner(Family):
                 raise Flaw(f"'{name}' is given and tuned: leave one of them out", "tune", name, code="conflict")
             for value in values:
                 _options(module.Options, self.options | {name: value}, ("tune",))
+        task = self.task or (module.TASKS[0] if len(module.TASKS) == 1 else None)
+        idle = without_effect(module.Options, self.options, self.tune, task)
+        if idle is not None:
+            raise Flaw(idle[1], idle[0] if idle[0] in self.options else "tune", code="not-applicable")
         return self
 
     @model_serializer(mode="wrap")

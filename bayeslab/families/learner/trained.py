@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import math
 import warnings
 from collections.abc import Iterator
 from dataclasses import dataclass, field
@@ -16,6 +17,7 @@ from bayeslab.data.dataset import Data
 from bayeslab.digits import check_size
 from bayeslab.errors import DataError, ModelError, hint, listed
 from bayeslab.language.spec import Model
+from bayeslab.learners._estimator import Estimator, without_effect
 from bayeslab.streams import derived
 from bayeslab.training_warnings import convergence_warnings
 
@@ -265,7 +267,37 @@ def prepared(model: Model, data: Data) -> Prepared:
             code="constant",
         )
     found.matrix(data)
+    _trainable(found, data, outcome)
     return found
+
+
+def _trainable(ready: Prepared, data: Data, outcome: NDArray[Any]) -> None:
+    """Whether the options, and all that there are to choose from, can be used on rows like these."""
+    spec, module = ready.spec, ready.spec.module
+    idle = without_effect(module.Options, spec.options, spec.tune, ready.task)
+    if idle is not None:
+        raise ModelError(idle[1], path=("model", idle[0]), code="not-applicable")
+    if ready.classes is None and spec.calibration is not None:
+        raise ModelError(
+            "calibration makes probabilities of scores of classes; a regression has none: leave it out",
+            path=("model", "calibration"),
+            code="not-applicable",
+        )
+    # Options are chosen, and scores calibrated, on rows of which a fold is left out.
+    folds = [spec.tune_folds] if spec.tune else []
+    n_rows = min([len(outcome), *(len(outcome) - math.ceil(len(outcome) / k) for k in folds)])
+    n_classes = 0 if ready.classes is None else len(np.unique(outcome))
+    try:
+        for values in itertools.product(*spec.tune.values()):
+            options = module.Options.model_validate(spec.options | dict(zip(spec.tune, values, strict=True)))
+            categorical = tuple(j for j, n in enumerate(ready.levels) if n) if module.CATEGORIES == "codes" else ()
+            learner = module.build(options, ready.task, categorical)
+            if isinstance(learner, Estimator):
+                learner.suits(n_rows, len(ready.columns(data)), n_classes)
+    except ValueError as error:
+        raise DataError(f"{spec.learner}: {error}", code="failed") from None
+    if ready.classes is not None and spec.calibration == "none" and not hasattr(learner, "predict_proba"):
+        raise DataError(f"{spec.learner} has no probabilities of its own: leave calibration out", code="not-applicable")
 
 
 def _unambiguous(name: str, values: Array) -> None:
@@ -416,10 +448,6 @@ def _with_probabilities(ready: Prepared, estimator: Any, matrix: Array, outcome:
 
     wanted = ready.spec.calibration
     if ready.classes is None or wanted == "none" or (wanted is None and hasattr(estimator, "predict_proba")):
-        if ready.classes is not None and not hasattr(estimator, "predict_proba"):
-            raise DataError(
-                f"{ready.spec.learner} has no probabilities of its own: leave calibration out", code="not-applicable"
-            )
         return clone(estimator).fit(matrix, outcome)
     from sklearn.calibration import CalibratedClassifierCV
     from sklearn.utils.class_weight import compute_sample_weight
