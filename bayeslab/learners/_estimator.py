@@ -40,7 +40,6 @@ __all__ = [
     "Share",
     "one_of_two",
     "warn_unless",
-    "without_effect",
 ]
 
 # Members of an ensemble, units, tables: more take days and all of memory.
@@ -70,33 +69,33 @@ class LearnerOptions(Spec):
     # Options that do something only where other options, or the task, have one of these values.
     applies: ClassVar[Applies] = {}
 
+    @classmethod
+    def without_effect(
+        cls, given: Mapping[str, Any], tuned: Mapping[str, list[Any]], task: str | None
+    ) -> tuple[str, str] | None:
+        """The first option that is given and can have no effect, and why; None where all have one.
 
-def without_effect(
-    kind: type[LearnerOptions], given: Mapping[str, Any], tuned: Mapping[str, list[Any]], task: str | None
-) -> tuple[str, str] | None:
-    """The first option that is given and can have no effect, and why; None where all have one.
-
-    Parameters
-    ----------
-    kind
-        The options of a learner.
-    given, tuned
-        Values given, and values to choose from.
-    task
-        Classification or regression; None where the data decide.
-    """
-    for name, conditions in kind.applies.items():
-        if (name not in given or given[name] == kind.model_fields[name].default) and name not in tuned:
-            continue
-        for other, values in conditions.items():
-            if other == "task":
-                possible = list(values) if task is None else [task]
-            else:
-                possible = tuned.get(other, [given.get(other, getattr(kind.model_fields.get(other), "default", None))])
-            if not any(value in values for value in possible):
-                what, wanted = (_shown(other, those) for those in (possible, values))
-                return name, f"'{name}' has no effect with {what}, only with {wanted}: leave it out"
-    return None
+        Parameters
+        ----------
+        given, tuned
+            Values given, and values to choose from.
+        task
+            Classification or regression; None where the data decide.
+        """
+        for name, conditions in cls.applies.items():
+            if (name not in given or given[name] == cls.model_fields[name].default) and name not in tuned:
+                continue
+            for other, values in conditions.items():
+                if other == "task":
+                    possible = list(values) if task is None else [task]
+                else:
+                    possible = tuned.get(
+                        other, [given.get(other, getattr(cls.model_fields.get(other), "default", None))]
+                    )
+                if not any(value in values for value in possible):
+                    what, wanted = (_shown(other, those) for those in (possible, values))
+                    return name, f"'{name}' has no effect with {what}, only with {wanted}: leave it out"
+        return None
 
 
 def _shown(option: str, values: Sequence[Any]) -> str:

@@ -28,7 +28,7 @@ from sklearn.utils.validation import _check_sample_weight, check_is_fitted, has_
 from bayeslab import registry
 from bayeslab.errors import hint, listed
 from bayeslab.language.wording import parameter_sentence
-from bayeslab.learners._estimator import MANY, Estimator, LearnerOptions, without_effect
+from bayeslab.learners._estimator import MANY, Estimator, LearnerOptions
 
 __all__ = [
     "Ensemble",
@@ -81,7 +81,7 @@ def _known(given: dict[str, Any]) -> dict[str, Any]:
         name = str(errors[0]["loc"][0]) if errors[0]["loc"] else ""
         same = [e for e in errors if e["loc"][:1] == errors[0]["loc"][:1]]
         raise ValueError(f"{word}: {parameter_sentence(same, options.get(name), name)}") from None
-    idle = without_effect(known, options, {}, None)
+    idle = known.without_effect(options, {}, None)
     if idle is not None:
         raise ValueError(f"{word}: {idle[1]}")
     return given
@@ -108,7 +108,7 @@ def built(given: Mapping[str, Any], task: str, categorical: tuple[int, ...] = ()
         raise ValueError(f"{word} does {listed(module.TASKS)}, not {task}")
     if module.CATEGORIES == "texts":
         raise ValueError(f"{word} learns from texts, which members of an ensemble do not see")
-    idle = without_effect(module.Options, given, {}, task)
+    idle = module.Options.without_effect(given, {}, task)
     if idle is not None:
         raise ValueError(f"{word}: {idle[1]}")
     options = module.Options.model_validate({k: v for k, v in given.items() if k != "learner"})

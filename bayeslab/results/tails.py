@@ -55,6 +55,8 @@ _REFUSED = 2.5
 _VISIT, _WORTH = 3.0, 0.1
 # Fewer draws have no tail to speak of, nor have fewer different values in it.
 _MIN_DRAWS, _VALUES = 400, 20
+# Outer parts of a tail that are looked at alone, of so many draws at least.
+_PARTS, _FEWEST = (2, 4), 24
 # Divergent draws concentrate where more than half of them begin in a tail that holds a twentieth of the others, which
 # chance would give once in a thousand fits.
 _TAIL, _HALF, _CHANCE = 0.05, 0.5, 1e-3
@@ -208,10 +210,16 @@ def heavy(draws: Array) -> Array:
     ndarray
         The shape k of the heavier tail of each quantity where it is above :func:`psis.good_k`.
     """
-    shapes = tail_shapes(draws)
+    sides = _side_shapes(draws)
     limit = psis.good_k(draws.shape[1] * draws.shape[2])
     with np.errstate(invalid="ignore"):
-        return np.where(shapes > limit, shapes, np.nan)
+        steep = sides > limit
+        rows = np.flatnonzero(steep.any(axis=0))
+        # A rare mode far out looks like a heavy tail until its outer part is looked at alone: there the mode
+        # ends, and a heavy tail does not.
+        for part in _PARTS if rows.size else ():
+            steep[:, rows] &= ~(_side_shapes(draws[rows], part) < limit / 2)
+        return np.where(steep.any(axis=0), np.fmax(*np.where(steep, sides, np.nan)), np.nan)
 
 
 def tail_shapes(draws: Array) -> Array:
@@ -219,9 +227,14 @@ def tail_shapes(draws: Array) -> Array:
 
     Autocorrelated draws have longer tails fitted, as importance weights have: 3 √(n / r) of n draws that are worth r n.
     """
+    return np.fmax(*_side_shapes(draws))
+
+
+def _side_shapes(draws: Array, part: int = 1) -> Array:
+    """Shapes of the upper and the lower tail, (2, quantity); of the outermost draws of each tail, one in ``part``."""
     flat = np.sort(draws.reshape(len(draws), -1), axis=1)
     n = flat.shape[1]
-    out = np.full(len(draws), np.nan)
+    out = np.full((2, len(draws)), np.nan)
     ready = np.flatnonzero(np.isfinite(flat).all(axis=1) & ~is_constant(draws))
     if n < _MIN_DRAWS or not ready.size:
         return out
@@ -230,9 +243,10 @@ def tail_shapes(draws: Array) -> Array:
         inside = np.fmin(*(ess(halves <= quantile(flat[ready], p)[:, None, None]) for p in (_TAIL, 1 - _TAIL)))
     inside = np.clip(np.nan_to_num(inside, nan=n), 1, n)
     lengths = np.minimum(n // 5, np.ceil(3 * np.sqrt(n * n / inside))).astype(int)
+    lengths = np.maximum(lengths // part, min(_FEWEST, n // 5))
     for length in np.unique(lengths):
         rows = ready[lengths == length]
-        for ordered in (flat[rows], -flat[rows, ::-1]):
+        for side, ordered in enumerate((flat[rows], -flat[rows, ::-1])):
             excess = ordered[:, n - length :] - ordered[:, n - length - 1 : n - length]
             # The unit of a tail is its own: nothing overflows, and a scale changes nothing.
             size = excess[:, -1:]
@@ -240,5 +254,5 @@ def tail_shapes(draws: Array) -> Array:
                 shape = psis.pareto_fit(np.where(size > 0, excess / size, 0.0))[0]
             # A few values, however often each, are no tail: their moments are finite.
             shape[(np.diff(excess, axis=1) > 0).sum(axis=1) < _VALUES] = np.nan
-            out[rows] = np.fmax(out[rows], shape)
+            out[side, rows] = shape
     return out

@@ -4,11 +4,13 @@ import itertools
 import math
 
 import numpy as np
+import pandas as pd
 import pytest
 from scipy import stats
 from scipy.special import gammaln, logsumexp, multigammaln
 
 import bayeslab as bl
+from bayeslab.errors import OptionError
 
 X = np.array([0.1, 0.3, 2.0, 2.4, 2.2])
 Y = np.array([0.0, 0.4, -1.0, -1.5, -1.2])
@@ -153,3 +155,80 @@ def test_rows_may_be_called_row(kinds, family):
     fit = _fit({"family": family, "columns": list(data), **words[family]}, data, method="em")
     terms = fit.log_likelihood()
     assert all(np.isfinite(each).all() for each in terms.data_vars.values())
+
+
+@pytest.mark.parametrize("given", [["N"], ["x"]])
+def test_rows_of_which_only_the_trials_or_the_inputs_of_the_weights_are_known(given):
+    """Means of whole new rows of a mixture, by the fitted weights and probabilities."""
+    rng = np.random.default_rng(2)
+    n, x = rng.integers(3, 15, 120), rng.normal(size=120)
+    k = rng.binomial(n, np.where(rng.random(120) < 1 / (1 + np.exp(-2 * x)), 0.7, 0.2))
+    more = {"gating": ["x"]} if given == ["x"] else {}
+    spec = {"family": "mixture", "columns": ["k"], "components": 2, "component": "binomial", **more}
+    trials = "N" if given == ["N"] else 20
+    frame = pd.DataFrame({"k": k, "N": n, "x": x})
+    fit = bl.fit(bl.Model(model=spec | {"trials": trials}), frame, "em", runs=None, progress=False)
+    new = pd.DataFrame({"N": [5, 10], "x": [-2.0, 2.0]})[given]
+    found = {name: fit.posterior[name].to_numpy()[0, 0] for name in fit.posterior}
+    if given == ["N"]:
+        weights = np.tile(found["weights"], (2, 1))
+    else:
+        gate = np.stack([np.ones(2), (new["x"] - x.mean()) / x.std()]).T @ found["gate"].T
+        weights = np.exp(gate) / np.exp(gate).sum(axis=1, keepdims=True)
+    mean = weights @ found["probability"].ravel() * (new["N"].to_numpy() if given == ["N"] else 20)
+    table = fit.predict(new)
+    np.testing.assert_allclose(table["mean"], mean, atol=5 * table["sd"].max() / np.sqrt(1000))
+
+
+def test_open_cells_of_rows_under_factors_are_normal_given_the_others():
+    rng = np.random.default_rng(4)
+    frame = pd.DataFrame(rng.normal(size=(80, 2)) @ rng.normal(size=(2, 5)) + 0.5 * rng.normal(size=(80, 5)))
+    frame.columns = list("abcde")
+    model = {"family": "latent_features", "kind": "gaussian", "columns": list("abcde"), "features": 2, "noise": "own"}
+    fit = bl.fit(bl.Model(model=model), frame, "em", runs=None, progress=False)
+    found = {name: fit.posterior[name].to_numpy()[0, 0] for name in ("loading", "mean", "noise")}
+    whole = found["loading"] @ found["loading"].T + np.diag(found["noise"] ** 2)
+    new = pd.DataFrame({"a": [1.0, -1.0], "b": [np.nan, 2.0], "c": [0.5, np.nan], "e": [0.0, 1.0]})
+    table = fit.predict(new).set_index(["node", "obs_id"])
+    assert set(table.index.get_level_values("node")) == {"b", "c", "d"}
+    for row, there in ((0, [0, 2, 4]), (1, [0, 1, 4])):
+        given = new.iloc[row, [new.columns.get_loc("abcde"[j]) for j in there]].to_numpy()
+        for j in set(range(5)) - set(there):
+            weight = np.linalg.solve(whole[np.ix_(there, there)], whole[there, j])
+            mean = found["mean"][j] + weight @ (given - found["mean"][there])
+            sd = np.sqrt(whole[j, j] - weight @ whole[there, j])
+            said = table.loc[("abcde"[j], row)]
+            assert said["mean"] == pytest.approx(mean, abs=5 * sd / np.sqrt(1000))
+            assert said["sd"] == pytest.approx(sd, rel=0.15)
+    # What is given stays, where another row leaves the column open.
+    assert table.loc[("b", 1), "mean"] == 2.0
+    assert table.loc[("b", 1), "sd"] == 0
+
+
+def test_open_cells_of_rows_under_binary_features_are_those_of_all_patterns():
+    rng = np.random.default_rng(5)
+    z = rng.random((60, 2)) < 0.5
+    frame = pd.DataFrame(z @ np.array([[2.0, 0.0, 1.0], [0.0, 2.0, -1.0]]) + 0.3 * rng.normal(size=(60, 3)))
+    frame.columns = list("abc")
+    model = {"family": "latent_features", "kind": "binary", "columns": list("abc"), "features": 2}
+    fit = bl.fit(bl.Model(model=model), frame, "em", prior="ignore", runs=None, progress=False)
+    found = {name: np.asarray(fit.posterior[name].to_numpy()[0, 0]) for name in fit.posterior}
+    loading, noise, chance = found["loading"], float(found["noise"]), found["probability"]
+    new = pd.DataFrame({"a": [1.0, 0.1], "b": [1.1, np.nan]})
+    patterns = np.array(list(itertools.product((0, 1), repeat=2)))
+    for row, there in ((0, [0, 1]), (1, [0])):
+        log_p = stats.bernoulli.logpmf(patterns, chance).sum(axis=1)
+        log_p += stats.norm.logpdf(new.iloc[row, there].to_numpy(), (patterns @ loading.T)[:, there], noise).sum(axis=1)
+        mean = np.exp(log_p - logsumexp(log_p)) @ (patterns @ loading.T)[:, 2]
+        table = fit.predict(new).set_index(["node", "obs_id"])
+        said = table.loc[("c", row)]
+        assert said["mean"] == pytest.approx(mean, abs=5 * said["sd"] / np.sqrt(1000))
+
+
+def test_rows_of_a_buffet_that_are_open_in_part_are_refused():
+    rng = np.random.default_rng(6)
+    frame = pd.DataFrame(rng.normal(size=(20, 3)) + 3 * (rng.random((20, 1)) < 0.5), columns=list("abc"))
+    model = {"family": "latent_features", "kind": "binary", "columns": list("abc"), "features": "ibp"}
+    fit = bl.fit(bl.Model(model=model), frame, "gibbs", runs=None, progress=False, draws=50, tune=50)
+    with pytest.raises(OptionError, match="buffet"):
+        fit.predict(pd.DataFrame({"a": [1.0], "b": [np.nan], "c": [0.0]}))

@@ -250,6 +250,34 @@ def predictive(
     return {c: ((model.data.rows,), out[..., j]) for j, c in enumerate(seen.columns)}
 
 
+def completed(
+    model: Model, data: Data, draws: Mapping[str, np.ndarray], rng: np.random.Generator
+) -> dict[str, tuple[tuple[str, ...], np.ndarray]]:
+    """The cells that rows leave open at each draw, given the rest of their row; replications where none is open."""
+    from bayeslab.families.latent_features import rows as latent_features_rows
+
+    seen = resolved(model, data)
+    lacking = np.isnan(seen.rows)
+    if not lacking.any() or lacking.all():
+        return predictive(model, data, draws, rng)
+    if seen.features is None:
+        raise OptionError(
+            "under a buffet a new row may bring features of its own, and its open cells are not predicted from the"
+            " others: give a number of features, or see fit.features(data)",
+            code="not-applicable",
+        )
+    found = latent_features_rows.completed(
+        seen,
+        np.asarray(draws["loading"]),
+        _means(seen, draws),
+        _noises(seen, draws),
+        draws.get("probability"),
+        rng,
+    )
+    open_ = lacking.any(axis=0)
+    return {c: ((model.data.rows,), found[..., j]) for j, c in enumerate(seen.columns) if open_[j]}
+
+
 def log_likelihoods(
     model: Model, data: Data, draws: Mapping[str, np.ndarray]
 ) -> dict[str, tuple[tuple[str, ...], np.ndarray]]:

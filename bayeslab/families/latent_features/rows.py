@@ -11,13 +11,16 @@ from bayeslab.errors import OptionError
 from bayeslab.exact.factor_analysis import scores
 from bayeslab.exact.factor_kernels import HEYWOOD
 from bayeslab.exact.feature_kernels import binary_pass, draw_rows
+from bayeslab.exact.normal_rows import fill_normal
 from bayeslab.families.latent_features.model import MOST_SUMMED, Resolved
 
-__all__ = ["features", "log_likelihoods"]
+__all__ = ["completed", "features", "log_likelihoods"]
 
 # Draws that go into summaries; and Gibbs sweeps over a row's binary features where patterns are too many to sum.
 _DRAWS = 400
 _SWEEPS = 20
+# Densities of rows under patterns of features held at a time.
+_AT_ONCE = 1_000_000
 
 
 def _patterns(rows: np.ndarray) -> Any:
@@ -64,6 +67,57 @@ def _normal(rows: np.ndarray, mean: np.ndarray, loading: np.ndarray, noise: np.n
     log_det = 2 * np.log(np.diag(lower)).sum() + 2 * np.log(noise).sum()
     squares = (apart**2).sum(axis=1) - (inner**2).sum(axis=0)
     return np.asarray(-0.5 * (len(mean) * np.log(2 * np.pi) + log_det + squares))
+
+
+def completed(
+    seen: Resolved,
+    loading: np.ndarray,
+    mean: np.ndarray,
+    noise: np.ndarray,
+    probability: np.ndarray | None,
+    rng: np.random.Generator,
+) -> np.ndarray:
+    """The rows at each draw, (S, N, D), their open cells drawn given the others."""
+    lacking = np.isnan(seen.rows)
+    out = np.repeat(seen.rows[None], len(loading), axis=0)
+    z = np.zeros((len(seen.rows), loading.shape[2]), np.int8)
+    for i, (w, m, s) in enumerate(zip(loading, mean, noise, strict=True)):
+        if probability is None:
+            whole = w @ w.T + np.diag(s**2)
+            fill_normal(out[i], np.zeros(len(lacking), int), m[None], whole[None], None, rng)
+            continue
+        chance = np.clip(probability[i], 1e-12, 1 - 1e-12)
+        if w.shape[1] <= MOST_SUMMED:
+            _draw_patterns(seen.rows, m, w, float(s[0]), chance, z, rng)
+        else:
+            draw_rows(rng, seen.rows, chance, np.ascontiguousarray(w.T), m, float(s[0]), z, _SWEEPS)
+        made = m + z @ w.T + s * rng.standard_normal(lacking.shape)
+        out[i][lacking] = made[lacking]
+    return out
+
+
+def _draw_patterns(
+    rows: np.ndarray,
+    mean: np.ndarray,
+    loading: np.ndarray,
+    noise: float,
+    chance: np.ndarray,
+    z: np.ndarray,
+    rng: np.random.Generator,
+) -> None:
+    """Draw the binary features of each row given its cells, in place, by the probabilities of all patterns."""
+    k = loading.shape[1]
+    patterns = (np.arange(2**k)[:, None] >> np.arange(k)) & 1
+    prior = patterns @ np.log(chance) + (1 - patterns) @ np.log1p(-chance)
+    centres = patterns @ loading.T
+    for mine, cells in _patterns(rows):
+        step = max(1, _AT_ONCE // (len(patterns) * max(1, len(cells))))
+        for first in range(0, len(mine), step):
+            here = mine[first : first + step]
+            apart = (rows[np.ix_(here, cells)] - mean[cells])[:, None, :] - centres[None, :, cells]
+            log_p = prior - 0.5 * (apart**2).sum(axis=2) / noise**2
+            # The largest of log probabilities with Gumbel noise is a draw by the probabilities.
+            z[here] = patterns[(log_p + rng.gumbel(size=log_p.shape)).argmax(axis=1)]
 
 
 def features(

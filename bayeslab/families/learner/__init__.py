@@ -34,7 +34,6 @@ from bayeslab.families import DENSITY, PROBABILITY
 from bayeslab.language.spec import ColumnName, Family, Model
 from bayeslab.language.spec import Spec as Frozen
 from bayeslab.language.wording import code_of
-from bayeslab.learners._estimator import without_effect
 
 if TYPE_CHECKING:
     import pymc
@@ -116,7 +115,7 @@ class Learner(Family):
             for value in values:
                 _options(module.Options, self.options | {name: value}, ("tune",))
         task = self.task or (module.TASKS[0] if len(module.TASKS) == 1 else None)
-        idle = without_effect(module.Options, self.options, self.tune, task)
+        idle = module.Options.without_effect(self.options, self.tune, task)
         if idle is not None:
             raise Flaw(idle[1], idle[0] if idle[0] in self.options else "tune", code="not-applicable")
         return self

@@ -17,7 +17,6 @@ from bayeslab.data.dataset import Data
 from bayeslab.digits import check_size
 from bayeslab.errors import DataError, ModelError, hint, listed
 from bayeslab.language.spec import Model
-from bayeslab.learners._estimator import Estimator, without_effect
 from bayeslab.streams import derived
 from bayeslab.training_warnings import convergence_warnings
 
@@ -274,7 +273,7 @@ def prepared(model: Model, data: Data) -> Prepared:
 def _trainable(ready: Prepared, data: Data, outcome: NDArray[Any]) -> None:
     """Whether the options, and all that there are to choose from, can be used on rows like these."""
     spec, module = ready.spec, ready.spec.module
-    idle = without_effect(module.Options, spec.options, spec.tune, ready.task)
+    idle = module.Options.without_effect(spec.options, spec.tune, ready.task)
     if idle is not None:
         raise ModelError(idle[1], path=("model", idle[0]), code="not-applicable")
     if ready.classes is None and spec.calibration is not None:
@@ -292,7 +291,7 @@ def _trainable(ready: Prepared, data: Data, outcome: NDArray[Any]) -> None:
             options = module.Options.model_validate(spec.options | dict(zip(spec.tune, values, strict=True)))
             categorical = tuple(j for j, n in enumerate(ready.levels) if n) if module.CATEGORIES == "codes" else ()
             learner = module.build(options, ready.task, categorical)
-            if isinstance(learner, Estimator):
+            if hasattr(learner, "suits"):
                 learner.suits(n_rows, len(ready.columns(data)), n_classes)
     except ValueError as error:
         raise DataError(f"{spec.learner}: {error}", code="failed") from None

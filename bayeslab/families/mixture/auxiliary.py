@@ -16,7 +16,8 @@ from bayeslab.exact.answer import GibbsDraws, GibbsPlan, Note, SteppedChains
 from bayeslab.exact.auxiliary_process import Atoms, BaseLaw, IndependentNormals, StudentsT, sweep
 from bayeslab.exact.clusters import canonical
 from bayeslab.exact.dirichlet_process import ProcessPrior, draw_concentration, frozen, restaurant, thawed
-from bayeslab.families.mixture.completion import drawn_labels, fill_normal
+from bayeslab.exact.normal_rows import fill_normal
+from bayeslab.families.mixture.completion import drawn_labels
 from bayeslab.families.mixture.model import Resolved
 from bayeslab.families.mixture.parts import Gaussian, StudentT
 from bayeslab.families.mixture.prior_numbers import numbers

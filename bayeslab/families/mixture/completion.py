@@ -13,6 +13,7 @@ from typing import Any, Protocol, TypeGuard
 import numpy as np
 from scipy.stats import multivariate_t
 
+from bayeslab.exact.normal_rows import fill_normal
 from bayeslab.families.mixture.model import Resolved
 from bayeslab.families.mixture.parts import Gaussian, Part, StudentT
 
@@ -22,7 +23,6 @@ __all__ = [
     "completed_in_clusters",
     "drawn_in_clusters",
     "drawn_labels",
-    "fill_normal",
     "normal_probabilities",
 ]
 
@@ -152,24 +152,6 @@ def normal_probabilities(
     return np.asarray(out / out.sum(axis=1, keepdims=True))
 
 
-def fill_normal(
-    rows: np.ndarray,
-    cluster: np.ndarray,
-    centre: np.ndarray,
-    matrices: np.ndarray,
-    dof: np.ndarray | None,
-    rng: np.random.Generator,
-) -> None:
-    """Draw the open cells of rows in normal or Student's t clusters given the others, in place."""
-    lacking = np.isnan(rows)
-    for pattern in np.unique(lacking[lacking.any(axis=1)], axis=0):
-        alike = (lacking == pattern).all(axis=1)
-        for k in np.unique(cluster[alike]):
-            here = np.flatnonzero(alike & (cluster == k))
-            own = None if dof is None or np.isinf(dof[k]) else float(dof[k])
-            rows[np.ix_(here, pattern)] = _given_the_rest(centre[k], matrices[k], own, rows[here], pattern, rng)
-
-
 def _drawn(
     part: Part,
     theta: Mapping[str, Any],
@@ -192,26 +174,3 @@ def _drawn(
     fill_normal(filled, labels[some], theta["mean"], matrices, dof, rng)
     made[some] = filled
     return made
-
-
-def _given_the_rest(
-    mean: np.ndarray,
-    matrix: np.ndarray,
-    dof: float | None,
-    rows: np.ndarray,
-    open_: np.ndarray,
-    rng: np.random.Generator,
-) -> np.ndarray:
-    """Draws of some columns of a normal, or of Student's t, given the others."""
-    there = ~open_
-    inner = np.linalg.solve(matrix[np.ix_(there, there)], matrix[np.ix_(there, open_)])
-    apart = rows[:, there] - mean[there]
-    left = matrix[np.ix_(open_, open_)] - matrix[np.ix_(open_, there)] @ inner
-    values, vectors = np.linalg.eigh(left)
-    noise = rng.standard_normal((len(rows), int(open_.sum()))) @ (vectors * np.sqrt(np.maximum(values, 0.0))).T
-    if dof is not None:
-        # Student's t given a part of it is Student's t again (Ding 2016, The American Statistician 70, 293-295).
-        distance = np.sum(apart * np.linalg.solve(matrix[np.ix_(there, there)], apart.T).T, axis=1)
-        freedom = dof + there.sum()
-        noise *= np.sqrt((dof + distance) / rng.chisquare(freedom, len(rows)))[:, None]
-    return mean[open_] + apart @ inner + noise

@@ -349,7 +349,8 @@ def _column_names(spec: Mixture) -> tuple[str, ...]:
 
 def _rows(spec: Mixture, data: Data, columns: tuple[str, ...]) -> np.ndarray:
     """(N, D), NaN where a cell is missing; no row where the data have none of the columns."""
-    n = len(data.labels.get(data.dataset.rows, ())) if any(data.has(name) for name in spec.columns) else 0
+    known = (*columns, *spec.gating)
+    n = len(data.labels.get(data.dataset.rows, ())) if any(data.has(name) for name in known) else 0
     categorical = set(spec.words("categorical")) | ({spec.labels} if spec.labels else set())
     out = np.full((n, len(columns)), np.nan)
     for j, name in enumerate(columns):
