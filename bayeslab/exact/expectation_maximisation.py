@@ -409,7 +409,9 @@ def _quasi_newton(trail: _Trail) -> None:
     floor = trail.point.value
 
     def falling(x: Array) -> tuple[float, Array]:
-        point = trail.at(problem.unflatten(x))
+        # A line search may try a step beyond what numbers hold: no density there.
+        with np.errstate(all="ignore"):
+            point = trail.at(problem.unflatten(x))
         if not math.isfinite(point.value):
             return 1e6 - floor, np.zeros_like(x)
         if point.value > best[0].value:

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import numpy as np
 
-__all__ = ["fill_normal"]
+__all__ = ["fill_normal", "normal_completed"]
 
 
 def fill_normal(
@@ -52,3 +52,21 @@ def _given_the_rest(
         freedom = dof + there.sum()
         noise *= np.sqrt((dof + distance) / rng.chisquare(freedom, len(rows)))[:, None]
     return mean[open_] + apart @ inner + noise
+
+
+def normal_completed(
+    made: np.ndarray,
+    rows: np.ndarray,
+    cluster: np.ndarray,
+    centre: np.ndarray,
+    matrices: np.ndarray,
+    dof: np.ndarray | None,
+    rng: np.random.Generator,
+) -> np.ndarray:
+    """Rows as they are ``made`` where no cell is there, and with open cells drawn given the others elsewhere."""
+    some = np.flatnonzero(~np.isnan(rows).all(axis=1))
+    filled = rows[some]
+    fill_normal(filled, cluster[some], centre, matrices, dof, rng)
+    out = made.copy()
+    out[some] = filled
+    return out

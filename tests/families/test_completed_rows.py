@@ -232,3 +232,34 @@ def test_rows_of_a_buffet_that_are_open_in_part_are_refused():
     fit = bl.fit(bl.Model(model=model), frame, "gibbs", runs=None, progress=False, draws=50, tune=50)
     with pytest.raises(OptionError, match="buffet"):
         fit.predict(pd.DataFrame({"a": [1.0], "b": [np.nan], "c": [0.0]}))
+
+
+@pytest.mark.parametrize("emission", [{"covariance": "full"}, {"covariance": "tied"}, {"emission": "gaussian_mixture"}])
+def test_open_cells_of_chains_are_given_the_rest_of_their_row(emission):
+    """Sequences of one row: the state by its initial probability and the cell that is there, the other cell given both."""
+    rng = np.random.default_rng(8)
+    state = np.cumsum(rng.random(300) < 0.1) % 2
+    rows = rng.multivariate_normal([0, 0], [[1.0, 0.8], [0.8, 1.0]], 300) + np.where(
+        state[:, None] == 1, [3, -1], [0, 0]
+    )
+    frame = pd.DataFrame(rows, columns=["u", "v"]).assign(run=np.arange(300) // 10)
+    mixed = "emission" in emission
+    model = {"family": "hmm", "columns": ["u", "v"], "states": 2, "sequence": "run", "emission": "gaussian", **emission}
+    fit = bl.fit(bl.Model(model=model | ({"mixtures": 2} if mixed else {})), frame, "em", runs=None, progress=False)
+    found = {name: fit.posterior[name].to_numpy()[0, 0] for name in fit.posterior}
+    new = pd.DataFrame({"u": [0.0, 3.5, 1.5], "v": [np.nan] * 3, "run": [1, 2, 3]})
+    table = fit.predict(new)
+    for row, u in enumerate(new["u"]):
+        if mixed:
+            weight = found["initial"][:, None] * found["weight"]
+            weight = weight * stats.norm.pdf(u, found["mean"][..., 0], found["sd"][..., 0])
+            mean = (weight * found["mean"][..., 1]).sum() / weight.sum()
+        else:
+            matrices = np.broadcast_to(found["covariance"], (2, 2, 2))
+            weight = found["initial"] * stats.norm.pdf(u, found["mean"][:, 0], np.sqrt(matrices[:, 0, 0]))
+            each = found["mean"][:, 1] + matrices[:, 0, 1] / matrices[:, 0, 0] * (u - found["mean"][:, 0])
+            mean = weight @ each / weight.sum()
+        assert table["mean"][row] == pytest.approx(mean, abs=5 * table["sd"][row] / np.sqrt(1000))
+    kept = fit.predict(pd.DataFrame({"u": [0.0, 2.0], "v": [np.nan, 7.0], "run": [1, 2]}))
+    assert kept["mean"][1] == 7.0
+    assert kept["sd"][1] == 0.0

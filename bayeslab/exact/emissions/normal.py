@@ -33,6 +33,7 @@ from bayeslab.exact.emissions.cells import (
     scaled,
 )
 from bayeslab.exact.emissions.protocol import Parameters, Statistics
+from bayeslab.exact.normal_rows import normal_completed
 
 __all__ = [
     "DiagonalGaussian",
@@ -330,6 +331,13 @@ class FullGaussian:
         lower = np.linalg.cholesky(self.covariances(parameters))
         noise = rng.standard_normal((len(states), self.n_columns))
         return parameters["mean"][states] + np.einsum("nij,nj->ni", lower[states], noise)
+
+    def complete(
+        self, rng: np.random.Generator, parameters: Parameters, states: np.ndarray, rows: np.ndarray
+    ) -> np.ndarray:
+        """Rows in given states, open cells drawn given the row's others."""
+        made = self.sample(rng, parameters, states)
+        return normal_completed(made, rows, states, parameters["mean"], self.covariances(parameters), None, rng)
 
     def features(self, rows: np.ndarray) -> np.ndarray:
         return scaled(rows)

@@ -142,6 +142,20 @@ class GaussianMixture:
         part = (rng.random((len(states), 1)) * cumulated[:, -1:] >= cumulated).sum(axis=1)
         return self._normal.sample(rng, self._flat(parameters), states * self.n_parts + part)
 
+    def complete(
+        self, rng: np.random.Generator, parameters: Parameters, states: np.ndarray, rows: np.ndarray
+    ) -> np.ndarray:
+        """Rows in given states, open cells drawn given the row's others, which tell the part of the state."""
+        flat = self._flat(parameters)
+        at = states[:, None] * self.n_parts + np.arange(self.n_parts)
+        log_p = np.take_along_axis(self._normal.log_density(flat, rows), at, axis=1)
+        with np.errstate(divide="ignore"):
+            log_p = log_p + np.log(parameters["weight"])[states]
+        # The largest of log probabilities with Gumbel noise is a draw by the probabilities.
+        part = (log_p + rng.gumbel(size=log_p.shape)).argmax(axis=1)
+        made = self._normal.sample(rng, flat, at[np.arange(len(states)), part])
+        return np.where(np.isnan(rows), made, rows)
+
     def features(self, rows: np.ndarray) -> np.ndarray:
         return scaled(rows)
 

@@ -27,6 +27,7 @@ from bayeslab.exact.emissions.normal import (
     start_moments,
 )
 from bayeslab.exact.emissions.protocol import Parameters, Statistics
+from bayeslab.exact.normal_rows import normal_completed
 
 __all__ = ["StudentT"]
 
@@ -145,6 +146,14 @@ class StudentT:
         lower, dof = np.linalg.cholesky(parameters["scale"])[states], parameters["dof"][states]
         noise = np.einsum("nij,nj->ni", lower, rng.standard_normal((len(states), self.n_columns)))
         return parameters["mean"][states] + noise / np.sqrt(rng.chisquare(dof) / dof)[:, None]
+
+    def complete(
+        self, rng: np.random.Generator, parameters: Parameters, states: np.ndarray, rows: np.ndarray
+    ) -> np.ndarray:
+        """Rows in given states, open cells drawn given the row's others."""
+        made = self.sample(rng, parameters, states)
+        scale, dof = np.asarray(parameters["scale"]), np.asarray(parameters["dof"])
+        return normal_completed(made, rows, states, parameters["mean"], scale, dof, rng)
 
     def features(self, rows: np.ndarray) -> np.ndarray:
         return scaled(rows)

@@ -458,7 +458,35 @@ def rows_of(model: Model, data: Data, node: str, position: int) -> np.ndarray | 
 def predictive(
     model: Model, data: Data, draws: Mapping[str, np.ndarray], rng: np.random.Generator
 ) -> dict[str, tuple[tuple[str, ...], np.ndarray]]:
-    """Replications of the rows, each in a state drawn given all that was observed; missing cells are predictions."""
+    """Replications of the rows, each in a state drawn given all that was observed."""
+    return _rows_drawn(model, data, draws, rng, keep=False)
+
+
+def completed(
+    model: Model, data: Data, draws: Mapping[str, np.ndarray], rng: np.random.Generator
+) -> dict[str, tuple[tuple[str, ...], np.ndarray]]:
+    """The cells that rows leave open at each draw, given all that was observed; replications where none is open."""
+    if _spec(model).classes is not None:
+        return predictive(model, data, draws, rng)
+    own = resolved(model, data)
+    given = {c: own.rows[own.sequences.at][:, position(own, c)] for c in _spec(model).columns}
+    open_ = {c: cells for c, cells in given.items() if np.isnan(cells).any()}
+    made = _rows_drawn(model, data, draws, rng, keep=bool(open_))
+    if not open_:
+        return made
+    out = {}
+    for column, cells in open_.items():
+        dims, values = made[column]
+        there = ~np.isnan(cells)
+        values[:, there] = cells[there].astype(values.dtype)
+        out[column] = dims, values
+    return out
+
+
+def _rows_drawn(
+    model: Model, data: Data, draws: Mapping[str, np.ndarray], rng: np.random.Generator, *, keep: bool
+) -> dict[str, tuple[tuple[str, ...], np.ndarray]]:
+    """Rows in states drawn given all that was observed; with ``keep`` their open cells also given the row's others."""
     if _continuous(model):
         return linear.predictive(model, linear.linear_of(model, data), draws, rng)
     hidden = hidden_of(model, data)
@@ -466,7 +494,7 @@ def predictive(
     at = hidden.sequences.at
     for _, values in draws_of(hidden, draws):
         states = hidden.law(values).sampled(rng)[at]
-        for column, cells in _replicated(rng, hidden, values, states).items():
+        for column, cells in _replicated(rng, hidden, values, states, keep=keep).items():
             made[column].append(cells)
     whole = {c for _, word, own in layout_of(_spec(model)) if emitted.is_whole(word) for c in own}
     return {
@@ -476,13 +504,13 @@ def predictive(
 
 
 def _replicated(
-    rng: np.random.Generator, hidden: Hidden, values: Mapping[str, np.ndarray], states: np.ndarray
+    rng: np.random.Generator, hidden: Hidden, values: Mapping[str, np.ndarray], states: np.ndarray, *, keep: bool
 ) -> dict[str, np.ndarray]:
     """The columns (n_rows,) given the rows' states."""
     out: dict[str, np.ndarray] = {}
     parts: tuple[Any, ...] = hidden.parts
     for part in parts:
-        rows = _sampled(rng, hidden, part, values, states)
+        rows = _sampled(rng, hidden, part, values, states, keep=keep)
         for j, column in enumerate(part.columns):
             # Behind a switch a column has a part of each chain.
             out[column] = np.where(part.emits(states), rows[:, j], out[column]) if column in out else rows[:, j]
@@ -490,11 +518,20 @@ def _replicated(
 
 
 def _sampled(
-    rng: np.random.Generator, hidden: Hidden, part: Any, values: Mapping[str, np.ndarray], states: np.ndarray
+    rng: np.random.Generator,
+    hidden: Hidden,
+    part: Any,
+    values: Mapping[str, np.ndarray],
+    states: np.ndarray,
+    *,
+    keep: bool,
 ) -> np.ndarray:
     """Rows of a part, (n_rows, n_columns), given the rows' states."""
     if hasattr(part, "sample"):
         return np.asarray(part.sample(rng, values, states, hidden.rows[hidden.sequences.at][:, 1:]))
+    if keep and hasattr(part.emission, "complete"):
+        given = hidden.rows[hidden.sequences.at][:, list(part.at)]
+        return np.asarray(part.emission.complete(rng, part.to_exact(values), states, given))
     return np.asarray(part.emission.sample(rng, part.to_exact(values), states))
 
 

@@ -95,6 +95,12 @@ class SpreadEmission:
     def sample(self, rng: np.random.Generator, parameters: Any, states: np.ndarray) -> np.ndarray:
         return np.asarray(self.inner.sample(rng, parameters, self.own[states]))
 
+    def complete(self, rng: np.random.Generator, parameters: Any, states: np.ndarray, rows: np.ndarray) -> np.ndarray:
+        """Rows in given states, open cells drawn given the row's others."""
+        if hasattr(self.inner, "complete"):
+            return np.asarray(self.inner.complete(rng, parameters, self.own[states], rows))
+        return self.sample(rng, parameters, states)
+
     def features(self, rows: np.ndarray) -> np.ndarray:
         return np.asarray(self.inner.features(rows))
 

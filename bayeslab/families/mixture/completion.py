@@ -13,7 +13,7 @@ from typing import Any, Protocol, TypeGuard
 import numpy as np
 from scipy.stats import multivariate_t
 
-from bayeslab.exact.normal_rows import fill_normal
+from bayeslab.exact.normal_rows import fill_normal, normal_completed
 from bayeslab.families.mixture.model import Resolved
 from bayeslab.families.mixture.parts import Gaussian, Part, StudentT
 
@@ -168,9 +168,4 @@ def _drawn(
         matrices, dof = part.emission.covariances(theta), None
     else:
         return made
-    # Rows of this part without any cell stay as they are drawn.
-    some = np.flatnonzero(~np.isnan(rows).all(axis=1))
-    filled = rows[some]
-    fill_normal(filled, labels[some], theta["mean"], matrices, dof, rng)
-    made[some] = filled
-    return made
+    return normal_completed(made, rows, labels, theta["mean"], matrices, dof, rng)
