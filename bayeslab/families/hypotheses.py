@@ -291,6 +291,9 @@ _DISCRETE: dict[str, Callable[..., np.ndarray]] = {
 }
 
 
+_RANGES = {"p": (0.0, 1.0), "n": (0.0, np.inf), "mu": (0.0, np.inf)}
+
+
 def _values(model: Model, data: Data) -> np.ndarray:
     """The observed column: positions in the states, or numbers."""
     spec = _spec(model)
@@ -331,6 +334,7 @@ def _of_distribution(hypothesis: Hypothesis, data: Data, x: np.ndarray) -> np.nd
         key: np.asarray(data.evaluator.eval(tree).value, float) for key, tree in bound_arguments(call, word).items()
     }
     if word in _DISCRETE:
+        _in_range(word, given)
         whole = np.where(x == np.floor(x), 0.0, -np.inf)
         with np.errstate(divide="ignore", invalid="ignore"):
             return whole + _DISCRETE[word](x, **given)
@@ -343,6 +347,26 @@ def _of_distribution(hypothesis: Hypothesis, data: Data, x: np.ndarray) -> np.nd
     with np.errstate(divide="ignore", invalid="ignore"):
         out = [f(one) if low <= one <= high else -np.inf for one, (f, low, high, _) in zip(x, each, strict=True)]
     return np.array(out, float)
+
+
+def _in_range(word: str, given: Mapping[str, np.ndarray]) -> None:
+    """A distribution that there is: outside of its range every row would only be impossible."""
+    for name, value in given.items():
+        least, most = _RANGES[name]
+        wrong = ~((value >= least) & (value <= most))
+        if name == "n":
+            wrong |= value != np.floor(value)
+        if word == "Geometric":
+            wrong |= value == 0
+        if wrong.any():
+            what = "a whole number of 0 or more" if name == "n" else f"{name} from {least:g} to {most:g}"
+            what = "mu of 0 or more" if name == "mu" else what
+            what = "p above 0, up to 1" if word == "Geometric" else what
+            raise ModelError(f"{word} needs {what}, not {value[wrong].flat[0]:g}", code="out-of-range")
+    if word == "Categorical" and not np.isclose(given["p"].sum(), 1, atol=1e-6):
+        raise ModelError(
+            f"the probabilities of Categorical have the sum {given['p'].sum():g}, not 1", code="out-of-range"
+        )
 
 
 # --------------------------------------------------------------------------------- the answer

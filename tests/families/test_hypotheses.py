@@ -298,3 +298,26 @@ def test_probabilities_are_not_compared_with_densities():
             name="m", data={"rows": "row"}, model={"family": "hypotheses", "observed": "y", "hypotheses": hypotheses}
         )
     assert caught.value.code.endswith("conflict")
+
+
+@pytest.mark.parametrize(
+    ("word", "said"),
+    [
+        ("Bernoulli(1.5)", "p from 0 to 1, not 1.5"),
+        ("Binomial(10, -0.2)", "p from 0 to 1, not -0.2"),
+        ("Binomial(2.5, 0.2)", "a whole number"),
+        ("Poisson(-1)", "mu of 0 or more, not -1"),
+        ("Geometric(0)", "p above 0"),
+        ("Categorical([0.5, 0.6])", "sum 1.1"),
+        ("Normal(0, -1)", "sigma above 0"),
+    ],
+)
+def test_distributions_that_do_not_exist_are_refused(word, said):
+    """A hypothesis without a distribution was one under which everything is impossible."""
+    other = word.partition("(")[0] + {"Categorical": "([0.5, 0.5])", "Normal": "(0, 1)", "Binomial": "(10, 0.2)"}.get(
+        word.partition("(")[0], "(0.5)"
+    )
+    hypotheses = {"a": {"prior": 0.5, "likelihood": word}, "b": {"prior": 0.5, "likelihood": other}}
+    model = bl.Model(model={"family": "hypotheses", "observed": "z", "hypotheses": hypotheses})
+    with pytest.raises(BayeslabError, match=said):
+        bl.fit(model, {"z": [1, 1]}, runs=None, progress=False)
