@@ -186,12 +186,15 @@ def outputs(estimators: Sequence[Any], X: Array, n_classes: int) -> Array:
     return np.array([shares(one, X, n_classes) for one in estimators])
 
 
+def enough(n_rows: int, n_folds: int) -> None:
+    """Raise :class:`ValueError` where there are fewer rows than folds."""
+    if n_rows < n_folds:
+        raise ValueError(f"{n_folds} folds need {n_folds} rows; there is n_samples = {n_rows}: take fewer folds (cv)")
+
+
 def splits(target: Any, n_folds: int, rng: np.random.RandomState) -> Iterator[tuple[Any, Any]]:
     """Folds; of codes stratified where every class has rows enough."""
-    if len(target) < n_folds:
-        raise ValueError(
-            f"{n_folds} folds need {n_folds} rows; there is n_samples = {len(target)}: take fewer folds (cv)"
-        )
+    enough(len(target), n_folds)
     seed = int(rng.randint(np.iinfo(np.int32).max))
     counts = np.bincount(target) if np.asarray(target).dtype.kind == "i" else np.zeros(1, int)
     kind = StratifiedKFold if counts[counts > 0].min(initial=len(target)) >= n_folds and counts.any() else KFold
@@ -228,6 +231,10 @@ class Ensemble(Estimator):
     def _rows(self, X: Any, y: Any) -> tuple[Array, Any]:
         """Rows as numbers, and codes of classes or numbers."""
         raise NotImplementedError
+
+    def suits(self, n_rows: int, n_columns: int, n_classes: int) -> None:
+        """Rows for all folds."""
+        enough(n_rows, getattr(self, "cv", 1))
 
     def _usual(self) -> list[Any]:
         raise NotImplementedError

@@ -188,7 +188,8 @@ class CascadeClassifier(EnsembleClassifier, _Stages):
         return self._rising(n_stages, n_classes)
 
     def suits(self, n_rows: int, n_columns: int, n_classes: int) -> None:
-        """A threshold for each stage."""
+        """Rows for all folds, and a threshold for each stage."""
+        super().suits(n_rows, n_columns, n_classes)
         if self.thresholds is not None:
             self._rising(len(self._members()), n_classes)
 
@@ -262,7 +263,8 @@ class CascadeRegressor(EnsembleRegressor, _Stages):
         return self._falling(len(errors))
 
     def suits(self, n_rows: int, n_columns: int, n_classes: int) -> None:
-        """A threshold for each stage."""
+        """Rows for all folds, and a threshold for each stage."""
+        super().suits(n_rows, n_columns, n_classes)
         if self.thresholds is not None:
             self._falling(len(self._members()))
 

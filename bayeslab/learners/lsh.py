@@ -75,11 +75,15 @@ class _Hashed(Estimator, options=Options):
         self.n_neighbors, self.radius, self.recall = n_neighbors, radius, recall
         self.max_tables, self.random_state = max_tables, random_state
 
-    def _store(self, X: Array) -> None:
-        if not 1 <= self.n_neighbors <= len(X):
+    def suits(self, n_rows: int, n_columns: int, n_classes: int) -> None:
+        """As many rows as neighbours."""
+        if not 1 <= self.n_neighbors <= n_rows:
             raise ValueError(
-                f"n_neighbors is {self.n_neighbors!r}, and there are n_samples = {len(X)} rows: take fewer"
+                f"n_neighbors is {self.n_neighbors!r}, and there are n_samples = {n_rows} rows: take fewer"
             )
+
+    def _store(self, X: Array, n_classes: int) -> None:
+        self.suits(len(X), X.shape[1], n_classes)
         rng = np.random.default_rng(check_random_state(self.random_state).randint(2**31))
         centred = (X - X.mean(axis=0)).astype(np.float32)
         self.radius_ = self.radius or typical_radius(centred, self.n_neighbors, rng)
@@ -122,7 +126,7 @@ class LSHClassifier(ClassifierMixin, _Hashed):
         X, y = validate_data(self, X, y, dtype=np.float64)
         check_classification_targets(y)
         self.classes_, self._target = np.unique(y, return_inverse=True)
-        self._store(X)
+        self._store(X, len(self.classes_))
         return self
 
     def predict_proba(self, X: Any) -> Array:
@@ -156,7 +160,7 @@ class LSHRegressor(RegressorMixin, _Hashed):
         """Hash the rows."""
         X, y = validate_data(self, X, y, dtype=np.float64, y_numeric=True)
         self._target = np.asarray(y, float)
-        self._store(X)
+        self._store(X, 0)
         return self
 
     def predict(self, X: Any) -> Array:

@@ -185,6 +185,11 @@ class VotingClassifier(EnsembleClassifier, options=Options):
         self.estimators, self.rule, self.weights, self.normalise = estimators, rule, weights, normalise
         self.cv, self.random_state = cv, random_state
 
+    def suits(self, n_rows: int, n_columns: int, n_classes: int) -> None:
+        """Rows for all folds where weights are learned."""
+        if self.weights is None and self.rule in ("weighted", "bayesian"):
+            super().suits(n_rows, n_columns, n_classes)
+
     def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
         """Train all members; their weights out of fold."""
         X, codes, rows = self._weighted_rows(X, y, sample_weight)
@@ -254,15 +259,17 @@ class VotingRegressor(EnsembleRegressor, options=Options):
 
     def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
         """Train all members; their weights out of fold."""
-        self.suits(0, 0, 0)
         X, y, rows = self._weighted_rows(X, y, sample_weight)
+        self.suits(len(X), X.shape[1], 0)
         rng = self._rng()
         self.weights_ = self._weights(X, y, rng, rows)
         self._train(self._members(), X, y, rng, rows)
         return self
 
     def suits(self, n_rows: int, n_columns: int, n_classes: int) -> None:
-        """A rule for numbers."""
+        """A rule for numbers, and rows for all folds where weights are learned."""
+        if self.weights is None and self.rule in ("weighted", "bayesian"):
+            super().suits(n_rows, n_columns, n_classes)
         if self.rule in ("product", "plurality"):
             raise ValueError(f"numbers have no {self.rule}: take sum, weighted, bayesian, median, min or max")
 

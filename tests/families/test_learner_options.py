@@ -63,6 +63,7 @@ def test_options_without_effect_are_refused(learner, target, options, name):
         ("svm", "two", {"gamma": 0.1, "tune": {"kernel": ["linear", "rbf"]}}),
         ("svm", "two", {"tune": {"kernel": ["linear", "rbf"], "gamma": [0.1, 1.0]}}),
         ("knn", "number", {"combine": "median", "p": 1.0}),
+        ("voting", "number", {"rule": "sum", "cv": N + 1}),
     ],
 )
 def test_options_that_may_have_an_effect_are_not(learner, target, options):
@@ -87,6 +88,10 @@ RULED_OUT = [
     ("cascade", "number", {"thresholds": [0.1, 0.2, 0.3]}),
     ("bagging", "two", {"average": "median"}),
     ("neural_network", "number", {"loss": "log"}),
+    ("lsh", "number", {"n_neighbors": N + 1}),
+    ("stacking", "two", {"cv": N + 1}),
+    ("scann", "two", {"cv": N - 1}),
+    ("voting", "number", {"rule": "weighted", "cv": N + 1}),
 ]
 
 

@@ -284,13 +284,16 @@ def _trainable(ready: Prepared, data: Data, outcome: NDArray[Any]) -> None:
         )
     # Options are chosen, and scores calibrated, on rows of which a fold is left out.
     folds = [spec.tune_folds] if spec.tune else []
-    n_rows = min([len(outcome), *(len(outcome) - math.ceil(len(outcome) / k) for k in folds)])
+    fewest = 0 if ready.classes is None else int(np.bincount(outcome)[np.unique(outcome)].min())
     n_classes = 0 if ready.classes is None else len(np.unique(outcome))
     try:
         for values in itertools.product(*spec.tune.values()):
             options = module.Options.model_validate(spec.options | dict(zip(spec.tune, values, strict=True)))
             categorical = tuple(j for j, n in enumerate(ready.levels) if n) if module.CATEGORIES == "codes" else ()
             learner = module.build(options, ready.task, categorical)
+            scores = spec.calibration in ("platt", "isotonic") or not hasattr(learner, "predict_proba")
+            more = [min(5, fewest)] if fewest > 1 and scores and spec.calibration != "none" else []
+            n_rows = min([len(outcome), *(len(outcome) - math.ceil(len(outcome) / k) for k in (*folds, *more))])
             if hasattr(learner, "suits"):
                 learner.suits(n_rows, len(ready.columns(data)), n_classes)
     except ValueError as error:
