@@ -131,7 +131,11 @@ class HiddenProblem:
         for name in self.hidden.learned:
             shape = self._shape(name)
             size = int(np.prod(shape))
-            out[name] = _bound(self.kind(name), x[at : at + size].reshape(shape)) * self._unit(name)
+            value = _bound(self.kind(name), x[at : at + size].reshape(shape)) * self._unit(name)
+            if name in LOG_ODDS:  # against staying, whichever of the equal coordinates a search came to
+                own = np.arange(len(value))
+                value = value - value[own, own][:, None]
+            out[name] = value
             at += size
         return out
 
