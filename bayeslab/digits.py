@@ -16,6 +16,7 @@ import math
 from typing import Any
 
 import numpy as np
+from scipy.special import gammaln
 
 from bayeslab.errors import DataError
 
@@ -28,6 +29,7 @@ __all__ = [
     "far",
     "levelled",
     "located",
+    "log_rising",
     "power_of_two",
     "remainders",
     "remedy",
@@ -38,6 +40,7 @@ __all__ = [
 
 _EPS = float(np.finfo(float).eps)
 _SPLIT = 134217729.0  # 2^27 + 1
+_LARGE = 1e5  # as a multiple of b, from which on the series of log_rising has all digits
 _CHUNK = 4096
 # Squares of numbers beyond these leave the range of floats.
 _SMALLEST, _LARGEST = 1e-152, 1e152
@@ -255,3 +258,15 @@ def _two_product(a: np.ndarray, b: float) -> tuple[np.ndarray, np.ndarray]:
     b_high = b_high - (b_high - b)
     a_low, b_low = a - a_high, b - b_high
     return product, a_low * b_low - (((product - a_high * b_high) - a_low * b_high) - a_high * b_low)
+
+
+def log_rising(a: Any, b: Any) -> np.ndarray:
+    r""":math:`\log\Gamma(a+b) - \log\Gamma(a)` for a > 0 and b of zero or more, without loss where a is large.
+
+    Two log gamma functions of 1e14 differ by what is rounded away in each. There the difference is
+    :math:`b\log a + b(b-1)/2a - b(b-1)(2b-1)/12a^2` (Tricomi, Erdélyi 1951, Pacific Journal of Mathematics 1).
+    """
+    a, b = np.broadcast_arrays(np.asarray(a, float), np.asarray(b, float))
+    with np.errstate(all="ignore"):
+        series = b * np.log(a) + b * (b - 1) / (2 * a) - b * (b - 1) * (2 * b - 1) / (12 * a) / a
+        return np.where(a > _LARGE * np.maximum(b, 1.0), series, gammaln(a + b) - gammaln(a))

@@ -6,8 +6,9 @@ Twice the density of Student's t with mu = 0, for x ≥ 0. Gelman (2006), Bayesi
 from __future__ import annotations
 
 import numpy as np
-from scipy.special import digamma, gammaln
+from scipy.special import digamma
 
+from bayeslab.digits import log_rising
 from bayeslab.distributions._contract import LOG_2, Array, Slopes, Values, declared, deviation
 
 DECLARATION = declared("HalfStudentT", "nu sigma lam", "nu sigma lam", "[0, inf)")
@@ -20,7 +21,7 @@ def canonical(nu: Array, sigma: Array | None = None, lam: Array | None = None) -
 
 def log_density(x: Array, nu: Array, sigma: Array) -> Array:
     """Log density of each number."""
-    constant = gammaln((nu + 1) / 2) - gammaln(nu / 2) - 0.5 * np.log(nu * np.pi) - np.log(sigma)
+    constant = log_rising(nu / 2, 0.5) - 0.5 * np.log(nu * np.pi) - np.log(sigma)
     return np.asarray(LOG_2 + constant - (nu + 1) / 2 * np.log1p((x / sigma) ** 2 / nu))
 
 
@@ -40,6 +41,6 @@ def draw(rng: np.random.Generator, size: tuple[int, ...], nu: Array, sigma: Arra
 def moments(nu: Array, sigma: Array) -> Values:
     """Mean and variance."""
     with np.errstate(all="ignore"):
-        ratio = np.exp(gammaln((nu + 1) / 2) - gammaln(nu / 2))
+        ratio = np.exp(log_rising(nu / 2, 0.5))
         mean = np.where(nu > 1, 2 * sigma * np.sqrt(nu / np.pi) * ratio / (nu - 1), np.inf)
         return mean, np.where(nu > 2, sigma**2 * nu / (nu - 2) - mean**2, np.inf)

@@ -9,6 +9,7 @@ from __future__ import annotations
 import numpy as np
 from scipy.special import digamma, gammaln, xlogy
 
+from bayeslab.digits import log_rising
 from bayeslab.distributions._contract import Array, Slopes, Values, declared
 from bayeslab.errors import ModelError
 
@@ -33,7 +34,7 @@ def canonical(
 
 def log_density(x: Array, mu: Array, alpha: Array) -> Array:
     """Log density of each number."""
-    choose = gammaln(x + alpha) - gammaln(alpha) - gammaln(x + 1)
+    choose = log_rising(alpha, x) - gammaln(x + 1)
     return np.asarray(choose + xlogy(x, mu / (mu + alpha)) - alpha * np.log1p(mu / alpha))
 
 

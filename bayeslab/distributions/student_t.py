@@ -7,8 +7,9 @@ With z = (x - mu) / sigma, density Γ((nu + 1)/2) / (Γ(nu/2) √(π nu) sigma) 
 from __future__ import annotations
 
 import numpy as np
-from scipy.special import digamma, gammaln
+from scipy.special import digamma
 
+from bayeslab.digits import log_rising
 from bayeslab.distributions._contract import Array, Slopes, Values, declared, deviation
 
 DECLARATION = declared("StudentT", "nu mu sigma lam", "nu sigma lam", positional=3)
@@ -21,7 +22,7 @@ def canonical(nu: Array, mu: Array = 0.0, sigma: Array | None = None, lam: Array
 
 def log_density(x: Array, nu: Array, mu: Array, sigma: Array) -> Array:
     """Log density of each number."""
-    constant = gammaln((nu + 1) / 2) - gammaln(nu / 2) - 0.5 * np.log(nu * np.pi) - np.log(sigma)
+    constant = log_rising(nu / 2, 0.5) - 0.5 * np.log(nu * np.pi) - np.log(sigma)
     return np.asarray(constant - (nu + 1) / 2 * np.log1p(((x - mu) / sigma) ** 2 / nu))
 
 

@@ -41,7 +41,7 @@ from scipy.special import logsumexp
 
 from bayeslab.errors import DataError, OptionError, hint
 from bayeslab.exact.components import normalise
-from bayeslab.exact.emissions import Parameters, Statistics, column_variances
+from bayeslab.exact.emissions import DOF_INTERVAL, Parameters, Statistics, column_variances
 from bayeslab.exact.expectation_maximisation import EMResult, maximise
 
 __all__ = [
@@ -369,7 +369,11 @@ def _kind(name: str, interval: tuple[float, float] | None) -> str:
 
 def _to_real(name: str, value: np.ndarray, interval: tuple[float, float] | None = None) -> np.ndarray:
     kind = _kind(name, interval)
-    if kind in ("variance", "rate", "dof", "weights") or (kind == "probability" and value.ndim == 3):
+    if kind == "dof":
+        low, high = DOF_INTERVAL
+        share = np.clip((value - low) / (high - low), 1e-9, 1 - 1e-9)
+        return np.asarray(np.log(share) - np.log1p(-share))
+    if kind in ("variance", "rate", "weights") or (kind == "probability" and value.ndim == 3):
         return np.log(np.maximum(value, 1e-300))
     if kind == "probability":
         return np.log(np.maximum(value, 1e-300)) - np.log(np.maximum(1 - value, 1e-300))
@@ -385,7 +389,10 @@ def _from_real(name: str, x: np.ndarray, interval: tuple[float, float] | None = 
     kind = _kind(name, interval)
     if kind == "weights" or (kind == "probability" and x.ndim == 3):
         return np.exp(x - logsumexp(x, axis=-1, keepdims=True))
-    if kind in ("variance", "rate", "dof"):
+    if kind == "dof":
+        low, high = DOF_INTERVAL
+        return np.asarray(low + (high - low) / (1 + np.exp(-np.clip(x, -40.0, 40.0))))
+    if kind in ("variance", "rate"):
         return np.exp(x)
     if kind == "probability":
         return 1 / (1 + np.exp(-x))

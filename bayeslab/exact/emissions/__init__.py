@@ -40,9 +40,10 @@ from bayeslab.exact.emissions.one_parameter import Bernoulli, Binomial, Exponent
 from bayeslab.exact.emissions.product import Product
 from bayeslab.exact.emissions.protocol import Emission, Parameters, Statistics
 from bayeslab.exact.emissions.regressions import Regression
-from bayeslab.exact.emissions.student import StudentT
+from bayeslab.exact.emissions.student import DOF_INTERVAL, StudentT
 
 __all__ = [
+    "DOF_INTERVAL",
     "AnyDistribution",
     "Bernoulli",
     "Binomial",

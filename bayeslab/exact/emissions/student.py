@@ -14,6 +14,7 @@ from typing import Self
 import numpy as np
 from scipy.special import digamma, gammaln
 
+from bayeslab.digits import log_rising
 from bayeslab.errors import OptionError
 from bayeslab.exact.emissions.cells import check_shape, ratio, refuse_constant, refuse_dependent, scaled
 from bayeslab.exact.emissions.normal import (
@@ -30,6 +31,10 @@ from bayeslab.exact.emissions.protocol import Parameters, Statistics
 from bayeslab.exact.normal_rows import normal_completed
 
 __all__ = ["StudentT"]
+
+
+# Ends of what degrees of freedom are learned between.
+DOF_INTERVAL = 0.5, 200.0
 
 
 @dataclass(frozen=True, eq=False)
@@ -65,7 +70,7 @@ class StudentT:
             log_det = np.linalg.slogdet(scale[:, seen[:, None], seen])[1] if len(seen) else np.zeros(len(dof))
             out[at] = -0.5 * log_det
         d = observed[:, None]
-        constant = gammaln(0.5 * (dof + d)) - gammaln(0.5 * dof) - 0.5 * d * np.log(dof * np.pi)
+        constant = log_rising(0.5 * dof, 0.5 * d) - 0.5 * d * np.log(dof * np.pi)
         return out + constant - 0.5 * (dof + d) * np.log1p(squares / dof)
 
     def statistics(
@@ -112,7 +117,7 @@ class StudentT:
             out = 0.5 * (count * (np.log(half) + 1 - digamma(half)) + gap)
             return out + (1 / dof - 0.1 if self.prior is not None else 0.0)
 
-        low, high = 0.5, 200.0
+        low, high = DOF_INTERVAL
         if slope(low) <= 0:
             return low
         return high if slope(high) >= 0 else float(brentq(slope, low, high, xtol=1e-12, rtol=1e-12))

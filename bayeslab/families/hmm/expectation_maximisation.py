@@ -19,6 +19,7 @@ import numpy as np
 
 from bayeslab.errors import ModelError, OptionError
 from bayeslab.exact.answer import EMPlan
+from bayeslab.exact.emissions import DOF_INTERVAL
 from bayeslab.families.hmm.any_distribution import DistributedPart
 from bayeslab.families.hmm.driven import LOG_ODDS
 from bayeslab.families.hmm.emission_graph import Part
@@ -123,7 +124,7 @@ class HiddenProblem:
     # ------------------------------------------------------------------ coordinates for acceleration
 
     def flatten(self, theta: Values) -> np.ndarray:
-        parts = [_free(self.kind(name), theta[name] / self._unit(name)) for name in self.hidden.learned]
+        parts = [_free(self._coordinates(name), theta[name] / self._unit(name)) for name in self.hidden.learned]
         return np.concatenate([part.ravel() for part in parts])
 
     def unflatten(self, x: np.ndarray) -> dict[str, np.ndarray]:
@@ -131,7 +132,7 @@ class HiddenProblem:
         for name in self.hidden.learned:
             shape = self._shape(name)
             size = int(np.prod(shape))
-            value = _bound(self.kind(name), x[at : at + size].reshape(shape)) * self._unit(name)
+            value = _bound(self._coordinates(name), x[at : at + size].reshape(shape)) * self._unit(name)
             if name in LOG_ODDS:  # against staying, whichever of the equal coordinates a search came to
                 own = np.arange(len(value))
                 value = value - value[own, own][:, None]
@@ -154,6 +155,12 @@ class HiddenProblem:
             return 1.0
         unit = np.maximum(part.spread, 1e-300)
         return unit if self._shape(name)[-1:] == unit.shape else float(unit.max())
+
+    def _coordinates(self, name: str) -> str:
+        """What values a search takes a parameter through."""
+        part: Any = next((part for part in self.hidden.parts if name in part.names), None)
+        learned_dof = part is not None and part.word == "student_t" and part.parameter(name) == "dof"
+        return "dof" if learned_dof else self.kind(name)
 
     def kind(self, name: str) -> str:
         """What values a parameter can have."""
@@ -244,6 +251,10 @@ def _free(kind: str, value: np.ndarray) -> np.ndarray:
         case "simplex":
             # Zeros of a pattern stay: what is added to -700 is lost again in the exponential.
             return np.log(np.maximum(value, 1e-300))
+        case "dof":
+            low, high = DOF_INTERVAL
+            share = np.clip((value - low) / (high - low), 1e-9, 1 - 1e-9)
+            return np.asarray(np.log(share) - np.log1p(-share))
         case "positive":
             return np.log(np.maximum(value, 1e-300))
         case "unit":
@@ -261,6 +272,9 @@ def _bound(kind: str, x: np.ndarray) -> np.ndarray:
             p = np.exp(x - x.max(axis=-1, keepdims=True))
             p = np.where(p < 1e-290, 0.0, p)
             return p / p.sum(axis=-1, keepdims=True)
+        case "dof":
+            low, high = DOF_INTERVAL
+            return np.asarray(low + (high - low) / (1 + np.exp(-np.clip(x, -40.0, 40.0))))
         case "positive":
             return np.exp(np.clip(x, -690.0, 690.0))
         case "unit":
