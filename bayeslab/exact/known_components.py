@@ -71,7 +71,10 @@ def component_marginals(emission: Any, statistics: dict[str, Any]) -> dict[str, 
         return _normal(emission, statistics)
     if isinstance(emission, Categorical):
         a = emission.concentration(statistics)
-        return {"probability": Marginal(stats.beta(a, a.sum(axis=-1, keepdims=True) - a))}
+        # Beyond a column's own levels there is nothing, where others have more.
+        used = np.arange(a.shape[-1]) < np.array(emission.levels)[:, None]
+        rest = np.where(used, a, 0.0).sum(axis=-1, keepdims=True) - a
+        return {"probability": Marginal(stats.beta(a, np.where(used, rest, 1.0)))}
     a, b = emission.posterior(statistics)
     rate = emission.name == "rate"
     return {emission.name: Marginal(stats.gamma(a, scale=1 / b) if rate else stats.beta(a, b))}

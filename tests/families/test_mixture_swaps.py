@@ -7,6 +7,7 @@ import pytest
 from scipy.special import gammaln, logsumexp
 
 import bayeslab as bl
+from bayeslab.errors import BayeslabError
 
 X = np.array([0.2, 0.4, 3.1, 2.7, 0.3, 2.9, 3.3])
 
@@ -45,3 +46,23 @@ def test_numberings_have_their_probabilities(prior):
     found = fit.clusters()["probability"].to_numpy()[:, 0]
     # Half of the swaps are accepted at least: a thousand independent numberings.
     assert found == pytest.approx(_first(np.array(prior)), abs=5 * 0.5 / np.sqrt(1000))
+
+
+def test_exact_summaries_of_columns_with_unequal_numbers_of_levels():
+    """Dirichlet means by hand: shares of a column with two levels beside one with three add up to one."""
+    table = {"a": ["x", "x", "y", "x"], "b": ["p", "q", "r", "p"], "kind": ["L", "L", "L", "R"]}
+    model = {"family": "mixture", "columns": ["a", "b"], "components": 2, "component": "categorical", "labels": "kind"}
+    found = bl.fit(bl.Model(model=model), table, "exact", runs=None, progress=False).summary()["mean"]
+    assert found["p_a[L, x]"] == pytest.approx(3 / 5)
+    assert found["p_a[L, y]"] == pytest.approx(2 / 5)
+    assert found["p_b[L, p]"] == pytest.approx(2 / 6)
+
+
+@pytest.mark.parametrize("formula", ["y ~ x + offset(z)", "y ~ x + (1 | g)", "y ~ x + (x | g)", "p(k, n) ~ x"])
+def test_terms_that_components_do_not_have_are_refused(formula):
+    rng = np.random.default_rng(0)
+    table = {"x": rng.normal(size=20), "y": rng.normal(size=20), "z": rng.normal(size=20), "g": list("abcd") * 5}
+    table |= {"k": rng.integers(0, 3, 20), "n": np.full(20, 5)}
+    spec = {"family": "mixture", "regression": formula, "components": 2}
+    with pytest.raises(BayeslabError, match="components that are regressions have no"):
+        bl.fit(bl.Model(model=spec), table, "em", runs=None, progress=False)

@@ -517,7 +517,20 @@ def _plain(emission: Any) -> Any:
 def _designed(spec: Mixture, data: Data) -> Design:
     assert spec.regression is not None
     formula = parse_formula(spec.regression)
-    return Design.of(formula, data, np.arange(len(data.labels.get(data.dataset.rows, ()))))
+    design = Design.of(formula, data, np.arange(len(data.labels.get(data.dataset.rows, ()))))
+    beyond = [
+        (bool(formula.groups), "group effects such as (1 | g)"),
+        (design.offset is not None, "offset(...)"),
+        (formula.trials is not None, "p(successes, trials)"),
+    ]
+    for there, what in beyond:
+        if there:
+            raise ModelError(
+                f"components that are regressions have no {what}: leave it out, or take the family regression",
+                path=("model", "regression"),
+                code="unsupported",
+            )
+    return design
 
 
 def _regression(spec: Mixture, data: Data, design: Design, known: Regression | None) -> tuple[Regression, np.ndarray]:
