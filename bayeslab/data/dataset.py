@@ -241,6 +241,16 @@ class Dataset:
                 )
         return replace(self, columns=rest | moved, left_out=left_out | moved_out)
 
+    def emptied(self, name: str) -> Dataset:
+        """The same with every cell of a column missing; a column that is not here stays away."""
+        column = self.columns.get(name)
+        if column is None:
+            return self
+        shape = column.values.shape
+        empty = np.full(shape, "") if column.text else np.full(shape, np.nan)
+        gone = Column(empty, column.dims, np.ones(shape, bool) if column.text else None, column.order)
+        return replace(self, columns={**self.columns, name: gone})
+
     def take(self, rows: np.ndarray, dim: str | None = None) -> Dataset:
         """Only these rows of the main table, or of that of another dimension, by position."""
         along = self.rows if dim is None else dim

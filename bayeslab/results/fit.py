@@ -512,7 +512,7 @@ class Fit(Fitted):
             an array or table with a row a state and a column an action, or
             ``{action: {state: loss}}``.
         node
-            The outcome, if the model predicts several.
+            The outcome, if the model predicts several. Its own cells are not looked at.
 
         Returns
         -------
@@ -541,7 +541,8 @@ class Fit(Fitted):
         bins
             Number of bins, of equally many cases.
         node
-            The outcome, if the model predicts several.
+            The outcome, if the model predicts several. It is predicted from the other columns of its row; of a
+            hidden Markov model, whose rows tell each other's states, there is no calibration.
 
         Returns
         -------

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from bayeslab import registry
-from bayeslab.data.dataset import Data, bind
+from bayeslab.data.dataset import Data, Dataset, bind
 from bayeslab.data.tables import read_dataset
 from bayeslab.language.spec import Model
 from bayeslab.results.verdict import Verdict
@@ -17,7 +17,7 @@ from bayeslab.results.verdict import Verdict
 if TYPE_CHECKING:
     import xarray as xr
 
-__all__ = ["Fitted", "bound_to", "posterior_values"]
+__all__ = ["Fitted", "bound_to", "posterior_values", "without_cells"]
 
 
 class Fitted:
@@ -126,7 +126,6 @@ def _kept_partitions(group: xr.Dataset) -> dict[str, np.ndarray]:
 
 def bound_to(fit: Fitted, given: Any) -> Data:
     """New data, read as the data of the fit were."""
-    family = registry.load("families", fit.model.model.family)
     source = fit.model.data.model_copy(update={"table": None, "arrays": None, "tables": {}})
     used = dict(source.dims)
     if not hasattr(given, "columns"):
@@ -134,7 +133,16 @@ def bound_to(fit: Fitted, given: Any) -> Data:
         used = {n: d for n, d in used.items() if present is None or n in present}
     source = source.model_copy(update={"dims": used})
     new = read_dataset(source, None, given, fit.model.declared())
-    new = new.complete(fit.data.dataset.columns).over(fit.data.dataset)
-    bound = bind(fit.model, new, family.factors(fit.model), fit.data.memory())
+    return _bound(fit, new.complete(fit.data.dataset.columns).over(fit.data.dataset))
+
+
+def without_cells(fit: Fitted, data: Data, name: str) -> Data:
+    """The same rows with every cell of a column missing, read as the data of the fit were."""
+    return _bound(fit, data.dataset.emptied(name))
+
+
+def _bound(fit: Fitted, dataset: Dataset) -> Data:
+    factors = registry.load("families", fit.model.model.family).factors(fit.model)
+    bound = bind(fit.model, dataset, factors, fit.data.memory())
     bound.origin = fit.data
     return bound

@@ -22,6 +22,7 @@ from typing import TYPE_CHECKING, Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
+from bayeslab import registry
 from bayeslab.decisions import loss as losses
 from bayeslab.decisions import scores
 from bayeslab.errors import DataError, OptionError, hint, listed
@@ -220,6 +221,34 @@ def plot_check(fit: Fitted, what: str, node: str | None) -> Any:
 # ------------------------------------------------------------------------ decisions of a fit
 
 
+def _unseen(fit: Fitted, data: Any, node: str | None, what: str) -> str | None:
+    """The outcome, where the model would look at its cells to predict them; None where it predicts from others anyway.
+
+    Rows of a mixture, a net or latent features are independent: the column is left out of them. Rows of a chain are
+    not, and without the column nothing would be known of the states.
+    """
+    spec: Any = fit.model.model
+    family = registry.load("families", spec.family)
+    if not hasattr(family, "completed") or "parent_sets" in fit.data_tree.children:
+        return None
+    names = list(family.outcomes(fit.model, fit.data.names()))
+    rows = fit.data if data is None else bound_to(fit, data)
+    columns = {n: c for n in names if (c := rows.dataset.columns.get(n)) is not None}
+    lacking = [n for n in names if n not in columns or columns[n].absent().any()]
+    asked = node if node is not None or len(lacking) != 1 else lacking[0]
+    if spec.family == "hmm":
+        if spec.classes is None and (what == "calibration" or not lacking):
+            raise OptionError(
+                f"a hidden Markov model knows its rows' states by their cells, so that {what} would predict given cells"
+                f" from themselves: compare models by compare(...), or leave the cells to be predicted empty",
+                code="not-applicable",
+            )
+        return None
+    if asked is None and len(names) > 1:
+        raise OptionError(f"the model predicts {listed(names)}: choose one with node=", code="incomplete")
+    return asked or names[0]
+
+
 def _outcome(drawn: Any, node: str | None) -> Any:
     names = [str(n) for n in drawn.data_vars]
     if node is None and len(names) > 1:
@@ -256,12 +285,14 @@ def _of_states(
     draws: np.ndarray,
     states: NDArray[np.int64],
     seed: int | None,
+    unseen: str | None,
 ) -> Array:
     """Probabilities of an outcome's states as `predict` gives them; where it gives none, shares of draws."""
     import pandas as pd
 
     if draws.ndim <= 2:
-        table, columns = predict(fit, data, "probabilities", seed=seed), [f"P({name}={word})" for word in words]
+        table = predict(fit, data, "probabilities", seed=seed, unseen=unseen)
+        columns = [f"P({name}={word})" for word in words]
         if set(columns) <= set(table) and len(table) == draws[0].size:
             return np.asarray(pd.DataFrame(table)[columns], float)
     return _probabilities(draws, states)
@@ -271,7 +302,8 @@ def decide(fit: Fitted, data: Any, loss: Any, node: str | None, seed: int | None
     """See :meth:`bayeslab.results.fit.Fit.decide`."""
     import pandas as pd
 
-    drawn = _outcome(predict(fit, data, "draws", seed=seed), node)
+    unseen = _unseen(fit, data, node, "decide")
+    drawn = _outcome(predict(fit, data, "draws", seed=seed, unseen=unseen), node or unseen)
     name, draws = str(drawn.name), drawn.to_numpy()
     dims = [str(d) for d in drawn.dims[1:]]
     grid = np.meshgrid(
@@ -285,7 +317,7 @@ def decide(fit: Fitted, data: Any, loss: Any, node: str | None, seed: int | None
     if draws.dtype.kind not in "iub":
         losses.from_draws(draws, "zero_one")  # says why not
     words, states = _states(fit, name, draws)
-    probabilities = _of_states(fit, data, name, words, draws, states, seed)
+    probabilities = _of_states(fit, data, name, words, draws, states, seed, unseen)
     if isinstance(loss, str):
         found = losses.from_probabilities(probabilities, 1 - np.eye(len(words)))
         return pd.DataFrame(columns | {"action": np.asarray(words)[found.action], "expected_loss": found.expected_loss})
@@ -327,7 +359,8 @@ def calibration(fit: Fitted, data: Any, bins: int, node: str | None, ci_prob: fl
     """See :meth:`bayeslab.results.fit.Fit.calibration`."""
     import pandas as pd
 
-    drawn = _outcome(predict(fit, data, "draws", seed=seed), node)
+    unseen = _unseen(fit, data, node, "calibration")
+    drawn = _outcome(predict(fit, data, "draws", seed=seed, unseen=unseen), node or unseen)
     name, draws = str(drawn.name), drawn.to_numpy()
     words, states = _states(fit, name, draws)
     if data is None:
@@ -335,7 +368,7 @@ def calibration(fit: Fitted, data: Any, bins: int, node: str | None, ci_prob: fl
     else:
         term = bound_to(fit, data).term(name)
         happened = np.ravel(term.codes if term.value is None else term.value)
-    probabilities = _of_states(fit, data, name, words, draws, states, seed)
+    probabilities = _of_states(fit, data, name, words, draws, states, seed, unseen)
     if len(happened) != len(probabilities):
         raise DataError(
             f"{len(probabilities)} predictions of '{name}' and {len(happened)} outcomes", code="wrong-length"

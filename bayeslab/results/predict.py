@@ -22,7 +22,7 @@ from bayeslab.posterior.forward import forward
 from bayeslab.posterior.groups import bound_data, dataset, labelled, tables_at, unconstrained
 from bayeslab.preparation import Source
 from bayeslab.results import topics
-from bayeslab.results.fitted import Fitted, bound_to, posterior_values
+from bayeslab.results.fitted import Fitted, bound_to, posterior_values, without_cells
 from bayeslab.results.structure_predictions import log_likelihoods, predicted, replications
 from bayeslab.results.tails import heavy
 from bayeslab.streams import derived, stream
@@ -178,7 +178,7 @@ def posterior_predictive(fit: Fitted) -> xr.Dataset:
     """Replications of the observed nodes for the data of the fit."""
     if "parent_sets" in fit.data_tree.children:
         return replications(fit, fit.data, fit.seed)
-    return _draws(fit, fit.data, fit.seed)
+    return _draws(fit, fit.data, fit.seed, _replications(fit, fit.data))
 
 
 def _draws(fit: Fitted, data: Data, seed: int, each: int = 1, *, open_cells: bool = False) -> xr.Dataset:
@@ -265,8 +265,16 @@ def _unpredictable(graph: pymc.Model, given: Mapping[str, Any], names: list[str]
 type Kind = Literal["mean", "draws", "probabilities", "components"]
 
 
-def predict(fit: Fitted, data: Any, kind: Kind | None = None, *, ci_prob: float = 0.89, seed: int | None = None) -> Any:
-    """See :meth:`bayeslab.results.fit.Fit.predict`."""
+def predict(
+    fit: Fitted,
+    data: Any,
+    kind: Kind | None = None,
+    *,
+    ci_prob: float = 0.89,
+    seed: int | None = None,
+    unseen: str | None = None,
+) -> Any:
+    """See :meth:`bayeslab.results.fit.Fit.predict`; cells of the column ``unseen`` are predicted from the others."""
     seed = fit.seed if seed is None else seed
     kind = kind or suited(fit)
     if kind not in ("mean", "draws", "probabilities", "components"):
@@ -274,6 +282,8 @@ def predict(fit: Fitted, data: Any, kind: Kind | None = None, *, ci_prob: float 
     if not 0 < ci_prob < 1:
         raise OptionError(f"ci_prob lies between 0 and 1, not {ci_prob!r}", code="out-of-range")
     bound = fit.data if data is None else bound_to(fit, data)
+    if unseen is not None:
+        bound = without_cells(fit, bound, unseen)
     if "parent_sets" in fit.data_tree.children:
         return _like(predicted(fit, bound, kind, ci_prob=ci_prob, seed=seed), data)
     if fit.model.model.family == "topics":

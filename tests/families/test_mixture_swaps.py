@@ -66,3 +66,10 @@ def test_terms_that_components_do_not_have_are_refused(formula):
     spec = {"family": "mixture", "regression": formula, "components": 2}
     with pytest.raises(BayeslabError, match="components that are regressions have no"):
         bl.fit(bl.Model(model=spec), table, "em", runs=None, progress=False)
+
+
+def test_outcomes_of_words_are_refused():
+    table = {"x": np.arange(10.0), "y": ["no", "yes"] * 5}
+    spec = {"family": "mixture", "regression": "y ~ x", "components": 2, "component": "bernoulli"}
+    with pytest.raises(BayeslabError, match="holds words"):
+        bl.fit(bl.Model(model=spec), table, "em", runs=None, progress=False)

@@ -362,7 +362,7 @@ def _with_parameters(model: Model, data: Data) -> Resolved:
 def exchangeable(model: Model, data: Data) -> bool:
     """Whether components can trade places without changing the model."""
     spec, seen = _spec(model), resolved(model, data)
-    even = np.ndim(seen.problem.concentration) == 0 and seen.process is None
+    even = np.ptp(seen.problem.concentration) == 0 and seen.process is None
     return seen.n_components > 1 and even and not spec.labels and seen.number is None
 
 

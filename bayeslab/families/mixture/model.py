@@ -266,6 +266,13 @@ def _candidates(model: Model, data: Data) -> Candidates:
             _check_rows(spec, problems[n], columns)
             if spec.order is not None:
                 _part_of(parts[n], spec.order)
+                if not spec.labels and np.ptp(problems[n].concentration) > 0:
+                    raise ModelError(
+                        "weights with different priors tell the components apart, and an order would number them anew:"
+                        " leave one of them out",
+                        path=("model", "order"),
+                        code="conflict",
+                    )
     return Candidates(parts, problems, columns, names, scales, design)
 
 
@@ -542,7 +549,12 @@ def _regression(spec: Mixture, data: Data, design: Design, known: Regression | N
     outcome = spec.modelled[0]
     y = np.full(n, np.nan)
     if data.has(outcome):
-        y = np.asarray(data.term(outcome, missing=True).value, float)
+        term = data.term(outcome, missing=True)
+        if term.value is None:
+            raise DataError(
+                f"column '{outcome}' holds words; the outcome is a number, of two levels 0 and 1", code="not-numbers"
+            )
+        y = np.asarray(term.value, float)
     if known is None:
         seen = y[~np.isnan(y)]
         gaussian = spec.component == "gaussian"
