@@ -30,7 +30,7 @@ from __future__ import annotations
 
 from bayeslab.distributions._contract import Distribution, Domain, Interval, Maths
 from bayeslab.distributions._graph import cell_draws, cell_log_density
-from bayeslab.distributions._scalar import SCALARS, Density, log_density, log_size
+from bayeslab.distributions._scalar import SCALARS, Density, log_densities, log_density, log_size
 from bayeslab.distributions._table import DISTRIBUTIONS, MODIFIERS, NEEDS_CODE, maths, pymc_class
 
 __all__ = [
@@ -45,6 +45,7 @@ __all__ = [
     "Maths",
     "cell_draws",
     "cell_log_density",
+    "log_densities",
     "log_density",
     "log_size",
     "maths",

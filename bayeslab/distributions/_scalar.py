@@ -14,7 +14,7 @@ from bayeslab.distributions._contract import Distribution, Maths
 from bayeslab.distributions._table import DISTRIBUTIONS, maths
 from bayeslab.errors import ModelError, hint
 
-__all__ = ["SCALARS", "Density", "log_density", "log_size"]
+__all__ = ["SCALARS", "Density", "log_densities", "log_density", "log_size"]
 
 type Density = tuple[Callable[[NDArray[np.float64]], NDArray[np.float64]], float, float, bool]
 
@@ -84,7 +84,39 @@ def log_density(name: str, arguments: Mapping[str, float]) -> Density:
     return at, lower, upper, entry.proper
 
 
-def _check(entry: Distribution, functions: Maths, given: Mapping[str, float]) -> None:
+def log_densities(name: str, arguments: Mapping[str, Any], x: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Log density, or log probability, of each number at parameters that are numbers or arrays of the shape of ``x``.
+
+    Parameters
+    ----------
+    name
+        PyMC's name of a distribution of single numbers.
+    arguments
+        Parameters by PyMC's names.
+
+    Raises
+    ------
+    ModelError
+        A parameter that is unknown, missing or out of range.
+    """
+    entry, functions = DISTRIBUTIONS[name], maths(name)
+    assert functions is not None
+    given = {key: np.asarray(value, float) for key, value in arguments.items()}
+    _check(entry, functions, given)
+    with np.errstate(all="ignore"):
+        try:
+            parameters = functions.canonical(**given)
+        except ModelError as error:
+            raise ModelError(f"{name} {error.message}", code=error.code) from None
+        names = [word for word in signature(functions.log_density).parameters if word != "x"]
+        bound = dict(zip(names, parameters, strict=True))
+        support = entry.domain.values
+        low, high = (bound[end] if isinstance(end, str) else end for end in (support.low, support.high))
+        there = (x >= low) & (x <= high) & (~np.bool_(entry.discrete) | (x == np.floor(x)))
+        return np.where(there, functions.log_density(np.where(there, x, np.nan), *parameters), -np.inf)
+
+
+def _check(entry: Distribution, functions: Maths, given: Mapping[str, Any]) -> None:
     """Refuse parameters that are unknown, missing or out of range."""
     known = signature(functions.canonical).parameters
     for key in given:
@@ -95,16 +127,20 @@ def _check(entry: Distribution, functions: Maths, given: Mapping[str, float]) ->
             raise ModelError(f"{entry.name} needs its parameter '{key}'", code="incomplete")
     for key, interval in entry.domain.parameters.items():
         low, high = (np.nan if isinstance(end, str) else end for end in (interval.low, interval.high))
-        if key in given and interval.outside(np.asarray(given[key]), low, high):
+        if key not in given:
+            continue
+        outside = interval.outside(np.asarray(given[key]), low, high)
+        if outside.any():
+            wrong = np.asarray(given[key])[outside].flat[0]
             raise ModelError(
-                f"{entry.name} needs {key} {interval.words(low, high)}, not {given[key]:g}", code="out-of-range"
+                f"{entry.name} needs {key} {interval.words(low, high)}, not {wrong:g}", code="out-of-range"
             )
     rising = entry.domain.increasing
     values: dict[str, Any] = {key: parameter.default for key, parameter in known.items()} | dict(given)
     for below, above in pairwise(rising):
-        if not values[below] < values[above]:
+        if not np.all(values[below] < values[above]):
             raise ModelError(
-                f"{entry.name} needs {below} < {above}, not {values[below]:g} and {values[above]:g}",
+                f"{entry.name} needs {below} < {above}, not {np.max(values[below]):g} and {np.min(values[above]):g}",
                 code="out-of-range",
             )
 

@@ -41,7 +41,7 @@ from scipy.special import logsumexp
 
 from bayeslab.errors import DataError, OptionError, hint
 from bayeslab.exact.components import normalise
-from bayeslab.exact.emissions import DOF_INTERVAL, Parameters, Statistics, column_variances
+from bayeslab.exact.emissions import Parameters, Statistics, column_variances, dof_from_real, dof_to_real
 from bayeslab.exact.expectation_maximisation import EMResult, maximise
 
 __all__ = [
@@ -370,9 +370,7 @@ def _kind(name: str, interval: tuple[float, float] | None) -> str:
 def _to_real(name: str, value: np.ndarray, interval: tuple[float, float] | None = None) -> np.ndarray:
     kind = _kind(name, interval)
     if kind == "dof":
-        low, high = DOF_INTERVAL
-        share = np.clip((value - low) / (high - low), 1e-9, 1 - 1e-9)
-        return np.asarray(np.log(share) - np.log1p(-share))
+        return dof_to_real(value)
     if kind in ("variance", "rate", "weights") or (kind == "probability" and value.ndim == 3):
         return np.log(np.maximum(value, 1e-300))
     if kind == "probability":
@@ -390,8 +388,7 @@ def _from_real(name: str, x: np.ndarray, interval: tuple[float, float] | None = 
     if kind == "weights" or (kind == "probability" and x.ndim == 3):
         return np.exp(x - logsumexp(x, axis=-1, keepdims=True))
     if kind == "dof":
-        low, high = DOF_INTERVAL
-        return np.asarray(low + (high - low) / (1 + np.exp(-np.clip(x, -40.0, 40.0))))
+        return dof_from_real(x)
     if kind in ("variance", "rate"):
         return np.exp(x)
     if kind == "probability":

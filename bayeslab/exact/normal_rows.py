@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import numpy as np
 
-__all__ = ["fill_normal", "normal_completed"]
+__all__ = ["fill_normal"]
 
 
 def fill_normal(
@@ -21,14 +21,14 @@ def fill_normal(
     dof: np.ndarray | None,
     rng: np.random.Generator,
 ) -> None:
-    """Draw the open cells of rows in normal or Student's t clusters given the others, in place."""
+    """Draw the open cells of rows in normal or Student's t clusters given the others, in place; empty rows whole."""
     lacking = np.isnan(rows)
     for pattern in np.unique(lacking[lacking.any(axis=1)], axis=0):
         alike = (lacking == pattern).all(axis=1)
         for k in np.unique(cluster[alike]):
             here = np.flatnonzero(alike & (cluster == k))
-            own = None if dof is None or np.isinf(dof[k]) else float(dof[k])
-            rows[np.ix_(here, pattern)] = _given_the_rest(centre[k], matrices[k], own, rows[here], pattern, rng)
+            freedom = None if dof is None or np.isinf(dof[k]) else float(dof[k])
+            rows[np.ix_(here, pattern)] = _given_the_rest(centre[k], matrices[k], freedom, rows[here], pattern, rng)
 
 
 def _given_the_rest(
@@ -52,21 +52,3 @@ def _given_the_rest(
         freedom = dof + there.sum()
         noise *= np.sqrt((dof + distance) / rng.chisquare(freedom, len(rows)))[:, None]
     return mean[open_] + apart @ inner + noise
-
-
-def normal_completed(
-    made: np.ndarray,
-    rows: np.ndarray,
-    cluster: np.ndarray,
-    centre: np.ndarray,
-    matrices: np.ndarray,
-    dof: np.ndarray | None,
-    rng: np.random.Generator,
-) -> np.ndarray:
-    """Rows as they are ``made`` where no cell is there, and with open cells drawn given the others elsewhere."""
-    some = np.flatnonzero(~np.isnan(rows).all(axis=1))
-    filled = rows[some]
-    fill_normal(filled, cluster[some], centre, matrices, dof, rng)
-    out = made.copy()
-    out[some] = filled
-    return out

@@ -11,17 +11,16 @@ from __future__ import annotations
 
 import ast
 import math
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
 
 import networkx as nx
 import numpy as np
 from pydantic import Field, field_validator, model_validator
-from scipy.special import gammaln, xlog1py, xlogy
 
 from bayeslab.data.dataset import Data, bind
-from bayeslab.distributions import DISTRIBUTIONS, SCALARS, log_density
+from bayeslab.distributions import DISTRIBUTIONS, SCALARS, log_densities
 from bayeslab.errors import (
     DataError,
     Flaw,
@@ -256,42 +255,16 @@ def _call(hypothesis: Hypothesis) -> ast.Call:
 # --------------------------------------------------------------------------------- likelihoods
 
 
-def _bernoulli(x: np.ndarray, p: np.ndarray) -> np.ndarray:
-    return np.where((x == 0) | (x == 1), xlogy(x, p) + xlog1py(1 - x, -p), -np.inf)
-
-
-def _binomial(x: np.ndarray, n: np.ndarray, p: np.ndarray) -> np.ndarray:
-    inside = (x >= 0) & (x <= n)
-    k = np.where(inside, x, 0)
-    choose = gammaln(n + 1) - gammaln(k + 1) - gammaln(n - k + 1)
-    return np.where(inside, choose + xlogy(k, p) + xlog1py(n - k, -p), -np.inf)
+# Distributions of whole numbers beside those of SCALARS.
+_DISCRETE = ("Bernoulli", "Binomial", "Categorical", "Geometric", "Poisson")
 
 
 def _categorical(x: np.ndarray, p: np.ndarray) -> np.ndarray:
-    inside = (x >= 0) & (x < len(p))
+    if np.any(p < 0) or not np.isclose(p.sum(), 1, atol=1e-6):
+        raise ModelError(f"the probabilities of Categorical have the sum {p.sum():g}, not 1", code="out-of-range")
+    inside = (x >= 0) & (x < len(p)) & (x == np.floor(x))
     with np.errstate(divide="ignore"):
         return np.where(inside, np.log(p)[np.where(inside, x, 0).astype(int)], -np.inf)
-
-
-def _geometric(x: np.ndarray, p: np.ndarray) -> np.ndarray:
-    return np.where(x >= 1, np.log(p) + xlog1py(np.maximum(x, 1) - 1, -p), -np.inf)
-
-
-def _poisson(x: np.ndarray, mu: np.ndarray) -> np.ndarray:
-    k = np.maximum(x, 0)
-    return np.where(x >= 0, xlogy(k, mu) - mu - gammaln(k + 1), -np.inf)
-
-
-_DISCRETE: dict[str, Callable[..., np.ndarray]] = {
-    "Bernoulli": _bernoulli,
-    "Binomial": _binomial,
-    "Categorical": _categorical,
-    "Geometric": _geometric,
-    "Poisson": _poisson,
-}
-
-
-_RANGES = {"p": (0.0, 1.0), "n": (0.0, np.inf), "mu": (0.0, np.inf)}
 
 
 def _values(model: Model, data: Data) -> np.ndarray:
@@ -333,40 +306,11 @@ def _of_distribution(hypothesis: Hypothesis, data: Data, x: np.ndarray) -> np.nd
     given = {
         key: np.asarray(data.evaluator.eval(tree).value, float) for key, tree in bound_arguments(call, word).items()
     }
-    if word in _DISCRETE:
-        _in_range(word, given)
-        whole = np.where(x == np.floor(x), 0.0, -np.inf)
-        with np.errstate(divide="ignore", invalid="ignore"):
-            return whole + _DISCRETE[word](x, **given)
-    if all(value.ndim == 0 for value in given.values()):
-        function, low, high, _ = log_density(word, {key: float(value) for key, value in given.items()})
-        with np.errstate(divide="ignore", invalid="ignore"):
-            return np.where((x >= low) & (x <= high), function(x), -np.inf)
-    rows = {key: np.broadcast_to(value, x.shape) for key, value in given.items()}
-    each = [log_density(word, {key: float(value[i]) for key, value in rows.items()}) for i in range(len(x))]
-    with np.errstate(divide="ignore", invalid="ignore"):
-        out = [f(one) if low <= one <= high else -np.inf for one, (f, low, high, _) in zip(x, each, strict=True)]
-    return np.array(out, float)
-
-
-def _in_range(word: str, given: Mapping[str, np.ndarray]) -> None:
-    """A distribution that there is: outside of its range every row would only be impossible."""
-    for name, value in given.items():
-        least, most = _RANGES[name]
-        wrong = ~((value >= least) & (value <= most))
-        if name == "n":
-            wrong |= value != np.floor(value)
-        if word == "Geometric":
-            wrong |= value == 0
-        if wrong.any():
-            what = "a whole number of 0 or more" if name == "n" else f"{name} from {least:g} to {most:g}"
-            what = "mu of 0 or more" if name == "mu" else what
-            what = "p above 0, up to 1" if word == "Geometric" else what
-            raise ModelError(f"{word} needs {what}, not {value[wrong].flat[0]:g}", code="out-of-range")
-    if word == "Categorical" and not np.isclose(given["p"].sum(), 1, atol=1e-6):
-        raise ModelError(
-            f"the probabilities of Categorical have the sum {given['p'].sum():g}, not 1", code="out-of-range"
-        )
+    if word == "Categorical":
+        return _categorical(x, **given)
+    if word == "Binomial" and np.any(given["n"] % 1):
+        raise ModelError(f"Binomial needs n a whole number, not {np.ravel(given['n'])[0]:g}", code="out-of-range")
+    return log_densities(word, given, x)
 
 
 # --------------------------------------------------------------------------------- the answer

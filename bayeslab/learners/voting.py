@@ -151,6 +151,10 @@ def _scores(estimator: Any, X: Array, n_classes: int) -> Array:
     return out
 
 
+def _learns_weights(voting: Any) -> bool:
+    return voting.weights is None and voting.rule in ("weighted", "bayesian")
+
+
 class VotingClassifier(EnsembleClassifier, options=Options):
     """Classifiers that vote.
 
@@ -187,7 +191,7 @@ class VotingClassifier(EnsembleClassifier, options=Options):
 
     def suits(self, n_rows: int, n_columns: int, n_classes: int) -> None:
         """Rows for all folds where weights are learned."""
-        if self.weights is None and self.rule in ("weighted", "bayesian"):
+        if _learns_weights(self):
             super().suits(n_rows, n_columns, n_classes)
 
     def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
@@ -268,7 +272,7 @@ class VotingRegressor(EnsembleRegressor, options=Options):
 
     def suits(self, n_rows: int, n_columns: int, n_classes: int) -> None:
         """A rule for numbers, and rows for all folds where weights are learned."""
-        if self.weights is None and self.rule in ("weighted", "bayesian"):
+        if _learns_weights(self):
             super().suits(n_rows, n_columns, n_classes)
         if self.rule in ("product", "plurality"):
             raise ValueError(f"numbers have no {self.rule}: take sum, weighted, bayesian, median, min or max")

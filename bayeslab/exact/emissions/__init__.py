@@ -40,10 +40,9 @@ from bayeslab.exact.emissions.one_parameter import Bernoulli, Binomial, Exponent
 from bayeslab.exact.emissions.product import Product
 from bayeslab.exact.emissions.protocol import Emission, Parameters, Statistics
 from bayeslab.exact.emissions.regressions import Regression
-from bayeslab.exact.emissions.student import DOF_INTERVAL, StudentT
+from bayeslab.exact.emissions.student import StudentT, dof_from_real, dof_to_real
 
 __all__ = [
-    "DOF_INTERVAL",
     "AnyDistribution",
     "Bernoulli",
     "Binomial",
@@ -63,6 +62,8 @@ __all__ = [
     "StudentT",
     "column_variances",
     "dependent_columns",
+    "dof_from_real",
+    "dof_to_real",
     "gaussian",
     "renumbered",
     "usable",

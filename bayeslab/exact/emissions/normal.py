@@ -33,7 +33,7 @@ from bayeslab.exact.emissions.cells import (
     scaled,
 )
 from bayeslab.exact.emissions.protocol import Parameters, Statistics
-from bayeslab.exact.normal_rows import normal_completed
+from bayeslab.exact.normal_rows import fill_normal
 
 __all__ = [
     "DiagonalGaussian",
@@ -336,8 +336,9 @@ class FullGaussian:
         self, rng: np.random.Generator, parameters: Parameters, states: np.ndarray, rows: np.ndarray
     ) -> np.ndarray:
         """Rows in given states, open cells drawn given the row's others."""
-        made = self.sample(rng, parameters, states)
-        return normal_completed(made, rows, states, parameters["mean"], self.covariances(parameters), None, rng)
+        out = rows.copy()
+        fill_normal(out, states, parameters["mean"], self.covariances(parameters), None, rng)
+        return out
 
     def features(self, rows: np.ndarray) -> np.ndarray:
         return scaled(rows)

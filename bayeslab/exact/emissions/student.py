@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 from typing import Self
 
 import numpy as np
-from scipy.special import digamma, gammaln
+from scipy.special import digamma, expit, gammaln, logit
 
 from bayeslab.digits import log_rising
 from bayeslab.errors import OptionError
@@ -28,13 +28,24 @@ from bayeslab.exact.emissions.normal import (
     start_moments,
 )
 from bayeslab.exact.emissions.protocol import Parameters, Statistics
-from bayeslab.exact.normal_rows import normal_completed
+from bayeslab.exact.normal_rows import fill_normal
 
-__all__ = ["StudentT"]
+__all__ = ["StudentT", "dof_from_real", "dof_to_real"]
 
 
-# Ends of what degrees of freedom are learned between.
-DOF_INTERVAL = 0.5, 200.0
+# Ends of what degrees of freedom are learned between, and how near to them a search may come, as a share.
+_LEAST, _MOST, _NEAR = 0.5, 200.0, 1e-9
+
+
+def dof_to_real(dof: np.ndarray) -> np.ndarray:
+    """Learned degrees of freedom as any real numbers, for searches."""
+    share = np.clip((dof - _LEAST) / (_MOST - _LEAST), _NEAR, 1 - _NEAR)
+    return np.asarray(logit(share))
+
+
+def dof_from_real(x: np.ndarray) -> np.ndarray:
+    """The inverse of :func:`dof_to_real`."""
+    return np.asarray(_LEAST + (_MOST - _LEAST) * expit(x))
 
 
 @dataclass(frozen=True, eq=False)
@@ -117,7 +128,7 @@ class StudentT:
             out = 0.5 * (count * (np.log(half) + 1 - digamma(half)) + gap)
             return out + (1 / dof - 0.1 if self.prior is not None else 0.0)
 
-        low, high = DOF_INTERVAL
+        low, high = _LEAST, _MOST
         if slope(low) <= 0:
             return low
         return high if slope(high) >= 0 else float(brentq(slope, low, high, xtol=1e-12, rtol=1e-12))
@@ -156,9 +167,11 @@ class StudentT:
         self, rng: np.random.Generator, parameters: Parameters, states: np.ndarray, rows: np.ndarray
     ) -> np.ndarray:
         """Rows in given states, open cells drawn given the row's others."""
-        made = self.sample(rng, parameters, states)
-        scale, dof = np.asarray(parameters["scale"]), np.asarray(parameters["dof"])
-        return normal_completed(made, rows, states, parameters["mean"], scale, dof, rng)
+        out = rows.copy()
+        fill_normal(
+            out, states, parameters["mean"], np.asarray(parameters["scale"]), np.asarray(parameters["dof"]), rng
+        )
+        return out
 
     def features(self, rows: np.ndarray) -> np.ndarray:
         return scaled(rows)

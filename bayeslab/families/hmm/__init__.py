@@ -459,7 +459,7 @@ def predictive(
     model: Model, data: Data, draws: Mapping[str, np.ndarray], rng: np.random.Generator
 ) -> dict[str, tuple[tuple[str, ...], np.ndarray]]:
     """Replications of the rows, each in a state drawn given all that was observed."""
-    return _rows_drawn(model, data, draws, rng, keep=False)
+    return _rows_drawn(model, data, draws, rng, np.nan)
 
 
 def completed(
@@ -468,33 +468,37 @@ def completed(
     """The cells that rows leave open at each draw, given all that was observed; replications where none is open."""
     if _spec(model).classes is not None:
         return predictive(model, data, draws, rng)
-    own = resolved(model, data)
-    given = {c: own.rows[own.sequences.at][:, position(own, c)] for c in _spec(model).columns}
-    open_ = {c: cells for c, cells in given.items() if np.isnan(cells).any()}
-    made = _rows_drawn(model, data, draws, rng, keep=bool(open_))
-    if not open_:
-        return made
-    out = {}
-    for column, cells in open_.items():
-        dims, values = made[column]
-        there = ~np.isnan(cells)
-        values[:, there] = cells[there].astype(values.dtype)
-        out[column] = dims, values
-    return out
+    chain = resolved(model, data)
+    rows = chain.rows[chain.sequences.at]
+    given = {column: rows[:, position(chain, column)] for column in _spec(model).columns}
+    lacking = [column for column, cells in given.items() if np.isnan(cells).any()]
+    if not lacking:
+        return predictive(model, data, draws, rng)
+    made = _rows_drawn(model, data, draws, rng, rows)
+    for column in lacking:
+        there = ~np.isnan(given[column])
+        values = made[column][1]
+        values[:, there] = given[column][there].astype(values.dtype)
+    return {column: made[column] for column in lacking}
 
 
 def _rows_drawn(
-    model: Model, data: Data, draws: Mapping[str, np.ndarray], rng: np.random.Generator, *, keep: bool
+    model: Model,
+    data: Data,
+    draws: Mapping[str, np.ndarray],
+    rng: np.random.Generator,
+    rows: np.ndarray | float,
 ) -> dict[str, tuple[tuple[str, ...], np.ndarray]]:
-    """Rows in states drawn given all that was observed; with ``keep`` their open cells also given the row's others."""
+    """Rows in states drawn given all that was observed, and given their own cells in ``rows`` (NaN: none)."""
     if _continuous(model):
         return linear.predictive(model, linear.linear_of(model, data), draws, rng)
     hidden = hidden_of(model, data)
     made: dict[str, list[np.ndarray]] = {c: [] for c in _spec(model).columns}
     at = hidden.sequences.at
+    cells_there = np.broadcast_to(rows, (len(at), hidden.rows.shape[1]))
     for _, values in draws_of(hidden, draws):
         states = hidden.law(values).sampled(rng)[at]
-        for column, cells in _replicated(rng, hidden, values, states, keep=keep).items():
+        for column, cells in _replicated(rng, hidden, values, states, cells_there).items():
             made[column].append(cells)
     whole = {c for _, word, own in layout_of(_spec(model)) if emitted.is_whole(word) for c in own}
     return {
@@ -504,13 +508,17 @@ def _rows_drawn(
 
 
 def _replicated(
-    rng: np.random.Generator, hidden: Hidden, values: Mapping[str, np.ndarray], states: np.ndarray, *, keep: bool
+    rng: np.random.Generator,
+    hidden: Hidden,
+    values: Mapping[str, np.ndarray],
+    states: np.ndarray,
+    cells_there: np.ndarray,
 ) -> dict[str, np.ndarray]:
-    """The columns (n_rows,) given the rows' states."""
+    """The columns (n_rows,) given the rows' states and the cells that are there."""
     out: dict[str, np.ndarray] = {}
     parts: tuple[Any, ...] = hidden.parts
     for part in parts:
-        rows = _sampled(rng, hidden, part, values, states, keep=keep)
+        rows = _sampled(rng, hidden, part, values, states, cells_there)
         for j, column in enumerate(part.columns):
             # Behind a switch a column has a part of each chain.
             out[column] = np.where(part.emits(states), rows[:, j], out[column]) if column in out else rows[:, j]
@@ -523,15 +531,13 @@ def _sampled(
     part: Any,
     values: Mapping[str, np.ndarray],
     states: np.ndarray,
-    *,
-    keep: bool,
+    cells_there: np.ndarray,
 ) -> np.ndarray:
-    """Rows of a part, (n_rows, n_columns), given the rows' states."""
+    """Rows of a part, (n_rows, n_columns), given the rows' states and the cells that are there."""
     if hasattr(part, "sample"):
         return np.asarray(part.sample(rng, values, states, hidden.rows[hidden.sequences.at][:, 1:]))
-    if keep and hasattr(part.emission, "complete"):
-        given = hidden.rows[hidden.sequences.at][:, list(part.at)]
-        return np.asarray(part.emission.complete(rng, part.to_exact(values), states, given))
+    if hasattr(part.emission, "complete"):
+        return np.asarray(part.emission.complete(rng, part.to_exact(values), states, cells_there[:, list(part.at)]))
     return np.asarray(part.emission.sample(rng, part.to_exact(values), states))
 
 

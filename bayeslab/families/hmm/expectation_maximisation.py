@@ -19,7 +19,7 @@ import numpy as np
 
 from bayeslab.errors import ModelError, OptionError
 from bayeslab.exact.answer import EMPlan
-from bayeslab.exact.emissions import DOF_INTERVAL
+from bayeslab.exact.emissions import dof_from_real, dof_to_real
 from bayeslab.families.hmm.any_distribution import DistributedPart
 from bayeslab.families.hmm.driven import LOG_ODDS
 from bayeslab.families.hmm.emission_graph import Part
@@ -252,9 +252,7 @@ def _free(kind: str, value: np.ndarray) -> np.ndarray:
             # Zeros of a pattern stay: what is added to -700 is lost again in the exponential.
             return np.log(np.maximum(value, 1e-300))
         case "dof":
-            low, high = DOF_INTERVAL
-            share = np.clip((value - low) / (high - low), 1e-9, 1 - 1e-9)
-            return np.asarray(np.log(share) - np.log1p(-share))
+            return dof_to_real(value)
         case "positive":
             return np.log(np.maximum(value, 1e-300))
         case "unit":
@@ -273,8 +271,7 @@ def _bound(kind: str, x: np.ndarray) -> np.ndarray:
             p = np.where(p < 1e-290, 0.0, p)
             return p / p.sum(axis=-1, keepdims=True)
         case "dof":
-            low, high = DOF_INTERVAL
-            return np.asarray(low + (high - low) / (1 + np.exp(-np.clip(x, -40.0, 40.0))))
+            return dof_from_real(x)
         case "positive":
             return np.exp(np.clip(x, -690.0, 690.0))
         case "unit":

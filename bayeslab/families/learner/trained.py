@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 import math
 import warnings
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -163,6 +163,12 @@ class Prepared:
             check_size(values, f"the target '{name}'")
         return values
 
+    def learner(self, chosen: Mapping[str, Any]) -> Any:
+        """The learner, not trained, with these values of the options to choose from."""
+        module = self.spec.module
+        categorical = tuple(j for j, n in enumerate(self.levels) if n) if module.CATEGORIES == "codes" else ()
+        return module.build(module.Options.model_validate(self.spec.options | dict(chosen)), self.task, categorical)
+
     def estimator(self, seed: int) -> Any:
         """The whole path from the matrix to predictions, not trained."""
         from sklearn.pipeline import Pipeline
@@ -170,9 +176,7 @@ class Prepared:
         from bayeslab.families.learner.columns import Columns
 
         module = self.spec.module
-        given = {k: v[0] for k, v in self.spec.tune.items()} | self.spec.options
-        categorical = tuple(j for j, n in enumerate(self.levels) if n) if module.CATEGORIES == "codes" else ()
-        learner = module.build(module.Options.model_validate(given), self.task, categorical)
+        learner = self.learner({k: v[0] for k, v in self.spec.tune.items()})
         columns = "passthrough" if self._texts else Columns(self.levels, module.CATEGORIES, module.SCALE)
         whole = Pipeline([("columns", columns), ("learner", learner)])
         return _seeded(whole, seed)
@@ -218,13 +222,20 @@ def _seeded(estimator: Any, seed: int) -> Any:
 
 
 def prepared(model: Model, data: Data) -> Prepared:
-    """What is to be learned; everything that can be wrong with the columns shows here.
+    """What is to be learned, remembered on the data; everything that can be wrong with the columns shows here.
 
     Raises
     ------
     ModelError, DataError
         No such column; columns that are not one value a row; one class; a task the learner cannot do.
     """
+    if "prepared" not in data.memo:
+        data.memo["prepared"] = _prepared(model, data)
+    ready: Prepared = data.memo["prepared"]
+    return ready
+
+
+def _prepared(model: Model, data: Data) -> Prepared:
     spec: Any = model.model
     if not data.has(spec.target):
         names = data.names()
@@ -286,16 +297,15 @@ def _trainable(ready: Prepared, data: Data, outcome: NDArray[Any]) -> None:
     folds = [spec.tune_folds] if spec.tune else []
     fewest = 0 if ready.classes is None else int(np.bincount(outcome)[np.unique(outcome)].min())
     n_classes = 0 if ready.classes is None else len(np.unique(outcome))
+    n_columns = len(ready.columns(data))
     try:
         for values in itertools.product(*spec.tune.values()):
-            options = module.Options.model_validate(spec.options | dict(zip(spec.tune, values, strict=True)))
-            categorical = tuple(j for j, n in enumerate(ready.levels) if n) if module.CATEGORIES == "codes" else ()
-            learner = module.build(options, ready.task, categorical)
+            learner = ready.learner(dict(zip(spec.tune, values, strict=True)))
             scores = spec.calibration in ("platt", "isotonic") or not hasattr(learner, "predict_proba")
             more = [min(5, fewest)] if fewest > 1 and scores and spec.calibration != "none" else []
             n_rows = min([len(outcome), *(len(outcome) - math.ceil(len(outcome) / k) for k in (*folds, *more))])
             if hasattr(learner, "suits"):
-                learner.suits(n_rows, len(ready.columns(data)), n_classes)
+                learner.suits(n_rows, n_columns, n_classes)
     except ValueError as error:
         raise DataError(f"{spec.learner}: {error}", code="failed") from None
     if ready.classes is not None and spec.calibration == "none" and not hasattr(learner, "predict_proba"):
@@ -418,21 +428,15 @@ def _tuned(
 
     folds = list(_splitter(ready, outcome, ready.spec.tune_folds, seed).split(matrix, outcome))
     best: tuple[float, dict[str, Any]] | None = None
-    module = ready.spec.module
     for values in itertools.product(*grid.values()):
         chosen = dict(zip(grid, values, strict=True))
-        options = module.Options.model_validate(ready.spec.options | chosen)
-        categorical = tuple(j for j, n in enumerate(ready.levels) if n) if module.CATEGORIES == "codes" else ()
-        one = estimator.set_params(learner=module.build(options, ready.task, categorical))
+        one = estimator.set_params(learner=ready.learner(chosen))
         loss = float(np.mean([_loss(_seeded(one, seed), matrix, outcome, *fold) for fold in folds]))
         # Of equals the first that was written.
         if best is None or loss < best[0] - 1e-12:
             best = loss, chosen
     assert best is not None
-    options = module.Options.model_validate(ready.spec.options | best[1])
-    categorical = tuple(j for j, n in enumerate(ready.levels) if n) if module.CATEGORIES == "codes" else ()
-    final = estimator.set_params(learner=module.build(options, ready.task, categorical))
-    return _seeded(final, seed), best[1]
+    return _seeded(estimator.set_params(learner=ready.learner(best[1])), seed), best[1]
 
 
 def _loss(estimator: Any, matrix: Array, outcome: NDArray[Any], inside: Any, outside: Any) -> float:

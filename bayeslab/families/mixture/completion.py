@@ -13,9 +13,9 @@ from typing import Any, Protocol, TypeGuard
 import numpy as np
 from scipy.stats import multivariate_t
 
-from bayeslab.exact.normal_rows import fill_normal, normal_completed
+from bayeslab.exact.normal_rows import fill_normal
 from bayeslab.families.mixture.model import Resolved
-from bayeslab.families.mixture.parts import Gaussian, Part, StudentT
+from bayeslab.families.mixture.parts import Gaussian, Part
 
 __all__ = [
     "Clusters",
@@ -161,11 +161,6 @@ def _drawn(
     rng: np.random.Generator,
 ) -> np.ndarray:
     """Rows of a part in given components; columns that depend on each other given those that are there."""
-    made = np.array(part.sample(rng, theta, labels, given), float)
-    if isinstance(part, StudentT):
-        matrices, dof = np.asarray(theta["scale"]), np.asarray(theta["dof"])
-    elif isinstance(part, Gaussian) and part.covariance in ("full", "tied", "known"):
-        matrices, dof = part.emission.covariances(theta), None
-    else:
-        return made
-    return normal_completed(made, rows, labels, theta["mean"], matrices, dof, rng)
+    if hasattr(part.emission, "complete"):
+        return np.asarray(part.emission.complete(rng, theta, labels, rows))
+    return np.array(part.sample(rng, theta, labels, given), float)
