@@ -164,7 +164,7 @@ def graph(
 
     lowered = lower(model, data)
     if purpose == "fit" and lowered.y is None:
-        raise DataError(_lacking(lowered.formula, data), code="unknown-column")
+        raise DataError(_lacking(lowered.formula, data), path=("model", "formula"), code="unknown-column")
     if purpose == "fit" and lowered.summable:
         return with_rows_summed(lowered)
     built = graphs.graph(lowered.model, lowered.data, purpose=purpose, targets=targets)
@@ -848,6 +848,7 @@ class _Writer:
                 raise DataError(
                     f"{self.without_response}: the default priors of {listed(sorted(lacking))} are scaled to it; give"
                     f" the data, or write these priors",
+                    path=("model", "formula"),
                     code="no-data",
                 )
             return 1.0
