@@ -8,7 +8,7 @@ import numpy as np
 
 from bayeslab.errors import DataError
 
-__all__ = ["refuse_constant", "scaled"]
+__all__ = ["refuse_constant", "scaled", "shown"]
 
 
 def refuse_constant(rows: np.ndarray, columns: tuple[str, ...]) -> None:
@@ -22,6 +22,12 @@ def refuse_constant(rows: np.ndarray, columns: tuple[str, ...]) -> None:
             )
         if len(seen) > 1 and np.ptp(seen) == 0:
             raise DataError(f"column '{column}' is constant ({seen[0]:g}): leave it out", code="constant")
+
+
+def shown(values: Any) -> str:
+    """The numbers of a prior for people: one where all columns have the same."""
+    each = [f"{value:.4g}" for value in np.ravel(values)]
+    return each[0] if len(set(each)) == 1 else "[" + ", ".join(each) + "]"
 
 
 def scaled(centre: np.ndarray, step: np.ndarray) -> Any:

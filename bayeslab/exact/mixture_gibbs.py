@@ -17,6 +17,7 @@ from typing import Any
 import numpy as np
 
 from bayeslab.errors import OptionError
+from bayeslab.exact.emissions import ConjugateEmission
 from bayeslab.exact.hidden_gibbs import completed
 from bayeslab.exact.mixture import MixtureProblem
 
@@ -61,11 +62,11 @@ def gibbs(
         raise OptionError(
             "Gibbs draws are for mixtures without gate and row weights; use method: em or nuts", code="not-suited"
         )
-    if not hasattr(problem.emission, "draw"):
+    if not isinstance(problem.emission, ConjugateEmission):
         raise OptionError(
             f"{type(problem.emission).__name__} has no conjugate prior; use method: nuts", code="not-conjugate"
         )
-    if problem.emission.prior is None:
+    if not problem.emission.has_prior:
         problem = replace(problem, emission=problem.emission.with_prior(problem.rows, problem.n_components))
     problem.check()
     k, theta = problem.n_components, dict(start)

@@ -32,7 +32,7 @@ from scipy.special import digamma, gammaln, logsumexp
 
 from bayeslab.errors import OptionError
 from bayeslab.exact.components import normalise
-from bayeslab.exact.emissions import Statistics
+from bayeslab.exact.emissions import ConjugateEmission, Statistics
 from bayeslab.exact.mixture import MixtureProblem, Start, starting_labels
 
 __all__ = ["VariationalFit", "climb", "fit_variational", "prepared"]
@@ -195,13 +195,13 @@ def prepared(problem: MixtureProblem) -> MixtureProblem:
     OptionError, DataError
         No conjugate prior, or data that cannot be fitted.
     """
-    if not hasattr(problem.emission, "log_marginal"):
+    if not isinstance(problem.emission, ConjugateEmission):
         raise OptionError(
             f"{type(problem.emission).__name__} has no conjugate prior; use method: map", code="not-conjugate"
         )
     if problem.fixed_weights is not None:
         raise OptionError("fixed weights have no posterior; use method: em or map", code="not-applicable")
-    if problem.emission.prior is None:
+    if not problem.emission.has_prior:
         problem = replace(problem, emission=problem.emission.with_prior(problem.rows, max(problem.n_components, 1)))
     if problem.inputs is not None:
         problem = replace(problem, gate_precision=max(problem.gate_precision, 1e-2))

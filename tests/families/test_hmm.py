@@ -185,10 +185,10 @@ def test_columns_of_every_kind_against_enumeration():
     assert dims == ("sequence_number",)
     np.testing.assert_allclose(found[0], want, rtol=1e-10)
     # The same as PyTensor expressions.
-    from bayeslab.families.hmm import emission_graph as emitted
+    from bayeslab.families.hmm.pymc_graph import log_density
 
     hidden = hidden_of(declared, data)
-    expression = emitted.log_density(hidden.parts, v, hidden.rows)
+    expression = log_density(hidden.parts, v, hidden.rows)
     with np.errstate(all="ignore"):
         np.testing.assert_allclose(expression.eval(mode="FAST_COMPILE"), np.log(emission), rtol=1e-9, atol=1e-12)
 

@@ -316,7 +316,7 @@ def test_gibbs_names_the_methods_that_work():
 
 def test_every_distribution_of_single_numbers_is_a_word():
     from bayeslab.distributions import maths
-    from bayeslab.families.hmm.emission_graph import columns_of, names_of
+    from bayeslab.families.hmm.given_parameters import columns_of, names_of
 
     for name in DISTRIBUTIONS:
         entry = DISTRIBUTIONS[name]

@@ -14,7 +14,6 @@ from bayeslab.exact.emissions.additive import AdditiveGaussian
 from bayeslab.families import hmm
 from bayeslab.families.hmm import product_labels
 from bayeslab.families.hmm.choice import hidden_of
-from bayeslab.families.hmm.emission_graph import internal
 from bayeslab.posterior.density import Density
 from bayeslab.posterior.groups import constrained
 
@@ -191,7 +190,7 @@ def test_the_graphs_density_is_em_s_and_its_slope_is_right(name):
     problem, heights = hmm.em(declared, data).problem(True), []
     for point in points:
         everything = constrained(graph, own.split(point[None]))
-        for key, behind in {k: v for part in hidden.parts for k, v in internal(part, everything).items()}.items():
+        for key, behind in {k: v for part in hidden.parts for k, v in part.internal(everything).items()}.items():
             np.testing.assert_allclose(behind, everything[key], rtol=1e-9)
         theta = {n: v[0] for n, v in everything.items() if n in hidden.learned}
         heights.append(problem.expect(theta)[0] + problem.log_prior(theta))
@@ -385,7 +384,7 @@ def test_labels_are_made_to_agree(name):
             moves.orders[0][d] = moves.sources[d, 1:] - 1
     shuffled = product_labels.moved(hidden, draws, moves)
     for own in (draws, shuffled):
-        own |= {key: value for part in hidden.parts for key, value in internal(part, own).items()}
+        own |= {key: value for part in hidden.parts for key, value in part.internal(own).items()}
     assert any(key.startswith("_") for key in draws) == (name != "joint")
     assert any(not np.array_equal(shuffled[key], draws[key]) for key in draws)
     before = hmm.log_likelihoods(declared, data, draws)["row"][1].sum(axis=1)

@@ -14,8 +14,10 @@ An emission offers what its conjugacy allows:
 ``log_prior``                log density of the prior, up to a constant; 0 without
 ``n_free``                   free parameters, for BIC
 ``with_prior``               the same emission with a weak prior scaled by the data
+``without_prior``            the same emission without a prior
 ``degenerate``               which states collapsed (no rows, no spread), given the columns' variances
 ``sample``                   rows from given states
+``complete``                 rows from given states, open cells given the row's others
 ``draw``                     parameters from the conjugate posterior given statistics [conjugate]
 ``expected_log_density``     E log p(row | state) under that posterior, for variational EM [conjugate]
 ``log_marginal``             log evidence of weighted rows, parameters integrated out [conjugate]
@@ -33,12 +35,18 @@ from __future__ import annotations
 
 from bayeslab.exact.emissions.any_distribution import AnyDistribution, Law, usable
 from bayeslab.exact.emissions.categories import Categorical
-from bayeslab.exact.emissions.cells import column_variances, dependent_columns, renumbered
+from bayeslab.exact.emissions.cells import column_variances, dependent_columns, refuse_dependent, renumbered
 from bayeslab.exact.emissions.normal import DiagonalGaussian, FullGaussian, NormalPrior, gaussian
 from bayeslab.exact.emissions.normal_mixture import GaussianMixture
 from bayeslab.exact.emissions.one_parameter import Bernoulli, Binomial, Exponential, Poisson
 from bayeslab.exact.emissions.product import Product
-from bayeslab.exact.emissions.protocol import Emission, Parameters, Statistics
+from bayeslab.exact.emissions.protocol import (
+    ConjugateEmission,
+    Emission,
+    EmissionWithoutParameters,
+    Parameters,
+    Statistics,
+)
 from bayeslab.exact.emissions.regressions import Regression
 from bayeslab.exact.emissions.student import StudentT, dof_from_real, dof_to_real
 
@@ -47,8 +55,10 @@ __all__ = [
     "Bernoulli",
     "Binomial",
     "Categorical",
+    "ConjugateEmission",
     "DiagonalGaussian",
     "Emission",
+    "EmissionWithoutParameters",
     "Exponential",
     "FullGaussian",
     "GaussianMixture",
@@ -65,6 +75,7 @@ __all__ = [
     "dof_from_real",
     "dof_to_real",
     "gaussian",
+    "refuse_dependent",
     "renumbered",
     "usable",
 ]

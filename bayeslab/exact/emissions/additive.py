@@ -27,14 +27,14 @@ from scipy.linalg import helmert
 
 from bayeslab.exact.emissions.cells import LOG_2PI, check_shape, column_means, observed, refuse_constant, scaled
 from bayeslab.exact.emissions.normal import DiagonalGaussian, NormalPrior
-from bayeslab.exact.emissions.protocol import Parameters, Statistics
+from bayeslab.exact.emissions.protocol import Emission, Parameters, Statistics
 from bayeslab.exact.product_chain import ProductSpace
 
 __all__ = ["AdditiveGaussian"]
 
 
 @dataclass(frozen=True, eq=False)
-class AdditiveGaussian:
+class AdditiveGaussian(Emission):
     """Normal rows with additive means.
 
     Parameters ``coefficients`` (n_coefficients, d), the intercept first, and ``variance`` (d,).

@@ -35,7 +35,7 @@ from scipy.optimize import minimize
 from bayeslab.distributions import DISTRIBUTIONS, Distribution, Maths, maths
 from bayeslab.errors import ModelError, hint
 from bayeslab.exact.emissions.cells import check_shape, check_values, observed, scaled
-from bayeslab.exact.emissions.protocol import Parameters, Statistics
+from bayeslab.exact.emissions.protocol import Emission, Parameters, Statistics
 
 __all__ = ["AnyDistribution", "Law", "allowed", "interval", "never_learned", "usable"]
 
@@ -196,7 +196,7 @@ def _defaults(name: str) -> dict[str, float]:
 
 
 @dataclass(frozen=True, eq=False)
-class AnyDistribution:
+class AnyDistribution(Emission):
     """Columns that are independent given the state, all of one distribution.
 
     Parameters are those of the distribution's log density, by PyMC's names, (K, d) each.

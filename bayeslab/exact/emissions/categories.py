@@ -9,13 +9,13 @@ import numpy as np
 from scipy.special import digamma, gammaln
 
 from bayeslab.exact.emissions.cells import check_shape, check_values, impossible, prior_of, ratio, safe_log
-from bayeslab.exact.emissions.protocol import Parameters, Statistics
+from bayeslab.exact.emissions.protocol import ConjugateEmission, Parameters, Statistics
 
 __all__ = ["Categorical"]
 
 
 @dataclass(frozen=True, eq=False)
-class Categorical:
+class Categorical(ConjugateEmission):
     """Columns of level codes 0 … L - 1, independent given the state (naive Bayes, latent class).
 
     Parameter ``probability`` (K, d, L), L the largest number of levels; beyond a column's levels zero.

@@ -129,13 +129,16 @@ def dependent_columns(rows: np.ndarray) -> tuple[int, ...]:
     return found if lowest[0] < 1e-12 and len(found) > 1 else ()
 
 
-def refuse_dependent(rows: np.ndarray) -> None:
-    """Refuse columns that follow from others: no covariance of theirs can be inverted."""
+def refuse_dependent(
+    rows: np.ndarray,
+    names: Sequence[str] | None = None,
+    remedy: str = "drop one of them, or give the components a prior (method: map)",
+) -> None:
+    """Refuse columns that follow from others: no covariance of theirs can be inverted, nor a prior on their scale."""
     if found := dependent_columns(rows):
-        columns = ", ".join(map(str, found))
+        columns = ", ".join(str(j if names is None else names[j]) for j in found)
         raise DataError(
-            f"columns {columns} depend on each other linearly: every covariance would be singular; drop one of them, or"
-            " give the components a prior (method: map)",
+            f"columns {columns} depend on each other linearly: every covariance would be singular; {remedy}",
             code="dependent-columns",
         )
 

@@ -32,7 +32,7 @@ from bayeslab.exact.emissions.cells import (
     refuse_dependent,
     scaled,
 )
-from bayeslab.exact.emissions.protocol import Parameters, Statistics
+from bayeslab.exact.emissions.protocol import ConjugateEmission, Parameters, Statistics
 from bayeslab.exact.normal_rows import fill_normal
 
 __all__ = [
@@ -221,7 +221,7 @@ def start_moments(rows: np.ndarray, responsibilities: np.ndarray) -> tuple[np.nd
 
 
 @dataclass(frozen=True, eq=False)
-class FullGaussian:
+class FullGaussian(ConjugateEmission):
     """Normal rows with covariance matrices: see :func:`gaussian`.
 
     Parameters ``mean`` (K, d) and ``covariance``: (K, d, d) if full, (d, d) if tied, absent if known.
@@ -413,7 +413,7 @@ def inverse_wishart(rng: np.random.Generator, nu: float | np.ndarray, scale: np.
 
 
 @dataclass(frozen=True, eq=False)
-class DiagonalGaussian:
+class DiagonalGaussian(ConjugateEmission):
     """Normal rows with independent columns: see :func:`gaussian`.
 
     Parameters ``mean`` (K, d) and ``variance``: (K, d), or (K,) if spherical.

@@ -22,7 +22,7 @@ from scipy.special import logsumexp
 
 from bayeslab.exact.emissions.cells import check_shape, ratio, refuse_constant, safe_log, scaled
 from bayeslab.exact.emissions.normal import DiagonalGaussian, NormalPrior
-from bayeslab.exact.emissions.protocol import Parameters, Statistics
+from bayeslab.exact.emissions.protocol import Emission, Parameters, Statistics
 
 __all__ = ["GaussianMixture"]
 
@@ -31,7 +31,7 @@ _FIRST_STEPS = 10
 
 
 @dataclass(frozen=True, eq=False)
-class GaussianMixture:
+class GaussianMixture(Emission):
     """A mixture of ``n_parts`` normals with independent columns in every state.
 
     Parameters ``weight`` (K, M), ``mean`` and ``variance`` (K, M, d).

@@ -20,12 +20,12 @@ from bayeslab.exact.emissions.cells import (
     safe_log,
     scaled,
 )
-from bayeslab.exact.emissions.protocol import Parameters, Statistics
+from bayeslab.exact.emissions.protocol import ConjugateEmission, Parameters, Statistics
 
 __all__ = ["Bernoulli", "Binomial", "Exponential", "Poisson"]
 
 
-class _OneParameter:
+class _OneParameter(ConjugateEmission):
     """Columns that are independent with one parameter each and a conjugate prior (a, b).
 
     A cell counts with ``won`` and ``base``: log p = won · f(θ) + base · g(θ) + h(x).

@@ -10,13 +10,13 @@ import numpy as np
 
 from bayeslab.errors import DataError, OptionError
 from bayeslab.exact.emissions.cells import check_shape, renumbered
-from bayeslab.exact.emissions.protocol import Parameters, Statistics
+from bayeslab.exact.emissions.protocol import ConjugateEmission, Parameters, Statistics
 
 __all__ = ["Product"]
 
 
 @dataclass(frozen=True, eq=False)
-class Product:
+class Product(ConjugateEmission):
     """Groups of columns that are independent given the state, each with an emission of its own.
 
     Parameters are those of the parts, their names after the part's: ``height.mean``.
@@ -36,12 +36,12 @@ class Product:
     @property
     def fixed_parameters(self) -> tuple[str, ...]:
         parts = self.parts.items()
-        return tuple(f"{name}.{key}" for name, (_, e) in parts for key in getattr(e, "fixed_parameters", ()))
+        return tuple(f"{name}.{key}" for name, (_, e) in parts for key in e.fixed_parameters)
 
     @property
     def intervals(self) -> dict[str, tuple[float, float]]:
         parts = self.parts.items()
-        return {f"{name}.{key}": ends for name, (_, e) in parts for key, ends in getattr(e, "intervals", {}).items()}
+        return {f"{name}.{key}": ends for name, (_, e) in parts for key, ends in e.intervals.items()}
 
     def _each(self, rows: np.ndarray) -> Iterator[tuple[str, Any, np.ndarray]]:
         for name, (columns, emission) in self.parts.items():
@@ -136,7 +136,7 @@ class Product:
 
 
 def _conjugate(emission: Any) -> Any:
-    if not hasattr(emission, "log_marginal"):
+    if not isinstance(emission, ConjugateEmission):
         raise OptionError(
             f"{type(emission).__name__} has no conjugate prior; choose another component or method: em",
             code="not-conjugate",

@@ -1,33 +1,130 @@
-"""What mixtures and hidden Markov models ask of an emission."""
+"""What mixtures and hidden Markov models ask of an emission: abstract methods, and what follows from them."""
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Mapping
-from typing import Any, Protocol, Self
+from dataclasses import replace
+from typing import Any, Self, cast
 
 import numpy as np
 
-__all__ = ["Emission", "Parameters", "Statistics"]
+__all__ = ["ConjugateEmission", "Emission", "EmissionWithoutParameters", "Parameters", "Statistics"]
 
 type Parameters = Mapping[str, Any]
 type Statistics = dict[str, Any]
 
 
-class Emission(Protocol):
-    """What mixtures and hidden Markov models ask of a family. Conjugate ones offer more: see the module."""
+class Emission(ABC):
+    """A distribution of rows with parameters for each state; see :mod:`bayeslab.exact.emissions`.
+
+    Subclasses are frozen dataclasses with a field ``prior``, which is None for maximum likelihood.
+    """
 
     @property
-    def n_columns(self) -> int: ...
+    def fixed_parameters(self) -> tuple[str, ...]:
+        """Parameters that are known, and not learned."""
+        return ()
+
+    @property
+    def intervals(self) -> dict[str, tuple[float, float]]:
+        """What parameters are bound to, where that is not the natural interval of their kind."""
+        return {}
+
+    @abstractmethod
     def check(self, rows: np.ndarray) -> None: ...
+
+    @abstractmethod
     def log_density(self, parameters: Parameters, rows: np.ndarray) -> np.ndarray: ...
+
+    @abstractmethod
     def statistics(
         self, rows: np.ndarray, responsibilities: np.ndarray, parameters: Parameters | None = None
     ) -> Statistics: ...
+
+    @abstractmethod
     def maximise(self, statistics: Statistics, parameters: Parameters | None = None) -> Parameters: ...
+
+    @abstractmethod
     def expected_log_likelihood(self, statistics: Statistics, parameters: Parameters) -> float: ...
+
+    @abstractmethod
     def log_prior(self, parameters: Parameters) -> float: ...
+
+    @abstractmethod
     def n_free(self, n_states: int) -> int: ...
+
+    @abstractmethod
     def with_prior(self, rows: np.ndarray, n_states: int) -> Self: ...
+
+    def without_prior(self) -> Self:
+        """The same emission, of which M-steps are maximum likelihood."""
+        return cast(Self, replace(cast(Any, self), prior=None))
+
+    @abstractmethod
     def degenerate(self, parameters: Parameters, variances: np.ndarray) -> np.ndarray: ...
+
+    @abstractmethod
     def sample(self, rng: np.random.Generator, parameters: Parameters, states: np.ndarray) -> np.ndarray: ...
+
+    def complete(
+        self, rng: np.random.Generator, parameters: Parameters, states: np.ndarray, rows: np.ndarray
+    ) -> np.ndarray:
+        """Rows in given states, open cells drawn given the row's others: here columns are independent."""
+        return np.where(np.isnan(rows), self.sample(rng, parameters, states), rows)
+
+    @abstractmethod
     def features(self, rows: np.ndarray) -> np.ndarray: ...
+
+
+class ConjugateEmission(Emission):
+    """An emission whose parameters have a conjugate prior."""
+
+    @property
+    def has_prior(self) -> bool:
+        return cast(Any, self).prior is not None
+
+    @abstractmethod
+    def draw(self, rng: np.random.Generator, statistics: Statistics) -> Parameters: ...
+
+    @abstractmethod
+    def expected_log_density(self, statistics: Statistics, rows: np.ndarray) -> np.ndarray: ...
+
+    @abstractmethod
+    def log_marginal(self, statistics: Statistics) -> np.ndarray: ...
+
+    @abstractmethod
+    def log_base(self, rows: np.ndarray) -> np.ndarray: ...
+
+
+class EmissionWithoutParameters(Emission):
+    """An emission of which nothing is learned."""
+
+    def check(self, rows: np.ndarray) -> None:
+        return None
+
+    def statistics(
+        self, rows: np.ndarray, responsibilities: np.ndarray, parameters: Parameters | None = None
+    ) -> Statistics:
+        return {}
+
+    def maximise(self, statistics: Statistics, parameters: Parameters | None = None) -> Parameters:
+        return {}
+
+    def expected_log_likelihood(self, statistics: Statistics, parameters: Parameters) -> float:
+        return 0.0
+
+    def log_prior(self, parameters: Parameters) -> float:
+        return 0.0
+
+    def n_free(self, n_states: int) -> int:
+        return 0
+
+    def with_prior(self, rows: np.ndarray, n_states: int) -> Self:
+        return self
+
+    def without_prior(self) -> Self:
+        return self
+
+    def degenerate(self, parameters: Parameters, variances: np.ndarray) -> np.ndarray:
+        return np.zeros(len(variances), dtype=bool)

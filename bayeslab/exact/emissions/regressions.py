@@ -19,13 +19,13 @@ from bayeslab.exact.emissions.cells import (
     refuse_constant,
     scaled,
 )
-from bayeslab.exact.emissions.protocol import Parameters, Statistics
+from bayeslab.exact.emissions.protocol import ConjugateEmission, Parameters, Statistics
 
 __all__ = ["Regression"]
 
 
 @dataclass(frozen=True, eq=False)
-class Regression:
+class Regression(ConjugateEmission):
     """A generalised linear model for each state: an expert.
 
     Rows are the inputs (with a column of ones where an intercept is wanted), then the outcome.

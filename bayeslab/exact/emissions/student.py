@@ -27,7 +27,7 @@ from bayeslab.exact.emissions.normal import (
     patterns,
     start_moments,
 )
-from bayeslab.exact.emissions.protocol import Parameters, Statistics
+from bayeslab.exact.emissions.protocol import Emission, Parameters, Statistics
 from bayeslab.exact.normal_rows import fill_normal
 
 __all__ = ["StudentT", "dof_from_real", "dof_to_real"]
@@ -49,7 +49,7 @@ def dof_from_real(x: np.ndarray) -> np.ndarray:
 
 
 @dataclass(frozen=True, eq=False)
-class StudentT:
+class StudentT(Emission):
     """Multivariate Student's t rows: normal rows whose precision is scaled by a gamma variable.
 
     Parameters ``mean`` (K, d), ``scale`` (K, d, d) and ``dof`` (K,). With ``dof`` given it is fixed,

@@ -26,9 +26,9 @@ from bayeslab.exact.clusters import relabel_by_probabilities
 from bayeslab.exact.expectation_maximisation import restarted
 from bayeslab.families.hmm import classes as hmm_classes
 from bayeslab.families.hmm import decoding, exact_inference, expectation_maximisation, linear, pymc_graph
-from bayeslab.families.hmm import emission_graph as emitted
 from bayeslab.families.hmm.choice import hidden_of
 from bayeslab.families.hmm.decoding import posterior_mean
+from bayeslab.families.hmm.given_parameters import given_of, is_whole
 from bayeslab.families.hmm.hidden import (
     Hidden,
     chain_of,
@@ -101,7 +101,7 @@ def check(model: Model, columns: set[str] | None) -> None:
     elif (spec.inputs or spec.window) and spec.classes is None:
         known_regression(spec, chain_of(spec).n_states, emission_parameters(spec))
     elif not _continuous(model) and spec.emission != "observed" and spec.classes is None:
-        emitted.given_of(emission_parameters(spec), layout_of(spec), chain_of(spec).n_states)
+        given_of(emission_parameters(spec), layout_of(spec), chain_of(spec).n_states)
     for key in ("inputs", "transitions_on"):
         for name in getattr(spec, key):
             if columns and name not in columns:
@@ -500,7 +500,7 @@ def _rows_drawn(
         states = hidden.law(values).sampled(rng)[at]
         for column, cells in _replicated(rng, hidden, values, states, cells_there).items():
             made[column].append(cells)
-    whole = {c for _, word, own in layout_of(_spec(model)) if emitted.is_whole(word) for c in own}
+    whole = {c for _, word, own in layout_of(_spec(model)) if is_whole(word) for c in own}
     return {
         c: ((model.data.rows,), np.stack(values).astype(np.int64) if c in whole else np.stack(values))
         for c, values in made.items()
@@ -516,29 +516,12 @@ def _replicated(
 ) -> dict[str, np.ndarray]:
     """The columns (n_rows,) given the rows' states and the cells that are there."""
     out: dict[str, np.ndarray] = {}
-    parts: tuple[Any, ...] = hidden.parts
-    for part in parts:
-        rows = _sampled(rng, hidden, part, values, states, cells_there)
+    for part in hidden.parts:
+        rows = part.replicated(rng, values, states, hidden.rows[hidden.sequences.at], cells_there)
         for j, column in enumerate(part.columns):
             # Behind a switch a column has a part of each chain.
             out[column] = np.where(part.emits(states), rows[:, j], out[column]) if column in out else rows[:, j]
     return out
-
-
-def _sampled(
-    rng: np.random.Generator,
-    hidden: Hidden,
-    part: Any,
-    values: Mapping[str, np.ndarray],
-    states: np.ndarray,
-    cells_there: np.ndarray,
-) -> np.ndarray:
-    """Rows of a part, (n_rows, n_columns), given the rows' states and the cells that are there."""
-    if hasattr(part, "sample"):
-        return np.asarray(part.sample(rng, values, states, hidden.rows[hidden.sequences.at][:, 1:]))
-    if hasattr(part.emission, "complete"):
-        return np.asarray(part.emission.complete(rng, part.to_exact(values), states, cells_there[:, list(part.at)]))
-    return np.asarray(part.emission.sample(rng, part.to_exact(values), states))
 
 
 def resolved(model: Model, data: Data) -> Any:
@@ -549,8 +532,7 @@ def resolved(model: Model, data: Data) -> Any:
 def position(own: Any, column: str) -> int:
     """Where a column is in the rows of what :func:`resolved` gives."""
     if isinstance(own, Hidden):
-        return next(part.at[-1] if hasattr(part, "inputs") else part.at[part.columns.index(column)]
-                    for part in own.parts if column in part.columns)  # fmt: skip
+        return next(part.position(column) for part in own.parts if column in part.columns)
     return int(own.columns.index(column))
 
 

@@ -3,74 +3,42 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
-from bayeslab.data.weak_priors import scaled
+from bayeslab.data.weak_priors import scaled, shown
 from bayeslab.distributions import cell_draws, cell_log_density, maths, pymc_class
 from bayeslab.exact.emissions import AnyDistribution
 from bayeslab.exact.emissions.any_distribution import interval
+from bayeslab.families.hmm.part import StatePart
+from bayeslab.families.hmm.prior_variables import named_variables
 
 __all__ = ["DistributedPart"]
 
 
-@dataclass(frozen=True, eq=False)
-class DistributedPart:
-    """Columns of one distribution; see :class:`bayeslab.families.hmm.emission_graph.Part`.
+@dataclass(frozen=True, eq=False, kw_only=True)
+class DistributedPart(StatePart):
+    """Columns of one distribution; see :class:`bayeslab.families.hmm.part.StatePart`.
 
     Parameters that the word itself gives as numbers have no names here: ``emission.known`` has them.
     """
 
-    name: str
-    word: str
-    columns: tuple[str, ...]
-    at: tuple[int, ...]
-    n_states: int
     emission: AnyDistribution
-    known: Mapping[str, np.ndarray] = field(default_factory=dict)
-    priors: Mapping[str, Any] = field(default_factory=dict)
-    start: Mapping[str, np.ndarray] = field(default_factory=dict)
-    spread: np.ndarray = field(default_factory=lambda: np.ones(1))
-    suffix: str = ""
-    levels: np.ndarray = field(default_factory=lambda: np.array([]))
-    spherical: bool = False
 
     @property
     def no_gibbs(self) -> str:
         return f"{self.emission.name} has no Gibbs steps here; use nuts, map or em"
 
-    def called(self, parameter: str) -> str:
-        return (f"{self.name}_{parameter}" if self.name else parameter) + self.suffix
-
-    @property
-    def _named(self) -> dict[str, str]:
-        """Parameters by their names in the posterior."""
-        every = {self.called(word): word for word in self.emission.parameters}
-        return {name: word for name, word in every.items() if name in self.known or word in self.emission.learned}
-
     @property
     def names(self) -> tuple[str, ...]:
-        return tuple(self._named)
+        every = {self.called(word): word for word in self.emission.parameters}
+        return tuple(n for n, word in every.items() if n in self.known or word in self.emission.learned)
 
     @property
     def learned(self) -> tuple[str, ...]:
         return tuple(self.called(word) for word in self.emission.learned)
-
-    @property
-    def symmetric(self) -> bool:
-        same = [np.ptp(v, axis=0).max(initial=0) == 0 for v in self.known.values()]
-        return all(same) and self.even and not self.in_order
-
-    @property
-    def even(self) -> bool:
-        """Whether the priors of all states have the same numbers."""
-        return all(np.size(a) == 1 for p in self.priors.values() for a in p.arguments.values())
-
-    @property
-    def in_order(self) -> tuple[str, ...]:
-        return tuple(name for name, prior in self.priors.items() if prior.ordered)
 
     @property
     def n_free(self) -> int:
@@ -78,11 +46,7 @@ class DistributedPart:
 
     @property
     def angles(self) -> tuple[str, ...]:
-        """Learned parameters of which a turn more makes no difference."""
         return tuple(n for n in self.learned if self.parameter(n) in self.emission.declaration.angles)
-
-    def parameter(self, name: str) -> str:
-        return self._named[name]
 
     def shape(self, name: str) -> tuple[int, ...]:
         return (self.n_states, len(self.columns)) if len(self.columns) > 1 else (self.n_states,)
@@ -90,16 +54,11 @@ class DistributedPart:
     def dims(self, name: str, state: str) -> tuple[str, ...]:
         return (state, "feature") if len(self.columns) > 1 else (state,)
 
-    def labels(self) -> dict[str, np.ndarray]:
-        return {"feature": np.array(self.columns)} if len(self.columns) > 1 else {}
-
     def kind(self, name: str) -> str:
-        """What values a parameter can have: positive, unit or real."""
         low, high = interval(self.emission.name, self.parameter(name))
         return "positive" if (low, high) == (0, np.inf) else "unit" if (low, high) == (0, 1) else "real"
 
     def unit(self, name: str) -> np.ndarray | float:
-        """What a parameter is measured in, so that searches do not depend on the data's units."""
         if self.kind(name) != "real":
             return 1.0
         each = self.emission.typical[self.parameter(name)][1]
@@ -111,7 +70,7 @@ class DistributedPart:
         return out | {self.parameter(n): np.asarray(values[n], float).reshape(full) for n in self.learned}
 
     def from_exact(self, theta: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
-        return {name: theta[word].reshape(self.shape(name)) for name, word in self._named.items()}
+        return {name: theta[self.parameter(name)].reshape(self.shape(name)) for name in self.names}
 
     def location(self, values: Mapping[str, np.ndarray]) -> np.ndarray:
         """The mean (K,) of the first column in each state where it has a closed form, else the first parameter."""
@@ -125,7 +84,6 @@ class DistributedPart:
 
     @property
     def ruled_by(self) -> str:
-        """What :meth:`location` is, for people."""
         mean = hasattr(maths(self.emission.name), "moments")
         return f"the mean of '{self.columns[0]}'" if mean else f"'{self.learned[0]}'"
 
@@ -136,23 +94,18 @@ class DistributedPart:
             return "Uniform(-pi, pi)"
         assert self.emission.prior is not None
         law = self.emission.prior[self.parameter(name)]
-        return f"{law.name}({', '.join(_shown(value) for value in law.given.values())})"
-
-    def starting(self, values: Mapping[str, np.ndarray]) -> DistributedPart:
-        return replace(self, start={name: values[name] for name in self.learned if name in values})
-
-    def internal(self, values: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
-        """No variable stands behind a parameter."""
-        return {}
+        return f"{law.name}({', '.join(shown(value) for value in law.given.values())})"
 
     def collapsed(self, values: Mapping[str, np.ndarray]) -> bool:
-        """Whether a state has shrunk to a point, where the likelihood has no bound."""
         return bool(self.emission.degenerate(self.to_exact(values), self.spread**2).any())
 
     # ------------------------------------------------------------------ PyMC
 
-    def variable(self, name: str, along: Mapping[str, Any]) -> Any:
-        """A parameter with its weak prior, that of :class:`AnyDistribution`, on PyMC's context stack."""
+    def variables(self, state: str) -> dict[str, Any]:
+        return named_variables(self, state, self._variable)
+
+    def _variable(self, name: str, state: str, made: Mapping[str, Any]) -> Any:
+        """A parameter with its weak prior, that of :class:`AnyDistribution`."""
         shape, start = self.shape(name), self.start.get(name)
         assert self.emission.prior is not None
         law = self.emission.prior[self.parameter(name)]
@@ -164,17 +117,15 @@ class DistributedPart:
             own = {"initval": start if kind == "real" else inside}
         if law.name == "Normal":
             own["default_transform"] = scaled(given["mu"], given["sigma"])
-        return pymc_class(law.name)(name, **given, **along, **own)
+        return pymc_class(law.name)(name, **given, dims=self.dims(name, state), **own)
 
     def density(self, values: Mapping[str, Any], rows: np.ndarray) -> Any:
-        """log p(row | state), (N, K)."""
         each = [self._column(values, j) for j in range(len(self.columns))]
         return sum(
             cell_log_density(self.emission.name, own, rows[:, at]) for own, at in zip(each, self.at, strict=True)
         )
 
     def drawn(self, values: Mapping[str, Any], states: Any, rows: np.ndarray) -> dict[str, Any]:
-        """A random variable for each column, given the rows' states."""
         return {
             column: cell_draws(self.emission.name, self._column(values, j), states, len(rows))
             for j, column in enumerate(self.columns)
@@ -188,8 +139,3 @@ class DistributedPart:
             value = values[name]
             out[self.parameter(name)] = value[:, j] if value.ndim == 2 else value
         return out
-
-
-def _shown(values: np.ndarray) -> str:
-    each = [f"{v:.4g}" for v in np.unique(np.ravel(values))]
-    return each[0] if len(each) == 1 else "[" + ", ".join(each) + "]"

@@ -25,7 +25,7 @@ def posterior_mean(hidden: Hidden, draws: Mapping[str, np.ndarray]) -> dict[str,
     """Means of the unknown parameters: probabilities still sum to one, and of angles the mean direction is meant."""
     next(draws_of(hidden, draws), None)
     out = {name: np.asarray(draws[name]).mean(axis=0) for name in hidden.learned}
-    for name in (n for part in hidden.parts for n in getattr(part, "angles", ())):
+    for name in (n for part in hidden.parts for n in part.angles):
         own = np.asarray(draws[name])
         out[name] = np.arctan2(np.sin(own).mean(axis=0), np.cos(own).mean(axis=0))
     if "occupied" not in draws:

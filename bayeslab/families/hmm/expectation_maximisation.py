@@ -11,7 +11,7 @@ References
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
@@ -20,25 +20,12 @@ import numpy as np
 from bayeslab.errors import ModelError, OptionError
 from bayeslab.exact.answer import EMPlan
 from bayeslab.exact.emissions import dof_from_real, dof_to_real
-from bayeslab.families.hmm.any_distribution import DistributedPart
 from bayeslab.families.hmm.driven import LOG_ODDS
-from bayeslab.families.hmm.emission_graph import Part
-from bayeslab.families.hmm.given_priors import climbed, log_prior, narrowest, searched, unknown_density
 from bayeslab.families.hmm.hidden import Hidden
-from bayeslab.families.hmm.regression import Expert
 
 __all__ = ["HiddenProblem", "collapsed", "plan"]
 
 type Values = Mapping[str, np.ndarray]
-
-# What values parameters can have; others are any numbers.
-_KINDS = {
-    "p": "simplex",
-    "weight": "simplex",
-    "probability": "unit",
-    "covariance": "matrix",
-    **dict.fromkeys(("sd", "scale", "dof", "rate"), "positive"),
-}
 
 
 @dataclass(frozen=True, eq=False)
@@ -74,13 +61,13 @@ class HiddenProblem:
         out = self.hidden.chain.maximise(statistics, prior=self.prior, start=theta)
         for k, part in enumerate(self.hidden.parts):
             if part.learned:
-                out |= _fitted(part, _own(statistics, k), theta, prior=self.prior)
+                out |= part.fitted(_own(statistics, k), theta, prior=self.prior)
         return out
 
     def log_prior(self, theta: Values) -> float:
         if not self.prior:
             return 0.0
-        own = sum(_log_prior(part, theta) for part in self.hidden.parts if part.learned)
+        own = sum(part.log_prior(theta) for part in self.hidden.parts if part.learned)
         return self.hidden.chain.log_prior(theta) + own
 
     def gradient(self, theta: Values, statistics: Mapping[str, Any]) -> np.ndarray:
@@ -105,9 +92,7 @@ class HiddenProblem:
     @cached_property
     def _fisher(self) -> bool:
         """Whether the expected complete log likelihood is known."""
-        return hasattr(type(self.hidden.chain), "expected") and all(
-            hasattr(part.emission, "expected_log_likelihood") for part in self.hidden.parts if part.learned
-        )
+        return hasattr(type(self.hidden.chain), "expected")
 
     def _height(self, theta: Values, statistics: Mapping[str, Any]) -> float:
         """What has the slope of the log posterior where the totals come from."""
@@ -148,30 +133,18 @@ class HiddenProblem:
 
     def _unit(self, name: str) -> Any:
         """What means are measured in, so that coordinates do not depend on the data's units."""
-        part: Any = next((part for part in self.hidden.parts if name in part.names), None)
-        if hasattr(part, "unit"):
-            return part.unit(name)
-        if part is None or part.parameter(name) not in ("mean", "location"):
-            return 1.0
-        unit = np.maximum(part.spread, 1e-300)
-        return unit if self._shape(name)[-1:] == unit.shape else float(unit.max())
+        return next((part.unit(name) for part in self.hidden.parts if name in part.names), 1.0)
 
     def _coordinates(self, name: str) -> str:
         """What values a search takes a parameter through."""
-        part: Any = next((part for part in self.hidden.parts if name in part.names), None)
-        learned_dof = part is not None and part.word == "student_t" and part.parameter(name) == "dof"
-        return "dof" if learned_dof else self.kind(name)
+        return next((p.coordinates(name) for p in self.hidden.parts if name in p.names), None) or self.kind(name)
 
     def kind(self, name: str) -> str:
         """What values a parameter can have."""
         chain: Any = self.hidden.chain
         if name in chain.learned:
             return str(chain.kind(name))
-        return _kind(next(part for part in self.hidden.parts if name in part.names), name)
-
-
-def _kind(part: Any, name: str) -> str:
-    return str(part.kind(name)) if hasattr(part, "kind") else _KINDS.get(part.parameter(name), "real")
+        return next(part.kind(name) for part in self.hidden.parts if name in part.names)
 
 
 def _own(statistics: Mapping[str, Any], k: int) -> dict[str, Any]:
@@ -179,66 +152,9 @@ def _own(statistics: Mapping[str, Any], k: int) -> dict[str, Any]:
     return {name.partition(".")[2]: v for name, v in statistics.items() if name.startswith(f"{k}.")}
 
 
-def _log_prior(part: Any, theta: Values) -> float:
-    if isinstance(part, Part) and (part.known or part.priors):
-        return log_prior(part, theta)
-    if isinstance(part, Expert) and part.known:
-        return part.log_prior_rest(theta)
-    return float(part.emission.log_prior(part.to_exact(theta)))
-
-
-def _fitted(part: Any, statistics: dict[str, Any], theta: Values, *, prior: bool) -> dict[str, np.ndarray]:
-    """The M-step of a part; what is known stays."""
-    if isinstance(part, Expert) and part.known:
-        found = part.maximise_rest(statistics, theta, prior=prior)
-    elif searched(part, prior=prior):
-        found = climbed(part, statistics, theta, prior=prior)
-    else:
-        found = _closed(part, statistics, theta, prior=prior)
-    for name in part.learned:
-        if part.parameter(name) in ("sd", "scale"):
-            found[name] = np.maximum(found[name], narrowest(part, name))
-    return {name: found[name] for name in part.learned}
-
-
-def _closed(part: Part, statistics: dict[str, Any], theta: Values, *, prior: bool) -> dict[str, np.ndarray]:
-    """The best parameters where they have a closed form."""
-    emission = part.emission if prior else _without_prior(part.emission)
-    found = part.from_exact(emission.maximise(statistics, part.to_exact(theta)))
-    if part.called("mean") in part.known and part.called("sd") in part.learned and part.word == "gaussian":
-        found[part.called("sd")] = _about_known(part, statistics, prior=prior)
-    return found
-
-
-def _without_prior(emission: Any) -> Any:
-    return emission.without_prior() if hasattr(emission, "without_prior") else replace(emission, prior=None)
-
-
-def _about_known(part: Part, statistics: dict[str, Any], *, prior: bool) -> np.ndarray:
-    """Standard deviations about known means."""
-    n, scatter = statistics["weight"], statistics["scatter"]
-    mean = part.known[part.called("mean")].reshape(scatter.shape)
-    scatter = scatter + n * (statistics["mean"] - mean) ** 2
-    if part.spherical:
-        n, scatter = n.sum(axis=1), scatter.sum(axis=1)
-    own = part.emission.prior
-    scale = np.mean(own.scale) if part.spherical else own.scale
-    variance = (scale + scatter) / (own.nu + n + 2) if prior else scatter / np.maximum(n, 1e-300)
-    return np.sqrt(variance).reshape(part.shape(part.called("sd")))
-
-
 def collapsed(hidden: Hidden, values: Values) -> bool:
     """Whether a state has shrunk to a point, where the likelihood has no bound."""
-    parts: tuple[Any, ...] = hidden.parts
-    if any(part.collapsed(values) for part in parts if hasattr(part, "collapsed") and part.learned):
-        return True
-    narrow = [
-        np.any(values[name] <= 1.01 * narrowest(part, name))
-        for part in hidden.parts
-        for name in part.learned
-        if part.parameter(name) in ("sd", "scale")
-    ]
-    return any(narrow)
+    return any(part.collapsed(values) for part in hidden.parts if part.learned)
 
 
 def _free(kind: str, value: np.ndarray) -> np.ndarray:
@@ -285,12 +201,7 @@ def plan(hidden: Hidden) -> EMPlan | str:
         return "everything is given, so that there is nothing to learn; `bayeslab decode` finds the states"
     if why := getattr(hidden.chain, "no_em", ""):
         return str(why)
-    parts: tuple[Any, ...] = hidden.parts
-    unknown = [
-        unknown_density(part) if isinstance(part, Part | DistributedPart) else next(iter(part.priors), None)
-        for part in parts
-    ]
-    written = [name for name in unknown if name is not None]
+    written = [part.unknown_prior for part in hidden.parts if part.unknown_prior is not None]
     hidden.check_possible(hidden.guess(None))
 
     def problem(prior: bool) -> HiddenProblem:
@@ -332,7 +243,7 @@ def plan(hidden: Hidden) -> EMPlan | str:
     own: Any = hidden.chain
     simplices = [
         *(n for n in own.learned if own.kind(n) == "simplex"),
-        *(n for p in hidden.parts for n in p.learned if _kind(p, n) == "simplex"),
+        *(n for p in hidden.parts for n in p.learned if p.kind(n) == "simplex"),
     ]
     bounds = dict.fromkeys((n for n in simplices if not _patterned(hidden, n)), (0.0, 1.0))
     return EMPlan(

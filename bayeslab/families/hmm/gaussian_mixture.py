@@ -7,48 +7,45 @@ first column, in every draw by itself, after the states have their names.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 
-from bayeslab.data.weak_priors import refuse_constant, scaled
+from bayeslab.data.weak_priors import refuse_constant, scaled, shown
 from bayeslab.errors import ModelError
 from bayeslab.exact import emissions
 from bayeslab.exact.emissions import GaussianMixture
+from bayeslab.families.hmm.part import StatePart
 
 __all__ = ["MixedPart", "lumped", "mixed_of"]
 
 
-@dataclass(frozen=True, eq=False)
-class MixedPart:
-    """Columns that are a mixture of normals in every state; see :class:`bayeslab.families.hmm.emission_graph.Part`.
+@dataclass(frozen=True, eq=False, kw_only=True)
+class MixedPart(StatePart):
+    """Columns that are a mixture of normals in every state; see :class:`bayeslab.families.hmm.part.StatePart`.
 
-    Attributes
-    ----------
-    known : mapping of str to ndarray
-        All parameters, or none.
+    All parameters are known, or none.
     """
 
-    name: str
-    columns: tuple[str, ...]
-    at: tuple[int, ...]
-    n_states: int
-    emission: GaussianMixture
-    known: Mapping[str, np.ndarray] = field(default_factory=dict)
-    start: Mapping[str, np.ndarray] = field(default_factory=dict)
-    spread: np.ndarray = field(default_factory=lambda: np.ones(1))
     word: str = "gaussian_mixture"
-    levels: np.ndarray = field(default_factory=lambda: np.array([]))
-    priors: Mapping[str, Any] = field(default_factory=dict)
-    spherical: bool = False
-
-    # Columns of one row share its part: in simulations they are computed from it.
-    computed = True
-    no_gibbs = "mixtures inside states have no Gibbs steps here; use nuts, map or em"
+    emission: GaussianMixture
 
     @property
-    def n_parts(self) -> int:
+    def no_gibbs(self) -> str:
+        return "mixtures inside states have no Gibbs steps here; use nuts, map or em"
+
+    @property
+    def computed(self) -> bool:
+        """Columns of one row share its part."""
+        return True
+
+    @property
+    def layered(self) -> bool:
+        return bool(self.learned)
+
+    @property
+    def n_layers(self) -> int:
         return self.emission.n_parts
 
     @property
@@ -60,33 +57,22 @@ class MixedPart:
         return () if self.known else self.names
 
     @property
-    def symmetric(self) -> bool:
-        return all(np.ptp(v, axis=0).max(initial=0) == 0 for v in self.known.values())
-
-    @property
     def n_free(self) -> int:
         return 0 if self.known else self.emission.n_free(self.n_states)
 
-    def called(self, parameter: str) -> str:
-        return f"{self.name}_{parameter}" if self.name else parameter
-
-    def parameter(self, name: str) -> str:
-        return name.removeprefix(f"{self.name}_") if self.name else name
-
     def shape(self, name: str) -> tuple[int, ...]:
         wide = len(self.columns) > 1 and self.parameter(name) != "weight"
-        return (self.n_states, self.n_parts, *((len(self.columns),) if wide else ()))
+        return (self.n_states, self.n_layers, *((len(self.columns),) if wide else ()))
 
     def dims(self, name: str, state: str) -> tuple[str, ...]:
         return (state, "part", "feature") if len(self.shape(name)) == 3 else (state, "part")
 
     def labels(self) -> dict[str, np.ndarray]:
-        own = {"feature": np.array(self.columns)} if len(self.columns) > 1 else {}
-        return {"part": np.arange(1, self.n_parts + 1)} | own
+        return {"part": np.arange(1, self.n_layers + 1)} | super().labels()
 
     def to_exact(self, values: Mapping[str, Any]) -> dict[str, np.ndarray]:
         get = {p: np.asarray({**values, **self.known}[self.called(p)], float) for p in ("weight", "mean", "sd")}
-        full = (self.n_states, self.n_parts, len(self.columns))
+        full = (self.n_states, self.n_layers, len(self.columns))
         return {"weight": get["weight"], "mean": get["mean"].reshape(full), "variance": get["sd"].reshape(full) ** 2}
 
     def from_exact(self, theta: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
@@ -94,7 +80,7 @@ class MixedPart:
         return {self.called(p): v.reshape(self.shape(self.called(p))) for p, v in own.items()}
 
     def ordered(self, values: Mapping[str, np.ndarray], lead: int = 0) -> dict[str, np.ndarray]:
-        """Values with the parts of every state by increasing mean; ``lead`` axes come before those of parameters."""
+        """Values with the parts of every state by increasing mean of the first column."""
         out = dict(values)
         if not self.learned:
             return out
@@ -108,7 +94,6 @@ class MixedPart:
         return out
 
     def internal(self, values: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
-        """Draws of the variables behind parameters from those of the parameters."""
         return {f"_{self.called('variance')}": np.asarray(values[self.called("sd")]) ** 2} if self.learned else {}
 
     def location(self, values: Mapping[str, np.ndarray]) -> np.ndarray:
@@ -121,18 +106,14 @@ class MixedPart:
         assert prior is not None
         match self.parameter(name):
             case "mean":
-                return f"Normal({_shown(prior.mean)}, {self.called('sd')} / {np.sqrt(prior.kappa):.4g})"
+                return f"Normal({shown(prior.mean)}, {self.called('sd')} / {np.sqrt(prior.kappa):.4g})"
             case "sd":
-                return f"sqrt(InverseGamma({prior.nu / 2:.4g}, {_shown(0.5 * prior.scale)}))"
-        return f"Dirichlet([{', '.join(['1'] * self.n_parts)}]) in every state"
-
-    def starting(self, values: Mapping[str, np.ndarray]) -> MixedPart:
-        return replace(self, start={name: values[name] for name in self.learned if name in values})
+                return f"sqrt(InverseGamma({prior.nu / 2:.4g}, {shown(0.5 * prior.scale)}))"
+        return f"Dirichlet([{', '.join(['1'] * self.n_layers)}]) in every state"
 
     # ------------------------------------------------------------------ PyMC
 
     def variables(self, state: str) -> dict[str, Any]:
-        """Weights, means and standard deviations, on PyMC's context stack."""
         import pymc as pm
         import pytensor.tensor as pt
 
@@ -143,7 +124,7 @@ class MixedPart:
         assert prior is not None
         begin: dict[str, Any] = {}
         if self.start:
-            share = 0.95 * self.start[weight] + 0.05 / self.n_parts
+            share = 0.95 * self.start[weight] + 0.05 / self.n_layers
             begin = {
                 weight: {"initval": share / share.sum(axis=1, keepdims=True)},
                 mean: {"initval": self.start[mean]},
@@ -157,7 +138,7 @@ class MixedPart:
         variance = pm.InverseGamma(f"_{self.called('variance')}", prior.nu / 2, half, shape=shape, **begin.get(sd, {}))
         out[sd] = pm.Deterministic(sd, pt.sqrt(variance), dims=self.dims(sd, state))
         centre = _along(prior.mean, shape)
-        step = _along(np.maximum(self.spread, 1e-300) / (self.n_states * self.n_parts), shape)
+        step = _along(np.maximum(self.spread, 1e-300) / (self.n_states * self.n_layers), shape)
         out[mean] = pm.Normal(
             mean, centre, out[sd] / np.sqrt(prior.kappa), dims=self.dims(mean, state),
             default_transform=scaled(centre, step), **begin.get(mean, {}),
@@ -165,7 +146,6 @@ class MixedPart:
         return out
 
     def density(self, values: Mapping[str, Any], rows: np.ndarray) -> Any:
-        """log p(row | state), (N, K)."""
         import pytensor.tensor as pt
 
         mean, sd, weight = (values[self.called(p)] for p in ("mean", "sd", "weight"))
@@ -179,7 +159,6 @@ class MixedPart:
         return pt.logsumexp(terms, axis=2)
 
     def drawn(self, values: Mapping[str, Any], states: Any, rows: np.ndarray) -> dict[str, Any]:
-        """A random variable for each column, given the rows' states."""
         import pymc as pm
 
         mean, sd, weight = (values[self.called(p)] for p in ("mean", "sd", "weight"))
@@ -187,11 +166,6 @@ class MixedPart:
         centre, spread = mean[states, part], sd[states, part]
         made = pm.Normal.dist(centre, spread)
         return {column: made[:, j] if centre.ndim == 2 else made for j, column in enumerate(self.columns)}
-
-
-def _shown(values: np.ndarray) -> str:
-    each = [f"{v:.4g}" for v in np.unique(np.ravel(values))]
-    return each[0] if len(each) == 1 else "[" + ", ".join(each) + "]"
 
 
 def _along(each: np.ndarray, shape: tuple[int, ...]) -> np.ndarray:
@@ -215,7 +189,8 @@ def mixed_of(
     ModelError, DataError
         Some parameters but not all; shapes that do not fit; a constant column.
     """
-    part = MixedPart(name, columns, at, n_states, GaussianMixture(len(columns), n_parts))
+    emission = GaussianMixture(len(columns), n_parts)
+    part = MixedPart(name=name, columns=columns, at=at, n_states=n_states, emission=emission)
     if not known:
         refuse_constant(base, columns)
     elif lacking := [n for n in part.names if n not in known]:
@@ -236,8 +211,12 @@ def mixed_of(
             row = int(np.argmax(np.abs(value.sum(axis=1) - 1)))
             text = f"the weights of state {row + 1} sum to {value[row].sum():g}, not to 1"
             raise ModelError(text, path=("model", "parameters", parameter), code="not-probabilities")
-    emission = part.emission.with_prior(base, n_states)
-    return replace(part, emission=emission, known=known, spread=np.sqrt(emissions.column_variances(base)))
+    return replace(
+        part,
+        emission=emission.with_prior(base, n_states),
+        known=known,
+        spread=np.sqrt(emissions.column_variances(base)),
+    )
 
 
 def lumped(groups: np.ndarray, n_groups: int, n_states: int, rng: np.random.Generator | None) -> np.ndarray:

@@ -15,13 +15,11 @@ import numpy as np
 from bayeslab.errors import EvidenceError, NothingToFit
 from bayeslab.exact.answer import GibbsDraws, GibbsPlan
 from bayeslab.exact.expectation_maximisation import restarted
-from bayeslab.exact.hidden_gibbs import DrawnPath, draw_path, draw_probabilities, draw_tied, imputed, statistics_of
+from bayeslab.exact.hidden_gibbs import DrawnPath, draw_path, draw_probabilities, statistics_of
 from bayeslab.exact.markov_chain import stationary
 from bayeslab.families.hmm.chain import Chain
-from bayeslab.families.hmm.emission_graph import Part
 from bayeslab.families.hmm.expectation_maximisation import HiddenProblem
 from bayeslab.families.hmm.hidden import Hidden
-from bayeslab.families.hmm.joint import Joint
 
 __all__ = ["by_gibbs", "draw_emissions", "refusal"]
 
@@ -39,19 +37,7 @@ def refusal(hidden: Hidden) -> str | None:
         return "several chains are not drawn by Gibbs steps; use nuts, map or em"
     if type(hidden.chain) is not Chain:
         return "these transitions have no conjugate prior; use nuts, map or em"
-    parts: tuple[Any, ...] = hidden.parts
-    for part in parts:
-        if not part.learned:
-            continue
-        if hasattr(part, "no_gibbs"):
-            return str(part.no_gibbs)
-        if not isinstance(part, Part | Joint):
-            return "regressions have no conjugate prior here; use nuts, map or em"
-        if part.word == "student_t":
-            return "student_t has no conjugate prior; use nuts or em"
-        if part.priors:
-            return f"the prior written for '{next(iter(part.priors))}' is taken as not conjugate; use nuts"
-    return None
+    return next((part.no_gibbs for part in hidden.parts if part.learned and part.no_gibbs), None)
 
 
 def by_gibbs(hidden: Hidden) -> GibbsPlan | str:
@@ -172,42 +158,6 @@ def draw_emissions(
     out: dict[str, np.ndarray] = {}
     for part in hidden.parts:
         if part.learned:
-            out |= _draw_part(part, hidden.rows[:, list(part.at)], states, values, rng)
+            rows = part.imputed(rng, hidden.rows[:, list(part.at)], states, values)
+            out |= part.draw(rng, statistics_of(part.emission, rows, states, part.n_states))
     return out
-
-
-def _draw_part(
-    part: Part | Joint,
-    rows: np.ndarray,
-    states: np.ndarray,
-    values: Values,
-    rng: np.random.Generator,
-) -> dict[str, np.ndarray]:
-    emission = part.emission
-    if isinstance(part, Joint):
-        theta = part.to_exact(values)
-        rows = imputed(rng, rows, states, theta["mean"], emission.covariances(theta))
-    statistics = statistics_of(emission, rows, states, part.n_states)
-    if isinstance(part, Joint) and part.tied:
-        return part.from_exact(draw_tied(rng, emission, statistics))
-    if part.known and part.word == "gaussian":
-        return _draw_normal(part, statistics, rng)
-    found = part.from_exact(emission.draw(rng, statistics))
-    return {name: found[name] for name in part.learned}
-
-
-def _draw_normal(part: Any, statistics: Mapping[str, np.ndarray], rng: np.random.Generator) -> dict[str, np.ndarray]:
-    """Means where the standard deviations are known, or these where the means are."""
-    prior, n, mean, scatter = part.emission.prior, *(statistics[name] for name in ("weight", "mean", "scatter"))
-    name = part.learned[0]
-    if name == part.called("mean"):
-        sd = np.broadcast_to(part.known[part.called("sd")].reshape(len(n), -1), n.shape)
-        centre = prior.mean + (mean - prior.mean) * n / (prior.kappa + n)
-        drawn = centre + rng.standard_normal(n.shape) * sd / np.sqrt(prior.kappa + n)
-        return {name: drawn.reshape(part.shape(name))}
-    scatter = scatter + n * (mean - part.known[part.called("mean")].reshape(n.shape)) ** 2
-    if part.spherical:
-        variance = (np.mean(prior.scale) + scatter.sum(axis=1)) / rng.chisquare(prior.nu + n.sum(axis=1))
-    else:
-        variance = (prior.scale + scatter) / rng.chisquare(prior.nu + n)
-    return {name: np.sqrt(variance).reshape(part.shape(name))}

@@ -14,40 +14,31 @@ References
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import Any
 
 import numpy as np
 from scipy.special import gammaln
 
-from bayeslab.distributions import SCALARS, log_density
+from bayeslab.distributions import log_density
 from bayeslab.exact.emissions.cells import safe_log
-from bayeslab.families.hmm.emission_graph import Part
+from bayeslab.families.hmm.part import SPREADS, StatePart
 
-__all__ = ["climb", "climbed", "log_prior", "narrowest", "searched", "unknown_density"]
+__all__ = ["climb", "climbed", "log_prior", "searched"]
 
 type Values = Mapping[str, np.ndarray]
 
-_SPREADS = ("sd", "scale")
 # Sweeps over the parameters in an M-step, and steps of each search.
 _SWEEPS, _STEPS = 2, 14
-# Without a prior a state may shrink to a single point: standard deviations stay above this share of the column's.
-_NARROWEST = 1e-4
 
 
-def unknown_density(part: Any) -> str | None:
-    """A parameter whose prior has no log density here."""
-    return next((name for name, prior in part.priors.items() if prior.word not in SCALARS), None)
-
-
-def searched(part: Any, *, prior: bool) -> bool:
+def searched(part: StatePart, *, prior: bool) -> bool:
     """Whether the M-step of a part is a search."""
-    if not isinstance(part, Part) or not part.learned:
-        return False
     half_known = part.word == "student_t" and any(part.called(p) in part.known for p in ("location", "scale"))
     return half_known or (prior and any(name in part.priors for name in part.learned))
 
 
-def climbed(part: Part, statistics: Mapping[str, np.ndarray], theta: Values, *, prior: bool) -> dict[str, np.ndarray]:
+def climbed(
+    part: StatePart, statistics: Mapping[str, np.ndarray], theta: Values, *, prior: bool
+) -> dict[str, np.ndarray]:
     """Parameters (what is known included) at least as good for these totals as those they come from."""
     values = {name: np.asarray({**theta, **part.known}[name], float) for name in part.names}
     for _ in range(_SWEEPS):
@@ -56,16 +47,10 @@ def climbed(part: Part, statistics: Mapping[str, np.ndarray], theta: Values, *, 
     return values
 
 
-def log_prior(part: Part, values: Values) -> float:
+def log_prior(part: StatePart, values: Values) -> float:
     """Log density of what the part learns."""
     own = {name: np.asarray({**values, **part.known}[name], float) for name in part.names}
     return float(sum(np.sum(_log_density(part, name, own)) for name in part.learned))
-
-
-def narrowest(part: Any, name: str) -> np.ndarray:
-    """The least that a standard deviation can be, in the shape of the parameter."""
-    least = _NARROWEST * part.spread
-    return np.broadcast_to(least if len(part.shape(name)) == 2 else least.min(), part.shape(name))
 
 
 # --------------------------------------------------------------------------------- one number in each cell
@@ -106,7 +91,7 @@ def climb(objective: Callable[[np.ndarray], np.ndarray], x: np.ndarray, step: fl
 
 
 def _best(
-    part: Part, name: str, statistics: Mapping[str, np.ndarray], values: dict[str, np.ndarray], prior: bool
+    part: StatePart, name: str, statistics: Mapping[str, np.ndarray], values: dict[str, np.ndarray], prior: bool
 ) -> np.ndarray:
     to_real, to_value = _coordinate(part, name)
 
@@ -126,12 +111,14 @@ def _summed(cells: np.ndarray, shape: tuple[int, ...]) -> np.ndarray:
     return cells if cells.shape == shape else cells.reshape(*shape, -1).sum(axis=-1)
 
 
-def _coordinate(part: Part, name: str) -> tuple[Callable[[np.ndarray], np.ndarray], Callable[[np.ndarray], np.ndarray]]:
+def _coordinate(
+    part: StatePart, name: str
+) -> tuple[Callable[[np.ndarray], np.ndarray], Callable[[np.ndarray], np.ndarray]]:
     """Any real number of order one, and back."""
     match part.parameter(name):
         case "sd" | "scale":
             # A spread with nothing to keep it up would fall until its square is zero.
-            least = np.maximum(narrowest(part, name), 1e-150)
+            least = np.maximum(part.narrowest(name), 1e-150)
             return lambda v: np.log(np.maximum(v, least)), lambda x: np.maximum(np.exp(np.clip(x, -690, 690)), least)
         case "rate":
             return lambda v: np.log(np.maximum(v, 1e-300)), lambda x: np.exp(np.clip(x, -690.0, 690.0))
@@ -147,7 +134,7 @@ def _coordinate(part: Part, name: str) -> tuple[Callable[[np.ndarray], np.ndarra
     return lambda v: v / unit, lambda x: x * unit
 
 
-def _expected(part: Part, statistics: Mapping[str, np.ndarray], values: Values) -> np.ndarray:
+def _expected(part: StatePart, statistics: Mapping[str, np.ndarray], values: Values) -> np.ndarray:
     """Expected complete log likelihood of each cell (n_states, n_columns)."""
     k, d = part.n_states, len(part.columns)
     own = {part.parameter(name): np.asarray(value).reshape(k, -1) for name, value in values.items()}
@@ -171,14 +158,14 @@ def _expected(part: Part, statistics: Mapping[str, np.ndarray], values: Values) 
 # --------------------------------------------------------------------------------- priors
 
 
-def _is_scaled_by(part: Part, name: str, spread: str) -> bool:
+def _is_scaled_by(part: StatePart, name: str, spread: str) -> bool:
     """Whether the prior of a parameter has another one in it: default means have a multiple of the spread."""
     return (
-        name not in part.priors and part.parameter(name) in ("mean", "location") and part.parameter(spread) in _SPREADS
+        name not in part.priors and part.parameter(name) in ("mean", "location") and part.parameter(spread) in SPREADS
     )
 
 
-def _log_density(part: Part, name: str, values: Values) -> np.ndarray:
+def _log_density(part: StatePart, name: str, values: Values) -> np.ndarray:
     """Of every element of a parameter, up to a constant."""
     value = values[name]
     if name in part.priors:
@@ -204,7 +191,7 @@ def _log_density(part: Part, name: str, values: Values) -> np.ndarray:
         return np.asarray((a - 1) * safe_log(value) - b * value)
 
 
-def _written(part: Part, name: str, value: np.ndarray) -> np.ndarray:
+def _written(part: StatePart, name: str, value: np.ndarray) -> np.ndarray:
     prior, out = part.priors[name], np.full(np.shape(value), -np.inf)
     for state in range(part.n_states):
         own = {a: float(v[state] if np.ndim(v) else v) for a, v in prior.arguments.items()}

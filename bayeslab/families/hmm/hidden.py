@@ -13,20 +13,22 @@ from bayeslab.errors import DataError, ModelError, hint
 from bayeslab.exact import emissions, markov_chain
 from bayeslab.exact.forward_backward import HiddenChain
 from bayeslab.exact.mixture import k_means
-from bayeslab.families.hmm import emission_graph as emitted
 from bayeslab.families.hmm.chain import SECOND_ORDER, Chain
 from bayeslab.families.hmm.classes import class_chain
 from bayeslab.families.hmm.driven import LOG_ODDS, DrivenChain, driven
 from bayeslab.families.hmm.durations import lasting
-from bayeslab.families.hmm.emission_graph import Part
+from bayeslab.families.hmm.emission_parts import parts_of
 from bayeslab.families.hmm.gaussian_mixture import lumped
+from bayeslab.families.hmm.given_parameters import columns_of
 from bayeslab.families.hmm.joint import joint_of
 from bayeslab.families.hmm.law import Law, MarkovLaw
+from bayeslab.families.hmm.part import StatePart
 from bayeslab.families.hmm.product import product_of
 from bayeslab.families.hmm.product_parts import parts_of as parts_of_chains
 from bayeslab.families.hmm.regression import expert_of
 from bayeslab.families.hmm.sequences import Sequences, read_columns, sequences_of, spread
 from bayeslab.families.hmm.spec import HMM, chain_parameters, emission_parameters
+from bayeslab.families.hmm.standard_part import StandardPart
 from bayeslab.families.hmm.tree import branching, forest_of
 from bayeslab.families.hmm.truncation import truncated
 from bayeslab.families.hmm.urns import urns_of
@@ -54,7 +56,7 @@ class Hidden:
     states : ndarray (n_states,)
         Their names.
     chain : Chain
-    parts : tuple of Part
+    parts : tuple of StatePart
         What states emit.
     sequences : Sequences
     rows : ndarray (n_times, n_columns)
@@ -65,7 +67,7 @@ class Hidden:
 
     states: np.ndarray
     chain: Chain | DrivenChain
-    parts: tuple[Part, ...]
+    parts: tuple[StatePart, ...]
     sequences: Sequences
     rows: np.ndarray
     observed: bool = False
@@ -82,18 +84,7 @@ class Hidden:
     @property
     def n_free(self) -> int:
         """Free parameters: probabilities that sum to one have one less."""
-        total = 0
-        parts: tuple[Any, ...] = self.parts
-        for part in parts:
-            if hasattr(part, "n_free"):
-                total += part.n_free
-                continue
-            for name in part.learned:
-                shape = part.shape(name)
-                total += int(np.prod(shape)) - (shape[0] if part.parameter(name) == "p" else 0)
-                if part.parameter(name) == "covariance":  # symmetric
-                    total -= int(np.prod(shape)) * (shape[-1] - 1) // (2 * shape[-1])
-        return total + self.chain.n_free
+        return self.chain.n_free + sum(part.n_free for part in self.parts)
 
     @property
     def exchangeable(self) -> bool:
@@ -108,7 +99,7 @@ class Hidden:
     @property
     def in_order(self) -> tuple[str, ...]:
         """Parameters whose priors put states in order."""
-        return tuple(name for part in self.parts for name in getattr(part, "in_order", ()))
+        return tuple(name for part in self.parts for name in part.in_order)
 
     @property
     def numbering(self) -> str | None:
@@ -117,8 +108,7 @@ class Hidden:
         if len(names) != 1 or not self.chain.symmetric or self.observed:
             return None
         same = all(np.ptp(v, axis=0).max(initial=0) == 0 for part in self.parts for v in part.known.values())
-        even = all(getattr(part, "even", part.symmetric) for part in self.parts)
-        return names[0] if same and even else None
+        return names[0] if same and all(part.even for part in self.parts) else None
 
     @property
     def blocks(self) -> tuple[np.ndarray, ...]:
@@ -187,9 +177,7 @@ class Hidden:
 
     def rule(self, values: Mapping[str, np.ndarray]) -> np.ndarray:
         """The states in ascending order of what the first column tells of them."""
-        part = self.parts[0]
-        name = next(n for n in part.names if n in part.learned)
-        own = np.asarray(part.location(values) if hasattr(part, "location") else values[name])
+        own = self.parts[0].location(values)
         own, order = own.reshape(len(own), -1)[:, 0], np.arange(self.n_states)
         for block in self.blocks:
             order[block] = block[np.argsort(own[block], kind="stable")]
@@ -209,26 +197,19 @@ class Hidden:
     def settled(self, values: Mapping[str, np.ndarray], lead: int = 0) -> dict[str, np.ndarray]:
         """Values with the parts of mixtures inside states in their order; ``lead`` as in :meth:`permuted`."""
         out = dict(values)
-        parts: tuple[Any, ...] = self.parts
-        for part in parts:
-            if hasattr(part, "ordered"):
-                out = part.ordered(out, lead)
+        for part in self.parts:
+            out = part.ordered(out, lead)
         return out
 
     @property
     def layered(self) -> bool:
         """Whether states have parts that can trade places."""
-        parts: tuple[Any, ...] = self.parts
-        return any(hasattr(part, "ordered") and part.learned for part in parts)
+        return any(part.layered for part in self.parts)
 
     @property
     def ruled_by(self) -> str:
         """What :meth:`rule` goes by, for people."""
-        part: Any = self.parts[0]
-        if hasattr(part, "ruled_by"):
-            return str(part.ruled_by)
-        name = next(n for n in part.names if n in part.learned)
-        return f"the probability of '{part.levels[0]}'" if part.word == "categorical" else f"'{name}'"
+        return self.parts[0].ruled_by
 
     def guess(self, rng: np.random.Generator | None) -> dict[str, np.ndarray]:
         """Where a search can begin: at groups of similar rows; random, or (without rng) always the same."""
@@ -253,7 +234,7 @@ class Hidden:
     def internal(self, values: Mapping[str, np.ndarray], draws: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
         """Those of the draws that are variables behind parameters, renamed as these are."""
         chain: Any = self.chain
-        found = [(name, own) for part in self.parts for name, own in emitted.internal(part, values).items()]
+        found = [(name, own) for part in self.parts for name, own in part.internal(values).items()]
         found += chain.internal(values).items() if hasattr(chain, "internal") else []
         same = {name: np.isclose(own, draws[name], rtol=1e-9, atol=0) for name, own in found if name in draws}
         # What did not move stays as it was to the last digit.
@@ -301,7 +282,7 @@ def _grouped(hidden: Hidden, rng: np.random.Generator, jitter: bool) -> tuple[np
         features = np.concatenate(
             [part.emission.features(rows[seen][:, list(part.at)]) for part in hidden.parts], axis=1
         )
-        finer = max(getattr(part, "n_parts", 1) for part in hidden.parts)
+        finer = max(part.n_layers for part in hidden.parts)
         n_groups = hidden.n_states * min(finer, max(1, int(seen.sum()) // hidden.n_states))
         groups = k_means(features, n_groups, rng).labels
         if finer > 1:
@@ -317,7 +298,7 @@ def layout_of(spec: HMM) -> list[tuple[str, str, tuple[str, ...]]]:
         return [("", "categorical", (spec.columns[0],))]
     if spec.emission == "urn":
         return [("", "urn", (spec.columns[0],))]
-    return emitted.columns_of(spec.columns, spec.emission)
+    return columns_of(spec.columns, spec.emission)
 
 
 def labels_of(spec: HMM) -> np.ndarray:
@@ -492,14 +473,12 @@ def hidden_at(model: Model, data: Data) -> Hidden:
         if spec.emission == "urn":
             urn_chain: Any
             urn_chain, urns, rows = urns_of(spec, data, sequences, _chain(spec, data, sequences))
-            own: Any = (urns,)
-            data.memo["hidden"] = Hidden(labels_of(spec), urn_chain, own, sequences, rows)
+            data.memo["hidden"] = Hidden(labels_of(spec), urn_chain, (urns,), sequences, rows)
             return hidden_at(model, data)
         if spec.inputs or spec.window:
             chain = _chain(spec, data, sequences)
             expert, rows = expert_of(spec, data, sequences, chain.n_states, emission_parameters(spec))
-            one: Any = expert
-            data.memo["hidden"] = Hidden(_names(spec, chain), chain, (one,), sequences, rows)
+            data.memo["hidden"] = Hidden(_names(spec, chain), chain, (expert,), sequences, rows)
             return hidden_at(model, data)
         layout = layout_of(spec)
         categories = frozenset(own[0] for _, word, own in layout if word == "categorical")
@@ -512,10 +491,10 @@ def hidden_at(model: Model, data: Data) -> Hidden:
             data.memo["hidden"] = Hidden(chain.states, chain, several, sequences, spread(sequences, read))
             return hidden_at(model, data)
         if spec.covariance in ("full", "tied"):
-            both: Any = joint_of(spec, read, base, chain.n_states, emission_parameters(spec))
+            both = joint_of(spec, read, base, chain.n_states, emission_parameters(spec))
             data.memo["hidden"] = Hidden(_names(spec, chain), chain, (both,), sequences, spread(sequences, read))
             return hidden_at(model, data)
-        parts = emitted.parts_of(
+        parts = parts_of(
             data, layout, read, base, chain.n_states, emission_parameters(spec), covariance=spec.covariance,
             trials=spec.trials, dof=spec.dof, mixtures=spec.mixtures,
         )  # fmt: skip
@@ -569,7 +548,10 @@ def _observed(spec: HMM, data: Data, sequences: Sequences) -> Hidden:
         codes = np.array([np.nan if gone else words[w] for w, gone in zip(shown, absent, strict=True)], dtype=float)
     k = len(states)
     emission = emissions.Categorical((k,), 1.0)
-    part = Part("", "categorical", (name,), (0,), k, emission, states, {f"p_{name}": np.eye(k)}, {})
+    part = StandardPart(
+        word="categorical", columns=(name,), at=(0,), n_states=k, emission=emission, levels=states,
+        known={f"p_{name}": np.eye(k)},
+    )  # fmt: skip
     return Hidden(states, chain, (part,), sequences, spread(sequences, codes[:, None]), observed=True)
 
 

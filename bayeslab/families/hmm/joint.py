@@ -7,7 +7,7 @@ in coordinates without constraints.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
@@ -15,7 +15,8 @@ import numpy as np
 from bayeslab.data.weak_priors import refuse_constant
 from bayeslab.errors import ModelError
 from bayeslab.exact import emissions
-from bayeslab.families.hmm.emission_graph import refuse_dependent
+from bayeslab.exact.hidden_gibbs import draw_tied, imputed
+from bayeslab.families.hmm.part import StatePart
 from bayeslab.families.mixture.parts import FullNodes
 
 if TYPE_CHECKING:
@@ -24,25 +25,11 @@ if TYPE_CHECKING:
 __all__ = ["Joint", "joint_of"]
 
 
-@dataclass(frozen=True, eq=False)
-class Joint:
-    """See :class:`bayeslab.families.hmm.emission_graph.Part` for what a part offers."""
+@dataclass(frozen=True, eq=False, kw_only=True)
+class Joint(StatePart):
+    """Normal columns with covariance matrices; see :class:`bayeslab.families.hmm.part.StatePart`."""
 
-    columns: tuple[str, ...]
-    n_states: int
-    emission: Any
-    start: Mapping[str, np.ndarray] = field(default_factory=dict)
     word: str = "gaussian"
-    name: str = ""
-    levels: np.ndarray = field(default_factory=lambda: np.array([]))
-    known: Mapping[str, np.ndarray] = field(default_factory=dict)
-    priors: Mapping[str, Any] = field(default_factory=dict)
-    spread: np.ndarray = field(default_factory=lambda: np.ones(1))
-    symmetric: bool = True
-
-    @property
-    def at(self) -> tuple[int, ...]:
-        return tuple(range(len(self.columns)))
 
     @property
     def tied(self) -> bool:
@@ -53,14 +40,15 @@ class Joint:
         return ("mean", "covariance")
 
     @property
-    def learned(self) -> tuple[str, ...]:
-        return self.names
+    def n_free(self) -> int:
+        d = len(self.columns)
+        matrices = 1 if self.tied else self.n_states
+        return self.n_states * d + matrices * d * (d + 1) // 2
 
-    def called(self, parameter: str) -> str:
-        return parameter
-
-    def parameter(self, name: str) -> str:
-        return name
+    @property
+    def computed(self) -> bool:
+        """Columns of one row are drawn together."""
+        return True
 
     def shape(self, name: str) -> tuple[int, ...]:
         d = len(self.columns)
@@ -86,13 +74,22 @@ class Joint:
             return f"Normal(mean of the data, covariance / {prior.kappa:g})"
         return f"InverseWishart({prior.nu:g}, covariance of the data / {self.n_states ** (2 / len(self.columns)):.3g})"
 
-    def starting(self, values: Mapping[str, np.ndarray]) -> Joint:
-        return replace(self, start={name: values[name] for name in self.names})
+    # ------------------------------------------------------------------ Gibbs
+
+    def imputed(
+        self, rng: np.random.Generator, rows: np.ndarray, states: np.ndarray, values: Mapping[str, Any]
+    ) -> np.ndarray:
+        theta = self.to_exact(values)
+        return imputed(rng, rows, states, theta["mean"], self.emission.covariances(theta))
+
+    def draw(self, rng: np.random.Generator, statistics: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
+        return (
+            self.from_exact(draw_tied(rng, self.emission, statistics)) if self.tied else super().draw(rng, statistics)
+        )
 
     # ------------------------------------------------------------------ PyMC
 
     def variables(self, state: str) -> dict[str, Any]:
-        """Means and matrices, on PyMC's context stack."""
         import pymc as pm
 
         sd = ("feature",) if self.tied else (state, "feature")
@@ -102,11 +99,9 @@ class Joint:
         return {"mean": built["mean"], "covariance": built["covariance"], "_nodes": nodes}
 
     def density(self, values: Mapping[str, Any], rows: np.ndarray) -> Any:
-        """log p(row | state), (N, K)."""
         return values["_nodes"].log_density(rows[:, list(self.at)])
 
     def drawn(self, values: Mapping[str, Any], states: Any, rows: np.ndarray) -> dict[str, Any]:
-        """A random variable for each column, given the rows' states."""
         return dict(zip(self.columns, values["_nodes"].draw(states, rows), strict=True))
 
 
@@ -145,7 +140,10 @@ def joint_of(spec: HMM, rows: np.ndarray, scaled_by: np.ndarray, n_states: int, 
         )
     columns = tuple(spec.columns)
     refuse_constant(scaled_by, columns)
-    refuse_dependent(scaled_by, columns, "leave one out")
+    emissions.refuse_dependent(scaled_by, columns, "leave one out")
     emission = emissions.gaussian(len(columns), cast(Any, spec.covariance)).with_prior(scaled_by, n_states)
     emission.check(rows)
-    return Joint(columns, n_states, emission, spread=np.sqrt(emissions.column_variances(scaled_by)))
+    return Joint(
+        columns=columns, at=tuple(range(len(columns))), n_states=n_states, emission=emission,
+        spread=np.sqrt(emissions.column_variances(scaled_by)),
+    )  # fmt: skip

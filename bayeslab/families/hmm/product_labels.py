@@ -104,7 +104,7 @@ def _even(chain: Factors, c: int) -> bool:
 
 def _parts(hidden: Any, c: int) -> list[Any]:
     """What the states of a chain emit, alone or with others."""
-    return [part for part in hidden.parts if getattr(part, "index", c) == c]
+    return [part for part in hidden.parts if part.index in (None, c)]
 
 
 def _interchangeable(hidden: Any, c: int) -> bool:
@@ -151,7 +151,7 @@ def _before(hidden: Any, name: str, source: np.ndarray) -> str:
     """What a parameter of a chain was called for the chain it comes from."""
     chain: Factors = hidden.chain
     for owner in (chain, *hidden.parts):
-        found = owner.owned(name) if hasattr(owner, "owned") else None
+        found = owner.owned(name)
         if found is not None:
             base, c = found
             return f"{base}_{chain.names[source[c]]}"

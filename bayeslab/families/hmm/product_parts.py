@@ -1,7 +1,7 @@
 """What several hidden chains emit.
 
 Three ways: every state of the product has parameters of its own, and parts are those of one chain
-(:class:`bayeslab.families.hmm.emission_graph.Part`); a part belongs to one chain, and the product looks it up
+(:class:`bayeslab.families.hmm.part.StatePart`); a part belongs to one chain, and the product looks it up
 (`OneChain`); or normal columns have a mean that is a sum of effects of all chains (`Additive`).
 """
 
@@ -9,21 +9,22 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, fields, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from bayeslab.data.dataset import Data
-from bayeslab.data.weak_priors import refuse_constant, scaled
+from bayeslab.data.weak_priors import refuse_constant, scaled, shown
 from bayeslab.errors import ModelError, hint
-from bayeslab.exact.emissions import column_variances
+from bayeslab.exact.emissions import Emission, column_variances
 from bayeslab.exact.emissions.additive import AdditiveGaussian
 from bayeslab.exact.mixture import k_means
 from bayeslab.exact.product_chain import ProductSpace
-from bayeslab.families.hmm import emission_graph as emitted
-from bayeslab.families.hmm.emission_graph import Part
+from bayeslab.families.hmm.emission_parts import parts_of as emitted_parts
+from bayeslab.families.hmm.given_parameters import columns_of, given_of, parameter_names
 from bayeslab.families.hmm.joint import joint_of
+from bayeslab.families.hmm.part import StatePart
 
 if TYPE_CHECKING:
     from bayeslab.families.hmm.chain_factors import Factors
@@ -38,7 +39,7 @@ _TRIES = 20
 
 
 @dataclass(frozen=True, eq=False)
-class SpreadEmission:
+class SpreadEmission(Emission):
     """The emission of one chain, looked up for the states of the product.
 
     Attributes
@@ -51,19 +52,13 @@ class SpreadEmission:
         The state of the first chain in which rows come from this one; None: always.
     """
 
-    inner: Any
+    inner: Emission
     space: ProductSpace
     index: int
     seen_in: int | None
 
-    @property
-    def prior(self) -> Any:
-        return self.inner.prior
-
     def without_prior(self) -> SpreadEmission:
-        inner = self.inner
-        plain = inner.without_prior() if hasattr(inner, "without_prior") else replace(inner, prior=None)
-        return replace(self, inner=plain)
+        return replace(self, inner=self.inner.without_prior())
 
     @property
     def own(self) -> np.ndarray:
@@ -89,83 +84,59 @@ class SpreadEmission:
     def maximise(self, statistics: Any, parameters: Any = None) -> dict[str, Any]:
         return dict(self.inner.maximise(statistics, parameters))
 
+    def expected_log_likelihood(self, statistics: Any, parameters: Any) -> float:
+        return float(self.inner.expected_log_likelihood(statistics, parameters))
+
     def log_prior(self, parameters: Any) -> float:
         return float(self.inner.log_prior(parameters))
+
+    def n_free(self, n_states: int) -> int:
+        return self.inner.n_free(self.space.sizes[self.index])
+
+    def with_prior(self, rows: np.ndarray, n_states: int) -> SpreadEmission:
+        return replace(self, inner=self.inner.with_prior(rows, self.space.sizes[self.index]))
+
+    def degenerate(self, parameters: Any, variances: np.ndarray) -> np.ndarray:
+        return self.inner.degenerate(parameters, variances)
 
     def sample(self, rng: np.random.Generator, parameters: Any, states: np.ndarray) -> np.ndarray:
         return np.asarray(self.inner.sample(rng, parameters, self.own[states]))
 
     def complete(self, rng: np.random.Generator, parameters: Any, states: np.ndarray, rows: np.ndarray) -> np.ndarray:
-        """Rows in given states, open cells drawn given the row's others."""
-        if hasattr(self.inner, "complete"):
-            return np.asarray(self.inner.complete(rng, parameters, self.own[states], rows))
-        return self.sample(rng, parameters, states)
+        return np.asarray(self.inner.complete(rng, parameters, self.own[states], rows))
 
     def features(self, rows: np.ndarray) -> np.ndarray:
         return np.asarray(self.inner.features(rows))
 
 
-@dataclass(frozen=True, eq=False)
-class OneChain:
-    """A part of one of several chains; see :class:`bayeslab.families.hmm.emission_graph.Part` for what it offers.
+@dataclass(frozen=True, eq=False, kw_only=True)
+class OneChain(StatePart):
+    """A part of one of several chains; see :class:`bayeslab.families.hmm.part.StatePart`.
 
     Attributes
     ----------
-    inner : Part
+    inner : StatePart
         As if the chain were alone, its names ending in the chain's.
     chain : str
-    index : int
-    emission : SpreadEmission
     """
 
-    inner: Part
+    inner: StatePart
     chain: str
-    index: int
     emission: SpreadEmission
 
-    @property
-    def n_states(self) -> int:
-        return self.emission.space.n_states
+    @staticmethod
+    def of(inner: StatePart, chain: str, emission: SpreadEmission) -> OneChain:
+        """The part of a chain, looked up for the states of the product."""
+        common = {f.name: getattr(inner, f.name) for f in fields(StatePart) if f.name not in ("n_states", "emission")}
+        return OneChain(inner=inner, chain=chain, emission=emission, n_states=emission.space.n_states, **common)
 
     @property
-    def name(self) -> str:
-        return self.inner.name
-
-    @property
-    def word(self) -> str:
-        return self.inner.word
-
-    @property
-    def columns(self) -> tuple[str, ...]:
-        return self.inner.columns
-
-    @property
-    def at(self) -> tuple[int, ...]:
-        return self.inner.at
-
-    @property
-    def levels(self) -> np.ndarray:
-        return self.inner.levels
-
-    @property
-    def known(self) -> Mapping[str, np.ndarray]:
-        return self.inner.known
-
-    @property
-    def priors(self) -> Mapping[str, Any]:
-        return self.inner.priors
-
-    @property
-    def spread(self) -> np.ndarray:
-        return self.inner.spread
+    def index(self) -> int:
+        return self.emission.index
 
     @property
     def symmetric(self) -> bool:
         return self.inner.symmetric
-
-    @property
-    def spherical(self) -> bool:
-        return self.inner.spherical
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -181,8 +152,11 @@ class OneChain:
     def parameter(self, name: str) -> str:
         return self.inner.parameter(name)
 
+    @property
+    def n_free(self) -> int:
+        return self.inner.n_free
+
     def owned(self, name: str) -> tuple[str, int] | None:
-        """The name without the chain's, and the chain."""
         return (name.removesuffix(self.inner.suffix), self.index) if name in self.names else None
 
     def shape(self, name: str) -> tuple[int, ...]:
@@ -204,43 +178,61 @@ class OneChain:
         return self.inner.default_prior(name)
 
     def starting(self, values: Mapping[str, np.ndarray]) -> OneChain:
-        return replace(self, inner=emitted.starting(self.inner, values))
+        return replace(self, inner=self.inner.starting(values))
 
     def internal(self, values: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
-        return emitted.internal(self.inner, values)
+        return self.inner.internal(values)
+
+    # ------------------------------------------------------------------ EM
+
+    def kind(self, name: str) -> str:
+        return self.inner.kind(name)
+
+    def coordinates(self, name: str) -> str:
+        return self.inner.coordinates(name)
+
+    def unit(self, name: str) -> Any:
+        return self.inner.unit(name)
+
+    def log_prior(self, values: Mapping[str, Any]) -> float:
+        return self.inner.log_prior(values)
+
+    def fitted(self, statistics: Mapping[str, Any], values: Mapping[str, Any], *, prior: bool) -> dict[str, np.ndarray]:
+        return self.inner.fitted(statistics, values, prior=prior)
+
+    def collapsed(self, values: Mapping[str, Any]) -> bool:
+        return self.inner.collapsed(values)
+
+    @property
+    def unknown_prior(self) -> str | None:
+        return self.inner.unknown_prior
 
     # ------------------------------------------------------------------ PyMC
 
     def variables(self, state: str) -> dict[str, Any]:
-        """Its parameters, on PyMC's context stack."""
-        import pymc as pm
-
-        return emitted.parameters(pm.modelcontext(None), [self.inner], self.chain)
+        return self.inner.variables(self.chain)
 
     def density(self, values: Mapping[str, Any], rows: np.ndarray) -> Any:
         """log p(row | state of the product), (N, S)."""
         import pytensor.tensor as pt
 
-        out = emitted.log_density([self.inner], values, rows)[:, self.emission.own]
+        out = self.inner.density(values, rows)[:, self.emission.own]
         return out if self.emission.seen_in is None else pt.where(self.emission.seen, out, 0.0)
 
     def drawn(self, values: Mapping[str, Any], states: Any, rows: np.ndarray) -> dict[str, Any]:
-        """A random variable for each column, given the rows' states of the product."""
         import pytensor.tensor as pt
 
-        inner: Any = self.inner
-        own = pt.as_tensor_variable(self.emission.own)[states]
-        if hasattr(inner, "drawn"):
-            return dict(inner.drawn(values, own, rows))
-        return emitted.drawn(inner, values, own, len(rows))
+        return self.inner.drawn(values, pt.as_tensor_variable(self.emission.own)[states], rows)
+
+    @property
+    def computed(self) -> bool:
+        return self.inner.computed
 
     @property
     def switched(self) -> bool:
-        """Whether the chain is behind a switch."""
         return self.emission.seen_in is not None
 
     def emits(self, states: Any) -> Any:
-        """Whether rows in these states of the product come from this chain; also of PyTensor's variables."""
         if isinstance(states, np.ndarray):
             return self.emission.seen[states]
         import pytensor.tensor as pt
@@ -248,40 +240,20 @@ class OneChain:
         return pt.as_tensor_variable(self.emission.seen)[states]
 
 
-@dataclass(frozen=True, eq=False)
-class Additive:
-    """Normal columns with additive effects; see :class:`bayeslab.families.hmm.emission_graph.Part` for what it offers.
+@dataclass(frozen=True, eq=False, kw_only=True)
+class Additive(StatePart):
+    """Normal columns with additive effects; see :class:`bayeslab.families.hmm.part.StatePart`.
 
     Attributes
     ----------
-    columns : tuple of str
     chains : tuple of str
-    emission : AdditiveGaussian
-    spread : ndarray (n_columns,)
-        Standard deviations of the columns.
-    known : mapping of str to ndarray
-        All parameters, or none.
+
+    All parameters are known, or none.
     """
 
-    columns: tuple[str, ...]
-    chains: tuple[str, ...]
-    emission: Any
-    spread: np.ndarray
-    known: Mapping[str, np.ndarray]
-    start: Mapping[str, np.ndarray] = field(default_factory=dict)
     word: str = "gaussian"
-    name: str = ""
-    levels: np.ndarray = field(default_factory=lambda: np.array([]))
-    priors: Mapping[str, Any] = field(default_factory=dict)
-    spherical: bool = False
-
-    @property
-    def at(self) -> tuple[int, ...]:
-        return tuple(range(len(self.columns)))
-
-    @property
-    def n_states(self) -> int:
-        return len(self.emission.design)
+    chains: tuple[str, ...]
+    emission: AdditiveGaussian
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -299,14 +271,7 @@ class Additive:
     def n_free(self) -> int:
         return 0 if self.known else int(self.emission.n_free(self.n_states))
 
-    def called(self, parameter: str) -> str:
-        return parameter
-
-    def parameter(self, name: str) -> str:
-        return name
-
     def owned(self, name: str) -> tuple[str, int] | None:
-        """What the name says without the chain's, and the chain."""
         return ("effect", self.names.index(name) - 1) if name in self.names[1:-1] else None
 
     def shape(self, name: str) -> tuple[int, ...]:
@@ -334,16 +299,13 @@ class Additive:
 
     def default_prior(self, name: str) -> str:
         prior = self.emission.prior
+        assert prior is not None
         if name == "sd":
-            return f"sqrt(InverseGamma({prior.nu / 2:.4g}, {_shown(prior.scale / 2)}))"
+            return f"sqrt(InverseGamma({prior.nu / 2:.4g}, {shown(prior.scale / 2)}))"
         wide = f"sd / {np.sqrt(prior.kappa):.4g}"
-        return f"Normal({_shown(prior.mean)}, {wide})" if name == "mean" else f"Normal(0, {wide}), their sum zero"
-
-    def starting(self, values: Mapping[str, np.ndarray]) -> Additive:
-        return replace(self, start={name: values[name] for name in self.learned})
+        return f"Normal({shown(prior.mean)}, {wide})" if name == "mean" else f"Normal(0, {wide}), their sum zero"
 
     def internal(self, values: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
-        """Draws of the coordinates inside."""
         if self.known:
             return {}
         n = len(values["sd"])
@@ -360,6 +322,7 @@ class Additive:
         if self.known:
             return {name: pt.as_tensor_variable(value) for name, value in self.known.items()}
         emission, prior, d = self.emission, self.emission.prior, len(self.columns)
+        assert prior is not None
         begin = self.to_exact(self.start) if self.start else {}
         first = {"initval": np.maximum(begin["variance"], 1e-12)} if begin else {}
         variance = pm.InverseGamma("_variance", prior.nu / 2, prior.scale / 2, shape=d, **first)
@@ -399,16 +362,10 @@ class Additive:
         return total
 
     def drawn(self, values: Mapping[str, Any], states: Any, rows: np.ndarray) -> dict[str, Any]:
-        """A random variable for each column, given the rows' states of the product."""
         import pymc as pm
 
         means, sd = self._means(values)[states], values["sd"].reshape((len(self.columns),))
         return {name: pm.Normal.dist(means[:, j], sd[j], shape=len(rows)) for j, name in enumerate(self.columns)}
-
-
-def _shown(values: Any) -> str:
-    values = np.unique(np.ravel(values))
-    return f"{values[0]:.4g}" if len(values) == 1 else "[" + ", ".join(f"{v:.4g}" for v in values) + "]"
 
 
 def _shape(name: str, chains: Sequence[str], sizes: Sequence[int], d: int) -> tuple[int, ...]:
@@ -465,11 +422,11 @@ def check_parameters(spec: HMM, chain: Factors, layout: Sequence[tuple[str, str,
                 path=("model", "parameters"),
                 code="conflict",
             )
-        emitted.given_of(rest, layout, chain.n_states)
+        given_of(rest, layout, chain.n_states)
         return
     given = _shared(spec, chain, rest)
     for c in _speaking(chain):
-        emitted.given_of(given[chain.names[c]], _layout(spec, chain, c), chain.sizes[c])
+        given_of(given[chain.names[c]], _layout(spec, chain, c), chain.sizes[c])
 
 
 def _speaking(chain: Factors) -> range:
@@ -481,7 +438,7 @@ def _layout(spec: HMM, chain: Factors, c: int) -> list[tuple[str, str, tuple[str
     """The parts of one chain."""
     own = spec.columns if spec.emits is None else spec.emits.get(chain.names[c], [])
     words = spec.emission if isinstance(spec.emission, str) else {k: v for k, v in spec.emission.items() if k in own}
-    return emitted.columns_of(own, words) if own else []
+    return columns_of(own, words) if own else []
 
 
 def _shared(spec: HMM, chain: Factors, given: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
@@ -489,7 +446,7 @@ def _shared(spec: HMM, chain: Factors, given: Mapping[str, Any]) -> dict[str, di
     home = {
         f"{inner}_{chain.names[c]}": (chain.names[c], inner)
         for c in _speaking(chain)
-        for inner in emitted.parameter_names(_layout(spec, chain, c))
+        for inner in parameter_names(_layout(spec, chain, c))
     }
     out: dict[str, dict[str, Any]] = {name: {} for name in chain.names}
     for name, value in given.items():
@@ -568,7 +525,7 @@ def parts_of(
     if chain.coupling == "factorial":
         if spec.covariance in ("full", "tied"):
             return (joint_of(spec, rows, scaled_by, chain.n_states, rest),)
-        return emitted.parts_of(data, layout, rows, scaled_by, chain.n_states, rest, **made)  # type: ignore[arg-type]
+        return emitted_parts(data, layout, rows, scaled_by, chain.n_states, rest, **made)  # type: ignore[arg-type]
     if spec.covariance in ("full", "tied"):
         raise ModelError(
             f"covariance: {spec.covariance} is for factorial chains with effects: joint; {chain.coupling} ones have"
@@ -582,7 +539,7 @@ def parts_of(
         own = _layout(spec, chain, c)
         at = [order.index(column) for _, _, columns in own for column in columns]
         if at:
-            inner = emitted.parts_of(
+            inner = emitted_parts(
                 data, own, rows[:, at], scaled_by[:, at], chain.sizes[c], given[chain.names[c]],
                 **made,  # type: ignore[arg-type]
             )  # fmt: skip
@@ -590,7 +547,7 @@ def parts_of(
     return tuple(out)
 
 
-def _one(chain: Factors, c: int, part: Part, at: Sequence[int]) -> OneChain:
+def _one(chain: Factors, c: int, part: StatePart, at: Sequence[int]) -> OneChain:
     suffix = f"_{chain.names[c]}"
     inner = replace(
         part,
@@ -600,7 +557,7 @@ def _one(chain: Factors, c: int, part: Part, at: Sequence[int]) -> OneChain:
         suffix=suffix,
     )
     seen_in = c - 1 if chain.coupling == "switching" else None
-    return OneChain(inner, chain.names[c], c, SpreadEmission(part.emission, chain.space, c, seen_in))
+    return OneChain.of(inner, chain.names[c], SpreadEmission(part.emission, chain.space, c, seen_in))
 
 
 def _additive_of(spec: HMM, chain: Factors, rows: np.ndarray, scaled_by: np.ndarray) -> Additive:
@@ -609,7 +566,10 @@ def _additive_of(spec: HMM, chain: Factors, rows: np.ndarray, scaled_by: np.ndar
         refuse_constant(scaled_by, columns)
     emission = AdditiveGaussian(chain.sizes, len(columns)).with_prior(scaled_by, chain.n_states)
     emission.check(rows)
-    return Additive(columns, chain.names, emission, np.sqrt(column_variances(scaled_by)), known)
+    return Additive(
+        columns=columns, at=tuple(range(len(columns))), n_states=chain.n_states, chains=chain.names,
+        emission=emission, spread=np.sqrt(column_variances(scaled_by)), known=known,
+    )  # fmt: skip
 
 
 # --------------------------------------------------------------------------------- beginnings

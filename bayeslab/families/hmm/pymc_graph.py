@@ -2,26 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from bayeslab.data.dataset import Data
-from bayeslab.errors import ModelError
 from bayeslab.exact.forward_backward import GAUSSIAN_KERNEL, KERNEL, SPARSE_KERNEL, simulate_states
-from bayeslab.families.hmm import emission_graph as emitted
 from bayeslab.families.hmm.chain import Chain
 from bayeslab.families.hmm.chain_graph import chain_variables
 from bayeslab.families.hmm.driven import DrivenChain
 from bayeslab.families.hmm.hidden import Hidden
-from bayeslab.families.hmm.joint import Joint
+from bayeslab.families.hmm.part import StatePart
+from bayeslab.families.hmm.standard_part import StandardPart
 from bayeslab.language.spec import Model
 
 if TYPE_CHECKING:
     import pymc
 
-__all__ = ["chain_variables", "with_evidence", "written_out"]
+__all__ = ["chain_variables", "log_density", "with_evidence", "written_out"]
 
 
 def with_evidence(hidden: Hidden) -> pymc.Model:
@@ -37,15 +36,15 @@ def with_evidence(hidden: Hidden) -> pymc.Model:
     with built:
         chain: Any = hidden.chain
         offsets = hidden.sequences.offsets
-        if not hasattr(chain, "evidence") and chain.full and emitted.independent_normals(hidden.parts):
+        if not hasattr(chain, "evidence") and chain.full and _independent_normals(hidden):
             # Densities of rows and their moments inside the kernel: the graph around it has the size of the parameters.
             log_start, log_transition = _log_chain(chain, values)
-            mean, deviation, columns = emitted.normal_parameters(hidden.parts, values)
+            mean, deviation, columns = _normal_parameters(hidden, values)
             flat = pt.concatenate([x.ravel() for x in (log_start, log_transition, mean, deviation)])
             rows, sizes = np.ascontiguousarray(hidden.rows[:, columns]), np.array([chain.n_states, 1, chain.n_steps])
             pm.Potential("evidence", log_evidence(GAUSSIAN_KERNEL, flat, offsets, sizes, rows))
             return built
-        log_emission = emitted.log_density(hidden.parts, values, hidden.rows)
+        log_emission = log_density(hidden.parts, values, hidden.rows)
         if hasattr(chain, "evidence"):
             pm.Potential("evidence", chain.evidence(values, log_emission, offsets))
             return built
@@ -71,14 +70,39 @@ def _parameters(hidden: Hidden, start: Mapping[str, np.ndarray] | None) -> tuple
     built = pm.Model(coords={dim: hidden.labels[dim].tolist() for dim in own})
     if hidden.chain.order == 2:
         built.add_coord("state_before", hidden.states.tolist())
-    parts = [_starting(part, start) for part in hidden.parts] if start is not None else hidden.parts
     with built:
         values = chain_variables(hidden.chain, start)
-    return built, values | emitted.parameters(built, parts, "state")
+        for part in hidden.parts:
+            for dim, labels in part.labels().items():
+                if dim not in built.coords:
+                    built.add_coord(dim, labels.tolist())
+            values |= (part if start is None else part.starting(start)).variables("state")
+    return built, values
 
 
-def _starting(part: Any, start: Mapping[str, np.ndarray]) -> Any:
-    return part.starting(start) if hasattr(part, "starting") else emitted.starting(part, start)
+def log_density(parts: Sequence[StatePart], values: Mapping[str, Any], rows: np.ndarray) -> Any:
+    """log p(row | state), (N, K), as a PyTensor expression; missing cells say nothing."""
+    import pytensor.tensor as pt
+
+    return sum((part.density(values, rows) for part in parts), start=pt.zeros((len(rows), parts[0].n_states)))
+
+
+def _independent_normals(hidden: Hidden) -> bool:
+    """Whether all columns are normal and independent given the state."""
+    return all(isinstance(part, StandardPart) and part.word == "gaussian" for part in hidden.parts)
+
+
+def _normal_parameters(hidden: Hidden, values: Mapping[str, Any]) -> tuple[Any, Any, list[int]]:
+    """Means and standard deviations (K, D) of independent normal columns as expressions, and where the columns are."""
+    import pytensor.tensor as pt
+
+    def table(part: StatePart, parameter: str) -> Any:
+        own = values[part.called(parameter)]
+        shape = (part.n_states, len(part.columns))
+        return pt.broadcast_to(own if own.ndim == 2 else own[:, None], shape)
+
+    mean, deviation = (pt.concatenate([table(part, p) for part in hidden.parts], axis=1) for p in ("mean", "sd"))
+    return mean, deviation, [at for part in hidden.parts for at in part.at]
 
 
 def _log_chain(chain: Chain | DrivenChain, values: Mapping[str, Any]) -> tuple[Any, Any]:
@@ -123,8 +147,8 @@ def written_out(model: Model, hidden: Hidden, data: Data) -> pymc.Model:
         for column, variable in switched.items():
             pm.Deterministic(column, variable, dims=rows)
         for part in hidden.parts if not switched else ():
-            for column, variable in _drawn(part, hidden, values, states).items():
-                if isinstance(part, Joint) or hasattr(part, "computed"):
+            for column, variable in part.drawn(values, states, hidden.rows[hidden.sequences.at]).items():
+                if part.computed:
                     pm.Deterministic(column, variable, dims=rows)
                     continue
                 variable.name = column
@@ -138,26 +162,12 @@ def _behind_a_switch(hidden: Hidden, values: Mapping[str, Any], states: Any) -> 
     import pytensor.tensor as pt
 
     out: dict[str, Any] = {}
-    parts: tuple[Any, ...] = hidden.parts
-    for part in parts:
-        if not getattr(part, "switched", False):
+    for part in hidden.parts:
+        if not part.switched:
             continue
-        for column, variable in _drawn(part, hidden, values, states).items():
+        for column, variable in part.drawn(values, states, hidden.rows[hidden.sequences.at]).items():
             out[column] = pt.where(part.emits(states), variable, out[column]) if column in out else variable
     return out
-
-
-def _drawn(part: Any, hidden: Hidden, values: Mapping[str, Any], states: Any) -> dict[str, Any]:
-    at = hidden.sequences.at
-    if not hasattr(part, "drawn"):
-        return emitted.drawn(part, values, states, len(at))
-    if isinstance(part, Joint) or hasattr(part, "computed"):
-        return dict(part.drawn(values, states, hidden.rows[at]))
-    if any(name.endswith("_before") for name in getattr(part, "inputs", ())):
-        raise ModelError(
-            "rows that depend on those before are not simulated; leave `window` out", code="not-applicable"
-        )
-    return dict(part.drawn(values, states, hidden.rows[at][:, 2:]))
 
 
 def _paths(hidden: Hidden) -> Any:

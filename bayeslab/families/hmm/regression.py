@@ -17,7 +17,7 @@ References
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Literal, cast
 
 import numpy as np
@@ -25,7 +25,8 @@ from scipy.special import gammaln
 
 from bayeslab.data.dataset import Data
 from bayeslab.errors import DataError, ModelError, hint
-from bayeslab.exact.emissions import Regression
+from bayeslab.exact.emissions import Emission, Regression
+from bayeslab.families.hmm.part import StatePart
 from bayeslab.families.hmm.sequences import Sequences, read_columns, spread
 
 if TYPE_CHECKING:
@@ -37,7 +38,7 @@ _OUTCOMES = ("gaussian", "bernoulli", "poisson")
 
 
 @dataclass(frozen=True, eq=False)
-class Standardised:
+class Standardised(Emission):
     """A regression on rows (1, inputs, outcome), with parameters in standardised units.
 
     Attributes
@@ -81,56 +82,37 @@ class Standardised:
     def log_prior(self, parameters: Any) -> float:
         return self.inner.log_prior(parameters)
 
+    def n_free(self, n_states: int) -> int:
+        return self.inner.n_free(n_states)
+
+    def with_prior(self, rows: np.ndarray, n_states: int) -> Standardised:
+        return replace(self, inner=self.inner.with_prior(self.rows(rows), n_states))
+
+    def degenerate(self, parameters: Any, variances: np.ndarray) -> np.ndarray:
+        return self.inner.degenerate(parameters, variances / self.scale[-1] ** 2)
+
+    def sample(self, rng: np.random.Generator, parameters: Any, states: np.ndarray) -> np.ndarray:
+        raise ModelError("outcomes need their inputs: see Expert.replicated", code="not-applicable")
+
     def features(self, rows: np.ndarray) -> np.ndarray:
         return self.inner.features(rows)[:, 1:]
 
 
-@dataclass(frozen=True, eq=False)
-class Expert:
-    """The part of a model whose states are regressions; see :class:`bayeslab.families.hmm.emission_graph.Part`.
+@dataclass(frozen=True, eq=False, kw_only=True)
+class Expert(StatePart):
+    """A column whose states are regressions; see :class:`bayeslab.families.hmm.part.StatePart`.
 
     Attributes
     ----------
-    word : str
-        gaussian, bernoulli or poisson.
-    columns : tuple of str
-        The outcome.
     inputs : tuple of str
-    at : tuple of int
-        Positions in the rows: ones, inputs, outcome.
+        ``at`` has their positions after that of the ones, and last that of the outcome.
     """
 
-    word: str
-    columns: tuple[str, ...]
     inputs: tuple[str, ...]
-    at: tuple[int, ...]
-    n_states: int
-    emission: Any
-    start: Mapping[str, np.ndarray] = field(default_factory=dict)
-    name: str = ""
-    levels: np.ndarray = field(default_factory=lambda: np.array([]))
-    known: Mapping[str, np.ndarray] = field(default_factory=dict)
-    priors: Mapping[str, Any] = field(default_factory=dict)
-    spread: np.ndarray = field(default_factory=lambda: np.ones(1))
-
-    @property
-    def symmetric(self) -> bool:
-        """Whether nothing given tells one state from another."""
-        return all(np.ptp(value, axis=0).max(initial=0) == 0 for value in self.known.values())
 
     @property
     def names(self) -> tuple[str, ...]:
         return ("intercept", "slope", "sd") if self.word == "gaussian" else ("intercept", "slope")
-
-    @property
-    def learned(self) -> tuple[str, ...]:
-        return tuple(name for name in self.names if name not in self.known)
-
-    def called(self, parameter: str) -> str:
-        return parameter
-
-    def parameter(self, name: str) -> str:
-        return name
 
     def shape(self, name: str) -> tuple[int, ...]:
         return (self.n_states, len(self.inputs)) if name == "slope" else (self.n_states,)
@@ -140,6 +122,13 @@ class Expert:
 
     def labels(self) -> dict[str, np.ndarray]:
         return {"input": np.array(self.inputs)}
+
+    def position(self, column: str) -> int:
+        return self.at[-1]
+
+    @property
+    def no_gibbs(self) -> str:
+        return "regressions have no conjugate prior here; use nuts, map or em"
 
     def to_exact(self, values: Mapping[str, Any]) -> dict[str, np.ndarray]:
         centre, scale, values = self.emission.centre, self.emission.scale, {**values, **self.known}
@@ -160,33 +149,42 @@ class Expert:
         spread = "10 sd" if self.word == "gaussian" else f"{1 / np.sqrt(self.emission.prior):.4g}"
         return f"Normal(0, {spread}) for standardised inputs"
 
-    def starting(self, values: Mapping[str, np.ndarray]) -> Expert:
-        return replace(self, start={name: values[name] for name in self.learned})
+    def internal(self, values: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
+        each = [self.to_exact({n: values[n][i] for n in self.learned}) for i in range(len(values[self.learned[0]]))]
+        behind = [name for name in ("coefficients", "variance") if not self.known and name in each[0]]
+        return {f"_{name}": np.stack([own[name] for own in each]) for name in behind}
 
-    # ------------------------------------------------------------------ with something known
+    # ------------------------------------------------------------------ EM
 
-    def maximise_rest(self, statistics: Any, theta: Mapping[str, Any], *, prior: bool) -> dict[str, np.ndarray]:
-        """The most probable standard deviations about known lines, or lines where standard deviations are known."""
+    def _best(self, statistics: Mapping[str, Any], values: Mapping[str, Any], prior: bool) -> dict[str, np.ndarray]:
+        if not self.known:
+            return super()._best(statistics, values, prior)
+        # Standard deviations about known lines, or lines where standard deviations are known.
         inner = self.emission.inner
         if "slope" not in self.known:
             # What a ridge on coefficients in units of the sd finds does not depend on the sd.
             plain = inner if prior else replace(inner, prior=None)
-            return self.from_exact({**plain.maximise(statistics), "variance": self.to_exact(theta)["variance"]})
-        exact = self.to_exact(theta)
+            return self.from_exact({**plain.maximise(statistics), "variance": self.to_exact(values)["variance"]})
+        exact = self.to_exact(values)
         residual, n = inner.residual(statistics, exact["coefficients"]), statistics["weight"]
         own = (inner.rate + 0.5 * residual) / (2 + 0.5 * n) if prior else residual / np.maximum(n, 1e-300)
         return self.from_exact({**exact, "variance": own})
 
-    def log_prior_rest(self, theta: Mapping[str, Any]) -> float:
-        """Log density of what is learned where the rest is known."""
-        inner, exact = self.emission.inner, self.to_exact(theta)
+    def log_prior(self, values: Mapping[str, Any]) -> float:
+        if not self.known:
+            return super().log_prior(values)
+        inner, exact = self.emission.inner, self.to_exact(values)
         variance = exact["variance"]
         if "slope" in self.known:
             return float(-np.sum(2 * np.log(variance) + inner.rate / variance))
         return float(-0.5 * inner.prior * np.sum(exact["coefficients"] ** 2 / variance[:, None]))
 
-    def sample(self, rng: np.random.Generator, values: Mapping[str, Any], states: np.ndarray, rows: np.ndarray) -> Any:
+    def replicated(
+        self, rng: np.random.Generator, values: Mapping[str, Any], states: np.ndarray, rows: np.ndarray,
+        cells: np.ndarray,
+    ) -> np.ndarray:  # fmt: skip
         """Outcomes (n_rows, 1) at the inputs of the rows, NaN where these are not known."""
+        rows = rows[:, list(self.at[:-1])]
         emission, known = self.emission, ~np.isnan(rows).any(axis=1)
         made = emission.inner.outcomes(rng, self.to_exact(values), states, np.where(np.isnan(rows), 0.0, emission.rows(
             np.column_stack([rows, np.zeros(len(rows))]))[:, :-1]))  # fmt: skip
@@ -195,7 +193,6 @@ class Expert:
     # ------------------------------------------------------------------ PyMC
 
     def variables(self, state: str) -> dict[str, Any]:
-        """Intercepts, slopes and standard deviations in the data's units, on PyMC's context stack."""
         import pymc as pm
         import pytensor.tensor as pt
 
@@ -239,11 +236,15 @@ class Expert:
             out = y * eta - pt.exp(eta) - gammaln(y + 1)
         return out if seen.all() else pt.where(seen[:, None], out, 0.0)
 
-    def drawn(self, values: Mapping[str, Any], states: Any, inputs: np.ndarray) -> dict[str, Any]:
-        """A random variable for the outcome, given the rows' states and inputs (n_rows, n_inputs)."""
+    def drawn(self, values: Mapping[str, Any], states: Any, rows: np.ndarray) -> dict[str, Any]:
         import pymc as pm
         import pytensor.tensor as pt
 
+        if any(name.endswith("_before") for name in self.inputs):
+            raise ModelError(
+                "rows that depend on those before are not simulated; leave `window` out", code="not-applicable"
+            )
+        inputs = rows[:, list(self.at[1:-1])]
         eta = values["intercept"][states] + (values["slope"][states] * inputs).sum(axis=1)
         n = len(inputs)
         if self.word == "gaussian":
@@ -344,7 +345,10 @@ def expert_of(
     inner = Regression(inputs.shape[1] + 1, kind, 0.01 if normal else 0.1, 1.0)
     at = (*range(1, rows.shape[1]), 0)
     emission = Standardised(inner, centre, scale)
-    part = Expert(spec.emission, (spec.columns[0],), inputs_of(spec), at, n_states, emission, known=known)
+    part = Expert(
+        word=spec.emission, columns=(spec.columns[0],), inputs=inputs_of(spec), at=at, n_states=n_states,
+        emission=emission, known=known,
+    )  # fmt: skip
     ready = rows.copy()
     # Without its inputs a row says nothing.
     ready[np.isnan(rows[:, 1:]).any(axis=1), 0] = np.nan

@@ -11,12 +11,14 @@ References
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
 from bayeslab.errors import DataError, ModelError
+from bayeslab.exact.emissions import EmissionWithoutParameters
+from bayeslab.families.hmm.part import StatePart
 
 __all__ = ["ScoredPart", "Scores", "scored_of"]
 
@@ -25,7 +27,7 @@ _ROUNDED = 0.02
 
 
 @dataclass(frozen=True, eq=False)
-class Scores:
+class Scores(EmissionWithoutParameters):
     """Scaled likelihoods; see :class:`bayeslab.exact.emissions.protocol.Emission` for what an emission offers.
 
     Attributes
@@ -40,12 +42,6 @@ class Scores:
         with np.errstate(divide="ignore"):
             return np.where(np.isnan(rows), 0.0, np.log(rows) - np.log(self.share))
 
-    def statistics(self, rows: np.ndarray, responsibilities: np.ndarray, parameters: Any = None) -> dict[str, Any]:
-        return {}
-
-    def maximise(self, statistics: Any, parameters: Any = None) -> dict[str, Any]:
-        return {}
-
     def sample(self, rng: np.random.Generator, parameters: Any, states: np.ndarray) -> np.ndarray:
         raise ModelError(
             "scores of a classifier say nothing of how rows come about: they are not replicated", code="not-applicable"
@@ -55,31 +51,33 @@ class Scores:
         return np.where(np.isnan(rows), 1.0 / len(self.share), rows)
 
 
-@dataclass(frozen=True, eq=False)
-class ScoredPart:
-    """Columns of scores; see :class:`bayeslab.families.hmm.emission_graph.Part`."""
+@dataclass(frozen=True, eq=False, kw_only=True)
+class ScoredPart(StatePart):
+    """Columns of scores, one for each state; see :class:`bayeslab.families.hmm.part.StatePart`."""
 
-    columns: tuple[str, ...]
-    at: tuple[int, ...]
-    emission: Scores
-    name: str = ""
     word: str = "scores"
-    levels: np.ndarray = field(default_factory=lambda: np.array([]))
-    known: Mapping[str, np.ndarray] = field(default_factory=dict)
-    priors: Mapping[str, Any] = field(default_factory=dict)
-    spread: np.ndarray = field(default_factory=lambda: np.ones(1))
-    names: tuple[str, ...] = ()
-    learned: tuple[str, ...] = ()
-    # Each column belongs to a state.
-    symmetric: bool = False
-    n_free: int = 0
+    emission: Scores
 
     @property
-    def n_states(self) -> int:
-        return len(self.columns)
+    def names(self) -> tuple[str, ...]:
+        return ()
 
-    def called(self, parameter: str) -> str:
-        return parameter
+    @property
+    def symmetric(self) -> bool:
+        return False
+
+    @property
+    def even(self) -> bool:
+        return False
+
+    def shape(self, name: str) -> tuple[int, ...]:
+        raise KeyError(name)
+
+    def dims(self, name: str, state: str) -> tuple[str, ...]:
+        raise KeyError(name)
+
+    def default_prior(self, name: str) -> str:
+        raise KeyError(name)
 
     def labels(self) -> dict[str, np.ndarray]:
         return {}
@@ -88,12 +86,6 @@ class ScoredPart:
         return {}
 
     def from_exact(self, theta: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
-        return {}
-
-    def starting(self, values: Mapping[str, np.ndarray]) -> ScoredPart:
-        return self
-
-    def internal(self, values: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
         return {}
 
     # ------------------------------------------------------------------ PyMC
@@ -150,4 +142,4 @@ def scored_of(
             path=path,
             code="not-probabilities",
         )
-    return ScoredPart(columns, at, Scores(prior / prior.sum()))
+    return ScoredPart(columns=columns, at=at, n_states=len(columns), emission=Scores(prior / prior.sum()))

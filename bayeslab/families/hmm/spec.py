@@ -12,9 +12,9 @@ from bayeslab.errors import (
     Flaw,
     hint,
 )
-from bayeslab.families.hmm import emission_graph as emitted
 from bayeslab.families.hmm.chain import SECOND_ORDER
 from bayeslab.families.hmm.driven import LOG_ODDS
+from bayeslab.families.hmm.given_parameters import ORDERS
 from bayeslab.families.hmm.words import INFINITE, MOST_STATES, SEVERAL, Durations, as_chains, as_durations
 from bayeslab.language.column_distributions import is_distribution
 from bayeslab.language.spec import ColumnName, Family, Identifier
@@ -401,7 +401,7 @@ class HMM(Family):
 
 
 # How priors that put states in order begin.
-_ORDERS = tuple(f"{word}(" for word in emitted.ORDERS)
+_ORDERS = tuple(f"{word}(" for word in ORDERS)
 
 
 # What goes with classes.

@@ -9,7 +9,7 @@ import numpy as np
 
 from bayeslab.errors import ModelError, hint
 from bayeslab.exact.infinite_hidden import Limit
-from bayeslab.families.hmm.emission_graph import distribution_of
+from bayeslab.families.hmm.given_parameters import distribution_of
 
 if TYPE_CHECKING:
     from bayeslab.families.hmm.spec import HMM

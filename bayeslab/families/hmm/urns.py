@@ -15,10 +15,12 @@ import numpy as np
 from bayeslab.data.dataset import Data
 from bayeslab.errors import DataError, ModelError, OptionError
 from bayeslab.exact import urns
+from bayeslab.exact.emissions import EmissionWithoutParameters
 from bayeslab.exact.forward_backward import HiddenChain, simulate_states
 from bayeslab.exact.urns import SmoothedDraws, UrnDraws
 from bayeslab.families.hmm.chain import Chain, dense_logs
 from bayeslab.families.hmm.law import Expected
+from bayeslab.families.hmm.part import StatePart
 from bayeslab.families.hmm.sequences import Sequences, read_columns, spread
 
 if TYPE_CHECKING:
@@ -133,70 +135,63 @@ class UrnLaw:
 
 
 @dataclass(frozen=True, eq=False)
-class _Colours:
+class _Colours(EmissionWithoutParameters):
     """As an emission: what a colour says of the urn is the chain's business."""
 
     n_colours: int
 
-    def log_density(self, parameters: Mapping[str, Any], rows: np.ndarray) -> float:
-        return 0.0
+    def log_density(self, parameters: Mapping[str, Any], rows: np.ndarray) -> np.ndarray:
+        return np.zeros((len(rows), 1))
+
+    def sample(self, rng: np.random.Generator, parameters: Mapping[str, Any], states: np.ndarray) -> np.ndarray:
+        raise ModelError("colours depend on those drawn before: see UrnPart.replicated", code="not-applicable")
 
     def features(self, rows: np.ndarray) -> np.ndarray:
         return np.eye(self.n_colours)[rows[:, 0].astype(np.int64)]
 
-    def statistics(
-        self, rows: np.ndarray, responsibilities: np.ndarray, parameters: Mapping[str, Any] | None = None
-    ) -> dict[str, Any]:
-        return {}
 
-    def maximise(
-        self, statistics: Mapping[str, Any], parameters: Mapping[str, Any] | None = None
-    ) -> dict[str, np.ndarray]:
-        return {}
-
-
-@dataclass(frozen=True, eq=False)
-class UrnPart:
-    """A column of colours; see :class:`bayeslab.families.hmm.emission_graph.Part` for what it offers.
+@dataclass(frozen=True, eq=False, kw_only=True)
+class UrnPart(StatePart):
+    """A column of colours; see :class:`bayeslab.families.hmm.part.StatePart`.
 
     Attributes
     ----------
-    columns : tuple of str
     balls : ndarray (n_urns, n_colours)
-    levels : ndarray
-        Names of the colours.
     sequences : Sequences
     codes : ndarray (n_times,)
         Numbers of the colours, -1 where none was seen.
     """
 
-    columns: tuple[str, ...]
+    word: str = "urn"
     balls: np.ndarray
-    levels: np.ndarray
     sequences: Sequences
     codes: np.ndarray
 
-    name = ""
-    word = "urn"
-    at = (0,)
-    names = ()
-    learned = ()
-    symmetric = False
-    computed = True
+    @property
+    def names(self) -> tuple[str, ...]:
+        return ()
 
     @property
-    def n_states(self) -> int:
-        return len(self.balls)
+    def symmetric(self) -> bool:
+        return False
 
     @property
-    def known(self) -> dict[str, np.ndarray]:
-        return {}
-
-    priors = known
+    def even(self) -> bool:
+        return False
 
     @property
-    def emission(self) -> Any:
-        return _Colours(len(self.levels))
+    def computed(self) -> bool:
+        """Colours follow from uniform numbers."""
+        return True
+
+    def shape(self, name: str) -> tuple[int, ...]:
+        raise KeyError(name)
+
+    def dims(self, name: str, state: str) -> tuple[str, ...]:
+        raise KeyError(name)
+
+    def default_prior(self, name: str) -> str:
+        raise KeyError(name)
 
     def labels(self) -> dict[str, np.ndarray]:
         return {}
@@ -204,12 +199,10 @@ class UrnPart:
     def to_exact(self, values: Mapping[str, Any]) -> dict[str, np.ndarray]:
         return {}
 
-    from_exact = to_exact
+    def from_exact(self, theta: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
+        return {}
 
     # ------------------------------------------------------------------ PyMC
-
-    def starting(self, values: Mapping[str, np.ndarray]) -> UrnPart:
-        return self
 
     def variables(self, state: str) -> dict[str, Any]:
         return {}
@@ -245,9 +238,10 @@ class UrnPart:
 
     # ------------------------------------------------------------------ predictions
 
-    def sample(
-        self, rng: np.random.Generator, values: Mapping[str, np.ndarray], states: np.ndarray, rows: np.ndarray
-    ) -> np.ndarray:
+    def replicated(
+        self, rng: np.random.Generator, values: Mapping[str, Any], states: np.ndarray, rows: np.ndarray,
+        cells: np.ndarray,
+    ) -> np.ndarray:  # fmt: skip
         """Colours (n_rows, 1) given the path: of each sequence anew from full urns; cells not seen are predicted.
 
         A cell that was not seen is one of the balls that all seen draws from its urn leave, whenever they were.
@@ -321,4 +315,8 @@ def urns_of(spec: HMM, data: Data, sequences: Sequences, base: Any) -> tuple[Urn
     rows = spread(sequences, read_columns(data, [column], frozenset([column]), len(sequences.at)))
     codes = np.where(np.isnan(rows[:, 0]), -1, rows[:, 0]).astype(np.int64)
     draws = UrnDraws.of(balls, codes, sequences.offsets)
-    return UrnChain(base, draws), UrnPart((column,), balls, levels, sequences, codes), rows
+    part = UrnPart(
+        columns=(column,), at=(0,), n_states=len(balls), emission=_Colours(len(levels)), levels=levels, balls=balls,
+        sequences=sequences, codes=codes,
+    )  # fmt: skip
+    return UrnChain(base, draws), part, rows

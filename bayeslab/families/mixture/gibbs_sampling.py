@@ -12,7 +12,7 @@ from bayeslab.errors import OptionError
 from bayeslab.exact.answer import GibbsDraws, GibbsPlan, Note
 from bayeslab.exact.clusters import coclustering, point_partition
 from bayeslab.exact.component_number import integrable, sample_component_number
-from bayeslab.exact.emissions import Product
+from bayeslab.exact.emissions import ConjugateEmission, Product
 from bayeslab.exact.mixture import MixtureOptions, fit_mixture
 from bayeslab.exact.mixture_gibbs import gibbs as draws_of
 from bayeslab.families.mixture.expectation_maximisation import first_guess
@@ -36,7 +36,7 @@ def by_gibbs(seen: Resolved) -> GibbsPlan | str:
     if not seen.conjugate:
         return f"{_WRITTEN}; use nuts"
     for emission in _parts(seen.problem.emission):
-        if not hasattr(emission, "draw"):
+        if not isinstance(emission, ConjugateEmission):
             return f"{type(emission).__name__} components have no conjugate prior; use nuts"
         if getattr(emission, "covariance", "") == "tied":
             return "one covariance for all components has no closed form here; use full or diagonal, or nuts"

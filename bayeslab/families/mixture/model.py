@@ -18,7 +18,6 @@ from bayeslab.exact.component_number import NumberPrior
 from bayeslab.exact.dirichlet_process import ProcessPrior
 from bayeslab.exact.mixture import MixtureProblem
 from bayeslab.exact.mixture_choice import ComponentChoice, choose_components
-from bayeslab.families.hmm.emission_graph import refuse_dependent
 from bayeslab.families.mixture.any_distribution import AnyColumns, given_law
 from bayeslab.families.mixture.parts import Categories, Gaussian, OneParameter, Part, Regression, StudentT
 from bayeslab.families.mixture.prior_numbers import beta_or_gamma, concentration, gaussian_prior, lkj, process_prior
@@ -636,7 +635,7 @@ def _refuse_dependent(spec: Mixture, rows: np.ndarray, own: tuple[str, ...]) -> 
     """The weak prior on the scale of the data would be singular; one of the file need not be."""
     given = spec.priors.get("components")
     if not (isinstance(given, Mapping) and "scale" in given):
-        refuse_dependent(rows, own, "leave one out, or give priors: {components: {scale: ..}}")
+        emissions.refuse_dependent(rows, own, "leave one out, or give priors: {components: {scale: ..}}")
 
 
 def _student(spec: Mixture, data: Data, own: tuple[str, ...], rows: np.ndarray, n_components: int, prefix: str) -> Part:

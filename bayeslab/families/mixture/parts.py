@@ -30,6 +30,7 @@ from typing import Any, Protocol
 import numpy as np
 from scipy.special import gammaln
 
+from bayeslab.data.weak_priors import shown
 from bayeslab.exact import emissions
 from bayeslab.exact.components import DIAGONAL_GAUSSIAN, FULL_GAUSSIAN
 
@@ -110,17 +111,12 @@ class Part(Protocol):
         ...
 
 
-def _shown(values: Any) -> str:
-    each = [f"{v:.4g}" for v in np.ravel(values)]
-    return each[0] if len(set(each)) == 1 else "[" + ", ".join(each) + "]"
-
-
 def _normal_prior(prior: emissions.NormalPrior, mean: str, spread: str) -> dict[str, str]:
     """A normal-inverse-Wishart prior in words."""
     full = np.ndim(prior.scale) == 2
-    law = f"InverseWishart({prior.nu:g}, {_shown(prior.scale)})" if full else f"InverseGamma({prior.nu / 2:g}, s / 2)"
-    said = law if full else f"{spread}² ~ {law}, s = {_shown(prior.scale)}"
-    return {spread: said, mean: f"Normal({_shown(prior.mean)}, {spread}² / {prior.kappa:g})"}
+    law = f"InverseWishart({prior.nu:g}, {shown(prior.scale)})" if full else f"InverseGamma({prior.nu / 2:g}, s / 2)"
+    said = law if full else f"{spread}² ~ {law}, s = {shown(prior.scale)}"
+    return {spread: said, mean: f"Normal({shown(prior.mean)}, {spread}² / {prior.kappa:g})"}
 
 
 # --------------------------------------------------------------------------------- gaussian
@@ -205,8 +201,8 @@ class Gaussian:
             return {f"{self.prefix}{name}": text for name, text in self.free.items()} | matrix
         if self.lkj is not None:
             prior, sd = self.emission.prior, np.sqrt(np.diag(self.emission.prior.scale))
-            mean = f"Normal({_shown(prior.mean)}, {_shown(sd * prior.kappa**-0.5)})"
-            return {f"{self.prefix}mean": mean, f"{self.prefix}sd": f"LogNormal(log {_shown(sd)}, 1)"} | matrix
+            mean = f"Normal({shown(prior.mean)}, {shown(sd * prior.kappa**-0.5)})"
+            return {f"{self.prefix}mean": mean, f"{self.prefix}sd": f"LogNormal(log {shown(sd)}, 1)"} | matrix
         spread = "covariance" if self.covariance in ("full", "tied") else "sd"
         found = _normal_prior(self.emission.prior, f"{self.prefix}mean", f"{self.prefix}{spread}")
         return {name: text for name, text in found.items() if name in self.dims}
@@ -656,7 +652,7 @@ class OneParameter:
     def priors(self) -> dict[str, str]:
         a, b = self.emission.prior
         law = "Gamma" if self._name == "rate" else "Beta"
-        return {f"{self.prefix}{self._name}": f"{law}({_shown(a)}, {_shown(b)})"}
+        return {f"{self.prefix}{self._name}": f"{law}({shown(a)}, {shown(b)})"}
 
     def location(self, values: Arrays, column: str) -> np.ndarray:
         return np.asarray(values[f"{self.prefix}{self._name}"])[..., self.columns.index(column)]

@@ -1,0 +1,242 @@
+"""The parts of a model on its data."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import Any, cast
+
+import numpy as np
+
+from bayeslab.data.dataset import Data
+from bayeslab.data.weak_priors import refuse_constant
+from bayeslab.errors import DataError, ModelError
+from bayeslab.exact import emissions as exact
+from bayeslab.families.hmm.any_distribution import DistributedPart
+from bayeslab.families.hmm.gaussian_mixture import mixed_of
+from bayeslab.families.hmm.given_parameters import PARAMETERS, Prior, given_of, names_of, standard_name
+from bayeslab.families.hmm.part import StatePart
+from bayeslab.families.hmm.scores import scored_of
+from bayeslab.families.hmm.standard_part import StandardPart
+from bayeslab.language.column_distributions import column_distribution, is_distribution
+
+__all__ = ["parts_of"]
+
+
+def parts_of(
+    data: Data,
+    layout: Sequence[tuple[str, str, tuple[str, ...]]],
+    rows: np.ndarray,
+    scaled_by: np.ndarray,
+    n_states: int,
+    given: Mapping[str, Any],
+    *,
+    covariance: str = "diagonal",
+    trials: int | None = None,
+    dof: float | None = None,
+    mixtures: int | None = None,
+) -> tuple[StatePart, ...]:
+    """The parts of a model on its data.
+
+    Parameters
+    ----------
+    rows : ndarray (N, D)
+        All columns, in order; level codes for categories; NaN for missing cells.
+    scaled_by : ndarray
+        Rows that the weak priors are scaled by: those of the fit.
+
+    Raises
+    ------
+    ModelError, DataError
+        What does not fit, with the column's name.
+    """
+    known, priors = given_of(given, layout, n_states)
+    order = [column for _, _, own in layout for column in own]
+    out: list[StatePart] = []
+    for name, word, own in layout:
+        at = tuple(order.index(column) for column in own)
+        if word == "scores":
+            out.append(scored_of(own, at, rows[:, list(at)], scaled_by[:, list(at)], known.get("prior")))
+            continue
+        if word == "gaussian_mixture":
+            mine = {n: known[n] for n in names_of(word, name, own) if n in known}
+            if mixtures is None:
+                raise ModelError(
+                    "a gaussian_mixture needs `mixtures`, the number of parts",
+                    path=("model", "mixtures"),
+                    code="incomplete",
+                )
+            out.append(mixed_of(name, own, at, scaled_by[:, list(at)], n_states, mixtures, mine))
+            continue
+        if is_distribution(word):
+            out.append(
+                _distributed(name, word, own, at, rows[:, list(at)], scaled_by[:, list(at)], n_states, known, priors)
+            )
+            continue
+        levels = np.asarray(data.labels.get(own[0], ())) if word == "categorical" else np.array([])
+        emission = _emission(word, own, levels, covariance, trials, dof)
+        base = scaled_by[:, list(at)]
+        written = known.keys() | priors.keys()
+        if word in ("gaussian", "student_t") and any(
+            standard_name(p, name, own) not in written for p in PARAMETERS[word][:2]
+        ):
+            refuse_constant(base, own)
+        emission = emission.with_prior(base, n_states)
+        _check_rows(emission, rows[:, list(at)], own)
+        named = list(names_of(word, name, own))
+        if word == "categorical" and named[0] in priors:
+            emission = replace(emission, prior=_per_level(priors.pop(named[0]), named[0], len(levels)))
+        part = StandardPart(
+            name=name,
+            word=word,
+            columns=own,
+            at=at,
+            n_states=n_states,
+            emission=emission,
+            levels=levels,
+            known={n: _shaped(known[n], n, word, len(own), len(levels), n_states) for n in named if n in known},
+            priors={n: _of_one_number(priors[n], n, own) for n in named if n in priors},
+            spread=np.sqrt(exact.column_variances(base)),
+        )
+        out.append(part)
+    return tuple(out)
+
+
+def _of_one_number(prior: Prior, name: str, columns: tuple[str, ...]) -> Prior:
+    """The prior; an order is of one number a state."""
+    if prior.ordered and len(columns) > 1:
+        raise ModelError(
+            f"an order is of one number a state, and '{name}' has {len(columns)}; give each column a word of its own in"
+            " `emission`, and order one of them",
+            path=("model", "parameters", name),
+            code="bad-dimensions",
+        )
+    return prior
+
+
+def _per_level(prior: Prior, name: str, n_levels: int) -> np.ndarray:
+    """Concentrations (1, n_levels)."""
+    a = prior.arguments["a"]
+    if a.ndim and n_levels and len(a) != n_levels:
+        path = ("model", "parameters", name)
+        raise ModelError(f"{len(a)} numbers for {n_levels} levels; give one for each", path=path, code="wrong-length")
+    return np.broadcast_to(a, (1, n_levels))
+
+
+def _emission(
+    word: str, columns: tuple[str, ...], levels: np.ndarray, covariance: str, trials: int | None, dof: float | None
+) -> Any:
+    match word:
+        case "gaussian":
+            return exact.gaussian(len(columns), cast(Any, covariance))
+        case "student_t":
+            return exact.StudentT(1, dof)
+        case "categorical":
+            return exact.Categorical((len(levels),))
+        case "bernoulli":
+            return exact.Bernoulli(len(columns))
+        case "poisson":
+            return exact.Poisson(len(columns))
+        case "exponential":
+            return exact.Exponential(len(columns))
+    if trials is None:
+        raise ModelError(
+            "a binomial column needs `trials`, the number of trials", path=("model", "trials"), code="incomplete"
+        )
+    return exact.Binomial(len(columns), trials)
+
+
+def _distributed(
+    name: str,
+    word: str,
+    columns: tuple[str, ...],
+    at: tuple[int, ...],
+    rows: np.ndarray,
+    base: np.ndarray,
+    n_states: int,
+    known: Mapping[str, np.ndarray],
+    priors: Mapping[str, Prior],
+) -> DistributedPart:
+    """The part; ``known`` and ``priors`` are of all parts.
+
+    Raises
+    ------
+    ModelError, DataError
+        See :func:`bayeslab.exact.emissions.any_distribution.usable`; values that the distribution does not take; a
+        constant column that weak priors would be scaled by.
+    """
+    distribution, numbers = column_distribution(word)
+    mine = names_of(word, name, columns)
+    given = {n: _by_column(known[n], n, len(columns), n_states) for n in mine if n in known}
+    laws = {n: _of_one_number(priors[n], n, columns) for n in mine if n in priors}
+    full = (n_states, len(columns))
+    emission = exact.AnyDistribution(
+        distribution,
+        len(columns),
+        {k: np.asarray(v) for k, v in numbers.items()} | {mine[n]: v.reshape(full) for n, v in given.items()},
+        {mine[n]: exact.Law(p.word, {a: _by_state(v) for a, v in p.arguments.items()}) for n, p in laws.items()},
+    )
+    if any(word not in (emission.prior or {}) for word in emission.learned):
+        refuse_constant(base, columns)
+    _check_rows(emission, rows, columns)
+    try:
+        emission = emission.with_prior(base, n_states)
+    except ModelError as error:
+        raise ModelError(error.message, path=("model", "emission"), code=error.code) from None
+    spread = np.sqrt(exact.column_variances(base))
+    return DistributedPart(
+        name=name, word=word, columns=columns, at=at, n_states=n_states, emission=emission, known=given, priors=laws,
+        spread=spread,
+    )  # fmt: skip
+
+
+def _by_state(value: np.ndarray) -> np.ndarray:
+    value = np.asarray(value, float)
+    return value[:, None] if value.ndim else value
+
+
+def _check_rows(emission: Any, rows: np.ndarray, columns: tuple[str, ...]) -> None:
+    """The emission's own check, with our names and rows counted from one."""
+    try:
+        emission.check(rows)
+    except DataError as error:
+        words = error.message.split(", column ")
+        if len(words) == 2 and words[0].startswith("row "):
+            number, _, rest = words[1].partition(" ")
+            row = int(words[0].removeprefix("row ")) + 1
+            raise DataError(
+                f"column '{columns[int(number)]}', row {row}: {rest.removeprefix('is ')}", code=error.code
+            ) from None
+        raise
+
+
+def _shaped(value: np.ndarray, name: str, word: str, d: int, n_levels: int, n_states: int) -> np.ndarray:
+    path = ("model", "parameters", name)
+    if word == "categorical":
+        if value.shape != (n_states, n_levels):
+            raise ModelError(
+                f"one row a state of {n_levels} probabilities is meant, not {value.shape}",
+                path=path,
+                code="wrong-shape",
+            )
+        if np.any(np.abs(value.sum(axis=1) - 1) > 1e-8):
+            row = int(np.argmax(np.abs(value.sum(axis=1) - 1)))
+            raise ModelError(
+                f"row {row + 1} sums to {value[row].sum():g}, not to 1", path=path, code="not-probabilities"
+            )
+        return value
+    return _by_column(value, name, d, n_states)
+
+
+def _by_column(value: np.ndarray, name: str, d: int, n_states: int) -> np.ndarray:
+    """Numbers for each state, and for each of d columns where there are several."""
+    if d > 1 and value.ndim == 1:
+        value = np.repeat(value[:, None], d, axis=1)
+    shape = (n_states, d) if d > 1 else (n_states,)
+    if value.shape != shape:
+        raise ModelError(
+            f"{' × '.join(map(str, shape))} numbers are meant, not {value.shape}",
+            path=("model", "parameters", name),
+            code="wrong-shape",
+        )
+    return value

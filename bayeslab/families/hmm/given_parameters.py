@@ -1,0 +1,366 @@
+"""What a file says of emissions: the parts of a layout, and parameters given as numbers or as priors."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, cast
+
+import numpy as np
+
+from bayeslab.distributions import DISTRIBUTIONS
+from bayeslab.distributions import SCALARS as SCALAR_PRIORS
+from bayeslab.distributions import log_density as scalar_density
+from bayeslab.errors import ModelError, hint
+from bayeslab.exact.emissions.any_distribution import allowed, interval, never_learned, usable
+from bayeslab.families.bayes_net.local_distributions import constant
+from bayeslab.language.column_distributions import column_distribution, is_distribution
+from bayeslab.language.expressions import parse
+from bayeslab.language.nodes import bound_arguments, call_name
+
+__all__ = [
+    "ORDERS",
+    "PARAMETERS",
+    "WORDS",
+    "Prior",
+    "columns_of",
+    "distribution_of",
+    "given_of",
+    "is_whole",
+    "names_of",
+    "parameter_names",
+    "standard_name",
+]
+
+WORDS = (
+    "gaussian", "gaussian_mixture", "student_t", "categorical", "bernoulli", "binomial", "poisson", "exponential",
+    "scores",
+)  # fmt: skip
+# The parameters of each word.
+PARAMETERS = {
+    "gaussian": ("mean", "sd"),
+    "gaussian_mixture": ("weight", "mean", "sd"),
+    "scores": ("prior",),
+    "student_t": ("location", "scale", "dof"),
+    "categorical": ("p",),
+    "bernoulli": ("probability",),
+    "binomial": ("probability",),
+    "poisson": ("rate",),
+    "exponential": ("rate",),
+}
+# Whose values are whole numbers, or the levels of categories.
+_WHOLE = frozenset(("categorical", "bernoulli", "binomial", "poisson", "urn"))
+_POSITIVE = frozenset(("sd", "scale", "dof", "rate"))
+# Priors a positive parameter can have.
+_ON_POSITIVE = frozenset(
+    (
+        "HalfNormal",
+        "HalfCauchy",
+        "HalfStudentT",
+        "HalfFlat",
+        "Exponential",
+        "Gamma",
+        "InverseGamma",
+        "LogNormal",
+        "Weibull",
+        "ChiSquared",
+        "TruncatedNormal",
+        "Uniform",
+    )
+)
+# Priors that put states in order.
+ORDERS = ("Ordered", "PositiveOrdered")
+_ON_UNIT = frozenset(("Beta", "Uniform", "Kumaraswamy", "LogitNormal", "TruncatedNormal"))
+
+
+@dataclass(frozen=True, eq=False)
+class Prior:
+    """A distribution of PyMC with numbers, one for each state where they differ; ``ordered``: states in its order."""
+
+    word: str
+    arguments: Mapping[str, np.ndarray]
+    text: str
+    ordered: bool = False
+
+    @property
+    def support(self) -> tuple[float, float]:
+        """The least and the greatest value, of priors that :mod:`bayeslab.distributions` knows."""
+        _, lower, upper, _ = scalar_density(self.word, {a: float(np.ravel(v)[0]) for a, v in self.arguments.items()})
+        return lower, upper
+
+
+def standard_name(parameter: str, name: str, columns: tuple[str, ...]) -> str:
+    """The posterior's name of a parameter of one of the standard words."""
+    if parameter == "p":
+        return f"p_{columns[0]}"
+    return f"{name}_{parameter}" if name else parameter
+
+
+def columns_of(columns: Sequence[str], words: str | Mapping[str, str]) -> list[tuple[str, str, tuple[str, ...]]]:
+    """The parts of a spec: (name, word, columns).
+
+    Raises
+    ------
+    ModelError
+        An unknown word or column; a column without a word.
+    """
+    if isinstance(words, str):
+        _known_word(words, ("model", "emission"))
+        if len(columns) == 1 or words not in ("categorical", "student_t"):
+            return [("", words, tuple(columns))]
+        return [(column, words, (column,)) for column in columns]
+    for column, word in words.items():
+        if column not in columns:
+            raise ModelError(
+                f"'{column}' is not among the columns{hint(column, columns)}",
+                path=("model", "emission"),
+                code="unknown-column",
+            )
+        _known_word(word, ("model", "emission", column))
+    for column in columns:
+        if column not in words:
+            raise ModelError(
+                f"no distribution is given for the column '{column}': one of {', '.join(WORDS)}, or one of the language"
+                " such as Gamma",
+                path=("model", "emission"),
+                code="incomplete",
+            )
+    return [(column if len(columns) > 1 else "", words[column], (column,)) for column in columns]
+
+
+def _known_word(word: str, path: tuple[str, ...]) -> None:
+    if word in WORDS:
+        return
+    if not is_distribution(word):
+        near = hint(word, (*WORDS, *DISTRIBUTIONS))
+        raise ModelError(f"unknown distribution '{word}'{near}", path=path, code="not-a-distribution")
+    try:
+        distribution, numbers = column_distribution(word)
+        # What else has to be known `parameters` may give.
+        allowed(distribution, numbers)
+    except ModelError as error:
+        raise ModelError(error.message, path=path, offset=error.offset, code=error.code) from None
+
+
+def is_whole(word: str) -> bool:
+    """Whether the values of a column with this word are whole numbers."""
+    return DISTRIBUTIONS[column_distribution(word)[0]].discrete if is_distribution(word) else word in _WHOLE
+
+
+def names_of(word: str, name: str, columns: tuple[str, ...]) -> dict[str, str]:
+    """Parameters of a part by their names in the posterior."""
+    if not is_distribution(word):
+        return {standard_name(p, name, columns): p for p in PARAMETERS[word]}
+    distribution, numbers = column_distribution(word)
+    return {f"{name}_{p}" if name else p: p for p in allowed(distribution, numbers) if p not in numbers}
+
+
+def parameter_names(layout: Sequence[tuple[str, str, tuple[str, ...]]]) -> dict[str, tuple[str, str]]:
+    """Parameter and word by the posterior's name."""
+    return {called: (p, word) for name, word, own in layout for called, p in names_of(word, name, own).items()}
+
+
+def given_of(
+    given: Mapping[str, Any], layout: Sequence[tuple[str, str, tuple[str, ...]]], n_states: int
+) -> tuple[dict[str, np.ndarray], dict[str, Prior]]:
+    """Parameters that a file gives: numbers are known, distributions are priors; by posterior name.
+
+    Raises
+    ------
+    ModelError
+        An unknown parameter; shapes that do not fit; a prior that allows impossible values.
+    """
+    allowed = parameter_names(layout)
+    known, priors = {}, {}
+    for name, value in given.items():
+        path = ("model", "parameters", name)
+        if name not in allowed:
+            raise ModelError(
+                f"no parameter is called '{name}'{hint(name, allowed)}", path=path, code="unknown-parameter"
+            )
+        parameter, word = allowed[name]
+        flat = value if isinstance(value, list) else [value]
+        if all(isinstance(v, str) for v in flat):
+            priors[name] = _prior(flat, parameter, word, n_states, path)
+        else:
+            known[name] = _numbers(value, parameter, word, n_states, path)
+    for name, word, own in layout:
+        if is_distribution(word):
+            distribution, numbers = column_distribution(word)
+            more = {p: known[called] for called, p in names_of(word, name, own).items() if called in known}
+            try:
+                usable(distribution, numbers | more)
+            except ModelError as error:
+                where = ("model", "emission", name) if name else ("model", "emission")
+                raise ModelError(error.message, path=where, code=error.code) from None
+    return known, priors
+
+
+def _numbers(value: Any, parameter: str, word: str, n_states: int, path: tuple[str, ...]) -> np.ndarray:
+    try:
+        array = np.asarray(value, dtype=float)
+    except (TypeError, ValueError):
+        raise ModelError(
+            "numbers, one for each state, or distributions, not both", path=path, code="wrong-type"
+        ) from None
+    if array.ndim == 0:
+        array = np.full(n_states, float(array))
+    if len(array) != n_states:
+        raise ModelError(
+            f"{len(array)} values for {n_states} states; give one for each", path=path, code="wrong-length"
+        )
+    if is_distribution(word):
+        try:
+            allowed(column_distribution(word)[0], {parameter: array})
+        except ModelError as error:
+            raise ModelError(error.message, path=path, code=error.code) from None
+        return array
+    if not np.all(np.isfinite(array)) or (parameter in _POSITIVE and np.any(array <= 0)):
+        raise ModelError(
+            f"{'positive' if parameter in _POSITIVE else 'finite'} numbers are meant", path=path, code="out-of-range"
+        )
+    if parameter in ("p", "probability", "weight", "prior") and (np.any(array < 0) or np.any(array > 1)):
+        raise ModelError("probabilities lie between 0 and 1", path=path, code="out-of-range")
+    return array
+
+
+def _prior(texts: list[str], parameter: str, word: str, n_states: int, path: tuple[str, ...]) -> Prior:
+    if len(texts) not in (1, n_states):
+        raise ModelError(
+            f"{len(texts)} priors for {n_states} states; give one, or one for each", path=path, code="wrong-length"
+        )
+    if word == "categorical":
+        return _concentration(texts, path)
+    if word == "gaussian_mixture":
+        raise ModelError(
+            "the parts of a gaussian_mixture have their default priors: leave it out", path=path, code="conflict"
+        )
+    if word == "scores":
+        raise ModelError(
+            "the prior of scores is numbers, one for each state: those of the classifier", path=path, code="wrong-type"
+        )
+    if is_distribution(word) and parameter in never_learned(column_distribution(word)[0]):
+        raise ModelError(
+            f"'{parameter}' of {column_distribution(word)[0]} is known, not learned: give it as a number",
+            path=path,
+            code="wrong-type",
+        )
+    ordered = any(text.strip().startswith(tuple(f"{word}(" for word in ORDERS)) for text in texts)
+    if ordered and len(texts) > 1:
+        raise ModelError(
+            "an order is of all states: give one Ordered(...), not one for each", path=path, code="wrong-length"
+        )
+    read = [distribution_of(_inside_order(text, path) if ordered else text, path) for text in texts]
+    if len({(call, *numbers) for call, numbers in read}) > 1:
+        raise ModelError(
+            "the priors of the states are one distribution with different numbers", path=path, code="unsupported"
+        )
+    call = read[0][0]
+    right = _ON_POSITIVE if parameter in _POSITIVE else _ON_UNIT if parameter == "probability" else None
+    if right is not None and call not in right:
+        raise ModelError(
+            f"{call} is no prior for '{parameter}', which is {'positive' if parameter in _POSITIVE else 'between 0'}"
+            f"{'' if parameter in _POSITIVE else ' and 1'}; one of {', '.join(sorted(right))}",
+            path=path,
+            code="bad-prior",
+        )
+    arguments = {a: np.array([numbers[a] for _, numbers in read]) for a in read[0][1]}
+    arguments = {a: v[0] if np.ptp(v) == 0 else v for a, v in arguments.items()}
+    prior = Prior(call, arguments, ", ".join(texts), ordered)
+    if is_distribution(word):
+        _check_inside(prior, column_distribution(word)[0], parameter, read, path)
+    if ordered and call not in SCALAR_PRIORS:
+        raise ModelError(
+            f"an order of {call} is not known here; of {', '.join(sorted(SCALAR_PRIORS))}",
+            path=path,
+            code="not-a-distribution",
+        )
+    if ordered and texts[0].strip().startswith("PositiveOrdered") and prior.support[0] < 0:
+        raise ModelError(
+            f"PositiveOrdered is for positive priors, and {call} is not; write Ordered(...)",
+            path=path,
+            code="bad-prior",
+        )
+    return prior
+
+
+def _check_inside(
+    prior: Prior, distribution: str, parameter: str, read: list[tuple[str, dict[str, float]]], path: tuple[str, ...]
+) -> None:
+    """A prior is of numbers that the parameter can be, in every state."""
+    if prior.word not in SCALAR_PRIORS:
+        raise ModelError(
+            f"{prior.word} is no prior for '{parameter}'; one of {', '.join(SCALAR_PRIORS)}",
+            path=path,
+            code="bad-prior",
+        )
+    low, high = interval(distribution, parameter)
+    for call, numbers in read:
+        try:
+            _, least, greatest, _ = scalar_density(call, numbers)
+        except ModelError as error:
+            raise ModelError(error.message, path=path, code=error.code) from None
+        if least < low or greatest > high:
+            what = DISTRIBUTIONS[distribution].domain.parameters[parameter].words(low, high)
+            raise ModelError(
+                f"{call} is no prior for '{parameter}' of {distribution}, which is {what}: it allows numbers from"
+                f" {least:g} to {greatest:g}",
+                path=path,
+                code="bad-prior",
+            )
+
+
+def _inside_order(text: str, path: tuple[str, ...]) -> str:
+    """The prior that is put in order."""
+    try:
+        tree = parse(text).tree
+        return ast.unparse(bound_arguments(cast(ast.Call, tree), str(call_name(tree)))["dist"])
+    except ModelError as error:
+        raise ModelError(error.message, path=path, offset=error.offset, code=error.code) from None
+    except KeyError:
+        raise ModelError(
+            f"{text} needs the distribution that it puts in order", path=path, code="wrong-arguments"
+        ) from None
+
+
+def _concentration(texts: list[str], path: tuple[str, ...]) -> Prior:
+    """A Dirichlet prior, the same for every state: one number for all levels, or one for each."""
+    meant = f"the prior of probabilities is Dirichlet(2), or Dirichlet([2, 1]) with a number a level, not {texts[0]}"
+    if len(set(texts)) > 1:
+        raise ModelError("the states have the same Dirichlet prior: give one", path=path, code="wrong-length")
+    try:
+        tree = parse(texts[0]).tree
+        if call_name(tree) != "Dirichlet":
+            raise ModelError(meant, code="bad-prior")
+        a = np.asarray(ast.literal_eval(bound_arguments(cast(ast.Call, tree), "Dirichlet")["a"]), dtype=float)
+    except ModelError as error:
+        raise ModelError(error.message, path=path, offset=error.offset, code=error.code) from None
+    except (KeyError, TypeError, ValueError):
+        raise ModelError(meant, path=path, code="bad-prior") from None
+    if a.ndim > 1 or not np.all((a > 0) & np.isfinite(a)):
+        raise ModelError("the numbers of a Dirichlet prior are positive", path=path, code="out-of-range")
+    return Prior("Dirichlet", {"a": a}, texts[0])
+
+
+def distribution_of(text: str, path: tuple[str, ...]) -> tuple[str, dict[str, float]]:
+    """A distribution written with numbers: its name and its arguments by PyMC's names."""
+    try:
+        tree = parse(text).tree
+        call = call_name(tree)
+        if call is None or call not in DISTRIBUTIONS or DISTRIBUTIONS[call].support or DISTRIBUTIONS[call].discrete:
+            raise ModelError(
+                f"a prior is a distribution with numbers such as Normal(0, 1), not '{text}'", code="not-a-distribution"
+            )
+        found = bound_arguments(cast(ast.Call, tree), call)
+        numbers = {name: constant(parse(ast.unparse(value)), {}) for name, value in found.items()}
+    except ModelError as error:
+        raise ModelError(error.message, path=path, offset=error.offset, code=error.code) from None
+    odd = [name for name, value in numbers.items() if value is None]
+    if odd:
+        raise ModelError(
+            f"the {odd[0]} of a prior is a number here, not '{ast.unparse(found[odd[0]])}'",
+            path=path,
+            code="not-a-number",
+        )
+    return call, cast(dict[str, float], numbers)

@@ -1,0 +1,315 @@
+"""What hidden states emit: the contract of a group of columns with one kind of distribution in every state.
+
+A part knows its parameters by the names they have in the posterior (``mean``, ``sd``, ``probability``; with several
+parts ``mean_height``), the same numbers as :mod:`bayeslab.exact.emissions` takes them, their priors, and the log
+density as a PyTensor expression. Engines see parts through this class and nothing else.
+
+Priors that a file does not write are weak and scaled by the data, and the same for every engine.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any, Self
+
+import numpy as np
+
+from bayeslab.distributions import SCALARS
+from bayeslab.families.hmm.given_parameters import Prior
+
+__all__ = ["SPREADS", "StatePart"]
+
+type Values = Mapping[str, Any]
+
+# Parameters that measure a spread, which a state may lose.
+SPREADS = ("sd", "scale")
+# Without a prior a state may shrink to a single point: standard deviations stay above this share of the column's.
+_NARROWEST = 1e-4
+# What values parameters can have; others are any numbers.
+_KINDS = {
+    "p": "simplex",
+    "weight": "simplex",
+    "probability": "unit",
+    "covariance": "matrix",
+    **dict.fromkeys(("sd", "scale", "dof", "rate"), "positive"),
+}
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class StatePart(ABC):
+    """Columns that states emit by one kind of distribution.
+
+    Attributes
+    ----------
+    word : str
+        What the file calls the distribution.
+    columns : tuple of str
+    at : tuple of int
+        Positions of what the emission takes in the rows.
+    n_states : int
+    emission : Emission
+        The exact one, with its weak prior.
+    name : str
+        The column, where there are several parts; else empty.
+    suffix : str
+        Of all names, where several chains have parameters of the same kind.
+    levels : ndarray
+        Of a categorical column.
+    known : mapping of str to ndarray
+        Parameters given as numbers, by posterior name.
+    priors : mapping of str to Prior
+        Priors the file writes, by posterior name.
+    start : mapping of str to ndarray
+        Where searches can begin: parameters of groups of similar rows.
+    spread : ndarray
+        Standard deviations of the columns.
+    """
+
+    word: str
+    columns: tuple[str, ...]
+    at: tuple[int, ...]
+    n_states: int
+    emission: Any
+    name: str = ""
+    suffix: str = ""
+    levels: np.ndarray = field(default_factory=lambda: np.array([]))
+    known: Mapping[str, np.ndarray] = field(default_factory=dict)
+    priors: Mapping[str, Prior] = field(default_factory=dict)
+    start: Mapping[str, np.ndarray] = field(default_factory=dict)
+    spread: np.ndarray = field(default_factory=lambda: np.ones(1))
+
+    # ------------------------------------------------------------------ names and shapes
+
+    @property
+    @abstractmethod
+    def names(self) -> tuple[str, ...]:
+        """Names of all parameters in the posterior."""
+
+    @property
+    def learned(self) -> tuple[str, ...]:
+        return tuple(name for name in self.names if name not in self.known)
+
+    def called(self, parameter: str) -> str:
+        """The posterior's name of a parameter."""
+        return (f"{self.name}_{parameter}" if self.name else parameter) + self.suffix
+
+    def parameter(self, name: str) -> str:
+        """The parameter that the posterior calls so."""
+        bare = name.removesuffix(self.suffix)
+        return bare.removeprefix(f"{self.name}_") if self.name else bare
+
+    @abstractmethod
+    def shape(self, name: str) -> tuple[int, ...]: ...
+
+    @abstractmethod
+    def dims(self, name: str, state: str) -> tuple[str, ...]:
+        """Dimensions of a parameter; ``state`` is what states are called."""
+
+    def labels(self) -> dict[str, np.ndarray]:
+        """Of dimensions that are not states."""
+        return {"feature": np.array(self.columns)} if len(self.columns) > 1 else {}
+
+    @property
+    def n_free(self) -> int:
+        """Free parameters."""
+        return sum(int(np.prod(self.shape(name))) for name in self.learned)
+
+    @property
+    def spherical(self) -> bool:
+        """Whether all columns have one standard deviation."""
+        return False
+
+    @property
+    def angles(self) -> tuple[str, ...]:
+        """Learned parameters of which a turn more makes no difference."""
+        return ()
+
+    def position(self, column: str) -> int:
+        """Where the column is in the rows."""
+        return self.at[self.columns.index(column)]
+
+    # ------------------------------------------------------------------ which state is which
+
+    @property
+    def symmetric(self) -> bool:
+        """Whether nothing here tells one state from another."""
+        same = [np.ptp(value, axis=0).max(initial=0) == 0 for value in self.known.values()]
+        return all(same) and self.even and not self.in_order
+
+    @property
+    def even(self) -> bool:
+        """Whether the priors of all states have the same numbers."""
+        return all(np.size(a) == 1 for prior in self.priors.values() for a in prior.arguments.values())
+
+    @property
+    def in_order(self) -> tuple[str, ...]:
+        """Parameters by which states are in order."""
+        return tuple(name for name, prior in self.priors.items() if prior.ordered)
+
+    def location(self, values: Values) -> np.ndarray:
+        """One number (K,) for each state, or several (K, ...), by the first of which states can be numbered."""
+        return np.asarray(values[self.learned[0]])
+
+    @property
+    def ruled_by(self) -> str:
+        """What :meth:`location` is, for people."""
+        return f"'{self.learned[0]}'"
+
+    @property
+    def layered(self) -> bool:
+        """Whether states have parts of their own that can trade places."""
+        return False
+
+    @property
+    def n_layers(self) -> int:
+        """How many parts a state has."""
+        return 1
+
+    def ordered(self, values: Values, lead: int = 0) -> dict[str, np.ndarray]:
+        """Values with the parts inside states in their order; ``lead`` axes come before those of the parameters."""
+        return dict(values)
+
+    def internal(self, values: Values) -> dict[str, np.ndarray]:
+        """Draws of the variables behind parameters, whose names begin with _, from those of the parameters.
+
+        The first axis of all arrays is that of the draws.
+        """
+        return {}
+
+    # ------------------------------------------------------------------ several chains
+
+    @property
+    def index(self) -> int | None:
+        """The chain that the part belongs to, where it belongs to one of several."""
+        return None
+
+    @property
+    def switched(self) -> bool:
+        """Whether the chain is behind a switch."""
+        return False
+
+    def owned(self, name: str) -> tuple[str, int] | None:
+        """What a parameter of one of several chains is called without the chain's name, and the chain."""
+        return None
+
+    def emits(self, states: Any) -> Any:
+        """Whether rows in these states come from this part; also of PyTensor's variables."""
+        return np.ones(np.shape(states), dtype=bool)
+
+    # ------------------------------------------------------------------ exact kernels
+
+    @abstractmethod
+    def to_exact(self, values: Values) -> dict[str, np.ndarray]:
+        """Parameters as the exact emission takes them."""
+
+    @abstractmethod
+    def from_exact(self, theta: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
+        """The inverse of :meth:`to_exact`."""
+
+    def replicated(
+        self, rng: np.random.Generator, values: Values, states: np.ndarray, rows: np.ndarray, cells: np.ndarray
+    ) -> np.ndarray:
+        """Columns (n_rows, n_columns) in given states.
+
+        Parameters
+        ----------
+        states : ndarray (n_rows,)
+        rows : ndarray
+            The model's rows, with the inputs of regressions.
+        cells : ndarray
+            The same with those cells alone that new ones are drawn given.
+        """
+        return np.asarray(self.emission.complete(rng, self.to_exact(values), states, cells[:, list(self.at)]))
+
+    # ------------------------------------------------------------------ EM
+
+    def kind(self, name: str) -> str:
+        """What values a parameter can have: simplex, unit, positive, matrix or real."""
+        return _KINDS.get(self.parameter(name), "real")
+
+    def coordinates(self, name: str) -> str:
+        """What kind of values a search takes a parameter through."""
+        return self.kind(name)
+
+    def unit(self, name: str) -> Any:
+        """What a parameter is measured in, so that searches do not depend on the data's units."""
+        if self.parameter(name) not in ("mean", "location"):
+            return 1.0
+        unit = np.maximum(self.spread, 1e-300)
+        return unit if self.shape(name)[-1:] == unit.shape else float(unit.max())
+
+    def narrowest(self, name: str) -> np.ndarray:
+        """The least that a standard deviation can be, in the shape of the parameter."""
+        least = _NARROWEST * self.spread
+        return np.broadcast_to(least if len(self.shape(name)) == 2 else least.min(), self.shape(name))
+
+    def collapsed(self, values: Values) -> bool:
+        """Whether a state has shrunk to a point, where the likelihood has no bound."""
+        spreads = (name for name in self.learned if self.parameter(name) in SPREADS)
+        return any(bool(np.any(values[name] <= 1.01 * self.narrowest(name))) for name in spreads)
+
+    def log_prior(self, values: Values) -> float:
+        """Log density of the prior of what is learned, up to a constant."""
+        return float(self.emission.log_prior(self.to_exact(values)))
+
+    def fitted(self, statistics: Mapping[str, Any], values: Values, *, prior: bool) -> dict[str, np.ndarray]:
+        """The M-step: the most probable parameters for expected totals; what is known stays."""
+        found = self._best(statistics, values, prior)
+        for name in self.learned:
+            if self.parameter(name) in SPREADS:
+                found[name] = np.maximum(found[name], self.narrowest(name))
+        return {name: found[name] for name in self.learned}
+
+    def _best(self, statistics: Mapping[str, Any], values: Values, prior: bool) -> dict[str, np.ndarray]:
+        emission = self.emission if prior else self.emission.without_prior()
+        return self.from_exact(emission.maximise(statistics, self.to_exact(values)))
+
+    @property
+    def unknown_prior(self) -> str | None:
+        """A parameter whose prior has no log density that EM knows."""
+        return next((name for name, prior in self.priors.items() if prior.word not in SCALARS), None)
+
+    # ------------------------------------------------------------------ Gibbs
+
+    @property
+    def no_gibbs(self) -> str:
+        """Why Gibbs steps do not apply; empty where they do."""
+        return ""
+
+    def draw(self, rng: np.random.Generator, statistics: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
+        """Parameters from their conjugate posterior given statistics of rows and states."""
+        found = self.from_exact(self.emission.draw(rng, statistics))
+        return {name: found[name] for name in self.learned}
+
+    def imputed(self, rng: np.random.Generator, rows: np.ndarray, states: np.ndarray, values: Values) -> np.ndarray:
+        """Rows whose statistics are sufficient: missing cells filled, where columns depend on each other."""
+        return rows
+
+    # ------------------------------------------------------------------ PyMC
+
+    @abstractmethod
+    def default_prior(self, name: str) -> str:
+        """The prior of a parameter, for people."""
+
+    def starting(self, values: Values) -> Self:
+        """The part with places where searches begin."""
+        return replace(self, start={name: values[name] for name in self.learned if name in values})
+
+    @abstractmethod
+    def variables(self, state: str) -> dict[str, Any]:
+        """All parameters on PyMC's context stack: random variables, or constants where they are known."""
+
+    @abstractmethod
+    def density(self, values: Values, rows: np.ndarray) -> Any:
+        """log p(row | state), (N, K), as an expression; missing cells say nothing."""
+
+    @abstractmethod
+    def drawn(self, values: Values, states: Any, rows: np.ndarray) -> dict[str, Any]:
+        """A random variable for each column, given the rows' states."""
+
+    @property
+    def computed(self) -> bool:
+        """Whether :meth:`drawn` gives expressions and not random variables: columns that share what is drawn."""
+        return False

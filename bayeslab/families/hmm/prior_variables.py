@@ -1,0 +1,90 @@
+"""Parameters of emissions as PyMC variables: known ones, those with written priors, and those in order."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import numpy as np
+
+from bayeslab.distributions import pymc_class
+from bayeslab.families.hmm.given_parameters import Prior
+from bayeslab.families.hmm.part import StatePart
+
+__all__ = ["across", "named_variables"]
+
+
+def named_variables(
+    part: StatePart, state: str, default: Callable[[str, str, Mapping[str, Any]], Any]
+) -> dict[str, Any]:
+    """All parameters of a part on PyMC's context stack.
+
+    Parameters
+    ----------
+    state : str
+        The dimension of the states.
+    default : callable (name, state, variables so far)
+        Makes a parameter without a written prior.
+    """
+    import pytensor.tensor as pt
+
+    out: dict[str, Any] = {}
+    for name in reversed(part.names):  # a mean's prior needs the sd
+        if name in part.known:
+            out[name] = pt.as_tensor_variable(part.known[name])
+        elif name in part.priors:
+            out[name] = _with_written_prior(part, name, state)
+        else:
+            out[name] = default(name, state, out)
+    return out
+
+
+def _with_written_prior(part: StatePart, name: str, state: str) -> Any:
+    prior, shape, dims = part.priors[name], part.shape(name), part.dims(name, state)
+    if prior.ordered:
+        return _ordered(prior, name, shape, dims, part.start.get(name))
+    arguments = {a: across(v, shape) for a, v in prior.arguments.items()}
+    return pymc_class(prior.word)(name, **arguments, dims=dims)
+
+
+def _ordered(prior: Prior, name: str, shape: tuple[int, ...], dims: tuple[str, ...], start: np.ndarray | None) -> Any:
+    """A parameter that rises from state to state; without a start (to simulate) draws in their order."""
+    import pymc as pm
+
+    distribution = pymc_class(prior.word)
+    if start is None:
+        free = distribution(f"{name}_unordered", **prior.arguments, shape=shape)
+        return pm.Deterministic(name, free.sort(), dims=dims)
+    lower, upper = prior.support
+    transforms = pm.distributions.transforms
+    if np.isinf(lower) and np.isinf(upper):
+        transform: Any = transforms.ordered
+    else:
+        low, high = (None if np.isinf(bound) else bound for bound in (lower, upper))
+        transform = transforms.Chain([transforms.Interval(low, high), transforms.ordered])
+    own = {"initval": _rising(start, lower, upper)}
+    return distribution(name, **prior.arguments, dims=dims, **own, transform=transform, default_transform=None)
+
+
+def _rising(start: np.ndarray, lower: float, upper: float) -> np.ndarray:
+    """Numbers near a start that rise strictly inside a support."""
+    out, n = np.sort(np.asarray(start, float)), len(start)
+    gap = 1e-3 * (float(np.ptp(out)) or max(1.0, abs(float(out[0]))))
+    if np.isfinite(lower) and np.isfinite(upper):
+        gap = min(gap, (upper - lower) / (4 * n))
+        out = np.clip(out, lower + gap, upper - 2 * n * gap)
+    elif np.isfinite(lower):
+        out = np.maximum(out, lower + gap)
+    elif np.isfinite(upper):
+        out = np.minimum(out, upper - 2 * n * gap)
+    return np.asarray(np.maximum.accumulate(out) + gap * np.arange(n))
+
+
+def across(value: Any, shape: tuple[int, ...], *, last: bool = False) -> np.ndarray:
+    """Numbers for each state (or, ``last``, each column) in the shape of a parameter."""
+    value = np.asarray(value, float)
+    if value.ndim == 1 and len(shape) == 2 and not last:
+        value = value[:, None]
+    if value.ndim == 1 and len(shape) == 1 and last:
+        value = value[0]
+    return np.broadcast_to(value, shape).copy()
