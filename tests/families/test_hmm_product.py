@@ -253,6 +253,33 @@ def test_the_m_step_of_effects_is_where_a_general_optimiser_ends(prior):
     np.testing.assert_allclose(away.x, top, rtol=1e-4, atol=1e-4)
 
 
+@pytest.mark.slow(why="compiles")
+def test_em_knows_the_priors_written_for_a_chain():
+    """EM's log posterior is the graph's up to a constant, and each step raises it."""
+    written = {"y_mean_a": "Normal(1, 0.5)", "y_sd_a": "Gamma(3, 2)", "n_rate_b": "Gamma(2, 0.5)"}
+    names = names_of("coupled")
+    declared = model(**COUPLED, parameters={names[name]: text for name, text in written.items()})
+    rng = np.random.default_rng(5)
+    data = bl.check(declared, table_of("coupled", rng, 60))
+    graph, plan = hmm.graph(declared, data), hmm.em(declared, data)
+    problem = plan.problem(True)
+    own = Density.of(graph, jacobian=False)
+    value = graph.compile_logp(jacobian=False, mode="FAST_COMPILE")
+    start = own.flat(graph.initial_point())
+    gaps = []
+    for _ in range(3):
+        point = start + rng.uniform(-0.4, 0.4, own.n_dim)
+        theta = {n: v[0] for n, v in constrained(graph, own.split(point[None])).items() if n in problem.hidden.learned}
+        gaps.append(float(value(own.split(point))) - problem.expect(theta)[0] - problem.log_prior(theta))
+    np.testing.assert_allclose(gaps, gaps[0], rtol=1e-8)
+    theta, before = plan.start(rng), -np.inf
+    for _ in range(20):
+        found, statistics = problem.expect(theta)
+        height = found + problem.log_prior(theta)
+        assert height >= before - 1e-9 * abs(height)
+        before, theta = height, problem.update(statistics, theta)
+
+
 @pytest.mark.parametrize("name", ALL)
 @pytest.mark.parametrize("prior", [True, False])
 def test_em_never_falls(name, prior):
