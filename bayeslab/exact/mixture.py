@@ -169,7 +169,7 @@ class MixtureProblem:
 
     @cached_property
     def _one_pass(self) -> bool:
-        plain = self.allowed is None and self.inputs is None and hasattr(self.emission, "one_pass")
+        plain = self.allowed is None and self.inputs is None and self.emission.has_one_pass
         return plain and not np.isnan(self.rows).any()
 
     @cached_property
@@ -301,11 +301,11 @@ class MixtureProblem:
     @property
     def _intervals(self) -> Mapping[str, tuple[float, float]]:
         """Of parameters of whose values the emission knows the ends."""
-        return getattr(self.emission, "intervals", {})
+        return self.emission.intervals
 
     @cached_property
     def _free(self) -> tuple[str, ...]:
-        fixed = set(getattr(self.emission, "fixed_parameters", ()))
+        fixed = set(self.emission.fixed_parameters)
         if self.fixed_weights is not None:
             fixed.add("weights")
         return tuple(name for name in self._example if name not in fixed)

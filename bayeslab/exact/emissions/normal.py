@@ -262,6 +262,10 @@ class FullGaussian(ConjugateEmission):
         first, second = moments_about(rows, responsibilities, responsibilities, means, covariances)
         return about_mean(responsibilities.sum(axis=0), first, second, means)
 
+    @property
+    def has_one_pass(self) -> bool:
+        return True
+
     def one_pass(
         self, log_weights: np.ndarray, parameters: Parameters, rows: np.ndarray, row_weights: np.ndarray
     ) -> tuple[float, Statistics]:
@@ -331,6 +335,10 @@ class FullGaussian(ConjugateEmission):
         lower = np.linalg.cholesky(self.covariances(parameters))
         noise = rng.standard_normal((len(states), self.n_columns))
         return parameters["mean"][states] + np.einsum("nij,nj->ni", lower[states], noise)
+
+    @property
+    def columns_depend(self) -> bool:
+        return True
 
     def complete(
         self, rng: np.random.Generator, parameters: Parameters, states: np.ndarray, rows: np.ndarray
@@ -451,6 +459,10 @@ class DiagonalGaussian(ConjugateEmission):
         shift = ratio(responsibilities.T @ apart, weight, 0.0)
         scatter = np.stack([responsibilities[:, k] @ ((apart - s) ** 2 * seen) for k, s in enumerate(shift)])
         return {"weight": weight, "mean": about + shift, "scatter": scatter}
+
+    @property
+    def has_one_pass(self) -> bool:
+        return True
 
     def one_pass(
         self, log_weights: np.ndarray, parameters: Parameters, rows: np.ndarray, row_weights: np.ndarray

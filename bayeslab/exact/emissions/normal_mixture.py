@@ -142,6 +142,10 @@ class GaussianMixture(Emission):
         part = (rng.random((len(states), 1)) * cumulated[:, -1:] >= cumulated).sum(axis=1)
         return self._normal.sample(rng, self._flat(parameters), states * self.n_parts + part)
 
+    @property
+    def columns_depend(self) -> bool:
+        return True
+
     def complete(
         self, rng: np.random.Generator, parameters: Parameters, states: np.ndarray, rows: np.ndarray
     ) -> np.ndarray:

@@ -31,6 +31,16 @@ class Emission(ABC):
         """What parameters are bound to, where that is not the natural interval of their kind."""
         return {}
 
+    @property
+    def columns_depend(self) -> bool:
+        """Whether a row's columns depend on each other given its state."""
+        return False
+
+    @property
+    def has_one_pass(self) -> bool:
+        """Whether ``one_pass`` computes responsibilities and their statistics in one loop over complete rows."""
+        return False
+
     @abstractmethod
     def check(self, rows: np.ndarray) -> None: ...
 

@@ -163,6 +163,10 @@ class StudentT(Emission):
         noise = np.einsum("nij,nj->ni", lower, rng.standard_normal((len(states), self.n_columns)))
         return parameters["mean"][states] + noise / np.sqrt(rng.chisquare(dof) / dof)[:, None]
 
+    @property
+    def columns_depend(self) -> bool:
+        return True
+
     def complete(
         self, rng: np.random.Generator, parameters: Parameters, states: np.ndarray, rows: np.ndarray
     ) -> np.ndarray:

@@ -57,6 +57,10 @@ class SpreadEmission(Emission):
     index: int
     seen_in: int | None
 
+    @property
+    def columns_depend(self) -> bool:
+        return self.inner.columns_depend
+
     def without_prior(self) -> SpreadEmission:
         return replace(self, inner=self.inner.without_prior())
 

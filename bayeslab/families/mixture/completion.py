@@ -161,6 +161,6 @@ def _drawn(
     rng: np.random.Generator,
 ) -> np.ndarray:
     """Rows of a part in given components; columns that depend on each other given those that are there."""
-    if hasattr(part.emission, "complete"):
+    if part.emission.columns_depend:
         return np.asarray(part.emission.complete(rng, theta, labels, rows))
     return np.array(part.sample(rng, theta, labels, given), float)
