@@ -52,7 +52,10 @@ def number(
         or (below and given == high)
         or (finite and not math.isfinite(given))
     ):
-        raise error(f"{name} is a number{_range(low, high, above, below)}; given: {given!r}", code="out-of-range")
+        raise error(
+            f"{name} is a number{_range(low, high, above, below)}; given: {given!r}",
+            code="out-of-range" if real_number else "wrong-type",
+        )
     return float(given)
 
 
@@ -64,7 +67,8 @@ def count(
     if not whole or given < at_least or (at_most is not None and given > at_most):
         top = np.inf if at_most is None else at_most
         raise error(
-            f"{name} is a whole number{_range(at_least, top, False, False)}; given: {given!r}", code="out-of-range"
+            f"{name} is a whole number{_range(at_least, top, False, False)}; given: {given!r}",
+            code="out-of-range" if whole else "wrong-type",
         )
     return int(given)
 

@@ -269,7 +269,7 @@ class Network:
     def _discrete(self, what: str) -> DiscreteNetwork | FactorGraph:
         if isinstance(self.plain, MixedNetwork):
             if self.plain.continuous:
-                raise OptionError(f"{what} is for networks without continuous variables", code="not-applicable")
+                raise OptionError(f"{what} is for networks without continuous variables", code="continuous")
             return DiscreteNetwork(self.plain.states, self.plain.parents, self.plain.tables, self.plain.name)
         return self.plain
 
@@ -313,7 +313,7 @@ class Network:
         wanted = None if targets is None else [targets] if isinstance(targets, str) else list(targets)
         if isinstance(self.plain, MixedNetwork) and self.plain.continuous:
             if believed:
-                raise OptionError("soft evidence is for networks without continuous variables", code="not-applicable")
+                raise OptionError("soft evidence is for networks without continuous variables", code="continuous")
 
             mixed = strong_junction_tree.query(self.plain, given, wanted)
             return self._answer(given, mixed.log_evidence, mixed.discrete, mixed.continuous)
@@ -492,7 +492,7 @@ class Network:
     def _structure(self) -> nx.DiGraph:
         if isinstance(self.plain, FactorGraph):
             raise OptionError(
-                "d-separation and Markov blankets are of directed networks; see `.graph`", code="not-applicable"
+                "d-separation and Markov blankets are of directed networks; see `.graph`", code="not-a-graph"
             )
         return self.plain.graph
 
@@ -545,9 +545,7 @@ class Network:
         """Write a network file; the ending says the format. Returns what the format could not hold."""
 
         if isinstance(self.plain, MixedNetwork) and self.plain.continuous:
-            raise OptionError(
-                "network files hold discrete variables; save the model file instead", code="not-applicable"
-            )
+            raise OptionError("network files hold discrete variables; save the model file instead", code="continuous")
         return write_network(self._discrete("a network file"), path)
 
     def model(self) -> Model:

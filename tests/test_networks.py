@@ -12,7 +12,7 @@ import pytest
 from scipy import stats
 
 import bayeslab as bl
-from bayeslab.errors import EvidenceError, ModelError, OptionError
+from bayeslab.errors import OptionError
 from bayeslab.exact.factors import FactorGraph
 from bayeslab.exact.mixed_network import LinearGaussian, MixedNetwork
 from bayeslab.exact.network import DiscreteNetwork
@@ -95,7 +95,7 @@ def test_models_plain_data_and_networks_are_sources(garden):
     undirected = bl.network(FactorGraph.of(PLAIN))
     same(undirected.query({"wet": "on"}), weighted(JOINT, "wet", [1, 0]))
     assert isinstance(undirected.graph, nx.Graph) and not undirected.graph.is_directed()
-    with pytest.raises(ModelError, match="not int"):
+    with refused("model.wrong-type", "int$"):
         bl.network(3)
     with refused("model.other-family"):
         bl.network(bl.Model(model=bl.Graph(nodes={"a": "Normal(0, 1)"})))
@@ -123,7 +123,7 @@ def test_a_network_file_in_a_model_file(garden, tmp_path):
     with refused("model.no-such-file"):
         bl.network(tmp_path / "m.yaml")
     (tmp_path / "m.yaml").write_text("bayeslab: 1\nmodel: {family: bayes_net, network: 3}\n")
-    with pytest.raises(ModelError, match=r"m\.yaml:2:37: network is the path"):
+    with refused("model.wrong-type", r"m\.yaml:2:37"):
         bl.network(tmp_path / "m.yaml")
 
 
@@ -171,17 +171,17 @@ def test_what_a_query_gives_back(garden):
 
 
 @pytest.mark.parametrize(
-    ("given", "said"),
+    ("given", "kind", "match"),
     [
-        ({"wett": "on"}, "'wett' is not a variable; did you mean 'wet'?"),
-        ({"wet": "onn"}, "'onn' is not a state of 'wet'; did you mean 'on'?"),
-        ({"wet": {"on": -1}}, "non-negative"),
-        ({"wet": {"on": "much"}}, "is a number, not 'much'"),
-        ({"regen / pluie": "x=y", "sprinkler": "1", "wet": "off"}, "probability zero"),
+        ({"wett": "on"}, "unknown-variable", "'wett'.*'wet'"),
+        ({"wet": "onn"}, "unknown-state", "'onn'.*'wet'.*'on'"),
+        ({"wet": {"on": -1}}, "not-probabilities", "'wet'"),
+        ({"wet": {"on": "much"}}, "wrong-type", "'wet=on'.*'much'"),
+        ({"regen / pluie": "x=y", "sprinkler": "1", "wet": "off"}, "probability-zero", "sprinkler = 1"),
     ],
 )
-def test_what_cannot_be_given(garden, given, said):
-    with pytest.raises(EvidenceError, match=said.replace("?", r"\?")):
+def test_what_cannot_be_given(garden, given, kind, match):
+    with refused(f"evidence.{kind}", match):
         garden.query(given)
 
 
@@ -245,7 +245,7 @@ def test_structure(garden):
     assert garden.open_path("sprinkler", "regen / pluie") is not None
     assert garden.open_path("sprinkler", "regen / pluie", "cloudy") is None
     assert garden.markov_blanket("sprinkler") == {"cloudy", "wet", "regen / pluie"}
-    with pytest.raises(OptionError, match="directed networks"):
+    with refused("option.not-a-graph", "d-separation"):
         bl.network(FactorGraph.of(PLAIN)).d_separated("wet", "cloudy")
 
 
@@ -323,9 +323,9 @@ def test_continuous_variables(mixed):
     assert set(frame["variable"]) == {"sex", "height", "weight"} and "continuous" in found.to_dict()
     draws = net.sample(40_000, seed=2)
     assert draws["height"].mean() == pytest.approx(172.5, abs=4 * draws["height"].std() / 200)
-    with pytest.raises(OptionError, match="without continuous variables"):
+    with refused("option.continuous", "junction tree"):
         _ = net.tree
-    with pytest.raises(OptionError, match="hold discrete variables"):
+    with refused("option.continuous", "files"):
         net.write("x.bif")
     with refused("option.not-applicable", "'height'"):
         net.query_many(pd.DataFrame({"height": [175.0]}))
@@ -383,7 +383,7 @@ def test_decisions_of_a_file_and_of_a_model(tmp_path):
     (tmp_path / "u.yaml").write_text(text.replace("leave: 0", "leave: much"))
     with refused("model.out-of-range", "6.*'much'"):
         decisions(tmp_path / "u.yaml")
-    with pytest.raises(ModelError, match="has no decisions"):
+    with refused("model.nothing-to-decide", "`decisions`.*`utilities`"):
         decisions(bl.network(PLAIN).model())
 
 

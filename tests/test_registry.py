@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from bayeslab import registry
-from bayeslab.errors import ModelError
+from tests.refusals import refused
 
 COIN = '''
 """A coin of unknown bias."""
@@ -125,7 +125,7 @@ def test_a_plug_in_that_lacks_a_part(other_project):
 
 
 def test_an_unknown_word():
-    with pytest.raises(ModelError, match="unknown method 'nut'; did you mean 'nuts'"):
+    with refused("model.unknown-word", "'nut'.*'nuts'"):
         registry.load("engines", "nut")
 
 

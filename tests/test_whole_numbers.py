@@ -9,8 +9,8 @@ import pytest
 
 import bayeslab as bl
 from bayeslab.data.dataset import Data, Dataset, bind
-from bayeslab.errors import DataError
 from bayeslab.language.expressions import Evaluator, Term, parse
+from tests.refusals import refused
 
 W = [3_000_000_000, 4_000_000_000, 5_000_000_000]
 H = [4_000_000_000, 7, 6_000_000_001]
@@ -123,5 +123,5 @@ def test_formulas_do_not_overflow_and_name_levels_as_before():
 
 
 def test_unsigned_integers_beyond_the_signed_are_told():
-    with pytest.raises(DataError, match="beyond 64 bits"):
+    with refused("data.too-large", "'u'.*row 2.*64"):
         Dataset.from_table({"u": np.array([1, 2**64 - 1], np.uint64)}, "row")

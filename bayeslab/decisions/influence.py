@@ -310,7 +310,7 @@ def expected_utilities(diagram: InfluenceDiagram, given: Mapping[str, Any] | Non
     """
     remaining = [d for d in diagram.decisions if d not in (given or {})]
     if not remaining:
-        raise OptionError("every decision is taken: there is nothing to choose", code="not-applicable")
+        raise OptionError("every decision is taken: there is nothing to choose", code="nothing-to-decide")
     first = remaining[0]
     return {
         option: solve(diagram, {**(given or {}), first: option}).expected_utility for option in diagram.states[first]

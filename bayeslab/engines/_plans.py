@@ -24,7 +24,8 @@ class Planned:
     unknown : str
         What is said of a family without one; ``{family}`` is its name.
     code : str
-        The kind of mistake that it is to ask for a plan where there is none.
+        The kind of mistake that it is to ask for a plan where there is none and the family says no more than why:
+        a :class:`Reason` has its own.
     """
 
     def __init__(self, method: str, unknown: str, *, code: str) -> None:
@@ -34,7 +35,7 @@ class Planned:
         """The plan, or why there is none (a str); remembered on the data."""
         make = getattr(registry.load("families", model.model.family), self.method, None)
         if make is None:
-            return self.unknown.format(family=model.model.family)
+            return Reason(self.unknown.format(family=model.model.family), code="other-family")
         key = f"{self.method} plan"
         if key not in data.memo:
             data.memo[key] = make(model, data)
@@ -43,7 +44,7 @@ class Planned:
     def refuse(self, model: Model, data: Data) -> str | None:
         """Why there is no plan."""
         found = self.plan(model, data)
-        return Reason(found, code=self.code) if isinstance(found, str) else None
+        return Reason(found, code=getattr(found, "code", self.code)) if isinstance(found, str) else None
 
     def size(self, model: Model, data: Data) -> int:
         """Numbers in one draw, as far as the plan knows the lengths of its dimensions."""
@@ -60,7 +61,7 @@ class Planned:
         """
         found = self.plan(job.model, job.data)
         if isinstance(found, str):
-            raise EngineRefusal(f"method {self.method} does not apply: {found}", code=self.code)
+            raise EngineRefusal(f"method {self.method} does not apply: {found}", code=getattr(found, "code", self.code))
         return found
 
 

@@ -16,7 +16,7 @@ from pydantic import Field, field_validator
 
 from bayeslab.data.dataset import Data
 from bayeslab.engines._plans import Planned
-from bayeslab.errors import EngineRefusal, ModelError, OptionError, hint
+from bayeslab.errors import EngineRefusal, ModelError, OptionError, Reason, hint
 from bayeslab.exact.answer import EMPlan
 from bayeslab.exact.expectation_maximisation import Problem, Restarts, Smooth, Variant, restarted, standard_errors
 from bayeslab.job import Job, Outcome
@@ -188,23 +188,23 @@ def _initvals(found: EMPlan, options: Options) -> dict[str, np.ndarray]:
             wanted = f"has the shape {shape}" if shape else "is a single number"
             raise OptionError(f"initvals: '{name}' {wanted}, not {own.shape}", path=path, code="wrong-shape")
         if (why := _impossible(own, found.kinds.get(name, "real"))) is not None:
-            raise OptionError(f"initvals: '{name}' {why}", path=path, code="out-of-range")
+            raise OptionError(f"initvals: '{name}' {why}", path=path, code=why.code)
         out[name] = own
     return out
 
 
-def _impossible(value: np.ndarray, kind: str) -> str | None:
+def _impossible(value: np.ndarray, kind: str) -> Reason | None:
     """Why a quantity cannot have these values, or None."""
     if not np.isfinite(value).all():
-        return "has values that are not finite"
+        return Reason("has values that are not finite", code="not-finite")
     if kind == "simplex" and (np.any(value < 0) or np.any(np.abs(value.sum(axis=-1) - 1) > _ROUNDED)):
-        return "holds probabilities: at least 0, each row with the sum 1"
+        return Reason("holds probabilities: at least 0, each row with the sum 1", code="not-probabilities")
     if kind == "unit" and (np.any(value < 0) or np.any(value > 1)):
-        return "lies between 0 and 1"
+        return Reason("lies between 0 and 1", code="not-probabilities")
     if kind == "positive" and np.any(value <= 0):
-        return "is positive"
+        return Reason("is positive", code="out-of-range")
     if kind == "matrix" and not _positive_definite(value):
-        return "is symmetric and positive definite"
+        return Reason("is symmetric and positive definite", code="not-a-covariance")
     return None
 
 

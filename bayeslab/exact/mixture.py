@@ -145,7 +145,7 @@ class MixtureProblem:
                 "row weights are finite and not negative; remove or correct the others", code="out-of-range"
             )
         if not self.n_effective > 0:
-            raise DataError("all row weights are zero; give some rows a positive weight", code="out-of-range")
+            raise DataError("all row weights are zero; give some rows a positive weight", code="nothing-observed")
         if self.fixed_weights is not None and not _is_distribution(self.fixed_weights, k):
             raise OptionError(
                 f"fixed weights are {k} probabilities that add up to 1, one for each component",

@@ -93,9 +93,9 @@ class FittedLearner:
         found = self._learned.classes
         return () if found is None else tuple(str(c) for c in found)
 
-    def _group(self, name: str, what: str, advice: str) -> Any:
+    def _group(self, name: str, what: str, advice: str, code: str = "not-kept") -> Any:
         if name not in self.fit.data_tree.children:
-            raise OptionError(f"there is no {what}: {advice}", code="not-applicable")
+            raise OptionError(f"there is no {what}: {advice}", code=code)
         return self.fit.data_tree.children[name].to_dataset()
 
     def _left_out(self) -> tuple[np.ndarray, np.ndarray]:
@@ -182,7 +182,7 @@ class FittedLearner:
         """Name, what it goes along, and values by unit."""
         word = self._learned.ready.spec.learner
         none = f"{word} is not trained in passes over the rows that are counted"
-        group = self._group("training", "training curve", none)
+        group = self._group("training", "training curve", none, "not-applicable")
         out = []
         for name, values in group.data_vars.items():
             if name == "staged_error":
@@ -233,7 +233,7 @@ class FittedLearner:
             raise OptionError(self._no_rounds(), code="not-applicable")
         group = self._group("training", "error by round", "fit with folds")
         if "staged_error" not in group:
-            raise OptionError("there is no error by round: fit with folds", code="not-applicable")
+            raise OptionError("there is no error by round: fit with folds", code="not-kept")
         values = group["staged_error"].to_numpy()
         return values[:, 0], values[:, 1]
 

@@ -148,7 +148,7 @@ def _some(anything: Any) -> None:
         raise DataError(
             "the new rows have a value for every variable: nothing is left to predict (leave cells empty, or name a"
             " target in the model)",
-            code="not-applicable",
+            code="nothing-to-predict",
         )
 
 

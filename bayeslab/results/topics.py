@@ -425,7 +425,7 @@ class FittedTopics:
             if found is None:
                 raise OptionError(
                     "no documents were held out: give some, or write `held_out: 0.1` into the model",
-                    code="not-applicable",
+                    code="not-kept",
                 )
             return found
 

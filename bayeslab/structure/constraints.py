@@ -219,11 +219,11 @@ class Constraints:
         for v in self.names:
             above = set(graph.predecessors(v)) if v in graph else set()
             for u in sorted({u for u, w in self.required if w == v} - above):
-                raise ModelError(f"the graph lacks the required edge {u} -> {v}", code="contradiction")
+                raise ModelError(f"the graph lacks the required edge {u} -> {v}", code="missing-edge")
             for u in sorted(above):
                 if not self.allowed[self._number[v], self._number[u]]:
                     raise ModelError(
-                        f"the graph has the edge {u} -> {v}, which the constraints rule out", code="contradiction"
+                        f"the graph has the edge {u} -> {v}, which the constraints rule out", code="forbidden-edge"
                     )
             limit = int(self.limits[self._number[v]])
             if len(above) > limit:

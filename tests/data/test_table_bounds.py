@@ -15,7 +15,7 @@ import pytest
 import bayeslab as bl
 from bayeslab.data.dataset import as_values
 from bayeslab.data.tables import read_dataset
-from bayeslab.errors import BayeslabError, DataError
+from bayeslab.errors import BayeslabError
 from bayeslab.formats.network_files import read_network
 from bayeslab.language.spec import DataSource
 from tests.refusals import refused
@@ -89,22 +89,22 @@ def test_dimensions_beyond_memory(length):
 
 # ------------------------------------------------------------------------------------ whole numbers
 
-LARGE = "beyond 64 bits"
-INEXACT = "more digits than a number beside missing cells"
+LARGE = "data.too-large"
+INEXACT = "data.too-many-digits"
 
 
 @pytest.mark.parametrize(
-    ("cells", "said"),
+    ("cells", "code"),
     [
         ([1, 2**63], LARGE), ([1, 2**64], LARGE), ([-1, 2**63], LARGE), ([-1, -(2**63) - 1], LARGE), ([1, 10**400], LARGE),
         ([None, 2**53 + 1], INEXACT), ([float("nan"), 2**53 + 1], INEXACT), ([0.5, 10**400], INEXACT),
         (np.array([1, 2**63], np.uint64), LARGE), ([[1, 2], [3, 2**63]], LARGE),
     ],
 )  # fmt: skip
-def test_numbers_that_would_be_changed_are_refused_with_their_row(cells, said):
-    with pytest.raises(DataError, match=said) as error:
+def test_numbers_that_would_be_changed_are_refused_with_their_row(cells, code):
+    with refused(code, "column 'k', row") as error:
         as_values(cells, "column 'k'")
-    assert "column 'k', row" in str(error.value) and len(str(error.value)) < 300
+    assert len(str(error.value)) < 300
     if np.asarray(cells, dtype=object).ndim == 1:
         assert "row 2" in str(error.value)
 
@@ -119,35 +119,30 @@ def test_numbers_that_are_kept(cells):
 
 
 @pytest.mark.parametrize(
-    ("cells", "said"),
+    ("cells", "code"),
     [
         (["1", str(2**63)], LARGE), (["1", "9" * 5000], LARGE), (["", str(2**53 + 1)], INEXACT), (["", "9" * 5000], INEXACT),
-        (["1.5", "9" * 5000], "beyond the largest number"), (["1", "1e400"], "beyond the largest number"),
+        (["1.5", "9" * 5000], LARGE), (["1", "1e400"], LARGE),
         (["1", str(-(2**63) - 1)], LARGE),
     ],
 )  # fmt: skip
-def test_tables_refuse_them_too(tmp_path, cells, said):
+def test_tables_refuse_them_too(tmp_path, cells, code):
     path = tmp_path / "t.csv"
     path.write_text("k,z\n" + "".join(f"{cell},0\n" for cell in cells))
-    with pytest.raises(DataError, match=said) as error:
+    with refused(code, "column 'k', row 2") as error:
         table(path)
-    assert "column 'k', row 2" in str(error.value) and len(str(error.value)) < 400
+    assert len(str(error.value)) < 400
 
 
 @pytest.mark.parametrize(
-    ("number", "said"),
-    [
-        (str(2**63), LARGE),
-        ("9" * 350, LARGE),
-        ("9" * 5000, "whole number of 5,000 digits"),
-        ("1e400", "beyond the largest"),
-    ],
+    ("number", "match"),
+    [(str(2**63), "'k', row 2"), ("9" * 350, "'k', row 2"), ("9" * 5000, "5,000"), ("1e400", "1e400|1.8e308")],
 )
 @pytest.mark.parametrize("shape", ["rows", "arrays"])
-def test_json_refuses_them_too(tmp_path, number, said, shape):
+def test_json_refuses_them_too(tmp_path, number, match, shape):
     path = tmp_path / "t.json"
     path.write_text(f'[{{"k": 1}}, {{"k": {number}}}]' if shape == "rows" else f'{{"k": [1, {number}]}}')
-    with pytest.raises(DataError, match=said) as error:
+    with refused(LARGE, match) as error:
         table(path)
     assert len(str(error.value)) < 400
 

@@ -10,7 +10,6 @@ import bayeslab as bl
 from bayeslab.data import dataset
 from bayeslab.data.dataset import as_values
 from bayeslab.data.tables import read_dataset
-from bayeslab.errors import DataError, ModelError
 from bayeslab.language.spec import DataSource
 from tests.refusals import refused
 
@@ -36,7 +35,7 @@ def test_numbers_with_missing_cells_stay_numbers():
 
 @pytest.mark.parametrize(("mixed", "row"), [(["a", 1.5], 2), ([2, "a"], 1), (["a", None, b"x"], 3)])
 def test_text_and_others_do_not_mix(mixed, row):
-    with pytest.raises(DataError, match=rf"mixes text and .* \(row {row}\)"):
+    with refused("data.odd-cell", rf"column.*text.*row {row}\b"):
         as_values(mixed, "column")
 
 
@@ -79,11 +78,10 @@ def with_cell(cell):
 @pytest.mark.parametrize("cell", ["?", "None", "n/a", ".", "-", "0x10", "3;0", "TRUE", "1_000", "1.234.567"])
 def test_a_slip_among_numbers_is_refused_where_the_column_is_used(tmp_path, cell):
     model = bl.Model(model=LINE)
-    words = rf"column 'x', row 3: '{cell.replace('.', '[.]').replace('?', '[?]')}' is no number, and 7 of 8 cells are"
+    what = cell.replace(".", "[.]").replace("?", "[?]")
     for data in (table(tmp_path, x=with_cell(cell), y=Y), {"x": with_cell(cell), "y": Y}):
-        with pytest.raises(DataError, match=words) as caught:
+        with refused("data.odd-cell", rf"'x', row 3.*'{what}'.*7.*8.*missing: \[\"{what}\"\].*text: \[x\]"):
             bl.check(model, data)
-        assert f'missing: ["{cell}"]' in str(caught.value) and "text: [x]" in str(caught.value)
     # Where the model does not use it, it may be what it is.
     bl.check(bl.Model(model=LINE | {"formula": "y ~ 1"}), table(tmp_path, x=with_cell(cell), y=Y))
 
@@ -249,7 +247,7 @@ def test_whole_numbers_that_floats_do_not_hold_are_no_quantities():
         with refused("data.too-many-digits", "'x'.*row 2.*9007199254740993"):
             bl.check(bl.Model(model=LINE | {"formula": formula}), data | {"y2": Y})
     bl.check(bl.Model(model=LINE | {"formula": "y ~ C(x)"}), data)
-    with pytest.raises(ModelError, match="numbers of 2⁵³ and more are rounded"):
+    with refused("model.too-many-digits", where="model.formula"):
         bl.check(bl.Model(model=LINE | {"formula": f"y ~ I(x == {2**53 + 1})"}), {"x": [2**53, 3] * 4, "y": Y})
 
 

@@ -7,7 +7,7 @@ import pytest
 from scipy import stats
 
 from bayeslab.decisions.paired import correlated_t
-from bayeslab.errors import OptionError
+from tests.refusals import refused
 
 
 def test_formula():
@@ -36,7 +36,7 @@ def test_edges():
         same = correlated_t(each, 0.2, 0.01)
         assert same.mean == pytest.approx(each[0])
         assert np.isnan([same.better, same.same, same.worse, *same.interval()]).all()
-    with pytest.raises(OptionError, match="two splits"):
+    with refused("option.too-few"):
         correlated_t(np.array([0.1]), 0.1)
-    with pytest.raises(OptionError, match="infinite"):
+    with refused("option.not-finite", "infinite"):
         correlated_t(np.array([0.1, np.inf]), 0.1)

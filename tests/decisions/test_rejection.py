@@ -7,8 +7,8 @@ import pytest
 from sklearn.datasets import load_digits
 
 from bayeslab.decisions.rejection import margin, rejection_curve, share_rejected
-from bayeslab.errors import OptionError
 from bayeslab.learners.neural_network import NeuralNetworkClassifier
+from tests.refusals import refused
 
 
 def test_by_hand():
@@ -54,5 +54,5 @@ def test_digits():
 
 
 def test_errors():
-    with pytest.raises(OptionError, match="for each case"):
+    with refused("option.wrong-shape", r"\(1,\).*\(2,\)"):
         rejection_curve([0.5], [True, False])

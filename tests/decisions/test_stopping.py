@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from bayeslab.decisions.stopping import CandyTrade, best_stopping
-from bayeslab.errors import ModelError
+from tests.refusals import refused
 
 PRIOR = (0.1, 0.2, 0.4, 0.2, 0.1)
 SHARE = (0, 0.25, 0.5, 0.75, 1)
@@ -92,14 +92,14 @@ def test_candies_that_cannot_come_have_no_value():
 
 
 @pytest.mark.parametrize(
-    ("changed", "words"),
+    ("changed", "code", "match"),
     [
-        ({"prior": (0.5, 0.5)}, "2 probabilities for 5 shares"),
-        ({"prior": (0.5, 0.5, 0.5, 0, 0)}, "add up to 1"),
-        ({"share": (0, 0.25, 0.5, 0.75, 1.2)}, "between 0 and 1"),
-        ({"n": -1}, "given: -1"),
+        ({"prior": (0.5, 0.5)}, "model.wrong-length", "prior.*2.*5"),
+        ({"prior": (0.5, 0.5, 0.5, 0, 0)}, "model.not-probabilities", "prior"),
+        ({"share": (0, 0.25, 0.5, 0.75, 1.2)}, "model.out-of-range", "shares"),
+        ({"n": -1}, "model.out-of-range", "n_candies.*-1"),
     ],
 )
-def test_errors(changed, words):
-    with pytest.raises(ModelError, match=words):
+def test_errors(changed, code, match):
+    with refused(code, match):
         trade(**({"n": 3} | changed))

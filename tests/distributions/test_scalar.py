@@ -7,7 +7,7 @@ import pytest
 from scipy import integrate, stats
 
 from bayeslab.distributions import log_density
-from bayeslab.errors import ModelError
+from tests.refusals import refused
 
 CASES = [
     ("Normal", {"mu": 1, "sigma": 2}, stats.norm(1, 2)),
@@ -82,17 +82,17 @@ def test_improper_priors():
 
 
 @pytest.mark.parametrize(
-    ("name", "arguments", "said"),
+    ("name", "arguments", "code", "match"),
     [
-        ("HalfCauchi", {"beta": 1}, "HalfCauchy"),
-        ("HalfCauchy", {"bet": 1}, "beta"),
-        ("HalfCauchy", {}, "needs its parameter 'beta'"),
-        ("HalfNormal", {"sigma": -1}, "sigma above 0"),
-        ("Normal", {"sigma": 1, "tau": 1}, "not both"),
-        ("Gamma", {"alpha": 1}, "alpha and beta, or mu and sigma"),
-        ("Uniform", {"lower": 1, "upper": 0}, "lower < upper"),
+        ("HalfCauchi", {"beta": 1}, "model.not-a-distribution", "HalfCauchy"),
+        ("HalfCauchy", {"bet": 1}, "model.unknown-parameter", "HalfCauchy.*'bet'"),
+        ("HalfCauchy", {}, "model.incomplete", "'beta'"),
+        ("HalfNormal", {"sigma": -1}, "model.out-of-range", "sigma"),
+        ("Normal", {"sigma": 1, "tau": 1}, "model.conflict", "Normal.*sigma"),
+        ("Gamma", {"alpha": 1}, "model.wrong-arguments", "alpha"),
+        ("Uniform", {"lower": 1, "upper": 0}, "model.out-of-range", "lower.*upper"),
     ],
 )
-def test_says_what_is_wrong(name, arguments, said):
-    with pytest.raises(ModelError, match=said):
+def test_says_what_is_wrong(name, arguments, code, match):
+    with refused(code, match):
         log_density(name, arguments)

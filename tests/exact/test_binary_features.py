@@ -12,13 +12,13 @@ from scipy.optimize import approx_fprime, minimize
 from scipy.special import logsumexp
 from scipy.stats import multivariate_normal
 
-from bayeslab.errors import EngineRefusal
 from bayeslab.exact import buffet
 from bayeslab.exact.binary_em import BinaryModes, BinaryProblem
 from bayeslab.exact.binary_features import BinaryPrior, _Evidence, _slice, _start, log_likelihood, log_prior, sample
 from bayeslab.exact.expectation_maximisation import restarted
 from bayeslab.exact.feature_kernels import binary_evidence, binary_pass, draw_rows
 from bayeslab.exact.feature_matching import match_columns, permutations, turned
+from tests.refusals import refused
 
 
 def half_normal(sigma):
@@ -65,7 +65,7 @@ def test_likelihood_keeps_its_digits_far_from_zero():
 def test_slices_end():
     """Without a density there is nothing to draw; under one that is flat or only noise a draw takes bounded steps."""
     rng = np.random.default_rng(0)
-    with pytest.raises(EngineRefusal, match="no density"):
+    with refused("engine.refused.degenerate"):
         _slice(lambda v: math.nan, 1.0, rng)
     assert 0 < _slice(lambda v: -math.log(v), 1.0, rng) < math.inf
     calls = itertools.count()

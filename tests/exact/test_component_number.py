@@ -6,7 +6,6 @@ import numpy as np
 import pytest
 from scipy.special import gammaln, logsumexp
 
-from bayeslab.errors import OptionError
 from bayeslab.exact.component_number import NumberPrior, sample_component_number
 from bayeslab.exact.emissions import (
     Bernoulli,
@@ -148,24 +147,30 @@ def test_chains_do_not_depend_on_how_many_run_at_once():
 def test_wrong_input_is_refused_in_one_line():
     rows = np.random.default_rng(0).normal(size=(6, 2))
     cases = [
-        (lambda: sample_component_number(StudentT(2), rows, rng=np.random.default_rng(0)), "no conjugate prior"),
-        (lambda: sample_component_number(gaussian(2, "tied"), rows, rng=np.random.default_rng(0)), "full or diagonal"),
-        (lambda: NumberPrior.uniform(0), "at least 1"),
+        (lambda: sample_component_number(StudentT(2), rows, rng=np.random.default_rng(0)), "not-conjugate", "StudentT"),
+        (
+            lambda: sample_component_number(gaussian(2, "tied"), rows, rng=np.random.default_rng(0)),
+            "no-closed-form",
+            "covariance",
+        ),
+        (lambda: NumberPrior.uniform(0), "out-of-range", "components?"),
         (
             lambda: sample_component_number(
                 gaussian(2), rows, rng=np.random.default_rng(0), prior=NumberPrior.uniform(3, gamma=0.0)
             ),
-            "positive",
+            "out-of-range",
+            "γ",
         ),
         (
             lambda: sample_component_number(
                 gaussian(2), np.where(rows > 1, np.nan, rows), rng=np.random.default_rng(0)
             ),
+            "no-closed-form",
             "missing",
         ),
     ]
-    for call, words in cases:
-        with pytest.raises(OptionError, match=words) as caught:
+    for call, kind, match in cases:
+        with refused(f"option.{kind}", match) as caught:
             call()
         assert "\n" not in str(caught.value)
     with refused("data.no-rows"):

@@ -7,7 +7,6 @@ import itertools
 import numpy as np
 import pytest
 
-from bayeslab.errors import ModelError
 from bayeslab.exact.composed_chain import Piece, parallel, phone, series, with_language_model
 from tests.refusals import refused
 
@@ -165,27 +164,40 @@ def test_the_most_likely_states_tell_the_words():
 
 
 @pytest.mark.parametrize(
-    ("build", "message"),
+    ("build", "code", "match"),
     [
-        (lambda: Piece(np.ones(1), np.eye(1), np.ones(1), ("k",)), "'k' sum to 2"),
-        (lambda: Piece(np.ones(2), np.eye(2), np.zeros(2), ("k", "t")), "enter sums to 2"),
-        (lambda: Piece(np.ones(1), np.eye(2), np.zeros(2), ("k", "t")), "a piece of 2 states"),
-        (lambda: Piece(np.ones(1), -np.eye(1), 2 * np.ones(1), ("k",)), "not negative"),
-        (lambda: phone("k", stay=1.0), "below 1"),
-        (lambda: parallel([phone("k", stay=0.5)], [0.5]), "sum to 0.5"),
-        (lambda: parallel([phone("k", stay=0.5)], [0.5, 0.25, 0.25]), "1 pieces"),
-        (lambda: series([]), "at least one"),
-        (lambda: with_language_model({"a": phone("k", stay=0.5)}, [1], [[0.5]], [0.4]), "'a' and stopping"),
-        (lambda: with_language_model({"a": phone("k", stay=0.5)}, [0.9], [[0.5]], [0.5]), "sum to 0.9"),
-        (lambda: with_language_model({"a": phone("k", stay=0.5)}, [1, 0], [[0.5]], [0.5]), "1 words"),
+        (lambda: Piece(np.ones(1), np.eye(1), np.ones(1), ("k",)), "model.not-probabilities", "'k'.*2"),
+        (lambda: Piece(np.ones(2), np.eye(2), np.zeros(2), ("k", "t")), "model.not-probabilities", "enter.*2"),
+        (lambda: Piece(np.ones(1), np.eye(2), np.zeros(2), ("k", "t")), "model.wrong-shape", r"\(1,\).*\(2,\)"),
+        (lambda: Piece(np.ones(1), -np.eye(1), 2 * np.ones(1), ("k",)), "model.not-probabilities", "of a piece"),
+        (lambda: phone("k", stay=1.0), "model.out-of-range", "phone"),
+        (lambda: parallel([phone("k", stay=0.5)], [0.5]), "model.not-probabilities", r"entry.*0\.5"),
+        (lambda: parallel([phone("k", stay=0.5)], [0.5, 0.25, 0.25]), "model.wrong-length", r"pieces.*\(3,\)"),
+        (lambda: series([]), "model.too-few", ""),
+        (
+            lambda: with_language_model({"a": phone("k", stay=0.5)}, [1], [[0.5]], [0.4]),
+            "model.not-probabilities",
+            "'a'",
+        ),
+        (
+            lambda: with_language_model({"a": phone("k", stay=0.5)}, [0.9], [[0.5]], [0.5]),
+            "model.not-probabilities",
+            r"first words.*0\.9",
+        ),
+        (
+            lambda: with_language_model({"a": phone("k", stay=0.5)}, [1, 0], [[0.5]], [0.5]),
+            "model.wrong-shape",
+            r"words.*\(2,\)",
+        ),
         (
             lambda: with_language_model({"a": parallel([phone("k", stay=0.5)], [0.5, 0.5])}, [1], [[0.5]], [0.5]),
-            "can be skipped",
+            "model.not-allowed",
+            "'a'",
         ),
     ],
 )
-def test_what_is_no_piece_is_refused(build, message):
-    with pytest.raises(ModelError, match=message):
+def test_what_is_no_piece_is_refused(build, code, match):
+    with refused(code, match):
         build()
 
 

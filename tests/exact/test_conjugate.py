@@ -9,7 +9,6 @@ import pytest
 from scipy import integrate, stats
 from scipy.special import logsumexp
 
-from bayeslab.errors import ModelError
 from bayeslab.exact.conjugate import (
     BetaBinomial,
     DirichletMultinomial,
@@ -119,7 +118,7 @@ def test_many_proportions_at_once():
         assert (after.alpha[g], after.beta[g]) == (alone.alpha, alone.beta)
     alone = sum(BetaBinomial(several.alpha[g], 1.0).log_evidence(wins[group == g]) for g in range(3))
     assert several.log_evidence(wins, 1, at=group) == pytest.approx(alone)
-    with pytest.raises(ModelError, match="say which"):
+    with refused("model.wrong-shape", "`at`"):
         several.update(wins)
 
 

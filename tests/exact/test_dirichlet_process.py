@@ -8,7 +8,6 @@ from scipy.integrate import quad
 from scipy.special import gammaln, logsumexp
 from scipy.stats import gamma, multivariate_t
 
-from bayeslab.errors import OptionError
 from bayeslab.exact import _dirichlet_process_kernels as kernels
 from bayeslab.exact.clusters import adjusted_rand_index, canonical
 from bayeslab.exact.dirichlet_process import (
@@ -449,18 +448,27 @@ def test_wrong_input_is_refused_in_one_line():
     rows = np.random.default_rng(0).normal(size=(6, 2))
     full = gaussian(2).with_prior(rows, 1)
     cases = [
-        (lambda: ProcessPrior(0.0), "positive"),
-        (lambda: ProcessPrior(1.0, 1.0), "below 1"),
-        (lambda: ProcessPrior((1.0, -1.0)), "positive"),
-        (lambda: ProcessProblem(StudentT(2).with_prior(rows, 1), rows, ProcessPrior()).base, "no conjugate prior"),
-        (lambda: ProcessProblem(full, np.where(rows > 1, np.nan, rows), ProcessPrior()).base, "missing"),
+        (lambda: ProcessPrior(0.0), "out-of-range", "concentration|alpha"),
+        (lambda: ProcessPrior(1.0, 1.0), "out-of-range", "discount"),
+        (lambda: ProcessPrior((1.0, -1.0)), "out-of-range", "concentration|alpha"),
+        (
+            lambda: ProcessProblem(StudentT(2).with_prior(rows, 1), rows, ProcessPrior()).base,
+            "not-conjugate",
+            "StudentT",
+        ),
+        (
+            lambda: ProcessProblem(full, np.where(rows > 1, np.nan, rows), ProcessPrior()).base,
+            "no-closed-form",
+            "missing",
+        ),
         (
             lambda: ProcessProblem(gaussian(2, "tied").with_prior(rows, 1), rows, ProcessPrior()).base,
-            "full or diagonal",
+            "no-closed-form",
+            "covariance",
         ),
     ]
-    for call, words in cases:
-        with pytest.raises(OptionError, match=words) as caught:
+    for call, kind, match in cases:
+        with refused(f"option.{kind}", match) as caught:
             call()
         assert "\n" not in str(caught.value)
     with refused("data.no-rows"):

@@ -12,6 +12,7 @@ from sklearn.gaussian_process import kernels as sk
 from bayeslab.exact import covariance_kernels as compiled
 from bayeslab.exact.covariance import Kernel
 from bayeslab.exact.gaussian_process import GaussianProcess, NotPositiveDefinite, factor, likelihood_words
+from tests.refusals import refused
 
 RNG = np.random.default_rng(1)
 X = np.sort(RNG.uniform(0, 5, 40))[:, None]
@@ -213,5 +214,5 @@ def test_repairs_are_reported_and_limited():
     assert factor(kernel, NONE, doubled, np.full(10, 0.1))[1] == 0.0
     assert factor(kernel, NONE, doubled, np.zeros(10), nugget=1e-4)[1] == pytest.approx(9e-4)
     broken = Kernel.parse("Brownian(x, 1)")  # of negative inputs: no covariance
-    with pytest.raises(NotPositiveDefinite, match="not positive definite"):
+    with refused("model.not-a-covariance", r"'Brownian\(x, 1\)'", kind=NotPositiveDefinite):
         factor(broken, NONE, np.array([[-1.0], [2.0]]), np.zeros(2))

@@ -9,7 +9,7 @@ from itertools import product
 import numpy as np
 import pytest
 
-from bayeslab.errors import EngineRefusal, EvidenceError, ModelError, OptionError
+from bayeslab.errors import EngineRefusal, EvidenceError
 from bayeslab.exact import variable_elimination
 from bayeslab.exact.factors import FactorGraph
 from bayeslab.exact.junction_tree import JunctionTree
@@ -219,7 +219,7 @@ def test_impossible_evidence_names_what_conflicts():
         with refused("evidence.probability-zero"):
             tree.marginal_map(["b"], given)
         assert tree.log_evidence_of([[0, -1, 1, 1]])[0] == -np.inf
-        with pytest.raises(EvidenceError, match="did you mean"):
+        with refused("evidence.unknown-variable", "'aa'.*'a'"):
             tree.query(targets=["aa"])
 
 
@@ -256,13 +256,13 @@ def test_beliefs_hold_afterwards():
 
 def test_beliefs_that_cannot_hold():
     tree = JunctionTree.of(chain(3, table=np.eye(2)))
-    with pytest.raises(EvidenceError, match=r"contradict|impossible"):
+    with refused("evidence.contradiction", "beliefs"):
         tree.query(believed={"x0": {"a": 0.3, "b": 0.7}, "x1": {"a": 0.6, "b": 0.4}})
     with refused("evidence.probability-zero"):
         tree.query({"x0": "a"}, believed={"x2": {"a": 0.5, "b": 0.5}})
     with refused("evidence.not-probabilities"):
         tree.query(believed={"x0": {"a": 0.3, "b": 0.6}})
-    with pytest.raises(EvidenceError, match="both given and believed"):
+    with refused("evidence.conflict", "believed"):
         tree.query({"x0": "a"}, believed={"x0": {"a": 0.5, "b": 0.5}})
 
 
@@ -350,9 +350,9 @@ def test_rows_that_name_no_state_are_refused():
     tree = JunctionTree.of(chain(3))
     with refused("evidence.unknown-state", "row 1.*2.*'x2'"):
         tree.log_evidence_of([[0, 0, 0], [0, -1, 2]])
-    with pytest.raises(EvidenceError, match="3 variables"):
+    with refused("evidence.wrong-shape", r"\(1, 2\).*3"):
         tree.query_many([[0, 1]])
-    with pytest.raises(EvidenceError, match="weights"):
+    with refused("evidence.wrong-shape", r"weights.*\(2,\).*1"):
         tree.expected_counts([[0, 0, 1]], [1.0, 2.0])
 
 
@@ -374,7 +374,7 @@ def test_other_tables_in_the_same_structure():
                 want = marginals(truth, list(first.states))[target]
                 np.testing.assert_allclose(changed.query(targets=[target]).marginals[target], want, atol=1e-12)
                 np.testing.assert_allclose(changed.joint([target]), want, atol=1e-12)
-    with pytest.raises(ModelError, match="shapes"):
+    with refused("model.wrong-shape", "shapes"):
         JunctionTree.of(chain(2)).with_tables([np.ones(2)])
     with refused("model.not-probabilities"):
         JunctionTree.of(chain(2)).with_tables([np.array([1.0, -1.0]), np.ones((2, 2))])
@@ -397,7 +397,7 @@ def test_best_assignments_are_those_of_the_sorted_enumeration():
         assert len(set(places)) == len(places)
         np.testing.assert_allclose([truth[p] / truth.sum() for p in places], ranked[:8], rtol=1e-9)
         assert tree.most_probable(given, k=8) == best
-    with pytest.raises(OptionError, match="at least 1"):
+    with refused("option.out-of-range", "^k "):
         JunctionTree.of(chain(2)).most_probable(k=0)
 
 

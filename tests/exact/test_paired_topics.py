@@ -7,11 +7,11 @@ from itertools import product
 import numpy as np
 import pytest
 
-from bayeslab.errors import DataError
 from bayeslab.exact import paired_topics as paired
 from bayeslab.exact import topics as lda
 from bayeslab.exact.paired_topics import PairedCorpus
 from bayeslab.exact.topics import Corpus, TopicPrior
+from tests.refusals import refused
 
 TINY = PairedCorpus([Corpus.of([[0, 1], [1]], 2), Corpus.of([[2, 0], [0, 0]], 3)])
 PRIOR = TopicPrior(np.array([0.7, 0.4]), 0.3)
@@ -98,5 +98,5 @@ def test_one_language_is_plain_topics() -> None:
 
 
 def test_documents_without_partner_are_refused() -> None:
-    with pytest.raises(DataError, match="pairs"):
+    with refused("data.wrong-length", "pairs"):
         PairedCorpus([Corpus.of([[0]], 1), Corpus.of([[0], [0]], 1)])

@@ -8,12 +8,12 @@ import numpy as np
 import pytest
 from scipy.special import gammaln
 
-from bayeslab.errors import ModelError
 from bayeslab.exact import topic_process as hdp
 from bayeslab.exact import topics as lda
 from bayeslab.exact.topic_concentrations import GammaPrior
 from bayeslab.exact.topic_process import ProcessPrior
 from bayeslab.exact.topics import Corpus, TopicPrior
+from tests.refusals import refused
 
 TINY = Corpus.of([[0, 0, 1], [1, 1]], 2)
 
@@ -218,9 +218,9 @@ def test_topics_grow_past_a_block() -> None:
 
 
 def test_what_is_refused() -> None:
-    with pytest.raises(ModelError, match="positive"):
+    with refused("model.out-of-range", "alpha"):
         ProcessPrior(alpha=-1.0)
-    with pytest.raises(ModelError, match="at least 1"):
+    with refused("model.out-of-range", "0 topics"):
         hdp.start(TINY, ProcessPrior(), np.random.default_rng(0), n_topics=0)
     empty = Corpus.of([[], []], 3)
     state = hdp.run(empty, hdp.start(empty, ProcessPrior(), np.random.default_rng(0)), ProcessPrior(), 2)

@@ -6,13 +6,12 @@ from itertools import combinations
 
 import networkx as nx
 import numpy as np
-import pytest
 
-from bayeslab.errors import EngineRefusal
 from bayeslab.exact.factors import FactorGraph
 from bayeslab.exact.junction_tree import JunctionTree
 from bayeslab.exact.triangulation import forecast, triangulate
 from tests.exact._enumeration import random_network
+from tests.refusals import refused
 
 
 def ones(states, scopes):
@@ -86,7 +85,7 @@ def test_the_forecast_is_known_before_and_too_large_is_refused_with_the_number()
     assert ahead.bytes >= 8 * 4096
     hopeless = grid(60)
     assert forecast(hopeless).total_entries > 2**55
-    with pytest.raises(EngineRefusal, match=r"PB.*are free.*x\d+_\d+|PB.*likelihood weighting"):
+    with refused("engine.refused.too-costly", r"PB.*x\d+_\d+|PB.*likelihood"):
         JunctionTree.of(hopeless)
     # More entries than an integer of 64 bits counts.
     pairs = list(combinations(binary(90), 2))

@@ -18,7 +18,6 @@ from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
 import bayeslab as bl
-from bayeslab.errors import DataError
 from bayeslab.families.regression import lower
 from bayeslab.fitting import check
 from bayeslab.language.formula import parse_formula
@@ -185,37 +184,37 @@ def test_a_strangers_run_folder_runs_nothing(tmp_path, monkeypatch):
 
 
 LARGE = [
-    ("y ~ bs(x, df=30, degree=22)", "from 0 to 5"),
-    ("y ~ bs(x, df=100000000)", "at most 1,000"),
-    ("y ~ bs(x, knots=z)", "df"),
-    ("y ~ bs(x, df=2)", "at least 3 columns"),
-    ("y ~ poly(x, 0)", "from 1 to 25, not 0"),
-    ("y ~ poly(x, 10000)", "from 1 to 25"),
-    ("y ~ poly(k, 3)", "different values"),
-    ("y ~ " + "*".join(f"x{i}" for i in range(12)), "more than 8 predictors"),
-    ("y ~ (" + "+".join(f"x{i}" for i in range(16)) + ") ** 15", "more than 500 terms"),
-    ("y ~ (x + z) ** 10000000000", "2"),
-    ("y ~ (x" + " + x" * 20 + ")" + " * (x + z)" * 60, "2"),
-    ("y ~ " + "(" * 500 + "x" + ")" * 500, "nested"),
-    ("y ~ I(" + "-" * 1500 + "x)", "nested"),
-    ("y ~ I(" + "x+" * 900 + "x)", "nested"),
-    ("y ~ C(wide):C(wide2)", "at most 5,000"),
-    ("y ~ (C(wide):C(wide2) | g)", "at most 5,000"),
+    ("y ~ bs(x, df=30, degree=22)", "model.wrong-arguments", "degree.*22"),
+    ("y ~ bs(x, df=100000000)", "model.wrong-arguments", "df.*100000000"),
+    ("y ~ bs(x, knots=z)", "model.wrong-arguments", "'knots'.*df"),
+    ("y ~ bs(x, df=2)", "model.wrong-arguments", "3.*df=3"),
+    ("y ~ poly(x, 0)", "model.wrong-arguments", r"poly\(\).*degree.*\b0$"),
+    ("y ~ poly(x, 10000)", "model.wrong-arguments", r"poly\(\).*degree.*10000"),
+    ("y ~ poly(k, 3)", "data.too-few", r"poly\(\).*3"),
+    ("y ~ " + "*".join(f"x{i}" for i in range(12)), "model.too-deep", "interaction.*8"),
+    ("y ~ (" + "+".join(f"x{i}" for i in range(16)) + ") ** 15", "model.too-deep", "500 terms"),
+    ("y ~ (x + z) ** 10000000000", "", ""),
+    ("y ~ (x" + " + x" * 20 + ")" + " * (x + z)" * 60, "", ""),
+    ("y ~ " + "(" * 500 + "x" + ")" * 500, "model.too-deep", "brackets|levels"),
+    ("y ~ I(" + "-" * 1500 + "x)", "model.too-deep", "nested|levels"),
+    ("y ~ I(" + "x+" * 900 + "x)", "model.too-deep", "nested|levels"),
+    ("y ~ C(wide):C(wide2)", "model.too-costly", "5,000"),
+    ("y ~ (C(wide):C(wide2) | g)", "model.too-costly", "5,000"),
 ]
 
 
-@pytest.mark.parametrize(("formula", "message"), LARGE, ids=range(len(LARGE)))
-def test_large_formulas_are_refused_before_work(formula, message):
+@pytest.mark.parametrize(("formula", "code", "match"), LARGE, ids=range(len(LARGE)))
+def test_large_formulas_are_refused_before_work(formula, code, match):
     data = table(3000)
     data["wide"], data["wide2"] = np.arange(3000), np.arange(3000)[::-1]
     for i in range(16):
         data[f"x{i}"] = data["x"]
     design("y ~ x", data)  # what is imported at the first formula is not counted
     start, before = time.process_time(), resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-    if message == "2":  # large only as written
+    if not code:  # large only as written
         assert len(design(formula, data).names) <= 3
     else:
-        with pytest.raises(bl.BayeslabError, match=message):
+        with refused(code, match):
             design(formula, data)
     assert time.process_time() - start < 1.0
     assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before < 300_000 * (
@@ -322,18 +321,18 @@ def fitted() -> bl.Fit:
 
 
 NEW = [
-    ({"x": [0.1], "k": [1], "c": ["a"]}, "no column 'g', a predictor"),
-    ({"x": [0.1], "g": ["a"], "k": [1]}, "no column 'c', a predictor"),
-    ({"g": ["a"], "k": [1], "c": ["a"]}, "no column 'x', a predictor"),
-    ({"x": [0.1], "g": [1], "k": [1], "c": ["a"]}, "'g' holds numbers; in the data of the fit it has the levels"),
-    ({"x": ["u"], "g": ["a"], "k": [1], "c": ["a"]}, "'x' holds text; in the data of the fit it holds numbers"),
-    ({"x": 0.1, "g": "a", "k": 1, "c": "a"}, "list"),
+    ({"x": [0.1], "k": [1], "c": ["a"]}, "data.unknown-column", "'g'"),
+    ({"x": [0.1], "g": ["a"], "k": [1]}, "data.unknown-column", "'c'"),
+    ({"g": ["a"], "k": [1], "c": ["a"]}, "data.unknown-column", "'x'"),
+    ({"x": [0.1], "g": [1], "k": [1], "c": ["a"]}, "data.other-kind", "'g'.*'a', 'b'"),
+    ({"x": ["u"], "g": ["a"], "k": [1], "c": ["a"]}, "data.other-kind", "'x'.*text"),
+    ({"x": 0.1, "g": "a", "k": 1, "c": "a"}, "data.not-a-column", "'x'"),
 ]
 
 
-@pytest.mark.parametrize(("new", "message"), NEW, ids=range(len(NEW)))
-def test_new_rows_that_lack_something_are_refused(fitted, new, message):
-    with pytest.raises(bl.BayeslabError, match=message):
+@pytest.mark.parametrize(("new", "code", "match"), NEW, ids=range(len(NEW)))
+def test_new_rows_that_lack_something_are_refused(fitted, new, code, match):
+    with refused(code, match):
         fitted.predict(new)
 
 
@@ -357,13 +356,13 @@ def test_sizes_beyond_arithmetic_are_refused(column, what, size):
     data = table()
     data[column] *= size
     # A reader refuses what no square of can be had; a column that is too small for its unit is the formula's to refuse.
-    with pytest.raises(DataError, match=f"{what} is as|column '{column}'.* too large to reckon with"):
+    with refused("data.too-large", f"{what}|column '{column}'"):
         design("y ~ x + offset(z)", data)
 
 
 def test_counts_that_floats_do_not_hold_are_refused():
     model = regression("y ~ x", likelihood="poisson")
-    with pytest.raises(DataError, match="counts beyond"):
+    with refused("data.too-large", "'y'"):
         lower(model, check(model, table().assign(y=1e19)))
 
 
@@ -427,24 +426,24 @@ def test_levels_in_an_order_of_the_formula():
 
 
 @pytest.mark.parametrize(
-    ("formula", "message"),
+    ("formula", "code", "match"),
     [
-        ("y ~ C(k, levels=[0, 1])", "leaves out '2', '3'"),
-        ("y ~ C(k, levels=[0, 1, 2, 3, 4])", "4 is not a level of 'k'"),
-        ("y ~ C(k, levels=[0, 1, 1, 2, 3])", "twice"),
-        ("y ~ C(k, levels=[x])", "each of levels is a level: a number or a text"),
-        ("y ~ C(k, levels=2)", "a list of levels"),
-        ("y ~ [x]", "a list has no meaning"),
-        ("y ~ I([x])", "a list has no meaning"),
-        ("y ~ I(g == 'a\\qb')", "a backslash is written"),
-        ("y ~ I(g == 'a\\')", "no closing quote"),
-        ("y ~ x + (0 | g)", "have no effect"),
-        ("y ~ 0", "neither an intercept nor a predictor"),
-        ("y ~ 0 + x:[1]", "a list has no meaning"),
+        ("y ~ C(k, levels=[0, 1])", "data.incomplete", "'2'.*'3'"),
+        ("y ~ C(k, levels=[0, 1, 2, 3, 4])", "data.unknown-level", "4.*'k'"),
+        ("y ~ C(k, levels=[0, 1, 1, 2, 3])", "data.duplicate", "twice"),
+        ("y ~ C(k, levels=[x])", "model.wrong-arguments", r"^model\.formula: C\(\): each"),
+        ("y ~ C(k, levels=2)", "model.wrong-arguments", r"^model\.formula: C\(\): levels"),
+        ("y ~ [x]", "model.syntax", r"^model\.formula: a list"),
+        ("y ~ I([x])", "model.syntax", r"^model\.formula: a list"),
+        ("y ~ I(g == 'a\\qb')", "model.syntax", r"^model\.formula.*'\\q'"),
+        ("y ~ I(g == 'a\\')", "model.syntax", r"^model\.formula.*'a\\'"),
+        ("y ~ x + (0 | g)", "model.incomplete", r"^model\.formula.*'g'"),
+        ("y ~ 0", "model.incomplete", r"^model\.formula.*intercept.*predictor"),
+        ("y ~ 0 + x:[1]", "model.syntax", r"^model\.formula: a list"),
     ],
 )
-def test_lists_and_texts_that_mean_nothing(formula, message):
-    with pytest.raises(bl.BayeslabError, match=message):
+def test_lists_and_texts_that_mean_nothing(formula, code, match):
+    with refused(code, match):
         design(formula, grouped(list("abcd")))
 
 
@@ -456,7 +455,7 @@ def test_new_rows_without_the_reference_level():
 
 def test_combinations_of_levels_that_share_a_name_are_refused():
     table = pd.DataFrame({"y": [1.0, 2.0, 3.0, 4.0], "a": ["p:q", "p", "p", "p:q"], "b": ["r", "q:r", "q:r", "r"]})
-    with pytest.raises(DataError, match="have the same name"):
+    with refused("data.name-clash", "'a'.*'b'"):
         design("y ~ 1 + (1 | a:b)", table)
 
 

@@ -8,11 +8,11 @@ from scipy import stats
 from scipy.special import logsumexp
 
 import bayeslab as bl
-from bayeslab.errors import EngineRefusal, ModelError
 from bayeslab.families import mixture as family
 from bayeslab.families.mixture.parts import _partial_correlations
 from bayeslab.fitting import check as bound_of
 from tests.families._models import mixture
+from tests.refusals import refused
 
 
 def planted(n=60, seed=0):
@@ -140,12 +140,12 @@ def test_the_prior_is_told_and_engines_that_need_another_refuse():
     model, data = mixture(["a", "b"], priors={"correlation": "LKJ(2)"}), planted()
     told = family.priors(model, bound_of(model, data))
     assert told["covariance"] == "correlations LKJ(2)" and told["sd"].startswith("LogNormal(log [")
-    for method, said in (
-        ("em", "EM with priors needs conjugate"),
-        ("gibbs", "not conjugate"),
-        ("variational", "not conj"),
+    for method, code, match in (
+        ("em", "engine.refused.not-conjugate", ""),
+        ("gibbs", "engine.refused.not-conjugate", "gibbs"),
+        ("variational", "engine.refused.not-conjugate", "variational"),
     ):
-        with pytest.raises(EngineRefusal, match=said):
+        with refused(code, match):
             bl.fit(model, data, method, progress=False)
     plain = bl.fit(model, data, "em", progress=False, prior="ignore")
     other = bl.fit(mixture(["a", "b"]), data, "em", progress=False, prior="ignore")
@@ -153,21 +153,30 @@ def test_the_prior_is_told_and_engines_that_need_another_refuse():
 
 
 @pytest.mark.parametrize(
-    ("more", "said"),
+    ("more", "code", "match"),
     [
-        ({"priors": {"correlation": "LKJ(-1)"}}, r"LKJ\(eta\) with a positive number"),
-        ({"priors": {"correlation": "Wishart(2)"}}, "not Wishart"),
+        ({"priors": {"correlation": "LKJ(-1)"}}, "model.bad-prior", r"^model\.priors\.correlation.*-1"),
+        ({"priors": {"correlation": "Wishart(2)"}}, "model.bad-prior", r"^model\.priors\.correlation.*Wishart"),
         (
             {"priors": {"correlation": "LKJ(2)"}, "covariance": "diagonal"},
-            "several gaussian columns and covariance: full",
+            "model.unsupported",
+            r"^model\.priors\.correlation.*covariance",
         ),
-        ({"priors": {"correlation": "LKJ(2)", "mean": "Normal(0, 1)"}}, "mean and sd go together"),
-        ({"priors": {"correlation": "LKJ(2)", "components": {"rows": 1}}}, "conjugate ones"),
-        ({"priors": {"mean": "Normal(0, 1)", "sd": "HalfNormal(1)"}}, r"also give correlation: LKJ\(2\)"),
+        (
+            {"priors": {"correlation": "LKJ(2)", "mean": "Normal(0, 1)"}},
+            "model.incomplete",
+            r"^model\.priors.*correlation",
+        ),
+        (
+            {"priors": {"correlation": "LKJ(2)", "components": {"rows": 1}}},
+            "model.conflict",
+            r"^model\.priors.*components",
+        ),
+        ({"priors": {"mean": "Normal(0, 1)", "sd": "HalfNormal(1)"}}, "model.incomplete", r"^model\.priors.*2"),
     ],
 )
-def test_what_is_wrong_is_said_in_a_line(more, said):
+def test_what_is_wrong_is_said_in_a_line(more, code, match):
     model, data = mixture(["a", "b"], **more), planted()
-    with pytest.raises(ModelError, match=said) as caught:
+    with refused(code, match) as caught:
         bl.fit(model, data, "map", progress=False)
     assert "\n" not in caught.value.message

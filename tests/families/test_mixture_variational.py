@@ -8,11 +8,11 @@ from scipy import stats
 from scipy.special import gammaln, logsumexp
 
 import bayeslab as bl
-from bayeslab.errors import EngineRefusal
 from bayeslab.exact import emissions
 from bayeslab.exact.mixture import MixtureProblem
 from bayeslab.exact.variational_mixture import climb, prepared
 from tests.families._models import mixture
+from tests.refusals import refused
 
 
 def fitted(model, data, method="variational", seed=1, **options):
@@ -251,20 +251,30 @@ def test_an_interrupted_search_keeps_what_ended(monkeypatch):
 
 
 @pytest.mark.parametrize(
-    ("model", "gaps", "said"),
+    ("model", "gaps", "code", "match"),
     [
-        (mixture(["x", "y"], component="student_t"), False, "StudentT has no conjugate prior"),
-        (mixture(["x", "y"], covariance="tied"), False, "one covariance for all components"),
-        (mixture(["x", "y"]), True, "missing cells have no closed form; use covariance: diagonal"),
-        (mixture(["x", "y"], "sampled"), False, "needs a number of components"),
-        (mixture(["x"], priors={"mean": "Normal(0, 2)", "sd": "HalfNormal(1)"}), False, "not conjugate; use nuts"),
-        (bl.Model(model=bl.Graph(nodes={"m": "Normal(0, 1)", "x[row]": "Normal(m, 1)"})), False, "not known for the"),
+        (mixture(["x", "y"], component="student_t"), False, "engine.refused.not-conjugate", "StudentT"),
+        (mixture(["x", "y"], covariance="tied"), False, "engine.refused.no-closed-form", "covariance"),
+        (mixture(["x", "y"]), True, "engine.refused.no-closed-form", "missing"),
+        (mixture(["x", "y"], "sampled"), False, "engine.refused.no-graph", ""),
+        (
+            mixture(["x"], priors={"mean": "Normal(0, 2)", "sd": "HalfNormal(1)"}),
+            False,
+            "engine.refused.not-conjugate",
+            "mean, sd",
+        ),
+        (
+            bl.Model(model=bl.Graph(nodes={"m": "Normal(0, 1)", "x[row]": "Normal(m, 1)"})),
+            False,
+            "engine.refused.other-family",
+            "graph",
+        ),
     ],
 )
-def test_what_it_cannot_do_is_said_in_a_line(model, gaps, said):
+def test_what_it_cannot_do_is_said_in_a_line(model, gaps, code, match):
     _, data = planted(n=30)
     if gaps:
         data["x"][3] = np.nan
-    with pytest.raises(EngineRefusal, match=said) as caught:
+    with refused(code, match) as caught:
         fitted(model, data)
     assert "\n" not in str(caught.value)

@@ -10,7 +10,6 @@ import pytest
 from scipy import integrate, stats
 
 import bayeslab as bl
-from bayeslab.errors import DataError, ModelError
 from bayeslab.families.regression import lower
 from bayeslab.fitting import check
 from tests.refusals import refused
@@ -357,7 +356,7 @@ def test_new_levels_and_missing_predictors_are_refused():
     fit = bl.fit(regression("gaussian", right="x + (1 | g)"), data, runs=None, seed=1, progress=False, draws=50)
     with refused("data.unknown-level", "'q'"):
         fit.predict(pd.DataFrame({"x": [1.0], "g": ["q"]}))
-    with pytest.raises(bl.BayeslabError, match="x"):
+    with refused("data.unknown-column", "'x'"):
         fit.predict(pd.DataFrame({"g": ["a"]}))
     with refused("data.missing"):
         fit.predict(pd.DataFrame({"x": [np.nan], "g": ["a"]}))
@@ -413,13 +412,13 @@ def test_a_grouping_factor_called_like_a_part_of_the_model_is_refused(name):
     data = small().rename(columns={"g": name}).assign(h=["u", "v"] * 20)
     group = "z" if name == "u_z" else "h"
     data = data.assign(z=data["h"]) if name == "u_z" else data
-    with pytest.raises(ModelError, match=f"a grouping factor is called '{name}', like a part of the model; rename it"):
+    with refused("model.name-clash", f"group.*'{name}'", where="model.formula"):
         check(formula_model(f"y ~ other + (1 | {name}) + (1 | {group})"), data)
 
 
 @pytest.mark.parametrize("name", ["u_g", "sd_g", "Intercept_centred", "design_mean", "b_scale"])
 def test_a_response_called_like_a_part_of_the_model_is_refused(name):
-    with pytest.raises(ModelError, match=f"the response is called '{name}', like a part of the model"):
+    with refused("model.name-clash", f"response.*'{name}'", where="model.formula"):
         check(formula_model(f"{name} ~ z + (1 | g)"), small().rename(columns={"y": name}))
 
 
@@ -427,24 +426,24 @@ def test_a_response_called_like_a_part_of_the_model_is_refused(name):
 def test_a_prior_of_a_predictor_and_a_parameter_of_one_name_is_refused(name):
     data = small().rename(columns={"other": name})
     check(formula_model(f"y ~ {name} + z"), data)
-    with pytest.raises(ModelError, match=f"'{name}' is a predictor and a parameter of this regression"):
+    with refused("model.name-clash", where=f"model.priors.{name}"):
         check(formula_model(f"y ~ {name} + z", priors={name: "Exponential(2)"}), data)
 
 
 @pytest.mark.parametrize(
-    ("formula", "cell", "words"),
+    ("formula", "cell", "code", "match"),
     [
-        ("log(y) ~ z", -1.0, r"'log\(y\)' is nan in row 3, where y is -1: no row is dropped"),
-        ("sqrt(y) ~ z", -4.0, r"'sqrt\(y\)' is nan in row 3, where y is -4"),
-        ("log(y) ~ z", 0.0, r"'log\(y\)' is -inf in row 3, where y is 0"),
-        ("other / y ~ z", 0.0, r"is -?inf in row 3, where other is .* and y is 0"),
+        ("log(y) ~ z", -1.0, "data.not-finite", r"'log\(y\)'.*row 3.*-1"),
+        ("sqrt(y) ~ z", -4.0, "data.not-finite", r"'sqrt\(y\)'.*row 3.*-4"),
+        ("log(y) ~ z", 0.0, "data.not-finite", r"'log\(y\)'.*row 3"),
+        ("other / y ~ z", 0.0, "data.not-finite", "row 3"),
     ],
 )
-def test_a_response_that_cannot_be_transformed_is_no_missing_cell(formula, cell, words):
+def test_a_response_that_cannot_be_transformed_is_no_missing_cell(formula, cell, code, match):
     data = small()
     data.loc[2, "y"] = cell
     data.loc[5, "y"] = np.nan
-    with pytest.raises(DataError, match=words):
+    with refused(code, match):
         check(formula_model(formula), data)
 
 

@@ -21,6 +21,7 @@ from bayeslab.learners.neural_network import NeuralNetworkClassifier, NeuralNetw
 from bayeslab.learners.perceptron import Perceptron
 from bayeslab.learners.tiling import Tiling
 from bayeslab.learners.voting import VotingClassifier
+from tests.refusals import refused
 
 RNG = np.random.default_rng(3)
 X = RNG.normal(size=(60, 2))
@@ -151,14 +152,14 @@ def test_verdict_of_numbers():
 
 def test_folds_are_refused_before_training(monkeypatch):
     monkeypatch.setattr("bayeslab.families.learner.trained.train", lambda *_: pytest.fail("it was trained"))
-    with pytest.raises(bl.BayeslabError, match="1000000000 folds need 1000000000 rows; there are 60"):
+    with refused("data.too-few", "1000000000.*folds.*60"):
         fitted("cross", folds=10**9, learner="perceptron")
     section = {"family": "learner", "target": "cross", "learner": "perceptron"}
     model = bl.Model(model=section, inference={"method": "train", "folds": 10**9})
-    with pytest.raises(bl.BayeslabError, match="1000000000 folds need 1000000000 rows; there are 60"):
+    with refused("data.too-few", "1000000000.*60"):
         bl.check(model, TABLE)
     tuned = bl.Model(model=section | {"tune": {"max_iter": [1, 2]}, "tune_folds": 61})
-    with pytest.raises(bl.BayeslabError, match="61 folds need 61 rows"):
+    with refused("data.too-few", "61.*60"):
         bl.check(tuned, TABLE)
 
 

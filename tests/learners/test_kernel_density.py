@@ -15,6 +15,7 @@ from bayeslab.learners.kernel_density import (
     conditional_density,
     left_out_log_density,
 )
+from tests.refusals import refused
 
 RNG = np.random.default_rng(4)
 
@@ -107,5 +108,5 @@ def test_classifier():
     assert KernelDensityClassifier().fit(x[::2], y[::2]).score(x[1::2], y[1::2]) > 0.9
     few = KernelDensityClassifier().fit([[0.0], [0.0], [0.1], [5.0]], [0, 0, 0, 1])
     np.testing.assert_array_equal(few.predict([[0.0], [5.0]]), [0, 1])
-    with pytest.raises(ValueError, match="width"):
+    with refused("option.out-of-range", "KernelDensity.*'width'", kind=ValueError):
         KernelDensity(-1.0).fit(x)

@@ -10,6 +10,7 @@ from bayeslab.learners._windows import WINDOWS, window
 from bayeslab.learners.kernel_regression import KernelRegression, KernelVote
 from bayeslab.learners.knn import KNNClassifier, KNNRegressor
 from bayeslab.learners.locally_weighted import LocallyWeighted
+from tests.refusals import refused
 
 RNG = np.random.default_rng(5)
 
@@ -112,9 +113,9 @@ def test_limits():
     x, y = np.array([[0.0], [1.0], [9.0]]), np.array([1.0, 2.0, 3.0])
     assert LocallyWeighted("E2", width=0.5).fit(x, y).predict([[5.5]])[0] == 3
     assert LocallyWeighted("E1", 1).fit(x, y).predict([[0.6]])[0] == 2
-    with pytest.raises(ValueError, match="criterion"):
+    with refused("option.unknown-word", "LocallyWeighted.*'criterion'", kind=ValueError):
         LocallyWeighted("E4").fit(x, y)
-    with pytest.raises(ValueError, match="kernel"):
+    with refused("option.unknown-word", "KernelRegression.*'kernel'", kind=ValueError):
         KernelRegression("cosmic").fit(x, y)
-    with pytest.raises(ValueError, match="width"):
+    with refused("option.out-of-range", "width", kind=ValueError):
         KernelRegression(width=0.0).fit(x, y)

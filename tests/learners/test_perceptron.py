@@ -8,13 +8,13 @@ import numpy as np
 import pytest
 from sklearn.linear_model import LogisticRegression
 
-from bayeslab.errors import OptionError
 from bayeslab.learners._descent_kernels import kernel_perceptron as one_pass
 from bayeslab.learners.decision_tree import MultiwayTree
 from bayeslab.learners.kernel_perceptron import KernelPerceptron
 from bayeslab.learners.perceptron import Perceptron, novikoff_bound
 from bayeslab.theory.separability import separable, separating_plane
 from tests.learners.restaurant import DOMAINS, all_inputs, original_tree, sample
+from tests.refusals import refused
 
 BITS = np.array(list(itertools.product([0, 1], repeat=2)))
 # Facts F24: exercise 20.15 of the second edition of Russell and Norvig.
@@ -97,7 +97,7 @@ def test_novikoff(seed):
     # The widest margin gives the least bound; the plane that was found gives one, too.
     assert found.n_updates_[0] <= found.update_bounds_[0] == novikoff_bound(x, y, found.coef_, found.intercept_[0])
     assert np.isnan(Perceptron(decay=100.0, random_state=seed).fit(x, y).update_bounds_[0])
-    with pytest.raises(OptionError, match="does not separate"):
+    with refused("option.not-applicable"):
         novikoff_bound(x, y, -plane[1:], -plane[0])
 
 

@@ -9,10 +9,10 @@ import numpy as np
 import pytest
 from sklearn.model_selection import cross_val_score
 
-from bayeslab.errors import OptionError
 from bayeslab.exact.string_kernel import SubsequenceKernel
 from bayeslab.learners._gram import check_gram, smallest_eigenvalue
 from bayeslab.learners.svm import SVMClassifier
+from tests.refusals import refused
 
 
 def weights(text, length, decay):
@@ -96,9 +96,9 @@ def test_svm_on_texts():
 
 
 def test_errors():
-    with pytest.raises(OptionError, match="length is a whole number from 1"):
+    with refused("option.out-of-range", "length"):
         SubsequenceKernel(0)
-    with pytest.raises(OptionError, match="decay is above 0"):
+    with refused("option.out-of-range", "decay"):
         SubsequenceKernel(2, 0.0)
-    with pytest.raises(OptionError, match="a list of texts is wanted"):
+    with refused("option.wrong-type", "text.*'text'"):
         SubsequenceKernel()("text")

@@ -11,6 +11,7 @@ import bayeslab as bl
 from bayeslab.learners.find_s import FindS
 from bayeslab.learners.version_space import VersionSpace
 from tests.learners.conjunctions import covers
+from tests.refusals import refused
 
 
 def enumerated(rows, y, sizes, prior, noise):
@@ -102,7 +103,7 @@ def test_numbers_other_values_and_none_left():
         VersionSpace((0, 1)).fit(rows, [True, False, False, True])
     with pytest.raises(ValueError, match="more than 3,000,000"):
         VersionSpace().fit(rng.normal(size=(20, 30)), np.arange(20) % 2)
-    with pytest.raises(ValueError, match="'noise' is a number below"):
+    with refused("option.out-of-range", "'noise'", kind=ValueError):
         VersionSpace(noise=0.7).fit(rows, y)
     assert VersionSpace((0, 1), positive=0).fit(rows, ["a", "a", "b", "b"]).predict([[0, 1]]).tolist() == ["a"]
 

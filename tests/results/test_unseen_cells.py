@@ -7,7 +7,6 @@ import pandas as pd
 import pytest
 
 import bayeslab as bl
-from bayeslab.errors import BayeslabError
 from tests.refusals import refused
 
 RNG = np.random.default_rng(2)
@@ -79,7 +78,7 @@ def test_an_order_beside_unequal_weights_is_refused():
     for weights, there in (("Dirichlet([1, 30])", True), ("Dirichlet([2, 2])", False)):
         model = bl.Model(model=spec | {"priors": {"weights": weights}})
         if there:
-            with pytest.raises(BayeslabError, match="tell the components apart"):
+            with refused("model.conflict", where="model.order"):
                 bl.check(model, {"y": [0, 0, 9, 8, 0, 1]})
         else:
             fit = bl.fit(model, {"y": [0, 0, 9, 8, 0, 1] * 3}, "gibbs", draws=200, tune=100, runs=None, progress=False)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from bayeslab.errors import ModelError
 from bayeslab.structure.constraints import Constraints
 from bayeslab.structure.exact_posterior import best_graph
 from bayeslab.structure.score_table import ScoreTable
@@ -93,5 +92,5 @@ def test_what_is_too_large_is_refused_with_what_to_do(monkeypatch):
 
 def test_a_table_holds_what_is_known():
     table = table_of(3, random_scores(0, 1.0))
-    with pytest.raises(ModelError, match="holds its constraints"):
+    with refused("model.conflict", "constraints.*prior"):
         exact.search(table, max_parents=2)

@@ -6,7 +6,6 @@ import numpy as np
 import polars as pl
 import pytest
 
-from bayeslab.errors import DataError
 from bayeslab.structure.constraints import Constraints
 from bayeslab.structure.data import Observations
 from bayeslab.structure.score_table import ScoreTable
@@ -107,5 +106,5 @@ def test_what_cannot_be_read(tmp_path, source):
     with refused("data.unreadable", "DuckDB"):
         counts.observations(tmp_path / "none.parquet")
     for name in ("bds", "mixed_bic"):
-        with pytest.raises(DataError, match=f"'{name}' needs the rows in memory"):
+        with refused("data.unsupported", f"'{name}'.*'fetch'"):
             load(name, counts.observations(source, fetch=0))

@@ -7,9 +7,9 @@ from itertools import product
 import numpy as np
 import pytest
 
-from bayeslab.errors import ModelError, OptionError
 from bayeslab.exact.network import DiscreteNetwork
 from bayeslab.structure.dynamic import Template, unroll
+from tests.refusals import refused
 
 RAIN = {"Rain": ("rain", "dry")}
 
@@ -112,26 +112,26 @@ def test_parents_two_slices_back():
 
 
 @pytest.mark.parametrize(
-    ("changed", "words"),
+    ("changed", "code", "match"),
     [
-        ({"parents": {"Rain": ("Rian[t-1]",)}}, "'Rian', a parent of 'Rain', is not a variable; did you mean 'Rain'"),
-        ({"parents": {"Rain": ("Umbrella[t-1]",)}}, "'Umbrella' of slice 0, which the initial network does not have"),
-        ({"parents": {"Rain": ("Rain[t-2]",)}}, "slice -1"),
-        ({"parents": {"Rain": (("Rain", 1),)}}, "not 1 after"),
-        ({"parents": {"Rain": ("Umbrella",), "Umbrella": ("Rain",)}}, "circle"),
-        ({"parents": {}}, r"table of 'Rain\[1\]' is 2 × 2"),
-        ({"parents": {"Snow": ()}}, "'Snow' has parents or a table but no states"),
-        ({"tables": {"Rain": np.eye(2)}}, "'Umbrella' has no table"),
-        ({"states": {"Rain": ("wet", "dry"), "Umbrella": ("yes", "no")}}, "states of 'Rain'"),
+        ({"parents": {"Rain": ("Rian[t-1]",)}}, "model.unknown-variable", "'Rian'.*'Rain'"),
+        ({"parents": {"Rain": ("Umbrella[t-1]",)}}, "model.unknown-variable", "'Umbrella'"),
+        ({"parents": {"Rain": ("Rain[t-2]",)}}, "model.unknown-variable", "'Rain'.*-1"),
+        ({"parents": {"Rain": (("Rain", 1),)}}, "model.misplaced", "'Rain'"),
+        ({"parents": {"Rain": ("Umbrella",), "Umbrella": ("Rain",)}}, "model.cycle", "Rain.*Umbrella"),
+        ({"parents": {}}, "model.wrong-shape", r"'Rain\[1\]'.*2"),
+        ({"parents": {"Snow": ()}}, "model.unknown-variable", "'Snow'.*parents"),
+        ({"tables": {"Rain": np.eye(2)}}, "model.incomplete", "'Umbrella'"),
+        ({"states": {"Rain": ("wet", "dry"), "Umbrella": ("yes", "no")}}, "model.contradiction", "states.*'Rain'"),
     ],
 )
-def test_errors(changed, words):
+def test_errors(changed, code, match):
     good = umbrella()
     fields = {"states": good.states, "parents": good.parents, "tables": good.tables} | changed
-    with pytest.raises(ModelError, match=words):
+    with refused(code, match):
         Template(good.initial, **fields)
 
 
 def test_too_few_slices():
-    with pytest.raises(OptionError, match="0 slices"):
+    with refused("option.out-of-range", "0 slices"):
         unroll(umbrella(), 0)

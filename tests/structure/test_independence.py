@@ -10,7 +10,6 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from bayeslab.errors import DataError, OptionError
 from bayeslab.structure.data import Observations
 from bayeslab.structure.independence import (
     CorrelationTest,
@@ -307,15 +306,15 @@ def test_bad_input():
     values = numbers(np.random.default_rng(15).normal(size=(5, 2)))
     with refused("option.unknown-word", "'chi2'"):
         independence_test("chi", states)
-    with pytest.raises(OptionError, match="permutation"):
+    with refused("option.not-applicable", "'fisher_z'.*'g2'"):
         independence_test("fisher_z", values, permutations=10)
-    with pytest.raises(OptionError, match="permutations"):
+    with refused("option.out-of-range", "permutations"):
         TableTest(states, permutations=-1)
     with refused("data.not-states", "fisher_z"):
         TableTest(values)
-    with pytest.raises(DataError, match="g2"):
+    with refused("data.not-numbers", "'v0'.*'fisher_z'"):
         CorrelationTest(states)
-    with pytest.raises(DataError, match="whole numbers"):
+    with refused("data.not-whole", "'g2'.*'chi2'"):
         permutation_p_value(np.array([[0.5, 1], [1, 2]]), np.random.default_rng(1))
 
 

@@ -15,7 +15,6 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from bayeslab.errors import RunError
 from bayeslab.results.structure_checks import edge_diagnostics
 from bayeslab.run_folder.segments import SegmentStore
 from bayeslab.structure.exact_posterior import dag_posterior, order_posterior
@@ -141,7 +140,7 @@ def test_segments_of_another_job_are_refused(tmp_path):
         (TABLE, SAMPLERS["order"], replace(WORK, seed=6)),
         (TABLE, SAMPLERS["order"], replace(WORK, thin=41)),
     ):
-        with pytest.raises(RunError, match="another score table, sampler, seed"):
+        with refused("run.other-run", "chain 0"):
             run(table, sampler, work, store, Workers())
 
 

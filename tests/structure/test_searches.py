@@ -11,7 +11,7 @@ import networkx as nx
 import numpy as np
 import pytest
 
-from bayeslab.errors import DataError, ModelError, OptionError
+from bayeslab.errors import ModelError
 from bayeslab.structure.constraints import Constraints
 from bayeslab.structure.cpdag import equivalent
 from bayeslab.structure.cpdag import members as class_members
@@ -360,9 +360,9 @@ def test_chow_liu_leaves_out_edges_that_do_not_pay(bdeu):
     found = chow_liu.search(bdeu)
     assert found.graph.degree("g") == 0 and len(found.graph.edges) == 5
     assert found.trace[-1] == pytest.approx(found.score)
-    with pytest.raises(ModelError, match="both directions"):
+    with refused("model.not-suited", "score.*bdeu"):
         chow_liu.search(load_score("k2", tangled(4)))
-    with pytest.raises(ModelError, match="no variable"):
+    with refused("model.unknown-variable", "root.*'z'"):
         chow_liu.search(bdeu, root="z")
 
 
@@ -378,9 +378,9 @@ def test_tan_has_the_most_likely_tree_of_attributes():
 
     assert found.score == pytest.approx(max(map(likelihood, all_trees(4))))
     assert all(found.graph.has_edge("x4", v) for v in names[:4]) and len(found.graph.edges) == 7
-    with pytest.raises(ModelError, match="no variable"):
+    with refused("model.unknown-variable", "'x9'"):
         tan.search(score, target="x9")
-    with pytest.raises(DataError, match="discrete"):
+    with refused("data.not-states", "discrete"):
         tan.search(load_score("bge", {"x": [0.1, 0.4, 0.2], "y": [1.0, 2.0, 4.0]}), target="x")
 
 
@@ -483,19 +483,19 @@ def test_what_cannot_be_is_said(bdeu):
     with refused("model.unknown-variable", "'h'"):
         hill_climbing.search(bdeu, start=nx.DiGraph([("a", "h")]))
     wanted = Constraints.of(bdeu.names, required=[("a", "b")])
-    with pytest.raises(ModelError, match="required edge a -> b"):
+    with refused("model.missing-edge", "a -> b"):
         hill_climbing.search(bdeu, start=nx.DiGraph([("a", "c")]), constraints=wanted)
-    with pytest.raises(ModelError, match="goes against the order"):
+    with refused("model.contradiction", "a -> b.*order"):
         greedy_parents.search(bdeu, order=list("gfedcba"), constraints=wanted)
-    with pytest.raises(ModelError, match="it lacks g"):
+    with refused("model.incomplete", r"order.*\bg\b"):
         greedy_parents.search(bdeu, order=list("abcdef"))
-    with pytest.raises(OptionError, match="give rng"):
+    with refused("option.incomplete", "restarts.*default_rng"):
         hill_climbing.search(bdeu, restarts=1)
-    with pytest.raises(OptionError, match="tabu"):
+    with refused("option.out-of-range", "tabu"):
         tabu.search(bdeu, tabu=-1)
     with refused("option.unknown-word", "'hill_climbing'"):
         load("hill_climbin")
-    with pytest.raises(ModelError, match="score table holds its prior"):
+    with refused("model.conflict", "prior"):
         hill_climbing.search(ScoreTable.build(load_score("bdeu", tangled(3))), prior="sparse")
     assert load("tabu") is tabu
     assert isinstance(bdeu.data, Observations)
@@ -530,7 +530,7 @@ def test_ges_first_step_is_the_best_edge_and_steps_gain_what_they_say(seed):
     assert found.trace[1] - found.trace[0] == pytest.approx(best)
     permuted = {v: tangled(6, seed=seed)[v] for v in reversed(list(tangled(6, seed=seed)))}
     assert equivalent(ges.search(load_score("bic", permuted)).graph, found.graph)
-    with pytest.raises(ModelError, match="not a table"):
+    with refused("model.unsupported", "table"):
         ges.search(ScoreTable.build(score))
 
 

@@ -8,7 +8,6 @@ import math
 import numpy as np
 import pytest
 
-from bayeslab.errors import OptionError
 from bayeslab.theory import pac
 from bayeslab.theory.hypothesis_space import HypothesisSpace, boolean_inputs, boolean_space
 from bayeslab.theory.separability import separable, separating_plane, shattered, threshold_functions
@@ -81,13 +80,13 @@ def test_epsilon_ball():
 
 
 def test_refused():
-    with pytest.raises(OptionError, match="epsilon is a number between 0 and 1"):
+    with refused("option.out-of-range", "epsilon"):
         pac.sample_size(1.0, 0.0, 0.1)
-    with pytest.raises(OptionError, match="number of literals"):
+    with refused("option.out-of-range", "^k, .*-1"):
         pac.conjunctions(3, -1)
-    with pytest.raises(OptionError, match="from 1 to 5"):
+    with refused("option.out-of-range", "^n, .*from 1 to 5"):
         threshold_functions(6)
-    with pytest.raises(OptionError, match="beta is a number between"):
+    with refused("option.out-of-range", "beta"):
         mistake_bound(1, 2, 1.0)
 
 
@@ -162,7 +161,7 @@ def test_noise_and_impossible():
     np.testing.assert_allclose(posterior, np.array([0.25 * 0.9, 0.75 * 0.1]) / (0.25 * 0.9 + 0.75 * 0.1))
     with refused("data.probability-zero"):
         space.posterior([0, 1], [1, 1])
-    with pytest.raises(OptionError, match="noise is a number from 0 to 1"):
+    with refused("option.out-of-range", "noise"):
         space.posterior([0], [0], noise=1.5)
     assert space.posterior([0], [0], noise=1.0).tolist() == [0, 1]
 

@@ -357,7 +357,7 @@ def diagram(model: Model) -> InfluenceDiagram:
     spec = _spec(model)
     if not spec.decisions:
         raise ModelError(
-            "the model has no decisions: an influence diagram has `decisions` and `utilities`", code="not-applicable"
+            "the model has no decisions: an influence diagram has `decisions` and `utilities`", code="nothing-to-decide"
         )
     states = {v: tuple(one.states) for v, one in spec.variables.items()}
     states |= {d: tuple(one.options) for d, one in spec.decisions.items()}
@@ -579,7 +579,7 @@ def _open(net: Net, codes: np.ndarray, values: np.ndarray) -> list[str]:
         raise DataError(
             "the new rows have a value for every variable: nothing is left to predict (leave cells empty, or name a"
             " target in the model)",
-            code="not-applicable",
+            code="nothing-to-predict",
         )
     return found
 

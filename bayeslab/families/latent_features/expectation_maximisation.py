@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from bayeslab.errors import ModelError
+from bayeslab.errors import ModelError, Reason
 from bayeslab.exact.answer import EMPlan
 from bayeslab.exact.binary_em import BinaryModes, BinaryProblem
 from bayeslab.exact.expectation_maximisation import restarted
@@ -21,7 +21,7 @@ __all__ = ["em", "factor_problem", "maximum_likelihood"]
 def em(seen: Resolved) -> EMPlan | str:
     """How EM finds the mode of the posterior, or of the likelihood, or why it cannot."""
     if seen.binary and (why := refused_patterns(seen)) is not None:
-        return f"{why}; use gibbs"
+        return Reason(f"{why}; use gibbs", code=why.code)
     made: Any = _binary if seen.binary else factor_problem
     what = "patterns of features summed out" if seen.binary else "scores integrated out"
     likelihood = made(seen, False)

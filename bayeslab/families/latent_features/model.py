@@ -12,7 +12,7 @@ import numpy as np
 from bayeslab.data.dataset import Data
 from bayeslab.digits import check_digits, check_size, constant
 from bayeslab.distributions import SCALARS, log_density, pymc_class
-from bayeslab.errors import DataError, ModelError, hint
+from bayeslab.errors import DataError, ModelError, Reason, hint
 from bayeslab.language.expressions import parse
 from bayeslab.language.nodes import bound_arguments, call_name
 from bayeslab.language.spec import Model
@@ -307,12 +307,15 @@ def _pair(spec: LatentFeatures, name: str, word: str, default: tuple[float, floa
 MOST_SUMMED = 12
 
 
-def refused_patterns(seen: Resolved) -> str | None:
+def refused_patterns(seen: Resolved) -> Reason | None:
     """Why patterns of binary features cannot be summed one by one, if they cannot."""
     if seen.features is None:
-        return "a number of features that is not given has no parameters of fixed size"
+        return Reason("a number of features that is not given has no parameters of fixed size", code="no-graph")
     if seen.features > MOST_SUMMED:
-        return f"{seen.features} binary features have 2^{seen.features} patterns; they are summed up to {MOST_SUMMED}"
+        return Reason(
+            f"{seen.features} binary features have 2^{seen.features} patterns; they are summed up to {MOST_SUMMED}",
+            code="too-costly",
+        )
     if np.isnan(seen.rows).any():
-        return "patterns of binary features are not summed for rows with missing cells"
+        return Reason("patterns of binary features are not summed for rows with missing cells", code="missing")
     return None

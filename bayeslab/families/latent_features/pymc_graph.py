@@ -32,7 +32,7 @@ def with_evidence(model: Model, seen: Resolved) -> pymc.Model:
     import pymc as pm
 
     if seen.binary and (why := refused_patterns(seen)) is not None:
-        raise ModelError(f"{why}; use method gibbs", path=("model", "features"), code="no-graph")
+        raise ModelError(f"{why}; use method gibbs", path=("model", "features"), code=why.code)
     built = pm.Model(coords={dim: labels.tolist() for dim, labels in seen.labels.items()})
     with built:
         pm.Potential("evidence", _binary(seen) if seen.binary else _gaussian(seen))

@@ -20,7 +20,7 @@ import networkx as nx
 import numpy as np
 
 from bayeslab.data.dataset import Data
-from bayeslab.errors import DataError, ModelError, OptionError, hint
+from bayeslab.errors import DataError, ModelError, OptionError, Reason, hint
 from bayeslab.exact.answer import EMPlan, GibbsPlan, Note, Plan, VariationalPlan
 from bayeslab.exact.clusters import ordered as by_location
 from bayeslab.exact.clusters import permute, permute_labels, relabel_by_probabilities
@@ -170,7 +170,10 @@ def em(model: Model, data: Data) -> EMPlan | str:
     if _process(model):
         return "EM needs a number of components; a process has none: use gibbs, variational or nuts"
     if _spec(model).components == "sampled":
-        return "EM needs a number of components, or a list to choose from; method gibbs samples the number"
+        return Reason(
+            "EM needs a number of components, or a list to choose from; method gibbs samples the number",
+            code="no-graph",
+        )
     _there(model, data)
     return expectation_maximisation.em(resolved(model, data))
 
@@ -220,7 +223,10 @@ def variational(model: Model, data: Data) -> VariationalPlan | str:
     from bayeslab.families.mixture import variational_bayes
 
     if _spec(model).components == "sampled":
-        return "it needs a number of components, or a list to choose from; method gibbs samples the number"
+        return Reason(
+            "it needs a number of components, or a list to choose from; method gibbs samples the number",
+            code="no-graph",
+        )
     _there(model, data)
     if _process(model):
         return variational_bayes.sticks(resolved(model, data))

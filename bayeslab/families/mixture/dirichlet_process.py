@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 import numpy as np
 from scipy.stats import gamma
 
-from bayeslab.errors import OptionError, Stopped
+from bayeslab.errors import OptionError, Reason, Stopped
 from bayeslab.exact import dirichlet_process as process
 from bayeslab.exact.answer import GibbsDraws, GibbsPlan, Note, SteppedChains
 from bayeslab.exact.clusters import canonical, coclustering, point_partition
@@ -135,7 +135,8 @@ def by_partitions(seen: Resolved, rows: str) -> GibbsPlan | str:
     try:
         _ = problem.base
     except OptionError as error:
-        return f"{error.message}; use nuts" if "missing" not in error.message else error.message
+        text = error.message if "missing" in error.message else f"{error.message}; use nuts"
+        return Reason(text, code=error.code)
     sampler = sampler_of(problem)
     told = ["n_clusters", "entropy", "largest", "log_joint"]
     told += ["alpha"] if isinstance(problem.prior.alpha, tuple) else []

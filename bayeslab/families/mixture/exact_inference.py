@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from bayeslab.errors import OptionError
+from bayeslab.errors import OptionError, Reason
 from bayeslab.exact.answer import Plan
 from bayeslab.exact.known_components import KnownComponents, Marginal, component_marginals
 from bayeslab.families.mixture.model import Resolved
@@ -27,13 +27,15 @@ def exact(seen: Resolved) -> Plan | str:
     if unknown:
         return f"the components of {unknown} rows are summed out"
     if not seen.conjugate:
-        return "the priors of mean, sd or correlation are not conjugate"
+        return Reason("the priors of mean, sd or correlation are not conjugate", code="not-conjugate")
     answer = Known(KnownComponents(seen.problem), seen)
     try:
         if not np.isfinite(answer.log_evidence):
             return "the evidence is not finite"
     except (OptionError, AttributeError) as error:
-        return error.message if isinstance(error, OptionError) else "the components have no conjugate prior"
+        if isinstance(error, OptionError):
+            return Reason(error.message, code=error.code)
+        return Reason("the components have no conjugate prior", code="not-conjugate")
     how = f"all labels are known: {len(seen.names)} conjugate components"
     return Plan(how, lambda: answer, dims=answer.dims, labels=answer.labels)
 

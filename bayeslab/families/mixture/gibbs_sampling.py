@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from bayeslab.errors import OptionError
+from bayeslab.errors import OptionError, Reason
 from bayeslab.exact.answer import GibbsDraws, GibbsPlan, Note
 from bayeslab.exact.clusters import coclustering, point_partition
 from bayeslab.exact.component_number import integrable, sample_component_number
@@ -30,16 +30,21 @@ _WRITTEN = "the priors of mean, sd or correlation are not conjugate"
 def by_gibbs(seen: Resolved) -> GibbsPlan | str:
     """Labels and parameters in turns, or why not."""
     if seen.problem.inputs is not None:
-        return "a gate has no conjugate prior; use nuts or em"
+        return Reason("a gate has no conjugate prior; use nuts or em", code="not-conjugate")
     if seen.searched is not None:
         return seen.searched
     if not seen.conjugate:
-        return f"{_WRITTEN}; use nuts"
+        return Reason(f"{_WRITTEN}; use nuts", code="not-conjugate")
     for emission in _parts(seen.problem.emission):
         if not isinstance(emission, ConjugateEmission):
-            return f"{type(emission).__name__} components have no conjugate prior; use nuts"
+            return Reason(
+                f"{type(emission).__name__} components have no conjugate prior; use nuts", code="not-conjugate"
+            )
         if getattr(emission, "covariance", "") == "tied":
-            return "one covariance for all components has no closed form here; use full or diagonal, or nuts"
+            return Reason(
+                "one covariance for all components has no closed form here; use full or diagonal, or nuts",
+                code="no-closed-form",
+            )
 
     def sample(
         chains: int, draws: int, tune: int, rng: np.random.Generator, report: Callable[[int, int], None]
@@ -69,11 +74,14 @@ def number_sampled(seen: Resolved, rows: str) -> GibbsPlan | str:
     """Partitions of the rows, parameters integrated out, and so the number of components; or why not."""
     assert seen.number is not None
     if not seen.conjugate:
-        return f"{_WRITTEN}, so that components cannot be integrated out; give those of components, or a number"
+        return Reason(
+            f"{_WRITTEN}, so that components cannot be integrated out; give those of components, or a number",
+            code="not-conjugate",
+        )
     try:
         integrable(seen.problem.emission, seen.rows)
     except OptionError as error:
-        return error.message
+        return Reason(error.message, code=error.code)
     prior = seen.number
     highest = len(prior.log_probability)
 

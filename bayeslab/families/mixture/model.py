@@ -12,7 +12,7 @@ import numpy as np
 from bayeslab.data.dataset import Data
 from bayeslab.data.design import Design
 from bayeslab.digits import check_size
-from bayeslab.errors import DataError, ModelError, OptionError, hint
+from bayeslab.errors import DataError, ModelError, OptionError, Reason, hint
 from bayeslab.exact import emissions
 from bayeslab.exact.component_number import NumberPrior
 from bayeslab.exact.dirichlet_process import ProcessPrior
@@ -108,13 +108,13 @@ class Resolved:
         return out
 
     @property
-    def searched(self) -> str | None:
+    def searched(self) -> Reason | None:
         """Why parameters are neither integrated out nor drawn in closed form, where no prior is conjugate to them."""
         names = dict.fromkeys(part.emission.name for part in self.parts.values() if isinstance(part, AnyColumns))
         if not names:
             return None
         engines = "nuts" if self.process is not None else "nuts or em"
-        return f"{' and '.join(names)} components have no conjugate prior; use {engines}"
+        return Reason(f"{' and '.join(names)} components have no conjugate prior; use {engines}", code="not-conjugate")
 
     @property
     def conjugate(self) -> bool:

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from scipy.special import gammaln
 
-from bayeslab.errors import DataError, OptionError
+from bayeslab.errors import DataError, OptionError, Reason
 from bayeslab.exact.answer import Note, VariationalEnd, VariationalPlan
 from bayeslab.exact.mixture import MixtureProblem, merging, starting_labels
 from bayeslab.exact.variational_mixture import VariationalFit, climb, prepared
@@ -30,9 +30,12 @@ def variational(seen: Resolved) -> VariationalPlan | str:
     if seen.searched is not None:
         return seen.searched
     if not seen.conjugate:
-        return "the priors of mean, sd or correlation are not conjugate; use nuts"
+        return Reason("the priors of mean, sd or correlation are not conjugate; use nuts", code="not-conjugate")
     if getattr(seen.problem.emission, "covariance", "") == "tied":
-        return "one covariance for all components has no closed form here; use full or diagonal, or nuts"
+        return Reason(
+            "one covariance for all components has no closed form here; use full or diagonal, or nuts",
+            code="no-closed-form",
+        )
     try:
         problem = prepared(seen.problem)
         rows = problem.rows
@@ -41,7 +44,7 @@ def variational(seen: Resolved) -> VariationalPlan | str:
             problem.statistics(np.full((len(rows), seen.n_components), 1 / seen.n_components))
         )
     except (OptionError, DataError) as error:
-        return error.message
+        return Reason(error.message, code=error.code)
     mixing = "normal × " if problem.inputs is not None else "Dirichlet × " if seen.n_components > 1 else ""
     even = np.ndim(problem.concentration) == 0 and seen.by is not None
     return VariationalPlan(
@@ -85,17 +88,23 @@ def sticks(seen: Resolved) -> VariationalPlan | str:
     if seen.searched is not None:
         return seen.searched
     if not seen.conjugate:
-        return "the priors of mean, sd or correlation are not conjugate; use nuts"
+        return Reason("the priors of mean, sd or correlation are not conjugate; use nuts", code="not-conjugate")
     if getattr(seen.problem.emission, "covariance", "") == "tied":
-        return "one covariance for all components has no closed form here; use full or diagonal, or nuts"
+        return Reason(
+            "one covariance for all components has no closed form here; use full or diagonal, or nuts",
+            code="no-closed-form",
+        )
     if prior.discount and isinstance(prior.alpha, tuple):
-        return "with a discount the concentration has no closed form here; give a number, or use gibbs or nuts"
+        return Reason(
+            "with a discount the concentration has no closed form here; give a number, or use gibbs or nuts",
+            code="no-closed-form",
+        )
     most = min(seen.n_components, len(seen.rows))
     try:
         problem = prepared(replace(seen.problem, n_components=most))
         problem.emission.log_base(problem.rows)
     except (OptionError, DataError) as error:
-        return error.message
+        return Reason(error.message, code=error.code)
     if most < 2:
         return "a stick needs at least two pieces: raise `most`"
     dims = seen.dims | ({"alpha": ()} if not isinstance(prior.alpha, float) else {})

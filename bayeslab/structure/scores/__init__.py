@@ -120,4 +120,4 @@ def check_number(parameter: Parameter, value: Any) -> None:
         return
     if isinstance(value, bool) or not isinstance(value, Real if "float" in words else Integral):
         what = "number" if "float" in words else "whole number"
-        raise OptionError(f"{parameter.name} is a {what}; given {value!r}", code="out-of-range")
+        raise OptionError(f"{parameter.name} is a {what}; given {value!r}", code="wrong-type")
