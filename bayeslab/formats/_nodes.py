@@ -178,8 +178,10 @@ def table_shape(file: File, node: Node, states: Mapping[str, tuple[str, ...]]) -
                 code="unknown-variable",
             )
         if parent == node.name or parent in node.parents[:i]:
-            reason = "itself" if parent == node.name else f"'{parent}' twice"
-            raise file.error(f"variable '{node.name}' has {reason} as a parent", node.line, code="duplicate")
+            own = parent == node.name
+            reason = "itself" if own else f"'{parent}' twice"
+            code = "self-reference" if own else "duplicate"
+            raise file.error(f"variable '{node.name}' has {reason} as a parent", node.line, code=code)
     shape = (*(len(states[p]) for p in node.parents), len(node.states))
     if math.prod(shape) > MAX_ENTRIES:
         raise file.error(

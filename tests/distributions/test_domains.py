@@ -13,7 +13,7 @@ from pytensor.compile.mode import Mode
 import bayeslab as bl
 from bayeslab import preparation
 from bayeslab.distributions import DISTRIBUTIONS, Domain, Interval
-from bayeslab.errors import BayeslabError, DataError, ModelError
+from bayeslab.errors import BayeslabError
 from bayeslab.families import graph
 from tests.refusals import refused
 
@@ -154,154 +154,153 @@ REFUSED = {
     "binomial above n": (
         {"p": "Beta(1, 1)", "y[obs_id]": "Binomial(5, p)"},
         {"y": [1, 2, 9]},
-        DataError,
-        "nodes.y[obs_id]: column 'y', row 3: 9 cannot come from Binomial(5, p), whose values are from 0 to 5",
+        "data.impossible-value",
+        r"^model\.nodes\.y\[obs_id\].*'y', row 3: 9.*Binomial.*0 to 5",
     ),
     "binomial above a column": (
         {"p": "Beta(1, 1)", "y[obs_id]": "Binomial(n, p)"},
         {"y": [1, 2, 9], "n": [1, 1, 9]},
-        DataError,
-        "row 2: 2 cannot come from Binomial(n, p), whose values are from 0 to 1",
+        "data.impossible-value",
+        r"^model\.nodes\.y\[obs_id\].*row 2: 2.*Binomial.*0 to 1",
     ),
     "negative waiting time": (
         {"l": "Gamma(1, 1)", "y[obs_id]": "Exponential(l)"},
         {"y": [1, -2, 9]},
-        DataError,
-        "row 2: -2 cannot come from Exponential(l), whose values are 0 or more",
+        "data.impossible-value",
+        r"^model\.nodes\.y\[obs_id\].*row 2: -2.*Exponential.*0",
     ),
     "outside a truncation": (
         {"m": "Normal(0, 1)", "y[obs_id]": "Truncated(Normal(m, 1), lower=c, upper=8)"},
         {"y": Y, "c": [0, 0, 0]},
-        DataError,
-        "row 3: 9 cannot come from Truncated(Normal(m, 1), lower=c, upper=8), whose values are from 0 to 8",
+        "data.impossible-value",
+        r"^model\.nodes\.y\[obs_id\].*row 3: 9.*Truncated.*0 to 8",
     ),
     "outside a truncation of positive numbers": (
         {"m": "Gamma(1, 1)", "y[obs_id]": "Truncated(Exponential(m), upper=8)"},
         {"y": [-1.0, 2.0, 3.0]},
-        DataError,
-        "values are from 0 to 8",
+        "data.impossible-value",
+        r"^model\.nodes\.y\[obs_id\].*Truncated.*0 to 8",
     ),
     "outside a censoring": (
         {"m": "Normal(0, 1)", "y[obs_id]": "Censored(Normal(m, 1), lower=None, upper=8)"},
         {"y": Y},
-        DataError,
-        "values are 8 or less",
+        "data.impossible-value",
+        r"^model\.nodes\.y\[obs_id\].*Censored.* 8 ",
     ),
     "in no component": (
         {"l": "Gamma(1, 1)", "y[obs_id]": "Mixture([0.5, 0.5], [Exponential(l), Uniform(-2, -1)])"},
         {"y": [1.0, -3.0, 2.0]},
-        DataError,
-        "whose values are 0 or more or from -2 to -1",
+        "data.impossible-value",
+        r"^model\.nodes\.y\[obs_id\].*Mixture.* 0 .*-2 to -1",
     ),
     "category beyond the last": (
         {"p[k]": "Dirichlet(1)", "y[obs_id]": "Categorical(p)"},
         {"y": [0, 1, 3]},
-        DataError,
-        "row 3: 3 cannot come from Categorical(p), whose values are from 0 to 2",
+        "data.impossible-value",
+        r"^model\.nodes\.y\[obs_id\].*row 3: 3.*Categorical.*0 to 2",
     ),
     "beta at an end": (
         {"a": "Gamma(1, 1)", "y[obs_id]": "Beta(a, 2)"},
         {"y": [0.5, 0.0, 0.2]},
-        DataError,
-        "whose values are between 0 and 1",
+        "data.impossible-value",
+        r"^model\.nodes\.y\[obs_id\].*Beta.*0 and 1",
     ),
     "shares that do not add up": (
         {"a": "Gamma(1, 1)", "y[obs_id, k]": "Dirichlet([a, a, a])"},
         {"y": [[0.2, 0.3, 0.5], [0.2, 0.3, 0.6]]},
-        DataError,
-        "row 2: the values add up to 1.1",
+        "data.impossible-value",
+        r"^model\.nodes\.y.*row 2.*1\.1.*Dirichlet",
     ),
     "negative sd": (
         {"m": "Normal(0, 1)", "y[obs_id]": "Normal(m, -1)"},
         {"y": Y},
-        ModelError,
-        "Normal needs sigma above 0; given: -1",
+        "model.out-of-range",
+        r"^model\.nodes\.y\[obs_id\].*Normal.*sigma.*-1$",
     ),
     "sd of zero, by a name": (
         {"s": "1 - 1", "m": "Normal(0, s)", "y[obs_id]": "Normal(m, 1)"},
         {"y": Y},
-        ModelError,
-        "model.nodes.m: Normal needs sigma above 0; given: 0",
+        "model.out-of-range",
+        r"^model\.nodes\.m: Normal.*sigma.*0$",
     ),
     "column of sds": (
         {"m": "Normal(0, 1)", "y[obs_id]": "Normal(m, s)"},
         {"y": Y, "s": [1, -1, 2]},
-        DataError,
-        "model.nodes.y[obs_id]: Normal needs sigma above 0; 's' is -1 in row 2",
+        "data.out-of-range",
+        r"^model\.nodes\.y\[obs_id\].*Normal.*sigma.*'s'.*-1.*row 2",
     ),
     "prior of zero alpha": (
         {"s": "Beta(0, 1)", "y[obs_id]": "Normal(0, s)"},
         {"y": Y},
-        ModelError,
-        "model.nodes.s: Beta needs alpha above 0; given: 0",
+        "model.out-of-range",
+        r"^model\.nodes\.s: Beta.*alpha.*0$",
     ),
     "prior of negative alpha": (
         {"mu": "Gamma(-1, 1)", "y[obs_id]": "Poisson(mu)"},
         {"y": [1, 2, 9]},
-        ModelError,
-        "model.nodes.mu: Gamma needs alpha above 0; given: -1",
+        "model.out-of-range",
+        r"^model\.nodes\.mu: Gamma.*alpha.*-1$",
     ),
     "prior with its bounds swapped": (
         {"s": "Uniform(2, 1)", "y[obs_id]": "Normal(0, s)"},
         {"y": Y},
-        ModelError,
-        "model.nodes.s: Uniform needs lower below upper; given: 2 and 1",
+        "model.out-of-range",
+        r"^model\.nodes\.s: Uniform.*lower.*upper.*2.*1$",
     ),
     "sd of a beta that cannot be": (
         {"p": "Beta(mu=0.5, sigma=0.6)", "y[obs_id]": "Bernoulli(p)"},
         {"y": [0, 1, 1]},
-        ModelError,
-        "model.nodes.p: Beta needs sigma below sqrt(mu * (1 - mu)), 0.5; given: 0.6",
+        "model.out-of-range",
+        r"^model\.nodes\.p: Beta.*sigma.*0\.5.*0\.6$",
     ),
     "parameter inside a modifier": (
         {"m": "Truncated(Normal(0, 0), lower=0)", "y[obs_id]": "Normal(m, 1)"},
         {"y": Y},
-        ModelError,
-        "model.nodes.m: Normal needs sigma above 0",
+        "model.out-of-range",
+        r"^model\.nodes\.m: Normal.*sigma",
     ),
     "division by a cell": (
         {"a": "Normal(0, 1)", "y[obs_id]": "Normal(a / x, 1)"},
         {"y": Y, "x": [1, 0, 2]},
-        DataError,
-        "model.nodes.y[obs_id]: 'a / x' divides by 0 in row 2",
+        "data.not-finite",
+        "'a / x'.*row 2",
     ),
     "logarithm of a negative cell": (
         {"a": "Normal(0, 1)", "y[obs_id]": "Normal(a + log(x), 1)"},
         {"y": Y, "x": [1, 1, -2]},
-        DataError,
-        "'log(x)' is nan in row 3",
+        "data.not-finite",
+        r"^model\.nodes\.y\[obs_id\].*'log\(x\)'.*row 3",
     ),
     "too few concentrations": (
         {"p[k]": "Dirichlet([1, 2])", "y[obs_id]": "Categorical(p)"},
         {"y": [0, 1, 2]},
-        ModelError,
-        "model.nodes.p[k]: Dirichlet: 'a' has 2 values, and 'k' has 3 levels",
+        "model.wrong-length",
+        r"^model\.nodes\.p\[k\]: Dirichlet.*'a'.*2.*'k'.*3",
     ),
     "probabilities that do not add up": (
         {"m": "Normal(0, 1)", "y[obs_id]": "Categorical([0.2, 0.9])"},
         {"y": [0, 1, 1]},
-        ModelError,
-        "Categorical needs p that adds up to 1; given: 1.1",
+        "model.out-of-range",
+        "Categorical.*1[.]1$",
     ),
     "unknown level in a node on which no data depend": (
         {"a[k]": "Normal(0, 1)", "e": "a['d']", "y[obs_id]": "Normal(a['a'], 1)"},
         {"y": Y},
-        ModelError,
-        "model.nodes.e: 'a' has no level 'd'",
+        "model.unknown-level",
+        "'a'.*'d'",
     ),
 }
 
 
 @pytest.mark.parametrize("case", REFUSED)
 def test_what_is_outside_is_refused_before_anything_is_compiled(case):
-    nodes, data, kind, message = REFUSED[case]
+    nodes, data, code, match = REFUSED[case]
     used = {d for key in nodes if "[" in key for d in key[key.index("[") + 1 : -1].split(", ")} - {"obs_id"}
     dims = {"y": ["obs_id", "k"]} if np.ndim(data["y"]) == 2 else {}
     model = bl.Model(model={"family": "graph", "nodes": nodes}, dims={d: LEVELS[d] for d in used}, data={"dims": dims})
-    with pytest.raises(kind) as caught:
+    with refused(code, match) as caught:
         bl.check(model, data)
-    assert message in str(caught.value)
-    with pytest.raises(kind) as fitted:
+    with refused(code) as fitted:
         bl.fit(model, data, runs=None, progress=False)
     assert str(fitted.value) == str(caught.value)
 

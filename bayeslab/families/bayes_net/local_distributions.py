@@ -352,7 +352,7 @@ def check_names(expression: Expression, known: frozenset[str]) -> None:
             f"'{odd[0]}' is neither a function nor a distribution{near if 'did you mean' in near else ''}"
             if odd[0] not in DISTRIBUTIONS
             else f"'{odd[0]}' is a distribution inside an expression: give it a name in 'parameters'",
-            code="unknown-name",
+            code="misplaced" if odd[0] in DISTRIBUTIONS else "unknown-function",
         )
 
 

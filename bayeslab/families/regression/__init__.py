@@ -395,7 +395,7 @@ def _rows(spec: Regression, formula: Formula, data: Data, base: Lowered | None) 
     if weights is not None and base is None and not np.any(weights):
         raise DataError(
             f"column '{spec.weights}' holds weights and all are zero: no row counts; give some a weight",
-            code="out-of-range",
+            code="nothing-observed",
         )
     if y is not None:
         y = _checked_response(spec, formula, y, trials)
