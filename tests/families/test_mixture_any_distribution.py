@@ -441,7 +441,7 @@ def test_engines_that_need_conjugate_priors_refuse(method, components):
     model = mixture(["x"], components, component="Gamma", **({"most": 5} if components != 2 else {}))
     x = [0.5, 2.0, 1.0, 4.0, 0.2, 3.0]
     engines = "nuts or em" if components == 2 else "nuts"
-    with refused("engine.refused.not-suited", f"Gamma components have no conjugate prior; use {engines}$"):
+    with refused("engine.refused.not-conjugate", f"Gamma components have no conjugate prior; use {engines}$"):
         fitted(model, {"x": x}, method)
 
 
