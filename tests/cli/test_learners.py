@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from bayeslab.cli import main
+from tests.cli.calls import refused
 
 MODELS = Path(__file__).parents[2] / "models"
 TREE, NET = str(MODELS / "play_tennis_rule.yaml"), str(MODELS / "play_tennis.yaml")
@@ -35,10 +36,9 @@ def test_fit_show_predict(tmp_path, capsys):
     # The tree of the source: sunny and humid, no; rain and a weak wind, yes.
     assert [row["P(play=Yes)"] for row in json.loads(predicted)] == [0.0, 1.0]
     (tmp_path / "bad.csv").write_text("outlook,temperature,humidity,wind\nFoggy,Cool,High,Strong\n")
-    _, err = said(capsys, "predict", run, "--data", str(tmp_path / "bad.csv"), code=1)
-    assert "'Foggy' is not a level of the dimension 'outlook'" in err
-    _, err = said(capsys, "simulate", TREE, code=1)
-    assert "no probability model" in err
+    words = ("predict", run, "--data", tmp_path / "bad.csv")
+    refused(capsys, "data.unknown-level", "'outlook', row 1.*'Foggy'", *words)
+    refused(capsys, "model.no-graph", "decision_tree", "simulate", TREE)
 
 
 def test_compare_files(capsys):
@@ -63,19 +63,14 @@ def test_compare_by_another_score(tmp_path, capsys):
     out, _ = said(capsys, "compare", TREE, NET, "--folds", "loo", "--quiet", "--score", "brier")
     assert "probability that brier is better by more than 0.01, about" in out
     assert "→ play_tennis_rule: the class of 3 rows left out had probability 0" in out
-    _, err = said(capsys, "compare", TREE, NET, "--score", "brire", code=1)
-    assert "no score 'brire'" in err and "brier" in err
-    _, err = said(capsys, "compare", TREE, "--folds", "loo", "--repeats", "3", "--quiet", code=1)
-    assert "leave repeats out" in err
+    refused(capsys, "option.unknown-word", "'brire'.*'brier'", "compare", TREE, NET, "--score", "brire")
+    refused(capsys, "option.conflict", "repeats", "compare", TREE, "--folds", "loo", "--repeats", "3", "--quiet")
 
 
 def test_compare_refuses(capsys):
-    _, err = said(capsys, "compare", TREE, NET, "--criterion", "bic", code=1)
-    assert "criterion bic is for fitted posteriors" in err
-    _, err = said(capsys, "compare", TREE, "--folds", "20", "--quiet", code=1)
-    assert "between 2 and the number of rows, 14" in err
-    _, err = said(capsys, "compare", TREE, "--folds", "many", "--quiet", code=2)
-    assert "--folds takes a number" in err
+    refused(capsys, "option.conflict", "criterion bic", "compare", TREE, NET, "--criterion", "bic")
+    refused(capsys, "option.out-of-range", "folds.*2.*14.*20", "compare", TREE, "--folds", "20", "--quiet")
+    refused(capsys, "option.usage", "--folds.*'many'", "compare", TREE, "--folds", "many", "--quiet", status=2)
 
 
 LOSS = "{go: {Yes: 0, No: 3}, stay: {Yes: 1, No: 0}}"
@@ -91,12 +86,9 @@ def test_compare_by_cost(tmp_path, capsys):
     # The tree says all or nothing, and is wrong on two days: one that it would have gone, one that it would have stayed.
     cost = json.loads(first)["models"]["play_tennis_rule"]["cost"] * 14
     assert cost == pytest.approx(4)
-    _, err = said(capsys, *words, "{go: {Yes: 0, Nope: 3}}", code=1)
-    assert "no loss for the state 'No'" in err
-    _, err = said(capsys, *words, "{go: 3}", code=1)
-    assert "a loss is {ACTION: {STATE: NUMBER}}" in err
-    _, err = said(capsys, *words, "{go: {Yes: dear, No: 1}}", code=1)
-    assert "'Yes' is a number, not 'dear'" in err
+    refused(capsys, "option.incomplete", "'go'.*'No'", *words, "{go: {Yes: 0, Nope: 3}}")
+    refused(capsys, "option.wrong-type", "{ACTION: {STATE: NUMBER}}", *words, "{go: 3}")
+    refused(capsys, "option.wrong-type", "'go'.*'Yes'.*'dear'", *words, "{go: {Yes: dear, No: 1}}")
 
 
 def test_learning_curves(capsys):
@@ -105,12 +97,10 @@ def test_learning_curves(capsys):
     assert "brier of 'play'" in out
     found, _ = said(capsys, "compare", TREE, "--sizes", "6,10", "--repeats", "3", "--quiet", "--json")
     assert [row["size"] for row in json.loads(found)["accuracy"]] == [6, 10]
-    _, err = said(capsys, "compare", TREE, "--sizes", "14", "--quiet", code=1)
-    assert "whole numbers from 1 to 13" in err
-    _, err = said(capsys, "compare", TREE, "--sizes", "few", "--quiet", code=2)
-    assert "--sizes takes whole numbers" in err
-    _, err = said(capsys, "compare", TREE, "--sizes", "6", "--folds", "3", "--quiet", code=1)
-    assert "leave --folds and --criterion out" in err
+    refused(capsys, "option.out-of-range", "sizes.*1 to 13.*14", "compare", TREE, "--sizes", "14", "--quiet")
+    refused(capsys, "option.usage", "--sizes.*'few'", "compare", TREE, "--sizes", "few", "--quiet", status=2)
+    words = ("compare", TREE, "--sizes", "6", "--folds", "3", "--quiet")
+    refused(capsys, "option.conflict", "--sizes.*--folds.*--criterion", *words)
 
 
 def test_predict_actions(tmp_path, capsys):
@@ -121,5 +111,4 @@ def test_predict_actions(tmp_path, capsys):
     # Pure leaves: the first two days are no, the third is yes.
     assert [row["action"] for row in rows[:3]] == ["stay", "stay", "go"]
     assert rows[2]["E[stay]"] == 1
-    _, err = said(capsys, "predict", run, "--loss", LOSS, "--kind", "mean", code=1)
-    assert "leave one of them out" in err
+    refused(capsys, "option.conflict", "--loss.*--kind mean", "predict", run, "--loss", LOSS, "--kind", "mean")

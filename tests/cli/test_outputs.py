@@ -16,7 +16,7 @@ import pytest
 from bayeslab.cli import main
 from bayeslab.errors import DataError, printable
 from bayeslab.results.verdict import Finding
-from tests.cli.calls import call
+from tests.cli.calls import call, refused
 
 ROOT = Path(__file__).parents[2]
 MODEL = """\
@@ -111,12 +111,16 @@ def test_a_file_that_is_there_is_replaced_only_with_force(folder, capsys, line, 
 
 
 @pytest.mark.parametrize(
-    ("where", "why"), [("no/such.svg", "no such folder"), ("m.svg", "this is a folder"), ("m.bmp", "end in .svg")]
+    ("where", "code", "match"),
+    [
+        ("no/such.svg", "option.no-such-file", r"no/such\.svg"),
+        ("m.svg", "option.not-a-file", r"m\.svg"),
+        ("m.bmp", "option.unknown-format", r"m\.bmp.*\.svg"),
+    ],
 )
-def test_places_that_cannot_be_written_to_are_refused_before_the_work(folder, capsys, where, why):
+def test_places_that_cannot_be_written_to_are_refused_before_the_work(folder, capsys, where, code, match):
     (folder / "m.svg").mkdir()
-    code, out, err = call(capsys, "graph", "m.yaml", "-o", where)
-    assert code == 1 and not out and why in err and err.count("\n") == 1
+    refused(capsys, code, match, "graph", "m.yaml", "-o", where)
 
 
 @pytest.mark.slow(why="processes")

@@ -15,7 +15,7 @@ import numpy as np
 import pytest
 
 import bayeslab as bl
-from tests.cli.calls import call
+from tests.cli.calls import call, refused
 
 MODEL = """\
 bayeslab: 1
@@ -86,8 +86,7 @@ def test_killed_and_resumed_on_the_command_line(folder, whole, capsys):
     assert 0 < kept < 45
     code, out, _ = call(capsys, "watch", run, "--once")
     assert code == 0 and "killed: go on with `bayeslab fit --resume`" in out
-    code, _, err = call(capsys, "show", run)
-    assert code == 1 and "the run has no result yet" in err and err.count("\n") == 1
+    refused(capsys, "run.no-result", "`bayeslab fit --resume`", "show", run)
     code, out, _ = call(capsys, "fit", "--resume", run, "--cores", 1, "--quiet")
     assert code in (0, 3) and "edge[" in out and segments(run) == 45
     np.testing.assert_array_equal(bl.open(run).posterior["edge"], whole)
@@ -98,8 +97,7 @@ def test_interrupted_by_ctrl_c_resumed_and_made_longer(folder, whole, capsys):
     runs = folder / "interrupted"
     process, run = begin("fit", folder / "m.yaml", "--runs", runs), runs / "causes"
     until(lambda: segments(run) >= 18)
-    code, _, err = call(capsys, "fit", "--resume", run)
-    assert code == 1 and f"the run is going on (process {process.pid})" in err
+    refused(capsys, "run.in-use", f"process {process.pid}", "fit", "--resume", run)
     # A terminal sends it to all processes that it runs, the workers among them.
     os.killpg(process.pid, signal.SIGINT)
     assert process.wait(timeout=60) in (0, 3)
@@ -113,8 +111,7 @@ def test_interrupted_by_ctrl_c_resumed_and_made_longer(folder, whole, capsys):
     longer = bl.open(run).posterior["edge"].to_numpy()
     assert longer.shape == (3, 150, 6, 6)
     np.testing.assert_array_equal(longer[:, :120], whole)
-    code, _, err = call(capsys, "fit", folder / "m.yaml", "--draws", "+30")
-    assert code == 2 and "+N only with --resume" in err
+    refused(capsys, "option.usage", r"--draws.*\+N.*--resume", "fit", folder / "m.yaml", "--draws", "+30", status=2)
 
 
 # The command leaves its background process to itself.
@@ -140,8 +137,7 @@ def test_detached_watched_and_stopped(folder, whole, capsys):
     n = fit.posterior.sizes["draw"]
     np.testing.assert_array_equal(fit.posterior["edge"][:, : min(n, 120)], whole[:, :n])
     assert "verdict" in (run / "log.txt").read_text()
-    code, _, err = call(capsys, "stop", run)
-    assert code == 1 and "nothing to stop: the run is interrupted" in err and err.count("\n") == 1
+    refused(capsys, "run.finished", "interrupted", "stop", run)
     assert "stopped: go on with" in call(capsys, "watch", run, "--once")[1]
 
 
@@ -157,5 +153,4 @@ def test_stopped_before_there_is_a_draw(folder, capsys):
 
 
 def test_a_folder_of_another_kind(folder, capsys):
-    code, _, err = call(capsys, "watch", folder / "killed" / "cause")
-    assert code == 1 and "no run here" in err
+    refused(capsys, "run.no-such-file", "cause", "watch", folder / "killed" / "cause")

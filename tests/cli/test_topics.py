@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from bayeslab.cli import main
-from tests.cli.calls import call
+from tests.cli.calls import call, refused
 
 MODELS = Path(__file__).parents[2] / "models"
 
@@ -54,10 +54,8 @@ def test_the_file_is_checked(capsys, tmp_path):
     assert code == 0 and "56 with 750 words of a vocabulary of 194" in out
     bad = tmp_path / "bad.yaml"
     bad.write_text("bayeslab: 1\nmodel: {family: topics, topics: 3, stopwords: none}\n")
-    code, _, err = call(capsys, "check", str(bad))
-    assert code == 1 and "bad.yaml:2" in err and "did you mean 'stop_words'" in err
+    refused(capsys, "model.unknown-key", r"bad\.yaml:2:47.*'stopwords'.*'stop_words'", "check", bad)
 
 
 def test_options_that_go_with_topics(capsys, run):
-    code, _, err = call(capsys, "show", str(run), "--html", "page.html")
-    assert code == 2 and "go with --topics" in err
+    refused(capsys, "option.usage", "--html.*--topics", "show", run, "--html", "page.html", status=2)
