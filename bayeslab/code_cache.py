@@ -12,11 +12,15 @@ waits for that.
 
 from __future__ import annotations
 
+import atexit
+import configparser
 import os
 import shutil
 import stat
 import sys
+import tempfile
 import time
+import warnings
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from functools import cache
@@ -88,14 +92,9 @@ def private_folder(folder: Path) -> Path:
 
 @cache
 def _temporary(folder: Path, why: str) -> Path:
-    import tempfile
-    import warnings
-
     user = os.getuid() if hasattr(os, "getuid") else "user"
     out = Path(tempfile.gettempdir()) / f"bayeslab-{user}"
     if refused(out) is not None:
-        import atexit
-
         out = Path(tempfile.mkdtemp(prefix="bayeslab-"))
         atexit.register(shutil.rmtree, out, ignore_errors=True)
     warnings.warn(f"compiled code is not kept in {folder}: {why}; it is kept in {out}", stacklevel=2)
@@ -188,8 +187,6 @@ def _pytensor_folder() -> Path:
     flags = [flag.partition("=") for flag in os.environ.get("PYTENSOR_FLAGS", "").split(",")]
     named = [value for name, _, value in flags if name.strip() == "base_compiledir"]
     if not named:
-        import configparser
-
         files = os.environ.get("PYTENSORRC", "~/.pytensorrc").split(os.pathsep)
         parser = configparser.RawConfigParser()
         with suppress(configparser.Error, OSError, UnicodeDecodeError):
@@ -264,8 +261,6 @@ def _numbered(folder: Path, base: str) -> list[Path]:
 
 @cache
 def _not_kept(folder: str, why: str) -> None:
-    import warnings
-
     warnings.warn(f"compiled code is not kept in {folder}: {why}; the next process compiles it again", stacklevel=2)
 
 

@@ -15,6 +15,7 @@ import networkx as nx
 import numpy as np
 
 from bayeslab.arrays import count
+from bayeslab.data.tables import read_dataset
 from bayeslab.errors import EvidenceError, ModelError, OptionError, hint
 from bayeslab.exact import belief_propagation, sampling, sensitivity, strong_junction_tree
 from bayeslab.exact.factors import FactorGraph
@@ -22,7 +23,15 @@ from bayeslab.exact.joint_table import JointTable, is_small
 from bayeslab.exact.junction_tree import JunctionTree
 from bayeslab.exact.mixed_network import MixedNetwork, draws
 from bayeslab.exact.network import DiscreteNetwork
+from bayeslab.exact.sampling import forward_sample
+from bayeslab.families import bayes_net
+from bayeslab.families.bayes_net import spec
+from bayeslab.families.bayes_net.net import codes_from
+from bayeslab.families.bayes_net.spec import BayesNet
 from bayeslab.formats.network_files import is_network_file, read_network, write_network
+from bayeslab.language import model_file
+from bayeslab.language.model_file import save
+from bayeslab.language.spec import DataSource, Model
 from bayeslab.memory import require_memory
 from bayeslab.plots.network_svg import network_svg
 from bayeslab.streams import stream
@@ -32,10 +41,7 @@ if TYPE_CHECKING:
     import pandas as pd
 
     from bayeslab.decisions.influence import InfluenceDiagram
-    from bayeslab.exact.joint_table import JointTable
-    from bayeslab.exact.junction_tree import JunctionTree
     from bayeslab.exact.network_answers import Explanation
-    from bayeslab.language.spec import Model
 
 __all__ = ["Network", "Query", "decisions", "network"]
 
@@ -62,7 +68,6 @@ def network(source: Any) -> Network:
         return source
     if isinstance(source, DiscreteNetwork | FactorGraph | MixedNetwork):
         return Network(source)
-    from bayeslab.language.spec import Model
 
     if isinstance(source, str | os.PathLike):
         return _from_path(source)
@@ -77,8 +82,6 @@ def network(source: Any) -> Network:
 
 def _from_path(path: str | os.PathLike[str]) -> Network:
 
-    from bayeslab.language import model_file
-
     file = Path(path)
     if (file / "run.json").exists():
         from bayeslab.running import opened
@@ -92,9 +95,6 @@ def _from_path(path: str | os.PathLike[str]) -> Network:
 
 
 def _plain(model: Any) -> Plain:
-    from bayeslab.families import bayes_net
-    from bayeslab.families.bayes_net import spec
-
     if not isinstance(model.model, spec.BayesNet):
         raise ModelError(
             f"a network is of the family bayes_net; this model is of the family {model.model.family}",
@@ -104,9 +104,6 @@ def _plain(model: Any) -> Plain:
 
 
 def _fitted(fit: Any) -> Plain:
-    from bayeslab.families import bayes_net
-    from bayeslab.families.bayes_net import spec
-
     if not isinstance(fit.model.model, spec.BayesNet):
         raise ModelError(
             f"a network is of the family bayes_net; this fit is of the family {fit.model.model.family}",
@@ -409,10 +406,6 @@ class Network:
 
     def codes(self, table: Any) -> np.ndarray:
         """A table of states as positions, (rows, variables), -1 where nothing is known."""
-        from bayeslab.data.tables import read_dataset
-        from bayeslab.families.bayes_net.net import codes_from
-        from bayeslab.language.spec import DataSource
-
         columns = read_dataset(DataSource(), None, table).complete().columns
         for name in columns:
             if name in self.variables and name not in self.states:
@@ -463,8 +456,6 @@ class Network:
             if given or isinstance(self.plain, FactorGraph):
                 codes = self.tree.sample(n, rng, given)
             else:
-                from bayeslab.exact.sampling import forward_sample
-
                 codes = forward_sample(self._directed("forward sampling"), n, rng)
         named = {
             v: pd.Categorical.from_codes(codes[:, k].astype(np.int64), pd.Index(s))
@@ -551,9 +542,6 @@ class Network:
     def model(self) -> Model:
         """The network as a model of the family ``bayes_net``, every table given."""
 
-        from bayeslab.families.bayes_net.spec import BayesNet
-        from bayeslab.language.spec import Model
-
         plain = self.plain
         if isinstance(plain, FactorGraph):
             raise OptionError("a model file is of a directed network", code="not-applicable")
@@ -571,8 +559,6 @@ class Network:
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write the network as a model file, which ends in .yaml or .yml; :meth:`write` is for other formats."""
-        from bayeslab.language.model_file import save
-
         ending = os.path.splitext(os.fspath(path))[1]
         if ending.lower() not in (".yaml", ".yml"):
             raise OptionError(
@@ -591,11 +577,6 @@ def decisions(source: Any) -> InfluenceDiagram:
         The path of a model file of the family ``bayes_net`` with ``decisions`` and ``utilities``, or
         such a :class:`bayeslab.Model`.
     """
-    from bayeslab.families import bayes_net
-    from bayeslab.families.bayes_net import spec
-    from bayeslab.language import model_file
-    from bayeslab.language.spec import Model
-
     if isinstance(source, Model):
         return bayes_net.diagram(source)
     file = model_file.read(source)

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from functools import cache
 from importlib import import_module
+from importlib.metadata import entry_points
 from pathlib import Path
 from types import MappingProxyType, ModuleType
 
@@ -101,7 +102,6 @@ def _added(package: str) -> dict[str, str]:
     """Modules of other projects' plug-ins, by name."""
     if package not in _OPEN:
         return {}
-    from importlib.metadata import entry_points
 
     points = entry_points(group=f"bayeslab.{package}")
     return {point.name: point.value for point in points if point.name not in included(package)}

@@ -37,7 +37,6 @@ from bayeslab.structure.score_table import best_candidates, forecast
 from bayeslab.structure.searches.exact import most_parents
 
 if TYPE_CHECKING:
-    from bayeslab.networks import Network
     from bayeslab.structure.bootstrap import EdgeConfidence
 
 __all__ = ["BY_SCORE", "BY_TESTS", "SEARCHES", "Learned", "comparison", "learn"]

@@ -134,6 +134,69 @@ def test_no_package_imports_a_private_name_of_another():
     assert not private
 
 
+#: Of the standard library, what some systems lack.
+ABSENT_SOMEWHERE = {"fcntl", "grp", "pwd"}
+
+
+def _statements(path: Path) -> list[tuple[ast.Import | ast.ImportFrom, str]]:
+    """The imports of a module, and where each stands: at its top, in a function, or for types alone."""
+    found = []
+
+    def walk(node: ast.AST, where: str) -> None:
+        for child in ast.iter_child_nodes(node):
+            if isinstance(child, (ast.Import, ast.ImportFrom)):
+                found.append((child, where))
+            elif isinstance(child, (ast.FunctionDef, ast.AsyncFunctionDef)):
+                walk(child, "function")
+            elif isinstance(child, ast.If) and "TYPE_CHECKING" in ast.unparse(child.test):
+                walk(child, "types")
+            else:
+                walk(child, where)
+
+    walk(ast.parse(path.read_text()), "top")
+    return found
+
+
+def _names(node: ast.Import | ast.ImportFrom, modules: set[str]) -> set[str]:
+    """The modules that a statement loads."""
+    if isinstance(node, ast.Import):
+        return {alias.name for alias in node.names}
+    full = {f"{node.module}.{alias.name}" for alias in node.names}
+    return (full & modules) | ({node.module or ""} if full - modules else set())
+
+
+def test_functions_import_only_what_is_heavy():
+    """An import stands in a function where it loads a library that the module would otherwise do without."""
+    paths = {
+        ".".join(("bayeslab", *path.relative_to(PACKAGE).with_suffix("").parts)).removesuffix(".__init__"): path
+        for path in PACKAGE.rglob("*.py")
+    }
+    del paths["bayeslab"]
+    statements = {module: _statements(path) for module, path in paths.items()}
+    graph: nx.DiGraph[str] = nx.DiGraph()
+    graph.add_nodes_from(paths)
+    for module, found in statements.items():
+        for node, where in found:
+            if where == "top":
+                graph.add_edges_from((module, name) for name in _names(node, paths.keys()))
+
+    def libraries(name: str) -> set[str]:
+        there = {name} | (nx.descendants(graph, name) if name in graph else set())
+        outside = {
+            ".".join(x.split(".")[:2]) if x.startswith("scipy") else x.split(".")[0] for x in there - paths.keys()
+        }
+        return {x for x in outside if x in ABSENT_SOMEWHERE or x not in sys.stdlib_module_names} - {"bayeslab"}
+
+    at_top = {module: libraries(module) for module in paths}
+    light = [
+        f"{paths[module].relative_to(PACKAGE)}:{node.lineno}"
+        for module, found in statements.items()
+        for node, where in found
+        if where == "function" and not any(libraries(name) - at_top[module] for name in _names(node, paths.keys()))
+    ]
+    assert not light, light
+
+
 def test_only_engines_and_families_know_pymc():
     for path in PACKAGE.rglob("*.py"):
         names = {n.split(".")[0] for n in _third_party(path)}

@@ -45,6 +45,7 @@ from functools import cached_property
 from typing import Any, Literal
 
 import numpy as np
+from scipy.optimize import brentq
 from scipy.special import digamma, gammaln
 
 from bayeslab.errors import DataError, OptionError
@@ -617,8 +618,6 @@ ENDS = 1e-3, 1e6
 
 
 def _likeliest(shares: np.ndarray, n: int, discount: float) -> float:
-    from scipy.optimize import brentq
-
     held = np.flatnonzero(shares)
     # How often at least so many clusters had been opened.
     at_least = np.cumsum(shares[::-1])[::-1][2 : held.max() + 1]

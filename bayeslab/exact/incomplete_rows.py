@@ -19,7 +19,6 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
@@ -27,9 +26,6 @@ from numpy.typing import NDArray
 from bayeslab.exact.counting import Array, Codes, Families, checked_weights, packed
 from bayeslab.exact.junction_tree import JunctionTree
 from bayeslab.exact.network import DiscreteNetwork
-
-if TYPE_CHECKING:
-    from bayeslab.exact.junction_tree import JunctionTree
 
 __all__ = ["IncompleteRows"]
 

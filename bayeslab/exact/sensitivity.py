@@ -30,7 +30,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -38,9 +38,6 @@ from bayeslab.errors import EvidenceError, ModelError, OptionError, hint
 from bayeslab.exact.factors import Evidence, FactorGraph, read_evidence
 from bayeslab.exact.junction_tree import JunctionTree
 from bayeslab.exact.network import DiscreteNetwork
-
-if TYPE_CHECKING:
-    from bayeslab.exact.junction_tree import JunctionTree
 
 __all__ = [
     "Bar",

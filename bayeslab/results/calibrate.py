@@ -39,8 +39,10 @@ from bayeslab.job import Job, options_of
 from bayeslab.language.spec import Model
 from bayeslab.options import SharedOptions
 from bayeslab.plots.calibration import rank_ecdfs, rank_histograms
+from bayeslab.preparation import Source, engine_of, seed_of
 from bayeslab.progress import Progress, reporter
 from bayeslab.results import convergence
+from bayeslab.results.predict import prior_groups
 from bayeslab.results.render import plain_table, report_html
 from bayeslab.results.verdict import Finding, Verdict
 from bayeslab.run_folder.calibration import CalibrationFolder
@@ -287,8 +289,6 @@ def calibrate(
     -------
     Calibration
     """
-    from bayeslab.preparation import Source, seed_of
-
     if isinstance(n, bool) or not isinstance(n, int) or not 10 <= n <= _MOST:
         raise OptionError(
             f"n, the number of replications, is a whole number from 10 to {_MOST:,}, not {n!r:.40}", code="out-of-range"
@@ -318,9 +318,6 @@ def _calibrate(
     options: Mapping[str, Any],
 ) -> Calibration:
     """Simulate from one model and fit another; for a calibration they are the same."""
-    from bayeslab.preparation import engine_of
-    from bayeslab.results.predict import prior_groups
-
     view.note(f"drawing {n} times from the prior")
     groups = prior_groups(simulated, data, n, seed)
     observed = set(data.dataset.columns) | set(groups["prior_predictive"].data_vars)

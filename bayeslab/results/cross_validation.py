@@ -46,7 +46,6 @@ from bayeslab.streams import stream
 if TYPE_CHECKING:
     import pandas as pd
 
-    from bayeslab.results.fit import Fit
 
 __all__ = ["CrossValidation", "LearningCurve", "Split", "cross_validate", "learning_curve", "splits"]
 

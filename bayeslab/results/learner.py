@@ -24,7 +24,6 @@ if TYPE_CHECKING:
     import pandas as pd
 
     from bayeslab.families.learner.trained import Learned
-    from bayeslab.plots.learners import Axis, Regions
 
 __all__ = ["PICTURES", "FittedLearner", "learner_of", "plot_regions"]
 

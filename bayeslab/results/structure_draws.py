@@ -29,7 +29,6 @@ if TYPE_CHECKING:
     import pandas as pd
     import xarray as xr
 
-    from bayeslab.networks import Network
     from bayeslab.structure.parameters import Family, Incomplete
 
 __all__ = ["PICTURES", "Drawn", "Estimate", "StructureDraws"]

@@ -48,7 +48,6 @@ from bayeslab.run_folder.segments import SegmentStore
 if TYPE_CHECKING:
     import xarray as xr
 
-    from bayeslab.run_folder.segments import SegmentStore
 
 __all__ = ["FORMAT", "RunFolder"]
 

@@ -104,10 +104,10 @@ def test_interrupted_by_ctrl_c_resumed_and_made_longer(folder, whole, capsys):
     info = json.loads((run / "run.json").read_text())
     assert info["status"] == "interrupted" and bl.open(run).posterior.sizes["draw"] < 120
     assert any(f.check == "interrupted" for f in bl.open(run).verdict.findings)
-    code, out, _ = call(capsys, "fit", "--resume", run, "--cores", 1, "--quiet", "--json")
+    _, out, _ = call(capsys, "fit", "--resume", run, "--cores", 1, "--quiet", "--json")
     assert json.loads(out)["summary"]["n_edges"]["mean"] > 0
     np.testing.assert_array_equal(bl.open(run).posterior["edge"], whole)
-    code, out, _ = call(capsys, "fit", "--resume", run, "--draws", "+30", "--cores", 1, "--quiet")
+    _, out, _ = call(capsys, "fit", "--resume", run, "--draws", "+30", "--cores", 1, "--quiet")
     longer = bl.open(run).posterior["edge"].to_numpy()
     assert longer.shape == (3, 150, 6, 6)
     np.testing.assert_array_equal(longer[:, :120], whole)

@@ -37,13 +37,12 @@ from bayeslab.families.bayes_net.local_distributions import Place, Rows, local
 from bayeslab.families.bayes_net.net import Net, net_of, parameter_values, resolved
 from bayeslab.families.bayes_net.spec import BayesNet
 from bayeslab.families.bayes_net.structure_spec import sampled, unknown
+from bayeslab.families.bayes_net.target import open_draws, target_draws
 from bayeslab.language.spec import Model
 
 if TYPE_CHECKING:
     import pymc
 
-    from bayeslab.decisions.influence import InfluenceDiagram
-    from bayeslab.exact.junction_tree import JunctionTree
 
 __all__ = ["BayesNet", "Spec", "check", "evidence", "exact", "factors", "graph", "network", "outcomes", "summed_out"]
 
@@ -455,8 +454,6 @@ def predictive(
 
     Without a target rows of other data than the fit's are predictions: what they leave open, given the rest.
     """
-    from bayeslab.families.bayes_net.target import target_draws
-
     if unknown(_spec(model)):
         raise sampled("a replication of the data")
     spec, (net, codes, values) = _spec(model), resolved(model, data)
@@ -486,8 +483,6 @@ def completed(
     model: Model, data: Data, draws: Mapping[str, np.ndarray], rng: np.random.Generator
 ) -> dict[str, tuple[tuple[str, ...], np.ndarray]]:
     """The cells that rows leave open at each draw, given the rest of their row; of a target all its cells."""
-    from bayeslab.families.bayes_net.target import open_draws
-
     if _spec(model).target is not None:
         return predictive(model, data, draws, rng)
     if unknown(_spec(model)):

@@ -24,8 +24,6 @@ from bayeslab.structure.jobs import Sampler
 from bayeslab.structure.priors import DEFAULT, EdgePrior, structure_prior
 
 if TYPE_CHECKING:
-    from bayeslab.structure.constraints import Constraints
-    from bayeslab.structure.jobs import Sampler
     from bayeslab.structure.priors import StructurePrior
 
 __all__ = ["HIDDEN", "MOST_PARENTS", "PATH", "Number", "Structure", "as_structure", "sampled", "unknown"]

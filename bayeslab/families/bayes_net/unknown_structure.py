@@ -14,6 +14,7 @@ import numpy as np
 
 from bayeslab.data.dataset import Column, Data, Dataset
 from bayeslab.errors import DataError, ModelError, OptionError, hint, listed
+from bayeslab.families.bayes_net import exact_structure
 from bayeslab.families.bayes_net.net import codes_from
 from bayeslab.families.bayes_net.structure_spec import (
     _SCORE_OPTIONS,
@@ -26,7 +27,7 @@ from bayeslab.families.bayes_net.structure_spec import (
     unknown,
 )
 from bayeslab.language.spec import Model
-from bayeslab.structure import scores
+from bayeslab.structure import score_table, scores
 from bayeslab.structure.data import MOST_STATES, Observations, lacking, measured
 from bayeslab.structure.imputing import SCORES, Cells, Imputing, completed
 from bayeslab.structure.score_table import ScoreTable, checked
@@ -35,11 +36,9 @@ if TYPE_CHECKING:
     from bayeslab.exact.answer import Plan as ExactPlan
     from bayeslab.families.bayes_net.spec import BayesNet
     from bayeslab.structure.constraints import Constraints
-    from bayeslab.structure.data import Observations
-    from bayeslab.structure.imputing import Cells
     from bayeslab.structure.jobs import Sampler
     from bayeslab.structure.priors import StructurePrior
-    from bayeslab.structure.score_table import Forecast, Note, ScoreTable
+    from bayeslab.structure.score_table import Forecast, Note
     from bayeslab.structure.scores import LocalScore
 
 __all__ = ["Plan", "Structure", "as_structure", "plan", "sampled", "unknown"]
@@ -147,9 +146,7 @@ class Plan:
 
     def forecast(self) -> Forecast:
         """What the score table will cost."""
-        from bayeslab.structure.score_table import forecast
-
-        return forecast(self.score, *self._extent)
+        return score_table.forecast(self.score, *self._extent)
 
     @property
     def _extent(self) -> tuple[np.ndarray, np.ndarray]:
@@ -399,8 +396,6 @@ def check(model: Model) -> None:
 
 def exact(model: Model, data: Data) -> ExactPlan | str:
     """All structures summed, where they are few enough."""
-    from bayeslab.families.bayes_net import exact_structure
-
     found = plan(model, data)
     if (why := one_only(found)) is not None:
         return why

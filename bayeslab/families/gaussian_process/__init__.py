@@ -36,7 +36,8 @@ from bayeslab.errors import DataError, EngineRefusal, ModelError, hint
 from bayeslab.exact.answer import Plan, PointEstimate
 from bayeslab.exact.covariance import Kernel
 from bayeslab.exact.gaussian_process import threads
-from bayeslab.families.gaussian_process.approximations import regression_of
+from bayeslab.families.gaussian_process import approximations, posterior_mode, pymc_graph
+from bayeslab.families.gaussian_process.approximations import INDUCING, regression_of
 from bayeslab.families.gaussian_process.model import (
     Resolved,
     columns_read,
@@ -94,7 +95,6 @@ def _approximable(spec: GaussianProcess, kernel: Kernel) -> None:
     """The model can have the approximation it names."""
     if spec.approximation is None:
         return
-    from bayeslab.families.gaussian_process import approximations
 
     reason = approximations.reason_against(spec, kernel)
     if reason is not None:
@@ -140,8 +140,6 @@ def graph(
     To fit: its hyperparameters, and one node with the log marginal likelihood, or for other than normal outcomes with
     the log likelihood of the function. To simulate: a node ``f`` for the function at the rows and one for the outcome.
     """
-    from bayeslab.families.gaussian_process import pymc_graph
-
     seen = resolved(model, data)
     if purpose != "fit":
         return pymc_graph.written_out(model, seen)
@@ -203,8 +201,6 @@ def optimum(
     model: Model, data: Data, with_priors: bool, restarts: int, rng: np.random.Generator
 ) -> PointEstimate | None:
     """The hyperparameters at the maximum of their marginal posterior or likelihood, of normal outcomes."""
-    from bayeslab.families.gaussian_process import posterior_mode
-
     seen = resolved(model, data)
     with threads(seen.n):
         return posterior_mode.optimum(seen, with_priors, restarts, rng)
@@ -285,8 +281,6 @@ _MOST = 20_000
 def _seconds(seen: Resolved) -> float:
     """Of one evaluation of density and gradient, at 15 billion operations a second."""
     if seen.spec.approximation is not None:
-        from bayeslab.families.gaussian_process import approximations
-
         return approximations.operations(seen) / 15e9
     n = seen.n if seen.gaussian else len(seen.distinct[0])
     return (n**3 if seen.gaussian else 2.4 * n**3) / 15e9 + 1e-8 * n**2 * len(list(seen.kernel.root.leaves()))
@@ -302,8 +296,6 @@ def _shown(seconds: float) -> str:
 def _affordable(seen: Resolved) -> None:
     """A covariance too large for this machine is refused, with what there is instead."""
     if seen.spec.approximation in ("sparse", "fitc"):
-        from bayeslab.families.gaussian_process.approximations import INDUCING
-
         points = min(seen.spec.inducing or INDUCING, seen.n)
         require_memory(
             8 * seen.n * points,

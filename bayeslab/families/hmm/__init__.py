@@ -24,8 +24,17 @@ from bayeslab.errors import DataError, ModelError, NothingToFit, OptionError, hi
 from bayeslab.exact.answer import EMPlan, GibbsPlan, Plan
 from bayeslab.exact.clusters import relabel_by_probabilities
 from bayeslab.exact.expectation_maximisation import restarted
+from bayeslab.families.hmm import (
+    choice,
+    decoding,
+    exact_inference,
+    expectation_maximisation,
+    gibbs_sampling,
+    infinite,
+    linear,
+    pymc_graph,
+)
 from bayeslab.families.hmm import classes as hmm_classes
-from bayeslab.families.hmm import decoding, exact_inference, expectation_maximisation, linear, pymc_graph
 from bayeslab.families.hmm.choice import hidden_of
 from bayeslab.families.hmm.decoding import posterior_mean
 from bayeslab.families.hmm.given_parameters import given_of, is_whole
@@ -149,7 +158,6 @@ def _candidates(model: Model, data: Data) -> tuple[Hidden, ...]:
     spec = _spec(model)
     if not spec.ranged:
         return (hidden_of(model, data),)
-    from bayeslab.families.hmm import choice
 
     return tuple(choice.candidate(model, data, n) for n in spec.ranged)
 
@@ -183,8 +191,6 @@ def priors(model: Model, data: Data) -> dict[str, str]:
     if _continuous(model):
         return linear.priors(linear.linear_of(model, data))
     if _infinite(model):
-        from bayeslab.families.hmm import infinite
-
         return infinite.priors(model, data)
     hidden = hidden_of(model, data)
     out = {name: hidden.chain.prior_text(name) for name in hidden.chain.learned}
@@ -228,13 +234,9 @@ def em(model: Model, data: Data) -> EMPlan | str:
 
 def gibbs(model: Model, data: Data) -> GibbsPlan | str:
     """Paths and parameters in turns."""
-    from bayeslab.families.hmm import gibbs_sampling
-
     if _continuous(model):
         return "continuous states are integrated out exactly; use nuts or em"
     if _infinite(model):
-        from bayeslab.families.hmm import infinite
-
         return infinite.infinite(model, data)
     hidden = hidden_of(model, data)
     _refuse_too_little(hidden, data)
@@ -362,8 +364,6 @@ def _number(spec: HMM) -> str:
 
 def chosen(model: Model, data: Data) -> tuple[str, dict[str, Any], dict[str, np.ndarray]] | None:
     """How many states were chosen: in a line, and as a table with its labels."""
-    from bayeslab.families.hmm import choice
-
     found = choice.chosen(model, data)
     if found is None:
         return None

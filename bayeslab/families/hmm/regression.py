@@ -27,7 +27,7 @@ from bayeslab.data.dataset import Data
 from bayeslab.errors import DataError, ModelError, hint
 from bayeslab.exact.emissions import Emission, Regression
 from bayeslab.families.hmm.part import StatePart
-from bayeslab.families.hmm.sequences import Sequences, read_columns, spread
+from bayeslab.families.hmm.sequences import Sequences, read_columns, sequences_of, spread
 
 if TYPE_CHECKING:
     from bayeslab.families.hmm.spec import HMM
@@ -358,8 +358,6 @@ def expert_of(
 
 
 def _sequences(spec: HMM, data: Data) -> Sequences:
-    from bayeslab.families.hmm.sequences import sequences_of
-
     return sequences_of(data, spec.sequence, spec.time)
 
 

@@ -44,8 +44,6 @@ def log_likelihoods(
             if probability is None:
                 out[i, mine] = _normal(rows, mean[i, cells], loading[i, cells], noise[i, cells])
             else:
-                from bayeslab.exact.feature_kernels import binary_pass
-
                 own = np.ascontiguousarray(loading[i, cells].T)
                 chance = np.clip(probability[i], 1e-12, 1 - 1e-12)
                 out[i, mine] = binary_pass(chance, own, mean[i, cells], float(noise[i, 0]), rows)[0]

@@ -31,9 +31,10 @@ from bayeslab.errors import (
     listed,
 )
 from bayeslab.families import DENSITY, PROBABILITY
+from bayeslab.families.learner.trained import prepared, train
 from bayeslab.language.spec import ColumnName, Family, Model
 from bayeslab.language.spec import Spec as Frozen
-from bayeslab.language.wording import code_of
+from bayeslab.language.wording import code_of, parameter_sentence
 
 if TYPE_CHECKING:
     import pymc
@@ -139,8 +140,6 @@ def _options(kind: type[Frozen], given: Mapping[str, Any], prefix: tuple[str, ..
     try:
         kind.model_validate(dict(given))
     except ValidationError as error:
-        from bayeslab.language.wording import parameter_sentence
-
         errors = error.errors(include_url=False)
         name = str(errors[0]["loc"][0]) if errors[0]["loc"] else ""
         same = [e for e in errors if e["loc"][:1] == errors[0]["loc"][:1]]
@@ -177,8 +176,6 @@ def check(model: Model, columns: set[str] | None) -> None:
 
 def events(model: Model, data: Data) -> dict[str, np.ndarray]:
     """Of a class the likelihood is a probability, of a number a density."""
-    from bayeslab.families.learner.trained import prepared
-
     ready, target = prepared(model, data), _spec(model).target
     n_rows = len(data.dataset.columns[target].values) if target in data.dataset.columns else 0
     return {target: np.full(n_rows, DENSITY if ready.classes is None else PROBABILITY)}
@@ -233,8 +230,6 @@ def exact(model: Model, data: Data) -> str:
 
 def preferred(model: Model, data: Data) -> tuple[str, str]:
     """The one engine for learners."""
-    from bayeslab.families.learner.trained import prepared
-
     ready = prepared(model, data)
     what = f"{len(ready.classes)} classes" if ready.classes is not None else "numbers"
     return "train", f"train: {_spec(model).learner} of {len(ready.names)} inputs, {ready.task} ({what})"
@@ -242,8 +237,6 @@ def preferred(model: Model, data: Data) -> tuple[str, str]:
 
 def learned(model: Model, data: Data, seed: int) -> Learned:
     """The learner trained on the data; remembered on them."""
-    from bayeslab.families.learner.trained import train
-
     key = f"learned {seed}"
     if key not in data.memo:
         data.memo[key] = train(model, data, seed)

@@ -24,7 +24,17 @@ from bayeslab.errors import DataError, ModelError, OptionError, Reason, hint
 from bayeslab.exact.answer import EMPlan, GibbsPlan, Note, Plan, VariationalPlan
 from bayeslab.exact.clusters import ordered as by_location
 from bayeslab.exact.clusters import permute, permute_labels, relabel_by_probabilities
-from bayeslab.families.mixture import completion, exact_inference, expectation_maximisation, pymc_graph
+from bayeslab.families.mixture import (
+    completion,
+    component_shapes,
+    dirichlet_process,
+    exact_inference,
+    expectation_maximisation,
+    gibbs_sampling,
+    pymc_graph,
+    variational_bayes,
+)
+from bayeslab.families.mixture.dirichlet_process import prior_words
 from bayeslab.families.mixture.model import Resolved, candidates, resolved
 from bayeslab.families.mixture.spec import Mixture
 from bayeslab.language.formula import parse_formula
@@ -190,8 +200,6 @@ def priors(model: Model, data: Data) -> dict[str, str]:
     seen = resolved(model, data)
     out: dict[str, str] = {}
     if seen.process is not None:
-        from bayeslab.families.mixture.dirichlet_process import prior_words
-
         out |= prior_words(seen.process)
     elif seen.problem.inputs is not None:
         out["gate"] = f"Normal(0, {seen.problem.gate_precision**-0.5:.3g}) on standardised inputs"
@@ -205,13 +213,9 @@ def priors(model: Model, data: Data) -> dict[str, str]:
 
 def gibbs(model: Model, data: Data) -> GibbsPlan | str:
     """Labels and parameters in turns; or partitions, where the number of components is sampled."""
-    from bayeslab.families.mixture import gibbs_sampling
-
     _there(model, data)
     seen = resolved(model, data)
     if seen.process is not None:
-        from bayeslab.families.mixture import dirichlet_process
-
         return dirichlet_process.by_partitions(seen, model.data.rows)
     if seen.number is not None:
         return gibbs_sampling.number_sampled(seen, model.data.rows)
@@ -220,8 +224,6 @@ def gibbs(model: Model, data: Data) -> GibbsPlan | str:
 
 def variational(model: Model, data: Data) -> VariationalPlan | str:
     """A posterior that is a product: of the rows' components, and of conjugate factors of the parameters."""
-    from bayeslab.families.mixture import variational_bayes
-
     if _spec(model).components == "sampled":
         return Reason(
             "it needs a number of components, or a list to choose from; method gibbs samples the number",
@@ -255,11 +257,7 @@ def clusters(
     model: Model, data: Data, draws: Mapping[str, np.ndarray], rng: np.random.Generator
 ) -> dict[str, tuple[tuple[str, ...], np.ndarray]]:
     """Which component each row comes from, and which rows belong together: by name, dimensions and values."""
-    from bayeslab.families.mixture import gibbs_sampling
-
     if "_labels" in draws:
-        from bayeslab.families.mixture import dirichlet_process
-
         return dirichlet_process.summaries(draws["_labels"], model.data.rows)
     seen = _with_parameters(model, data)
     some = gibbs_sampling.some_draws({name: draws[name] for name in seen.dims})
@@ -268,23 +266,17 @@ def clusters(
 
 def shapes(model: Model, data: Data, draws: Mapping[str, np.ndarray], columns: Sequence[str] | None) -> Shapes:
     """What components look like over one column, or over two normal ones."""
-    from bayeslab.families.mixture import component_shapes
-
     return component_shapes.shapes(_with_parameters(model, data), draws, columns)
 
 
 def partition_shapes(model: Model, data: Data, partition: np.ndarray, columns: Sequence[str] | None) -> Shapes:
     """What the clusters of one partition look like, their parameters at the mode given it."""
-    from bayeslab.families.mixture import component_shapes, dirichlet_process
-
     own, draws = dirichlet_process.as_components(resolved(model, data), partition)
     return component_shapes.shapes(own, draws, columns)
 
 
 def cluster_number_prior(model: Model, data: Data) -> np.ndarray | None:
     """Probabilities of 0, 1, 2, ... clusters before the data, of a process with few enough rows."""
-    from bayeslab.families.mixture import dirichlet_process
-
     seen = resolved(model, data)
     return None if seen.process is None else dirichlet_process.number_prior(seen.process, len(seen.rows))
 
@@ -378,7 +370,6 @@ def unnamed(
     """Of a process whose stick was broken off everything that is one for each component; clusters are counted."""
     if not _process(model) or "weights" not in draws:
         return None
-    from bayeslab.families.mixture import dirichlet_process
 
     seen = resolved(model, data)
     names = {name for name, dims in seen.dims.items() if dims[:1] == ("component",)}
@@ -389,8 +380,6 @@ def unnamed(
 
 def continued(model: Model, data: Data) -> Model:
     """The model with the priors that a fit had written out, so that more rows do not change them."""
-    from bayeslab.families.mixture import dirichlet_process
-
     spec = _spec(model)
     priors = dirichlet_process.written_priors(spec, resolved(model, data))
     return model.model_copy(update={"model": spec.model_copy(update={"priors": priors})})
@@ -400,8 +389,6 @@ def joined(
     model: Model, data: Data, labels: np.ndarray, alphas: np.ndarray, seed: int, options: Any
 ) -> dict[int, Mapping[str, np.ndarray]]:
     """States of chains in which the rows that follow the labelled ones have joined the clusters of these."""
-    from bayeslab.families.mixture import dirichlet_process
-
     return dirichlet_process.joined(resolved(model, data), labels, alphas, seed, options)
 
 
@@ -453,8 +440,6 @@ def log_likelihoods(
     """Log density of each row at each draw, its component summed out; of partitions, given all other rows."""
     _there(model, data)
     if "_labels" in draws:
-        from bayeslab.families.mixture import dirichlet_process
-
         return {"row": ((model.data.rows,), dirichlet_process.log_densities(resolved(model, data), draws))}
     seen = _with_parameters(model, data)
     return {"row": ((model.data.rows,), np.stack([e for e, _ in _responsibilities(seen, draws)]))}
@@ -465,8 +450,6 @@ def predictive(
 ) -> dict[str, tuple[tuple[str, ...], np.ndarray]]:
     """Replications of the rows at each draw."""
     if "_labels" in draws:
-        from bayeslab.families.mixture import dirichlet_process
-
         return dirichlet_process.replications(resolved(model, data), draws, model.data.rows, rng)
     seen = _with_parameters(model, data)
     names, n_rows = list(seen.dims), len(seen.rows)
@@ -499,8 +482,6 @@ def completed(
     if not np.isnan(seen.rows[:, modelled]).any():
         return predictive(model, data, draws, rng)
     if "_labels" in draws:
-        from bayeslab.families.mixture import dirichlet_process
-
         return dirichlet_process.completed(seen, draws, model.data.rows, rng)
     whole = {c for part in seen.parts.values() if part.discrete for c in part.columns}
     found = completion.completed(seen, draws, rng)
@@ -513,8 +494,6 @@ def probabilities(model: Model, seen: Data, new: Data, draws: Mapping[str, np.nd
         # A column that is not there is more often misspelt than unknown; cells that are not known are left empty.
         _there(model, new)
     if "_labels" in draws:
-        from bayeslab.families.mixture import dirichlet_process
-
         labels = new.labels.get(model.data.rows, np.arange(len(resolved(model, new).rows)))
         return {model.data.rows: labels} | dirichlet_process.membership(
             resolved(model, seen), resolved(model, new), draws

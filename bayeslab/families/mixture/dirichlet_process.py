@@ -16,6 +16,7 @@ from bayeslab.exact import dirichlet_process as process
 from bayeslab.exact.answer import GibbsDraws, GibbsPlan, Note, SteppedChains
 from bayeslab.exact.clusters import canonical, coclustering, point_partition
 from bayeslab.exact.dirichlet_process import ProcessPrior, ProcessProblem
+from bayeslab.families.mixture import auxiliary
 from bayeslab.families.mixture.auxiliary import by_auxiliary
 from bayeslab.families.mixture.completion import (
     completed_in_clusters,
@@ -314,9 +315,7 @@ class Partitions:
 def kept_of(seen: Resolved, draws: Mapping[str, np.ndarray]) -> Kept:
     """From draws with what the group ``partitions`` holds."""
     if keeps_parameters(seen):
-        from bayeslab.families.mixture.auxiliary import kept_of
-
-        return kept_of(seen, draws)
+        return auxiliary.kept_of(seen, draws)
     return Partitions(problem_of(seen), draws["_labels"], draws["_concentration"], draws["_of_draw"])
 
 
@@ -506,9 +505,7 @@ def joined(
 ) -> dict[int, Mapping[str, np.ndarray]]:
     """Chains that begin at partitions of the first rows (chains, n), the others seated."""
     if keeps_parameters(seen):
-        from bayeslab.families.mixture.auxiliary import joined
-
-        return joined(seen, labels, alphas, seed, options)
+        return auxiliary.joined(seen, labels, alphas, seed, options)
     problem = problem_of(seen)
     sampler = sampler_of(problem)
     out = {}

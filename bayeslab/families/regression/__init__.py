@@ -48,8 +48,12 @@ from bayeslab.distributions import DISTRIBUTIONS
 from bayeslab.errors import DataError, ModelError, hint, listed
 from bayeslab.families import DENSITY, LEFT, PROBABILITY, RIGHT
 from bayeslab.families import graph as graphs
+from bayeslab.families.regression import arrays
+from bayeslab.families.regression.arrays import replications
+from bayeslab.families.regression.exact_inference import plan
 from bayeslab.families.regression.likelihoods import INVERSE_LINKS, LIKELIHOODS
 from bayeslab.families.regression.lowered import Lowered, Remark, _link
+from bayeslab.families.regression.pymc_graph import with_rows_summed, with_weights
 from bayeslab.families.regression.spec import Regression
 from bayeslab.language.expressions import MOST_COUNTED, parse
 from bayeslab.language.formula import Formula, parse_formula
@@ -160,8 +164,6 @@ def graph(
     To fit a Gaussian regression, the rows enter through their sufficient statistics, in the
     potential ``<response>_rows``: the cost of a draw does not depend on their number.
     """
-    from bayeslab.families.regression.pymc_graph import with_rows_summed, with_weights
-
     lowered = lower(model, data)
     if purpose == "fit" and lowered.y is None:
         raise DataError(_lacking(lowered.formula, data), path=("model", "formula"), code="unknown-column")
@@ -173,8 +175,6 @@ def graph(
 
 def exact(model: Model, data: Data) -> Plan | str:
     """Gaussian regressions whose coefficients are normal given at most two scales."""
-    from bayeslab.families.regression.exact_inference import plan
-
     return plan(lower(model, data))
 
 
@@ -182,15 +182,11 @@ def predictive(
     model: Model, data: Data, draws: Mapping[str, np.ndarray], rng: np.random.Generator
 ) -> dict[str, tuple[tuple[str, ...], np.ndarray]] | None:
     """Replications of the response at each draw, on arrays; None where only the graph can."""
-    from bayeslab.families.regression.arrays import replications
-
     return replications(lower(model, data), draws, rng)
 
 
 def probabilities(model: Model, seen: Data, new: Data, draws: Mapping[str, np.ndarray]) -> dict[str, np.ndarray] | None:
     """Probability of each level for every new row, averaged over the posterior."""
-    from bayeslab.families.regression import arrays
-
     return arrays.probabilities(lower(model, new), draws)
 
 
@@ -204,8 +200,6 @@ def log_likelihoods(
     model: Model, data: Data, draws: Mapping[str, np.ndarray]
 ) -> dict[str, tuple[tuple[str, ...], np.ndarray]] | None:
     """Log likelihood of each row at each draw, on arrays; None where only the graph can."""
-    from bayeslab.families.regression import arrays
-
     return arrays.log_likelihoods(lower(model, data), draws)
 
 

@@ -22,6 +22,7 @@ import numpy as np
 from bayeslab.data.dataset import Data
 from bayeslab.errors import ModelError, OptionError, hint
 from bayeslab.exact.answer import GibbsPlan, Plan, VariationalPlan
+from bayeslab.families.topics import gibbs_sampling, pymc_graph, variational_bayes
 from bayeslab.families.topics.documents import documents_of, held_out_documents, row_data
 from bayeslab.families.topics.spec import Topics, _process_of, prior_of
 from bayeslab.language.spec import Model
@@ -107,8 +108,6 @@ def graph(
     To fit: ``phi``, ``theta`` and one node ``evidence`` with the topics of the words summed out. To simulate: a node
     ``counts`` of the words of each document.
     """
-    from bayeslab.families.topics import pymc_graph
-
     if _spec(model).topics == "hdp":
         raise ModelError(
             "topics without a fixed number have no graph of fixed size; use method gibbs, or give a number",
@@ -144,15 +143,12 @@ def gibbs(model: Model, data: Data) -> GibbsPlan | str:
 
         process = _process_of(_spec(model))
         return hierarchical_process.by_gibbs(process, documents_of(model, data), held_out_documents(model, data))
-    from bayeslab.families.topics import gibbs_sampling
 
     return gibbs_sampling.by_gibbs(_spec(model), documents_of(model, data), held_out_documents(model, data))
 
 
 def variational(model: Model, data: Data) -> VariationalPlan | str:
     """Dirichlet distributions of topics and of proportions."""
-    from bayeslab.families.topics import variational_bayes
-
     if _spec(model).topics == "hdp":
         return "it needs a number of topics; method gibbs finds it"
     if _spec(model).time is not None or isinstance(_spec(model).text, list):
@@ -166,7 +162,6 @@ def relabelled(model: Model, data: Data, draws: Mapping[str, np.ndarray]) -> tup
     uneven = isinstance(spec.alpha, list) and len(set(spec.alpha)) > 1
     if "phi" not in draws or spec.topics == 1 or uneven:
         return None
-    from bayeslab.families.topics import pymc_graph
 
     return pymc_graph.relabelled(draws), "the topic"
 

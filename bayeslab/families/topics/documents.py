@@ -7,7 +7,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from itertools import pairwise
-from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -15,10 +14,8 @@ from bayeslab.data.dataset import WORDS_APART, Column, Data, Dataset
 from bayeslab.data.documents import STOP_WORDS, WordLimits, chosen_words, words_of
 from bayeslab.errors import DataError, hint, listed
 from bayeslab.exact.topics import Corpus
+from bayeslab.families.topics.spec import Topics
 from bayeslab.language.spec import Model
-
-if TYPE_CHECKING:
-    from bayeslab.families.topics.spec import Topics
 
 # Concentrations are drawn for every day.
 _MOST_DAYS = 10_000
@@ -107,8 +104,6 @@ def counted(n: int, noun: str) -> str:
 
 
 def _spec(model: Model) -> Topics:
-    from bayeslab.families.topics.spec import Topics
-
     assert isinstance(model.model, Topics)
     return model.model
 

@@ -24,7 +24,6 @@ from bayeslab.language.spec import Model
 if TYPE_CHECKING:
     import pymc
 
-    from bayeslab.families.topics.spec import Topics
 
 __all__ = ["relabelled", "with_evidence", "written_out"]
 

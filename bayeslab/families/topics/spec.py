@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import Annotated, Any, Literal
 
 import numpy as np
 from pydantic import BeforeValidator, Field, model_validator
@@ -15,9 +15,6 @@ from bayeslab.errors import (
 from bayeslab.exact.topic_process import ProcessPrior
 from bayeslab.exact.topics import TopicPrior
 from bayeslab.language.spec import ColumnName, Family
-
-if TYPE_CHECKING:
-    from bayeslab.exact.topic_process import ProcessPrior
 
 __all__ = ["Topics", "prior_of"]
 
