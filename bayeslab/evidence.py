@@ -117,4 +117,4 @@ def python_evidence(function: Callable[[np.ndarray], tuple[float, np.ndarray]], 
     called = _SIGNATURE(call)
     address = pt.as_tensor_variable(np.array([ctypes.cast(called, ctypes.c_void_p).value], dtype=np.int64))
     address.tag.called = called  # lives as long as the graph
-    return log_evidence("bayeslab.exact._callback_kernels:log_evidence_and_gradient", parameters, address)
+    return log_evidence("bayeslab.exact.callback_kernels:log_evidence_and_gradient", parameters, address)

@@ -1,9 +1,9 @@
 """Plug-ins: modules or folders whose name is the user's word, and which have what the contract of their kind asks for.
 
-Plug-ins of bayeslab are the modules and folders of a package whose names have no leading underscore. Those of other
-projects are entry points in a group named after the package, such as ``bayeslab.families``; a word of bayeslab's own
-cannot be taken by them. Which attributes a plug-in must have is in :data:`CONTRACTS`; what they mean and what is
-optional is said in the package's documentation.
+Plug-ins of bayeslab are the modules and folders of a package, except its folder ``toolbox``, which holds what several
+of them share. Those of other projects are entry points in a group named after the package, such as
+``bayeslab.families``; a word of bayeslab's own cannot be taken by them. Which attributes a plug-in must have is in
+:data:`CONTRACTS`; what they mean and what is optional is said in the package's documentation.
 """
 
 from __future__ import annotations
@@ -33,6 +33,8 @@ CONTRACTS = MappingProxyType(
         "decisions": ("__all__",),
     }
 )
+# The folder beside plug-ins that holds what several of them share.
+TOOLBOX = "toolbox"
 # Kinds that other projects can add to.
 _OPEN = ("families", "engines", "learners", "distributions")
 # Rules for choosing an engine, not engines.
@@ -94,7 +96,7 @@ def included(package: str) -> frozenset[str]:
     """Names of bayeslab's own plug-ins of a kind; other projects are not asked, which takes a moment."""
     folder = Path(__file__).parent / package
     files = [path.stem for path in folder.glob("*.py")] + [path.parent.name for path in folder.glob("*/__init__.py")]
-    return frozenset(name for name in files if not name.startswith("_"))
+    return frozenset(files) - {"__init__", TOOLBOX}
 
 
 @cache

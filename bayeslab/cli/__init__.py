@@ -40,7 +40,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     failure: _Failure | None = None
     warnings.showwarning = _warned
     try:
-        from bayeslab.cli._shared import screened
+        from bayeslab.cli.toolbox.shared import screened
 
         with screened():
             code = _app()(args=words, prog_name="bayeslab", standalone_mode=False)

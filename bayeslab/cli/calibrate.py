@@ -8,7 +8,7 @@ from typing import Annotated, Literal
 
 import typer
 
-from bayeslab.cli._shared import (
+from bayeslab.cli.toolbox.shared import (
     DataOption,
     FileArgument,
     ForceOption,

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from bayeslab.cli._shared import DataOption, FileArgument, JsonOption, assignments, print_json
+from bayeslab.cli.toolbox.shared import DataOption, FileArgument, JsonOption, assignments, print_json
 from bayeslab.errors import listed
 
 if TYPE_CHECKING:

@@ -8,7 +8,15 @@ from typing import Annotated, Any
 
 import typer
 
-from bayeslab.cli._shared import DataOption, JsonOption, LossOption, SeedOption, print_json, read_loss, unscreened
+from bayeslab.cli.toolbox.shared import (
+    DataOption,
+    JsonOption,
+    LossOption,
+    SeedOption,
+    print_json,
+    read_loss,
+    unscreened,
+)
 from bayeslab.errors import OptionError, hint
 
 _SCORES = ("accuracy", "log_score", "brier", "cost", "rmse", "mae")

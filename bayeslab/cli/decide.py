@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from bayeslab.cli._shared import JsonOption, output, print_json
+from bayeslab.cli.toolbox.shared import JsonOption, output, print_json
 
 if TYPE_CHECKING:
     from bayeslab.decisions.influence import InfluenceDiagram, Policy

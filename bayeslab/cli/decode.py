@@ -8,7 +8,7 @@ from typing import Annotated
 
 import typer
 
-from bayeslab.cli._shared import DataOption, ForceOption, JsonOption, check_output, output, print_json
+from bayeslab.cli.toolbox.shared import DataOption, ForceOption, JsonOption, check_output, output, print_json
 
 
 def command(

@@ -10,7 +10,7 @@ from typing import Annotated, Any
 import typer
 
 from bayeslab import registry
-from bayeslab.cli._shared import DataOption, JsonOption, SeedOption, assignments, print_json, unscreened
+from bayeslab.cli.toolbox.shared import DataOption, JsonOption, SeedOption, assignments, print_json, unscreened
 from bayeslab.errors import printable
 
 

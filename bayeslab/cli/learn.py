@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from bayeslab.cli._shared import ForceOption, JsonOption, assignments, check_output, output, print_json
+from bayeslab.cli.toolbox.shared import ForceOption, JsonOption, assignments, check_output, output, print_json
 
 if TYPE_CHECKING:
     from bayeslab.structure.bootstrap import EdgeConfidence

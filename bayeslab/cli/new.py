@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from bayeslab.cli._shared import ForceOption, check_output, output
+from bayeslab.cli.toolbox.shared import ForceOption, check_output, output
 from bayeslab.errors import OptionError, hint
 
 GRAPH = """\

@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from bayeslab.cli._shared import ForceOption, RunArgument, check_output
+from bayeslab.cli.toolbox.shared import ForceOption, RunArgument, check_output
 from bayeslab.errors import OptionError
 from bayeslab.results import pictures
 

@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from bayeslab.cli._shared import (
+from bayeslab.cli.toolbox.shared import (
     DataOption,
     ForceOption,
     JsonOption,

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any, cast
 
 import typer
 
-from bayeslab.cli._shared import ForceOption, JsonOption, SeedOption, check_output, output, print_json
+from bayeslab.cli.toolbox.shared import ForceOption, JsonOption, SeedOption, check_output, output, print_json
 
 if TYPE_CHECKING:
     from bayeslab.networks import Network, Query

@@ -8,7 +8,7 @@ from typing import Annotated
 
 import typer
 
-from bayeslab.cli._shared import ForceOption, check_output, output
+from bayeslab.cli.toolbox.shared import ForceOption, check_output, output
 
 
 def command(

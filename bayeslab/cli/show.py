@@ -8,8 +8,8 @@ from typing import Annotated, Any
 
 import typer
 
-from bayeslab.cli._shared import ForceOption, JsonOption, RunArgument, check_output, print_json, unscreened
 from bayeslab.cli.fit import show
+from bayeslab.cli.toolbox.shared import ForceOption, JsonOption, RunArgument, check_output, print_json, unscreened
 from bayeslab.errors import printable
 
 

@@ -7,7 +7,15 @@ from typing import Annotated
 
 import typer
 
-from bayeslab.cli._shared import DataOption, FileArgument, ForceOption, JsonOption, SeedOption, check_output, print_json
+from bayeslab.cli.toolbox.shared import (
+    DataOption,
+    FileArgument,
+    ForceOption,
+    JsonOption,
+    SeedOption,
+    check_output,
+    print_json,
+)
 from bayeslab.errors import OptionError
 
 

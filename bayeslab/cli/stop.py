@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from bayeslab.cli._shared import RunArgument
+from bayeslab.cli.toolbox.shared import RunArgument
 from bayeslab.errors import RunError
 
 

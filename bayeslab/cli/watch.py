@@ -8,7 +8,7 @@ from typing import Annotated, Any
 
 import typer
 
-from bayeslab.cli._shared import JsonOption, RunArgument, print_json, unscreened
+from bayeslab.cli.toolbox.shared import JsonOption, RunArgument, print_json, unscreened
 from bayeslab.errors import RunError
 
 _WORDS = {

@@ -28,10 +28,10 @@ Johnson, Kemp, Kotz (2005). Univariate Discrete Distributions, 3rd ed.
 
 from __future__ import annotations
 
-from bayeslab.distributions._contract import Distribution, Domain, Interval, Maths
-from bayeslab.distributions._graph import cell_draws, cell_log_density
-from bayeslab.distributions._scalar import SCALARS, Density, log_densities, log_density, log_size
-from bayeslab.distributions._table import DISTRIBUTIONS, MODIFIERS, NEEDS_CODE, maths, pymc_class
+from bayeslab.distributions.toolbox.contract import Distribution, Domain, Interval, Maths
+from bayeslab.distributions.toolbox.graph import cell_draws, cell_log_density
+from bayeslab.distributions.toolbox.scalar import SCALARS, Density, log_densities, log_density, log_size
+from bayeslab.distributions.toolbox.table import DISTRIBUTIONS, MODIFIERS, NEEDS_CODE, maths, pymc_class
 
 __all__ = [
     "DISTRIBUTIONS",

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from bayeslab.distributions._contract import Array, Slopes, Values, declared
+from bayeslab.distributions.toolbox.contract import Array, Slopes, Values, declared
 from bayeslab.errors import ModelError
 
 DECLARATION = declared("AsymmetricLaplace", "kappa mu b q", "b kappa", q="(0, 1)")

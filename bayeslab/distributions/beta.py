@@ -9,7 +9,7 @@ from __future__ import annotations
 import numpy as np
 from scipy.special import betaln, digamma, xlog1py, xlogy
 
-from bayeslab.distributions._contract import Array, Slopes, Values, declared
+from bayeslab.distributions.toolbox.contract import Array, Slopes, Values, declared
 from bayeslab.errors import ModelError
 
 DECLARATION = declared(

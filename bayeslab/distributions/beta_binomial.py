@@ -8,7 +8,7 @@ from __future__ import annotations
 import numpy as np
 from scipy.special import betaln, digamma, gammaln
 
-from bayeslab.distributions._contract import Array, Slopes, Values, declared
+from bayeslab.distributions.toolbox.contract import Array, Slopes, Values, declared
 
 DECLARATION = declared("BetaBinomial", "alpha beta n", "alpha beta", "[0, n]", discrete=True, n="[0, inf)")
 

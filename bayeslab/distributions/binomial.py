@@ -8,7 +8,7 @@ from __future__ import annotations
 import numpy as np
 from scipy.special import expit, gammaln, xlog1py, xlogy
 
-from bayeslab.distributions._contract import Array, Slopes, Values, declared
+from bayeslab.distributions.toolbox.contract import Array, Slopes, Values, declared
 from bayeslab.errors import ModelError
 
 DECLARATION = declared("Binomial", "n p logit_p", values="[0, n]", discrete=True, n="[0, inf)", p="[0, 1]")

@@ -8,7 +8,7 @@ from __future__ import annotations
 import numpy as np
 from scipy.special import digamma, gammaln, xlogy
 
-from bayeslab.distributions._contract import LOG_2, Array, Slopes, Values, declared
+from bayeslab.distributions.toolbox.contract import LOG_2, Array, Slopes, Values, declared
 
 DECLARATION = declared("ChiSquared", "nu", "nu", "[0, inf)", bounded_by={"low": ("nu", 2.0)})
 

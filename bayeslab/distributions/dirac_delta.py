@@ -2,6 +2,6 @@
 
 from __future__ import annotations
 
-from bayeslab.distributions._contract import declared
+from bayeslab.distributions.toolbox.contract import declared
 
 DECLARATION = declared("DiracDelta", "c", values="[c, c]", discrete=True)

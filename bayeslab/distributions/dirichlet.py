@@ -6,6 +6,6 @@ chapter 49.
 
 from __future__ import annotations
 
-from bayeslab.distributions._contract import declared
+from bayeslab.distributions.toolbox.contract import declared
 
 DECLARATION = declared("Dirichlet", "a", "a", "[0, 1]", support=1, core={"a": 1})

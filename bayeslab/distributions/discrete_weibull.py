@@ -8,7 +8,7 @@ from __future__ import annotations
 import numpy as np
 from scipy.special import xlogy
 
-from bayeslab.distributions._contract import Array, Slopes, Values, declared
+from bayeslab.distributions.toolbox.contract import Array, Slopes, Values, declared
 
 DECLARATION = declared("DiscreteWeibull", "q beta", "beta", "[0, inf)", discrete=True, q="(0, 1)")
 

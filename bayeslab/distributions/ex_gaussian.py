@@ -9,7 +9,7 @@ from __future__ import annotations
 import numpy as np
 from scipy.special import log_ndtr
 
-from bayeslab.distributions._contract import HALF_LOG_2PI, Array, Slopes, Values, declared
+from bayeslab.distributions.toolbox.contract import HALF_LOG_2PI, Array, Slopes, Values, declared
 
 DECLARATION = declared("ExGaussian", "mu sigma nu", "sigma nu")
 

@@ -5,7 +5,7 @@ Bollerslev (1986), Journal of Econometrics 31, 307-327.
 
 from __future__ import annotations
 
-from bayeslab.distributions._contract import declared
+from bayeslab.distributions.toolbox.contract import declared
 
 DECLARATION = declared(
     "GARCH11",

@@ -2,6 +2,6 @@
 
 from __future__ import annotations
 
-from bayeslab.distributions._contract import declared
+from bayeslab.distributions.toolbox.contract import declared
 
 DECLARATION = declared("GaussianRandomWalk", "mu sigma init_dist", "sigma", support=1, distributions=("init_dist",))

@@ -8,7 +8,7 @@ from __future__ import annotations
 import numpy as np
 from scipy.special import xlog1py
 
-from bayeslab.distributions._contract import Array, Slopes, Values, declared
+from bayeslab.distributions.toolbox.contract import Array, Slopes, Values, declared
 
 DECLARATION = declared("Geometric", "p", values="[1, inf)", discrete=True, p="(0, 1]")
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from bayeslab.distributions._contract import Array, Slopes, Values, declared
+from bayeslab.distributions.toolbox.contract import Array, Slopes, Values, declared
 
 DECLARATION = declared("HalfFlat", "", values="[0, inf)", proper=False)
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from bayeslab.distributions._contract import HALF_LOG_2PI, LOG_2, Array, Slopes, Values, declared, deviation
+from bayeslab.distributions.toolbox.contract import HALF_LOG_2PI, LOG_2, Array, Slopes, Values, declared, deviation
 
 DECLARATION = declared("HalfNormal", "sigma tau", "sigma tau", "[0, inf)")
 

@@ -9,7 +9,7 @@ import numpy as np
 from scipy.special import digamma
 
 from bayeslab.digits import log_rising
-from bayeslab.distributions._contract import LOG_2, Array, Slopes, Values, declared, deviation
+from bayeslab.distributions.toolbox.contract import LOG_2, Array, Slopes, Values, declared, deviation
 
 DECLARATION = declared("HalfStudentT", "nu sigma lam", "nu sigma lam", "[0, inf)")
 

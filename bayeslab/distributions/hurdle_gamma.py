@@ -7,8 +7,9 @@ from __future__ import annotations
 
 import numpy as np
 
-from bayeslab.distributions import _zeros, gamma
-from bayeslab.distributions._contract import Array, Slopes, Values, declared
+from bayeslab.distributions import gamma
+from bayeslab.distributions.toolbox import zeros
+from bayeslab.distributions.toolbox.contract import Array, Slopes, Values, declared
 
 DECLARATION = declared(
     "HurdleGamma", "psi alpha beta mu sigma", "alpha beta mu sigma", "[0, inf)", atoms=("0",), psi="[0, 1]"
@@ -28,14 +29,14 @@ def canonical(
 
 def log_density(x: Array, psi: Array, alpha: Array, beta: Array) -> Array:
     """Log density of each number."""
-    return _zeros.positive_hurdle(gamma, x, psi, (alpha, beta))
+    return zeros.positive_hurdle(gamma, x, psi, (alpha, beta))
 
 
 def slopes(x: Array, psi: Array, alpha: Array, beta: Array) -> Slopes:
     """Derivatives of the log density: by x, then by each parameter."""
-    return _zeros.positive_hurdle_slopes(gamma, x, psi, (alpha, beta))
+    return zeros.positive_hurdle_slopes(gamma, x, psi, (alpha, beta))
 
 
 def draw(rng: np.random.Generator, size: tuple[int, ...], psi: Array, alpha: Array, beta: Array) -> Array:
     """Independent draws."""
-    return _zeros.draw_positive_hurdle(gamma, rng, size, psi, (alpha, beta))
+    return zeros.draw_positive_hurdle(gamma, rng, size, psi, (alpha, beta))

@@ -7,8 +7,9 @@ from __future__ import annotations
 
 import numpy as np
 
-from bayeslab.distributions import _zeros, log_normal
-from bayeslab.distributions._contract import Array, Slopes, Values, declared
+from bayeslab.distributions import log_normal
+from bayeslab.distributions.toolbox import zeros
+from bayeslab.distributions.toolbox.contract import Array, Slopes, Values, declared
 
 DECLARATION = declared("HurdleLogNormal", "psi mu sigma tau", "sigma tau", "[0, inf)", atoms=("0",), psi="[0, 1]")
 
@@ -20,14 +21,14 @@ def canonical(psi: Array, mu: Array = 0.0, sigma: Array | None = None, tau: Arra
 
 def log_density(x: Array, psi: Array, mu: Array, sigma: Array) -> Array:
     """Log density of each number."""
-    return _zeros.positive_hurdle(log_normal, x, psi, (mu, sigma))
+    return zeros.positive_hurdle(log_normal, x, psi, (mu, sigma))
 
 
 def slopes(x: Array, psi: Array, mu: Array, sigma: Array) -> Slopes:
     """Derivatives of the log density: by x, then by each parameter."""
-    return _zeros.positive_hurdle_slopes(log_normal, x, psi, (mu, sigma))
+    return zeros.positive_hurdle_slopes(log_normal, x, psi, (mu, sigma))
 
 
 def draw(rng: np.random.Generator, size: tuple[int, ...], psi: Array, mu: Array, sigma: Array) -> Array:
     """Independent draws."""
-    return _zeros.draw_positive_hurdle(log_normal, rng, size, psi, (mu, sigma))
+    return zeros.draw_positive_hurdle(log_normal, rng, size, psi, (mu, sigma))

@@ -7,8 +7,9 @@ from __future__ import annotations
 
 import numpy as np
 
-from bayeslab.distributions import _zeros, negative_binomial
-from bayeslab.distributions._contract import Array, Slopes, Values, declared
+from bayeslab.distributions import negative_binomial
+from bayeslab.distributions.toolbox import zeros
+from bayeslab.distributions.toolbox.contract import Array, Slopes, Values, declared
 
 DECLARATION = declared(
     "HurdleNegativeBinomial",
@@ -35,14 +36,14 @@ def canonical(
 
 def log_density(x: Array, psi: Array, mu: Array, alpha: Array) -> Array:
     """Log density of each number."""
-    return _zeros.hurdle(negative_binomial, x, psi, (mu, alpha))
+    return zeros.hurdle(negative_binomial, x, psi, (mu, alpha))
 
 
 def slopes(x: Array, psi: Array, mu: Array, alpha: Array) -> Slopes:
     """Derivatives of the log density: by x, then by each parameter."""
-    return _zeros.hurdle_slopes(negative_binomial, x, psi, (mu, alpha))
+    return zeros.hurdle_slopes(negative_binomial, x, psi, (mu, alpha))
 
 
 def draw(rng: np.random.Generator, size: tuple[int, ...], psi: Array, mu: Array, alpha: Array) -> Array:
     """Independent draws."""
-    return _zeros.draw_hurdle(negative_binomial, rng, size, psi, (mu, alpha))
+    return zeros.draw_hurdle(negative_binomial, rng, size, psi, (mu, alpha))

@@ -8,7 +8,7 @@ from __future__ import annotations
 import numpy as np
 from scipy.special import gammaln
 
-from bayeslab.distributions._contract import Array, Slopes, Values, declared
+from bayeslab.distributions.toolbox.contract import Array, Slopes, Values, declared
 
 DECLARATION = declared(
     "HyperGeometric", "N k n", values="[0, n]", discrete=True, N="[0, inf)", k="[0, inf)", n="[0, inf)"

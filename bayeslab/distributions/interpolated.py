@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from bayeslab.distributions._contract import declared
+from bayeslab.distributions.toolbox.contract import declared
 
 DECLARATION = declared(
     "Interpolated",

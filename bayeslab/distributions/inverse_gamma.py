@@ -8,7 +8,7 @@ from __future__ import annotations
 import numpy as np
 from scipy.special import digamma, gammaln
 
-from bayeslab.distributions._contract import Array, Slopes, Values, declared
+from bayeslab.distributions.toolbox.contract import Array, Slopes, Values, declared
 from bayeslab.errors import ModelError
 
 DECLARATION = declared("InverseGamma", "alpha beta mu sigma", "alpha beta mu sigma", "(0, inf)")

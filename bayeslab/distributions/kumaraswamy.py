@@ -8,7 +8,7 @@ from __future__ import annotations
 import numpy as np
 from scipy.special import betaln, xlog1py, xlogy
 
-from bayeslab.distributions._contract import Array, Slopes, Values, declared
+from bayeslab.distributions.toolbox.contract import Array, Slopes, Values, declared
 
 DECLARATION = declared("Kumaraswamy", "a b", "a b", "(0, 1)")
 

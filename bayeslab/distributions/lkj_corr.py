@@ -5,6 +5,6 @@ Lewandowski, Kurowicka, Joe (2009), Journal of Multivariate Analysis 100, 1989-2
 
 from __future__ import annotations
 
-from bayeslab.distributions._contract import declared
+from bayeslab.distributions.toolbox.contract import declared
 
 DECLARATION = declared("LKJCorr", "n eta", "eta", support=2, lengths=("n",))

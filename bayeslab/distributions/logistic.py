@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from bayeslab.distributions._contract import Array, Slopes, Values, declared
+from bayeslab.distributions.toolbox.contract import Array, Slopes, Values, declared
 
 DECLARATION = declared("Logistic", "mu s", "s")
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 import numpy as np
 from scipy.special import expit
 
-from bayeslab.distributions._contract import HALF_LOG_2PI, Array, Slopes, Values, declared, deviation
+from bayeslab.distributions.toolbox.contract import HALF_LOG_2PI, Array, Slopes, Values, declared, deviation
 
 DECLARATION = declared("LogitNormal", "mu sigma tau", "sigma tau", "(0, 1)")
 

@@ -5,7 +5,7 @@ Dawid (1981), Biometrika 68, 265-274.
 
 from __future__ import annotations
 
-from bayeslab.distributions._contract import declared
+from bayeslab.distributions.toolbox.contract import declared
 
 DECLARATION = declared(
     "MatrixNormal",

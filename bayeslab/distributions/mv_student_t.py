@@ -5,7 +5,7 @@ Kotz, Nadarajah (2004), Multivariate t Distributions and Their Applications.
 
 from __future__ import annotations
 
-from bayeslab.distributions._contract import declared
+from bayeslab.distributions.toolbox.contract import declared
 
 DECLARATION = declared(
     "MvStudentT",

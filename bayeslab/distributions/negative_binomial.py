@@ -10,7 +10,7 @@ import numpy as np
 from scipy.special import digamma, gammaln, xlogy
 
 from bayeslab.digits import log_rising
-from bayeslab.distributions._contract import Array, Slopes, Values, declared
+from bayeslab.distributions.toolbox.contract import Array, Slopes, Values, declared
 from bayeslab.errors import ModelError
 
 DECLARATION = declared(

@@ -9,7 +9,7 @@ from __future__ import annotations
 import numpy as np
 from scipy.special import i0e, i1e
 
-from bayeslab.distributions._contract import Array, Slopes, Values, declared
+from bayeslab.distributions.toolbox.contract import Array, Slopes, Values, declared
 from bayeslab.errors import ModelError
 
 DECLARATION = declared("Rice", "nu sigma b", "sigma", "(0, inf)", b="[0, inf)", nu="[0, inf)")

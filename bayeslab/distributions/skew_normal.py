@@ -9,7 +9,7 @@ from __future__ import annotations
 import numpy as np
 from scipy.special import log_ndtr
 
-from bayeslab.distributions._contract import HALF_LOG_2PI, LOG_2, Array, Slopes, Values, declared, deviation
+from bayeslab.distributions.toolbox.contract import HALF_LOG_2PI, LOG_2, Array, Slopes, Values, declared, deviation
 
 DECLARATION = declared("SkewNormal", "alpha mu sigma tau", "sigma tau")
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 import numpy as np
 from scipy.special import betaln, digamma
 
-from bayeslab.distributions._contract import LOG_2, Array, Slopes, Values, declared, deviation
+from bayeslab.distributions.toolbox.contract import LOG_2, Array, Slopes, Values, declared, deviation
 
 DECLARATION = declared("SkewStudentT", "a b mu sigma lam", "a b sigma lam", positional=4)
 

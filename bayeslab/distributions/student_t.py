@@ -10,7 +10,7 @@ import numpy as np
 from scipy.special import digamma
 
 from bayeslab.digits import log_rising
-from bayeslab.distributions._contract import Array, Slopes, Values, declared, deviation
+from bayeslab.distributions.toolbox.contract import Array, Slopes, Values, declared, deviation
 
 DECLARATION = declared("StudentT", "nu mu sigma lam", "nu sigma lam", positional=3)
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 import numpy as np
 from scipy.special import log_ndtr, ndtri_exp
 
-from bayeslab.distributions._contract import HALF_LOG_2PI, Array, Slopes, Values, declared, deviation
+from bayeslab.distributions.toolbox.contract import HALF_LOG_2PI, Array, Slopes, Values, declared, deviation
 
 DECLARATION = declared(
     "TruncatedNormal", "mu sigma tau lower upper", "sigma tau", "[lower, upper]", "lower upper", positional=2

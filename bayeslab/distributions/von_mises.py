@@ -8,7 +8,7 @@ from __future__ import annotations
 import numpy as np
 from scipy.special import i0e, i1e
 
-from bayeslab.distributions._contract import Array, Slopes, Values, declared
+from bayeslab.distributions.toolbox.contract import Array, Slopes, Values, declared
 
 DECLARATION = declared("VonMises", "mu kappa", "kappa", f"[{-np.pi}, {np.pi}]", angles=("mu",))
 

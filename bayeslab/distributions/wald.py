@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from bayeslab.distributions._contract import HALF_LOG_2PI, Array, Slopes, Values, declared
+from bayeslab.distributions.toolbox.contract import HALF_LOG_2PI, Array, Slopes, Values, declared
 from bayeslab.errors import ModelError
 
 DECLARATION = declared(

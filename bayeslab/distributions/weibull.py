@@ -9,7 +9,7 @@ from __future__ import annotations
 import numpy as np
 from scipy.special import gammaln, xlogy
 
-from bayeslab.distributions._contract import Array, Slopes, Values, declared
+from bayeslab.distributions.toolbox.contract import Array, Slopes, Values, declared
 
 DECLARATION = declared("Weibull", "alpha beta", "alpha beta", "[0, inf)", bounded_by={"low": ("alpha", 1.0)})
 

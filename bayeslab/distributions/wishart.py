@@ -5,6 +5,6 @@ Wishart (1928), Biometrika 20A, 32-52.
 
 from __future__ import annotations
 
-from bayeslab.distributions._contract import declared
+from bayeslab.distributions.toolbox.contract import declared
 
 DECLARATION = declared("Wishart", "nu V", support=2, core={"V": 2})

@@ -7,8 +7,9 @@ from __future__ import annotations
 
 import numpy as np
 
-from bayeslab.distributions import _zeros, binomial
-from bayeslab.distributions._contract import Array, Slopes, Values, declared
+from bayeslab.distributions import binomial
+from bayeslab.distributions.toolbox import zeros
+from bayeslab.distributions.toolbox.contract import Array, Slopes, Values, declared
 
 DECLARATION = declared(
     "ZeroInflatedBinomial", "psi n p", values="[0, n]", discrete=True, psi="[0, 1]", n="[0, inf)", p="[0, 1]"
@@ -22,14 +23,14 @@ def canonical(psi: Array, n: Array, p: Array) -> Values:
 
 def log_density(x: Array, psi: Array, n: Array, p: Array) -> Array:
     """Log density of each number."""
-    return _zeros.inflated(binomial, x, psi, (n, p))
+    return zeros.inflated(binomial, x, psi, (n, p))
 
 
 def slopes(x: Array, psi: Array, n: Array, p: Array) -> Slopes:
     """Derivatives of the log density: by x, then by each parameter."""
-    return _zeros.inflated_slopes(binomial, x, psi, (n, p))
+    return zeros.inflated_slopes(binomial, x, psi, (n, p))
 
 
 def draw(rng: np.random.Generator, size: tuple[int, ...], psi: Array, n: Array, p: Array) -> Array:
     """Independent draws."""
-    return _zeros.draw_inflated(binomial, rng, size, psi, (n, p))
+    return zeros.draw_inflated(binomial, rng, size, psi, (n, p))

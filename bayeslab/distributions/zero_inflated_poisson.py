@@ -7,8 +7,9 @@ from __future__ import annotations
 
 import numpy as np
 
-from bayeslab.distributions import _zeros, poisson
-from bayeslab.distributions._contract import Array, Slopes, Values, declared
+from bayeslab.distributions import poisson
+from bayeslab.distributions.toolbox import zeros
+from bayeslab.distributions.toolbox.contract import Array, Slopes, Values, declared
 
 DECLARATION = declared("ZeroInflatedPoisson", "psi mu", values="[0, inf)", discrete=True, psi="[0, 1]", mu="[0, inf)")
 
@@ -20,14 +21,14 @@ def canonical(psi: Array, mu: Array) -> Values:
 
 def log_density(x: Array, psi: Array, mu: Array) -> Array:
     """Log density of each number."""
-    return _zeros.inflated(poisson, x, psi, (mu,))
+    return zeros.inflated(poisson, x, psi, (mu,))
 
 
 def slopes(x: Array, psi: Array, mu: Array) -> Slopes:
     """Derivatives of the log density: by x, then by each parameter."""
-    return _zeros.inflated_slopes(poisson, x, psi, (mu,))
+    return zeros.inflated_slopes(poisson, x, psi, (mu,))
 
 
 def draw(rng: np.random.Generator, size: tuple[int, ...], psi: Array, mu: Array) -> Array:
     """Independent draws."""
-    return _zeros.draw_inflated(poisson, rng, size, psi, (mu,))
+    return zeros.draw_inflated(poisson, rng, size, psi, (mu,))

@@ -25,8 +25,8 @@ import numpy as np
 from pydantic import Field
 
 from bayeslab.data.dataset import Data
-from bayeslab.engines._approximate import Array, Gaussian, Path, Target, outcome, pathfinder
-from bayeslab.engines._scouts import starts
+from bayeslab.engines.toolbox.approximate import Array, Gaussian, Path, Target, outcome, pathfinder
+from bayeslab.engines.toolbox.scouts import starts
 from bayeslab.errors import RunError
 from bayeslab.job import Job, Outcome
 from bayeslab.language.spec import Model, Spec

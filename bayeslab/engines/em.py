@@ -15,7 +15,7 @@ import numpy as np
 from pydantic import Field, field_validator
 
 from bayeslab.data.dataset import Data
-from bayeslab.engines._plans import Planned
+from bayeslab.engines.toolbox.plans import Planned
 from bayeslab.errors import EngineRefusal, ModelError, OptionError, Reason, hint
 from bayeslab.exact.answer import EMPlan
 from bayeslab.exact.expectation_maximisation import Problem, Restarts, Smooth, Variant, restarted, standard_errors

@@ -15,8 +15,8 @@ import numpy as np
 from pydantic import Field
 
 from bayeslab.data.dataset import Data
-from bayeslab.engines._plans import Planned, numbers_of
-from bayeslab.engines._structure_groups import structure_groups
+from bayeslab.engines.toolbox.plans import Planned, numbers_of
+from bayeslab.engines.toolbox.structure_groups import structure_groups
 from bayeslab.errors import OptionError
 from bayeslab.exact.answer import Answer, Plan
 from bayeslab.job import Job, Outcome

@@ -14,8 +14,8 @@ import numpy as np
 from pydantic import Field
 
 from bayeslab.data.dataset import Data
-from bayeslab.engines._plans import Planned
-from bayeslab.engines._stepped import stepped
+from bayeslab.engines.toolbox.plans import Planned
+from bayeslab.engines.toolbox.stepped import stepped
 from bayeslab.exact.answer import GibbsDraws, GibbsPlan
 from bayeslab.job import Job, Outcome
 from bayeslab.language.spec import Model, Spec

@@ -23,9 +23,9 @@ from pydantic import Field
 
 from bayeslab import registry
 from bayeslab.data.dataset import Data
-from bayeslab.engines._approximate import Optimum, Target, has_evidence, hessian, improper, maxima, newton
-from bayeslab.engines._scouts import starts
 from bayeslab.engines.exact import QUANTILES
+from bayeslab.engines.toolbox.approximate import Optimum, Target, has_evidence, hessian, improper, maxima, newton
+from bayeslab.engines.toolbox.scouts import starts
 from bayeslab.errors import EngineRefusal, ModelError, Reason
 from bayeslab.exact import quadrature
 from bayeslab.job import Job, Outcome

@@ -20,7 +20,7 @@ import numpy as np
 from pydantic import Field
 
 from bayeslab.data.dataset import Data
-from bayeslab.engines._approximate import (
+from bayeslab.engines.toolbox.approximate import (
     LOG_2_PI,
     Array,
     Gaussian,
@@ -31,7 +31,7 @@ from bayeslab.engines._approximate import (
     newton,
     outcome,
 )
-from bayeslab.engines._scouts import starts
+from bayeslab.engines.toolbox.scouts import starts
 from bayeslab.errors import RunError
 from bayeslab.job import Job, Outcome
 from bayeslab.language.spec import Model, Spec

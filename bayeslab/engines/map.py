@@ -26,8 +26,8 @@ from pydantic import Field
 
 from bayeslab import registry
 from bayeslab.data.dataset import Data
-from bayeslab.engines._approximate import Array, Target, newton
-from bayeslab.engines._scouts import starts
+from bayeslab.engines.toolbox.approximate import Array, Target, newton
+from bayeslab.engines.toolbox.scouts import starts
 from bayeslab.errors import Reason
 from bayeslab.exact.answer import PointEstimate
 from bayeslab.job import Job, Outcome, summed_out

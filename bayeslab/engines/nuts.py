@@ -8,11 +8,11 @@ Steps that were too long for a part of the posterior show in the draws (divergen
 Where ``target_accept`` was left to us it is then raised once, and all chains tune and draw again.
 
 Chains that agree can have missed a mode together. So scouts climb from all over the prior afterwards; where one ends
-far from all draws a short chain shows whether that is another mode (:mod:`bayeslab.engines._modes`).
+far from all draws a short chain shows whether that is another mode (:mod:`bayeslab.engines.toolbox.modes`).
 
 Chains start around the centres of the priors, and learn scales while they tune. Where few parameters cost much at each
 step (a family says so, or the option ``start: mode``) they begin around the mode instead, in coordinates that take the
-curvature there for granted (:mod:`bayeslab.engines._whitened`); then a fifth of the tuning is enough.
+curvature there for granted (:mod:`bayeslab.engines.toolbox.whitened`); then a fifth of the tuning is enough.
 """
 
 from __future__ import annotations
@@ -29,10 +29,10 @@ from threadpoolctl import threadpool_limits
 
 from bayeslab import registry
 from bayeslab.data.dataset import Data
-from bayeslab.engines._approximate import Target, improper
-from bayeslab.engines._modes import Draws, finding, outside, suspects
-from bayeslab.engines._starts import height, middle, near
-from bayeslab.engines._whitened import SEARCHES, Whitened, whitened
+from bayeslab.engines.toolbox.approximate import Target, improper
+from bayeslab.engines.toolbox.modes import Draws, finding, outside, suspects
+from bayeslab.engines.toolbox.starts import height, middle, near
+from bayeslab.engines.toolbox.whitened import SEARCHES, Whitened, whitened
 from bayeslab.errors import RunError
 from bayeslab.job import Job, Outcome
 from bayeslab.language.spec import Model, Spec

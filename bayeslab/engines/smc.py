@@ -30,8 +30,8 @@ import numpy as np
 from pydantic import Field
 
 from bayeslab.data.dataset import Data
-from bayeslab.engines._approximate import Array, Target, improper, systematic
-from bayeslab.engines._starts import prior_function
+from bayeslab.engines.toolbox.approximate import Array, Target, improper, systematic
+from bayeslab.engines.toolbox.starts import prior_function
 from bayeslab.errors import EngineRefusal, RunError
 from bayeslab.job import Job, Outcome
 from bayeslab.language.spec import Model, Spec

@@ -14,7 +14,7 @@ import numpy as np
 from pydantic import Field
 
 from bayeslab.data.dataset import Data
-from bayeslab.engines._structure_groups import members_of_sets, structure_groups
+from bayeslab.engines.toolbox.structure_groups import members_of_sets, structure_groups
 from bayeslab.errors import EngineRefusal, NothingToFit, Reason, Stopped
 from bayeslab.families.bayes_net.structure_spec import unknown
 from bayeslab.families.bayes_net.unknown_structure import Plan, one_only, plan

@@ -21,7 +21,7 @@ import numpy as np
 from pydantic import Field
 
 from bayeslab.data.dataset import Data
-from bayeslab.engines._plans import Planned
+from bayeslab.engines.toolbox.plans import Planned
 from bayeslab.exact.answer import VariationalEnd, VariationalPlan
 from bayeslab.job import Job, Outcome
 from bayeslab.language.spec import Model, Spec

@@ -65,7 +65,7 @@ class Atoms:
 
     def log_density(self, rows: np.ndarray) -> np.ndarray:
         """(N, K); of rows with missing cells that of their others."""
-        from bayeslab.exact._auxiliary_process_kernels import log_densities
+        from bayeslab.exact.auxiliary_process_kernels import log_densities
 
         out = np.zeros((len(rows), len(self.means)))
         for at, columns in _patterns(rows):
@@ -434,7 +434,7 @@ def sweep(
     OptionError
         A cell is missing.
     """
-    from bayeslab.exact._auxiliary_process_kernels import sweep_auxiliary
+    from bayeslab.exact.auxiliary_process_kernels import sweep_auxiliary
 
     if np.isnan(rows).any():
         raise OptionError(

@@ -321,7 +321,7 @@ def local_evidence(flat: FlatFactors, states: Mapping[str, tuple[str, ...]], evi
 
 def _start(factors: FactorGraph, given: Mapping[str, Any] | None) -> tuple[_Messages, bool]:
     """No message said yet, and whether there is no loop."""
-    from bayeslab.exact import _message_kernels as kernels
+    from bayeslab.exact import message_kernels as kernels
 
     evidence = read_evidence(factors.states, given)
     flat = flatten(factors)
@@ -341,7 +341,7 @@ def _entries_of_edges(flat: FlatFactors) -> np.ndarray:
 
 
 def _exact(factors: FactorGraph, given: Mapping[str, Any] | None, *, maximise: bool) -> _Messages:
-    from bayeslab.exact import _message_kernels as kernels
+    from bayeslab.exact import message_kernels as kernels
 
     messages, no_loop = _start(factors, given)
     if not no_loop:
@@ -366,7 +366,7 @@ def _iterate(
     *,
     maximise: bool,
 ) -> tuple[_Messages, int, float]:
-    from bayeslab.exact import _message_kernels as kernels
+    from bayeslab.exact import message_kernels as kernels
 
     run = {"sequential": kernels.sequential, "residual": kernels.residual}.get(schedule)
     if run is None:
@@ -396,7 +396,7 @@ def _possible(possible: bool) -> None:
 
 
 def _beliefs(messages: _Messages, *, maximise: bool) -> tuple[np.ndarray, np.ndarray, float]:
-    from bayeslab.exact import _message_kernels as kernels
+    from bayeslab.exact import message_kernels as kernels
 
     flat, _, local, up, down = messages[1:]
     of_variables, of_factors, log_z = kernels.beliefs(flat, maximise, local, up, down)
@@ -405,7 +405,7 @@ def _beliefs(messages: _Messages, *, maximise: bool) -> tuple[np.ndarray, np.nda
 
 
 def _decode(messages: _Messages) -> tuple[np.ndarray, float]:
-    from bayeslab.exact import _message_kernels as kernels
+    from bayeslab.exact import message_kernels as kernels
 
     flat, order, local, _, down = messages[1:]
     chosen = kernels.decode(flat, order, local, down)

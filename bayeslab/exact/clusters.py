@@ -328,7 +328,7 @@ def _greedy(labels: np.ndarray, draws: np.ndarray, counts: np.ndarray, loss: Los
     With n_k the sizes of clusters and n_sck those of overlaps with draw s, both losses are sums of f(n_k) - 2 f(n_sck)
     (and what does not change), f(n) = n log2 n for the variation of information and n² for Binder's.
     """
-    from bayeslab.exact._clustering_kernels import move_rows
+    from bayeslab.exact.clustering_kernels import move_rows
 
     grid = np.arange(len(labels) + 3, dtype=float)
     f = grid * np.log2(np.maximum(grid, 1.0)) if loss == "vi" else grid**2

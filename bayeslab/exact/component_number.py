@@ -253,7 +253,7 @@ def sample_component_number(
     -----
     A cost of O(N t) evidences a sweep. Chains start from one cluster and from many, in turns.
     """
-    from bayeslab.exact._partition_kernels import run_chain
+    from bayeslab.exact.partition_kernels import run_chain
 
     prior = prior or NumberPrior.uniform(min(20, max(len(rows), 1)))
     if len(rows) < 1:

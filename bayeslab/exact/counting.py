@@ -128,7 +128,7 @@ def skipped_weight(
 def _counted(
     codes: Codes, cards: Sequence[int] | NDArray[np.int64], families: Sequence[Sequence[int]], weights: Array | None
 ) -> tuple[list[Array], Array]:
-    from bayeslab.exact._counting_kernels import count_families
+    from bayeslab.exact.counting_kernels import count_families
 
     index = Families(np.asarray(cards, dtype=np.int64), tuple(tuple(map(int, f)) for f in families))
     columns = packed(codes, index.cards)
@@ -178,7 +178,7 @@ def packed(codes: Codes, cards: NDArray[np.int64]) -> Codes:
     kind = np.int8 if max(cards, default=0) <= 127 else np.int16 if max(cards) <= 32767 else np.int32
     if codes.flags.f_contiguous:
         return np.ascontiguousarray(codes.T, dtype=kind)
-    from bayeslab.exact._counting_kernels import pack
+    from bayeslab.exact.counting_kernels import pack
 
     out = np.empty(codes.shape[::-1], dtype=kind)
     pack(np.ascontiguousarray(codes), out)
@@ -204,7 +204,7 @@ def distinct_rows(codes: Codes, weights: Array | None = None) -> tuple[Codes, Ar
     weights : ndarray, optional
         Weight of each row; 1 if left out.
     """
-    from bayeslab.exact._counting_kernels import first_of_each
+    from bayeslab.exact.counting_kernels import first_of_each
 
     codes = np.ascontiguousarray(codes)
     starts = np.arange(len(codes) + 1, dtype=np.int64) * codes.shape[1]
@@ -218,7 +218,7 @@ def distinct_words(words: NDArray[np.str_]) -> tuple[NDArray[np.str_], NDArray[n
 
     As :func:`numpy.unique` with ``return_inverse``, by hashing instead of sorting.
     """
-    from bayeslab.exact._counting_kernels import first_of_each
+    from bayeslab.exact.counting_kernels import first_of_each
 
     words = np.ascontiguousarray(words)
     letters = words.view(np.uint32)

@@ -66,7 +66,7 @@ def viterbi(chain: HiddenChain, log_emission: Any, offsets: Any = None) -> Paths
     Paths
         States -1 and -inf where a sequence is impossible.
     """
-    from bayeslab.exact._markov_kernels import best_path
+    from bayeslab.exact.markov_kernels import best_path
 
     log_emission, offsets = read_rows(chain, log_emission, offsets)
     states, log_probability = np.empty(len(log_emission), np.int64), np.empty(len(offsets) - 1)
@@ -81,7 +81,7 @@ def k_best(chain: HiddenChain, log_emission: Any, n_paths: int, offsets: Any = N
     Takes memory for n_rows × n_states × n_paths places. A sequence with fewer possible paths has
     states -1 and log probability -inf after them.
     """
-    from bayeslab.exact._markov_kernels import best_paths
+    from bayeslab.exact.markov_kernels import best_paths
 
     if n_paths < 1:
         raise OptionError(f"n_paths is {n_paths}; at least 1", code="out-of-range")
@@ -104,7 +104,7 @@ def posterior_decode(chain: HiddenChain, log_emission: Any, smoothed: Smoothed, 
 
 def path_log_probability(chain: HiddenChain, log_emission: Any, states: Any, offsets: Any = None) -> np.ndarray:
     """log p(path, data) of each sequence along ``states`` (n_rows,)."""
-    from bayeslab.exact import _markov_kernels as kernels
+    from bayeslab.exact import markov_kernels as kernels
 
     log_emission, offsets = read_rows(chain, log_emission, offsets)
     states = np.require(states, None, ["C", "W"])
@@ -134,7 +134,7 @@ def sample_paths(
     EvidenceError
         A sequence is impossible.
     """
-    from bayeslab.exact._markov_kernels import sample_path
+    from bayeslab.exact.markov_kernels import sample_path
 
     log_emission, offsets = read_rows(chain, log_emission, offsets)
     log_filtered = filter_states(chain, log_emission, offsets).log_filtered

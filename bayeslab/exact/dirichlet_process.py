@@ -218,7 +218,7 @@ class Base:
     Attributes
     ----------
     blocks, hyper : ndarray
-        See :mod:`bayeslab.exact._dirichlet_process_kernels`.
+        See :mod:`bayeslab.exact.dirichlet_process_kernels`.
     arranged : callable
         Rows (N, D) in the coordinates of the blocks.
     log_base : callable
@@ -272,7 +272,7 @@ class Base:
 
     def law(self, n_rows: int) -> Any:
         """What the kernels take, for up to so many rows."""
-        from bayeslab.exact._dirichlet_process_kernels import tables_of
+        from bayeslab.exact.dirichlet_process_kernels import tables_of
 
         return self.blocks, self.hyper, tables_of(self.blocks, self.hyper, n_rows), self.pruned
 
@@ -450,7 +450,7 @@ class ProcessProblem:
     @cached_property
     def alone(self) -> np.ndarray:
         """Log density of each row in a cluster of its own, up to :meth:`Base.log_base`."""
-        from bayeslab.exact._dirichlet_process_kernels import log_alone
+        from bayeslab.exact.dirichlet_process_kernels import log_alone
 
         return np.asarray(log_alone(self.arranged, self.law))
 
@@ -460,7 +460,7 @@ class ProcessProblem:
 
     def log_evidence(self, labels: np.ndarray) -> float:
         """Log density of the rows given their partition."""
-        from bayeslab.exact._dirichlet_process_kernels import partition_evidence
+        from bayeslab.exact.dirichlet_process_kernels import partition_evidence
 
         base = float(np.sum(self.base.log_base(self.rows)))
         return base + float(partition_evidence(self.arranged, np.asarray(labels, np.int64), self.law))
@@ -470,7 +470,7 @@ class ProcessProblem:
 
         Clusters are in the order in which they first appear in ``labels``.
         """
-        from bayeslab.exact._dirichlet_process_kernels import log_alone, predict_rows
+        from bayeslab.exact.dirichlet_process_kernels import log_alone, predict_rows
 
         base, law, arranged = self.base, self.law, self.arranged
         if np.isnan(new).any() and not np.isnan(self.rows).any():
@@ -483,7 +483,7 @@ class ProcessProblem:
 
     def leave_one_out(self, labels: np.ndarray, alpha: float) -> np.ndarray:
         """Log density of each row given the others and their partition, (N,)."""
-        from bayeslab.exact._dirichlet_process_kernels import leave_one_out
+        from bayeslab.exact.dirichlet_process_kernels import leave_one_out
 
         given = (self.arranged, np.asarray(labels), self.alone, alpha, self.prior.discount, self.law)
         return np.asarray(leave_one_out(*given) + self.base.log_base(self.rows))
@@ -530,7 +530,7 @@ def _seated(
     alpha: float,
     rng: np.random.Generator,
 ) -> np.ndarray:
-    from bayeslab.exact._dirichlet_process_kernels import seat
+    from bayeslab.exact.dirichlet_process_kernels import seat
 
     return np.asarray(seat(rng, arranged, known, alone, alpha, problem.prior.discount, problem.law))
 
@@ -547,7 +547,7 @@ def advance(
 
     The same draws follow from a state whether it was kept in a file or not.
     """
-    from bayeslab.exact._dirichlet_process_kernels import run_segment
+    from bayeslab.exact.dirichlet_process_kernels import run_segment
 
     rng, labels = thawed(state["rng"]), np.asarray(state["labels"]).astype(np.int64)
     how = (moves.sweeps, moves.proposals, moves.scans)

@@ -32,7 +32,7 @@ from bayeslab.exact.forward_backward import HiddenChain, read_rows
 __all__ = ["KERNEL", "Segments", "SemiMarkovChain", "SmoothedSegments", "simulate_segments", "smooth", "viterbi"]
 
 # For `bayeslab.evidence.log_evidence`: (parameters, offsets, sizes); see `SemiMarkovChain.flat`.
-KERNEL = "bayeslab.exact._duration_kernels:log_evidence_and_gradient"
+KERNEL = "bayeslab.exact.duration_kernels:log_evidence_and_gradient"
 
 
 @dataclass(frozen=True, eq=False)
@@ -169,7 +169,7 @@ def smooth(chain: SemiMarkovChain, log_emission: Any, offsets: Any = None) -> Sm
         Counts and ``posterior`` are the gradient of ``log_evidence.sum()`` with respect to log_start,
         log_transition, log_duration and log_emission.
     """
-    from bayeslab.exact import _duration_kernels as kernels
+    from bayeslab.exact import duration_kernels as kernels
 
     log_emission, offsets = chain.read(log_emission, offsets)
     log_evidence, posterior = np.empty(len(offsets) - 1), np.empty(log_emission.shape)
@@ -182,7 +182,7 @@ def smooth(chain: SemiMarkovChain, log_emission: Any, offsets: Any = None) -> Sm
 
 def viterbi(chain: SemiMarkovChain, log_emission: Any, offsets: Any = None) -> Segments:
     """The most likely segments of each sequence."""
-    from bayeslab.exact import _duration_kernels as kernels
+    from bayeslab.exact import duration_kernels as kernels
 
     log_emission, offsets = chain.read(log_emission, offsets)
     states, begins = np.empty(len(log_emission), np.int64), np.empty(len(log_emission), np.int64)

@@ -62,9 +62,9 @@ __all__ = [
 ]
 
 # For `bayeslab.evidence.log_evidence`: (parameters, offsets, sizes) and (..., sizes, starts, targets).
-KERNEL = "bayeslab.exact._markov_kernels:log_evidence_and_gradient"
-SPARSE_KERNEL = "bayeslab.exact._markov_kernels:log_evidence_and_gradient_sparse"
-GAUSSIAN_KERNEL = "bayeslab.exact._markov_kernels:gaussian_log_evidence_and_gradient"
+KERNEL = "bayeslab.exact.markov_kernels:log_evidence_and_gradient"
+SPARSE_KERNEL = "bayeslab.exact.markov_kernels:log_evidence_and_gradient_sparse"
+GAUSSIAN_KERNEL = "bayeslab.exact.markov_kernels:gaussian_log_evidence_and_gradient"
 
 # With less work than this (products), one block; else sequences are spread over this many, whatever the
 # number of processors, so that sums are taken in the same order everywhere.
@@ -377,7 +377,7 @@ def smooth(chain: HiddenChain, log_emission: Any, offsets: Any = None) -> Smooth
     >>> smooth(chain, np.log([[0.9, 0.2], [0.9, 0.2]])).posterior[:, 0].round(4)
     array([0.9127, 0.8908])
     """
-    from bayeslab.exact._markov_kernels import smooth_sequences
+    from bayeslab.exact.markov_kernels import smooth_sequences
 
     log_emission, offsets = read_rows(chain, log_emission, offsets)
     n_rows, n_states = log_emission.shape
@@ -444,7 +444,7 @@ def filter_states(chain: HiddenChain, log_emission: Any, offsets: Any = None) ->
     EvidenceError
         A sequence is impossible; the row is named.
     """
-    from bayeslab.exact._markov_kernels import filter_sequences
+    from bayeslab.exact.markov_kernels import filter_sequences
 
     log_emission, offsets = read_rows(chain, log_emission, offsets)
     n_sequences = len(offsets) - 1
@@ -506,7 +506,7 @@ def predict_states(chain: HiddenChain, last: np.ndarray, n_steps: int) -> np.nda
 
 def simulate_states(chain: HiddenChain, offsets: Any, rng: np.random.Generator) -> np.ndarray:
     """States (n_rows,) of sequences with these offsets; -1 after a state that leads nowhere."""
-    from bayeslab.exact._markov_kernels import simulate
+    from bayeslab.exact.markov_kernels import simulate
 
     n_rows = int(np.asarray(offsets)[-1])
     _, offsets = read_rows(chain, np.zeros((n_rows, chain.n_states)), offsets)
@@ -523,7 +523,7 @@ def diagonal_gaussian_rows(values: Any, mean: Any, standard_deviation: Any) -> n
     values : array of shape (n_rows, n_columns)
     mean, standard_deviation : array of shape (n_states, n_columns)
     """
-    from bayeslab.exact import _markov_kernels as kernels
+    from bayeslab.exact import markov_kernels as kernels
 
     values, mean, deviation = (np.ascontiguousarray(a, float) for a in (values, mean, standard_deviation))
     out = room(len(values), len(mean))
@@ -536,7 +536,7 @@ def weighted_moments(posterior: np.ndarray, values: Any) -> tuple[np.ndarray, np
 
     The M-step of independent normal columns. A state without weight has NaN mean and variance.
     """
-    from bayeslab.exact import _markov_kernels as kernels
+    from bayeslab.exact import markov_kernels as kernels
 
     values = np.ascontiguousarray(values, float)
     posterior = np.ascontiguousarray(posterior)
@@ -559,7 +559,7 @@ def weighted_moments(posterior: np.ndarray, values: Any) -> tuple[np.ndarray, np
 
 def symbol_counts(posterior: np.ndarray, symbols: Any, n_symbols: int) -> np.ndarray:
     """Expected counts (n_states, n_symbols) of symbols 0 to n_symbols - 1; negative ones are missing."""
-    from bayeslab.exact import _markov_kernels as kernels
+    from bayeslab.exact import markov_kernels as kernels
 
     symbols = np.ascontiguousarray(symbols, np.int64)
     if len(symbols) != len(posterior) or np.any(symbols >= n_symbols):

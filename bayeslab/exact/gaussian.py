@@ -295,7 +295,7 @@ class GaussianModel:
         variances : ndarray (K, R)
             Empty unless asked for.
         """
-        from bayeslab.exact._kernels import solve_each
+        from bayeslab.exact.kernels import solve_each
 
         dense, cross, diagonal, mixed, cross_diagonal, scale, point, back, squares = self._blocks
         f = np.asarray(self.factors(values), float)
@@ -420,7 +420,7 @@ class Posterior:
         # Points that together have a billionth of the mass move no quantile by more than that.
         order = np.argsort(self.weights)
         kept = order[np.cumsum(self.weights[order]) > 1e-9]
-        from bayeslab.exact._kernels import mixture_quantiles
+        from bayeslab.exact.kernels import mixture_quantiles
 
         weights, means, sds = self.weights[kept], self.means[kept], np.sqrt(self.variances[kept])
         weights = weights / weights.sum()

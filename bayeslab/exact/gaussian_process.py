@@ -51,7 +51,7 @@ __all__ = [
 
 LOG_MARGINAL = "bayeslab.exact.covariance_kernels:log_marginal"
 # The same of sums of Matérn processes of one column, in n steps.
-LOG_MARGINAL_IN_TIME = "bayeslab.exact._state_space_kernels:log_marginal"
+LOG_MARGINAL_IN_TIME = "bayeslab.exact.state_space_kernels:log_marginal"
 LOG_LIKELIHOOD = "bayeslab.exact.covariance_kernels:log_likelihood_whitened"
 
 

@@ -65,7 +65,7 @@ def draw_path(chain: HiddenChain, log_emission: Any, rng: np.random.Generator, o
     EvidenceError
         A sequence is impossible.
     """
-    from bayeslab.exact._markov_kernels import draw_sequences
+    from bayeslab.exact.markov_kernels import draw_sequences
 
     log_emission, offsets = read_rows(chain, log_emission, offsets)
     n_rows, n_states = log_emission.shape

@@ -33,7 +33,7 @@ from bayeslab.exact.forward_backward import HiddenChain, read_rows
 __all__ = ["KERNEL", "Forest", "SmoothedTree", "best", "parents_first", "sample", "simulate", "smooth"]
 
 # For `bayeslab.evidence.log_evidence`: (parameters, parents, trees, sizes); see `Forest.flat`.
-KERNEL = "bayeslab.exact._branching_kernels:log_evidence_and_gradient"
+KERNEL = "bayeslab.exact.branching_kernels:log_evidence_and_gradient"
 
 
 @dataclass(frozen=True, eq=False)
@@ -189,7 +189,7 @@ def smooth(forest: Forest, chain: HiddenChain, log_emission: Any) -> SmoothedTre
         Counts and ``posterior`` are the gradient of ``log_evidence.sum()`` with respect to log_start,
         log_transition and log_emission.
     """
-    from bayeslab.exact import _branching_kernels as kernels
+    from bayeslab.exact import branching_kernels as kernels
 
     inputs: tuple[Any, ...] = forest.arrays(chain, log_emission)
     shape = inputs[2].shape
@@ -210,7 +210,7 @@ def smooth(forest: Forest, chain: HiddenChain, log_emission: Any) -> SmoothedTre
 
 def best(forest: Forest, chain: HiddenChain, log_emission: Any) -> tuple[np.ndarray, np.ndarray]:
     """The most likely states (n_nodes,) of each tree together, and their log probability (n_trees,) with the data."""
-    from bayeslab.exact import _branching_kernels as kernels
+    from bayeslab.exact import branching_kernels as kernels
 
     states, height = np.empty(len(forest.parents), np.int64), np.empty(forest.n_trees)
     inputs: tuple[Any, ...] = (*forest.arrays(chain, log_emission), states, height)
@@ -220,7 +220,7 @@ def best(forest: Forest, chain: HiddenChain, log_emission: Any) -> tuple[np.ndar
 
 def sample(forest: Forest, chain: HiddenChain, log_emission: Any, n: int, rng: np.random.Generator) -> np.ndarray:
     """Independent draws (n, n_nodes) of all states given the data, from the roots down."""
-    from bayeslab.exact import _branching_kernels as kernels
+    from bayeslab.exact import branching_kernels as kernels
 
     found = smooth(forest, chain, log_emission).possible()
     states = np.empty((n, len(forest.parents)), np.int64)
@@ -233,7 +233,7 @@ def sample(forest: Forest, chain: HiddenChain, log_emission: Any, n: int, rng: n
 
 def simulate(forest: Forest, chain: HiddenChain, uniform: np.ndarray) -> np.ndarray:
     """States (n_nodes,) drawn from the law itself with given uniform numbers, one a node."""
-    from bayeslab.exact import _branching_kernels as kernels
+    from bayeslab.exact import branching_kernels as kernels
 
     states = np.empty(len(forest.parents), np.int64)
     law = np.exp(chain.log_start), np.exp(chain.log_transition)

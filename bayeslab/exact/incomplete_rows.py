@@ -94,7 +94,7 @@ class IncompleteRows:
         budget : float
             Where that costs more, in entries of tables, the row goes to the junction tree.
         """
-        from bayeslab.exact._counting_kernels import components_of_rows, count_families, first_of_each
+        from bayeslab.exact.counting_kernels import components_of_rows, count_families, first_of_each
 
         families = Families.of(states, parents)
         starts, members, strides, offsets = families.arrays()
@@ -135,7 +135,7 @@ class IncompleteRows:
         counts : list of ndarray
             Of the shapes of the tables; impossible rows count nothing.
         """
-        from bayeslab.exact._counting_kernels import expected_components
+        from bayeslab.exact.counting_kernels import expected_components
 
         flat = np.concatenate([np.ravel(table) for table in tables])
         counts, logs = self.observed.copy(), np.empty(len(self.begins))
@@ -157,7 +157,7 @@ class IncompleteRows:
 
     def log_evidence(self, tables: Sequence[Array]) -> Array:
         """Log probability of each row, shape (n_rows,); -inf where it is impossible."""
-        from bayeslab.exact._counting_kernels import add_observed_families, expected_components
+        from bayeslab.exact.counting_kernels import add_observed_families, expected_components
 
         starts, members, strides, offsets = self.families.arrays()
         flat = np.concatenate([np.ravel(table) for table in tables])
@@ -175,7 +175,7 @@ class IncompleteRows:
 
     @property
     def kernel_arrays(self) -> tuple[np.ndarray, ...]:
-        """What :func:`bayeslab.exact._counting_kernels.evidence_of_tables` takes after the flat tables.
+        """What :func:`bayeslab.exact.counting_kernels.evidence_of_tables` takes after the flat tables.
 
         That kernel covers the rows that are not ``wide``.
         """

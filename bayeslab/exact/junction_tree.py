@@ -111,7 +111,7 @@ class JunctionTree:
         EngineRefusal
             The tables would not fit into memory; the message has the numbers and what to do instead.
         """
-        from bayeslab.exact import _tree_kernels as kernels
+        from bayeslab.exact import tree_kernels as kernels
 
         factors = FactorGraph.of(model) if isinstance(model, DiscreteNetwork) else model
         names = tuple(factors.states)
@@ -347,7 +347,7 @@ class JunctionTree:
         ndarray of int, shape (n, n_variables)
             Numbers of states, in the order of ``states``.
         """
-        from bayeslab.exact import _tree_kernels as kernels
+        from bayeslab.exact import tree_kernels as kernels
 
         state = self._given(read_evidence(self.states, given))
         left = self._conditioned(state, self._allowed(state))
@@ -390,7 +390,7 @@ class JunctionTree:
     @cached_property
     def _possible(self) -> tuple[np.ndarray, bool]:
         """States that the zeros of the tables leave without evidence, and whether any assignment may be left."""
-        from bayeslab.exact import _tree_kernels as kernels
+        from bayeslab.exact import tree_kernels as kernels
 
         allowed = np.ones(int(self._problem.starts[-1]), np.bool_)
         everything = np.ones(self._problem.cards.size, np.bool_)
@@ -481,7 +481,7 @@ class JunctionTree:
         needed: np.ndarray | None = None,
     ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """One compiled call: log evidence, marginals as flat vectors over all states, counts as flat tables."""
-        from bayeslab.exact import _tree_kernels as kernels
+        from bayeslab.exact import tree_kernels as kernels
 
         n_states = int(self._problem.starts[-1])
         log_evidence = np.full(len(rows), -np.inf)
@@ -636,7 +636,7 @@ class JunctionTree:
 
     def _conditioned(self, state: _Given, allowed: np.ndarray) -> _Conditioned | None:
         """A tree for what evidence leaves; None when it leaves nothing."""
-        from bayeslab.exact import _tree_kernels as kernels
+        from bayeslab.exact import tree_kernels as kernels
 
         base, possible = self._possible
         scaled, log_scale = self._scaled
@@ -667,7 +667,7 @@ class JunctionTree:
 
     def _explained(self, state: _Given, allowed: np.ndarray) -> tuple[float, np.ndarray] | None:
         """The best assignment among the states allowed, and the log of its product."""
-        from bayeslab.exact import _tree_kernels as kernels
+        from bayeslab.exact import tree_kernels as kernels
 
         left = self._conditioned(state, allowed)
         if left is None:
@@ -696,7 +696,7 @@ class JunctionTree:
 
 def _problem(cards: np.ndarray, scopes: Sequence[np.ndarray], tables: Sequence[np.ndarray]) -> tuple[Any, np.ndarray]:
     """Factors as flat arrays."""
-    from bayeslab.exact import _tree_kernels as kernels
+    from bayeslab.exact import tree_kernels as kernels
 
     def pointer(lengths: Iterable[int]) -> np.ndarray:
         return np.concatenate([[0], np.cumsum(np.fromiter(lengths, np.int64), dtype=np.int64)]).astype(np.int64)

@@ -49,7 +49,7 @@ __all__ = [
 ]
 
 # For `bayeslab.evidence.log_evidence`: (parameters, rows, offsets, sizes); see `LinearGaussian.flat`.
-KERNEL = "bayeslab.exact._kalman_kernels:log_evidence_and_gradient"
+KERNEL = "bayeslab.exact.kalman_kernels:log_evidence_and_gradient"
 
 _COVARIANCES = ("start_covariance", "state_noise", "observation_noise")
 
@@ -247,7 +247,7 @@ def filter_states(model: LinearGaussian, rows: Any, offsets: Any = None) -> Filt
     EvidenceError
         A row is predicted without any noise.
     """
-    from bayeslab.exact import _kalman_kernels as kernels
+    from bayeslab.exact import kalman_kernels as kernels
 
     rows, offsets = _read(model, rows, offsets)
     n_rows, d = len(rows), model.n_states
@@ -279,7 +279,7 @@ def smooth(model: LinearGaussian, rows: Any, offsets: Any = None) -> SmoothedSta
     >>> found.mean[:, 0].round(6), found.covariance[:, 0, 0].round(6)
     (array([3., 3., 3.]), array([1., 1., 1.]))
     """
-    from bayeslab.exact import _kalman_kernels as kernels
+    from bayeslab.exact import kalman_kernels as kernels
 
     found = filter_states(model, rows, offsets)
     rows, offsets = _read(model, rows, offsets)

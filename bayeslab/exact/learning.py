@@ -420,7 +420,7 @@ class TableProblem:
     def _swept(
         self, state: Codes, weights: Array | None, cells: Codes, tables: list[Array], rng: np.random.Generator
     ) -> Statistics:
-        from bayeslab.exact._counting_kernels import gibbs_sweeps
+        from bayeslab.exact.counting_kernels import gibbs_sweeps
 
         families = self.rows.families
         starts, members, strides, offsets = families.arrays()

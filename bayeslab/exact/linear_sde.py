@@ -128,7 +128,7 @@ class LinearSDE:
 
     def covariance(self, lags: Any) -> np.ndarray:
         """The covariance function at some lags, without white noise."""
-        from bayeslab.exact import _state_space_kernels as kernels
+        from bayeslab.exact import state_space_kernels as kernels
 
         lags = np.abs(np.asarray(lags, float))
         a, found = np.zeros((self.n_states, self.n_states)), np.empty(lags.shape)

@@ -95,7 +95,7 @@ def start(corpus: PairedCorpus, n_topics: int, rng: np.random.Generator) -> Stat
 
 def run(corpus: PairedCorpus, state: State, prior: TopicPrior, n_sweeps: int) -> State:
     """Gibbs sweeps over the tokens of all languages; a run in pieces gives what one run gives, to the last bit."""
-    from bayeslab.exact._topic_kernels import BLOCK, sweep_paired
+    from bayeslab.exact.topic_kernels import BLOCK, sweep_paired
 
     z, own, joined = state["z"].copy(), state["rng"].copy(), corpus.joined
     alpha = np.zeros(-(-prior.n_topics // BLOCK) * BLOCK, np.float32)

@@ -61,7 +61,7 @@ def forward_sample(network: DiscreteNetwork, n: int, rng: np.random.Generator) -
     ndarray of int, shape (n, n_variables)
         Numbers of states, variables in the order of ``network.states``; int8 where that is enough.
     """
-    from bayeslab.exact import _sampling_kernels as kernels
+    from bayeslab.exact import sampling_kernels as kernels
 
     net = _flat_network(network)
     out = np.empty((_count("n", n, 0), len(network.states)), _code_type(network.states))
@@ -122,7 +122,7 @@ def likelihood_weighting(
     Standard errors are those of ratios of means by the delta method,
     sum w² (1[x = s] - p)² / (sum w)².
     """
-    from bayeslab.exact import _sampling_kernels as kernels
+    from bayeslab.exact import sampling_kernels as kernels
 
     evidence = read_evidence(network.states, given)
     net = _flat_network(network)
@@ -440,7 +440,7 @@ class _Walk(NamedTuple):
 
     def search(self, start: np.ndarray, floor: float, rng: np.random.Generator) -> np.ndarray | None:
         """A possible state, met by a chain for which the impossible is only unlikely."""
-        from bayeslab.exact import _message_kernels as messages
+        from bayeslab.exact import message_kernels as messages
 
         softer = np.maximum(self.flat.log_tables, floor)
         for state in self._run(softer, np.maximum(self.local, floor), start, rng, 0, 50).astype(np.int64):
@@ -457,7 +457,7 @@ class _Walk(NamedTuple):
         warmup: int,
         n: int,
     ) -> np.ndarray:
-        from bayeslab.exact import _sampling_kernels as kernels
+        from bayeslab.exact import sampling_kernels as kernels
 
         out = np.empty((n, len(start)), dtype=self.code_type)
         options = (self.free, self.pairs, self.random_scan, _key(rng), warmup)
@@ -610,7 +610,7 @@ def _start(
 
 
 def _weighted_row(network: DiscreteNetwork, evidence: Evidence, rng: np.random.Generator) -> np.ndarray | None:
-    from bayeslab.exact import _sampling_kernels as kernels
+    from bayeslab.exact import sampling_kernels as kernels
 
     net = _flat_network(network)
     rows, log_weights = np.empty((1000, len(network.states)), dtype=_code_type(network.states)), np.empty(1000)

@@ -106,7 +106,7 @@ def log_likelihood(sde: LinearSDE, times: Any, values: Any, noise: Any) -> float
     ModelError
         The covariance matrix is singular.
     """
-    from bayeslab.exact import _state_space_kernels as kernels
+    from bayeslab.exact import state_space_kernels as kernels
 
     path = _Path.of(sde, times, values, noise)
     found = kernels.log_evidence(*_arguments(sde, path.noise, path.steps, path.values))
@@ -135,7 +135,7 @@ class Gradient:
 
 def log_likelihood_and_gradient(sde: LinearSDE, times: Any, values: Any, noise: Any) -> tuple[float, Gradient]:
     """`log_likelihood`, and its derivatives, in two passes over the rows."""
-    from bayeslab.exact import _state_space_kernels as kernels
+    from bayeslab.exact import state_space_kernels as kernels
 
     path = _Path.of(sde, times, values, noise)
     unit = float(kernels.unit_of(sde.stationary, path.noise))
@@ -187,7 +187,7 @@ def smooth(sde: LinearSDE, times: Any, values: Any, noise: Any, at: Any = None) 
     at : array of shape (m,), optional
         Times, in any order; those of the data without it.
     """
-    from bayeslab.exact import _state_space_kernels as kernels
+    from bayeslab.exact import state_space_kernels as kernels
 
     times = np.asarray(times, float)
     n, more = len(times), np.zeros(0) if at is None else np.asarray(at, float)
@@ -226,7 +226,7 @@ def draw(sde: LinearSDE, times: Any, values: Any, noise: Any, at: Any, rng: np.r
 
     A path drawn from the prior is corrected by what the data say of its difference from them [2]_.
     """
-    from bayeslab.exact import _state_space_kernels as kernels
+    from bayeslab.exact import state_space_kernels as kernels
 
     times, more, values = np.asarray(times, float), np.asarray(at, float), np.asarray(values, float)
     path = _extended(sde, times, values, noise, more)
@@ -365,7 +365,7 @@ class StateSpaceRegression:
 
     def log_marginal(self, parameters: np.ndarray) -> tuple[float, np.ndarray]:
         """Log evidence and its gradient; minus infinity where the covariance matrix is singular."""
-        from bayeslab.exact import _state_space_kernels as kernels
+        from bayeslab.exact import state_space_kernels as kernels
 
         parameters = np.asarray(parameters, float)
         theta, sd, coefficients = self._split(parameters)

@@ -73,7 +73,7 @@ class SubsequenceKernel:
         texts, others
             Strings, or sequences of symbols; left out: the texts themselves.
         """
-        from bayeslab.exact._subsequence_kernels import table
+        from bayeslab.exact.subsequence_kernels import table
 
         same = others is None or others is texts
         codes: dict[Hashable, int] = {}
@@ -89,7 +89,7 @@ class SubsequenceKernel:
 
     def _own(self, coded: tuple[np.ndarray, np.ndarray]) -> np.ndarray:
         """The kernel of each text with itself."""
-        from bayeslab.exact._subsequence_kernels import subsequences
+        from bayeslab.exact.subsequence_kernels import subsequences
 
         parts = np.split(coded[0], coded[1][:-1])
         return np.array([subsequences(p, p, self.length, self.decay) for p in parts])

@@ -113,7 +113,7 @@ class NormalMixture:
             end = np.inf if probability >= 1 else -np.inf
             ends = np.where(self.sds > 0, end, self.means)
             return float(ends.max() if probability >= 1 else ends.min())
-        from bayeslab.exact._kernels import mixture_quantiles
+        from bayeslab.exact.kernels import mixture_quantiles
 
         # In units of the whole mixture, whatever those of the variable are.
         unit = self.sd or 1.0

@@ -110,7 +110,7 @@ def _renamed(z: NDArray[np.integer], n_topics: int) -> tuple[NDArray[np.int32], 
 
 def run(corpus: Corpus, state: State, prior: ProcessPrior, n_sweeps: int) -> State:
     """Sweeps over all tokens, each followed by weights and concentrations; a run in pieces gives what one run gives."""
-    from bayeslab.exact._topic_kernels import sweep_process
+    from bayeslab.exact.topic_kernels import sweep_process
 
     now = {name: np.array(value) for name, value in state.items()}
     for _ in range(n_sweeps if corpus.n_tokens else 0):
@@ -141,7 +141,7 @@ def run(corpus: Corpus, state: State, prior: ProcessPrior, n_sweeps: int) -> Sta
 
 def _split_or_merged(corpus: Corpus, now: dict[str, NDArray[Any]]) -> tuple[NDArray[np.int32], NDArray[np.float64]]:
     """Topics of tokens, and weights, after a proposal."""
-    from bayeslab.exact._topic_kernels import split_merge
+    from bayeslab.exact.topic_kernels import split_merge
 
     z, weights = now["z"], now["weights"]
     first, second, share = split_merge(

@@ -126,8 +126,8 @@ def start(corpus: DatedCorpus, prior: SequencePrior, rng: np.random.Generator) -
 
 def run(corpus: DatedCorpus, state: State, prior: SequencePrior, n_sweeps: int) -> State:
     """Sweeps over all tokens, each followed by the days' concentrations; a run in pieces gives what one run gives."""
-    from bayeslab.exact._topic_kernels import BLOCK, sweep
-    from bayeslab.exact._topic_sequence_kernels import draw_path
+    from bayeslab.exact.topic_kernels import BLOCK, sweep
+    from bayeslab.exact.topic_sequence_kernels import draw_path
 
     now = {name: np.array(value) for name, value in state.items()}
     inner, k = corpus.corpus, prior.n_topics

@@ -201,7 +201,7 @@ def start(corpus: Corpus, n_topics: int, rng: np.random.Generator) -> State:
 
 def run(corpus: Corpus, state: State, prior: TopicPrior, n_sweeps: int) -> State:
     """Gibbs sweeps over all tokens [2]_; a run in pieces gives what one run gives, to the last bit."""
-    from bayeslab.exact._topic_kernels import sweep, sweep_sparse
+    from bayeslab.exact.topic_kernels import sweep, sweep_sparse
 
     if corpus.most_common >= _MOST:
         raise DataError(
@@ -219,7 +219,7 @@ def run(corpus: Corpus, state: State, prior: TopicPrior, n_sweeps: int) -> State
 
 
 def _padded(n_topics: int) -> int:
-    from bayeslab.exact._topic_kernels import BLOCK
+    from bayeslab.exact.topic_kernels import BLOCK
 
     return -(-n_topics // BLOCK) * BLOCK
 
@@ -311,7 +311,7 @@ def infer(
     words_of_topics, sizes, sides
         As of :func:`held_out`.
     """
-    from bayeslab.exact._topic_kernels import sweep_given
+    from bayeslab.exact.topic_kernels import sweep_given
 
     first = start(corpus, prior.n_topics, rng)
     z, own, mean = first["z"].copy(), first["rng"].copy(), np.zeros((corpus.n_documents, _padded(prior.n_topics)))
@@ -352,7 +352,7 @@ def held_out(
     fresh : int
         How many earlier tokens each particle draws anew at each token; more make the variance less too.
     """
-    from bayeslab.exact._topic_kernels import left_to_right
+    from bayeslab.exact.topic_kernels import left_to_right
 
     out = np.zeros(corpus.n_documents)
     own = rng.integers(1, np.iinfo(np.uint64).max, 4, np.uint64)

@@ -104,7 +104,7 @@ class TreeKernel:
             Trees in brackets, or as tuples of a label and children, which are labels or tuples; left out: the trees
             themselves.
         """
-        from bayeslab.exact._subtree_kernels import fragments, table
+        from bayeslab.exact.subtree_kernels import fragments, table
 
         if isinstance(trees, str) or isinstance(others, str):
             raise OptionError("a list of trees is wanted, not one tree", code="wrong-type")

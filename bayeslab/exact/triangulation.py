@@ -108,7 +108,7 @@ class Triangulation:
 
 def triangulate(model: DiscreteNetwork | FactorGraph) -> Triangulation:
     """The cheapest elimination found, as a tree of cliques."""
-    from bayeslab.exact import _tree_kernels as kernels
+    from bayeslab.exact import tree_kernels as kernels
 
     factors = model if isinstance(model, FactorGraph) else FactorGraph.of(model)
     names = tuple(factors.states)
@@ -133,7 +133,7 @@ def forecast(model: DiscreteNetwork | FactorGraph) -> Forecast:
 
 def forecast_of(names: Sequence[str], cards: np.ndarray, order: np.ndarray, sets: np.ndarray) -> Forecast:
     """The forecast of an elimination."""
-    from bayeslab.exact import _tree_kernels as kernels
+    from bayeslab.exact import tree_kernels as kernels
 
     _, pointer, variables, n_separator, parent, _ = kernels.build_cliques(order, sets)
     # A hopeless network has more entries than an integer holds.
@@ -161,7 +161,7 @@ def scopes_of(factors: FactorGraph) -> list[np.ndarray]:
 
 def elimination(scopes: Sequence[np.ndarray], cards: np.ndarray) -> tuple[np.ndarray, np.ndarray, float]:
     """The cheapest order found, the clique at each step as words of bits, and the sum of their sizes."""
-    from bayeslab.exact import _tree_kernels as kernels
+    from bayeslab.exact import tree_kernels as kernels
 
     out: Any = kernels.best_order(_adjacency(scopes, len(cards)), np.log(cards.astype(float)), float(SMALL), RESTARTS)
     return out

@@ -33,7 +33,7 @@ from bayeslab.exact.forward_backward import HiddenChain, read_rows
 __all__ = ["KERNEL", "SmoothedDraws", "UrnDraws", "best", "read_balls", "sample", "smooth"]
 
 # For `bayeslab.evidence.log_evidence`: (parameters, offsets, begins, targets, weights).
-KERNEL = "bayeslab.exact._urn_kernels:log_evidence_and_gradient"
+KERNEL = "bayeslab.exact.urn_kernels:log_evidence_and_gradient"
 
 # Shares of all rows together; each takes memory for a few numbers an urn.
 MOST = 2_000_000
@@ -240,7 +240,7 @@ def smooth(draws: UrnDraws, chain: HiddenChain, log_emission: Any = None) -> Smo
         Counts and ``posterior`` are the gradient of ``log_evidence.sum()`` with respect to log_start,
         log_transition and log_emission.
     """
-    from bayeslab.exact import _urn_kernels as kernels
+    from bayeslab.exact import urn_kernels as kernels
 
     n, k = draws.n_rows, draws.n_urns
     log_emission = np.zeros((n, k)) if log_emission is None else log_emission
@@ -258,7 +258,7 @@ def smooth(draws: UrnDraws, chain: HiddenChain, log_emission: Any = None) -> Smo
 
 def best(draws: UrnDraws, chain: HiddenChain, log_emission: Any = None) -> tuple[np.ndarray, np.ndarray]:
     """The most likely urns (n_rows,) of each sequence, and their log probability (n_sequences,) with the data."""
-    from bayeslab.exact import _urn_kernels as kernels
+    from bayeslab.exact import urn_kernels as kernels
 
     log_emission = np.zeros((draws.n_rows, draws.n_urns)) if log_emission is None else log_emission
     states, height = np.empty(draws.n_rows, np.int64), np.empty(len(draws.offsets) - 1)
@@ -271,7 +271,7 @@ def sample(
     draws: UrnDraws, chain: HiddenChain, n: int, rng: np.random.Generator, log_emission: Any = None
 ) -> np.ndarray:
     """Independent draws (n, n_rows) of all urns given the colours."""
-    from bayeslab.exact import _urn_kernels as kernels
+    from bayeslab.exact import urn_kernels as kernels
 
     found = smooth(draws, chain, log_emission).possible()
     states = np.empty((n, draws.n_rows), np.int64)

@@ -82,7 +82,7 @@ def _expected(
     pairs: _Pairs, concentration: NDArray[np.float64], alpha: NDArray[np.float64], gamma: NDArray[np.float64]
 ) -> tuple[NDArray[np.float64], float]:
     """Expected counts (n_topics, n_words), and the documents' part of the bound; ``gamma`` is changed in place."""
-    from bayeslab.exact._variational_topic_kernels import expected_log, fit_documents
+    from bayeslab.exact.variational_topic_kernels import expected_log, fit_documents
 
     shape = concentration.shape[::-1]
     topics, statistics, bound = np.empty(shape, np.float32), np.zeros(shape, np.float32), np.zeros(len(gamma))

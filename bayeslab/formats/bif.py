@@ -22,7 +22,7 @@ import numpy as np
 
 from bayeslab.errors import hint
 from bayeslab.exact.network import DiscreteNetwork
-from bayeslab.formats._nodes import (
+from bayeslab.formats.nodes import (
     ROUNDED,
     File,
     Node,
@@ -34,7 +34,7 @@ from bayeslab.formats._nodes import (
     storable,
     table_shape,
 )
-from bayeslab.formats._scanner import C_COMMENTS, Scanner, unquoted
+from bayeslab.formats.scanner import C_COMMENTS, Scanner, unquoted
 
 __all__ = ["read", "write"]
 

@@ -19,8 +19,8 @@ import numpy as np
 
 from bayeslab.errors import hint
 from bayeslab.exact.network import DiscreteNetwork
-from bayeslab.formats._nodes import File, Node, network_of, position_of, states_of, table_shape
-from bayeslab.formats._scanner import C_COMMENTS, Scanner, unquoted
+from bayeslab.formats.nodes import File, Node, network_of, position_of, states_of, table_shape
+from bayeslab.formats.scanner import C_COMMENTS, Scanner, unquoted
 
 __all__ = ["read"]
 

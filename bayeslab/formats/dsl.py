@@ -11,8 +11,8 @@ import numpy as np
 
 from bayeslab.errors import hint
 from bayeslab.exact.network import DiscreteNetwork
-from bayeslab.formats._nodes import File, Node, network_of, numbers
-from bayeslab.formats._scanner import C_COMMENTS, Scanner, unquoted
+from bayeslab.formats.nodes import File, Node, network_of, numbers
+from bayeslab.formats.scanner import C_COMMENTS, Scanner, unquoted
 
 __all__ = ["read"]
 

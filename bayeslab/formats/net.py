@@ -17,7 +17,7 @@ import numpy as np
 
 from bayeslab.errors import hint
 from bayeslab.exact.network import DiscreteNetwork
-from bayeslab.formats._nodes import (
+from bayeslab.formats.nodes import (
     File,
     Node,
     Notes,
@@ -30,7 +30,7 @@ from bayeslab.formats._nodes import (
     quoted,
     storable,
 )
-from bayeslab.formats._scanner import NET_COMMENTS, Scanner, unquoted
+from bayeslab.formats.scanner import NET_COMMENTS, Scanner, unquoted
 
 __all__ = ["read", "write"]
 

@@ -24,7 +24,7 @@ from bayeslab.errors import ModelError, OptionError, hint
 from bayeslab.exact.factors import FactorGraph
 from bayeslab.exact.network import DiscreteNetwork
 from bayeslab.files import write_text
-from bayeslab.formats._nodes import File
+from bayeslab.formats.nodes import File
 
 __all__ = ["FORMATS", "WRITTEN", "declared_variables", "is_network_file", "read_network", "write_network"]
 

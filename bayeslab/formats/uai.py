@@ -22,8 +22,8 @@ import numpy as np
 from bayeslab.errors import ModelError
 from bayeslab.exact.factors import FactorGraph
 from bayeslab.exact.network import DiscreteNetwork
-from bayeslab.formats._nodes import MAX_ENTRIES, File, Node, decimal, network_of
-from bayeslab.formats._scanner import HASH_COMMENTS, Scanner
+from bayeslab.formats.nodes import MAX_ENTRIES, File, Node, decimal, network_of
+from bayeslab.formats.scanner import HASH_COMMENTS, Scanner
 
 __all__ = ["read", "write"]
 

@@ -26,7 +26,7 @@ import numpy as np
 
 from bayeslab.errors import hint
 from bayeslab.exact.network import DiscreteNetwork
-from bayeslab.formats._nodes import (
+from bayeslab.formats.nodes import (
     File,
     Node,
     Notes,
@@ -38,7 +38,7 @@ from bayeslab.formats._nodes import (
     states_of,
     table_shape,
 )
-from bayeslab.formats._xml import Element, attribute, content, parse
+from bayeslab.formats.xml import Element, attribute, content, parse
 from bayeslab.formats.xmlbif import held
 
 __all__ = ["XdslNode", "read", "read_xdsl_nodes", "write"]

@@ -13,9 +13,9 @@ from __future__ import annotations
 import re
 
 from bayeslab.exact.network import DiscreteNetwork
-from bayeslab.formats._nodes import File, Node, Renaming, decimal, network_of, numbers, pairs, renamed
-from bayeslab.formats._xml import Element, content, holdable, parse
 from bayeslab.formats.bif import notes_of, property_texts
+from bayeslab.formats.nodes import File, Node, Renaming, decimal, network_of, numbers, pairs, renamed
+from bayeslab.formats.xml import Element, content, holdable, parse
 
 __all__ = ["read", "write"]
 

@@ -4,7 +4,7 @@ Contract. A learner module has
 
 ``Options``
     a frozen :class:`bayeslab.language.spec.Spec`: what a model file may say of this learner. The module's classes, with
-    ``options=Options``, check their parameters by it (:mod:`bayeslab.learners._estimator`).
+    ``options=Options``, check their parameters by it (:mod:`bayeslab.learners.toolbox.estimator`).
 ``TASKS``
     what it can learn, of ``classification`` and ``regression``.
 ``CATEGORIES``

@@ -30,9 +30,9 @@ from sklearn.utils import check_random_state
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import _check_sample_weight, check_is_fitted, validate_data
 
-from bayeslab.learners._estimator import MANY, Applies, Estimator, LearnerOptions
-from bayeslab.learners._members import Member, built, drawn, seeded, weight_name
-from bayeslab.learners._stump_kernels import best_stump
+from bayeslab.learners.toolbox.estimator import MANY, Applies, Estimator, LearnerOptions
+from bayeslab.learners.toolbox.members import Member, built, drawn, seeded, weight_name
+from bayeslab.learners.toolbox.stump_kernels import best_stump
 
 __all__ = [
     "CATEGORIES",

@@ -21,8 +21,8 @@ from sklearn.base import BaseEstimator
 from sklearn.ensemble import BaggingClassifier, BaggingRegressor
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from bayeslab.learners._estimator import MANY, Applies, LearnerOptions
-from bayeslab.learners._members import Member, built
+from bayeslab.learners.toolbox.estimator import MANY, Applies, LearnerOptions
+from bayeslab.learners.toolbox.members import Member, built
 
 __all__ = [
     "CATEGORIES",

@@ -24,8 +24,8 @@ from sklearn.ensemble import AdaBoostRegressor
 from sklearn.tree import DecisionTreeRegressor
 
 from bayeslab.digits import levelled
-from bayeslab.learners._estimator import MANY, Applies, LearnerOptions
-from bayeslab.learners._members import EnsembleRegressor, Member, built, seeded, trained
+from bayeslab.learners.toolbox.estimator import MANY, Applies, LearnerOptions
+from bayeslab.learners.toolbox.members import EnsembleRegressor, Member, built, seeded, trained
 
 __all__ = [
     "CATEGORIES",

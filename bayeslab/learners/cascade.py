@@ -24,7 +24,7 @@ from pydantic import Field
 from sklearn.base import BaseEstimator
 from sklearn.neighbors import KNeighborsClassifier, KNeighborsRegressor, NearestNeighbors
 
-from bayeslab.learners._members import (
+from bayeslab.learners.toolbox.members import (
     Ensemble,
     EnsembleClassifier,
     EnsembleRegressor,

@@ -20,8 +20,8 @@ from sklearn.utils import check_random_state
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from bayeslab.learners._estimator import Estimator, LearnerOptions
-from bayeslab.learners._neighbours import Neighbours, Space
+from bayeslab.learners.toolbox.estimator import Estimator, LearnerOptions
+from bayeslab.learners.toolbox.neighbours import Neighbours, Space
 
 __all__ = ["CATEGORIES", "MISSING", "SCALE", "TASKS", "CondensedNN", "Options", "build", "examples", "reported"]
 

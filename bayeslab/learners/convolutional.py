@@ -33,11 +33,11 @@ from sklearn.utils import check_random_state
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from bayeslab.learners._augment import moved
-from bayeslab.learners._convolution_kernels import scatter
-from bayeslab.learners._curves import by_pass
-from bayeslab.learners._estimator import Estimator, LearnerOptions
-from bayeslab.learners._layers_kernels import adam, add_penalty
+from bayeslab.learners.toolbox.augment import moved
+from bayeslab.learners.toolbox.convolution_kernels import scatter
+from bayeslab.learners.toolbox.curves import by_pass
+from bayeslab.learners.toolbox.estimator import Estimator, LearnerOptions
+from bayeslab.learners.toolbox.layers_kernels import adam, add_penalty
 
 __all__ = [
     "CATEGORIES",

@@ -22,8 +22,8 @@ from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from bayeslab.learners._estimator import MANY, Estimator, LearnerOptions
 from bayeslab.learners.decision_tree import MultiwayTree, Rule
+from bayeslab.learners.toolbox.estimator import MANY, Estimator, LearnerOptions
 
 __all__ = ["CATEGORIES", "MISSING", "SCALE", "TASKS", "DecisionList", "Options", "build", "examples", "reported"]
 

@@ -38,8 +38,8 @@ from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import _check_sample_weight, check_is_fitted, validate_data
 
-from bayeslab.learners._estimator import Applies, Estimator, LearnerOptions
-from bayeslab.learners._tree_kernels import best_splits, grow
+from bayeslab.learners.toolbox.estimator import Applies, Estimator, LearnerOptions
+from bayeslab.learners.toolbox.tree_kernels import best_splits, grow
 
 __all__ = [
     "CATEGORIES",

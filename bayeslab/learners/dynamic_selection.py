@@ -20,7 +20,7 @@ from pydantic import Field
 from sklearn.base import BaseEstimator
 from sklearn.neighbors import NearestNeighbors
 
-from bayeslab.learners._members import Ensemble, EnsembleClassifier, EnsembleRegressor, MemberOptions, built_all
+from bayeslab.learners.toolbox.members import Ensemble, EnsembleClassifier, EnsembleRegressor, MemberOptions, built_all
 
 __all__ = [
     "CATEGORIES",

@@ -29,8 +29,8 @@ from sklearn.base import BaseEstimator
 from sklearn.tree import DecisionTreeClassifier
 
 from bayeslab.arrays import count
-from bayeslab.learners._estimator import MANY, Applies, Count, LearnerOptions
-from bayeslab.learners._members import EnsembleClassifier, Member, built, out_of_fold, shares, trained
+from bayeslab.learners.toolbox.estimator import MANY, Applies, Count, LearnerOptions
+from bayeslab.learners.toolbox.members import EnsembleClassifier, Member, built, out_of_fold, shares, trained
 
 __all__ = [
     "CATEGORIES",

@@ -20,8 +20,8 @@ from sklearn.decomposition import PCA
 from sklearn.linear_model import LogisticRegression
 from sklearn.preprocessing import StandardScaler
 
-from bayeslab.learners._estimator import MANY, Applies
-from bayeslab.learners._members import EnsembleClassifier, MemberOptions, built_all
+from bayeslab.learners.toolbox.estimator import MANY, Applies
+from bayeslab.learners.toolbox.members import EnsembleClassifier, MemberOptions, built_all
 
 __all__ = ["CATEGORIES", "MISSING", "SCALE", "TASKS", "Eigenlearners", "Options", "build", "examples", "reported"]
 

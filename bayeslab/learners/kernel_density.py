@@ -28,7 +28,7 @@ from sklearn.neighbors import NearestNeighbors
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from bayeslab.learners._estimator import Count, Estimator, LearnerOptions
+from bayeslab.learners.toolbox.estimator import Count, Estimator, LearnerOptions
 
 __all__ = [
     "CATEGORIES",

@@ -24,8 +24,8 @@ from sklearn.utils import check_random_state
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from bayeslab.learners._descent_kernels import kernel_perceptron as one_pass
-from bayeslab.learners._estimator import Applies, Estimator, LearnerOptions, warn_unless
+from bayeslab.learners.toolbox.descent_kernels import kernel_perceptron as one_pass
+from bayeslab.learners.toolbox.estimator import Applies, Estimator, LearnerOptions, warn_unless
 
 __all__ = ["CATEGORIES", "MISSING", "SCALE", "TASKS", "KernelPerceptron", "Options", "build", "examples", "reported"]
 

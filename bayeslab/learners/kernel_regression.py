@@ -23,8 +23,8 @@ from sklearn.metrics import pairwise_distances
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from bayeslab.learners._estimator import Estimator, LearnerOptions
-from bayeslab.learners._windows import Window, log_window
+from bayeslab.learners.toolbox.estimator import Estimator, LearnerOptions
+from bayeslab.learners.toolbox.windows import Window, log_window
 
 __all__ = [
     "CATEGORIES",

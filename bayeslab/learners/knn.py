@@ -27,9 +27,9 @@ from sklearn.base import BaseEstimator, ClassifierMixin, RegressorMixin
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from bayeslab.learners._estimator import Applies, Count, Estimator, LearnerOptions, NonNegative
-from bayeslab.learners._kd_tree import KDTree
-from bayeslab.learners._neighbours import Metric, Neighbours, Rows, Space, local_metric
+from bayeslab.learners.toolbox.estimator import Applies, Count, Estimator, LearnerOptions, NonNegative
+from bayeslab.learners.toolbox.kd_tree import KDTree
+from bayeslab.learners.toolbox.neighbours import Metric, Neighbours, Rows, Space, local_metric
 
 __all__ = [
     "CATEGORIES",

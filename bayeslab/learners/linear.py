@@ -25,10 +25,10 @@ from sklearn.linear_model import Lasso, LinearRegression, Ridge, lasso_path
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import _check_sample_weight, check_is_fitted, validate_data
 
-from bayeslab.learners._curves import by_pass
-from bayeslab.learners._descent import safe_rate, settled
-from bayeslab.learners._descent_kernels import LINEAR, stochastic
-from bayeslab.learners._estimator import Applies, Estimator, LearnerOptions, NonNegative, warn_unless
+from bayeslab.learners.toolbox.curves import by_pass
+from bayeslab.learners.toolbox.descent import safe_rate, settled
+from bayeslab.learners.toolbox.descent_kernels import LINEAR, stochastic
+from bayeslab.learners.toolbox.estimator import Applies, Estimator, LearnerOptions, NonNegative, warn_unless
 
 __all__ = [
     "CATEGORIES",

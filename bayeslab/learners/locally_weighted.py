@@ -26,9 +26,9 @@ from pydantic import Field
 from sklearn.base import BaseEstimator, RegressorMixin
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from bayeslab.learners._descent import settled
-from bayeslab.learners._estimator import Applies, Estimator, LearnerOptions, NonNegative, Passes, warn_unless
-from bayeslab.learners._windows import Window, log_window
+from bayeslab.learners.toolbox.descent import settled
+from bayeslab.learners.toolbox.estimator import Applies, Estimator, LearnerOptions, NonNegative, Passes, warn_unless
+from bayeslab.learners.toolbox.windows import Window, log_window
 
 __all__ = [
     "CATEGORIES",

@@ -25,8 +25,8 @@ from sklearn.utils import check_random_state
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from bayeslab.learners._estimator import Estimator, LearnerOptions
-from bayeslab.learners._lsh import LSHIndex, typical_radius
+from bayeslab.learners.toolbox.estimator import Estimator, LearnerOptions
+from bayeslab.learners.toolbox.lsh import LSHIndex, typical_radius
 
 __all__ = [
     "CATEGORIES",

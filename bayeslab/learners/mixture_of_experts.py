@@ -25,8 +25,8 @@ from sklearn.base import BaseEstimator
 from threadpoolctl import threadpool_limits
 
 from bayeslab.digits import levelled
-from bayeslab.learners._estimator import MANY, LearnerOptions, warn_unless
-from bayeslab.learners._members import Ensemble, EnsembleClassifier, EnsembleRegressor
+from bayeslab.learners.toolbox.estimator import MANY, LearnerOptions, warn_unless
+from bayeslab.learners.toolbox.members import Ensemble, EnsembleClassifier, EnsembleRegressor
 
 __all__ = [
     "CATEGORIES",

@@ -30,8 +30,8 @@ from sklearn.svm import SVC, SVR
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from bayeslab.learners._estimator import Applies, Estimator, LearnerOptions, NonNegative, Positive, warn_unless
-from bayeslab.learners._gram import check_gram
+from bayeslab.learners.toolbox.estimator import Applies, Estimator, LearnerOptions, NonNegative, Positive, warn_unless
+from bayeslab.learners.toolbox.gram import check_gram
 
 __all__ = [
     "CATEGORIES",

@@ -32,10 +32,10 @@ from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import _check_sample_weight, check_is_fitted, validate_data
 
 from bayeslab.exact.triangulation import available_bytes
-from bayeslab.learners._curves import by_pass
-from bayeslab.learners._estimator import Applies, Count, Estimator, LearnerOptions, ParameterError, warn_unless
-from bayeslab.learners._layers import Layers, curvature, forward, gradient, loss, n_weights
-from bayeslab.learners._layers_kernels import adam, add_penalty, momentum
+from bayeslab.learners.toolbox.curves import by_pass
+from bayeslab.learners.toolbox.estimator import Applies, Count, Estimator, LearnerOptions, ParameterError, warn_unless
+from bayeslab.learners.toolbox.layers import Layers, curvature, forward, gradient, loss, n_weights
+from bayeslab.learners.toolbox.layers_kernels import adam, add_penalty, momentum
 
 __all__ = [
     "CATEGORIES",

@@ -32,9 +32,9 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 
 from bayeslab.arrays import number, real, two_sides
 from bayeslab.errors import OptionError
-from bayeslab.learners._curves import by_pass
-from bayeslab.learners._descent_kernels import perceptron as one_pass
-from bayeslab.learners._estimator import Estimator, LearnerOptions, warn_unless
+from bayeslab.learners.toolbox.curves import by_pass
+from bayeslab.learners.toolbox.descent_kernels import perceptron as one_pass
+from bayeslab.learners.toolbox.estimator import Estimator, LearnerOptions, warn_unless
 
 __all__ = [
     "CATEGORIES",

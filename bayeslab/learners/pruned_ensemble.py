@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 from pydantic import Field
 from sklearn.base import BaseEstimator
 
-from bayeslab.learners._members import Ensemble, EnsembleClassifier, EnsembleRegressor, MemberOptions, built_all
+from bayeslab.learners.toolbox.members import Ensemble, EnsembleClassifier, EnsembleRegressor, MemberOptions, built_all
 
 __all__ = [
     "CATEGORIES",

@@ -15,7 +15,7 @@ from sklearn.base import BaseEstimator
 from sklearn.ensemble import RandomForestClassifier, RandomForestRegressor
 
 from bayeslab.digits import levelled
-from bayeslab.learners._estimator import MANY, Count, LearnerOptions, Share
+from bayeslab.learners.toolbox.estimator import MANY, Count, LearnerOptions, Share
 
 __all__ = ["CATEGORIES", "MISSING", "SCALE", "TASKS", "Options", "build", "examples", "reported"]
 

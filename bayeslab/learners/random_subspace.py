@@ -14,8 +14,8 @@ from pydantic import Field
 from sklearn.base import BaseEstimator
 from sklearn.ensemble import BaggingClassifier, BaggingRegressor
 
-from bayeslab.learners._estimator import MANY, LearnerOptions
-from bayeslab.learners._members import Member, built
+from bayeslab.learners.toolbox.estimator import MANY, LearnerOptions
+from bayeslab.learners.toolbox.members import Member, built
 
 __all__ = ["CATEGORIES", "MISSING", "SCALE", "TASKS", "Options", "build", "examples", "reported"]
 

@@ -27,7 +27,7 @@ from sklearn.utils import check_random_state
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from bayeslab.learners._estimator import MANY, Applies, Estimator, LearnerOptions
+from bayeslab.learners.toolbox.estimator import MANY, Applies, Estimator, LearnerOptions
 
 __all__ = [
     "CATEGORIES",

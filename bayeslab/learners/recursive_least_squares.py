@@ -22,8 +22,8 @@ from pydantic import Field
 from sklearn.base import BaseEstimator, RegressorMixin
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from bayeslab.learners._estimator import Estimator, LearnerOptions
-from bayeslab.learners._recursive_kernels import update
+from bayeslab.learners.toolbox.estimator import Estimator, LearnerOptions
+from bayeslab.learners.toolbox.recursive_kernels import update
 
 __all__ = [
     "CATEGORIES",

@@ -23,7 +23,7 @@ from sklearn.base import BaseEstimator, RegressorMixin
 from sklearn.tree import DecisionTreeRegressor
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from bayeslab.learners._estimator import MANY, Applies, Estimator, LearnerOptions
+from bayeslab.learners.toolbox.estimator import MANY, Applies, Estimator, LearnerOptions
 
 __all__ = ["CATEGORIES", "MISSING", "SCALE", "TASKS", "Leaf", "LinearTree", "Options", "build", "examples", "reported"]
 

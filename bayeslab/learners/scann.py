@@ -19,8 +19,8 @@ from numpy.typing import NDArray
 from pydantic import Field
 from sklearn.base import BaseEstimator
 
-from bayeslab.learners._estimator import MANY
-from bayeslab.learners._members import EnsembleClassifier, MemberOptions, built_all
+from bayeslab.learners.toolbox.estimator import MANY
+from bayeslab.learners.toolbox.members import EnsembleClassifier, MemberOptions, built_all
 
 __all__ = ["CATEGORIES", "MISSING", "SCALE", "TASKS", "Options", "Scann", "build", "examples", "reported"]
 

@@ -19,8 +19,8 @@ from pydantic import Field
 from sklearn.base import BaseEstimator
 from sklearn.tree import DecisionTreeClassifier
 
-from bayeslab.learners._estimator import LearnerOptions
-from bayeslab.learners._members import EnsembleClassifier, Member, built, trained
+from bayeslab.learners.toolbox.estimator import LearnerOptions
+from bayeslab.learners.toolbox.members import EnsembleClassifier, Member, built, trained
 
 __all__ = [
     "CATEGORIES",

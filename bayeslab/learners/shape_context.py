@@ -31,9 +31,9 @@ from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted, validate_data
 from threadpoolctl import threadpool_limits
 
-from bayeslab.learners._estimator import MANY, Count, Estimator, LearnerOptions
-from bayeslab.learners._images import image_shape
-from bayeslab.learners._shape_kernels import costs, histograms, spread
+from bayeslab.learners.toolbox.estimator import MANY, Count, Estimator, LearnerOptions
+from bayeslab.learners.toolbox.images import image_shape
+from bayeslab.learners.toolbox.shape_kernels import costs, histograms, spread
 
 __all__ = [
     "CATEGORIES",

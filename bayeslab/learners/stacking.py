@@ -29,8 +29,15 @@ from sklearn.base import BaseEstimator
 from sklearn.linear_model import LinearRegression, LogisticRegression
 from sklearn.tree import DecisionTreeClassifier, DecisionTreeRegressor
 
-from bayeslab.learners._estimator import Applies
-from bayeslab.learners._members import Ensemble, EnsembleClassifier, EnsembleRegressor, MemberOptions, built_all, seeded
+from bayeslab.learners.toolbox.estimator import Applies
+from bayeslab.learners.toolbox.members import (
+    Ensemble,
+    EnsembleClassifier,
+    EnsembleRegressor,
+    MemberOptions,
+    built_all,
+    seeded,
+)
 
 __all__ = [
     "CATEGORIES",

@@ -35,8 +35,8 @@ from sklearn.utils import _safe_indexing, check_consistent_length, column_or_1d
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from bayeslab.learners._estimator import Applies, Estimator, LearnerOptions, Positive
-from bayeslab.learners._gram import check_gram
+from bayeslab.learners.toolbox.estimator import Applies, Estimator, LearnerOptions, Positive
+from bayeslab.learners.toolbox.gram import check_gram
 
 __all__ = [
     "CATEGORIES",

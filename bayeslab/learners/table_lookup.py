@@ -15,7 +15,7 @@ from sklearn.base import BaseEstimator, ClassifierMixin, RegressorMixin
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from bayeslab.learners._estimator import Applies, Estimator, LearnerOptions
+from bayeslab.learners.toolbox.estimator import Applies, Estimator, LearnerOptions
 
 __all__ = [
     "CATEGORIES",

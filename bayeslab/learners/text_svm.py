@@ -29,7 +29,7 @@ from bayeslab.errors import OptionError
 from bayeslab.exact.string_kernel import SubsequenceKernel
 from bayeslab.exact.tree_kernel import TreeKernel
 from bayeslab.learners import svm
-from bayeslab.learners._estimator import Applies, LearnerOptions
+from bayeslab.learners.toolbox.estimator import Applies, LearnerOptions
 
 __all__ = ["CATEGORIES", "MISSING", "SCALE", "TASKS", "Options", "TextKernel", "build", "examples", "reported"]
 

@@ -25,8 +25,8 @@ from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from bayeslab.exact.triangulation import available_bytes
-from bayeslab.learners._estimator import MANY, Estimator, LearnerOptions, ParameterError, warn_unless
-from bayeslab.learners._tiling_kernels import pocket
+from bayeslab.learners.toolbox.estimator import MANY, Estimator, LearnerOptions, ParameterError, warn_unless
+from bayeslab.learners.toolbox.tiling_kernels import pocket
 
 __all__ = ["CATEGORIES", "MISSING", "SCALE", "TASKS", "Options", "Tiling", "build", "examples", "reported"]
 

@@ -33,7 +33,7 @@ from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from bayeslab.learners._estimator import MANY, Estimator, LearnerOptions, one_of_two
+from bayeslab.learners.toolbox.estimator import MANY, Estimator, LearnerOptions, one_of_two
 
 __all__ = ["CATEGORIES", "MISSING", "SCALE", "TASKS", "Options", "VersionSpace", "build", "examples", "reported"]
 

@@ -27,8 +27,8 @@ from sklearn.svm import SVC
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from bayeslab.learners._estimator import Applies, Count, Estimator, LearnerOptions, Positive
-from bayeslab.learners._images import copies, image_shape
+from bayeslab.learners.toolbox.estimator import Applies, Count, Estimator, LearnerOptions, Positive
+from bayeslab.learners.toolbox.images import copies, image_shape
 
 __all__ = [
     "CATEGORIES",

@@ -27,8 +27,8 @@ from sklearn.base import BaseEstimator
 
 from bayeslab.arrays import count, number, real
 from bayeslab.errors import OptionError, hint
-from bayeslab.learners._estimator import Applies, NonNegative
-from bayeslab.learners._members import EnsembleClassifier, EnsembleRegressor, MemberOptions, built_all, outputs
+from bayeslab.learners.toolbox.estimator import Applies, NonNegative
+from bayeslab.learners.toolbox.members import EnsembleClassifier, EnsembleRegressor, MemberOptions, built_all, outputs
 
 __all__ = [
     "CATEGORIES",

@@ -9,7 +9,7 @@ import numpy as np
 
 from bayeslab.arrays import count, positions
 from bayeslab.errors import DataError
-from bayeslab.plots._figure import ACCENT, BAND, MUTED, grid, plain
+from bayeslab.plots.figure import ACCENT, BAND, MUTED, grid, plain
 
 __all__ = ["rank_ecdfs", "rank_histograms"]
 

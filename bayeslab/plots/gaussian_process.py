@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from bayeslab.plots._figure import ACCENT, BAND, MUTED, figure, grid, plain
+from bayeslab.plots.figure import ACCENT, BAND, MUTED, figure, grid, plain
 
 __all__ = ["components", "function", "leave_one_out"]
 

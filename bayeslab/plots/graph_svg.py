@@ -9,9 +9,9 @@ from typing import Any
 
 import networkx as nx
 
-from bayeslab.plots import _layout
-from bayeslab.plots._layout import MARGIN, Layout, Plate, sized
-from bayeslab.plots._svg import (
+from bayeslab.plots import placement
+from bayeslab.plots.placement import MARGIN, Layout, Plate, sized
+from bayeslab.plots.svg import (
     INK,
     LINE,
     PAPER,
@@ -122,7 +122,7 @@ def layout(graph: nx.DiGraph, sizes: Mapping[str, tuple[float, float]] | None = 
         If the graph has a cycle.
     """
     needed = sizes or {name: node_size(name, attributes) for name, attributes in graph.nodes(data=True)}
-    return _layout.layout(graph, needed)
+    return placement.layout(graph, needed)
 
 
 def node_size(name: str, attributes: Mapping[str, Any]) -> tuple[float, float]:

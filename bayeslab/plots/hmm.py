@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from bayeslab.plots._figure import entry, figure
+from bayeslab.plots.figure import entry, figure
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

@@ -9,7 +9,7 @@ import numpy as np
 
 from bayeslab.arrays import positions, real
 from bayeslab.errors import DataError
-from bayeslab.plots._figure import ACCENT, MUTED, OTHER, figure, grid, plain
+from bayeslab.plots.figure import ACCENT, MUTED, OTHER, figure, grid, plain
 
 __all__ = ["images", "loadings", "number", "rows"]
 

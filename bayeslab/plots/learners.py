@@ -10,7 +10,7 @@ import numpy as np
 
 from bayeslab.arrays import positions, real
 from bayeslab.errors import DataError
-from bayeslab.plots._figure import ACCENT, MUTED, OTHER, entry, figure, grid, plain
+from bayeslab.plots.figure import ACCENT, MUTED, OTHER, entry, figure, grid, plain
 
 __all__ = ["Axis", "Regions", "confusion", "curves", "margins", "path", "regions", "staged"]
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from bayeslab.plots._figure import ACCENT, MUTED, OTHER, entry, figure, plain
+from bayeslab.plots.figure import ACCENT, MUTED, OTHER, entry, figure, plain
 
 if TYPE_CHECKING:
     import pandas as pd

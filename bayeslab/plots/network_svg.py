@@ -20,8 +20,8 @@ import numpy as np
 from bayeslab.decisions.influence import under_policy
 from bayeslab.exact.junction_tree import JunctionTree
 from bayeslab.exact.network import DiscreteNetwork
-from bayeslab.plots._layout import Layout, folded_rows, layout, node_rows
-from bayeslab.plots._svg import (
+from bayeslab.plots.placement import Layout, folded_rows, layout, node_rows
+from bayeslab.plots.svg import (
     ARROW,
     INK,
     PAPER,

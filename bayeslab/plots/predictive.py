@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from bayeslab.plots._figure import ACCENT, BAND, MUTED, OTHER, figure, plain
+from bayeslab.plots.figure import ACCENT, BAND, MUTED, OTHER, figure, plain
 
 __all__ = ["calibration_curve", "density_overlay", "pit_ecdf", "statistic"]
 

@@ -9,10 +9,10 @@ from typing import Any
 import networkx as nx
 import numpy as np
 
-from bayeslab.plots._figure import ACCENT, BAND, MUTED, OTHER, figure, grid, plain
-from bayeslab.plots._svg import Box, Waypoint, text_width
+from bayeslab.plots.figure import ACCENT, BAND, MUTED, OTHER, figure, grid, plain
 from bayeslab.plots.mixture import PALETTE
 from bayeslab.plots.network_svg import _place, _routes
+from bayeslab.plots.svg import Box, Waypoint, text_width
 
 __all__ = ["chain_agreement", "consensus", "edge_map", "edge_r_hat", "score_traces"]
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from bayeslab.plots._figure import ACCENT, MUTED, figure, grid, plain
+from bayeslab.plots.figure import ACCENT, MUTED, figure, grid, plain
 from bayeslab.plots.mixture import PALETTE
 
 if TYPE_CHECKING:

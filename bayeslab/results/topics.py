@@ -31,9 +31,9 @@ from bayeslab.families.topics.spec import Topics, prior_of
 from bayeslab.files import write_text
 from bayeslab.plots import topics as plots
 from bayeslab.posterior.groups import labelled
-from bayeslab.results._topic_viewer import page
 from bayeslab.results.fitted import Fitted, bound_to
 from bayeslab.results.render import topics_html
+from bayeslab.results.topic_viewer import page
 from bayeslab.streams import stream
 
 if TYPE_CHECKING:

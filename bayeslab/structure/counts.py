@@ -181,9 +181,9 @@ class CliqueCounter:
 
     @property
     def _kernels(self) -> Any:
-        from bayeslab.structure import _score_kernels
+        from bayeslab.structure import score_kernels
 
-        return _score_kernels
+        return score_kernels
 
     @cached_property
     def _any_function(self) -> tuple[Any, ...]:

@@ -123,7 +123,7 @@ def dag_posterior(table: ScoreTable, *, memory: float | None = None) -> DagPoste
     the more the data say, the more of the sums is negligible: 20 variables of 1,000 rows take some seconds.
     """
     n = _checked(table, "exact sums over DAGs", 1.2e-8 * 3.0**table.n, memory)
-    from bayeslab.structure._exact_kernels import sum_over_dags, sums_below
+    from bayeslab.structure.exact_kernels import sum_over_dags, sums_below
 
     value, exponent = _subset_sums(table, table.scores)
     total, scale, scale_below = sum_over_dags(n, value, exponent)
@@ -140,7 +140,7 @@ def order_posterior(table: ScoreTable, *, memory: float | None = None) -> OrderP
     Parameters and errors are those of :func:`dag_posterior`.
     """
     n = _checked(table, "exact sums over orders", 1e-8 * table.n**2 * 2.0**table.n, memory)
-    from bayeslab.structure._exact_kernels import order_sums
+    from bayeslab.structure.exact_kernels import order_sums
 
     value, exponent = _subset_sums(table, table.scores)
     log_total, edges, after, check = order_sums(n, value, exponent)
@@ -152,7 +152,7 @@ def order_posterior(table: ScoreTable, *, memory: float | None = None) -> OrderP
 def log_count(table: ScoreTable, *, memory: float | None = None) -> float:
     """Log of the number of DAGs that can be made of the parent sets of a table."""
     n = _checked(table, "counting DAGs", 4e-9 * 3.0**table.n, memory)
-    from bayeslab.structure._exact_kernels import sum_over_dags
+    from bayeslab.structure.exact_kernels import sum_over_dags
 
     total, scale, _ = sum_over_dags(n, *_subset_sums(table, np.where(table.scores > -np.inf, 0.0, -np.inf)))
     if not total[-1] > 0:
@@ -167,7 +167,7 @@ def best_graph(table: ScoreTable, *, memory: float | None = None) -> nx.DiGraph:
     """
     bytes_needed = 8.0 * 2**table.n
     n = _within(table, "the best graph by dynamic programming", 2e-8 * table.n * 2.0**table.n, bytes_needed, memory)
-    from bayeslab.structure._exact_kernels import best_scores, best_sets
+    from bayeslab.structure.exact_kernels import best_scores, best_sets
 
     kept = table.pruned(0.0)
     sets = kept.sets[:, 0].astype(np.int64)
@@ -180,7 +180,7 @@ def best_graph(table: ScoreTable, *, memory: float | None = None) -> nx.DiGraph:
 
 
 def _subset_sums(table: ScoreTable, scores: NDArray[np.float64]) -> tuple[NDArray[np.float64], NDArray[np.int32]]:
-    from bayeslab.structure._exact_kernels import subset_sums
+    from bayeslab.structure.exact_kernels import subset_sums
 
     value, exponent = subset_sums(table.n, table.pointer, table.sets[:, 0], scores / _LN2)
     return value, exponent

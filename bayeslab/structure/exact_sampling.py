@@ -53,7 +53,7 @@ class Sampler:
 
     def draws(self, rng: np.random.Generator, n: int) -> NDArray[np.int32]:
         """Numbers of the parent set of each variable in the table, shape (n, n_variables)."""
-        from bayeslab.structure import _exact_sampling_kernels as kernels
+        from bayeslab.structure import exact_sampling_kernels as kernels
 
         table, out = self.table, np.empty((n, self.table.n), np.int32)
         draw: Any = kernels.draw_by_layers if self.draws_of == "dags" else kernels.draw_by_orders
@@ -81,7 +81,7 @@ def sampler(table: ScoreTable, draws_of: Literal["dags", "orders"] = "dags", *, 
     ModelError
         No DAG can be made of the parent sets.
     """
-    from bayeslab.structure import _exact_sampling_kernels as kernels
+    from bayeslab.structure import exact_sampling_kernels as kernels
 
     what = "independent draws of DAGs"
     if draws_of == "dags":

@@ -41,7 +41,7 @@ from numpy.typing import NDArray
 from bayeslab.errors import DataError, OptionError
 from bayeslab.structure import scores
 from bayeslab.structure.chains import Info, State, load
-from bayeslab.structure.chains._common import Schedule, seeds, share
+from bayeslab.structure.chains.toolbox.common import Schedule, seeds, share
 from bayeslab.structure.counts import n_sets
 from bayeslab.structure.data import Observations
 from bayeslab.structure.jobs import Sampler
@@ -234,8 +234,8 @@ class _Book:
 
     def redraw(self, codes: Codes, choice: NDArray[np.integer], beta: float, rng: NDArray[np.uint64]) -> int:
         """Draw all missing cells in place, given a DAG as numbers of the base table; how many changed."""
-        from bayeslab.structure.chains._imputing_kernels import count, redraw
-        from bayeslab.structure.chains._kernels import uniforms
+        from bayeslab.structure.chains.toolbox.imputing_kernels import count, redraw
+        from bayeslab.structure.chains.toolbox.kernels import uniforms
 
         n, cards = self.base.n, self.cells.cards
         parents = [self.base.parents(int(number)) for number in choice]
@@ -418,7 +418,7 @@ class _Walker:
 
 def _exchange(walkers: list[_Walker], rng: NDArray[np.uint64], counts: NDArray[np.int64]) -> None:
     """Neighbouring temperatures offer each other structures together with completed rows."""
-    from bayeslab.structure.chains._kernels import uniforms
+    from bayeslab.structure.chains.toolbox.kernels import uniforms
 
     draws = uniforms(rng, len(walkers))
     for k, (a, b) in enumerate(pairwise(walkers)):

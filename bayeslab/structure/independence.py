@@ -97,7 +97,7 @@ def contingency(observations: Observations, x: int, y: int, given: Sequence[int]
     ndarray, shape (n_strata, states of x, states of y)
         Weighted counts. Strata without rows may be left out.
     """
-    from bayeslab.structure._independence_kernels import count_table
+    from bayeslab.structure.independence_kernels import count_table
 
     cards = observations.cards
     n_x, n_y = int(cards[x]), int(cards[y])
@@ -117,7 +117,7 @@ def contingency(observations: Observations, x: int, y: int, given: Sequence[int]
 def _of_table(counts: NDArray[Any], pearson: bool) -> Outcome:
     from scipy.special import chdtrc
 
-    from bayeslab.structure._independence_kernels import table_statistic
+    from bayeslab.structure.independence_kernels import table_statistic
 
     statistic, dof = table_statistic(_strata(counts), pearson)
     return Outcome(statistic, dof, float(chdtrc(dof, statistic)) if dof else 1.0)
@@ -263,7 +263,7 @@ class TableTest:
     @cached_property
     def _bits(self) -> tuple[NDArray[np.uint64], NDArray[np.int64]]:
         """Rows of bits, one a state, and where those of each variable start; no rows where weights differ from one."""
-        from bayeslab.structure._independence_kernels import pack_bits
+        from bayeslab.structure.independence_kernels import pack_bits
 
         starts = np.cumsum(self._cards) - self._cards
         single = bool(np.all(self.observations.weights == 1))
@@ -274,7 +274,7 @@ class TableTest:
 
     def _counts(self, x: int, y: int, given: Sequence[int]) -> NDArray[np.float64]:
         """As :func:`contingency`, by bits where that is faster."""
-        from bayeslab.structure._independence_kernels import count_bits
+        from bayeslab.structure.independence_kernels import count_bits
 
         chosen, n_rows = [*given, x, y], len(self.observations.codes)
         n_cells = math.prod(self._cards[chosen].tolist())

@@ -31,8 +31,8 @@ from numpy.typing import NDArray
 
 from bayeslab.errors import OptionError, RunError
 from bayeslab.structure.chains import State, load
-from bayeslab.structure.chains._common import ready
-from bayeslab.structure.chains._tempering import Tempered, scaled
+from bayeslab.structure.chains.toolbox.common import ready
+from bayeslab.structure.chains.toolbox.tempering import Tempered, scaled
 from bayeslab.structure.score_table import ScoreTable
 
 __all__ = [

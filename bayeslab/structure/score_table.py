@@ -355,7 +355,7 @@ def _undominated(sets: NDArray[np.uint64], scores: NDArray[np.float64], nats: fl
     """Which sets, given best first, no subset beats by more than ``nats``."""
     if not nats >= 0:
         raise OptionError(f"prune is a number of nats, 0 or more; given {nats}", code="out-of-range")
-    from bayeslab.structure._score_kernels import undominated
+    from bayeslab.structure.score_kernels import undominated
 
     # Read-only in tables, and a compiled loop for each kind of array would be compiled twice.
     sets, scores = sets.view(), scores.view()

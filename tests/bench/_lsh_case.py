@@ -9,7 +9,7 @@ from dataclasses import dataclass
 import numpy as np
 from sklearn.neighbors import NearestNeighbors
 
-from bayeslab.learners._lsh import LSHIndex, typical_radius
+from bayeslab.learners.toolbox.lsh import LSHIndex, typical_radius
 
 __all__ = ["Measured", "clustered", "measured", "planted"]
 

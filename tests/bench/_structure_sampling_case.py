@@ -96,7 +96,7 @@ def rates(name: str) -> dict[str, float]:
 
 def members(built: Any, draws: np.ndarray) -> np.ndarray:
     """Which edges are there, shape (chain, draw, edge), of numbers of parent sets."""
-    from bayeslab.engines._structure_groups import members_of_sets
+    from bayeslab.engines.toolbox.structure_groups import members_of_sets
 
     found = members_of_sets(built, draws.reshape(-1))
     return np.asarray(found).reshape(*draws.shape[:2], -1)

@@ -13,8 +13,8 @@ import numpy as np
 import pytest
 
 from bayeslab.exact.network import DiscreteNetwork
-from bayeslab.formats._nodes import identifiers
 from bayeslab.formats.network_files import read_network, write_network
+from bayeslab.formats.nodes import identifiers
 from tests.conformance.references import SHARED, require
 
 FOLDER = SHARED / "data" / "networks"

@@ -8,7 +8,7 @@ from scipy import stats
 
 import bayeslab as bl
 from bayeslab.engines import nuts
-from bayeslab.engines._modes import Draws, finding, outside
+from bayeslab.engines.toolbox.modes import Draws, finding, outside
 
 # Rows around 0 and, more of them, around a far place: a Cauchy law has a mode at both, the far one the higher.
 FAR = np.array([-0.1, 0.0, 0.1, 19.8, 19.9, 20.0, 20.1, 20.2])

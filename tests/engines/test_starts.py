@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import bayeslab as bl
-from bayeslab.engines._starts import height, middle, near
+from bayeslab.engines.toolbox.starts import height, middle, near
 from bayeslab.errors import ModelError
 from bayeslab.posterior.density import Density
 from tests.refusals import refused

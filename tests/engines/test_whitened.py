@@ -7,7 +7,7 @@ import pymc as pm
 import pytest
 
 import bayeslab as bl
-from bayeslab.engines._whitened import SEARCHES, Whitened, _geometric_mean, whitened
+from bayeslab.engines.toolbox.whitened import SEARCHES, Whitened, _geometric_mean, whitened
 from bayeslab.posterior.density import Density
 
 MEAN = np.array([1.0, -2.0, 30.0])

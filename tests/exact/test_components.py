@@ -9,7 +9,7 @@ import pytest
 from scipy.special import logsumexp
 from scipy.stats import multivariate_normal
 
-from bayeslab.exact import _component_kernels as kernels
+from bayeslab.exact import component_kernels as kernels
 from bayeslab.exact.components import (
     ANY,
     DIAGONAL_GAUSSIAN,

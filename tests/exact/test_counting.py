@@ -206,7 +206,7 @@ def test_impossible_rows_are_minus_infinity():
 
 def test_gradient_is_that_of_the_log_probability():
     """In the entries of the tables, as if each were free: central differences."""
-    from bayeslab.exact._counting_kernels import evidence_of_tables
+    from bayeslab.exact.counting_kernels import evidence_of_tables
 
     rng = np.random.default_rng(5)
     network = random_network(rng, 5)

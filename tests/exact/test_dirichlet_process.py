@@ -8,7 +8,7 @@ from scipy.integrate import quad
 from scipy.special import gammaln, logsumexp
 from scipy.stats import gamma, multivariate_t
 
-from bayeslab.exact import _dirichlet_process_kernels as kernels
+from bayeslab.exact import dirichlet_process_kernels as kernels
 from bayeslab.exact.clusters import adjusted_rand_index, canonical
 from bayeslab.exact.dirichlet_process import (
     Moves,

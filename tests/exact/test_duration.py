@@ -159,7 +159,7 @@ def test_geometric_durations_are_a_hidden_markov_chain():
 
 
 def test_gradient_equals_differences():
-    from bayeslab.exact._duration_kernels import log_evidence_and_gradient
+    from bayeslab.exact.duration_kernels import log_evidence_and_gradient
 
     rng = np.random.default_rng(4)
     for censored in (True, False):

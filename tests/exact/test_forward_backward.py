@@ -426,7 +426,7 @@ def gradient_case(rng, varying, sparse, several):
 
 @pytest.mark.parametrize(("varying", "sparse", "several"), [(0, 0, 0), (1, 0, 1), (0, 1, 0), (1, 1, 1)])
 def test_gradient_of_the_kernel_equals_differences(varying, sparse, several):
-    from bayeslab.exact._markov_kernels import log_evidence_and_gradient, log_evidence_and_gradient_sparse
+    from bayeslab.exact.markov_kernels import log_evidence_and_gradient, log_evidence_and_gradient_sparse
 
     chain, rows, offsets = gradient_case(np.random.default_rng(14), varying, sparse, several)
     parameters, sizes = chain.flat(rows)
@@ -449,7 +449,7 @@ def test_gradient_of_the_kernel_equals_differences(varying, sparse, several):
 @pytest.mark.parametrize(("varying", "several"), [(0, 0), (1, 1)])
 def test_normal_rows_inside_the_kernel(varying, several):
     """Value: the normal log densities as rows; slope: differences. A cell and a row are missing."""
-    from bayeslab.exact._markov_kernels import gaussian_log_evidence_and_gradient
+    from bayeslab.exact.markov_kernels import gaussian_log_evidence_and_gradient
 
     rng = np.random.default_rng(15)
     chain, _, offsets = gradient_case(rng, varying, 0, several)
@@ -472,7 +472,7 @@ def test_normal_rows_inside_the_kernel(varying, several):
 
 
 def test_gradient_of_impossible_data_is_zero():
-    from bayeslab.exact._markov_kernels import log_evidence_and_gradient
+    from bayeslab.exact.markov_kernels import log_evidence_and_gradient
 
     chain = HiddenChain.of([1, 0], np.eye(2))
     parameters, sizes = chain.flat(np.array([[0, 0], [-np.inf, 0]]))

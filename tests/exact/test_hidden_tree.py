@@ -131,7 +131,7 @@ def test_a_star_of_many_leaves_does_not_underflow():
 
 
 def test_gradient_equals_differences():
-    from bayeslab.exact._branching_kernels import log_evidence_and_gradient
+    from bayeslab.exact.branching_kernels import log_evidence_and_gradient
 
     rng = np.random.default_rng(4)
     forest = Forest([-1, 0, 0, 2, -1, 4, 1, 4, 4])

@@ -333,7 +333,7 @@ def test_stays_symmetric_and_non_negative_over_a_long_series():
 
 @pytest.mark.slow(why="large")
 def test_gradient_equals_differences():
-    from bayeslab.exact._kalman_kernels import log_evidence_and_gradient
+    from bayeslab.exact.kalman_kernels import log_evidence_and_gradient
 
     for number, (model, rows, offsets) in enumerate(random_cases(11, 24)):
         parameters, sizes = model.flat()

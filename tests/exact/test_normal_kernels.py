@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from bayeslab.exact._normal_kernels import normal_terms, normal_terms_slope
+from bayeslab.exact.normal_kernels import normal_terms, normal_terms_slope
 
 K, D, N = 2, 3, 25
 

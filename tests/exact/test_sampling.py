@@ -223,7 +223,7 @@ def test_likelihood_sampling_with_thousands_observed_does_not_underflow():
 
 def test_likelihood_sampling_sums_up_what_single_rows_say(monkeypatch):
     """Heavy rows that first appear after thousands of light ones change the scale of all sums."""
-    from bayeslab.exact import _sampling_kernels as kernels
+    from bayeslab.exact import sampling_kernels as kernels
 
     tables = {"h": np.array([0.9998, 0.0002]), "c": np.array([[1e-3, 1 - 1e-3], [0.9, 0.1]])}
     network = DiscreteNetwork({"h": ("a", "b"), "c": ("t", "f")}, {"c": ("h",)}, tables)

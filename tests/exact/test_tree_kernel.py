@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 
 from bayeslab.exact.tree_kernel import TreeKernel, read_tree
-from bayeslab.learners._gram import check_gram, smallest_eigenvalue
 from bayeslab.learners.svm import SVMClassifier
+from bayeslab.learners.toolbox.gram import check_gram, smallest_eigenvalue
 from tests.refusals import refused
 
 

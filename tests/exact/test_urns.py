@@ -161,7 +161,7 @@ def test_sequences_begin_with_full_urns():
 
 
 def test_gradient_equals_differences():
-    from bayeslab.exact._urn_kernels import log_evidence_and_gradient
+    from bayeslab.exact.urn_kernels import log_evidence_and_gradient
 
     rng = np.random.default_rng(6)
     draws = UrnDraws.of([[2, 3], [4, 1], [1, 3]], [0, 1, -1, 1, 0, 1, 0], [0, 4, 7])

@@ -17,7 +17,6 @@ from bayeslab.exact.emissions import gaussian
 from bayeslab.exact.learning import TableProblem
 from bayeslab.exact.mixture import MixtureProblem
 from bayeslab.exact.network import DiscreteNetwork
-from bayeslab.learners._layers import Layers, forward, gradient
 from bayeslab.learners.adaboost import AdaBoost
 from bayeslab.learners.decision_tree import deviation
 from bayeslab.learners.kernel_density import KernelDensity, NeighborDensity
@@ -28,6 +27,7 @@ from bayeslab.learners.logistic import gradient as logistic_gradient
 from bayeslab.learners.neural_network import NeuralNetworkClassifier
 from bayeslab.learners.perceptron import Perceptron
 from bayeslab.learners.svm import SVMClassifier
+from bayeslab.learners.toolbox.layers import Layers, forward, gradient
 from bayeslab.theory.hypothesis_space import boolean_space
 from tests.learners.restaurant import DOMAINS, rows
 

@@ -13,7 +13,7 @@ from scipy.special import gammaln, logsumexp
 import bayeslab as bl
 from bayeslab import fitting
 from bayeslab.data.documents import STOP_WORDS, words_of
-from bayeslab.engines import _stepped
+from bayeslab.engines.toolbox import stepped
 from bayeslab.errors import Stopped
 from bayeslab.exact import topics as lda
 from bayeslab.exact.topics import TopicPrior
@@ -412,7 +412,7 @@ def test_one_or_eight_workers_give_the_same_draws(planted):
 def test_an_interrupted_run_goes_on_exactly(planted, tmp_path, monkeypatch, tune):
     spec, options = model(3, alpha="learned"), {"draws": 40, "tune": tune, "chains": 2, "cores": 1}
     whole = fitted(spec, planted[2][:20], **options)
-    real, calls = _stepped.wait, []
+    real, calls = stepped.wait, []
 
     def interrupted(*args, **kwargs):
         calls.append(1)
@@ -420,9 +420,9 @@ def test_an_interrupted_run_goes_on_exactly(planted, tmp_path, monkeypatch, tune
             raise KeyboardInterrupt
         return real(*args, **kwargs)
 
-    monkeypatch.setattr(_stepped, "wait", interrupted)
+    monkeypatch.setattr(stepped, "wait", interrupted)
     # A look after every sweep, so that the chain is caught on its way.
-    monkeypatch.setattr(_stepped, "_LOOK", 0.0)
+    monkeypatch.setattr(stepped, "_LOOK", 0.0)
     try:
         part = fitted(spec, planted[2][:20], runs=tmp_path, **options)
         assert part.info["status"] == "interrupted" and "interrupted" in str(part.verdict)

@@ -18,8 +18,8 @@ from hypothesis import strategies as st
 from bayeslab.errors import BayeslabError, ModelError
 from bayeslab.exact.factors import FactorGraph
 from bayeslab.exact.network import DiscreteNetwork
-from bayeslab.formats._nodes import File, identifiers
 from bayeslab.formats.network_files import FORMATS, WRITTEN, is_network_file, read_network, write_network
+from bayeslab.formats.nodes import File, identifiers
 from bayeslab.formats.xdsl import read_xdsl_nodes
 from tests.refusals import refused
 

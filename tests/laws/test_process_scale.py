@@ -10,7 +10,7 @@ import pytest
 
 import bayeslab as bl
 from bayeslab.data.dataset import Dataset, bind
-from bayeslab.exact._state_space_kernels import log_marginal
+from bayeslab.exact.state_space_kernels import log_marginal
 from bayeslab.families import gaussian_process as processes
 from bayeslab.families.gaussian_process.model import resolved
 from bayeslab.families.gaussian_process.posterior_mode import _likelihood, optimum

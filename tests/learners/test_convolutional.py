@@ -6,8 +6,6 @@ import numpy as np
 import pytest
 from sklearn.datasets import load_digits
 
-from bayeslab.learners._augment import affine, moved
-from bayeslab.learners._convolution_kernels import scatter
 from bayeslab.learners.convolutional import (
     SIDE,
     BoostedConvolutional,
@@ -18,6 +16,8 @@ from bayeslab.learners.convolutional import (
     maps,
     padded,
 )
+from bayeslab.learners.toolbox.augment import affine, moved
+from bayeslab.learners.toolbox.convolution_kernels import scatter
 
 
 @pytest.fixture(scope="module")

@@ -11,9 +11,9 @@ import pytest
 from scipy import stats
 
 import bayeslab as bl
-from bayeslab.learners._tree_kernels import best_splits
 from bayeslab.learners.decision_list import DecisionList
 from bayeslab.learners.decision_tree import MultiwayTree, deviation, entropy
+from bayeslab.learners.toolbox.tree_kernels import best_splits
 from tests.learners.restaurant import DOMAINS, NAMES, all_inputs, original_tree, rows, sample
 from tests.refusals import refused
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from bayeslab.learners._layers import n_weights
+from bayeslab.learners.toolbox.layers import n_weights
 
 FILE = Path(__file__).parents[1] / "bench" / "digits.py"
 

@@ -18,13 +18,13 @@ from sklearn.tree import DecisionTreeClassifier, DecisionTreeRegressor
 
 import bayeslab as bl
 from bayeslab.learners import adaboost
-from bayeslab.learners._members import weight_name
 from bayeslab.learners.adaboost import AdaBoost, Stump
 from bayeslab.learners.boosted_regression import Options, ResidualBoost, ThresholdBoost, build
 from bayeslab.learners.decision_tree import MultiwayTree
 from bayeslab.learners.ecoc import OutputCodes
 from bayeslab.learners.schapire import SchapireBoost, majority_of_three
 from bayeslab.learners.stacking import StackedClassifier, StackedRegressor
+from bayeslab.learners.toolbox.members import weight_name
 from bayeslab.learners.voting import VotingClassifier, VotingRegressor
 from tests.learners.restaurant import sample
 

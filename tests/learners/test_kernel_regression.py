@@ -6,10 +6,10 @@ import numpy as np
 import pytest
 from scipy.integrate import quad
 
-from bayeslab.learners._windows import WINDOWS, window
 from bayeslab.learners.kernel_regression import KernelRegression, KernelVote
 from bayeslab.learners.knn import KNNClassifier, KNNRegressor
 from bayeslab.learners.locally_weighted import LocallyWeighted
+from bayeslab.learners.toolbox.windows import WINDOWS, window
 from tests.refusals import refused
 
 RNG = np.random.default_rng(5)

@@ -13,9 +13,9 @@ from sklearn.datasets import load_iris
 from sklearn.neighbors import KNeighborsClassifier, KNeighborsRegressor
 from threadpoolctl import threadpool_limits
 
-from bayeslab.learners._neighbours import Neighbours, Space
 from bayeslab.learners.knn import KDTree, KNNClassifier, KNNRegressor, neighbourhood_side, shell_share
 from bayeslab.learners.table_lookup import TableLookup, TableLookupRegressor
+from bayeslab.learners.toolbox.neighbours import Neighbours, Space
 from tests.refusals import refused
 
 RNG = np.random.default_rng(0)

@@ -7,9 +7,9 @@ import pytest
 from scipy.spatial.distance import cdist
 from scipy.stats import binomtest
 
-from bayeslab.learners._lsh import collision
-from bayeslab.learners._lsh_kernels import hit_ranks
 from bayeslab.learners.lsh import LSHClassifier, LSHIndex, LSHRegressor
+from bayeslab.learners.toolbox.lsh import collision
+from bayeslab.learners.toolbox.lsh_kernels import hit_ranks
 
 RNG = np.random.default_rng(2)
 

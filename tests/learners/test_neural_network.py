@@ -10,14 +10,14 @@ from scipy.special import expit
 from sklearn.datasets import load_breast_cancer, load_diabetes
 
 import bayeslab as bl
-from bayeslab.learners._layers import Layers, curvature, forward, gradient, loss, n_weights
-from bayeslab.learners._layers_kernels import adam, add_penalty, momentum
 from bayeslab.learners.neural_network import (
     NeuralNetworkClassifier,
     NeuralNetworkRegressor,
     contributions,
     saliency,
 )
+from bayeslab.learners.toolbox.layers import Layers, curvature, forward, gradient, loss, n_weights
+from bayeslab.learners.toolbox.layers_kernels import adam, add_penalty, momentum
 from bayeslab.theory.pac import weights_rule_of_thumb
 from tests.learners.restaurant import rows as twelve
 from tests.learners.restaurant import sample

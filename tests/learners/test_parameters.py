@@ -11,10 +11,10 @@ import pytest
 import bayeslab as bl
 from bayeslab import registry
 from bayeslab.errors import BayeslabError
-from bayeslab.learners._estimator import Estimator, ParameterError, _check
 from bayeslab.learners.ecoc import OutputCodes
 from bayeslab.learners.neural_network import NeuralNetworkClassifier
 from bayeslab.learners.svm import SVMClassifier
+from bayeslab.learners.toolbox.estimator import Estimator, ParameterError, _check
 from bayeslab.learners.voting import VotingClassifier
 from tests.refusals import refused
 

@@ -8,10 +8,10 @@ import numpy as np
 import pytest
 from sklearn.linear_model import LogisticRegression
 
-from bayeslab.learners._descent_kernels import kernel_perceptron as one_pass
 from bayeslab.learners.decision_tree import MultiwayTree
 from bayeslab.learners.kernel_perceptron import KernelPerceptron
 from bayeslab.learners.perceptron import Perceptron, novikoff_bound
+from bayeslab.learners.toolbox.descent_kernels import kernel_perceptron as one_pass
 from bayeslab.theory.separability import separable, separating_plane
 from tests.learners.restaurant import DOMAINS, all_inputs, original_tree, sample
 from tests.refusals import refused

@@ -11,8 +11,8 @@ import pytest
 from scipy.ndimage import map_coordinates
 from sklearn.neighbors import KNeighborsClassifier
 
-from bayeslab.learners._shape_kernels import costs, histograms, spread
 from bayeslab.learners.shape_context import Shape, ShapeContextKNN, outline, shape_distance, thin_plate
+from bayeslab.learners.toolbox.shape_kernels import costs, histograms, spread
 
 sys.path.insert(0, str(Path(__file__).parent))
 from strokes import sample

@@ -15,11 +15,11 @@ from sklearn.preprocessing import StandardScaler
 from sklearn.svm import SVC
 
 import bayeslab as bl
-from bayeslab.learners._gram import check_gram, smallest_eigenvalue
 from bayeslab.learners.kernel_perceptron import KernelPerceptron
 from bayeslab.learners.knn import KNNClassifier
 from bayeslab.learners.perceptron import Perceptron
 from bayeslab.learners.svm import SVMClassifier, SVMRegressor
+from bayeslab.learners.toolbox.gram import check_gram, smallest_eigenvalue
 from bayeslab.theory.separability import separable, shattered
 from tests.refusals import refused
 
@@ -231,7 +231,7 @@ def test_mercer():
 
 def test_mercer_of_many_rows(monkeypatch):
     """A matrix of more rows is tested on some of them, which no true kernel fails and a plain fault does."""
-    monkeypatch.setattr("bayeslab.learners._gram._MOST_ROWS", 50)
+    monkeypatch.setattr("bayeslab.learners.toolbox.gram._MOST_ROWS", 50)
     x = np.random.default_rng(0).normal(size=(120, 2))
     gram = x @ x.T
     check_gram(gram)

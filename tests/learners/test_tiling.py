@@ -7,8 +7,8 @@ import itertools
 import numpy as np
 import pytest
 
-from bayeslab.learners._tiling_kernels import pocket
 from bayeslab.learners.tiling import Tiling
+from bayeslab.learners.toolbox.tiling_kernels import pocket
 
 
 def bits(n: int) -> np.ndarray:

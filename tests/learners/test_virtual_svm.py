@@ -9,9 +9,9 @@ import numpy as np
 import pytest
 from sklearn.datasets import load_digits
 
-from bayeslab.learners._gram import check_gram
-from bayeslab.learners._images import image_shape, shifted, shifts, turned
 from bayeslab.learners.svm import SVMClassifier
+from bayeslab.learners.toolbox.gram import check_gram
+from bayeslab.learners.toolbox.images import image_shape, shifted, shifts, turned
 from bayeslab.learners.virtual_svm import VirtualSVM, local_products
 from tests.refusals import refused
 

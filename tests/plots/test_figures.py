@@ -13,7 +13,7 @@ import pytest
 
 import bayeslab.plots
 from bayeslab.plots import comparison, gaussian_process, hmm, learners, mixture, predictive, structure, topics
-from bayeslab.plots._figure import figure as new_figure
+from bayeslab.plots.figure import figure as new_figure
 
 matplotlib.use("agg")
 

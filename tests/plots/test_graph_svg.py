@@ -16,9 +16,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.optimize import minimize
 
-from bayeslab.plots._layout import PLATE_PAD, _shortest
-from bayeslab.plots._svg import Box
 from bayeslab.plots.graph_svg import LOOKS, layout, model_svg, node_size
+from bayeslab.plots.placement import PLATE_PAD, _shortest
+from bayeslab.plots.svg import Box
 
 SVG = "{http://www.w3.org/2000/svg}"
 DIMS = ((), ("county",), ("home",), ("county", "effect"), ("effect", "county", "year"), ("home", "effect"))

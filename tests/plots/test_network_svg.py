@@ -18,8 +18,8 @@ from hypothesis import strategies as st
 import bayeslab as bl
 from bayeslab.decisions.influence import InfluenceDiagram, solve
 from bayeslab.exact.strong_junction_tree import NormalMixture
-from bayeslab.plots._layout import folded_rows
 from bayeslab.plots.network_svg import MOST_BOXES, MOST_NODES, influence_svg, network_svg, percent
+from bayeslab.plots.placement import folded_rows
 
 SVG = "{http://www.w3.org/2000/svg}"
 FOLDER = Path(__file__).parents[2].parent / "shared" / "data" / "networks"

@@ -348,7 +348,7 @@ def test_a_verdict_shows_in_a_notebook():
 
 def test_quantities_too_heavy_for_a_mean_have_a_median(capsys):
     """In the table, in the notebook and as JSON: no mean and no sd, but the median and the interval."""
-    from bayeslab.cli._shared import print_json
+    from bayeslab.cli.toolbox.shared import print_json
 
     rng = np.random.default_rng(3)
     draws = {"c": 5 + rng.standard_cauchy((4, 1000)), "x": rng.normal(size=(4, 1000))}

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from bayeslab.engines._structure_groups import edges_of, structure_groups
+from bayeslab.engines.toolbox.structure_groups import edges_of, structure_groups
 from bayeslab.results.structure_checks import edge_diagnostics, judge_structures, mean_error, score_r_hat
 from bayeslab.structure import chains
 from bayeslab.structure.exact_posterior import dag_posterior
@@ -66,7 +66,7 @@ def test_edges_are_those_of_the_drawn_graphs(mixing):
 
 def test_many_edges_are_left_to_be_computed(mixing, monkeypatch):
     table, groups = mixing
-    monkeypatch.setattr("bayeslab.engines._structure_groups.MOST_CELLS", 1000)
+    monkeypatch.setattr("bayeslab.engines.toolbox.structure_groups.MOST_CELLS", 1000)
     slim = structure_groups(table, run(table))
     assert "edge" not in slim["posterior"]
     computed = edges_of(slim["parent_sets"]["member"].values, slim["posterior"]["parents"].values)

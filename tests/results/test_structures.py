@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from bayeslab.engines._structure_groups import structure_groups
+from bayeslab.engines.toolbox.structure_groups import structure_groups
 from bayeslab.results.structures import Structures
 from bayeslab.structure import chains
 from bayeslab.structure.data import Observations

@@ -12,7 +12,7 @@ import pytest
 from scipy.stats import chi2, norm
 
 from bayeslab.structure.chains import load, order, partition, structure
-from bayeslab.structure.chains._tempering import Tempered
+from bayeslab.structure.chains.toolbox.tempering import Tempered
 from bayeslab.structure.constraints import mask_of
 from bayeslab.structure.score_table import ScoreTable
 from tests.refusals import refused

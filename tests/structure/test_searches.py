@@ -30,8 +30,8 @@ from bayeslab.structure.searches import (
     tabu,
     tan,
 )
-from bayeslab.structure.searches._climber import Climber
-from bayeslab.structure.searches._scorer import Scorer
+from bayeslab.structure.searches.toolbox.climber import Climber
+from bayeslab.structure.searches.toolbox.scorer import Scorer
 from tests.refusals import refused
 from tests.structure._dags import Everything, random_scores, table_of
 
@@ -286,7 +286,7 @@ def test_structure_ordering_best_graph_of_an_order_by_enumeration():
 
 def test_structure_ordering_steps_of_the_walk_are_exact():
     """Gains added up along the walk equal the score of the order it ends at."""
-    from bayeslab.structure.searches._order_kernels import anneal, best_sets
+    from bayeslab.structure.searches.toolbox.order_kernels import anneal, best_sets
 
     table = table_of(6, random_scores(1, 2.0)).pruned()
     rng = np.random.default_rng(0)

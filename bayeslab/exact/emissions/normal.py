@@ -133,7 +133,7 @@ def _matrices(parameters: Parameters, n_states: int, name: str) -> np.ndarray:
 
 
 def _gaussian_log_density(rows: np.ndarray, means: np.ndarray, covariances: np.ndarray) -> np.ndarray:
-    from bayeslab.exact._component_kernels import full_gaussian_log_density
+    from bayeslab.exact.component_kernels import full_gaussian_log_density
 
     if not np.isnan(rows).any():
         return full_gaussian_log_density(
@@ -150,7 +150,7 @@ def _gaussian_log_density(rows: np.ndarray, means: np.ndarray, covariances: np.n
 
 def mahalanobis(rows: np.ndarray, means: np.ndarray, covariances: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """Squared Mahalanobis distances over observed cells (N, K), and how many cells those are (N,)."""
-    from bayeslab.exact._component_kernels import full_gaussian_log_density
+    from bayeslab.exact.component_kernels import full_gaussian_log_density
 
     out = np.zeros((len(rows), len(means)))
     for at, seen in patterns(rows):
@@ -270,7 +270,7 @@ class FullGaussian(ConjugateEmission):
         self, log_weights: np.ndarray, parameters: Parameters, rows: np.ndarray, row_weights: np.ndarray
     ) -> tuple[float, Statistics]:
         """E-step and statistics of a mixture of complete rows at once, nothing of size N · K stored."""
-        from bayeslab.exact._component_kernels import full_gaussian_pass
+        from bayeslab.exact.component_kernels import full_gaussian_pass
 
         factors = inverse_cholesky(self.covariances(parameters))
         mean = np.ascontiguousarray(parameters["mean"])
@@ -442,7 +442,7 @@ class DiagonalGaussian(ConjugateEmission):
         return variance if variance.ndim == 2 else np.repeat(variance[:, None], self.n_columns, axis=1)
 
     def log_density(self, parameters: Parameters, rows: np.ndarray) -> np.ndarray:
-        from bayeslab.exact._component_kernels import diagonal_gaussian_log_density
+        from bayeslab.exact.component_kernels import diagonal_gaussian_log_density
 
         log_sds = 0.5 * np.log(self.variances(parameters))
         return diagonal_gaussian_log_density(
@@ -468,7 +468,7 @@ class DiagonalGaussian(ConjugateEmission):
         self, log_weights: np.ndarray, parameters: Parameters, rows: np.ndarray, row_weights: np.ndarray
     ) -> tuple[float, Statistics]:
         """As :meth:`FullGaussian.one_pass`."""
-        from bayeslab.exact._component_kernels import diagonal_gaussian_pass
+        from bayeslab.exact.component_kernels import diagonal_gaussian_pass
 
         mean = np.ascontiguousarray(parameters["mean"])
         log_sds = 0.5 * np.log(self.variances(parameters))

@@ -62,10 +62,10 @@ def with_evidence(model: Model, seen: Resolved) -> pymc.Model:
         if net.states:
             flat = pt.concatenate([tables[v].ravel() for v in net.states])
             rows = IncompleteRows.of(net.states, net.parents, codes)
-            terms = [log_evidence("bayeslab.exact._counting_kernels:evidence_of_tables", flat, *rows.kernel_arrays)]
+            terms = [log_evidence("bayeslab.exact.counting_kernels:evidence_of_tables", flat, *rows.kernel_arrays)]
             if len(rows.wide):
                 tree = JunctionTree.of(net.network(_prior_means(net)))
-                kernel = "bayeslab.exact._tree_kernels:log_evidence_and_gradient"
+                kernel = "bayeslab.exact.tree_kernels:log_evidence_and_gradient"
                 terms.append(log_evidence(kernel, flat, rows.wide, rows.wide_weights, *tree.arrays))
             pm.Potential("evidence", sum(terms, start=pt.constant(0.0)))
     return built

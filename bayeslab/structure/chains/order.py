@@ -24,7 +24,7 @@ from numpy.typing import NDArray
 
 from bayeslab.errors import EngineRefusal
 from bayeslab.structure.chains import Info, State
-from bayeslab.structure.chains._common import Schedule, random_start, ready, seeds
+from bayeslab.structure.chains.toolbox.common import Schedule, random_start, ready, seeds
 from bayeslab.structure.score_table import ScoreTable
 
 __all__ = ["COLD", "KINDS", "PRIOR", "init", "log_orders", "log_weight", "run", "weights"]
@@ -43,7 +43,7 @@ def init(table: ScoreTable, rng: np.random.Generator) -> State:
 
 def run(table: ScoreTable, state: State, n_steps: int, thin: int = 1) -> tuple[State, NDArray[np.int32], Info]:
     """More steps (see :mod:`bayeslab.structure.chains`); each draw is a DAG drawn from the order of that step."""
-    from bayeslab.structure.chains._kernels import order_run
+    from bayeslab.structure.chains.toolbox.kernels import order_run
 
     known, plan = ready(table), Schedule.of(table, state, n_steps, thin, len(KINDS))
     order, rng = state["order"].copy(), state["rng"].copy()
@@ -53,7 +53,7 @@ def run(table: ScoreTable, state: State, n_steps: int, thin: int = 1) -> tuple[S
 
 def log_weight(table: ScoreTable, state: State) -> float:
     """Log of the sum over the DAGs that agree with the order."""
-    from bayeslab.structure.chains._kernels import order_weight
+    from bayeslab.structure.chains.toolbox.kernels import order_weight
 
     return float(order_weight(ready(table).arrays, state["order"])[0])
 
@@ -71,7 +71,7 @@ def log_orders(table: ScoreTable, choice: NDArray[np.integer], limit: int = 1_00
     EngineRefusal
         More than that, or more than 64 variables.
     """
-    from bayeslab.structure.chains._kernels import log_linear_extensions
+    from bayeslab.structure.chains.toolbox.kernels import log_linear_extensions
 
     if table.n > 64:
         raise EngineRefusal(

@@ -28,7 +28,7 @@ from numpy.typing import NDArray
 
 from bayeslab.errors import OptionError
 from bayeslab.structure.chains import Info, State
-from bayeslab.structure.chains._common import Schedule, random_start, ready, seeds
+from bayeslab.structure.chains.toolbox.common import Schedule, random_start, ready, seeds
 from bayeslab.structure.score_table import ScoreTable
 
 __all__ = ["COLD", "KINDS", "PRIOR", "init", "layers_of", "log_weight", "run"]
@@ -57,7 +57,7 @@ def run(
     """
     if not 0 <= reversal <= 1:
         raise OptionError(f"reversal is a share of the steps, from 0 to 1; given {reversal}", code="out-of-range")
-    from bayeslab.structure.chains._kernels import partition_run
+    from bayeslab.structure.chains.toolbox.kernels import partition_run
 
     known, plan = ready(table), Schedule.of(table, state, n_steps, thin, len(KINDS))
     layer, rng = state["layer"].copy(), state["rng"].copy()
@@ -69,7 +69,7 @@ def run(
 
 def log_weight(table: ScoreTable, state: State) -> float:
     """Log of the sum over the DAGs of the partition."""
-    from bayeslab.structure.chains._kernels import partition_weight
+    from bayeslab.structure.chains.toolbox.kernels import partition_weight
 
     known = ready(table)
     return float(partition_weight(known.arrays, known.empty, state["layer"])[0])

@@ -30,7 +30,7 @@ from numpy.typing import NDArray
 
 from bayeslab.errors import OptionError
 from bayeslab.structure.chains import Info, State
-from bayeslab.structure.chains._common import Schedule, random_start, ready, seeds
+from bayeslab.structure.chains.toolbox.common import Schedule, random_start, ready, seeds
 from bayeslab.structure.score_table import ScoreTable
 
 __all__ = ["COLD", "KINDS", "PRIOR", "init", "log_weight", "run"]
@@ -63,7 +63,7 @@ def run(
             f"reversal and renewal are shares of the steps, 1 at most together; given {reversal}, {renewal}",
             code="out-of-range",
         )
-    from bayeslab.structure.chains._kernels import structure_run
+    from bayeslab.structure.chains.toolbox.kernels import structure_run
 
     known, plan = ready(table), Schedule.of(table, state, n_steps, thin, len(KINDS))
     choice, rng = state["choice"].copy(), state["rng"].copy()

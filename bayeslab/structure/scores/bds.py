@@ -25,7 +25,7 @@ from bayeslab.structure.constraints import mask_of, members_of
 from bayeslab.structure.counts import CellSums, CliqueCounter, SetIndex, in_threads
 from bayeslab.structure.data import Observations
 from bayeslab.structure.scores import Work
-from bayeslab.structure.scores._families import parent_sets
+from bayeslab.structure.scores.toolbox.families import parent_sets
 
 __all__ = ["SparseDirichlet", "score"]
 

@@ -35,7 +35,7 @@ from numpy.typing import NDArray
 
 from bayeslab.errors import OptionError
 from bayeslab.structure.data import Observations
-from bayeslab.structure.scores._gaussian import GaussianScore, Moments, numbers
+from bayeslab.structure.scores.toolbox.gaussian import GaussianScore, Moments, numbers
 
 __all__ = ["Wishart", "posterior", "score"]
 

@@ -18,7 +18,7 @@ from typing import Any
 import numpy as np
 
 from bayeslab.errors import DataError
-from bayeslab.structure.scores._gaussian import GaussianScore, Moments, numbers
+from bayeslab.structure.scores.toolbox.gaussian import GaussianScore, Moments, numbers
 
 __all__ = ["score"]
 

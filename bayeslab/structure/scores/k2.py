@@ -19,7 +19,7 @@ import numpy as np
 
 from bayeslab.structure.counts import CellSums
 from bayeslab.structure.data import Observations
-from bayeslab.structure.scores._discrete import DiscreteScore
+from bayeslab.structure.scores.toolbox.discrete import DiscreteScore
 
 __all__ = ["score"]
 

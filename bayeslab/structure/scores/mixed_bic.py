@@ -30,7 +30,7 @@ from bayeslab.errors import DataError
 from bayeslab.structure.constraints import members_of
 from bayeslab.structure.data import Observations
 from bayeslab.structure.scores import Work
-from bayeslab.structure.scores._families import Found, one_by_one
+from bayeslab.structure.scores.toolbox.families import Found, one_by_one
 
 __all__ = ["MixedScore", "score"]
 

@@ -31,8 +31,8 @@ from bayeslab.errors import EngineRefusal, ModelError, OptionError
 from bayeslab.structure.constraints import Constraints
 from bayeslab.structure.score_table import ScoreTable, half_of_memory
 from bayeslab.structure.searches import Found, order_search
-from bayeslab.structure.searches._scorer import Prior, Source, members
 from bayeslab.structure.searches.exact import graph_of, table_of
+from bayeslab.structure.searches.toolbox.scorer import Prior, Source, members
 
 __all__ = ["search"]
 
@@ -143,7 +143,7 @@ def _part(table: ScoreTable, masks: list[int], variables: list[int]) -> _Part:
 
 def _solved(part: _Part, reached: float, group: int, limit: float) -> tuple[list[int], float]:
     """Number of the best parent set of each variable, and the sum of their scores."""
-    from bayeslab.structure.searches._a_star_kernels import expand
+    from bayeslab.structure.searches.toolbox.a_star_kernels import expand
 
     n = len(part.variables)
     bound = _bound(part, group)
@@ -176,7 +176,7 @@ class _Store:
 
     @classmethod
     def empty(cls) -> _Store:
-        from bayeslab.structure.searches._a_star_kernels import place_of
+        from bayeslab.structure.searches.toolbox.a_star_kernels import place_of
 
         sets = _blank(_FIRST)
         first = place_of(sets[0], 0)
@@ -204,7 +204,7 @@ def _blank(size: int) -> list[NDArray[Any]]:
 
 
 def _rehashed(old: list[NDArray[Any]], new: list[NDArray[Any]]) -> list[NDArray[Any]]:
-    from bayeslab.structure.searches._a_star_kernels import moved
+    from bayeslab.structure.searches.toolbox.a_star_kernels import moved
 
     moved(*old, *new)
     return new
@@ -215,7 +215,7 @@ def _bound(part: _Part, group: int) -> tuple[NDArray[Any], ...]:
 
     Of some ways to make groups the one whose bound on the whole is the lowest.
     """
-    from bayeslab.structure.searches._a_star_kernels import patterns
+    from bayeslab.structure.searches.toolbox.a_star_kernels import patterns
 
     n = len(part.variables)
     even = math.ceil(n / math.ceil(n / group))
@@ -279,7 +279,7 @@ def _cut(pull: NDArray[np.float64], size: int) -> list[int]:
 
 
 def _path(part: _Part, store: _Store, n: int) -> tuple[list[int], float]:
-    from bayeslab.structure.searches._a_star_kernels import place_of
+    from bayeslab.structure.searches.toolbox.a_star_kernels import place_of
 
     numbers, total = [-1] * n, 0.0
     left = (1 << n) - 1

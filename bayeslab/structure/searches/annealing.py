@@ -19,8 +19,8 @@ import numpy as np
 from bayeslab.errors import OptionError
 from bayeslab.structure.constraints import Constraints
 from bayeslab.structure.searches import Found
-from bayeslab.structure.searches._climber import Climber
-from bayeslab.structure.searches._scorer import Prior, Scorer, Source
+from bayeslab.structure.searches.toolbox.climber import Climber
+from bayeslab.structure.searches.toolbox.scorer import Prior, Scorer, Source
 
 __all__ = ["search"]
 

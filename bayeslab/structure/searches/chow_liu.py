@@ -17,7 +17,7 @@ import numpy as np
 
 from bayeslab.errors import ModelError, hint
 from bayeslab.structure.searches import Found
-from bayeslab.structure.searches._scorer import Prior, Scorer, Source
+from bayeslab.structure.searches.toolbox.scorer import Prior, Scorer, Source
 
 __all__ = ["search"]
 

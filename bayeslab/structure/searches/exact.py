@@ -24,7 +24,7 @@ from bayeslab.structure.exact_posterior import best_graph
 from bayeslab.structure.score_table import ScoreTable
 from bayeslab.structure.scores import LocalScore
 from bayeslab.structure.searches import Found
-from bayeslab.structure.searches._scorer import Prior, Source, in_name_order
+from bayeslab.structure.searches.toolbox.scorer import Prior, Source, in_name_order
 
 __all__ = ["graph_of", "most_parents", "search", "table_of"]
 

@@ -24,7 +24,7 @@ from bayeslab.structure.partial_graph import ARROW, TAIL, PartialGraph
 from bayeslab.structure.score_table import ScoreTable
 from bayeslab.structure.scores import LocalScore
 from bayeslab.structure.searches import Found
-from bayeslab.structure.searches._scorer import Prior, Scorer, bits
+from bayeslab.structure.searches.toolbox.scorer import Prior, Scorer, bits
 
 __all__ = ["search"]
 

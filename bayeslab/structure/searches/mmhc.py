@@ -15,7 +15,7 @@ from typing import Any
 
 from bayeslab.structure.constraints import Constraints
 from bayeslab.structure.searches import Found, hill_climbing, mmpc
-from bayeslab.structure.searches._scorer import Prior, Source
+from bayeslab.structure.searches.toolbox.scorer import Prior, Source
 
 __all__ = ["search"]
 

@@ -26,7 +26,7 @@ from bayeslab.errors import EngineRefusal, ModelError, OptionError
 from bayeslab.structure.constraints import Constraints
 from bayeslab.structure.score_table import ScoreTable
 from bayeslab.structure.searches import Found, hill_climbing
-from bayeslab.structure.searches._scorer import Prior, Source, in_name_order, members
+from bayeslab.structure.searches.toolbox.scorer import Prior, Source, in_name_order, members
 
 __all__ = ["best_for_order", "search"]
 
@@ -123,7 +123,7 @@ class _Orders:
         return cls(table.names, tuple(sorted(table.names)), *in_name_order(kept), len(table.sets))
 
     def choice(self, order: NDArray[np.int64]) -> NDArray[np.int64]:
-        from bayeslab.structure.searches._order_kernels import best_sets
+        from bayeslab.structure.searches.toolbox.order_kernels import best_sets
 
         out = np.empty(len(order), dtype=np.int64)
         if best_sets(order, self.pointer, self.sets, out) < len(order):
@@ -162,7 +162,7 @@ class _Orders:
 def _search(
     orders: _Orders, rng: np.random.Generator, steps: int, temperatures: NDArray[np.float64], runs: int
 ) -> Found:
-    from bayeslab.structure.searches._order_kernels import anneal, descend
+    from bayeslab.structure.searches.toolbox.order_kernels import anneal, descend
 
     table = (orders.pointer, orders.sets, orders.scores)
     grain = 1e-11 * max(1.0, float(np.abs(orders.scores[orders.pointer[:-1]]).sum()))

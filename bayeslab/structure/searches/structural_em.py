@@ -52,7 +52,7 @@ from bayeslab.structure.incomplete import Incomplete
 from bayeslab.structure.priors import StructurePrior, structure_prior
 from bayeslab.structure.scores import LocalScore
 from bayeslab.structure.searches import Found
-from bayeslab.structure.searches._scorer import Prior, Scorer
+from bayeslab.structure.searches.toolbox.scorer import Prior, Scorer
 
 __all__ = ["SCORES", "Completed", "Move", "outer_inner", "search"]
 

@@ -11,7 +11,7 @@ import networkx as nx
 
 from bayeslab.structure.constraints import Constraints
 from bayeslab.structure.searches import Found, hill_climbing
-from bayeslab.structure.searches._scorer import Prior, Source
+from bayeslab.structure.searches.toolbox.scorer import Prior, Source
 
 __all__ = ["search"]
 

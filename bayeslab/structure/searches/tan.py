@@ -16,7 +16,7 @@ import networkx as nx
 from bayeslab.errors import DataError, ModelError, hint
 from bayeslab.exact.classifiers import tan
 from bayeslab.structure.searches import Found
-from bayeslab.structure.searches._scorer import Prior, Scorer, Source
+from bayeslab.structure.searches.toolbox.scorer import Prior, Scorer, Source
 
 __all__ = ["search"]
 

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from xml.parsers import expat
 
 from bayeslab.errors import ModelError
-from bayeslab.formats._nodes import File, storable
+from bayeslab.formats.nodes import File, storable
 
 __all__ = ["Element", "attribute", "content", "holdable", "parse"]
 

@@ -1,6 +1,6 @@
 """Compiled sums over layers of DAGs and over orders, and draws from them.
 
-Numbers are held as in :mod:`_exact_kernels`: a float and a power of two for sums over parent sets; sums over
+Numbers are held as in :mod:`exact_kernels`: a float and a power of two for sums over parent sets; sums over
 completions of a set of variables relative to its heaviest completion, without which they are negligible.
 """
 

@@ -7,7 +7,7 @@ from bisect import bisect_right
 from functools import cached_property
 
 from bayeslab.errors import ModelError
-from bayeslab.formats._nodes import File
+from bayeslab.formats.nodes import File
 
 __all__ = ["C_COMMENTS", "HASH_COMMENTS", "NET_COMMENTS", "Scanner", "unquoted"]
 

@@ -10,8 +10,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from bayeslab.distributions._contract import Distribution, Maths
-from bayeslab.distributions._table import DISTRIBUTIONS, maths
+from bayeslab.distributions.toolbox.contract import Distribution, Maths
+from bayeslab.distributions.toolbox.table import DISTRIBUTIONS, maths
 from bayeslab.errors import ModelError, hint
 
 __all__ = ["SCALARS", "Density", "log_densities", "log_density", "log_size"]

@@ -26,7 +26,7 @@ from numpy.typing import NDArray
 
 from bayeslab.errors import OptionError
 from bayeslab.structure.chains import Info, State, load
-from bayeslab.structure.chains._common import Schedule, seeds, share
+from bayeslab.structure.chains.toolbox.common import Schedule, seeds, share
 from bayeslab.structure.score_table import ScoreTable
 
 __all__ = ["Tempered", "scaled"]
@@ -133,7 +133,7 @@ class Tempered:
     def _exchange(
         self, tables: list[ScoreTable], copies: list[State], rng: NDArray[np.uint64], counts: NDArray[np.int64]
     ) -> None:
-        from bayeslab.structure.chains._kernels import uniforms
+        from bayeslab.structure.chains.toolbox.kernels import uniforms
 
         weight = self._chain.log_weight
         draws = uniforms(rng, len(copies))

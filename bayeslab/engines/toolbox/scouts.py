@@ -19,8 +19,8 @@ from typing import Any
 
 import numpy as np
 
-from bayeslab.engines._approximate import Array, Target
-from bayeslab.engines._starts import middle, near, prior_points
+from bayeslab.engines.toolbox.approximate import Array, Target
+from bayeslab.engines.toolbox.starts import middle, near, prior_points
 from bayeslab.posterior.density import Density
 
 __all__ = ["Scout", "climb", "distinct", "number", "scattered", "scouts", "starts"]

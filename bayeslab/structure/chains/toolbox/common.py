@@ -82,7 +82,7 @@ def _weights(table: ScoreTable) -> NDArray[np.float64]:
 
 
 def _made(table: ScoreTable) -> Ready:
-    from bayeslab.structure.chains._kernels import fill_blocks, hash_table
+    from bayeslab.structure.chains.toolbox.kernels import fill_blocks, hash_table
 
     if np.any(table.n_sets == 0):
         v = table.names[int(np.flatnonzero(table.n_sets == 0)[0])]
@@ -121,7 +121,7 @@ def random_start(table: ScoreTable, rng: np.random.Generator) -> tuple[NDArray[n
     ModelError
         No acyclic graph can be made of the parent sets.
     """
-    from bayeslab.structure.chains._kernels import parents_in_order
+    from bayeslab.structure.chains.toolbox.kernels import parents_in_order
 
     known = ready(table)
     placed = np.zeros(table.sets.shape[1], np.uint64)

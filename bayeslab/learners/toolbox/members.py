@@ -28,7 +28,7 @@ from sklearn.utils.validation import _check_sample_weight, check_is_fitted, has_
 from bayeslab import registry
 from bayeslab.errors import hint, listed
 from bayeslab.language.wording import parameter_sentence
-from bayeslab.learners._estimator import MANY, Estimator, LearnerOptions
+from bayeslab.learners.toolbox.estimator import MANY, Estimator, LearnerOptions
 
 __all__ = [
     "Ensemble",

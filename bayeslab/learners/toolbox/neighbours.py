@@ -22,7 +22,7 @@ from numpy.typing import NDArray
 from sklearn.metrics.pairwise import pairwise_distances, pairwise_kernels
 from sklearn.neighbors import NearestNeighbors
 
-from bayeslab.learners._gram import check_gram
+from bayeslab.learners.toolbox.gram import check_gram
 
 __all__ = ["METRICS", "Metric", "Neighbours", "Space", "local_metric", "sorted_rows"]
 

@@ -37,7 +37,7 @@ from typing import Any
 import networkx as nx
 import numpy as np
 
-from bayeslab.plots._svg import ARROW, Box, Waypoint, text_width
+from bayeslab.plots.svg import ARROW, Box, Waypoint, text_width
 
 __all__ = ["MARGIN", "PLATE_PAD", "Layout", "Plate", "folded_rows", "layout", "node_rows", "sized"]
 

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any, cast
 
 from bayeslab import registry
-from bayeslab.distributions._contract import Distribution, Maths
+from bayeslab.distributions.toolbox.contract import Distribution, Maths
 
 __all__ = ["DISTRIBUTIONS", "MODIFIERS", "NEEDS_CODE", "maths", "pymc_class"]
 

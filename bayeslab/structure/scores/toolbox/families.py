@@ -129,7 +129,7 @@ class CliqueFamilies:
         values: NDArray[np.float64],
         out: Found,
     ) -> None:
-        from bayeslab.structure._score_kernels import expand
+        from bayeslab.structure.score_kernels import expand
 
         shape = (variables, self.cards[variables], index.binomial, index.offsets)
         kind = int(self.kinds[variables[place]])
@@ -138,7 +138,7 @@ class CliqueFamilies:
 
 def parent_sets(child: int, allowed: NDArray[np.bool_], limit: int) -> NDArray[np.uint64]:
     """All sets of at most ``limit`` allowed parents as bits, small ones first."""
-    from bayeslab.structure._score_kernels import expand
+    from bayeslab.structure.score_kernels import expand
 
     n = len(allowed)
     candidates = np.flatnonzero(allowed & (np.arange(n) != child)).astype(np.int64)

@@ -3,8 +3,8 @@
 All that a chain's future depends on is in the arrays it is given, its random numbers included, and every cached number
 is a function of the current structure alone: a chain cut in two runs as one that was not.
 
-Sets are words of 64 bits. ``t`` is the table (:class:`bayeslab.structure.chains._common.Arrays`): which of 64 parent
-sets lie inside a set of variables is answered at once, from one word for each variable that must not be in them.
+Sets are words of 64 bits. ``t`` is the table (:class:`bayeslab.structure.chains.toolbox.common.Arrays`): which of 64
+parent sets lie inside a set of variables is answered at once, from one word for each variable that must not be in them.
 """
 
 from __future__ import annotations

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from bayeslab.structure.searches._scorer import Scorer, bits
+from bayeslab.structure.searches.toolbox.scorer import Scorer, bits
 
 __all__ = ["Climber", "Move"]
 
@@ -59,9 +59,9 @@ class Climber:
 
     @property
     def _kernels(self) -> Any:
-        from bayeslab.structure.searches import _climb_kernels
+        from bayeslab.structure.searches.toolbox import climb_kernels
 
-        return _climb_kernels
+        return climb_kernels
 
     def _look_up(self, v: int) -> None:
         mask = self.parents[v]

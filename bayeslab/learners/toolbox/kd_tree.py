@@ -18,7 +18,7 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from bayeslab.learners._kd_tree_kernels import build, search
+from bayeslab.learners.toolbox.kd_tree_kernels import build, search
 
 __all__ = ["Found", "KDTree"]
 

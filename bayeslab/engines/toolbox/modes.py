@@ -2,9 +2,9 @@
 
 Chains that begin around the centres of the priors can all end in a minor mode, agree, and pass every check: R-hat shows
 modes only to chains that start in them. So, after the chains, scouts climb from all over the prior
-(:mod:`bayeslab.engines._scouts`) to the log density that the chains' draws have on average. One that ends far outside
-the draws is where a short chain begins. If this comes among the draws it was the same mode, however bent (a funnel, a
-ridge); if it stays away, then the volumes and heights of both say about how much of the posterior there is.
+(:mod:`bayeslab.engines.toolbox.scouts`) to the log density that the chains' draws have on average. One that ends far
+outside the draws is where a short chain begins. If this comes among the draws it was the same mode, however bent (a
+funnel, a ridge); if it stays away, then the volumes and heights of both say about how much of the posterior there is.
 
 Both are cheap: evaluations are bounded by a share of those of the chains, and there are short chains only where a scout
 ended far out. Nothing depends on time, and random numbers are seeded by the run's seed.
@@ -18,8 +18,8 @@ from functools import cached_property
 
 import numpy as np
 
-from bayeslab.engines._approximate import LOG_2_PI, Array, Target, newton
-from bayeslab.engines._scouts import Scout, climb, number, scattered
+from bayeslab.engines.toolbox.approximate import LOG_2_PI, Array, Target, newton
+from bayeslab.engines.toolbox.scouts import Scout, climb, number, scattered
 from bayeslab.results.verdict import Finding
 
 __all__ = ["Draws", "finding", "outside", "suspects"]

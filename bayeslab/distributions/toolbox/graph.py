@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from bayeslab.distributions._table import DISTRIBUTIONS, pymc_class
+from bayeslab.distributions.toolbox.table import DISTRIBUTIONS, pymc_class
 
 __all__ = ["cell_draws", "cell_log_density"]
 

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from bayeslab.learners._augment_kernels import warp
+from bayeslab.learners.toolbox.augment_kernels import warp
 
 __all__ = ["affine", "moved"]
 

@@ -29,7 +29,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import ndtr
 
-from bayeslab.learners._lsh_kernels import buckets, first_near, hit_ranks, nearest, sorted_buckets
+from bayeslab.learners.toolbox.lsh_kernels import buckets, first_near, hit_ranks, nearest, sorted_buckets
 
 __all__ = ["Candidates", "LSHIndex", "Plan", "collision", "typical_radius"]
 

@@ -13,7 +13,7 @@ from bayeslab.structure.constraints import mask_of
 from bayeslab.structure.counts import CellSums, CliqueCounter
 from bayeslab.structure.data import Observations
 from bayeslab.structure.scores import Work
-from bayeslab.structure.scores._families import CliqueFamilies, Found
+from bayeslab.structure.scores.toolbox.families import CliqueFamilies, Found
 
 __all__ = ["DiscreteScore"]
 

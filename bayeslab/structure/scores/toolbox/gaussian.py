@@ -14,7 +14,7 @@ from bayeslab.structure.constraints import mask_of, members_of
 from bayeslab.structure.counts import SetIndex, in_threads
 from bayeslab.structure.data import Observations
 from bayeslab.structure.scores import Work
-from bayeslab.structure.scores._families import CliqueFamilies, Found
+from bayeslab.structure.scores.toolbox.families import CliqueFamilies, Found
 
 __all__ = ["GaussianScore", "Moments", "numbers"]
 
@@ -142,7 +142,7 @@ class GaussianScore:
         threads: int = 1,
         tick: Callable[[], None] | None = None,
     ) -> NDArray[np.float64]:
-        from bayeslab.structure._score_kernels import clique_log_determinants
+        from bayeslab.structure.score_kernels import clique_log_determinants
 
         matrix = np.ascontiguousarray(self.matrix[np.ix_(variables, variables)])
         out = np.zeros((index.size, 1))

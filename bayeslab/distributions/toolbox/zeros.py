@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from bayeslab.distributions._contract import Array, Slopes, Values
+from bayeslab.distributions.toolbox.contract import Array, Slopes, Values
 
 __all__ = [
     "draw_hurdle",

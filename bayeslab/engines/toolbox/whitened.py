@@ -20,8 +20,8 @@ from typing import Any
 
 import numpy as np
 
-from bayeslab.engines._approximate import Optimum, Target, hessian, maxima, newton
-from bayeslab.engines._starts import middle, near
+from bayeslab.engines.toolbox.approximate import Optimum, Target, hessian, maxima, newton
+from bayeslab.engines.toolbox.starts import middle, near
 from bayeslab.errors import ModelError
 from bayeslab.posterior.density import Density
 from bayeslab.results.psis import pareto_smoothed

@@ -1,0 +1,1 @@
+"""What several distributions share; no module here is one of them."""

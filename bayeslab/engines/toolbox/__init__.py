@@ -1,0 +1,1 @@
+"""What several engines share; no module here is one of them."""

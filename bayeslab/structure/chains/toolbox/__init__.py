@@ -1,0 +1,1 @@
+"""What several chains share; no module here is one of them."""

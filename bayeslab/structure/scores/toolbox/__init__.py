@@ -1,0 +1,1 @@
+"""What several scores share; no module here is one of them."""

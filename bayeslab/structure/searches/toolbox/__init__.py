@@ -1,0 +1,1 @@
+"""What several searches share; no module here is one of them."""
