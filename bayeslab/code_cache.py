@@ -63,7 +63,7 @@ def refused(folder: Path) -> str | None:
         return None
     if not {found.st_uid, link.st_uid} <= {os.getuid(), 0}:
         return "it belongs to another user"
-    if found.st_mode & stat.S_IWOTH or (found.st_mode & stat.S_IWGRP and not _alone(found.st_gid)):
+    if found.st_mode & stat.S_IWOTH or (found.st_mode & stat.S_IWGRP and not alone(found.st_gid)):
         return "others may write to it"
     # What Python compiled lies beside it and is read by all.
     if found.st_mode & 0o077 and folder.name != "__pycache__" and found.st_uid == os.getuid():
@@ -72,7 +72,7 @@ def refused(folder: Path) -> str | None:
     return None
 
 
-def _alone(group: int) -> bool:
+def alone(group: int) -> bool:
     """Whether a group is the one that a system makes for this user alone: it has his name and no members."""
     try:
         import grp
@@ -87,11 +87,11 @@ def _alone(group: int) -> bool:
 def private_folder(folder: Path) -> Path:
     """The folder if compiled code can be kept there, else one for temporary files, with a warning."""
     why = refused(folder)
-    return folder if why is None else _temporary(folder, why)
+    return folder if why is None else temporary(folder, why)
 
 
 @cache
-def _temporary(folder: Path, why: str) -> Path:
+def temporary(folder: Path, why: str) -> Path:
     user = os.getuid() if hasattr(os, "getuid") else "user"
     out = Path(tempfile.gettempdir()) / f"bayeslab-{user}"
     if refused(out) is not None:
@@ -145,7 +145,7 @@ class _Loader:
 
 def _prepare_pytensor() -> None:
     """PyTensor cannot be imported without a folder to write to, and reads its flags once."""
-    folder = _pytensor_folder()
+    folder = pytensor_folder()
     kept = private_folder(folder)
     _drop_torn(kept)
     if kept != folder:
@@ -182,7 +182,7 @@ def _whole(file: Path) -> bool:
     return file.stat().st_size >= at + size * number
 
 
-def _pytensor_folder() -> Path:
+def pytensor_folder() -> Path:
     """The folder that PyTensor will use: of its flags, of its configuration file, else of the home."""
     flags = [flag.partition("=") for flag in os.environ.get("PYTENSOR_FLAGS", "").split(",")]
     named = [value for name, _, value in flags if name.strip() == "base_compiledir"]
@@ -230,7 +230,7 @@ def _settle_numba(caching: Any) -> None:
         try:
             save(self, signature, data)
         except OSError as error:
-            _not_kept(str(self.cache_path), error.strerror or str(error))
+            not_kept(str(self.cache_path), error.strerror or str(error))
 
     class TemporaryLocator(caching.UserWideCacheLocator):
         """The last resort: a folder for temporary files."""
@@ -260,7 +260,7 @@ def _numbered(folder: Path, base: str) -> list[Path]:
 
 
 @cache
-def _not_kept(folder: str, why: str) -> None:
+def not_kept(folder: str, why: str) -> None:
     warnings.warn(f"compiled code is not kept in {folder}: {why}; the next process compiles it again", stacklevel=2)
 
 

@@ -33,7 +33,7 @@ def announce(stream: TextIO | None = None) -> None:
     if stream is None and sys.stderr is None:  # closed, as under a service: nobody reads it
         return
     if _announced.acquire(blocking=False):
-        place = _Notebook() if stream is None and _in_notebook() else _Stream(stream or sys.stderr)
+        place = _Notebook() if stream is None and _in_notebook() else Stream(stream or sys.stderr)
         threading.Thread(target=_watch, args=(place,), name="compiling", daemon=True).start()
 
 
@@ -42,7 +42,7 @@ def _in_notebook() -> bool:
     return type(shell).__name__ == "ZMQInteractiveShell"
 
 
-class _Clock:
+class Clock:
     """How long code has been compiled, by numba's events (they nest)."""
 
     def __init__(self) -> None:
@@ -82,8 +82,8 @@ def _watch(place: _Place) -> None:
     # numba is imported by who needs it. Of its module the class comes last, and the clock passes for one of its kind.
     while (module := sys.modules.get("numba.core.event")) is None or not hasattr(module, "Listener"):
         time.sleep(_EVERY)
-    clock = _Clock()
-    module.Listener.register(_Clock)
+    clock = Clock()
+    module.Listener.register(Clock)
     module.register("numba:compile", clock)
     shown = 0.0
     while True:
@@ -99,7 +99,7 @@ def _watch(place: _Place) -> None:
             shown = 0.0
 
 
-class _Stream:
+class Stream:
     """A terminal, whose line is updated and goes away, or a log."""
 
     def __init__(self, stream: TextIO) -> None:

@@ -11,13 +11,13 @@ from bayeslab.errors import BayeslabError, OptionError
 __all__ = ["check_draws", "count", "require_memory", "total_memory"]
 
 # Limits of a container: cgroups of version 2 and 1.
-_LIMITS = (Path("/sys/fs/cgroup/memory.max"), Path("/sys/fs/cgroup/memory/memory.limit_in_bytes"))
+LIMITS = (Path("/sys/fs/cgroup/memory.max"), Path("/sys/fs/cgroup/memory/memory.limit_in_bytes"))
 
 
 def total_memory() -> int:
     """Bytes of memory this machine has, or the container may use."""
     found = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") if hasattr(os, "sysconf") else 16 << 30
-    for file in _LIMITS:
+    for file in LIMITS:
         try:
             found = min(found, int(file.read_text()))
         except (OSError, ValueError):  # no such file, or "max"

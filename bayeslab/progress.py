@@ -122,8 +122,8 @@ def reporter(wanted: bool) -> Progress:
     if _in_jupyter():
         return Progress(_Html())
     if sys.stderr.isatty():
-        return Progress(_Terminal())
-    return Progress(_Lines(), every=5.0)
+        return Progress(Terminal())
+    return Progress(Lines(), every=5.0)
 
 
 def _in_jupyter() -> bool:
@@ -134,7 +134,7 @@ def _in_jupyter() -> bool:
     return type(shell).__name__ == "ZMQInteractiveShell"
 
 
-class _Lines:
+class Lines:
     """Plain lines with the time, for log files."""
 
     def _write(self, text: str) -> None:
@@ -144,13 +144,13 @@ class _Lines:
         self._write(text)
 
     def show(self, chains: list[ChainState], seconds: float, remark: str) -> None:
-        self._write(_summary(chains, seconds, remark))
+        self._write(summary(chains, seconds, remark))
 
     def close(self, chains: list[ChainState], seconds: float, remark: str) -> None:
-        self._write(_summary(chains, seconds, remark))
+        self._write(summary(chains, seconds, remark))
 
 
-def _summary(chains: list[ChainState], seconds: float, remark: str) -> str:
+def summary(chains: list[ChainState], seconds: float, remark: str) -> str:
     done, total = sum(c.done for c in chains), sum(c.total for c in chains)
     bad = {word: sum(c.troubles.get(word, 0) for c in chains) for word in chains[0].troubles}
     parts = [
@@ -183,7 +183,7 @@ def duration(seconds: float) -> str:
     return f"{minutes} min {rest} s" if minutes < 60 else f"{minutes // 60} h {minutes % 60} min"
 
 
-class _Terminal:
+class Terminal:
     """A live table of chains."""
 
     def __init__(self) -> None:
@@ -229,7 +229,7 @@ class _Terminal:
         if self._live is not None:
             self._live.stop()
             self._live = None
-        self._console.print(f"[dim]{_summary(chains, seconds, remark)}[/dim]", highlight=False)
+        self._console.print(f"[dim]{summary(chains, seconds, remark)}[/dim]", highlight=False)
 
 
 class _Html:
@@ -258,17 +258,17 @@ class _Html:
     def show(self, chains: list[ChainState], seconds: float, remark: str) -> None:
         rows = "".join(
             f"<tr><td>chain {k}</td><td><progress max='{c.total}' value='{c.done}'></progress></td>"
-            f"<td>{c.done:,}/{c.total:,}</td>{_html_cells(c)}<td>{c.phase}</td></tr>"
+            f"<td>{c.done:,}/{c.total:,}</td>{html_cells(c)}<td>{c.phase}</td></tr>"
             for k, c in enumerate(chains)
         )
         foot = " · ".join([f"{seconds:.0f} s", *_left(chains, seconds), *([remark] if remark else [])])
         self._put(f"<table>{rows}</table>{escape(foot)}")
 
     def close(self, chains: list[ChainState], seconds: float, remark: str) -> None:
-        self._put(f"<div>{escape(_summary(chains, seconds, remark))}</div>")
+        self._put(f"<div>{escape(summary(chains, seconds, remark))}</div>")
 
 
-def _html_cells(chain: ChainState) -> str:
+def html_cells(chain: ChainState) -> str:
     """What fits beside a bar: each with its word."""
     cells = {word: cell.removeprefix("!") for word, cell in chain.cells.items()}
     return "".join(f"<td>{escape(f'{word} {cell}' if cell else '')}</td>" for word, cell in cells.items())

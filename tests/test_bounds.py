@@ -255,7 +255,7 @@ def test_memory_is_that_of_the_container(tmp_path, monkeypatch):
     for text, wanted in (("1000000\n", 1_000_000), ("max\n", memory.total_memory())):
         file = tmp_path / "memory.max"
         file.write_text(text)
-        monkeypatch.setattr(memory, "_LIMITS", (file, tmp_path / "none"))
+        monkeypatch.setattr(memory, "LIMITS", (file, tmp_path / "none"))
         assert memory.total_memory() == wanted
 
 

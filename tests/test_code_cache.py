@@ -22,8 +22,8 @@ ROOT = Path(__file__).parents[1]
 def _fresh(monkeypatch, tmp_path_factory):
     monkeypatch.setenv("TMPDIR", str(tmp_path_factory.mktemp("temporary")))
     monkeypatch.setattr("tempfile.tempdir", None)
-    code_cache._temporary.cache_clear()
-    code_cache._not_kept.cache_clear()
+    code_cache.temporary.cache_clear()
+    code_cache.not_kept.cache_clear()
 
 
 def mode(path: Path) -> int:
@@ -62,7 +62,7 @@ def test_a_folder_that_a_group_writes_to_is_used_if_the_group_is_the_user(tmp_pa
     folder.mkdir()
     for alone, expected in ((True, None), (False, "others may write to it")):
         folder.chmod(0o770)
-        monkeypatch.setattr(code_cache, "_alone", lambda group, alone=alone: alone)
+        monkeypatch.setattr(code_cache, "alone", lambda group, alone=alone: alone)
         assert code_cache.refused(folder) == expected
 
 
@@ -113,11 +113,11 @@ def test_the_folder_of_pytensor_is_that_of_its_flags_or_its_configuration(tmp_pa
     (tmp_path / "rc").write_text(f"[global]\nbase_compiledir = {tmp_path / 'b'}\n")
     monkeypatch.setenv("HOME", str(tmp_path))
     monkeypatch.delenv("PYTENSOR_FLAGS", raising=False)
-    assert code_cache._pytensor_folder() == tmp_path / ".pytensor"
+    assert code_cache.pytensor_folder() == tmp_path / ".pytensor"
     monkeypatch.setenv("PYTENSORRC", str(tmp_path / "rc"))
-    assert code_cache._pytensor_folder() == tmp_path / "b"
+    assert code_cache.pytensor_folder() == tmp_path / "b"
     monkeypatch.setenv("PYTENSOR_FLAGS", f"mode=NUMBA,base_compiledir={tmp_path / 'c'}")
-    assert code_cache._pytensor_folder() == tmp_path / "c"
+    assert code_cache.pytensor_folder() == tmp_path / "c"
 
 
 # --------------------------------------------------------------------------------------- entries

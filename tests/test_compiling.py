@@ -12,7 +12,7 @@ from typing import ClassVar
 
 import pytest
 
-from bayeslab.compiling import _Clock, _Stream
+from bayeslab.compiling import Clock, Stream
 
 SLOW = """
 import sys, time
@@ -111,7 +111,7 @@ print([name for name in ("numba", "pymc") if name in sys.modules])
 
 
 def test_clock_bridges_the_pauses_between_kernels():
-    clock = _Clock()
+    clock = Clock()
     clock.on_start(None)
     clock.on_end(None)
     time.sleep(0.05)
@@ -122,7 +122,7 @@ def test_clock_bridges_the_pauses_between_kernels():
 
 @pytest.mark.parametrize("seconds", [4.0])
 def test_words_for_a_log(seconds, capsys):
-    log = _Stream(sys.stdout)
+    log = Stream(sys.stdout)
     log.show(seconds, first=True)
     log.show(seconds, first=False)
     log.end(seconds)

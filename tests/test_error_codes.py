@@ -87,10 +87,10 @@ def test_every_error_has_a_code_of_the_catalogue():
 
 
 def test_every_kind_of_the_catalogue_is_raised_somewhere():
-    from bayeslab.language.wording import _CODES
+    from bayeslab.language.wording import CODES
 
     used, _ = _used()
-    assert KINDS.keys() - used - set(_CODES.values()) - {"wrong-type", "not-allowed", "other"} == set()
+    assert KINDS.keys() - used - set(CODES.values()) - {"wrong-type", "not-allowed", "other"} == set()
     assert all(text.endswith(".") and text[0].isupper() for text in KINDS.values())
 
 

@@ -197,6 +197,18 @@ def test_functions_import_only_what_is_heavy():
     assert not light, light
 
 
+def test_tests_reach_modules_by_public_names():
+    private = []
+    for path in Path(__file__).parent.rglob("*.py"):
+        for node in ast.walk(ast.parse(path.read_text())):
+            if isinstance(node, ast.ImportFrom) and (node.module or "").startswith("bayeslab"):
+                parts = [*(node.module or "").split("."), *(alias.name for alias in node.names)]
+                private += [
+                    f"{path.name}:{node.lineno}" for part in parts if part.startswith("_") and part != "__version__"
+                ]
+    assert not private
+
+
 def test_only_engines_and_families_know_pymc():
     for path in PACKAGE.rglob("*.py"):
         names = {n.split(".")[0] for n in _third_party(path)}

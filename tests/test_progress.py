@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from bayeslab.progress import ChainState, Progress, _Lines, duration
+from bayeslab.progress import ChainState, Lines, Progress, duration
 
 
 @pytest.mark.parametrize(
@@ -20,7 +20,7 @@ from bayeslab.progress import ChainState, Progress, _Lines, duration
 )
 def test_time_that_is_left(done, seconds, words, capsys):
     chains = [ChainState(total=2000, tune=1000, done=d, finished=d == 2000) for d in done]
-    _Lines().show(chains, seconds, "")
+    Lines().show(chains, seconds, "")
     line = capsys.readouterr().err
     assert f"{sum(done):,} of 4,000 draws" in line
     assert (words in line) if words else ("left" not in line)
@@ -29,7 +29,7 @@ def test_time_that_is_left(done, seconds, words, capsys):
 def test_chains_of_an_earlier_part_do_not_count(capsys):
     """A resumed run's rate is that of the draws made now."""
     kept = ChainState(total=2000, tune=1000, done=2000, finished=True, resumed=True)
-    _Lines().show([kept, ChainState(total=2000, tune=1000, done=200)], 10.0, "")
+    Lines().show([kept, ChainState(total=2000, tune=1000, done=200)], 10.0, "")
     assert "about 1 min 30 s left" in capsys.readouterr().err
 
 

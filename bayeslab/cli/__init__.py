@@ -43,7 +43,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         from bayeslab.cli.toolbox.shared import screened
 
         with screened():
-            code = _app()(args=words, prog_name="bayeslab", standalone_mode=False)
+            code = command_line()(args=words, prog_name="bayeslab", standalone_mode=False)
         sys.stdout.flush()
         status = code if isinstance(code, int) else 0
     except BayeslabError as error:
@@ -138,7 +138,7 @@ def _usage(error: Exception) -> int | None:
     return 2
 
 
-def _app():  # type: ignore[no-untyped-def]
+def command_line():  # type: ignore[no-untyped-def]
     import typer
 
     app = typer.Typer(

@@ -45,7 +45,7 @@ __all__ = [
 # Between the words of a cell that was given as a list of words (U+001F, the unit separator).
 WORDS_APART = "\x1f"
 # Bytes of a column of text.
-_MOST_TEXT = 4 << 30
+MOST_TEXT = 4 << 30
 # Up to here every whole number is a number of 64 bits with a point.
 LARGEST_EXACT = 2**53
 
@@ -710,10 +710,10 @@ def _from_objects(array: np.ndarray, what: str) -> tuple[np.ndarray, np.ndarray 
 def as_text(cells: Any, what: str) -> np.ndarray:
     """Text cells as an array, whose cells all have room for the longest."""
     longest = max(map(len, cells), default=0)
-    if (size := 4 * longest * len(cells)) > _MOST_TEXT:
+    if (size := 4 * longest * len(cells)) > MOST_TEXT:
         raise DataError(
             f"{what}: {len(cells):,} cells with room for the longest, {longest:,} letters, would take"
-            f" {size / 2**30:.1f} GiB, more than {_MOST_TEXT / 2**30:.0f}; cut the longest, or give documents as counts"
+            f" {size / 2**30:.1f} GiB, more than {MOST_TEXT / 2**30:.0f}; cut the longest, or give documents as counts"
             " of words (a row for each document and word)",
             code="too-costly",
         )

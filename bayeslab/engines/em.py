@@ -130,7 +130,7 @@ def _problem(found: EMPlan, options: Options) -> Problem:
 def _searched(job: Job, found: EMPlan, problem: Problem) -> tuple[Restarts, list[Finding]]:
     """The searches, by the family if it has its own, and what is to be said of them."""
     options: Options = job.options
-    rng, notes = np.random.default_rng(job.seed), _Notes(job, options.restarts)
+    rng, notes = np.random.default_rng(job.seed), Notes(job, options.restarts)
     how: dict[str, Any] = {k: getattr(options, k) for k in ("variant", "tolerance", "max_iterations")}
     given = _initvals(found, options)
     # With nothing left to chance all searches would be one.
@@ -213,7 +213,7 @@ def _positive_definite(value: np.ndarray) -> bool:
     return bool(symmetric and np.all(np.linalg.eigvalsh(value) > 0))
 
 
-class _Notes:
+class Notes:
     """Reports on the searches, at most every few seconds."""
 
     def __init__(self, job: Job, restarts: int) -> None:
@@ -257,7 +257,7 @@ def _findings(searches: Restarts, found: EMPlan, values: Any, options: Options) 
         advice = "allow more with max_iterations" if options.variant == "accelerated" else "try variant: accelerated"
         out = [Finding("warn", "optimum", "", best.log_likelihood, f"{text}, not converged: {best.reason}", advice)]
     if len(searches.ends) > 1:
-        out.append(_agreement(searches))
+        out.append(agreement(searches))
     out += _boundary(found, values)
     if options.prior == "ignore" and found.unbounded is not None and found.unbounded(best.parameters):
         text = "a state has shrunk to equal rows, where the likelihood has no bound: its maximum means nothing"
@@ -271,7 +271,7 @@ def _findings(searches: Restarts, found: EMPlan, values: Any, options: Options) 
     return out
 
 
-def _agreement(searches: Restarts) -> Finding:
+def agreement(searches: Restarts) -> Finding:
     reached, n = searches.reaching(_SAME), len(searches.ends)
     if reached == n:
         return Finding("pass", "restarts", "", reached, f"all {n} random starts led to the same log posterior")

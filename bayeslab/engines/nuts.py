@@ -108,7 +108,7 @@ _MANY = 1_000_000
 
 
 @dataclass(slots=True)
-class _Chain:
+class Chain:
     number: int
     sampler: Any
     state: ChainState
@@ -254,9 +254,9 @@ def _short(job: Job, density: Density, start: np.ndarray, target_accept: float, 
     state = ChainState(_SHORT_DRAWS + _SHORT_TUNE, _SHORT_TUNE)
     chain = _start(few, _nutpie_model(beginning), beginning, k, state, 2)
     try:
-        while not _finished(chain):
+        while not finished(chain):
             time.sleep(0.005)
-        arrays = _arrays(_results(chain, abort=False))
+        arrays = _arrays(results_of(chain, abort=False))
     except RunError:
         return None
     except BaseException:
@@ -404,7 +404,7 @@ def _sample(
     """Run the missing chains; on Ctrl-C return what each running chain has."""
     options: Options = job.options
     at_once, sampler = options.cores or _available_cores(), _nutpie_model(beginning)
-    waiting, running = list(missing), list[_Chain]()
+    waiting, running = list(missing), list[Chain]()
     try:
         while waiting or running:
             while waiting and len(running) < at_once:
@@ -412,13 +412,13 @@ def _sample(
                 running.append(_start(job, sampler, beginning, k, states[k], time_))
             time.sleep(0.005)
             for chain in list(running):
-                if _finished(chain):
+                if finished(chain):
                     running.remove(chain)
-                    job.store.write(time_ * _MOST_CHAINS + chain.number, _arrays(_results(chain, abort=False)))
+                    job.store.write(time_ * _MOST_CHAINS + chain.number, _arrays(results_of(chain, abort=False)))
                     chain.state.done, chain.state.finished = chain.state.total, True
             job.progress.refresh()
     except KeyboardInterrupt:
-        return False, {chain.number: _arrays(_results(chain, abort=True)) for chain in running if chain.state.done}
+        return False, {chain.number: _arrays(results_of(chain, abort=True)) for chain in running if chain.state.done}
     except BaseException:
         for chain in running:
             chain.sampler.cancel()
@@ -430,7 +430,7 @@ def _available_cores() -> int:
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
-def _start(job: Job, sampler: Any, beginning: _Beginning, number: int, state: ChainState, time_: int) -> _Chain:
+def _start(job: Job, sampler: Any, beginning: _Beginning, number: int, state: ChainState, time_: int) -> Chain:
     import nutpie
 
     options: Options = job.options
@@ -458,10 +458,10 @@ def _start(job: Job, sampler: Any, beginning: _Beginning, number: int, state: Ch
         return_raw_trace=True,
         blocking=False,
     )
-    return _Chain(number, handle, state)
+    return Chain(number, handle, state)
 
 
-def _finished(chain: _Chain) -> bool:
+def finished(chain: Chain) -> bool:
     try:
         return bool(chain.sampler.is_finished)
     except TimeoutError:
@@ -470,14 +470,14 @@ def _finished(chain: _Chain) -> bool:
         raise _failure(chain, error) from error
 
 
-def _results(chain: _Chain, *, abort: bool) -> Any:
+def results_of(chain: Chain, *, abort: bool) -> Any:
     try:
         return chain.sampler.abort() if abort else chain.sampler.wait()
     except (RuntimeError, ValueError) as error:
         raise _failure(chain, error) from error
 
 
-def _failure(chain: _Chain, error: Exception) -> RunError:
+def _failure(chain: Chain, error: Exception) -> RunError:
     """What became of a chain that the sampler gave up, in one line."""
     if "initialization points failed" in str(error).lower():
         return RunError(

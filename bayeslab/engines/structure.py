@@ -88,7 +88,7 @@ def refuse(model: Model, data: Data) -> str | None:
 def ready(job: Job) -> None:
     """What is filled in must fit into memory."""
     found = plan(job.model, job.data)
-    _check_memory(found.sampler, _work(job.options, found.sampler, len(found.names), job.seed))
+    _check_memory(found.sampler, work_of(job.options, found.sampler, len(found.names), job.seed))
 
 
 def run(job: Job) -> Outcome:
@@ -96,7 +96,7 @@ def run(job: Job) -> Outcome:
     begun = time.perf_counter()
     options, found = job.options, plan(job.model, job.data)
     sampler, store = found.sampler, job.store.segments()
-    work = _work(options, sampler, len(found.names), job.seed)
+    work = work_of(options, sampler, len(found.names), job.seed)
     if store is not None:
         store.begin()
         table = store.table(lambda: found.table(job.progress))
@@ -118,7 +118,7 @@ def run(job: Job) -> Outcome:
     return Outcome(groups, verdict, complete, timings)
 
 
-def _work(options: Options, sampler: Sampler, n: int, seed: int) -> Work:
+def work_of(options: Options, sampler: Sampler, n: int, seed: int) -> Work:
     steps = min(_STEPS[sampler.word], _STEPS_IMPUTING) if hasattr(sampler, "imputation") else _STEPS[sampler.word]
     thin = options.thin or max(1, steps * n)
     cost = _COST[sampler.word] * n**2 * len(sampler.betas) * 1e-6
@@ -211,7 +211,7 @@ def _acceptance(chains: list[Chain]) -> dict[str, float]:
 
 
 @dataclass
-class _State(ChainState):
+class State(ChainState):
     """A chain over structures, for the display."""
 
     acceptance: float = float("nan")
@@ -236,7 +236,7 @@ class _Watch:
     def __init__(self, job: Job, table: ScoreTable, work: Work, store: SegmentStore | None) -> None:
         self._job, self._table, self._work, self._store = job, table, work, store
         total = work.tune + work.draws
-        self.states = [_State(total, work.tune) for _ in range(work.chains)]
+        self.states = [State(total, work.tune) for _ in range(work.chains)]
         self._begun = time.monotonic()
         self._at_first: int | None = None
         self._looked = -_EVERY
@@ -283,8 +283,8 @@ class _Watch:
             "draws": self._work.draws,
             "tune": self._work.tune,
             "steps_per_draw": self._work.thin,
-            "r_hat_score": _told(self._r_hats[0]),
-            "r_hat_edges": _told(self._r_hats[1]),
+            "r_hat_score": r_hat_in_json(self._r_hats[0]),
+            "r_hat_edges": r_hat_in_json(self._r_hats[1]),
             "chains": [
                 {
                     "done": chain.done,
@@ -297,7 +297,7 @@ class _Watch:
         }
 
 
-def _told(r_hat: float) -> float | str:
+def r_hat_in_json(r_hat: float) -> float | str:
     """A number, or a word where there is none: files of JSON know no infinity."""
     if np.isinf(r_hat):
         return INFINITE

@@ -114,7 +114,7 @@ class BinaryDraws:
 
 
 @dataclass(frozen=True, eq=False)
-class _Evidence:
+class Evidence:
     """log p(X | Z) as a function of the sds, the weights integrated out.
 
     X'X - X'Z (Z'Z + r)^-1 Z'X is what is left of large numbers where the weights are large against the noise. With
@@ -128,7 +128,7 @@ class _Evidence:
     shape: tuple[int, int]
 
     @classmethod
-    def of(cls, x: np.ndarray, z: np.ndarray, noise: float, scales: np.ndarray) -> _Evidence:
+    def of(cls, x: np.ndarray, z: np.ndarray, noise: float, scales: np.ndarray) -> Evidence:
         """Near these sds."""
         ones = np.asarray(z, float)
         gram = ones.T @ ones
@@ -149,7 +149,7 @@ class _Evidence:
 def log_likelihood(x: np.ndarray, z: np.ndarray, noise: float, scales: np.ndarray) -> float:
     """log p(X | Z), weights integrated out, for a sd of the weights of each column of Z."""
     scales = scales.astype(float)
-    return _Evidence.of(x, z, noise, scales).at(noise, scales)
+    return Evidence.of(x, z, noise, scales).at(noise, scales)
 
 
 def log_prior(z: np.ndarray, prior: BinaryPrior, alpha: float) -> float:
@@ -380,15 +380,15 @@ class _Chain:
     def scales_drawn(self) -> None:
         """σ, s and α given Z."""
         prior = self.prior
-        evidence = _Evidence.of(self.x, self.used, self.noise, self.scales(self.scale))
+        evidence = Evidence.of(self.x, self.used, self.noise, self.scales(self.scale))
 
         def at(noise: float, scale: float) -> float:
             return evidence.at(noise, self.scales(scale))
 
         if callable(density := prior.noise):
-            self.noise = _slice(lambda v: at(v, self.scale) + density(v), self.noise, self.rng)
+            self.noise = slice_step(lambda v: at(v, self.scale) + density(v), self.noise, self.rng)
         if callable(wide := prior.scale):
-            self.scale = _slice(lambda v: at(self.noise, v) + wide(v), self.scale, self.rng)
+            self.scale = slice_step(lambda v: at(self.noise, v) + wide(v), self.scale, self.rng)
         if isinstance(prior.alpha, tuple) and prior.features is None:
             self.alpha = buffet.draw_alpha(self.own.shape[1], len(self.x), *prior.alpha, self.rng)
 
@@ -443,7 +443,7 @@ def _stand_ins(weights: np.ndarray, k: int) -> np.ndarray:
     return np.asarray(out / out.sum())
 
 
-def _slice(log_density: LogDensity, at: float, rng: np.random.Generator, width: float = 0.5) -> float:
+def slice_step(log_density: LogDensity, at: float, rng: np.random.Generator, width: float = 0.5) -> float:
     """One draw of a positive number on the log scale, whose density has the factor x of that scale.
 
     The slice ends where doubles end, and shrinks no further than to the number it began with.
@@ -481,7 +481,7 @@ def _slice(log_density: LogDensity, at: float, rng: np.random.Generator, width: 
         low, high = (t, high) if t < now else (low, t)
 
 
-def _start(x: np.ndarray, prior: BinaryPrior, rng: np.random.Generator) -> _Chain:
+def start_values(x: np.ndarray, prior: BinaryPrior, rng: np.random.Generator) -> _Chain:
     missing = np.isnan(x)
     centred = x - (0.0 if prior.offset is None else prior.offset)
     # About zero, as weights and noise are: a start too small for rows far from it would give each row many features.
@@ -532,7 +532,7 @@ def _begun(
         return chain
 
     for start in range(_STARTS if sweeps else 1):
-        ends[start % len(kinds)].append(swept(_start(x, kinds[start % len(kinds)], rng)))
+        ends[start % len(kinds)].append(swept(start_values(x, kinds[start % len(kinds)], rng)))
     leaders = [max(same, key=_height) for same in ends]
     for end in leaders:
         # What is missing now hardly begins later.
@@ -569,7 +569,7 @@ def _adopted(end: _Chain, x: np.ndarray, prior: BinaryPrior) -> _Chain:
     if level is not None:
         largest = np.hstack([np.ones((len(x), 1), np.int8), largest])
     largest = largest[:, : prior.features]
-    chain = _start(x, prior, end.rng)
+    chain = start_values(x, prior, end.rng)
     size = largest.shape[1] if prior.features is None else prior.features
     room = _ROOM if prior.features is None else 0
     chain.z = np.zeros((len(x), chain.always + size + room), np.int8)
@@ -593,7 +593,7 @@ def _extended(few: _Chain, x: np.ndarray) -> _Chain:
 
     weights = few.weights()
     shares = (few.own.sum(axis=0) + 0.5) / (len(few.x) + 1)
-    chain = _start(x, few.prior, few.rng)
+    chain = start_values(x, few.prior, few.rng)
     chain.z = np.zeros((len(x), few.z.shape[1]), np.int8)
     chain.z[:, : few.always] = 1
     chain.size, chain.noise, chain.scale, chain.alpha = few.size, few.noise, few.scale, few.alpha

@@ -698,7 +698,7 @@ def _digamma(x):  # type: ignore[no-untyped-def]
 
 
 @numba.njit(cache=True)
-def _log_normal_cdf(x):  # type: ignore[no-untyped-def]
+def log_normal_cdf(x):  # type: ignore[no-untyped-def]
     """log Φ(x) and its derivative."""
     if x > -8.0:
         value = math.log(0.5 * math.erfc(-x / math.sqrt(2.0)))
@@ -741,8 +741,8 @@ def row_likelihood(code, link, y, trials, eta, first, second):  # type: ignore[n
     if code == BINOMIAL:
         value = math.lgamma(m + 1.0) - math.lgamma(y + 1.0) - math.lgamma(m - y + 1.0)
     if link == PROBIT:
-        a, by_a = _log_normal_cdf(eta)
-        b, by_b = _log_normal_cdf(-eta)
+        a, by_a = log_normal_cdf(eta)
+        b, by_b = log_normal_cdf(-eta)
         return value + y * a + (m - y) * b, y * by_a - (m - y) * by_b, 0.0, 0.0
     p = 1.0 / (1.0 + math.exp(-eta))
     return value + y * _log_sigmoid(eta) + (m - y) * _log_sigmoid(-eta), y - m * p, 0.0, 0.0

@@ -38,7 +38,7 @@ type Clusters = tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]
 # Clusters this much (in logs) less probable than another would not change a sum of doubles.
 _HOPELESS = 40.0
 # All clusters that a sweep passes over for a row weigh at most one part in so many (in logs) of its own or a new one.
-_PASSED = 5.0
+PASSED = 5.0
 # Up to here four terms of artanh have all digits that count.
 _NEAR = 0.03
 # Determinants less a row, relative to what they were, that may be rounding.
@@ -689,7 +689,7 @@ def _sweep(
     state, sizes, _, places = clusters
     room, work, moved = len(sizes), np.empty(rows.shape[1]), 0
     logs, found, bound = np.empty(room + 2), np.empty(room + 2, np.int64), np.empty(room)
-    slack = _PASSED + math.log(count + 1.0)
+    slack = PASSED + math.log(count + 1.0)
     left = math.exp(-slack)
     for n in range(len(rows)):
         x, own = rows[n], places[labels[n]]
@@ -804,7 +804,7 @@ def _sweep_plane(
     room, work, moved = len(sizes), np.empty(rows.shape[1]), 0
     logs, found = np.empty(room + 2), np.empty(room + 2, np.int64)
     quick, tangent, bound = _noted(clusters, count, log_size, law), np.empty(room + 16), np.empty(room + 16)
-    slack = _PASSED + math.log(count + 1.0)
+    slack = PASSED + math.log(count + 1.0)
     left, opening = math.exp(-slack), math.log(alpha + discount * count)
     for n in range(len(rows)):
         own = places[labels[n]]

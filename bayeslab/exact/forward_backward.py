@@ -387,7 +387,7 @@ def smooth(chain: HiddenChain, log_emission: Any, offsets: Any = None) -> Smooth
     impossible = np.empty(n_sequences, np.int64)
     transition, log_transition = chain.form(np.exp(chain.log_transition)), chain.form(chain.log_transition)
     shape = chain.log_transition.shape if chain.varying else (1, *chain.log_transition.shape)
-    blocks = _blocks(offsets, chain.log_transition.size if not chain.varying else n_states**2)
+    blocks = blocks_of(offsets, chain.log_transition.size if not chain.varying else n_states**2)
     # Rows of their own in counts that vary with time, so blocks may share them.
     shared = np.zeros(shape) if chain.varying else None
 
@@ -411,7 +411,7 @@ def smooth(chain: HiddenChain, log_emission: Any, offsets: Any = None) -> Smooth
     )
 
 
-def _blocks(offsets: np.ndarray, products: int) -> list[tuple[int, int]]:
+def blocks_of(offsets: np.ndarray, products: int) -> list[tuple[int, int]]:
     """Ranges of sequences with about as many rows each; few, so that each is worth a call."""
     n_sequences, n_rows = len(offsets) - 1, int(offsets[-1])
     n = min(n_sequences, _BLOCKS, 1 + n_rows * products // _WORTH_A_BLOCK)

@@ -40,7 +40,7 @@ from bayeslab.exact.network import DiscreteNetwork
 __all__ = ["GibbsDraws", "Weighted", "forward_sample", "gibbs", "likelihood_weighting"]
 
 # Rows a thread takes at a time.
-_CHUNK = 1 << 16
+CHUNK = 1 << 16
 # Joint states of variables tied by zeros up to which reachability is decided by looking at all.
 _LARGEST_CHECK = 1 << 15
 
@@ -63,9 +63,9 @@ def forward_sample(network: DiscreteNetwork, n: int, rng: np.random.Generator) -
     """
     from bayeslab.exact import sampling_kernels as kernels
 
-    net = _flat_network(network)
+    net = flat_network(network)
     out = np.empty((_count("n", n, 0), len(network.states)), _code_type(network.states))
-    nothing, key = _nothing(net), _key(rng)
+    nothing, key = _nothing(net), key_of(rng)
     _in_chunks(n, lambda a, b: kernels.weighted_rows(net, key, a, *nothing, out[a:b], np.empty(0)))
     return out
 
@@ -125,8 +125,8 @@ def likelihood_weighting(
     from bayeslab.exact import sampling_kernels as kernels
 
     evidence = read_evidence(network.states, given)
-    net = _flat_network(network)
-    weighing, key = _weighing(net, network.states, evidence), _key(rng)
+    net = flat_network(network)
+    weighing, key = weighing_of(net, network.states, evidence), key_of(rng)
     parts = _in_chunks(_count("n", n, 1), lambda a, b: kernels.weighted_totals(net, key, a, b - a, *weighing))
     peak = max(part[0] for part in parts)
     if peak == -np.inf:
@@ -317,7 +317,7 @@ class _FlatNetwork(NamedTuple):
     log_tables: np.ndarray
 
 
-def _flat_network(network: DiscreteNetwork) -> _FlatNetwork:
+def flat_network(network: DiscreteNetwork) -> _FlatNetwork:
     number = {v: k for k, v in enumerate(network.states)}
     n_states = [len(s) for s in network.states.values()]
     tables = [network.tables[v] for v in network.states]
@@ -333,13 +333,13 @@ def _flat_network(network: DiscreteNetwork) -> _FlatNetwork:
         parents=np.array([number[p] for v in network.states for p in network.parents[v]], dtype=np.int64),
         parent_strides=np.array(strides, dtype=np.int64),
         cut_offset=_offsets([t.size // t.shape[-1] * (t.shape[-1] - 1) for t in tables]),
-        cuts=np.concatenate([_cuts(t) for t in tables]) if tables else np.empty(0, dtype=np.int64),
+        cuts=np.concatenate([cuts_of(t) for t in tables]) if tables else np.empty(0, dtype=np.int64),
         table_offset=_offsets([t.size for t in tables]),
         log_tables=log_tables,
     )
 
 
-def _cuts(table: np.ndarray) -> np.ndarray:
+def cuts_of(table: np.ndarray) -> np.ndarray:
     """A number of 53 random bits below cut j, not below those before, is state j."""
     rows = table.reshape(-1, table.shape[-1])
     cumulative = np.cumsum(rows, axis=1)
@@ -357,7 +357,7 @@ def _nothing(net: _FlatNetwork) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     return np.full(n_variables, -1), np.zeros(net.variable_offset[-1]), np.zeros(n_variables, dtype=bool)
 
 
-def _weighing(
+def weighing_of(
     net: _FlatNetwork, states: Mapping[str, tuple[str, ...]], evidence: Evidence
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Observed states (-1: none), log likelihoods of all states, and which variables have such."""
@@ -371,7 +371,7 @@ def _weighing(
     return hard, local, virtual
 
 
-def _key(rng: np.random.Generator) -> np.uint64:
+def key_of(rng: np.random.Generator) -> np.uint64:
     return np.uint64(rng.integers(2**64, dtype=np.uint64))
 
 
@@ -388,9 +388,9 @@ def _count(name: str, value: int, least: int) -> int:
 
 def _in_chunks(n: int, work: Callable[[int, int], Any]) -> list[Any]:
     """``work(first, last)`` over ranges of rows; kernels release the interpreter's lock."""
-    firsts = range(0, n, _CHUNK)
+    firsts = range(0, n, CHUNK)
     with ThreadPoolExecutor(max(1, min(len(firsts), os.cpu_count() or 1))) as pool:
-        return list(pool.map(lambda first: work(first, min(n, first + _CHUNK)), firsts))
+        return list(pool.map(lambda first: work(first, min(n, first + CHUNK)), firsts))
 
 
 def _by_variable(net: _FlatNetwork, states: Mapping[str, Any], entries: np.ndarray) -> dict[str, np.ndarray]:
@@ -460,7 +460,7 @@ class _Walk(NamedTuple):
         from bayeslab.exact import sampling_kernels as kernels
 
         out = np.empty((n, len(start)), dtype=self.code_type)
-        options = (self.free, self.pairs, self.random_scan, _key(rng), warmup)
+        options = (self.free, self.pairs, self.random_scan, key_of(rng), warmup)
         kernels.gibbs_chain(_Surroundings.of(self.flat), log_tables, local, *options, start, out)
         return out
 
@@ -612,9 +612,9 @@ def _start(
 def _weighted_row(network: DiscreteNetwork, evidence: Evidence, rng: np.random.Generator) -> np.ndarray | None:
     from bayeslab.exact import sampling_kernels as kernels
 
-    net = _flat_network(network)
+    net = flat_network(network)
     rows, log_weights = np.empty((1000, len(network.states)), dtype=_code_type(network.states)), np.empty(1000)
-    kernels.weighted_rows(net, _key(rng), 0, *_weighing(net, network.states, evidence), rows, log_weights)
+    kernels.weighted_rows(net, key_of(rng), 0, *weighing_of(net, network.states, evidence), rows, log_weights)
     if not np.any(log_weights > -np.inf):
         return None
     weights = np.exp(log_weights - log_weights.max())

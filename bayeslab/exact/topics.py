@@ -60,7 +60,7 @@ type State = Mapping[str, NDArray[Any]]
 # Counts are floats of 32 bits in the kernels.
 _MOST = 1 << 24
 # From so many topics on, what is not zero is cheaper to visit than all in vectors.
-_MANY = 256
+MANY = 256
 
 
 @dataclass(frozen=True, eq=False)
@@ -208,7 +208,7 @@ def run(corpus: Corpus, state: State, prior: TopicPrior, n_sweeps: int) -> State
             f"a word occurs {_MOST:,} times or more; leave it out, as words without meaning are", code="too-large"
         )
     z, own, n_topics = state["z"].copy(), state["rng"].copy(), _padded(prior.n_topics)
-    if prior.n_topics >= _MANY:
+    if prior.n_topics >= MANY:
         places, starts = corpus.by_word
         sweep_sparse(corpus.words, corpus.offsets, places, starts, z, prior.alpha, float(prior.beta), own, n_sweeps)
     else:

@@ -46,7 +46,7 @@ _SIGNS = {
 
 
 # What pydantic calls a wrong value, as a kind of mistake; the rest are values of another type.
-_CODES = {
+CODES = {
     "extra_forbidden": "unknown-key",
     "missing": "missing-key",
     "literal_error": "unknown-word",
@@ -69,7 +69,7 @@ def code_of(errors: Sequence[Mapping[str, Any]]) -> str:
     rule = next((error for error in errors if error["type"] == "value_error"), None)
     if rule is not None:
         return str(getattr(rule.get("ctx", {}).get("error"), "code", "not-allowed"))
-    kinds = [_CODES.get(error["type"], "wrong-type") for error in errors]
+    kinds = [CODES.get(error["type"], "wrong-type") for error in errors]
     if "unknown-word" in kinds and not isinstance(errors[kinds.index("unknown-word")].get("input"), str):
         kinds = [kind for kind in kinds if kind != "unknown-word"] or ["wrong-type"]
     return next((kind for kind in kinds if kind != "wrong-type"), "wrong-type")

@@ -129,7 +129,7 @@ class _Stages(Ensemble, options=Options):
         raise NotImplementedError
 
 
-def _harder(loss: Array, rng: Any) -> NDArray[np.int64]:
+def harder(loss: Array, rng: Any) -> NDArray[np.int64]:
     """Rows drawn by what they lack, with a little for all so that no class is lost."""
     weights = np.maximum(loss, 0) + 0.05 * max(float(loss.mean()), 1e-12)
     return np.asarray(rng.choice(len(loss), len(loss), p=weights / weights.sum()), np.int64)
@@ -166,7 +166,7 @@ class CascadeClassifier(EnsembleClassifier, _Stages):
         self.estimators_ = []
         for one, least in zip(members, self.thresholds_, strict=True):
             p = self._stage_left_out(one, X, codes, loss, rng)
-            at = np.arange(len(X)) if loss is None else _harder(loss, rng)
+            at = np.arange(len(X)) if loss is None else harder(loss, rng)
             self.estimators_.append(trained(one, X[at], codes[at], rng))
             left &= p.max(axis=1) < least
             loss = 1 - p[np.arange(len(X)), codes]
@@ -177,7 +177,7 @@ class CascadeClassifier(EnsembleClassifier, _Stages):
         """Probabilities of rows by stages that were not trained on them."""
         out = np.zeros((len(X), len(self.classes_)))
         for inside, outside in splits(codes, self.cv, rng):
-            at = inside if loss is None else inside[_harder(loss[inside], rng)]
+            at = inside if loss is None else inside[harder(loss[inside], rng)]
             made = trained(one, X[at], codes[at], rng)
             out[outside] = shares(made, X[outside], len(self.classes_))
         return out

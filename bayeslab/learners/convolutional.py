@@ -116,7 +116,7 @@ class Shape(LearnerOptions):
         ]
 
 
-def _split(flat: Single, shapes: list[tuple[int, int]]) -> list[tuple[Single, Single]]:
+def split_windows(flat: Single, shapes: list[tuple[int, int]]) -> list[tuple[Single, Single]]:
     out, at = [], 0
     for n_in, n_out in shapes:
         end = at + n_in * n_out
@@ -182,7 +182,7 @@ def gradient(
     """Mean log loss of images, and its derivative by all weights: those of a map add up over its units."""
     shapes = shape.shapes(targets.shape[1])
     into = np.empty_like(flat) if into is None else into
-    layers, slots = _split(flat, shapes), _split(into, shapes)
+    layers, slots = split_windows(flat, shapes), split_windows(into, shapes)
     seen1, h1, seen2, h2, h3, out = maps(layers, images, shape)
     n = len(images)
     value = -float((targets * np.log(np.maximum(out, 1e-30))).sum()) / n
@@ -264,7 +264,7 @@ class Convolutional(ClassifierMixin, Estimator, options=Options):
     def _start(self, rng: Any) -> Single:
         shapes = self.shape_.shapes(len(self.classes_))
         flat = np.zeros(sum(a * b + b for a, b in shapes), np.float32)
-        for w, _ in _split(flat, shapes):
+        for w, _ in split_windows(flat, shapes):
             w[:] = rng.normal(0, np.sqrt(2 / len(w)), w.shape)
         return flat
 
@@ -272,7 +272,7 @@ class Convolutional(ClassifierMixin, Estimator, options=Options):
         n, size = len(images), min(int(self.batch_size), len(images))
         slot, first, second = np.empty_like(flat), np.zeros_like(flat), np.zeros_like(flat)
         strength = np.zeros_like(flat)
-        for w, _ in _split(strength, self.shape_.shapes(len(self.classes_))):
+        for w, _ in split_windows(strength, self.shape_.shapes(len(self.classes_))):
             w[:] = self.alpha / n
         moves = bool(self.shift or self.angle or self.scale)
         steps, total_steps = 0, self.max_iter * math.ceil(n / size)
@@ -301,7 +301,7 @@ class Convolutional(ClassifierMixin, Estimator, options=Options):
 
     def _says(self, images: Single) -> np.ndarray:
         """Probabilities, for images as the net sees them."""
-        layers = _split(self.weights_, self.shape_.shapes(len(self.classes_)))
+        layers = split_windows(self.weights_, self.shape_.shapes(len(self.classes_)))
         blocks = (images[at : at + 256] for at in range(0, len(images), 256))
         out = np.concatenate([maps(layers, x, self.shape_)[-1] for x in blocks]).astype(float)
         return np.asarray(out / out.sum(axis=1, keepdims=True))

@@ -362,7 +362,7 @@ def _abscissas(rows: _Rows, sizes: Sizes, labels: Mapping[Plate, str]) -> dict[S
     for plate in rows.plates:
         sides = index[plate, "left"], index[plate, "right"]
         pulls += [(index[leaf], side, 5e-3) for leaf in rows.leaves(plate) for side in sides]
-    x = _shortest(len(spots), pulls, gaps)
+    x = shortest(len(spots), pulls, gaps)
     left = min((x[index[spot]] - _half(sizes, spot) for spot in spots), default=0.0)
     return {spot: x[index[spot]] - left + MARGIN for spot in spots}
 
@@ -376,7 +376,7 @@ def _room(rows: _Rows, spot: Spot) -> float:
     return NODE_ROOM if isinstance(spot, str) else BEND_ROOM if spot in rows.row else SIDE_ROOM
 
 
-def _shortest(n: int, pulls: list[tuple[int, int, float]], gaps: Mapping[tuple[int, int], float]) -> list[float]:
+def shortest(n: int, pulls: list[tuple[int, int, float]], gaps: Mapping[tuple[int, int], float]) -> list[float]:
     """Minimise the sum of w (x_i - x_j)² over pulls (i, j, w), given x_j - x_i >= gaps[i, j].
 
     By the alternating direction method of multipliers ([3]_, sections 3.4.3 and 5.2). As i < j in every

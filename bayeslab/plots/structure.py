@@ -136,10 +136,10 @@ def _within(way: Sequence[Waypoint], top: float, bottom: float) -> Iterator[np.n
             continue
         h = y1 - y0
         whole = np.array([(x0, y0), (x0 + s0 * h / 3, y0 + h / 3), (x1 - s1 * h / 3, y1 - h / 3), (x1, y1)])
-        yield _part(whole, (low - y0) / h, (high - y0) / h)
+        yield part(whole, (low - y0) / h, (high - y0) / h)
 
 
-def _part(curve: np.ndarray, begin: float, end: float) -> np.ndarray:
+def part(curve: np.ndarray, begin: float, end: float) -> np.ndarray:
     """The part of a cubic curve between two parameters (de Casteljau, as polar forms)."""
 
     def blossom(a: float, b: float, c: float) -> np.ndarray:
@@ -158,7 +158,7 @@ def _point(curves: Sequence[np.ndarray], share: float) -> tuple[float, float]:
     wanted = lengths.sum() * share
     k = int(np.searchsorted(np.cumsum(lengths), wanted))
     t = (wanted - lengths[:k].sum()) / lengths[k]
-    x, y = _part(curves[k], t, t)[0]
+    x, y = part(curves[k], t, t)[0]
     return float(x), float(y)
 
 

@@ -302,10 +302,10 @@ def calibrate(
             seed if seed is not None else source.model.seed,
             source.model.model_copy(update={"seed": secrets.randbits(32)}),
         )
-        return _calibrate(source.model, source.model, data, n, method, chosen, jobs, runs, view, options)
+        return calibrated(source.model, source.model, data, n, method, chosen, jobs, runs, view, options)
 
 
-def _calibrate(
+def calibrated(
     simulated: Model,
     fitted: Model,
     data: Data,

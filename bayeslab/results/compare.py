@@ -185,7 +185,7 @@ def loo(fit: Fitted, *, refit: bool = True, progress: Progress | None = None) ->
     for number, i in enumerate(above if refit else ()):
         if progress is not None:
             progress.note(f"Pareto k {pareto_k[i]:.2f}: refit {number + 1} of {len(above)}")
-        value = _held_out(fit, *cells[i])
+        value = held_out(fit, *cells[i])
         if value is not None:
             elpd[i], p_loo[i] = value, together[i] - value
             refitted.append(int(i))
@@ -231,7 +231,7 @@ def _relative_efficiency(fit: Fitted, draws: Array) -> Array | float:
 # ------------------------------------------------------------------------------------- refits
 
 
-def _held_out(fit: Fitted, node: str, position: int) -> float | None:
+def held_out(fit: Fitted, node: str, position: int) -> float | None:
     """Log predictive density of one observation from a fit without it; None where that cannot be had."""
     family = registry.load("families", fit.model.model.family)
     if hasattr(family, "rows_of") and (rows := family.rows_of(fit.model, fit.data, node, position)) is not None:

@@ -38,7 +38,7 @@ Array = NDArray[np.float64]
 
 # A range smaller than this, relative to the value, is rounding: the diagonal of a correlation matrix.
 CONSTANT = 1e-12
-_BATCH = 1 << 20  # draws worked on at a time: 8 MB, which a cache nearly holds
+BATCH = 1 << 20  # draws worked on at a time: 8 MB, which a cache nearly holds
 
 
 # The posterior as blocks of plain numbers
@@ -112,16 +112,16 @@ def in_batches(variables: Sequence[Block], statistic: Callable[[Array], Array]) 
         with np.errstate(all="ignore"):
             return statistic(np.ascontiguousarray(np.moveaxis(draws, -1, 0)))
 
-    batches = list(_batches(variables))
+    batches = list(batches_of(variables))
     if len(batches) == 1:
         return one(batches[0])
     with ThreadPoolExecutor(min(len(batches), os.cpu_count() or 1)) as pool:
         return np.concatenate(list(pool.map(one, batches)))
 
 
-def _batches(variables: Sequence[Block]) -> Iterator[list[NDArray[Any]]]:
+def batches_of(variables: Sequence[Block]) -> Iterator[list[NDArray[Any]]]:
     n_chains, n_draws = variables[0].values.shape[:2]
-    whole = max(1, _BATCH // (n_chains * n_draws))
+    whole = max(1, BATCH // (n_chains * n_draws))
     batch: list[NDArray[Any]] = []
     room = whole
     for block in variables:

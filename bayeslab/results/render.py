@@ -249,12 +249,12 @@ class _Cell(NamedTuple):
     status: Status = "pass"
 
 
-class _Row(NamedTuple):
+class Row(NamedTuple):
     label: str
     cells: list[_Cell]
 
 
-class _More(NamedTuple):
+class More(NamedTuple):
     """So many rows of a variable are left out."""
 
     name: str
@@ -280,25 +280,25 @@ def _shown(frame: pd.DataFrame) -> list[str]:
     return [str(column) for column in frame.columns if not str(column).startswith("mcse_")]
 
 
-def _lines(frame: pd.DataFrame, max_rows: int | None) -> Iterator[_Row | _More]:
+def lines_of(frame: pd.DataFrame, max_rows: int | None) -> Iterator[Row | More]:
     """The rows to show, scalars first; long vectors share the room that is left."""
     groups: dict[str, list[int]] = {}
     for i, label in enumerate(frame.index):
         groups.setdefault(str(label).partition("[")[0], []).append(i)
     scalars = [name for name, rows in groups.items() if len(rows) == 1]
     vectors = [name for name in groups if name not in set(scalars)]
-    room = _shares([len(groups[name]) for name in vectors], None if max_rows is None else max_rows - len(scalars))
+    room = shares_of([len(groups[name]) for name in vectors], None if max_rows is None else max_rows - len(scalars))
     for name, share in [*((name, 1) for name in scalars), *zip(vectors, room, strict=True)]:
         yield from (_row(frame, i) for i in groups[name][:share])
         if share < len(groups[name]):
-            yield _More(name, len(groups[name]) - share)
+            yield More(name, len(groups[name]) - share)
 
 
 # Rows that are shown rather than counted: a line for "2 more rows" saves nothing.
 _FEW = 3
 
 
-def _shares(sizes: list[int], room: int | None) -> list[int]:
+def shares_of(sizes: list[int], room: int | None) -> list[int]:
     """Rows for each vector: the short ones whole, the others equally many, two at least."""
     if room is None:
         return sizes
@@ -310,14 +310,14 @@ def _shares(sizes: list[int], room: int | None) -> list[int]:
     return list(shares.values())
 
 
-def _row(frame: pd.DataFrame, i: int) -> _Row:
+def _row(frame: pd.DataFrame, i: int) -> Row:
     values = dict(zip(map(str, frame.columns), frame.iloc[i].tolist(), strict=True))
     spread = values.get("sd", math.nan)
     meanless = math.isnan(spread) and math.isfinite(values.get("median", math.nan))
     if meanless:
         low, high = (next(v for name, v in values.items() if name.endswith(end)) for end in ("_lb", "_ub"))
         spread = (high - low) / 4
-    decimals = _decimals(values.get("mcse_mean", math.nan), spread)
+    decimals = decimals_of(values.get("mcse_mean", math.nan), spread)
     constant = values.get("sd") == 0
     cells = [
         _Cell("–")
@@ -325,7 +325,7 @@ def _row(frame: pd.DataFrame, i: int) -> _Row:
         else _cell(name, values[name], decimals, constant)
         for name in _shown(frame)
     ]
-    return _Row(str(frame.index[i]), cells)
+    return Row(str(frame.index[i]), cells)
 
 
 def _cell(column: str, value: float, decimals: int | None, constant: bool) -> _Cell:
@@ -340,17 +340,17 @@ def _cell(column: str, value: float, decimals: int | None, constant: bool) -> _C
     if column.startswith("ess_"):
         status = "pass" if value >= _ESS_WARN else "warn" if value >= _ESS_WARN / 4 else "fail"
         return _Cell(f"{value:.0f}", status)
-    return _Cell(_number(value, decimals))
+    return _Cell(number_shown(value, decimals))
 
 
-def _decimals(mcse: float, sd: float) -> int | None:
+def decimals_of(mcse: float, sd: float) -> int | None:
     """Decimal places down to the digit that two Monte Carlo errors reach (without those, two of the sd)."""
     if mcse > 0 and math.isfinite(mcse):
         return -math.floor(math.log10(2 * mcse))
     return 1 - math.floor(math.log10(sd)) if sd > 0 and math.isfinite(sd) else None
 
 
-def _number(value: float, decimals: int | None) -> str:
+def number_shown(value: float, decimals: int | None) -> str:
     if not math.isfinite(value):
         return str(value)
     if decimals is None:
@@ -379,8 +379,8 @@ def print_summary(console: Console, frame: pd.DataFrame, max_rows: int | None = 
     for heading in _headings(frame):
         table.add_column(heading, justify="right", no_wrap=True)
     left_out = []
-    for line in _lines(frame, max_rows):
-        if isinstance(line, _More):
+    for line in lines_of(frame, max_rows):
+        if isinstance(line, More):
             table.add_row(Text("…", style="dim"))
             left_out.append(f"{line.n_rows:,} more rows of {printable(line.name)}")
         else:
@@ -525,21 +525,21 @@ def _muted(html: str) -> str:
 
 
 def _summary(frame: pd.DataFrame) -> str:
-    lines = list(_lines(frame, 15))
+    lines = list(lines_of(frame, 15))
     out = _table(frame, lines)
-    if any(isinstance(line, _More) for line in lines):
+    if any(isinstance(line, More) for line in lines):
         n = min(len(frame), _HTML_ROWS)
         words = f"all {n:,} rows" if n == len(frame) else f"the first {n:,} of {len(frame):,} rows"
-        whole = _table(frame, list(_lines(frame.iloc[:n], None)))
+        whole = _table(frame, list(lines_of(frame.iloc[:n], None)))
         out += f"<details><summary>{words}</summary>{whole}</details>"
     return out
 
 
-def _table(frame: pd.DataFrame, lines: Sequence[_Row | _More]) -> str:
+def _table(frame: pd.DataFrame, lines: Sequence[Row | More]) -> str:
     headings = _headings(frame)
     rows = []
     for line in lines:
-        if isinstance(line, _More):
+        if isinstance(line, More):
             words = f"… {line.n_rows:,} more rows of {escape(line.name)}"
             rows.append(f'<tr><td colspan="{len(headings) + 1}" style="opacity:0.7;text-align:left">{words}</td></tr>')
         else:

@@ -135,7 +135,7 @@ def _accepted(draws: Array, acceptance: Array, outer: float, low: float) -> Arra
         stay = np.full((len(turned), 2), np.nan)
         rows = np.flatnonzero(accepted < low)
         if rows.size:
-            stay[rows] = _stay(turned[rows])
+            stay[rows] = stays(turned[rows])
         out[finite, upper::2] = np.column_stack((accepted, stay))
     return out
 
@@ -163,7 +163,7 @@ def concentrated(variables: Sequence[Block], diverging: NDArray[np.bool_]) -> Ed
     if share < _HALF or chance >= _CHANCE:
         return None
     one = _one(variables, int(number))
-    worth, visit = _stay(-one if upper else one)[0]
+    worth, visit = stays(-one if upper else one)[0]
     return Edge(int(number), bool(upper), share, n / bad.size, float(worth), float(visit))
 
 
@@ -176,7 +176,7 @@ def _one(variables: Sequence[Block], number: int) -> Array:
     raise IndexError(number)
 
 
-def _stay(draws: Array) -> Array:
+def stays(draws: Array) -> Array:
     """Of the lower twentieth of each quantity: the worth of its draws, and the mean length of a visit."""
     ordered = np.sort(draws.reshape(len(draws), -1), axis=1)
     limit = quantile(ordered, _TAIL)[:, None, None]

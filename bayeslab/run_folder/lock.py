@@ -77,7 +77,7 @@ def _taken(path: Path) -> int:
     while True:
         handle = os.open(path, os.O_RDWR | os.O_CREAT | getattr(os, "O_NOFOLLOW", 0), 0o644)
         try:
-            free = _flock(handle)
+            free = flock(handle)
             owner = _owner(handle)
             if free is False or (owner and not _over(owner, guarded=free is True)):
                 raise RunError(_refusal(owner, path), where=str(path.parent), code="in-use")
@@ -92,7 +92,7 @@ def _taken(path: Path) -> int:
         os.close(handle)
 
 
-def _flock(handle: int) -> bool | None:
+def flock(handle: int) -> bool | None:
     """Whether the lock was free and is ours now; None where there are no such locks."""
     try:
         import fcntl

@@ -54,12 +54,12 @@ __all__ = ["SCORES", "Cells", "Imputing", "completed"]
 # Scores that are log probabilities of rows under one prior of the tables, whatever the rows.
 SCORES = ("bdeu", "k2")
 # A row with more completions has its cells drawn one by one.
-_COMPLETIONS = 256
+COMPLETIONS = 256
 # Steps between two draws of the missing cells, for each variable.
 _EVERY = {"structure": 75, "order": 30, "partition": 10}
 _NEVER = 1 << 62
 # What is kept of the missing cells takes so much a draw at most, on average.
-_KEPT_BYTES = 20_000
+KEPT_BYTES = 20_000
 
 Codes = NDArray[np.int16]
 
@@ -118,7 +118,7 @@ class Cells:
     @property
     def keep(self) -> int:
         """Completions are kept of each so many-th draw: of every draw, as long as one takes no more than 20 kB."""
-        return max(1, -(-int(self.missing.sum()) * self.packed.itemsize // _KEPT_BYTES))
+        return max(1, -(-int(self.missing.sum()) * self.packed.itemsize // KEPT_BYTES))
 
     def digest(self) -> str:
         """SHA-256 of everything."""
@@ -144,7 +144,7 @@ class Cells:
         rows, starts, cells = [], [0], []
         for r in np.flatnonzero(self.missing.any(axis=1)).tolist():
             lacking = np.flatnonzero(self.missing[r]).tolist()
-            together = float(np.prod(self.cards[lacking].astype(float))) <= _COMPLETIONS
+            together = float(np.prod(self.cards[lacking].astype(float))) <= COMPLETIONS
             for block in [lacking] if together else [[v] for v in lacking]:
                 rows.append(r)
                 cells += block
@@ -164,7 +164,7 @@ def completed(cells: Cells, rng: np.random.Generator) -> Codes:
 class _Copy:
     """Completed rows with their score table, whose sets are sorted anew as its scores change."""
 
-    def __init__(self, book: _Book, codes: Codes) -> None:
+    def __init__(self, book: Book, codes: Codes) -> None:
         self.book, self.codes = book, codes
         base, scores_ = book.base, book.rescored(codes)
         child = np.repeat(np.arange(base.n), base.n_sets)
@@ -186,7 +186,7 @@ class _Copy:
         return self._scaled[beta]
 
 
-class _Book:
+class Book:
     """What follows from a score table and rows, for all completions of these."""
 
     def __init__(self, base: ScoreTable, cells: Cells) -> None:
@@ -252,7 +252,7 @@ class _Book:
         tables = starts, above, np.array(strides, np.int64), offsets, rows_from, counts, totals
         count(codes, cards, *tables)
         rows, block_starts, cells = self.cells.blocks
-        room = np.empty(max(_COMPLETIONS, int(cards.max())))
+        room = np.empty(max(COMPLETIONS, int(cards.max())))
         changed: int = redraw(
             codes, cards, *tables, self.cells.alphas(parents), child_starts, children, rows, block_starts, cells,
             float(beta), room, uniforms(rng, len(rows)),
@@ -265,7 +265,7 @@ def _holds(sets: NDArray[np.uint64], u: int) -> NDArray[np.bool_]:
 
 
 # Rows do not change in a job: what follows from them is worked out once in each process.
-_BOOKS: WeakKeyDictionary[ScoreTable, tuple[str, _Book]] = WeakKeyDictionary()
+_BOOKS: WeakKeyDictionary[ScoreTable, tuple[str, Book]] = WeakKeyDictionary()
 
 
 @dataclass(frozen=True, eq=False)
@@ -313,7 +313,7 @@ class Imputing(Sampler):
     def _walk(self) -> Any:
         return load(self.word)
 
-    def _book(self, table: ScoreTable) -> _Book:
+    def _book(self, table: ScoreTable) -> Book:
         digest = self.cells.digest()
         known = _BOOKS.get(table)
         if known is None or known[0] != digest:
@@ -321,7 +321,7 @@ class Imputing(Sampler):
                 raise OptionError(
                     "the score table has other variables than the rows, or in another order", code="different-data"
                 )
-            known = _BOOKS[table] = digest, _Book(table, self.cells)
+            known = _BOOKS[table] = digest, Book(table, self.cells)
         return known[1]
 
     def init(self, table: ScoreTable, rng: np.random.Generator) -> State:
@@ -377,7 +377,7 @@ class Imputing(Sampler):
 class _Walker:
     """One copy on its way: its structure, its completed rows, and the score table of these."""
 
-    def __init__(self, sampler: Imputing, book: _Book, state: State, k: int) -> None:
+    def __init__(self, sampler: Imputing, book: Book, state: State, k: int) -> None:
         self.sampler, self.book, self.beta = sampler, book, sampler.betas[k]
         self.copy = _Copy(book, _unpacked(state, k, sampler.cells))
         head = f"{k}."

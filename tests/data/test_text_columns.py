@@ -49,7 +49,7 @@ def test_lists_of_words_are_text_cut_already():
 
 def test_a_column_of_text_has_a_limit(monkeypatch, tmp_path):
     """All cells have room for the longest: one long document among many short ones."""
-    monkeypatch.setattr(dataset, "_MOST_TEXT", 1000)
+    monkeypatch.setattr(dataset, "MOST_TEXT", 1000)
     with refused("data.too-costly"):
         as_values(["a" * 200, "b", None], "column")
     (tmp_path / "t.csv").write_text("text\n" + "a" * 300 + "\nb\n")

@@ -12,7 +12,7 @@ import pytest
 import typer
 
 import bayeslab as bl
-from bayeslab.cli import _app
+from bayeslab.cli import command_line
 
 ROOT = Path(bl.__file__).parent
 FUNCTION = re.compile(r"\bbl\.([A-Za-z_]\w*)(\(([^()]*)\))?")
@@ -34,7 +34,7 @@ def texts():
 
 @cache
 def commands():
-    return dict(typer.main.get_command(_app()).commands)
+    return dict(typer.main.get_command(command_line()).commands)
 
 
 @cache

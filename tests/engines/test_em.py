@@ -143,7 +143,7 @@ def test_interrupting_reports_the_best_so_far(monkeypatch, candy):
         if search == 1 and iteration == 2:
             raise KeyboardInterrupt
 
-    monkeypatch.setattr(em._Notes, "__call__", note)
+    monkeypatch.setattr(em.Notes, "__call__", note)
     fit = fitted(restarts=5)
     assert max(calls) == 1
     assert findings(fit)["interrupted"].message.startswith("interrupted: 2 of 5 searches")
@@ -205,7 +205,7 @@ def test_few_starts_at_the_best_maximum_are_a_warning():
         every = tuple(EMResult({}, 0.0, h, np.zeros(1), np.zeros(1), 1, 1, True, "") for h in heights)
         return Restarts(max(every, key=lambda end: end.log_posterior), every)
 
-    assert em._agreement(ends(0, 0, 0)).status == "pass"
-    assert em._agreement(ends(0, 0, -5, -5)).status == "pass"
-    assert em._agreement(ends(0, -5, -5, -5)).status == "warn"
-    assert em._agreement(ends(0, 0, *[-5.0] * 38)).status == "warn"
+    assert em.agreement(ends(0, 0, 0)).status == "pass"
+    assert em.agreement(ends(0, 0, -5, -5)).status == "pass"
+    assert em.agreement(ends(0, -5, -5, -5)).status == "warn"
+    assert em.agreement(ends(0, 0, *[-5.0] * 38)).status == "warn"

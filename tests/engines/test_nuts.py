@@ -125,8 +125,8 @@ def test_a_chain_that_finds_no_point_to_start_from_is_an_error_in_one_line(heard
         def _said(self):
             raise RuntimeError(said)
 
-    chain = nuts._Chain(3, Sampler(), ChainState(10, 5))
-    listen = nuts._finished if heard == "is_finished" else lambda chain: nuts._results(chain, abort=False)
+    chain = nuts.Chain(3, Sampler(), ChainState(10, 5))
+    listen = nuts.finished if heard == "is_finished" else lambda chain: nuts.results_of(chain, abort=False)
     with refused("run.no-start", "3") as caught:
         listen(chain)
     assert "\n" not in str(caught.value)

@@ -10,8 +10,8 @@ import pytest
 from rich.console import Console
 
 import bayeslab as bl
-from bayeslab.engines.structure import Options, _State, _work, running_r_hats
-from bayeslab.progress import ChainState, _html_cells, _summary, _Terminal
+from bayeslab.engines.structure import Options, State, running_r_hats, work_of
+from bayeslab.progress import ChainState, Terminal, html_cells, summary
 from bayeslab.structure.jobs import MemorySegments, Sampler, Work, Workers, run
 from tests.refusals import refused
 from tests.structure._dags import random_scores, table_of
@@ -38,17 +38,17 @@ def test_running_r_hats_are_those_of_the_draws():
 def test_segments_depend_on_the_model_only():
     for word, n in (("structure", 8), ("structure", 100), ("order", 37), ("partition", 37)):
         sampler = Sampler(word, (1.0, 0.5))
-        short, long = (_work(Options(draws=draws), sampler, n, 1) for draws in (10, 100_000))
+        short, long = (work_of(Options(draws=draws), sampler, n, 1) for draws in (10, 100_000))
         assert short.segment == long.segment >= 1 and short.thin == long.thin
-    assert _work(Options(segment=7, thin=3), sampler, n, 1).segment == 7
+    assert work_of(Options(segment=7, thin=3), sampler, n, 1).segment == 7
 
 
 def test_the_display_shows_what_a_sampler_has_to_say():
-    ours = [_State(100, 10, done=50, acceptance=0.125, score=-1234.5), _State(100, 10)]
+    ours = [State(100, 10, done=50, acceptance=0.125, score=-1234.5), State(100, 10)]
     theirs = [ChainState(100, 10, done=50, divergences=3, step_size=0.25, steps=7)]
 
     def shown(chains, remark):
-        view, stream = _Terminal(), io.StringIO()
+        view, stream = Terminal(), io.StringIO()
         Console(file=stream, width=150).print(view._table(chains, 12.0, remark))
         return stream.getvalue()
 
@@ -57,9 +57,9 @@ def test_the_display_shows_what_a_sampler_has_to_say():
     assert "divergences" not in text and "waiting" in text and "sampling" in text
     text = shown(theirs, "")
     assert "divergences" in text and " 3 " in text and "0.25" in text and "acceptance" not in text
-    assert "acceptance 12.5%" in _html_cells(ours[0]) and "divergences 3" in _html_cells(theirs[0])
-    assert _summary(theirs, 1.0, "") == "50 of 100 draws, 0 of 1 chains done, 3 divergences, 1.0 s"
-    assert _summary(ours, 1.0, "soon") == "50 of 200 draws, 0 of 2 chains done, 1.0 s, soon"
+    assert "acceptance 12.5%" in html_cells(ours[0]) and "divergences 3" in html_cells(theirs[0])
+    assert summary(theirs, 1.0, "") == "50 of 100 draws, 0 of 1 chains done, 3 divergences, 1.0 s"
+    assert summary(ours, 1.0, "soon") == "50 of 200 draws, 0 of 2 chains done, 1.0 s, soon"
 
 
 def test_lines_while_it_runs(capsys):
@@ -75,10 +75,10 @@ def test_progress_has_words_where_there_are_no_numbers(tmp_path):
     """One chain never leaves one graph, the other never another: what is written is JSON, and says it."""
     import json
 
-    from bayeslab.engines.structure import _told
+    from bayeslab.engines.structure import r_hat_in_json
 
-    assert _told(1.5) == 1.5
-    assert _told(np.inf).startswith("infinite") and _told(np.nan).startswith("not known yet")
+    assert r_hat_in_json(1.5) == 1.5
+    assert r_hat_in_json(np.inf).startswith("infinite") and r_hat_in_json(np.nan).startswith("not known yet")
     table = pd.DataFrame(np.random.default_rng(1).integers(0, 2, (50, 3)), columns=list("abc"))
     fit = bl.fit(bl.Model(name="x", model=bl.BayesNet(structure={})), table, method="structure", draws=5, tune=0, thin=9,
                  cores=1, seed=1, runs=tmp_path, progress=False)  # fmt: skip

@@ -7,7 +7,7 @@ import pymc as pm
 import pytest
 
 import bayeslab as bl
-from bayeslab.engines.toolbox.whitened import SEARCHES, Whitened, _geometric_mean, whitened
+from bayeslab.engines.toolbox.whitened import SEARCHES, Whitened, geometric_mean, whitened
 from bayeslab.posterior.density import Density
 
 MEAN = np.array([1.0, -2.0, 30.0])
@@ -64,7 +64,7 @@ def test_compiled_callbacks_are_the_same(normal):
 def test_the_geometric_mean_of_matrices():
     rng = np.random.default_rng(4)
     a, b = (m @ m.T for m in rng.normal(size=(2, 4, 4)))
-    x = _geometric_mean(a, b)
+    x = geometric_mean(a, b)
     np.testing.assert_allclose(x @ np.linalg.solve(a, x), b, rtol=1e-8, atol=1e-10)
 
 

@@ -14,7 +14,15 @@ from scipy.stats import multivariate_normal
 
 from bayeslab.exact import buffet
 from bayeslab.exact.binary_em import BinaryModes, BinaryProblem
-from bayeslab.exact.binary_features import BinaryPrior, _Evidence, _slice, _start, log_likelihood, log_prior, sample
+from bayeslab.exact.binary_features import (
+    BinaryPrior,
+    Evidence,
+    log_likelihood,
+    log_prior,
+    sample,
+    slice_step,
+    start_values,
+)
 from bayeslab.exact.expectation_maximisation import restarted
 from bayeslab.exact.feature_kernels import binary_evidence, binary_pass, draw_rows
 from bayeslab.exact.feature_matching import match_columns, permutations, turned
@@ -58,7 +66,7 @@ def test_likelihood_keeps_its_digits_far_from_zero():
         exact = level_density(x, noise, 2.0**20)
         assert log_likelihood(x, z, noise, scales) == pytest.approx(exact, abs=1e-6)
         # Slices ask for other sds than those it was prepared for.
-        near = _Evidence.of(x, z, 0.4, scales / 3)
+        near = Evidence.of(x, z, 0.4, scales / 3)
         assert near.at(noise, scales) == pytest.approx(exact, abs=1e-6)
 
 
@@ -66,14 +74,14 @@ def test_slices_end():
     """Without a density there is nothing to draw; under one that is flat or only noise a draw takes bounded steps."""
     rng = np.random.default_rng(0)
     with refused("engine.refused.degenerate"):
-        _slice(lambda v: math.nan, 1.0, rng)
-    assert 0 < _slice(lambda v: -math.log(v), 1.0, rng) < math.inf
+        slice_step(lambda v: math.nan, 1.0, rng)
+    assert 0 < slice_step(lambda v: -math.log(v), 1.0, rng) < math.inf
     calls = itertools.count()
 
     def sinking(v):
         return -100.0 * next(calls)
 
-    assert _slice(sinking, 2.0, rng) == pytest.approx(2.0)
+    assert slice_step(sinking, 2.0, rng) == pytest.approx(2.0)
     assert next(calls) < 3_000
 
 
@@ -266,7 +274,7 @@ def test_features_of_thousands_of_rows_are_found():
 def test_where_rows_say_nothing_features_are_those_of_the_prior():
     """ibp: dishes and who takes them are as many as buffets have, with features that end and begin together."""
     alpha, n, draws = 1.3, 12, 4_000
-    chain = _start(np.zeros((n, 2)), BinaryPrior(None, 1e4, 1.0, alpha=alpha), np.random.default_rng(15))
+    chain = start_values(np.zeros((n, 2)), BinaryPrior(None, 1e4, 1.0, alpha=alpha), np.random.default_rng(15))
     seen = np.zeros((draws, 2))
     for i in range(-200, draws):
         chain.rows()
@@ -284,7 +292,7 @@ def test_a_feature_that_others_stand_for_ends(which):
     rng = np.random.default_rng(14)
     x, z, _ = planted(n=1_500)
     own = (z[:, 0] & z[:, 1]) if which == "sum" else z[:, 1] & (rng.random(1_500) < 0.5)
-    chain = _start(x, BinaryPrior(None, half_normal(1.0), half_normal(1.0)), rng)
+    chain = start_values(x, BinaryPrior(None, half_normal(1.0), half_normal(1.0)), rng)
     chain.z[:, :4] = np.where((own == 1)[:, None] & np.isin(np.arange(4), (0, 1) if which == "sum" else 1), 0, z)
     chain.z[:, 4], chain.size = own, 5
     chain.noise, chain.scale = 0.4, 1.0

@@ -300,7 +300,7 @@ class Twin:
 
     def sweep(self, rng) -> None:
         alpha, sigma, clusters = self.law.alpha, self.law.discount, self.clusters
-        slack = kernels._PASSED + np.log(len(clusters) + 1)
+        slack = kernels.PASSED + np.log(len(clusters) + 1)
         for n, x in enumerate(self.rows):
             own = next(c for c, group in enumerate(clusters) if n in group)
             others = [group - {n} for group in clusters]

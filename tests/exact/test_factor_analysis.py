@@ -19,7 +19,7 @@ from bayeslab.exact.factor_analysis import (
 )
 from bayeslab.exact.factor_kernels import factor_evidence
 from bayeslab.exact.feature_matching import principal_axes, rotated
-from bayeslab.families.latent_features.rows import _normal
+from bayeslab.families.latent_features.rows import normal
 
 
 def simulated(n=80, d=6, k=2, seed=0, missing=0.0):
@@ -76,7 +76,7 @@ def test_evidence_of_a_column_that_features_explain_all_but_wholly(missing, smal
     assert value == pytest.approx(total, rel=1e-9)
 
     if not missing:
-        own = _normal(rows * unit, mean * unit, loading * unit[:, None], noise * unit).sum()
+        own = normal(rows * unit, mean * unit, loading * unit[:, None], noise * unit).sum()
         assert own == pytest.approx(total, rel=1e-9)
 
     # In the log of every noise and in relative steps of all else; the height changes by about 1 in each.

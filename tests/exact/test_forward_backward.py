@@ -401,7 +401,7 @@ def test_counts_do_not_depend_on_how_work_is_spread(monkeypatch):
     chain = HiddenChain.of(rng.dirichlet(np.ones(6)), rng.dirichlet(np.ones(6), 6))
     rows, offsets = rng.normal(size=(60_000, 6)), np.append(0, np.sort(rng.choice(60_000, 40)))
     offsets = np.append(offsets, 60_000)
-    assert len(forward_backward._blocks(offsets, 36)) > 5
+    assert len(forward_backward.blocks_of(offsets, 36)) > 5
     threads = smooth(chain, rows, offsets)
     monkeypatch.setattr(forward_backward.os, "cpu_count", lambda: 1)
     alone = smooth(chain, rows, offsets)

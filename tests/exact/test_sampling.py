@@ -104,7 +104,7 @@ def test_forward_sample_leaves_nothing_to_impossible_last_states():
     """0.1 + ... + 0.1 is not 1 in floating point; the gap would be a chance of 2^-53 in a draw."""
     table = np.array([[0.1] * 10 + [0.0], [0.0] * 10 + [1.0]])
     assert np.cumsum(table[0])[9] < 1
-    cuts = sampling._cuts(table).reshape(2, 10)
+    cuts = sampling.cuts_of(table).reshape(2, 10)
     assert cuts[0, 9] == 2**53 and cuts[0, 8] < 2**53
     assert np.all(cuts[1] == 0)
 
@@ -112,7 +112,7 @@ def test_forward_sample_leaves_nothing_to_impossible_last_states():
 def test_forward_sample_is_the_same_for_any_number_of_threads(monkeypatch):
     network = network_of()
     alone = forward_sample(network, 200_000, np.random.default_rng(3))
-    monkeypatch.setattr(sampling, "_CHUNK", 5_001)
+    monkeypatch.setattr(sampling, "CHUNK", 5_001)
     monkeypatch.setattr(sampling.os, "cpu_count", lambda: 7)
     np.testing.assert_array_equal(forward_sample(network, 200_000, np.random.default_rng(3)), alone)
     assert not np.array_equal(forward_sample(network, 200_000, np.random.default_rng(4)), alone)
@@ -228,14 +228,14 @@ def test_likelihood_sampling_sums_up_what_single_rows_say(monkeypatch):
     tables = {"h": np.array([0.9998, 0.0002]), "c": np.array([[1e-3, 1 - 1e-3], [0.9, 0.1]])}
     network = DiscreteNetwork({"h": ("a", "b"), "c": ("t", "f")}, {"c": ("h",)}, tables)
     n, rng = 20_000, np.random.default_rng(3)
-    net, key = sampling._flat_network(network), sampling._key(np.random.default_rng(3))
-    weighing = sampling._weighing(net, network.states, sampling.read_evidence(network.states, {"c": "t"}))
+    net, key = sampling.flat_network(network), sampling.key_of(np.random.default_rng(3))
+    weighing = sampling.weighing_of(net, network.states, sampling.read_evidence(network.states, {"c": "t"}))
     codes, log_weights = np.empty((n, 2), np.int8), np.empty(n)
     kernels.weighted_rows(net, key, 0, *weighing, codes, log_weights)
     first = int(np.argmax(codes[:, 0] == 1))
     assert 1024 < first < n  # there is a change of scale
     w = np.exp(log_weights)
-    monkeypatch.setattr(sampling, "_CHUNK", 7_000)  # and between chunks
+    monkeypatch.setattr(sampling, "CHUNK", 7_000)  # and between chunks
     found = likelihood_weighting(network, {"c": "t"}, n, rng)
     p = w[codes[:, 0] == 1].sum() / w.sum()
     error = np.sqrt((w**2 * ((codes[:, 0] == 1) - p) ** 2).sum()) / w.sum()

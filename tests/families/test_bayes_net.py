@@ -23,7 +23,7 @@ import bayeslab as bl
 from bayeslab.errors import DataError
 from bayeslab.exact.conjugate import NormalInverseGamma
 from bayeslab.exact.network import DiscreteNetwork
-from bayeslab.families.bayes_net.exact_inference import _sd_moments
+from bayeslab.families.bayes_net.exact_inference import sd_moments
 from bayeslab.families.bayes_net.net import resolved
 from bayeslab.fitting import check
 from tests.refusals import refused
@@ -1033,7 +1033,7 @@ def test_moments_of_an_sd_keep_their_digits(a):
         choose = Decimal(comb(2 * (a - 1), a - 1)) / Decimal(4) ** (a - 1)
         mean = 3 * choose * pi.sqrt()
         sd = (9 / Decimal(a - 1) - mean**2).sqrt()
-    found = _sd_moments(NormalInverseGamma(np.zeros(1), np.eye(1), float(a), 9.0))
+    found = sd_moments(NormalInverseGamma(np.zeros(1), np.eye(1), float(a), 9.0))
     assert found == pytest.approx((float(mean), float(sd)), rel=1e-9)
 
 

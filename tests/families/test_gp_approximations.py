@@ -124,9 +124,9 @@ def test_prior_quantiles_are_those_of_the_distributions():
         ("Gamma(2, 0.1)", gamma(2, scale=10)),
         ("Normal(-3, 2)", norm(-3, 2)),
     ):
-        np.testing.assert_allclose(approximations._quantiles(text), law.ppf([0.1, 0.5, 0.95]), rtol=2e-3)
-    assert approximations._quantiles("HalfNormal(tau)") is None
-    assert approximations._quantiles("HalfFlat()") is None
+        np.testing.assert_allclose(approximations.quantiles(text), law.ppf([0.1, 0.5, 0.95]), rtol=2e-3)
+    assert approximations.quantiles("HalfNormal(tau)") is None
+    assert approximations.quantiles("HalfFlat()") is None
 
 
 @pytest.mark.parametrize(

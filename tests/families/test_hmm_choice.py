@@ -125,7 +125,7 @@ def test_left_out_rows_are_scored_given_the_others():
             sums += own * np.prod([values["transition"][a, b] for a, b in itertools.pairwise(path)])
         return np.log(sums)
 
-    split = hmm_choice._made(hidden, ("blocks", out))
+    split = hmm_choice.split_of(hidden, ("blocks", out))
     np.testing.assert_array_equal(np.isnan(split.train.rows[:, 0]), out)
     np.testing.assert_allclose(split.score(values), [total(np.ones(6, bool)) - total(~out)], rtol=1e-9)
 

@@ -147,9 +147,9 @@ def test_steps_keep_the_joint_distribution_of_parameters_and_data(case):
     for _ in range(1_500 if slow else 3_000):
         now = simulated(rng, hidden, values, gaps)
         chain.append(told(now, values))
-        path = gibbs_sampling._drawn(now, values, rng)
+        path = gibbs_sampling.drawn_path(now, values, rng)
         states = now.chain.last[path.states]
-        values = gibbs_sampling._draw_chain(now, path, values, rng) | gibbs_sampling.draw_emissions(
+        values = gibbs_sampling.draw_chain(now, path, values, rng) | gibbs_sampling.draw_emissions(
             now, states, values, rng
         )
     batches = np.stack(chain).reshape(30, -1, independent.shape[1]).mean(1)

@@ -152,7 +152,7 @@ def test_priors_do_not_depend_on_the_truncation():
     for most in (5, 40):
         declared = model(most=most)
         data = bl.check(declared, {"y": y})
-        prior = infinite._limited(declared, data).parts[0].emission.prior
+        prior = infinite.limited(declared, data).parts[0].emission.prior
         assert prior.nu == 3
         assert prior.kappa == pytest.approx(0.1)
         np.testing.assert_allclose(prior.scale / 2, np.var(y) / 18)

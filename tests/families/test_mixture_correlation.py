@@ -9,7 +9,7 @@ from scipy.special import logsumexp
 
 import bayeslab as bl
 from bayeslab.families import mixture as family
-from bayeslab.families.mixture.parts import _partial_correlations
+from bayeslab.families.mixture.parts import partial_correlations
 from bayeslab.fitting import check as bound_of
 from tests.families._models import mixture
 from tests.refusals import refused
@@ -90,7 +90,7 @@ def test_chains_start_at_the_mode_of_the_conjugate_posterior(compiled):
     """Partial correlations of a matrix and back; starts are clipped only at the edges."""
     _, call, point = compiled
     values = call(point)[3]
-    partial = _partial_correlations(values["covariance"])
+    partial = partial_correlations(values["covariance"])
     np.testing.assert_allclose(partial[:, [1, 2, 2], [0, 0, 1]], 2 * values["_partial"] - 1, atol=1e-9)
 
 

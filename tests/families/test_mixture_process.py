@@ -104,7 +104,7 @@ def test_nuts_on_the_broken_stick_equals_gibbs_and_enumeration(enumerated):
 @pytest.mark.slow(why="statistical")
 def test_a_row_left_out_equals_enumeration(enumerated):
     """By importance weights of the partitions of all rows, and by a fit without it, which has no graph to change."""
-    from bayeslab.results.compare import _held_out, loo
+    from bayeslab.results.compare import held_out, loo
 
     emission, evidence, *_ = enumerated
     held: dict[tuple[float, ...], float] = {}
@@ -130,7 +130,7 @@ def test_a_row_left_out_equals_enumeration(enumerated):
     for n in (0, 7):
         want = evidence - without(n)
         assert found.elpd[n] == pytest.approx(want, abs=0.03)
-        refitted = _held_out(fit, "row", n)
+        refitted = held_out(fit, "row", n)
         assert refitted is not None
         assert refitted == pytest.approx(want, abs=0.03)
 

@@ -109,7 +109,7 @@ def test_arrays_and_graph_have_the_same_likelihood(likelihood, link):
 def test_replications_have_the_mean_of_the_likelihood(likelihood, link):
     """The frequencies of 4,000 replications at one point, against the density on arrays, integrated."""
     from bayeslab import registry
-    from bayeslab.families.regression.arrays import _constants, _parts
+    from bayeslab.families.regression.arrays import constants_of, parts_of
     from bayeslab.families.regression.likelihoods import LIKELIHOODS
 
     data, model = table().head(8), regression(likelihood, link, right="x")
@@ -122,13 +122,13 @@ def test_replications_have_the_mean_of_the_likelihood(likelihood, link):
     ((_, drawn),) = family.predictive(model, bound, many, np.random.default_rng(1)).values()
     one = {name: np.asarray(value)[None] for name, value in values.items()}
     lowered = lower(model, bound)
-    ((mean, auxiliary),) = _parts(lowered, one)
+    ((mean, auxiliary),) = parts_of(lowered, one)
     density = LIKELIHOODS[likelihood].log_density
     if LIKELIHOODS[likelihood].discrete:
         support = np.arange(3000 if likelihood.endswith(("poisson", "binomial")) else 3)
         support = support[: 2 if likelihood == "bernoulli" else None]
         for row in range(8):
-            constants = {name: value[row : row + 1] for name, value in _constants(lowered).items()}
+            constants = {name: value[row : row + 1] for name, value in constants_of(lowered).items()}
             inside = support[support <= constants["trials"][0]] if constants else support
             mass = np.exp([density(np.array([k]), mean[:, row : row + 1], auxiliary, constants)[0, 0] for k in inside])
             assert mass.sum() == pytest.approx(1, abs=1e-6)

@@ -64,7 +64,7 @@ def enumerated():
 @pytest.fixture(scope="module")
 def tiny_fit():
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(gibbs_sampling, "_KEPT", 500)
+        patch.setattr(gibbs_sampling, "KEPT", 500)
         return fitted(model(alpha=ALPHA, beta=BETA), TINY, draws=2000, tune=50)
 
 
@@ -114,7 +114,7 @@ def log_evidence(documents):
 
 def test_held_out_probability_is_that_given_the_documents_of_the_fit(tiny_fit, monkeypatch):
     """p(new | old) is p(new, old) / p(old), the topics of all words, new and old, summed out in both."""
-    monkeypatch.setattr(gibbs_sampling, "_JUDGED", 2_000)
+    monkeypatch.setattr(gibbs_sampling, "JUDGED", 2_000)
     new = ["a", "c", "c", "c"]
     exact = log_evidence([*TINY, new]) - log_evidence(TINY)
     found = tiny_fit.topics.held_out({"text": [new]})
@@ -239,7 +239,7 @@ def test_variational_topics_are_those_of_gibbs(planted, planted_fit):
 
 
 def test_many_documents_come_in_batches(planted, monkeypatch):
-    monkeypatch.setattr(variational_bayes, "_MANY", 20)
+    monkeypatch.setattr(variational_bayes, "MANY", 20)
     fit = fitted(model(3, alpha=0.4, beta=0.1), planted[2], "variational", restarts=1)
     assert "in batches, 5 passes" in fit.posterior.attrs["how"]
     order = lda.align(planted[0], fit.topics.phi)
@@ -296,7 +296,7 @@ def test_topics_without_a_fixed_number(planted):
 
 
 def test_a_process_without_lasting_topics_says_so(planted, monkeypatch, tmp_path):
-    monkeypatch.setattr(hierarchical_process, "_THERE", 2.0)
+    monkeypatch.setattr(hierarchical_process, "THERE", 2.0)
     fit = fitted(model("hdp", beta=0.1), planted[2][:8], draws=10, tune=10, chains=2, cores=1)
     found = fit.topics
     assert found.n_topics == 0 and "no topic with a hundredth of the words" in str(fit.verdict)
@@ -422,7 +422,7 @@ def test_an_interrupted_run_goes_on_exactly(planted, tmp_path, monkeypatch, tune
 
     monkeypatch.setattr(stepped, "wait", interrupted)
     # A look after every sweep, so that the chain is caught on its way.
-    monkeypatch.setattr(stepped, "_LOOK", 0.0)
+    monkeypatch.setattr(stepped, "LOOK", 0.0)
     try:
         part = fitted(spec, planted[2][:20], runs=tmp_path, **options)
         assert part.info["status"] == "interrupted" and "interrupted" in str(part.verdict)
@@ -535,7 +535,7 @@ def test_bad_models_are_named(content, code, match):
 
 
 def test_large_graphs_are_refused(monkeypatch):
-    monkeypatch.setattr(pymc_graph, "_MOST_PARAMETERS", 8)
+    monkeypatch.setattr(pymc_graph, "MOST_PARAMETERS", 8)
     with refused("model.too-costly"):
         family.graph(model(), fitting.check(model(), {"text": TINY}))
 

@@ -13,7 +13,7 @@ from bayeslab.data.dataset import Dataset, bind
 from bayeslab.exact.state_space_kernels import log_marginal
 from bayeslab.families import gaussian_process as processes
 from bayeslab.families.gaussian_process.model import resolved
-from bayeslab.families.gaussian_process.posterior_mode import _likelihood, optimum
+from bayeslab.families.gaussian_process.posterior_mode import likelihood_of, optimum
 from tests.refusals import refused
 
 RNG = np.random.default_rng(0)
@@ -45,7 +45,7 @@ def at(seen, inputs, outcome):
 
 def slopes(seen, inputs, outcome):
     """Log evidence and its slopes, each in the unit of its parameter."""
-    likelihood = _likelihood(seen)
+    likelihood = likelihood_of(seen)
     point = at(seen, inputs, outcome)
     value, gradient = likelihood.log_marginal(point)
     return np.array([value + N * np.log(outcome), *(gradient * point)])

@@ -11,10 +11,10 @@ from bayeslab.learners.convolutional import (
     BoostedConvolutional,
     Convolutional,
     Shape,
-    _split,
     gradient,
     maps,
     padded,
+    split_windows,
 )
 from bayeslab.learners.toolbox.augment import affine, moved
 from bayeslab.learners.toolbox.convolution_kernels import scatter
@@ -34,7 +34,7 @@ def net(digits):
 def random_weights(rng, dtype=np.float32, n_classes=10):
     shapes = Shape().shapes(n_classes)
     flat = np.zeros(sum(a * b + b for a, b in shapes), dtype)
-    for w, b in _split(flat, shapes):
+    for w, b in split_windows(flat, shapes):
         w[:], b[:] = rng.normal(0, np.sqrt(2 / len(w)), w.shape), 0.1 * rng.normal(size=len(b))
     return flat, shapes
 
@@ -45,7 +45,7 @@ def test_shape():
     assert Shape().sides == (SIDE, 8, 4)
     rng = np.random.default_rng(0)
     flat, shapes = random_weights(rng)
-    found = maps(_split(flat, shapes), rng.random((3, 32, 32), np.float32), Shape())
+    found = maps(split_windows(flat, shapes), rng.random((3, 32, 32), np.float32), Shape())
     assert [found[i].size // 3 for i in (1, 3, 4, 5)] == [768, 192, 30, 10]
     assert shapes[0] == (64, 12)
     assert len(flat) < 12_000
@@ -58,11 +58,11 @@ def test_translation():
     image = np.zeros((1, 32, 32), np.float32)
     image[0, 10:18, 10:18] = rng.random((8, 8))
     by_four, by_eight = np.roll(image, (4, 4), (1, 2)), np.roll(image, (8, 8), (1, 2))
-    first = [maps(_split(flat, shapes), x, Shape())[1].reshape(8, 8, 12) for x in (image, by_four)]
+    first = [maps(split_windows(flat, shapes), x, Shape())[1].reshape(8, 8, 12) for x in (image, by_four)]
     np.testing.assert_allclose(first[1][1:, 1:], first[0][:-1, :-1], atol=1e-5)
     assert np.abs(first[0]).max() > 0.1
     # Away from the edge, where the units of both layers see nothing but the image and the black around it.
-    second = [maps(_split(flat, shapes), x, Shape())[3].reshape(4, 4, 12) for x in (image, by_eight)]
+    second = [maps(split_windows(flat, shapes), x, Shape())[3].reshape(4, 4, 12) for x in (image, by_eight)]
     np.testing.assert_allclose(second[1][2, 2], second[0][1, 1], atol=1e-5)
 
 

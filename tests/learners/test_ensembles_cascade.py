@@ -68,10 +68,10 @@ def test_cascade_theta():
 
 def test_second_stage_sees_what_the_first_misses():
     """The rows of the second stage are drawn by what the first lacks."""
-    from bayeslab.learners.cascade import _harder
+    from bayeslab.learners.cascade import harder
 
     loss = np.where(np.arange(1000) < 100, 0.9, 0.02)
-    drawn = _harder(loss, np.random.RandomState(0))
+    drawn = harder(loss, np.random.RandomState(0))
     share = np.mean(drawn < 100)
     weights = loss + 0.05 * loss.mean()
     truth = weights[:100].sum() / weights.sum()

@@ -14,7 +14,7 @@ from bayeslab.errors import BayeslabError
 from bayeslab.learners.ecoc import OutputCodes
 from bayeslab.learners.neural_network import NeuralNetworkClassifier
 from bayeslab.learners.svm import SVMClassifier
-from bayeslab.learners.toolbox.estimator import Estimator, ParameterError, _check
+from bayeslab.learners.toolbox.estimator import Estimator, ParameterError, check
 from bayeslab.learners.voting import VotingClassifier
 from tests.refusals import refused
 
@@ -52,7 +52,7 @@ def refused_by_file(word, name, value):
 
 def refused_by_class(kind, name, value):
     try:
-        _check(kind(**{name: value}), ROWS)
+        check(kind(**{name: value}), ROWS)
     except ParameterError as error:
         return error.message.removeprefix(f"{kind.__name__}: ")
     return None

@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 from scipy.optimize import minimize
 
 from bayeslab.plots.graph_svg import LOOKS, layout, model_svg, node_size
-from bayeslab.plots.placement import PLATE_PAD, _shortest
+from bayeslab.plots.placement import PLATE_PAD, shortest
 from bayeslab.plots.svg import Box
 
 SVG = "{http://www.w3.org/2000/svg}"
@@ -353,7 +353,7 @@ def test_x_is_the_least_squares_solution(seed):
     def energy(x):
         return sum(w * (x[i] - x[j]) ** 2 for i, j, w in pulls)
 
-    x = _shortest(n, pulls, gaps)
+    x = shortest(n, pulls, gaps)
     assert all(x[j] - x[i] >= gap - 1e-6 for (i, j), gap in gaps.items())
     constraints = [{"type": "ineq", "fun": lambda x, i=i, j=j, g=g: x[j] - x[i] - g} for (i, j), g in gaps.items()]
     reference = minimize(energy, 50.0 * np.arange(n), constraints=constraints, method="SLSQP", options={"maxiter": 500})

@@ -69,7 +69,7 @@ def test_a_part_of_a_curve_is_on_the_curve():
             + t**3 * points[3]
         )
 
-    part = plots._part(curve, 0.2, 0.7)
+    part = plots.part(curve, 0.2, 0.7)
     for s in np.linspace(0, 1, 5):
         np.testing.assert_allclose(at(part, s), at(curve, 0.2 + 0.5 * s), atol=1e-12)
 

@@ -18,7 +18,7 @@ import bayeslab as bl
 from bayeslab.cli import main
 from bayeslab.data.dataset import Data
 from bayeslab.progress import Progress
-from bayeslab.results.calibrate import N_RANKED, Calibration, _calibrate, calibrate, chi_square, rank_of, uniform_bands
+from bayeslab.results.calibrate import N_RANKED, Calibration, calibrate, calibrated, chi_square, rank_of, uniform_bands
 from tests.refusals import refused
 
 N_LEVELS = N_RANKED + 1
@@ -138,7 +138,7 @@ def test_exact_engine_is_calibrated(tmp_path):
 @pytest.mark.slow(why="statistical")
 def test_fitting_under_another_prior_fails():
     wide, narrow = line(2.0), line(0.3)
-    found = _calibrate(wide, narrow, bound(wide), 200, "exact", 4, 1, None, Progress(None), {})
+    found = calibrated(wide, narrow, bound(wide), 200, "exact", 4, 1, None, Progress(None), {})
     bad = {f.where for f in found.verdict.findings if f.status == "fail"}
     assert found.verdict.status == "fail" and any("x" in where for where in bad)
 

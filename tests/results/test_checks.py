@@ -13,7 +13,7 @@ from scipy.signal import lfilter
 from bayeslab.results import checks, convergence
 from bayeslab.results.checks import Remedies, judge_mcmc, point_verdict
 from bayeslab.results.structure_checks import mean_error
-from bayeslab.results.tails import _stay, heavy, tail_shapes
+from bayeslab.results.tails import heavy, stays, tail_shapes
 from bayeslab.results.verdict import Finding, Verdict
 
 CHAINS, DRAWS = 4, 1000
@@ -151,8 +151,8 @@ def test_batches_do_not_change_the_numbers(rng, monkeypatch):
     np.testing.assert_allclose(means[5:17], posterior["a"].mean(axis=(0, 1)).ravel())
     whole = convergence.convergence(variables)
     for room in (1, 2, 3, 7):
-        monkeypatch.setattr(convergence, "_BATCH", room * 100)
-        sizes = [sum(piece.shape[-1] for piece in batch) for batch in convergence._batches(variables)]
+        monkeypatch.setattr(convergence, "BATCH", room * 100)
+        sizes = [sum(piece.shape[-1] for piece in batch) for batch in convergence.batches_of(variables)]
         assert len(sizes) == math.ceil(19 / room)
         assert sum(sizes) == 19
         assert max(sizes) <= room
@@ -339,7 +339,7 @@ def test_visits_to_a_tail_and_the_worth_of_its_draws(rng):
     """Independent draws stay 1/0.95 draws in a twentieth; draws that come k times are worth 1/k and stay k / 0.95."""
     draws = rng.normal(size=(2, CHAINS, 10 * DRAWS))
     draws[1] = np.repeat(draws[1, :, : 2 * DRAWS], 5, axis=1)
-    worth, visit = _stay(draws).T
+    worth, visit = stays(draws).T
     np.testing.assert_allclose(worth, [1, 1 / 5], rtol=0.15)
     np.testing.assert_allclose(visit, [1 / 0.95, 5 / 0.95], rtol=0.03)
 

@@ -13,9 +13,9 @@ from scipy.special import betaln, logsumexp
 import bayeslab as bl
 from bayeslab.cli import main
 from bayeslab.results.compare import (
-    _held_out,
     bridge,
     compare,
+    held_out,
     model_probabilities,
     pseudo_bma_weights,
     stacking_weights,
@@ -286,7 +286,7 @@ def test_refit_of_an_outlier_is_the_evidence_ratio(exact, drawn):
     compare({"m": whole}, progress=False)
     assert 5 in found.refitted and not found.bad
     for i in (5, 6):
-        assert _held_out(drawn, "y", i) == pytest.approx(_held_out(whole, "y", i), rel=0.06, abs=0.05)
+        assert held_out(drawn, "y", i) == pytest.approx(held_out(whole, "y", i), rel=0.06, abs=0.05)
 
 
 def test_exact_refit_is_the_student_predictive():

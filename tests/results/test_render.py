@@ -169,7 +169,7 @@ def test_wrong_options_are_named(posterior):
     ],
 )
 def test_digits_stop_where_the_error_begins(value, mcse, sd, shown):
-    assert render._number(value, render._decimals(mcse, sd)) == shown
+    assert render.number_shown(value, render.decimals_of(mcse, sd)) == shown
 
 
 # The terminal
@@ -204,14 +204,14 @@ def test_scalars_come_first_and_long_vectors_are_cut(posterior):
     ],
 )
 def test_vectors_share_the_room(sizes, room, shares):
-    assert render._shares(sizes, room) == shares
+    assert render.shares_of(sizes, room) == shares
 
 
 def test_every_row_is_shown_or_counted():
     for max_rows in (1, 5, 20, 200):
-        lines = list(render._lines(frame_of({"a": 85, "b": 0, "c": 4, "d": 1, "e": 40}), max_rows))
-        rows = [line for line in lines if isinstance(line, render._Row)]
-        left = sum(line.n_rows for line in lines if isinstance(line, render._More))
+        lines = list(render.lines_of(frame_of({"a": 85, "b": 0, "c": 4, "d": 1, "e": 40}), max_rows))
+        rows = [line for line in lines if isinstance(line, render.Row)]
+        left = sum(line.n_rows for line in lines if isinstance(line, render.More))
         assert len(rows) + left == 85 + 1 + 4 + 1 + 40
         assert [row.label for row in rows[:2]] == ["b", "d[0]"]
 
@@ -219,7 +219,7 @@ def test_every_row_is_shown_or_counted():
 def test_bad_diagnostics_are_marked(rng):
     x = rng.normal(size=(4, 500, 2))
     x[0, :, 1] += 5
-    rows = list(render._lines(summary(xr.Dataset({"x": (("chain", "draw", "g"), x)})), None))
+    rows = list(render.lines_of(summary(xr.Dataset({"x": (("chain", "draw", "g"), x)})), None))
     assert [cell.status for cell in rows[0].cells] == ["pass"] * 7
     assert [cell.status for cell in rows[1].cells][4:] == ["fail", "fail", "fail"]
 

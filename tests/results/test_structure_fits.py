@@ -13,7 +13,7 @@ import bayeslab as bl
 from bayeslab.cli import main
 from bayeslab.fitting import open_run
 from bayeslab.networks import network
-from bayeslab.results.compare import _held_out
+from bayeslab.results.compare import held_out
 from bayeslab.results.structures import PICTURES
 from tests.refusals import refused
 
@@ -163,7 +163,7 @@ def test_a_row_left_out_is_left_out_of_the_search(fit):
         (fit.data_tree["exact_posterior"].attrs["log_evidence"])
         - rest.data_tree["exact_posterior"].attrs["log_evidence"]
     )
-    assert _held_out(sampled, "evidence", rare) == pytest.approx(want, abs=0.1)
+    assert held_out(sampled, "evidence", rare) == pytest.approx(want, abs=0.1)
 
 
 def test_structures_have_no_number_of_parameters(fit):
@@ -177,7 +177,7 @@ def test_a_state_that_only_the_row_left_out_has():
     model = bl.Model(model=bl.BayesNet(structure={"score": "bdeu"}))
     sampled = bl.fit(model, table, "structure", seed=1, progress=False, runs=None, draws=30, tune=10)
     sampled.log_likelihood()
-    assert _held_out(sampled, "evidence", 5) is None
+    assert held_out(sampled, "evidence", 5) is None
 
 
 def test_rows_are_replicated(fit, gaussian):

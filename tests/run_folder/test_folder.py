@@ -413,7 +413,7 @@ def test_the_lock_of_another_machine_is_respected_until_it_is_removed(run):
 
 
 def test_without_locks_of_the_file_system_the_named_process_counts(run, monkeypatch):
-    monkeypatch.setattr(lock, "_flock", lambda handle: None)
+    monkeypatch.setattr(lock, "flock", lambda handle: None)
     (run / "lock").write_text(json.dumps(lock.this_process()))
     with refused("run.in-use", str(os.getpid()), where=str(run)):
         bl.resume(run, progress=False)

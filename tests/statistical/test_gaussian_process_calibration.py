@@ -14,7 +14,7 @@ from scipy import stats
 import bayeslab as bl
 from bayeslab.exact.gaussian_process import threads
 from bayeslab.families.gaussian_process.model import resolved
-from bayeslab.families.gaussian_process.posterior_mode import _Exact
+from bayeslab.families.gaussian_process.posterior_mode import Exact
 
 DATA = {"x": np.linspace(0, 6, 15), "y": np.zeros(15)}
 PRIORS = {"l": "InverseGamma(4, 5)", "s": "HalfNormal(1)"}
@@ -38,7 +38,7 @@ def test_posteriors_on_a_grid_are_calibrated():
     for i in range(n):
         seen = resolved(model, bl.check(model, {"x": x, "y": y[i]}))
         assert seen.kernel.names == ("s", "l")
-        of = _Exact(seen, np.arange(25)).log_marginal
+        of = Exact(seen, np.arange(25)).log_marginal
         with threads(25):
             logs = np.array([of(np.array([s, a, 0.3]))[0] for a, s in zip(length.flat, scale.flat, strict=True)])
         p = np.exp(logs - logs.max()).reshape(cells, cells)

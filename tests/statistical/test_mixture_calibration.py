@@ -26,7 +26,7 @@ def test_a_wrong_prior_is_found_out():
     """Fitted with a prior of the means that is ten times too narrow, the same calibration fails."""
     from bayeslab.fitting import check
     from bayeslab.progress import Progress
-    from bayeslab.results.calibrate import _calibrate
+    from bayeslab.results.calibrate import calibrated
 
     def model(rows):
         own = {"mean": 0.0, "rows": rows, "dof": 6, "scale": 6.0}
@@ -37,5 +37,5 @@ def test_a_wrong_prior_is_found_out():
 
     told, used = model(0.1), model(10.0)
     options = {"draws": 200, "tune": 50, "chains": 1}
-    found = _calibrate(told, used, check(told), 60, "gibbs", 5, 1, None, Progress(None), options)
+    found = calibrated(told, used, check(told), 60, "gibbs", 5, 1, None, Progress(None), options)
     assert found.verdict.status == "fail"

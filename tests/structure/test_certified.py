@@ -39,7 +39,7 @@ def test_a_star_is_dynamic_programming(seed, group):
 
 def test_sets_are_carried_over_to_larger_tables(monkeypatch):
     """Scores of noise with a loose bound: far more sets than the first table and heap hold."""
-    monkeypatch.setattr(a_star, "_FIRST", 64)
+    monkeypatch.setattr(a_star, "FIRST", 64)
     table = table_of(16, random_scores(5, 1.0), max_parents=2)
     assert a_star.search(table, group=1).score == pytest.approx(best_graph(table).graph["score"], rel=1e-11)
 
@@ -76,12 +76,12 @@ def test_parts_that_cannot_form_circles_are_placed_apart():
     score = load_score("bdeu", columns)
     limits = Constraints.of(score.names, tiers=[[f"x{i}" for i in range(4)], [f"x{i}" for i in range(4, 8)]])
     table = exact.table_of(score, limits, "uniform", None, None)
-    assert max(len(part.variables) for part in a_star._parts(table)) <= 4
+    assert max(len(part.variables) for part in a_star.parts(table)) <= 4
     assert a_star.search(score, constraints=limits).score == exact.search(score, constraints=limits).score
 
 
 def test_what_is_too_large_is_refused_with_what_to_do(monkeypatch):
-    monkeypatch.setattr(a_star, "_FIRST", 64)
+    monkeypatch.setattr(a_star, "FIRST", 64)
     wide = {f"v{i}": np.arange(40) % 2 for i in range(26)}
     with refused("engine.refused.too-costly", r"26.*0\.5.*a_star"):
         exact.search(load_score("bdeu", wide))

@@ -151,7 +151,7 @@ def test_missing_cells_are_drawn_from_their_posterior():
 def test_cells_one_by_one_where_a_row_has_too_many_completions(monkeypatch):
     from bayeslab.structure import imputing
 
-    monkeypatch.setattr(imputing, "_COMPLETIONS", 3)
+    monkeypatch.setattr(imputing, "COMPLETIONS", 3)
     known = cells()
     assert len(known.blocks[0]) == 5
     table = table_of(known)
@@ -212,10 +212,10 @@ def test_what_is_rescored_is_what_a_missing_cell_touches():
     states = {f"v{i}": ("0", "1") for i in range(6)}
     known = Cells(states, codes)
     table = table_of(known)
-    from bayeslab.structure.imputing import _Book
+    from bayeslab.structure.imputing import Book
 
     for at_once in (True, False):
-        book = _Book(table, known)
+        book = Book(table, known)
         book._at_once = at_once
         filled = completed(known, np.random.default_rng(9))
         fresh = ScoreTable.build(known.scored(filled))
@@ -417,7 +417,7 @@ def test_of_very_many_cells_some_draws_are_kept(monkeypatch, tmp_path):
     from bayeslab.engines import structure as engine
     from bayeslab.structure import imputing
 
-    monkeypatch.setattr(imputing, "_KEPT_BYTES", 2)
+    monkeypatch.setattr(imputing, "KEPT_BYTES", 2)
     assert selected().keep == 3 and selected().packed == np.uint8
     table, model = holes()
     fit = bl.fit(model, table, draws=100, runs=tmp_path, **OPTIONS)

@@ -549,8 +549,8 @@ def test_ges_operators_lead_to_all_neighbouring_classes(seed):
             for _, other in neighbours(member)
             if len(other.edges) > len(member.edges) and nx.is_directed_acyclic_graph(other)
         ]
-        state = ges._Class.of(parents)
-        step = ges._best(scorer, state, list(ges._insertions(state)))
+        state = ges.Class.of(parents)
+        step = ges.best(scorer, state, list(ges.insertions(state)))
         if step is None:
             assert max(more, default=0) <= 1e-6
             break

@@ -23,7 +23,7 @@ from bayeslab.structure.cpdag import class_distance
 from bayeslab.structure.data import Observations
 from bayeslab.structure.incomplete import Incomplete
 from bayeslab.structure.searches import structural_em, tabu
-from bayeslab.structure.searches.structural_em import _TableProblem, _Task, outer_inner, search
+from bayeslab.structure.searches.structural_em import GraphTables, Task, outer_inner, search
 from tests.refusals import refused
 
 Structure = Mapping[str, tuple[str, ...]]
@@ -96,8 +96,8 @@ def test_expected_counts_of_any_family_are_those_of_junction_trees():
     gone = holes(sampled(net, 60, rng), 0.3, rng)
     rows = Incomplete.of_codes(gone, net.states)
     graph = nx.DiGraph([(u, v) for v, own in net.parents.items() for u in own])
-    task = _Task(rows, structural_em._Setting("bic", {}, None, "uniform", "tabu", 10, 1e-6))
-    log_likelihood, expected = _TableProblem.of(task, graph).complete(
+    task = Task(rows, structural_em.Setting("bic", {}, None, "uniform", "tabu", 10, 1e-6))
+    log_likelihood, expected = GraphTables.of(task, graph).complete(
         {v: net.tables[v] if len(own) < 2 else _sorted(net, v, rows.names) for v, own in net.parents.items()}
     )
     tree = JunctionTree.of(net)
@@ -197,10 +197,10 @@ def test_cheeseman_and_stutz_is_the_evidence_where_nothing_is_missing_and_near_i
     exact = float(np.logaddexp.reduce(logs))
     for row, column in where:
         codes[row, column] = -1
-    setting = structural_em._Setting("bdeu", {"equivalent_sample_size": 1}, None, "uniform", "tabu", 100, 1e-9)
-    task = _Task(Incomplete.of_codes(codes, net.states), setting)
-    start = structural_em._first_tables(task, graph, np.random.default_rng(0))
-    fit = task.fitted(graph, start, structural_em._Tally())
+    setting = structural_em.Setting("bdeu", {"equivalent_sample_size": 1}, None, "uniform", "tabu", 100, 1e-9)
+    task = Task(Incomplete.of_codes(codes, net.states), setting)
+    start = structural_em.first_tables(task, graph, np.random.default_rng(0))
+    fit = task.fitted(graph, start, structural_em.Tally())
     assert fit.score == pytest.approx(exact, abs=0.25)
     assert abs(fit.score - exact) < abs(max(logs) - exact)
 

@@ -18,7 +18,7 @@ from bayeslab.progress import ChainState
 __all__ = ["stepped"]
 
 # A chain looks up so often whether it should stop, and is kept so often, in seconds.
-_LOOK, _KEEP = 0.25, 20.0
+LOOK, _KEEP = 0.25, 20.0
 
 type Arrays = Mapping[str, np.ndarray]
 
@@ -49,7 +49,7 @@ def stepped(job: Job, found: SteppedChains, *, cores: int | None) -> tuple[dict[
             state = found.advance(state, min(many, total - int(state["done"])))
             chains[k], shown[k].done = state, int(state["done"])
             now = time.monotonic()
-            many = max(1, min(2 * many, int(many * _LOOK / max(now - begun, 1e-9))))
+            many = max(1, min(2 * many, int(many * LOOK / max(now - begun, 1e-9))))
             if now - kept > _KEEP:
                 job.store.write(k, state)
                 kept = now

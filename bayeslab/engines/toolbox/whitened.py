@@ -134,7 +134,7 @@ def _refined(rough: Whitened, target: Target, rng: np.random.Generator) -> White
     share = worth / (worth + _PRIOR * n)
     spread = share * ((weights * (z - mean).T) @ (z - mean)) + (1 - share) * np.eye(n)
     steep = share * ((weights * slopes.T) @ slopes) + (1 - share) * np.eye(n)
-    turn = _root(_geometric_mean(spread, np.linalg.inv(steep)))
+    turn = _root(geometric_mean(spread, np.linalg.inv(steep)))
     return Whitened(rough.density, rough.centre + rough.scale @ (share * mean), rough.scale @ turn)
 
 
@@ -145,7 +145,7 @@ def _root(matrix: np.ndarray) -> np.ndarray:
     return out
 
 
-def _geometric_mean(a: np.ndarray, b: np.ndarray) -> np.ndarray:
+def geometric_mean(a: np.ndarray, b: np.ndarray) -> np.ndarray:
     """The positive definite X with X a⁻¹ X = b."""
     root = _root(a)
     inverse = np.linalg.inv(root)

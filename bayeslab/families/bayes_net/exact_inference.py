@@ -191,14 +191,14 @@ class _Parameters:
 
     def mean(self) -> dict[str, np.ndarray]:
         own = self._shaped({n: a / a.sum(axis=-1, keepdims=True) for n, a in self.after.items()})
-        return own | self._each(lambda p: (p.mu, _sd_moments(p)[0]))
+        return own | self._each(lambda p: (p.mu, sd_moments(p)[0]))
 
     def sd(self) -> dict[str, np.ndarray]:
         out = {}
         for name, a in self.after.items():
             total = a.sum(axis=-1, keepdims=True)
             out[name] = np.sqrt(a * (total - a) / (total**2 * (total + 1)))
-        return self._shaped(out) | self._each(lambda p: (p.sd()[0], _sd_moments(p)[1]))
+        return self._shaped(out) | self._each(lambda p: (p.sd()[0], sd_moments(p)[1]))
 
     def quantile(self, probability: float) -> dict[str, np.ndarray]:
         own = {n: betaincinv(a, a.sum(axis=-1, keepdims=True) - a, probability) for n, a in self.after.items()}
@@ -243,7 +243,7 @@ class _Parameters:
 _MANY = 100
 
 
-def _sd_moments(posterior: NormalInverseGamma) -> tuple[float, float]:
+def sd_moments(posterior: NormalInverseGamma) -> tuple[float, float]:
     """Mean and sd of the standard deviation, whose square is inverse gamma (alpha > 1 under the priors here)."""
     a, b, x = posterior.alpha, posterior.beta, posterior.alpha - 0.5
     if x < _MANY:

@@ -204,7 +204,7 @@ def prior_quantiles(seen: Resolved, name: str) -> tuple[float, float, float]:
     """Quantiles 0.1, 0.5 and 0.95 of a hyperparameter's prior; from scales of the data where it has no numbers."""
     if name in seen.fixed:
         return (seen.fixed[name],) * 3
-    found = _quantiles(str(seen.nodes[name]))
+    found = quantiles(str(seen.nodes[name]))
     if found is not None:
         return found
     parameter = next(p for p in seen.kernel.parameters if p.name == name)
@@ -216,7 +216,7 @@ def prior_quantiles(seen: Resolved, name: str) -> tuple[float, float, float]:
     return 0.1 * spread, spread, 10 * spread
 
 
-def _quantiles(text: str) -> tuple[float, float, float] | None:
+def quantiles(text: str) -> tuple[float, float, float] | None:
     """Of a prior whose parameters are numbers, by summing its density over a grid; None for others."""
     tree = parse(text).tree
     word = call_name(tree)

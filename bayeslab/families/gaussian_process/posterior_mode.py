@@ -36,7 +36,7 @@ type Density = Callable[[np.ndarray], np.ndarray]
 
 
 @dataclass(frozen=True, eq=False)
-class _Exact:
+class Exact:
     """Rows as a function of hyperparameters, noise and coefficients."""
 
     seen: Resolved
@@ -93,7 +93,7 @@ def optimum(seen: Resolved, with_priors: bool, restarts: int, rng: np.random.Gen
     centre, width = np.array([prior[1:] for prior in found if prior is not None]).T
     densities = tuple(prior[0] if with_priors and prior is not None else None for prior in found)
     starts = [np.where(fixed, centre, _moved(centre, width, positive, rng)) for _ in range(restarts)]
-    whole = _Penalised(_likelihood(seen), densities)
+    whole = _Penalised(likelihood_of(seen), densities)
     ends = _searched(seen, whole, starts, positive, fixed, width, densities)
     best = max(ends, key=lambda end: end.log_evidence)
     unit = np.where(positive, best.parameters, np.where(width > 0, width, 1.0))
@@ -131,11 +131,11 @@ def _levelled(seen: Resolved) -> tuple[Resolved, float]:
     return replace(seen, y=seen.y - level, nodes=nodes, fixed=fixed), level
 
 
-def _likelihood(seen: Resolved) -> Any:
+def likelihood_of(seen: Resolved) -> Any:
     """Exact, or the approximation that the model names."""
     if seen.spec.approximation is not None:
         return regression_of(seen)
-    return _Exact(seen, np.arange(seen.n))
+    return Exact(seen, np.arange(seen.n))
 
 
 def _names(seen: Resolved) -> list[str]:
@@ -216,7 +216,7 @@ def _searched(
     else:
         share = _SOME / seen.n
         rows = np.sort(np.random.default_rng(0).choice(seen.n, _SOME, replace=False))
-        part = _Penalised(_Exact(seen, rows), densities)
+        part = _Penalised(Exact(seen, rows), densities)
     first = [maximise(part, start, positive, fixed=fixed, width=width) for start in starts]
     best = max(first, key=lambda end: end.log_evidence)
     agree = [end for end in first if best.log_evidence - end.log_evidence >= 1e-2]

@@ -169,7 +169,7 @@ def choose_states(model: Model, data: Data) -> StateChoice:
 def _points(hidden: Hidden, recipes: list[tuple[str, Any]], *, near: bool) -> np.ndarray:
     """Log likelihoods of all that is left out; ``near``: of sequences, by searches from the fit to all of them."""
     begun = _fit(hidden).parameters if near and recipes[0][0] == "sequences" else None
-    splits = [_made(hidden, recipe) for recipe in recipes]
+    splits = [split_of(hidden, recipe) for recipe in recipes]
     return np.concatenate([split.score(_fit(split.train, begun).parameters) for split in splits])
 
 
@@ -226,7 +226,7 @@ def _penalised(hidden: Hidden, criterion: str) -> float:
 
 
 def _splits(hidden: Hidden, criterion: str) -> tuple[list[tuple[str, Any]], str]:
-    """Recipes for :func:`_made`, the same for every number of states, and what they leave out."""
+    """Recipes for :func:`split_of`, the same for every number of states, and what they leave out."""
     several, chain = hidden.sequences.n_sequences > 1, cast(Any, hidden.chain)
     if hasattr(chain, "prefix") and not hasattr(chain, "of_sequences"):
         raise ModelError(
@@ -269,7 +269,7 @@ def _folds(hidden: Hidden, folds: int) -> np.ndarray:
     return out
 
 
-def _made(hidden: Hidden, recipe: tuple[str, Any]) -> Split:
+def split_of(hidden: Hidden, recipe: tuple[str, Any]) -> Split:
     """What a fit sees and is judged by."""
     kind, what = recipe
     if kind == "sequences":
@@ -300,11 +300,11 @@ def _forward(candidates: Mapping[int, Hidden], recipes: list[tuple[str, Any]], h
             path=("model", "choose"),
             code="unsupported",
         )
-    splits = [_made(candidates[sizes[0]], recipe) for recipe in recipes]
+    splits = [split_of(candidates[sizes[0]], recipe) for recipe in recipes]
     fits = [_fit(split.train) for split in splits]
     points = [np.concatenate([s.score(fit.parameters) for s, fit in zip(splits, fits, strict=True)])]
     for n in sizes[1:]:
-        larger = [_made(candidates[n], recipe) for recipe in recipes]
+        larger = [split_of(candidates[n], recipe) for recipe in recipes]
         grown = [_grown(a.train, fit, b.train) for a, fit, b in zip(splits, fits, larger, strict=True)]
         points.append(np.concatenate([s.score(fit.parameters) for s, fit in zip(larger, grown, strict=True)]))
         if points[-1].sum() <= points[-2].sum():

@@ -74,7 +74,7 @@ def _chain(
     kept = {name: np.empty((draws, *np.shape(values[name]))) for name in hidden.learned}
     heights, swaps = np.empty(draws), _several_modes(hidden)
     for sweep in range(tune + draws):
-        path = _drawn(hidden, values, rng)
+        path = drawn_path(hidden, values, rng)
         if swaps:
             values, path = _swapped(hidden, values, path, rng)
         if sweep >= tune:
@@ -82,7 +82,7 @@ def _chain(
             for name, array in kept.items():
                 array[sweep - tune] = values[name]
         states = hidden.chain.last[path.states]
-        values = _draw_chain(hidden, path, values, rng) | draw_emissions(hidden, states, values, rng)
+        values = draw_chain(hidden, path, values, rng) | draw_emissions(hidden, states, values, rng)
         report(sweep + 1)
     return kept, heights
 
@@ -107,7 +107,7 @@ def _swapped(
     order[[i, j]] = j, i
     other = hidden.permuted(values, order)
     try:
-        new = _drawn(hidden, other, rng)
+        new = drawn_path(hidden, other, rng)
     except EvidenceError:
         return values, path
     gain = new.log_evidence - path.log_evidence + hidden.chain.log_prior(other) - hidden.chain.log_prior(values)
@@ -121,19 +121,19 @@ def _start(hidden: Hidden, rng: np.random.Generator) -> dict[str, np.ndarray]:
     )
     values = {name: np.asarray(v, float) for name, v in found.best.parameters.items()}
     try:
-        _drawn(hidden, values, np.random.default_rng(0))
+        drawn_path(hidden, values, np.random.default_rng(0))
     except EvidenceError:  # modes of concentrations below one lie at zeros
         return hidden.guess(rng)
     return values
 
 
-def _drawn(hidden: Hidden, values: Values, rng: np.random.Generator) -> DrawnPath:
+def drawn_path(hidden: Hidden, values: Values, rng: np.random.Generator) -> DrawnPath:
     """The paths of the chain that is computed with."""
     law: Any = hidden.law(values)
     return draw_path(law.chain, law.log_emission, rng, law.offsets)
 
 
-def _draw_chain(hidden: Hidden, path: DrawnPath, values: Values, rng: np.random.Generator) -> dict[str, np.ndarray]:
+def draw_chain(hidden: Hidden, path: DrawnPath, values: Values, rng: np.random.Generator) -> dict[str, np.ndarray]:
     """Initial and transition probabilities given the path."""
     chain: Any = hidden.chain
     edges = chain.edges

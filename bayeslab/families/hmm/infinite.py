@@ -45,7 +45,7 @@ _NEAR = 0.8
 def priors(model: Model, data: Data) -> dict[str, str]:
     """The prior of each unknown."""
     limit = limit_of(_spec(model))
-    hidden = _limited(model, data)
+    hidden = limited(model, data)
     out = {
         name: f"Gamma({prior[0]:g}, {prior[1]:g})"
         for name, prior in (("alpha", limit.alpha), ("gamma", limit.gamma), ("kappa", limit.kappa))
@@ -62,7 +62,7 @@ def _spec(model: Model) -> Any:
     return model.model
 
 
-def _limited(model: Model, data: Data) -> Hidden:
+def limited(model: Model, data: Data) -> Hidden:
     hidden = hidden_at(model, data)
     parts: Any = tuple(based(part) for part in hidden.parts)
     return replace(hidden, parts=parts)
@@ -71,7 +71,7 @@ def _limited(model: Model, data: Data) -> Hidden:
 def infinite(model: Model, data: Data) -> GibbsPlan | str:
     """Paths, states and concentrations in turns, or why not."""
     limit = limit_of(_spec(model))
-    hidden = _limited(model, data)
+    hidden = limited(model, data)
     if (why := refusal(hidden)) is not None:
         return why
     free = [name for name in ("alpha", "gamma", "kappa") if isinstance(getattr(limit, name), tuple)]

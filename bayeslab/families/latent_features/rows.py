@@ -42,7 +42,7 @@ def log_likelihoods(
         for mine, cells in groups:
             rows = np.ascontiguousarray(seen.rows[mine][:, cells])
             if probability is None:
-                out[i, mine] = _normal(rows, mean[i, cells], loading[i, cells], noise[i, cells])
+                out[i, mine] = normal(rows, mean[i, cells], loading[i, cells], noise[i, cells])
             else:
                 own = np.ascontiguousarray(loading[i, cells].T)
                 chance = np.clip(probability[i], 1e-12, 1 - 1e-12)
@@ -50,7 +50,7 @@ def log_likelihoods(
     return out
 
 
-def _normal(rows: np.ndarray, mean: np.ndarray, loading: np.ndarray, noise: np.ndarray) -> np.ndarray:
+def normal(rows: np.ndarray, mean: np.ndarray, loading: np.ndarray, noise: np.ndarray) -> np.ndarray:
     """log N(x; m, W W' + Ψ), by the matrix inversion lemma unless a column has next to no noise of its own."""
     white, apart = loading / noise[:, None], (rows - mean) / noise
     if (white**2).sum(axis=1).max(initial=0.0) >= HEYWOOD:

@@ -290,7 +290,7 @@ class FullNodes:
         prior, d = e.prior, e.n_columns
         scale = np.sqrt(np.diag(prior.scale))
         i, j = np.tril_indices(d, -1)
-        begin = None if start is None else _partial_correlations(start["covariance"])[:, i, j]
+        begin = None if start is None else partial_correlations(start["covariance"])[:, i, j]
         alpha = part.lkj + (d - 2 - j) / 2.0
         begin = None if begin is None else np.clip(0.5 + 0.5 * begin, 0.02, 0.98)
         unit = pm.Beta(f"_{p}partial", alpha, alpha, shape=(n_components, len(i)), initval=begin)
@@ -351,7 +351,7 @@ def _sds(covariance: np.ndarray) -> np.ndarray:
     return np.asarray(np.sqrt(np.einsum("kii->ki", covariance)))
 
 
-def _partial_correlations(covariance: np.ndarray) -> np.ndarray:
+def partial_correlations(covariance: np.ndarray) -> np.ndarray:
     """Of two columns given those before both, below the diagonal: the way back of :meth:`FullNodes.separated`."""
     sd = _sds(covariance)
     lower = np.linalg.cholesky(covariance / (sd[:, :, None] * sd[:, None, :]))

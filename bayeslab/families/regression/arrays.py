@@ -42,7 +42,7 @@ def linear_predictor(lowered: Lowered, draws: Mapping[str, np.ndarray]) -> np.nd
     return np.concatenate([np.zeros((*eta.shape[:2], 1)), eta], axis=2) if tail else eta
 
 
-def _parts(lowered: Lowered, draws: Mapping[str, np.ndarray]) -> Iterator[tuple[np.ndarray, dict[str, np.ndarray]]]:
+def parts_of(lowered: Lowered, draws: Mapping[str, np.ndarray]) -> Iterator[tuple[np.ndarray, dict[str, np.ndarray]]]:
     """Means and auxiliary parameters (draws lead, rows trail), a batch of draws at a time."""
     draws = lowered.whole(draws)
     n_draws = len(next(iter(draws.values())))
@@ -59,7 +59,7 @@ def _parts(lowered: Lowered, draws: Mapping[str, np.ndarray]) -> Iterator[tuple[
         yield mean, auxiliary
 
 
-def _constants(lowered: Lowered) -> dict[str, np.ndarray]:
+def constants_of(lowered: Lowered) -> dict[str, np.ndarray]:
     return {} if lowered.trials is None else {"trials": lowered.trials}
 
 
@@ -72,7 +72,7 @@ def replications(lowered: Lowered, draws: Mapping[str, np.ndarray], rng: np.rand
             f"the data have no column '{lowered.formula.trials}', the number of trials", code="unknown-column"
         )
     draw = LIKELIHOODS[lowered.spec.likelihood].draw
-    parts = [draw(rng, mean, a, _constants(lowered)) for mean, a in _parts(lowered, draws)]
+    parts = [draw(rng, mean, a, constants_of(lowered)) for mean, a in parts_of(lowered, draws)]
     return {lowered.formula.outcome: ((lowered.data.dataset.rows,), np.concatenate(parts))}
 
 
@@ -80,7 +80,7 @@ def probabilities(lowered: Lowered, draws: Mapping[str, np.ndarray]) -> dict[str
     """Probability of each level, averaged over the draws; None for other responses."""
     if not lowered.additive or lowered.spec.likelihood not in ("bernoulli", "categorical", "ordered"):
         return None
-    sums = [mean.sum(axis=0) for mean, _ in _parts(lowered, draws)]
+    sums = [mean.sum(axis=0) for mean, _ in parts_of(lowered, draws)]
     average = np.sum(sums, axis=0) / len(next(iter(draws.values())))
     if lowered.spec.likelihood == "bernoulli":
         average = np.stack([1 - average, average], axis=-1)
@@ -96,5 +96,5 @@ def log_likelihoods(lowered: Lowered, draws: Mapping[str, np.ndarray]) -> Named 
         return None
     assert lowered.y is not None
     density = LIKELIHOODS[lowered.spec.likelihood].log_density
-    whole = np.concatenate([density(lowered.y, mean, a, _constants(lowered)) for mean, a in _parts(lowered, draws)])
+    whole = np.concatenate([density(lowered.y, mean, a, constants_of(lowered)) for mean, a in parts_of(lowered, draws)])
     return {lowered.formula.outcome: ((lowered.data.dataset.rows,), whole)}

@@ -42,12 +42,12 @@ __all__ = [
 SAME = 0.7
 # Means are over so many draws at most, unless cells are few; predictions over so many of each chain.
 _MEANS, _FEW_CELLS = 200, 20_000
-_KEPT, _KEPT_CELLS = 10, 20_000_000
+KEPT, _KEPT_CELLS = 10, 20_000_000
 # The probability of words is looked at for so many pairs of document and word at most.
 _PAIRS = 20_000
 # Held-out documents are judged by so many draws of all chains together, each with so many particles, which draw so many
 # earlier words anew at each word.
-_JUDGED, _PARTICLES, _FRESH = 40, 6, 20
+JUDGED, _PARTICLES, _FRESH = 40, 6, 20
 
 type Arrays = Mapping[str, np.ndarray]
 type Kept = Mapping[str, tuple[tuple[str, ...], np.ndarray]]
@@ -160,7 +160,7 @@ class _Sampler:
     def begin(self, rng: np.random.Generator, draws: int, tune: int) -> Arrays:
         """Words in random topics, and room for what is kept."""
         k, v, d = self.prior.n_topics, self.corpus.n_words, self.corpus.n_documents
-        kept = max(1, min(_KEPT, draws, _KEPT_CELLS // (k * v)))
+        kept = max(1, min(KEPT, draws, _KEPT_CELLS // (k * v)))
         return {
             **self._first(rng),
             "seed": rng.integers(0, 1 << 63, 2),
@@ -426,7 +426,7 @@ def topics_note(chains: list[int], likeness: np.ndarray, best: int) -> list[Note
 def held_out_group(apart: Documents, kept: Kept) -> dict[str, Any]:
     """Log probability of documents given draws: by document and draw."""
     chain = kept["from_chain"][1]
-    some = np.unique(np.linspace(0, len(chain) - 1, min(len(chain), _JUDGED)).astype(int))
+    some = np.unique(np.linspace(0, len(chain) - 1, min(len(chain), JUDGED)).astype(int))
     there = apart.take(np.flatnonzero(apart.corpus.lengths))
     rng = np.random.default_rng(0)
     each = [

@@ -26,7 +26,7 @@ from bayeslab.families.topics.gibbs_sampling import SAME, held_out_group, held_o
 __all__ = ["by_gibbs"]
 
 # Topics are told that are in this share of the draws with so large a share of the words.
-_THERE, _LARGE = 0.5, 0.01
+THERE, _LARGE = 0.5, 0.01
 _START = 10
 # Corpora of fewer words have several sweeps for each draw, so many at most.
 _SHORT, _SWEEPS = 20_000, 5
@@ -218,7 +218,7 @@ def _told(each: list[Arrays], best: int, documents: Documents) -> tuple[dict[str
     """The topics that are told, means over draws of the best chain; how like each chain's nearest is; their words."""
     state = each[best]
     summed, there = int(state["summed"]), state["there"]
-    told = np.flatnonzero(there >= _THERE * summed)
+    told = np.flatnonzero(there >= THERE * summed)
     share = state["share"] / summed
     told = told[np.argsort(-share[told], kind="stable")]
     phi = state["phi"][told] / there[told][:, None]
@@ -228,7 +228,7 @@ def _told(each: list[Arrays], best: int, documents: Documents) -> tuple[dict[str
     words = _shares(state["counts"][told])
     likeness = np.zeros((len(each), len(told)))
     for c, other in enumerate(each):
-        own = other["there"] >= _THERE * int(other["summed"])
+        own = other["there"] >= THERE * int(other["summed"])
         alike = np.minimum(np.sqrt(words) @ np.sqrt(_shares(other["counts"][own])).T, 1.0)
         rows, columns = linear_sum_assignment(-alike)
         likeness[c, rows] = alike[rows, columns]

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 __all__ = ["relabelled", "with_evidence", "written_out"]
 
 # Beyond so many parameters a sampler of the graph would be slow to no end.
-_MOST_PARAMETERS = 100_000
+MOST_PARAMETERS = 100_000
 KERNEL = "bayeslab.exact.topic_mixture_kernels:density"
 # Chains begin after so many Gibbs sweeps.
 _SWEEPS = 200
@@ -42,10 +42,10 @@ def with_evidence(spec: Topics, documents: Documents) -> pymc.Model:
     from bayeslab.evidence import log_evidence
 
     corpus = documents.corpus
-    if (many := prior_of(spec).n_topics * (corpus.n_documents + corpus.n_words)) > _MOST_PARAMETERS:
+    if (many := prior_of(spec).n_topics * (corpus.n_documents + corpus.n_words)) > MOST_PARAMETERS:
         raise ModelError(
             f"the topics of {corpus.n_documents:,} documents and {corpus.n_words:,} words have {many:,} parameters,"
-            f" more than {_MOST_PARAMETERS:,} for a graph; use method gibbs or variational",
+            f" more than {MOST_PARAMETERS:,} for a graph; use method gibbs or variational",
             path=("model", "family"),
             code="too-costly",
         )

@@ -16,7 +16,7 @@ from bayeslab.families.topics.spec import prior_of
 __all__ = ["variational"]
 
 # More documents are seen in batches, each so often.
-_MANY, _PASSES = 5_000, 5
+MANY, _PASSES = 5_000, 5
 _TOP, _KEPT = 10, 10
 
 
@@ -26,7 +26,7 @@ def variational(spec: Any, documents: Documents) -> VariationalPlan | str:
     if "learned" in (spec.alpha, spec.beta):
         return "it takes concentrations as known; give numbers for alpha and beta, or use gibbs"
     prior, corpus = prior_of(spec), documents.corpus
-    batches = corpus.n_documents > _MANY
+    batches = corpus.n_documents > MANY
 
     def search(
         rng: np.random.Generator, tolerance: float, most: int, progress: Callable[[int, float], None]

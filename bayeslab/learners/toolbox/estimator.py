@@ -136,7 +136,7 @@ def _declared(kind: type[Estimator]) -> dict[str, tuple[TypeAdapter[Any], bool, 
     return out
 
 
-def _check(estimator: Estimator, X: Any) -> None:
+def check(estimator: Estimator, X: Any) -> None:
     kind: Any = type(estimator)
     name = kind.__name__
     for parameter, (adapter, wider, default) in _declared(kind).items():
@@ -225,7 +225,7 @@ def _guarded[F: Callable[..., Any]](method: F) -> F:
 
     @functools.wraps(method)
     def fit(self: Any, X: Any, *args: Any, **kwargs: Any) -> Any:
-        _check(self, X)
+        check(self, X)
         with convergence_warnings() as caught:
             out = method(self, X, *args, **kwargs)
         if caught:

@@ -41,7 +41,7 @@ _LARGEST = 62
 _STEPS = 200_000
 # Bytes of a set in the table (key, score, last variable, closed) and of an entry of the heap.
 _SET, _ENTRY = 18, 16
-_FIRST = 1 << 14
+FIRST = 1 << 14
 # Steps of the search over orders before; proposals cost a microsecond or so.
 _ORDERS = 60_000
 _ROUNDING = 1e-9
@@ -87,7 +87,7 @@ def search(
     reached = table.scores[table.choice(rough.graph)]
     edges: list[tuple[str, str]] = []
     score = 0.0
-    for part in _parts(table):
+    for part in parts(table):
         numbers, value = _solved(part, float(reached[part.variables].sum()), group, limit)
         score += value
         for v, number in zip(part.variables, numbers, strict=True):
@@ -106,7 +106,7 @@ class _Part:
     numbers: NDArray[np.int64]
 
 
-def _parts(table: ScoreTable) -> list[_Part]:
+def parts(table: ScoreTable) -> list[_Part]:
     """The strong components of the graph of all possible edges: what lies above one is at hand."""
     masks = [members(own) for own in table.sets]
     possible = nx.DiGraph()
@@ -178,10 +178,10 @@ class _Store:
     def empty(cls) -> _Store:
         from bayeslab.structure.searches.toolbox.a_star_kernels import place_of
 
-        sets = _blank(_FIRST)
+        sets = _blank(FIRST)
         first = place_of(sets[0], 0)
         sets[0][first], sets[1][first] = 0, 0.0
-        return cls(sets, [np.zeros(_FIRST), np.zeros(_FIRST, np.int64)], np.array([1, 1], np.int64))
+        return cls(sets, [np.zeros(FIRST), np.zeros(FIRST, np.int64)], np.array([1, 1], np.int64))
 
     def grown(self, n: int, limit: float) -> bool:
         """Make room where it is short; False if that would take more bytes than the limit."""

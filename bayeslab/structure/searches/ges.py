@@ -51,10 +51,10 @@ def search(source: LocalScore, *, prior: Prior = "uniform") -> Found:
     scorer = Scorer(source, None, prior)
     parents = scorer.parents_of(None)
     trace = [sum(scorer.local(v, 0) for v in range(scorer.n))]
-    for operators in (_insertions, _deletions):
+    for operators in (insertions, _deletions):
         while True:
-            state = _Class.of(parents)
-            step = _best(scorer, state, list(operators(state)))
+            state = Class.of(parents)
+            step = best(scorer, state, list(operators(state)))
             if step is None:
                 break
             parents = state.after(step)
@@ -77,7 +77,7 @@ class _Operator(NamedTuple):
 
 
 @dataclass(frozen=True)
-class _Class:
+class Class:
     """A CPDAG: compelled parents and undirected neighbours of each variable, as bits."""
 
     parents: tuple[int, ...]
@@ -85,7 +85,7 @@ class _Class:
     adjacent: tuple[int, ...]
 
     @classmethod
-    def of(cls, parents: list[int]) -> _Class:
+    def of(cls, parents: list[int]) -> Class:
         """The class of a DAG."""
         compelled = compelled_parents(parents)
         free, joined = [0] * len(parents), [0] * len(parents)
@@ -143,7 +143,7 @@ class _Class:
         return [sum(1 << int(u) for u in graph.predecessors(v)) for v in names]
 
 
-def _insertions(state: _Class) -> Iterator[_Operator]:
+def insertions(state: Class) -> Iterator[_Operator]:
     """Valid but for the ways from y to x, which are looked at last."""
     n = len(state.parents)
     for y in range(n):
@@ -158,7 +158,7 @@ def _insertions(state: _Class) -> Iterator[_Operator]:
                 yield _Operator(x, y, turned, True, before, before | 1 << x)
 
 
-def _cliques(state: _Class, base: int, others: int) -> Iterator[int]:
+def _cliques(state: Class, base: int, others: int) -> Iterator[int]:
     """All sets of others that are a clique together with the base, which is one."""
     pending = [(0, others)]
     while pending:
@@ -170,7 +170,7 @@ def _cliques(state: _Class, base: int, others: int) -> Iterator[int]:
                 pending.append((chosen | 1 << v, left))
 
 
-def _deletions(state: _Class) -> Iterator[_Operator]:
+def _deletions(state: Class) -> Iterator[_Operator]:
     n = len(state.parents)
     for y in range(n):
         for x in bits(state.neighbours[y] | state.parents[y]):
@@ -181,7 +181,7 @@ def _deletions(state: _Class) -> Iterator[_Operator]:
                 yield _Operator(x, y, common & ~kept, False, after | 1 << x, after)
 
 
-def _best(scorer: Scorer, state: _Class, operators: list[_Operator]) -> _Operator | None:
+def best(scorer: Scorer, state: Class, operators: list[_Operator]) -> _Operator | None:
     """The best valid operator that raises the score; of equally good ones the first by name."""
     by_child: dict[int, list[_Operator]] = {}
     for operator in operators:

@@ -189,11 +189,11 @@ def search(
     rows = Incomplete.of(data)
     if hidden:
         rows = rows.with_hidden(hidden)
-    known = _Setting(score, dict(score_options or {}), constraints, prior, inner, max_iterations, tolerance)
+    known = Setting(score, dict(score_options or {}), constraints, prior, inner, max_iterations, tolerance)
     if starts is not None and starts < 1:
         raise OptionError(f"starts is a number of graphs, 1 or more; given {starts}", code="out-of-range")
     own = np.random.default_rng(0) if rng is None else rng
-    task, tally = _Task(rows, known), _Tally()
+    task, tally = Task(rows, known), Tally()
     begins = _starts(task, start, starts or (6 if rows.hidden else 2), tally, own)
     if rows.complete:
         begins = begins[:1]
@@ -208,7 +208,7 @@ def search(
 
 
 @dataclass(frozen=True, eq=False)
-class _Setting:
+class Setting:
     """What does not depend on which hidden variables there are."""
 
     score: str
@@ -235,7 +235,7 @@ class _Setting:
 
 
 @dataclass
-class _Tally:
+class Tally:
     """Work done so far."""
 
     e_steps: int = 0
@@ -265,18 +265,18 @@ class _Fit:
 class _Run:
     """Where one start ended."""
 
-    task: _Task
+    task: Task
     fit: _Fit
     trace: tuple[float, ...]
     expected: tuple[tuple[float, float], ...]
 
 
 @dataclass(frozen=True, eq=False)
-class _Task:
+class Task:
     """Rows with certain hidden variables, and what is asked of them."""
 
     rows: Incomplete
-    setting: _Setting
+    setting: Setting
 
     @cached_property
     def constraints(self) -> Constraints:
@@ -306,9 +306,9 @@ class _Task:
         scorer = Scorer(score, None, self.prior)
         return sum(scorer.local(v, mask) for v, mask in enumerate(scorer.parents_of(graph)))
 
-    def fitted(self, graph: nx.DiGraph, tables: Tables, tally: _Tally) -> _Fit:
+    def fitted(self, graph: nx.DiGraph, tables: Tables, tally: Tally) -> _Fit:
         """EM over the tables, and the observed score."""
-        problem = _TableProblem.of(self, graph)
+        problem = GraphTables.of(self, graph)
         setting = self.setting
         if self.rows.complete:
             end = problem.update(problem.counts(self.rows.completions.weighted(np.zeros(problem.n))[1]), tables)
@@ -328,16 +328,16 @@ class _Task:
 
 
 @dataclass(frozen=True, eq=False)
-class _TableProblem:
+class GraphTables:
     """The tables of one graph as a problem for EM, over all completions of the rows."""
 
-    task: _Task
+    task: Task
     index: Mapping[str, NDArray[np.int64]]
     shapes: Mapping[str, tuple[int, ...]]
     alphas: Mapping[str, float]
 
     @classmethod
-    def of(cls, task: _Task, graph: nx.DiGraph) -> _TableProblem:
+    def of(cls, task: Task, graph: nx.DiGraph) -> GraphTables:
         rows, setting = task.rows, task.setting
         place, codes = {v: i for i, v in enumerate(rows.names)}, rows.completions.distinct.astype(np.int64)
         index, shapes, alphas = {}, {}, {}
@@ -385,9 +385,9 @@ def _shares(counts: Array) -> Array:
 # --------------------------------------------------------------------------------- one start
 
 
-def _climb(task: _Task, graph: nx.DiGraph, tally: _Tally, rng: np.random.Generator) -> _Run:
+def _climb(task: Task, graph: nx.DiGraph, tally: Tally, rng: np.random.Generator) -> _Run:
     """Structural EM from a graph until no graph is better."""
-    fit = task.fitted(graph, _first_tables(task, graph, rng), tally)
+    fit = task.fitted(graph, first_tables(task, graph, rng), tally)
     trace, expected = [fit.score], []
     for _ in range(task.setting.max_iterations):
         score = task.scored(fit.expected)
@@ -399,8 +399,8 @@ def _climb(task: _Task, graph: nx.DiGraph, tally: _Tally, rng: np.random.Generat
         expected.append((before, found.score))
         if found.score <= before + _GAIN:
             break
-        counts = _TableProblem.of(task, found.graph).counts(fit.expected)
-        tables = _TableProblem.of(task, found.graph).update(counts, fit.tables)
+        counts = GraphTables.of(task, found.graph).counts(fit.expected)
+        tables = GraphTables.of(task, found.graph).update(counts, fit.tables)
         after = task.fitted(found.graph, tables, tally)
         if after.score <= fit.score + _GAIN:
             break
@@ -411,12 +411,12 @@ def _climb(task: _Task, graph: nx.DiGraph, tally: _Tally, rng: np.random.Generat
     return _Run(task, fit, tuple(trace), tuple(expected))
 
 
-def _first_tables(task: _Task, graph: nx.DiGraph, rng: np.random.Generator) -> Tables:
+def first_tables(task: Task, graph: nx.DiGraph, rng: np.random.Generator) -> Tables:
     """From the rows with every completion as probable as every other; at random where a hidden variable is near.
 
     Tables that treat the states of a hidden variable alike are a saddle that EM does not leave.
     """
-    problem = _TableProblem.of(task, graph)
+    problem = GraphTables.of(task, graph)
     _, expected = task.rows.completions.weighted(np.zeros(problem.n))
     out = {}
     for v, n in problem.counts(expected).items():
@@ -427,15 +427,13 @@ def _first_tables(task: _Task, graph: nx.DiGraph, rng: np.random.Generator) -> T
 
 
 def _starts(
-    task: _Task, start: nx.DiGraph | None, many: int, tally: _Tally, rng: np.random.Generator
+    task: Task, start: nx.DiGraph | None, many: int, tally: Tally, rng: np.random.Generator
 ) -> list[nx.DiGraph]:
     """Graphs to start from, the plainest first."""
     return [graph for _, graph in zip(range(many), _start_graphs(task, start, tally, rng), strict=False)]
 
 
-def _start_graphs(
-    task: _Task, start: nx.DiGraph | None, tally: _Tally, rng: np.random.Generator
-) -> Iterator[nx.DiGraph]:
+def _start_graphs(task: Task, start: nx.DiGraph | None, tally: Tally, rng: np.random.Generator) -> Iterator[nx.DiGraph]:
     rows, names = task.rows, task.rows.names
     seen = [v for v in names if v not in rows.hidden]
     bare = nx.DiGraph()
@@ -467,14 +465,14 @@ def _start_graphs(
             yield _with_edges(task, bare, pairs)
 
 
-def _without(task: _Task, names: Iterable[str]) -> _Task:
+def _without(task: Task, names: Iterable[str]) -> Task:
     """Without some of the hidden variables."""
     left = {h: len(task.rows.states[h]) for h in task.rows.hidden if h not in set(names)}
     setting, gone = task.setting, set(names)
     given = setting.constraints
     if given is not None and gone & set(given.names):
         setting = replace(setting, constraints=_restricted(given, gone))
-    return _Task(task.rows.with_hidden(left), setting)
+    return Task(task.rows.with_hidden(left), setting)
 
 
 def _restricted(given: Constraints, gone: set[str]) -> Constraints:
@@ -494,7 +492,7 @@ def _restricted(given: Constraints, gone: set[str]) -> Constraints:
     )
 
 
-def _with_edges(task: _Task, graph: nx.DiGraph, edges: Iterable[tuple[str, str]]) -> nx.DiGraph:
+def _with_edges(task: Task, graph: nx.DiGraph, edges: Iterable[tuple[str, str]]) -> nx.DiGraph:
     """As many of the edges as constraints and acyclicity allow, one after the other."""
     out, known = graph.copy(), task.constraints
     number = {v: i for i, v in enumerate(known.names)}
@@ -505,7 +503,7 @@ def _with_edges(task: _Task, graph: nx.DiGraph, edges: Iterable[tuple[str, str]]
     return out
 
 
-def _under(task: _Task, graph: nx.DiGraph, children: Mapping[str, Sequence[str]]) -> nx.DiGraph:
+def _under(task: Task, graph: nx.DiGraph, children: Mapping[str, Sequence[str]]) -> nx.DiGraph:
     """Hidden variables above others."""
     return _with_edges(task, graph, [(h, v) for h, below in children.items() for v in below])
 
@@ -544,7 +542,7 @@ def _grown(skeleton: nx.Graph, members: set[str]) -> set[str]:
             return members
 
 
-def _beneath(task: _Task, graph: nx.DiGraph, name: str, above: Sequence[str], below: Sequence[str]) -> nx.DiGraph:
+def _beneath(task: Task, graph: nx.DiGraph, name: str, above: Sequence[str], below: Sequence[str]) -> nx.DiGraph:
     """A hidden variable between others: what connected these with each other and those above goes through it."""
     out = graph.copy()
     out.add_node(name)
@@ -556,7 +554,7 @@ def _beneath(task: _Task, graph: nx.DiGraph, name: str, above: Sequence[str], be
     return _with_edges(task, out, edges)
 
 
-def _invented(run: _Run, limit: int, moves: list[Move], tally: _Tally, rng: np.random.Generator) -> _Run:
+def _invented(run: _Run, limit: int, moves: list[Move], tally: Tally, rng: np.random.Generator) -> _Run:
     """Add, delete and resize hidden variables as long as the score rises."""
     invented = 0
     while True:
@@ -569,7 +567,7 @@ def _invented(run: _Run, limit: int, moves: list[Move], tally: _Tally, rng: np.r
         run = best
 
 
-def _changed(run: _Run, more: bool, tally: _Tally, rng: np.random.Generator) -> Iterator[tuple[str, _Run]]:
+def _changed(run: _Run, more: bool, tally: Tally, rng: np.random.Generator) -> Iterator[tuple[str, _Run]]:
     """Every change of the hidden variables, in words, and where it leads."""
     hidden = run.task.rows.hidden
     if more:
@@ -584,7 +582,7 @@ def _changed(run: _Run, more: bool, tally: _Tally, rng: np.random.Generator) -> 
         yield f"delete {h}", _deleted(run, h, tally, rng)
 
 
-def _added(run: _Run, tally: _Tally, rng: np.random.Generator) -> _Run:
+def _added(run: _Run, tally: Tally, rng: np.random.Generator) -> _Run:
     """The best of the places for one more hidden variable, of two states, three, ... as long as that is better.
 
     Two states may be too few to be worth anything where more are.
@@ -596,7 +594,7 @@ def _added(run: _Run, tally: _Tally, rng: np.random.Generator) -> _Run:
     best: _Run | None = None
     for card in range(2, _STATES + 1):
         cards = {h: len(rows.states[h]) for h in rows.hidden} | {name: card}
-        task = _Task(rows.with_hidden(cards), run.task.setting)
+        task = Task(rows.with_hidden(cards), run.task.setting)
         graphs = [_beneath(task, run.fit.graph, name, *where) for where in places for _ in range(_TRIES)]
         ends = [_climb(task, graph, tally, rng) for graph in graphs]
         found = max(ends, key=lambda end: end.fit.score)
@@ -607,21 +605,21 @@ def _added(run: _Run, tally: _Tally, rng: np.random.Generator) -> _Run:
     return best
 
 
-def _resized(run: _Run, name: str, card: int, tally: _Tally, rng: np.random.Generator) -> _Run:
+def _resized(run: _Run, name: str, card: int, tally: Tally, rng: np.random.Generator) -> _Run:
     rows = run.task.rows
     cards = {h: len(rows.states[h]) for h in rows.hidden} | {name: card}
-    task = _Task(rows.with_hidden(cards), run.task.setting)
+    task = Task(rows.with_hidden(cards), run.task.setting)
     ends = [_climb(task, run.fit.graph, tally, rng) for _ in range(_TRIES)]
     return max(ends, key=lambda end: end.fit.score)
 
 
-def _deleted(run: _Run, name: str, tally: _Tally, rng: np.random.Generator) -> _Run:
+def _deleted(run: _Run, name: str, tally: Tally, rng: np.random.Generator) -> _Run:
     task, graph = _without(run.task, [name]), run.fit.graph.copy()
     graph.remove_node(name)
     return _climb(task, graph, tally, rng)
 
 
-def _result(run: _Run, moves: tuple[Move, ...], tally: _Tally) -> Completed:
+def _result(run: _Run, moves: tuple[Move, ...], tally: Tally) -> Completed:
     task, fit = run.task, run.fit
     network = DiscreteNetwork(dict(task.rows.states), task.parents(fit.graph), dict(fit.tables))
     hidden = {h: len(task.rows.states[h]) for h in task.rows.hidden}
@@ -660,13 +658,13 @@ def outer_inner(
     """
     rows = Incomplete.of(data)
     rows = rows.with_hidden(hidden) if hidden else rows
-    setting = _Setting(score, dict(score_options or {}), constraints, prior, "tabu", max_iterations, tolerance)
-    task, tally, own = _Task(rows, setting), _Tally(), np.random.default_rng(0) if rng is None else rng
+    setting = Setting(score, dict(score_options or {}), constraints, prior, "tabu", max_iterations, tolerance)
+    task, tally, own = Task(rows, setting), Tally(), np.random.default_rng(0) if rng is None else rng
     graph = _starts(task, start, 1, tally, own)[0]
-    fit = task.fitted(graph, _first_tables(task, graph, own), tally)
+    fit = task.fitted(graph, first_tables(task, graph, own), tally)
     trace = [fit.score]
     for _ in range(max_iterations):
-        tried = [task.fitted(g, _first_tables(task, g, own), tally) for g in _neighbours(task, fit.graph)]
+        tried = [task.fitted(g, first_tables(task, g, own), tally) for g in _neighbours(task, fit.graph)]
         best = max(tried, key=lambda other: other.score, default=fit)
         if best.score <= fit.score + _GAIN:
             break
@@ -675,7 +673,7 @@ def outer_inner(
     return _result(_Run(task, fit, tuple(trace), ()), (), tally)
 
 
-def _neighbours(task: _Task, graph: nx.DiGraph) -> Iterator[nx.DiGraph]:
+def _neighbours(task: Task, graph: nx.DiGraph) -> Iterator[nx.DiGraph]:
     """Graphs with one edge more, fewer or the other way round that the constraints allow."""
     required = task.constraints.required
     for u, v in combinations(task.rows.names, 2):
