@@ -45,6 +45,7 @@ from bayeslab.families.hmm.hidden import (
     labels_of,
     layout_of,
 )
+from bayeslab.families.hmm.product import ProductChain, product_of
 from bayeslab.families.hmm.product_parts import additive, check_parameters
 from bayeslab.families.hmm.regression import known_regression
 from bayeslab.families.hmm.spec import HMM, emission_parameters
@@ -104,7 +105,7 @@ def check(model: Model, columns: set[str] | None) -> None:
     if not _continuous(model) and spec.classes is None:
         chain_of(spec)
     if spec.chains is not None:
-        check_parameters(spec, chain_of(spec), layout_of(spec))
+        check_parameters(spec, product_of(spec), layout_of(spec))
     elif spec.emission == "urn":
         balls_of(spec, chain_of(spec).n_states)
     elif (spec.inputs or spec.window) and spec.classes is None:
@@ -248,7 +249,7 @@ def _refuse_too_little(hidden: Hidden, data: Data) -> None:
     if data.origin is not None:
         return
     _refuse_silent(hidden)
-    if hasattr(hidden.chain, "named") or not any(part.learned for part in hidden.parts):
+    if isinstance(hidden.chain, ProductChain) or not any(part.learned for part in hidden.parts):
         return
     seen = hidden.rows[(~np.isnan(hidden.rows)).any(axis=1)]
     if not len(hidden.rows) or hidden.n_states == 1:
@@ -324,9 +325,8 @@ def relabelled(model: Model, data: Data, draws: Mapping[str, np.ndarray]) -> tup
     if _continuous(model) or _infinite(model):
         return None
     hidden = hidden_of(model, data)
-    chain: Any = hidden.chain
-    if hasattr(chain, "relabelled"):
-        return chain.relabelled(hidden, draws)
+    if isinstance(hidden.chain, ProductChain):
+        return hidden.chain.relabelled(hidden, draws)
     if not all(name in draws for name in hidden.learned):
         return None
     own = {name: draws[name] for name in hidden.learned}
@@ -407,7 +407,7 @@ def network(model: Model, data: Data) -> nx.DiGraph:
 
 def _several_drawn(spec: HMM, data: Data, rows: str, out: nx.DiGraph) -> nx.DiGraph:
     """Chains, and what they emit."""
-    chain = chain_of(spec)
+    chain = product_of(spec)
     # Called as in simulations: the number of the combination of states.
     out.add_node("path", kind="deterministic", text=f"{spec.coupling} chains, {chain.n_states} states", dims=(rows,))
     for name in chain.every:

@@ -1,4 +1,4 @@
-"""The law of the hidden states: which transitions there can be, what is known of them, and their prior."""
+"""A Markov chain of hidden states: which transitions there can be, what is known of them, and their prior."""
 
 from __future__ import annotations
 
@@ -11,15 +11,16 @@ import numpy as np
 from bayeslab.exact.forward_backward import Edges, HiddenChain
 from bayeslab.exact.markov_chain import stationary
 from bayeslab.exact.stationary_transitions import best_transition
+from bayeslab.families.hmm.state_chain import StateChain
 
-__all__ = ["SECOND_ORDER", "Chain", "dense_logs"]
+__all__ = ["SECOND_ORDER", "Chain", "dense_logs", "log_or_constant"]
 
 # The transitions of a chain of second order: to the second state, and from two states to the next.
 SECOND_ORDER = ("second_transition", "transition")
 
 
 @dataclass(frozen=True, eq=False)
-class Chain:
+class Chain(StateChain):
     """The chain as a file declares it.
 
     Attributes
@@ -50,13 +51,7 @@ class Chain:
     given: Mapping[str, np.ndarray] = field(default_factory=dict)
 
     @property
-    def n_steps(self) -> int:
-        """How many transition matrices there are."""
-        return 1
-
-    @property
     def expanded(self) -> bool:
-        """Whether the computed chain has other states than the model."""
         return self.order == 2
 
     @property
@@ -65,14 +60,12 @@ class Chain:
 
     @property
     def symmetric(self) -> bool:
-        """Whether nothing here tells one state from another."""
         even = isinstance(self.initial, str) or np.ptp(self.initial) == 0
         free = self.transition is None and not self.given
         return bool(self.mask.all()) and free and even and bool(np.ptp(self.initial_prior) == 0)
 
     @property
     def learned(self) -> tuple[str, ...]:
-        """Names of what is unknown."""
         out = ["initial"] if isinstance(self.initial, str) and self.initial == "free" else []
         if self.order == 2:
             out += [name for name in SECOND_ORDER if name not in self.given]
@@ -80,27 +73,8 @@ class Chain:
             out.append("transition")
         return tuple(out)
 
-    def kind(self, name: str) -> str:
-        """What values a parameter can have, as EM's coordinates call it."""
-        return "simplex"
-
     def shape(self, name: str) -> tuple[int, ...]:
         return (self.n_states,) * len(self.dims(name))
-
-    @property
-    def n_free(self) -> int:
-        """Free parameters."""
-        return sum(int(np.maximum((self.concentration(n) > 0).sum(axis=-1) - 1, 0).sum()) for n in self.learned)
-
-    def labels(self) -> dict[str, np.ndarray]:
-        """Of dimensions that are not states."""
-        return {}
-
-    def prior_text(self, name: str) -> str:
-        """The prior of a parameter, for people."""
-        rows = np.unique(np.atleast_2d(self.concentration(name)), axis=0)
-        shown = ", ".join(f"{x:g}" for x in rows[0].ravel())
-        return f"Dirichlet([{shown}])" if rows.shape[0] == 1 and rows.ndim == 2 else "Dirichlet, row by row"
 
     def dims(self, name: str) -> tuple[str, ...]:
         if name == "initial":
@@ -111,7 +85,6 @@ class Chain:
 
     @property
     def edges(self) -> Edges | None:
-        """Of the chain of first order that is computed with."""
         if self.full:
             return None
         if self.order == 1:
@@ -122,12 +95,10 @@ class Chain:
 
     @property
     def last(self) -> np.ndarray:
-        """The state that each state of the computed chain ends in."""
         own = np.arange(self.n_states)
         return own if self.order == 1 else np.concatenate([own, np.tile(own, self.n_states)])
 
     def complete(self, values: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
-        """Initial and transition probabilities, the known ones with the unknown ones' values."""
         if self.order == 2:
             out = {n: np.asarray(self.given[n] if n in self.given else values[n]) for n in SECOND_ORDER}
         else:
@@ -141,7 +112,6 @@ class Chain:
         return out
 
     def hidden(self, values: Mapping[str, np.ndarray]) -> HiddenChain:
-        """The chain that is computed with, at values of what is unknown."""
         own = self.complete(values)
         if self.full:
             return HiddenChain.of(own["initial"], own["transition"])
@@ -154,14 +124,12 @@ class Chain:
         return HiddenChain.of(start, both, edges)
 
     def fold(self, posterior: np.ndarray) -> np.ndarray:
-        """Probabilities (..., n_chain_states) of the computed chain as those of the states."""
         if self.order == 1:
             return posterior
         k = self.n_states
         return posterior[..., :k] + posterior[..., k:].reshape(*posterior.shape[:-1], k, k).sum(axis=-2)
 
     def counts(self, start: np.ndarray, transition: np.ndarray) -> dict[str, np.ndarray]:
-        """Expected counts of the computed chain as those of the parameters."""
         k = self.n_states
         if self.order == 1:
             return {"initial": start, "transition": transition if self.full else _edges(self).dense(transition)}
@@ -169,7 +137,6 @@ class Chain:
         return {"initial": start[:k], "second_transition": second, "transition": rest}
 
     def concentration(self, name: str) -> np.ndarray:
-        """Of the Dirichlet prior of a parameter; zero where a transition is impossible."""
         if name == "initial":
             return self.initial_prior
         own = np.where(self.mask, self.prior, 0.0)
@@ -178,19 +145,11 @@ class Chain:
     def maximise(
         self, counts: Mapping[str, np.ndarray], *, prior: bool, start: Mapping[str, np.ndarray] | None = None
     ) -> dict[str, np.ndarray]:
-        """The most probable parameters for expected counts."""
-        out = {}
-        for name in self.learned:
-            if name not in counts:
-                continue
-            own = counts[name]
-            a = self.concentration(name)
-            total = np.where(a > 0, np.maximum(own + (a - 1 if prior else 0.0), 0.0), 0.0)
-            sums = total.sum(axis=-1, keepdims=True)
-            even = (a > 0) / (a > 0).sum(axis=-1, keepdims=True)
-            out[name] = np.where(sums > 0, total / np.where(sums > 0, sums, 1.0), even)
-            if name == "transition" and self.settled and start is not None:
-                out[name] = best_transition(total, counts["initial"], a > 0, start[name])
+        out = super().maximise(counts, prior=prior)
+        if self.settled and start is not None and "transition" in out:
+            a = self.concentration("transition")
+            total = self._weighed(counts["transition"], a, prior=prior)
+            out["transition"] = best_transition(total, counts["initial"], a > 0, start["transition"])
         return out
 
     @property
@@ -199,24 +158,14 @@ class Chain:
         return isinstance(self.initial, str) and self.initial == "stationary"
 
     def expected(self, counts: Mapping[str, np.ndarray], values: Mapping[str, np.ndarray]) -> float:
-        """Expected log density of the states, given expected counts."""
-        own = self.complete(values)
-        names = self.learned + (("initial",) if self.settled else ())
-        used = [(counts[name] > 0, name) for name in names]
+        out = super().expected(counts, values)
+        if not self.settled:
+            return out
+        at, initial = counts["initial"] > 0, self.complete(values)["initial"]
         with np.errstate(divide="ignore"):
-            return float(sum(np.sum(counts[name][at] * np.log(own[name][at])) for at, name in used))
-
-    def log_prior(self, values: Mapping[str, np.ndarray]) -> float:
-        total = 0.0
-        for name in self.learned:
-            exponent = np.where(self.concentration(name) > 0, self.concentration(name) - 1, 0.0)
-            used = exponent != 0
-            with np.errstate(divide="ignore"):
-                total += float(np.sum(exponent[used] * np.log(values[name][used])))
-        return total
+            return out + float(np.sum(counts["initial"][at] * np.log(initial[at])))
 
     def calm(self) -> dict[str, np.ndarray]:
-        """Transitions that mostly stay."""
         out = {}
         for name in self.learned:
             a = (self.concentration(name) > 0).astype(float)
@@ -226,13 +175,30 @@ class Chain:
             out[name] = a / a.sum(axis=-1, keepdims=True)
         return out
 
-    def draw(self, rng: np.random.Generator, weight: float = 1.0) -> dict[str, np.ndarray]:
-        """Random values of what is unknown."""
-        out = {}
-        for name in self.learned:
-            gammas = rng.standard_gamma(np.where(self.concentration(name) > 0, weight, 0.0))
-            out[name] = gammas / gammas.sum(axis=-1, keepdims=True)
-        return out
+    def variables(self, start: Mapping[str, np.ndarray] | None) -> dict[str, Any]:
+        import pytensor.tensor as pt
+
+        return {name: pt.as_tensor_variable(value) for name, value in self.given.items()} | super().variables(start)
+
+    def log_probabilities(self, values: Mapping[str, Any]) -> tuple[Any, Any]:
+        import pytensor.tensor as pt
+
+        log_start = log_or_constant(values["initial"])
+        if self.order == 2:
+            both = [pt.log(values[name]).ravel() for name in SECOND_ORDER]
+            return pt.concatenate([log_start, np.full(self.n_states**2, -np.inf)]), pt.concatenate(both)
+        edges, transition = self.edges, values["transition"]
+        return log_start, pt.log(transition if edges is None else transition[edges.sources, edges.targets])
+
+
+def log_or_constant(initial: Any) -> Any:
+    """The logarithm of initial probabilities, numbers or an expression."""
+    import pytensor.tensor as pt
+
+    if not isinstance(initial, np.ndarray):
+        return pt.log(initial)
+    with np.errstate(divide="ignore"):
+        return pt.as_tensor_variable(np.log(initial))
 
 
 def _edges(chain: Chain) -> Edges:
@@ -245,12 +211,7 @@ def dense_logs(chain: Chain, values: Mapping[str, Any]) -> tuple[Any, Any]:
     """Logarithms of initial and transition probabilities of order 1 as flat PyTensor expressions, -inf where zero."""
     import pytensor.tensor as pt
 
-    initial, at = values["initial"], np.nonzero(chain.mask)
-    if isinstance(initial, np.ndarray):
-        with np.errstate(divide="ignore"):
-            log_start = pt.as_tensor_variable(np.log(initial))
-    else:
-        log_start = pt.log(initial)
+    at = np.nonzero(chain.mask)
     # Only what is possible has a logarithm, and so a slope.
     nowhere = pt.as_tensor_variable(np.full(chain.mask.shape, -np.inf))
-    return log_start, pt.set_subtensor(nowhere[at], pt.log(values["transition"])[at]).ravel()
+    return log_or_constant(values["initial"]), pt.set_subtensor(nowhere[at], pt.log(values["transition"])[at]).ravel()

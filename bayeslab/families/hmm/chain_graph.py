@@ -1,4 +1,4 @@
-"""Initial and transition probabilities of a chain as PyTensor nodes."""
+"""Initial and transition probabilities of a chain as PyTensor nodes, and states drawn by given uniform numbers."""
 
 from __future__ import annotations
 
@@ -8,23 +8,18 @@ from typing import Any
 import numpy as np
 
 from bayeslab.exact.markov_chain import classes, stationary
-from bayeslab.families.hmm.chain import Chain
 
-__all__ = ["chain_variables"]
+__all__ = ["GivenUniforms", "chain_variables"]
 
 
 def chain_variables(chain: Any, start: Mapping[str, np.ndarray] | None) -> dict[str, Any]:
-    """Initial and transition probabilities, and whatever else the chain has, on PyMC's context stack."""
+    """Initial and transition probabilities on PyMC's context stack: what is learned has Dirichlet priors."""
     import pymc as pm
     import pytensor.tensor as pt
 
-    if hasattr(chain, "variables"):
-        return dict(chain.variables(start))
     out: dict[str, Any] = {}
     if chain.transition is not None:
         out["transition"] = pt.as_tensor_variable(chain.transition)
-    given = chain.given if isinstance(chain, Chain) else {}
-    out |= {name: pt.as_tensor_variable(value) for name, value in given.items()}
     for name in chain.learned:
         a = chain.concentration(name)
         begin = {} if start is None else {"initval": start[name]}
@@ -71,3 +66,14 @@ def _stationary(transition: Any, mask: np.ndarray) -> Any:
     members = np.array(next(own for own, closed in zip(found.members, found.closed, strict=True) if closed))
     matrix = pt.eye(len(members)) - transition[members[:, None], members] + 1.0
     return pt.set_subtensor(pt.zeros(len(mask))[members], pt.linalg.solve(matrix.T, pt.ones(len(members))))
+
+
+class GivenUniforms(np.random.Generator):
+    """A generator whose uniform numbers are given."""
+
+    def __init__(self, values: np.ndarray) -> None:
+        super().__init__(np.random.PCG64(0))
+        self._values = values
+
+    def random(self, n: int) -> np.ndarray:  # type: ignore[override]
+        return np.ascontiguousarray(self._values[:n])

@@ -42,6 +42,7 @@ from bayeslab.errors import DataError, ModelError
 from bayeslab.exact.expectation_maximisation import EMResult, maximise, restarted
 from bayeslab.exact.mixture import k_means
 from bayeslab.families.hmm import expectation_maximisation
+from bayeslab.families.hmm.classes import ClassChain
 from bayeslab.families.hmm.hidden import Hidden, hidden_at
 from bayeslab.language.spec import Model
 
@@ -227,12 +228,7 @@ def _penalised(hidden: Hidden, criterion: str) -> float:
 
 def _splits(hidden: Hidden, criterion: str) -> tuple[list[tuple[str, Any]], str]:
     """Recipes for :func:`split_of`, the same for every number of states, and what they leave out."""
-    several, chain = hidden.sequences.n_sequences > 1, cast(Any, hidden.chain)
-    if hasattr(chain, "prefix") and not hasattr(chain, "of_sequences"):
-        raise ModelError(
-            "rows of trees cannot be left out; choose by bic or aic", path=("model", "choose"), code="not-applicable"
-        )
-    if several:
+    if hidden.sequences.n_sequences > 1:
         folds = min(hidden.sequences.n_sequences, _MOST_FOLDS if criterion == "loo" else _FOLDS)
         fold = _folds(hidden, folds)
         alone = folds == hidden.sequences.n_sequences
@@ -256,8 +252,8 @@ def _folds(hidden: Hidden, folds: int) -> np.ndarray:
     """The fold of each sequence; those of a class are spread evenly."""
     n = hidden.sequences.n_sequences
     order = np.random.default_rng(n).permutation(n)
-    known = getattr(hidden.chain, "known", None)
-    if known is not None:
+    if isinstance(hidden.chain, ClassChain):
+        known = hidden.chain.known
         counts = np.bincount(known[known >= 0], minlength=1)
         if counts.min() < 2:
             raise DataError(
@@ -294,7 +290,7 @@ def split_of(hidden: Hidden, recipe: tuple[str, Any]) -> Split:
 def _forward(candidates: Mapping[int, Hidden], recipes: list[tuple[str, Any]], how: str) -> StateChoice:
     """One state more at a time, every fold going on from its own fit, until what was left out gains nothing."""
     sizes = sorted(candidates)
-    if hasattr(candidates[sizes[0]].chain, "blocks"):
+    if isinstance(candidates[sizes[0]].chain, ClassChain):
         raise ModelError(
             "forward search is for one chain; with classes choose by another",
             path=("model", "choose"),

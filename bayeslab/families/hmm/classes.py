@@ -39,6 +39,7 @@ from bayeslab.exact.forward_backward import SPARSE_KERNEL, Edges, HiddenChain, S
 from bayeslab.exact.mixture import k_means
 from bayeslab.families.hmm.chain import Chain
 from bayeslab.families.hmm.sequences import Sequences
+from bayeslab.families.hmm.state_chain import StateChain
 
 if TYPE_CHECKING:
     from bayeslab.families.hmm.spec import HMM
@@ -50,8 +51,8 @@ _SOME, _TELLING = 5_000, 60
 
 
 @dataclass(frozen=True, eq=False)
-class ClassChain:
-    """Chains of first order side by side; see :class:`bayeslab.families.hmm.chain.Chain` for what it offers.
+class ClassChain(StateChain):
+    """Chains of first order side by side; see :class:`bayeslab.families.hmm.state_chain.StateChain`.
 
     Attributes
     ----------
@@ -82,10 +83,6 @@ class ClassChain:
     discriminative: bool = False
 
     order = 1
-    full = False
-    expanded = False
-    n_steps = 1
-    symmetric = False
 
     @property
     def n_states(self) -> int:
@@ -106,10 +103,6 @@ class ClassChain:
     @property
     def initial(self) -> Any:
         return "free" if self.first is None else self.first
-
-    @property
-    def last(self) -> np.ndarray:
-        return np.arange(self.n_states)
 
     @property
     def edges(self) -> Edges:
@@ -147,20 +140,9 @@ class ClassChain:
         own = {"class_probability": ("class",), "initial": ("class", "state")}
         return own.get(name, ("state", "next_state"))
 
-    def kind(self, name: str) -> str:
-        """What values a parameter can have, as EM's coordinates call it."""
-        return "simplex"
-
-    def shape(self, name: str) -> tuple[int, ...]:
-        return self.concentration(name).shape
-
     def labels(self) -> dict[str, np.ndarray]:
         """Of dimensions that are not states."""
         return {"class": self.classes}
-
-    @property
-    def n_free(self) -> int:
-        return sum(int(np.maximum((self.concentration(n) > 0).sum(axis=-1) - 1, 0).sum()) for n in self.learned)
 
     def concentration(self, name: str) -> np.ndarray:
         """Of the Dirichlet prior of a parameter; zero where there is nothing."""
@@ -208,9 +190,6 @@ class ClassChain:
             edges = self.edges
             return HiddenChain(start + self.held, np.log(edges.take(own["transition"])), edges)
 
-    def fold(self, posterior: np.ndarray) -> np.ndarray:
-        return posterior
-
     def counts(self, start: np.ndarray, transition: np.ndarray) -> dict[str, np.ndarray]:
         """Expected counts of the computed chain as those of the parameters."""
         begun = start.reshape(-1, self.n_states).sum(axis=0)
@@ -219,28 +198,6 @@ class ClassChain:
             "initial": np.where(self._inside, begun, 0.0),
             "transition": self.edges.dense(transition),
         }
-
-    def maximise(
-        self, counts: Mapping[str, np.ndarray], *, prior: bool, start: Mapping[str, np.ndarray] | None = None
-    ) -> dict[str, np.ndarray]:
-        """The most probable parameters for expected counts."""
-        out = {}
-        for name in self.learned:
-            a = self.concentration(name)
-            total = np.where(a > 0, np.maximum(counts[name] + (a - 1 if prior else 0.0), 0.0), 0.0)
-            sums = total.sum(axis=-1, keepdims=True)
-            even = (a > 0) / (a > 0).sum(axis=-1, keepdims=True)
-            out[name] = np.where(sums > 0, total / np.where(sums > 0, sums, 1.0), even)
-        return out
-
-    def log_prior(self, values: Mapping[str, np.ndarray]) -> float:
-        total = 0.0
-        for name in self.learned:
-            a = self.concentration(name)
-            used = (a > 0) & (a != 1)
-            with np.errstate(divide="ignore"):
-                total += float(np.sum((a[used] - 1) * np.log(values[name][used])))
-        return total
 
     def calm(self) -> dict[str, np.ndarray]:
         """Classes as frequent as among the known ones, and transitions that mostly stay."""
@@ -253,14 +210,6 @@ class ClassChain:
                 sizes = np.bincount(self.of_state)[self.of_state]
                 a = a * (1.0 + 3.0 * sizes[:, None] * np.eye(self.n_states))
             out[name] = a / a.sum(axis=-1, keepdims=True)
-        return out
-
-    def draw(self, rng: np.random.Generator) -> dict[str, np.ndarray]:
-        """Random values of what is unknown."""
-        out = {}
-        for name in self.learned:
-            gammas = rng.standard_gamma(np.where(self.concentration(name) > 0, 1.0, 0.0))
-            out[name] = gammas / gammas.sum(axis=-1, keepdims=True)
         return out
 
     def groups(self, hidden: Any, rng: np.random.Generator, jitter: bool) -> tuple[np.ndarray, np.ndarray]:

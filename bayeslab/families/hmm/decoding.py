@@ -13,6 +13,7 @@ import numpy as np
 
 from bayeslab.errors import DataError, OptionError, hint
 from bayeslab.families.hmm.hidden import Hidden, draws_of
+from bayeslab.families.hmm.product import ProductChain
 
 __all__ = ["METHODS", "averaged", "chances_of", "decoded", "posterior_mean"]
 
@@ -116,15 +117,14 @@ def decoded(
 
 def _named(hidden: Hidden, states: np.ndarray) -> dict[str, np.ndarray]:
     """Names of states; of several chains, of each."""
-    chain: Any = hidden.chain
-    return dict(chain.named(states)) if hasattr(chain, "named") else {"state": hidden.states[states]}
+    chain = hidden.chain
+    return chain.named(states) if isinstance(chain, ProductChain) else {"state": hidden.states[states]}
 
 
 def chances_of(hidden: Hidden, chances: np.ndarray) -> dict[str, np.ndarray]:
     """Probabilities (n_times, n_states) as columns; of several chains, of the states of each."""
-    chain: Any = hidden.chain
-    if hasattr(chain, "chances"):
-        return dict(chain.chances(chances))
+    if isinstance(hidden.chain, ProductChain):
+        return hidden.chain.chances(chances)
     return {f"P(state={s})": chances[:, k] for k, s in enumerate(hidden.states)}
 
 

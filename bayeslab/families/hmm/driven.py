@@ -21,9 +21,10 @@ import numpy as np
 from scipy.special import log_softmax
 
 from bayeslab.errors import DataError, ModelError
-from bayeslab.exact.forward_backward import Edges, HiddenChain
+from bayeslab.exact.forward_backward import HiddenChain
 from bayeslab.exact.mixture import fit_gate
-from bayeslab.families.hmm.chain import Chain
+from bayeslab.families.hmm.chain import Chain, log_or_constant
+from bayeslab.families.hmm.state_chain import ChainOver, StateChain
 
 __all__ = ["LOG_ODDS", "DrivenChain", "driven"]
 
@@ -33,8 +34,8 @@ _SD = 2.5
 
 
 @dataclass(frozen=True, eq=False)
-class DrivenChain:
-    """A chain of first order; see :class:`bayeslab.families.hmm.chain.Chain` for what it offers.
+class DrivenChain(ChainOver):
+    """A chain of first order; see :class:`bayeslab.families.hmm.state_chain.StateChain`.
 
     Attributes
     ----------
@@ -56,27 +57,11 @@ class DrivenChain:
     scale: np.ndarray
     known: Mapping[str, np.ndarray] = field(default_factory=dict)
 
-    order = 1
-    full = True
-    expanded = False
-    edges: Edges | None = None
     transition = None
-
-    @property
-    def n_states(self) -> int:
-        return self.base.n_states
 
     @property
     def n_steps(self) -> int:
         return len(self.inputs)
-
-    @property
-    def mask(self) -> np.ndarray:
-        return self.base.mask
-
-    @property
-    def initial(self) -> Any:
-        return self.base.initial
 
     @property
     def symmetric(self) -> bool:
@@ -86,10 +71,6 @@ class DrivenChain:
     def learned(self) -> tuple[str, ...]:
         own = ("initial",) if isinstance(self.initial, str) else ()
         return own if self.known else (*own, *LOG_ODDS)
-
-    @property
-    def last(self) -> np.ndarray:
-        return np.arange(self.n_states)
 
     def dims(self, name: str) -> tuple[str, ...]:
         own = {"initial": ("state",), "log_odds": ("state", "next_state")}
@@ -142,9 +123,6 @@ class DrivenChain:
         with np.errstate(divide="ignore"):
             return HiddenChain(np.log(self._initial(values)), log_softmax(eta, axis=2))
 
-    def fold(self, posterior: np.ndarray) -> np.ndarray:
-        return posterior
-
     def counts(self, start: np.ndarray, transition: np.ndarray) -> dict[str, np.ndarray]:
         return {"initial": start, "moves": transition}
 
@@ -194,7 +172,7 @@ class DrivenChain:
         with np.errstate(divide="ignore"):
             return own + float(np.sum(exponent[used] * np.log(values["initial"][used])))
 
-    def draw(self, rng: np.random.Generator) -> dict[str, np.ndarray]:
+    def draw(self, rng: np.random.Generator, weight: float = 1.0) -> dict[str, np.ndarray]:
         k = self.n_states
         gates = 0.3 * rng.standard_normal((k, k, 1 + len(self.names)))
         gates[..., 0] -= 1.5
@@ -243,7 +221,10 @@ class DrivenChain:
         level = pm.Deterministic("log_odds", gates[..., 0] - pt.dot(slope, self.centre), dims=self.dims("log_odds"))
         return {"log_odds": level, "log_odds_slope": slope, "_gates": gates}
 
-    def log_transition(self, values: Mapping[str, Any]) -> Any:
+    def log_probabilities(self, values: Mapping[str, Any]) -> tuple[Any, Any]:
+        return log_or_constant(values["initial"]), self._log_transition(values)
+
+    def _log_transition(self, values: Mapping[str, Any]) -> Any:
         """(n_times, n_states, n_states) as a PyTensor expression."""
         import pytensor.tensor as pt
 
@@ -253,7 +234,7 @@ class DrivenChain:
         return eta - pt.logsumexp(eta, axis=2, keepdims=True)
 
 
-def driven(base: Chain, names: tuple[str, ...], inputs: np.ndarray, of_fit: np.ndarray) -> DrivenChain:
+def driven(base: StateChain, names: tuple[str, ...], inputs: np.ndarray, of_fit: np.ndarray) -> DrivenChain:
     """A chain with inputs (n_times, n_inputs).
 
     Raises
@@ -261,7 +242,13 @@ def driven(base: Chain, names: tuple[str, ...], inputs: np.ndarray, of_fit: np.n
     ModelError, DataError
         With a pattern or known transitions; an input is missing or does not vary.
     """
-    if base.order != 1 or not base.mask.all() or base.transition is not None or str(base.initial) == "stationary":
+    if (
+        not isinstance(base, Chain)
+        or base.order != 1
+        or not base.mask.all()
+        or base.transition is not None
+        or str(base.initial) == "stationary"
+    ):
         raise ModelError(
             "transitions on inputs are learned, ergodic, of order 1, with a free or given initial state",
             path=("model", "transitions_on"),

@@ -32,8 +32,8 @@ from bayeslab.errors import ModelError
 from bayeslab.exact import duration
 from bayeslab.exact.forward_backward import Edges, HiddenChain
 from bayeslab.families.hmm.chain import Chain, dense_logs
-from bayeslab.families.hmm.chain_graph import chain_variables
 from bayeslab.families.hmm.law import Expected, MarkovLaw
+from bayeslab.families.hmm.state_chain import ChainOver
 from bayeslab.families.hmm.words import Durations
 
 __all__ = ["DurationChain", "lasting"]
@@ -43,8 +43,8 @@ _MU, _ALPHA = (1e-8, 50.0), (1e-3, 1e5)
 
 
 @dataclass(frozen=True, eq=False)
-class DurationChain:
-    """A chain of segments; see :class:`bayeslab.families.hmm.chain.Chain` for what it offers.
+class DurationChain(ChainOver):
+    """A chain of segments; see :class:`bayeslab.families.hmm.state_chain.StateChain`.
 
     Attributes
     ----------
@@ -62,27 +62,9 @@ class DurationChain:
     word: str
     pseudocount: float
 
-    order = 1
     expanded = True
     full = False
-    n_steps = 1
     how = "Baum-Welch for segments: states and their durations are summed out by forward-backward"
-
-    @property
-    def n_states(self) -> int:
-        return self.base.n_states
-
-    @property
-    def mask(self) -> np.ndarray:
-        return self.base.mask
-
-    @property
-    def initial(self) -> Any:
-        return self.base.initial
-
-    @property
-    def transition(self) -> np.ndarray | None:
-        return self.base.transition
 
     @property
     def symmetric(self) -> bool:
@@ -140,9 +122,6 @@ class DurationChain:
         return np.full(self.shape(name), self.pseudocount if name == "duration" else 1.0)
 
     # ------------------------------------------------------------------ computing
-
-    def complete(self, values: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
-        return self.base.complete(values)
 
     def log_duration(self, values: Mapping[str, np.ndarray]) -> np.ndarray:
         """log P(duration), (n_states, longest)."""
@@ -250,6 +229,10 @@ class DurationChain:
         own = np.log(self._rate) - self._rate * theta[0]
         return float(own + (stats.gamma.logpdf(theta[1], 2, scale=10) if len(theta) > 1 else 0.0))
 
+    def expected(self, counts: Mapping[str, np.ndarray], values: Mapping[str, np.ndarray]) -> float:
+        at, log_p = counts["duration"] > 0, self.log_duration(values)
+        return self.base.expected(counts, values) + float(np.sum(counts["duration"][at] * log_p[at]))
+
     def log_prior(self, values: Mapping[str, np.ndarray]) -> float:
         total = self.base.log_prior(values)
         if self.word == "table":
@@ -259,7 +242,7 @@ class DurationChain:
         theta = np.stack([values[name] for name in self.of_durations], axis=-1)
         return total + sum(self._log_prior(own) for own in theta)
 
-    def draw(self, rng: np.random.Generator) -> dict[str, np.ndarray]:
+    def draw(self, rng: np.random.Generator, weight: float = 1.0) -> dict[str, np.ndarray]:
         out = self.base.draw(rng)
         if self.word == "table":
             return out | {"duration": rng.dirichlet(np.ones(self.longest), self.n_states)}
@@ -282,10 +265,9 @@ class DurationChain:
     # ------------------------------------------------------------------ PyMC
 
     def variables(self, start: Mapping[str, np.ndarray] | None) -> dict[str, Any]:
-        """What is unknown, on PyMC's context stack."""
         import pymc as pm
 
-        out = chain_variables(self.base, start)
+        out = self.base.variables(start)
         for name in self.of_durations:
             own: dict[str, Any] = {"dims": self.dims(name)}
             if start is not None:
@@ -300,7 +282,6 @@ class DurationChain:
         return out
 
     def evidence(self, values: Mapping[str, Any], log_emission: Any, offsets: np.ndarray) -> Any:
-        """log p(rows | parameters) as a PyTensor expression."""
         import pytensor.tensor as pt
 
         from bayeslab.evidence import log_evidence

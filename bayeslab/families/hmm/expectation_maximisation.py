@@ -12,7 +12,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -74,7 +73,7 @@ class HiddenProblem:
         """Slope of log likelihood plus log prior in the coordinates of :meth:`flatten`.
 
         By Fisher's identity it is that of the expected complete log likelihood, which needs the totals only: central
-        differences of it cost no pass over the data. A chain that does not know its own is differenced as observed.
+        differences of it cost no pass over the data.
         """
         x = self.flatten(theta)
         step = 1e-3 * np.maximum(1.0, np.abs(x) / 10)
@@ -89,17 +88,9 @@ class HiddenProblem:
             out[i] = (sides[0] - 8 * sides[1] + 8 * sides[2] - sides[3]) / (12 * step[i])
         return out
 
-    @cached_property
-    def _fisher(self) -> bool:
-        """Whether the expected complete log likelihood is known."""
-        return hasattr(type(self.hidden.chain), "expected")
-
     def _height(self, theta: Values, statistics: Mapping[str, Any]) -> float:
         """What has the slope of the log posterior where the totals come from."""
-        if not self._fisher:
-            return self.expect(theta)[0] + self.log_prior(theta)
-        chain: Any = self.hidden.chain
-        value = float(chain.expected(statistics, theta)) + self.log_prior(theta)
+        value = self.hidden.chain.expected(statistics, theta) + self.log_prior(theta)
         for k, part in enumerate(self.hidden.parts):
             if part.learned:
                 own = _own(statistics, k)
@@ -199,8 +190,8 @@ def plan(hidden: Hidden) -> EMPlan | str:
     """How EM applies, or why not."""
     if not hidden.learned:
         return "everything is given, so that there is nothing to learn; `bayeslab decode` finds the states"
-    if why := getattr(hidden.chain, "no_em", ""):
-        return str(why)
+    if why := hidden.chain.no_em:
+        return why
     written = [part.unknown_prior for part in hidden.parts if part.unknown_prior is not None]
     hidden.check_possible(hidden.guess(None))
 
@@ -240,14 +231,14 @@ def plan(hidden: Hidden) -> EMPlan | str:
                 _refuse_excluded(hidden, name, value)
         return {**theta, **given}
 
-    own: Any = hidden.chain
+    own = hidden.chain
     simplices = [
         *(n for n in own.learned if own.kind(n) == "simplex"),
         *(n for p in hidden.parts for n in p.learned if p.kind(n) == "simplex"),
     ]
     bounds = dict.fromkeys((n for n in simplices if not _patterned(hidden, n)), (0.0, 1.0))
     return EMPlan(
-        how=getattr(own, "how", "Baum-Welch: the hidden states are summed out by forward-backward"),
+        how=own.how,
         problem=problem,
         start=hidden.guess,
         values=values,

@@ -20,6 +20,7 @@ from bayeslab.exact.markov_chain import stationary
 from bayeslab.families.hmm.chain import Chain
 from bayeslab.families.hmm.expectation_maximisation import HiddenProblem
 from bayeslab.families.hmm.hidden import Hidden
+from bayeslab.families.hmm.product import ProductChain
 
 __all__ = ["by_gibbs", "draw_emissions", "refusal"]
 
@@ -33,7 +34,7 @@ def refusal(hidden: Hidden) -> str | None:
     """Why Gibbs steps do not apply, or None."""
     if hidden.observed:
         return "the states are observed: counts have a closed form; use exact"
-    if hasattr(hidden.chain, "chances"):
+    if isinstance(hidden.chain, ProductChain):
         return "several chains are not drawn by Gibbs steps; use nuts, map or em"
     if type(hidden.chain) is not Chain:
         return "these transitions have no conjugate prior; use nuts, map or em"

@@ -14,21 +14,22 @@ from bayeslab.exact import emissions, markov_chain
 from bayeslab.exact.forward_backward import HiddenChain
 from bayeslab.exact.mixture import k_means
 from bayeslab.families.hmm.chain import SECOND_ORDER, Chain
-from bayeslab.families.hmm.classes import class_chain
-from bayeslab.families.hmm.driven import LOG_ODDS, DrivenChain, driven
+from bayeslab.families.hmm.classes import ClassChain, class_chain
+from bayeslab.families.hmm.driven import LOG_ODDS, driven
 from bayeslab.families.hmm.durations import lasting
 from bayeslab.families.hmm.emission_parts import parts_of
 from bayeslab.families.hmm.gaussian_mixture import lumped
 from bayeslab.families.hmm.given_parameters import columns_of
 from bayeslab.families.hmm.joint import joint_of
-from bayeslab.families.hmm.law import Law, MarkovLaw
+from bayeslab.families.hmm.law import Law
 from bayeslab.families.hmm.part import StatePart
-from bayeslab.families.hmm.product import product_of
+from bayeslab.families.hmm.product import ProductChain, product_of
 from bayeslab.families.hmm.product_parts import parts_of as parts_of_chains
 from bayeslab.families.hmm.regression import expert_of
 from bayeslab.families.hmm.sequences import Sequences, read_columns, sequences_of, spread
 from bayeslab.families.hmm.spec import HMM, chain_parameters, emission_parameters
 from bayeslab.families.hmm.standard_part import StandardPart
+from bayeslab.families.hmm.state_chain import StateChain
 from bayeslab.families.hmm.tree import branching, forest_of
 from bayeslab.families.hmm.truncation import truncated
 from bayeslab.families.hmm.urns import urns_of
@@ -55,7 +56,7 @@ class Hidden:
     ----------
     states : ndarray (n_states,)
         Their names.
-    chain : Chain
+    chain : StateChain
     parts : tuple of StatePart
         What states emit.
     sequences : Sequences
@@ -66,7 +67,7 @@ class Hidden:
     """
 
     states: np.ndarray
-    chain: Chain | DrivenChain
+    chain: StateChain
     parts: tuple[StatePart, ...]
     sequences: Sequences
     rows: np.ndarray
@@ -113,9 +114,8 @@ class Hidden:
     @property
     def blocks(self) -> tuple[np.ndarray, ...]:
         """Groups of states that can trade places: all, none, or those of each class."""
-        chain: Any = self.chain
-        if hasattr(chain, "blocks"):
-            return tuple(chain.blocks) if all(part.symmetric for part in self.parts) else ()
+        if isinstance(self.chain, ClassChain):
+            return self.chain.blocks if all(part.symmetric for part in self.parts) else ()
         return (np.arange(self.n_states),) if self.exchangeable else ()
 
     @property
@@ -126,9 +126,9 @@ class Hidden:
 
     @property
     def labels(self) -> dict[str, np.ndarray]:
-        out = dict.fromkeys(("state", "next_state", "state_before"), self.states)
-        for owner in (self.chain, *self.parts):
-            out |= owner.labels()
+        out = dict.fromkeys(("state", "next_state", "state_before"), self.states) | self.chain.labels()
+        for part in self.parts:
+            out |= part.labels()
         return out
 
     def log_emission(self, values: Mapping[str, np.ndarray], rows: np.ndarray | None = None) -> np.ndarray:
@@ -146,22 +146,15 @@ class Hidden:
 
     def law(self, values: Mapping[str, np.ndarray], log_emission: np.ndarray | None = None) -> Law:
         """The hidden states at these values, the data seen; ``log_emission`` if it is known already."""
-        own: Any = self.chain
         log_emission = self.log_emission(values) if log_emission is None else log_emission
-        if hasattr(own, "law"):
-            return own.law(values, log_emission, self.sequences.offsets)
-        expanded = log_emission[:, own.last] if own.expanded else log_emission
-        return MarkovLaw(own, own.hidden(values), expanded, self.sequences.offsets)
+        return self.chain.law(values, log_emission, self.sequences.offsets)
 
     def prefix(self, most: int) -> Hidden:
         """The same on the first ``most`` times."""
         if self.sequences.n_times <= most:
             return self
         first = self.sequences.prefix(most)
-        chain: Any = self.chain
-        if hasattr(chain, "prefix"):
-            chain = chain.prefix(first.n_times)
-        return replace(self, chain=chain, sequences=first, rows=self.rows[: first.n_times])
+        return replace(self, chain=self.chain.prefix(first.n_times), sequences=first, rows=self.rows[: first.n_times])
 
     def permuted(self, values: Mapping[str, np.ndarray], order: np.ndarray, lead: int = 0) -> dict[str, np.ndarray]:
         """Values with state ``order[..., k]`` as the new state k; ``lead`` axes come before those of the parameters."""
@@ -185,9 +178,8 @@ class Hidden:
 
     def numbered(self, values: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
         """Values with states that can trade places in the order of :meth:`rule`."""
-        chain: Any = self.chain
-        if hasattr(chain, "numbered"):
-            return chain.numbered(self, values)
+        if isinstance(self.chain, ProductChain):
+            return self.chain.numbered(self, values)
         if (name := self.numbering) is not None and name in values:
             return self.settled(self.permuted(values, np.argsort(values[name], kind="stable")))
         if not self.blocks or not any(name in values for name in self.parts[0].learned):
@@ -214,10 +206,9 @@ class Hidden:
     def guess(self, rng: np.random.Generator | None) -> dict[str, np.ndarray]:
         """Where a search can begin: at groups of similar rows; random, or (without rng) always the same."""
         own = rng if rng is not None else np.random.default_rng(0)
-        chain: Any = self.chain
-        if hasattr(chain, "begin"):
-            return chain.begin(self, rng)
-        groups = chain.groups if hasattr(chain, "groups") else _grouped
+        if isinstance(self.chain, ProductChain):
+            return self.chain.begin(self, rng)
+        groups = self.chain.groups if isinstance(self.chain, ClassChain) else _grouped
         rows, weights = groups(self, own, rng is not None)
         out = self.numbered(self.emitting(rows, weights))
         return out | (self.chain.draw(rng) if rng is not None else self.chain.calm())
@@ -233,21 +224,22 @@ class Hidden:
 
     def internal(self, values: Mapping[str, np.ndarray], draws: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
         """Those of the draws that are variables behind parameters, renamed as these are."""
-        chain: Any = self.chain
         found = [(name, own) for part in self.parts for name, own in part.internal(values).items()]
-        found += chain.internal(values).items() if hasattr(chain, "internal") else []
+        found += self.chain.internal(values).items()
         same = {name: np.isclose(own, draws[name], rtol=1e-9, atol=0) for name, own in found if name in draws}
         # What did not move stays as it was to the last digit.
         return {name: np.where(same[name], draws[name], own) for name, own in found if name in draws}
 
     def of_sequences(self, which: np.ndarray) -> Hidden:
         """The same on some of the sequences."""
-        offsets, chain = self.sequences.offsets, self.chain
+        offsets = self.sequences.offsets
         times = np.concatenate([np.arange(offsets[s], offsets[s + 1]) for s in which])
-        own: Any = chain
-        if hasattr(own, "of_sequences"):
-            own = own.of_sequences(which, times)
-        return replace(self, chain=own, sequences=self.sequences.some(which), rows=self.rows[times])
+        return replace(
+            self,
+            chain=self.chain.of_sequences(which, times),
+            sequences=self.sequences.some(which),
+            rows=self.rows[times],
+        )
 
     def check_possible(self, values: Mapping[str, np.ndarray]) -> None:
         """Refuse data that the zeros of the model exclude.
@@ -309,7 +301,7 @@ def labels_of(spec: HMM) -> np.ndarray:
     return np.arange(1, n + 1) if isinstance(n, int) else np.array(n)
 
 
-def chain_of(spec: HMM) -> Any:
+def chain_of(spec: HMM) -> StateChain:
     """The chain of a spec.
 
     Raises
@@ -465,43 +457,39 @@ def _probabilities(value: Any, shape: tuple[int, ...], path: tuple[str, ...]) ->
 def hidden_at(model: Model, data: Data) -> Hidden:
     """The model on its data, which remember it; of a range of numbers of states see :mod:`.choice`."""
     if "hidden" not in data.memo:
-        spec: Any = truncated(model.model)
-        sequences = _pieces(spec, data)
-        if spec.emission == "observed":
-            data.memo["hidden"] = _observed(spec, data, sequences)
-            return hidden_at(model, data)
-        if spec.emission == "urn":
-            urn_chain: Any
-            urn_chain, urns, rows = urns_of(spec, data, sequences, _chain(spec, data, sequences))
-            data.memo["hidden"] = Hidden(labels_of(spec), urn_chain, (urns,), sequences, rows)
-            return hidden_at(model, data)
-        if spec.inputs or spec.window:
-            chain = _chain(spec, data, sequences)
-            expert, rows = expert_of(spec, data, sequences, chain.n_states, emission_parameters(spec))
-            data.memo["hidden"] = Hidden(_names(spec, chain), chain, (expert,), sequences, rows)
-            return hidden_at(model, data)
-        layout = layout_of(spec)
-        categories = frozenset(own[0] for _, word, own in layout if word == "categorical")
-        order = [column for _, _, own in layout for column in own]
-        read = read_columns(data, order, categories, len(sequences.at))
-        base = read if data.origin is None else _read_origin(data.origin, order, categories)
-        chain = _chain(spec, data, sequences)
-        if spec.chains is not None:
-            several = parts_of_chains(spec, data, chain, layout, read, base)
-            data.memo["hidden"] = Hidden(chain.states, chain, several, sequences, spread(sequences, read))
-            return hidden_at(model, data)
-        if spec.covariance in ("full", "tied"):
-            both = joint_of(spec, read, base, chain.n_states, emission_parameters(spec))
-            data.memo["hidden"] = Hidden(_names(spec, chain), chain, (both,), sequences, spread(sequences, read))
-            return hidden_at(model, data)
-        parts = parts_of(
-            data, layout, read, base, chain.n_states, emission_parameters(spec), covariance=spec.covariance,
-            trials=spec.trials, dof=spec.dof, mixtures=spec.mixtures,
-        )  # fmt: skip
-        hidden = Hidden(_names(spec, chain), chain, parts, sequences, spread(sequences, read))
-        data.memo["hidden"] = hidden
+        data.memo["hidden"] = _resolved(truncated(model.model), data)
     found: Hidden = data.memo["hidden"]
     return found
+
+
+def _resolved(spec: Any, data: Data) -> Hidden:
+    sequences = _pieces(spec, data)
+    if spec.emission == "observed":
+        return _observed(spec, data, sequences)
+    chain = _chain(spec, data, sequences)
+    if spec.emission == "urn":
+        of_urns, urns, rows = urns_of(spec, data, sequences, chain)
+        return Hidden(labels_of(spec), of_urns, (urns,), sequences, rows)
+    states, parameters = _names(spec, chain), emission_parameters(spec)
+    if spec.inputs or spec.window:
+        expert, rows = expert_of(spec, data, sequences, chain.n_states, parameters)
+        return Hidden(states, chain, (expert,), sequences, rows)
+    layout = layout_of(spec)
+    categories = frozenset(own[0] for _, word, own in layout if word == "categorical")
+    order = [column for _, _, own in layout for column in own]
+    read = read_columns(data, order, categories, len(sequences.at))
+    base = read if data.origin is None else _read_origin(data.origin, order, categories)
+    parts: tuple[StatePart, ...]
+    if isinstance(chain, ProductChain):
+        parts = parts_of_chains(spec, data, chain, layout, read, base)
+    elif spec.covariance in ("full", "tied"):
+        parts = (joint_of(spec, read, base, chain.n_states, parameters),)
+    else:
+        parts = parts_of(
+            data, layout, read, base, chain.n_states, parameters, covariance=spec.covariance, trials=spec.trials,
+            dof=spec.dof, mixtures=spec.mixtures,
+        )  # fmt: skip
+    return Hidden(states, chain, parts, sequences, spread(sequences, read))
 
 
 def _pieces(spec: HMM, data: Data) -> Sequences:
@@ -511,11 +499,11 @@ def _pieces(spec: HMM, data: Data) -> Sequences:
     return sequences_of(data, spec.sequence, spec.time)
 
 
-def _names(spec: HMM, chain: Any) -> np.ndarray:
-    return chain.states if hasattr(chain, "states") else labels_of(spec)
+def _names(spec: HMM, chain: StateChain) -> np.ndarray:
+    return chain.states if isinstance(chain, (ClassChain, ProductChain)) else labels_of(spec)
 
 
-def _chain(spec: HMM, data: Data, sequences: Sequences) -> Any:
+def _chain(spec: HMM, data: Data, sequences: Sequences) -> StateChain:
     """The chain, with what drives it."""
     if spec.classes is not None:
         return class_chain(spec, data, sequences, chain_of)

@@ -27,10 +27,11 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from bayeslab.errors import ModelError
-from bayeslab.exact.forward_backward import KERNEL, Edges, HiddenChain
+from bayeslab.exact.forward_backward import KERNEL, HiddenChain
 from bayeslab.families.hmm import product_labels as labelling
 from bayeslab.families.hmm import product_parts as emitting
 from bayeslab.families.hmm.chain_factors import Factors
+from bayeslab.families.hmm.state_chain import StateChain
 
 if TYPE_CHECKING:
     from bayeslab.families.hmm.spec import HMM
@@ -39,28 +40,21 @@ __all__ = ["ProductChain", "product_of"]
 
 
 @dataclass(frozen=True, eq=False)
-class ProductChain(Factors):
-    """Several chains as one; see :class:`bayeslab.families.hmm.chain.Chain` for what it offers."""
+class ProductChain(Factors, StateChain):
+    """Several chains as one; see :class:`bayeslab.families.hmm.state_chain.StateChain`."""
 
     order = 1
     full = True
-    expanded = False
     # Of the states of the product: they follow from those of the chains, and never trade places on their own.
     symmetric = False
     initial = "free"
     transition = None
-    edges: Edges | None = None
-    n_steps = 1
 
     @property
     def states(self) -> np.ndarray:
         """Names of the states of the product: those of the chains' states."""
         each = [levels[at].astype(str) for levels, at in zip(self.levels, self.space.states.T, strict=True)]
         return np.array([", ".join(names) for names in zip(*each, strict=True)])
-
-    @property
-    def last(self) -> np.ndarray:
-        return np.arange(self.n_states)
 
     @property
     def mask(self) -> np.ndarray:
@@ -80,9 +74,6 @@ class ProductChain(Factors):
         assert found is not None
         return found
 
-    def kind(self, name: str) -> str:
-        return "simplex"
-
     def dims(self, name: str) -> tuple[str, ...]:
         word, c = self._owned(name)
         if word == "initial":
@@ -95,11 +86,6 @@ class ProductChain(Factors):
         if word == "initial":
             return (self.sizes[c],)
         return (*(self.sizes if self.coupling == "coupled" else (self.sizes[c],)), self.sizes[c])
-
-    @property
-    def n_free(self) -> int:
-        shapes = [self.shape(name) for name in self.learned]
-        return sum(int(np.prod(shape[:-1])) * (shape[-1] - 1) for shape in shapes)
 
     def labels(self) -> dict[str, np.ndarray]:
         own = dict(zip(self.names, self.levels, strict=True))
@@ -135,9 +121,6 @@ class ProductChain(Factors):
         join = self.space.join_coupled if self.coupling == "coupled" else self.space.join_transitions
         return HiddenChain(self.space.join([own[f"initial_{name}"] for name in self.names]), join(moves))
 
-    def fold(self, posterior: np.ndarray) -> np.ndarray:
-        return posterior
-
     def counts(self, start: np.ndarray, transition: np.ndarray) -> dict[str, np.ndarray]:
         """Expected counts of the product as those of each chain."""
         fold = self.space.fold_coupled if self.coupling == "coupled" else self.space.fold
@@ -146,25 +129,6 @@ class ProductChain(Factors):
             out[f"initial_{name}"] = self.space.marginal(start, c)
             out[f"transition_{name}"] = fold(transition, c)
         return out
-
-    def maximise(
-        self, counts: Mapping[str, np.ndarray], *, prior: bool, start: Mapping[str, np.ndarray] | None = None
-    ) -> dict[str, np.ndarray]:
-        out = {}
-        for name in self.learned:
-            total = np.maximum(counts[name] + (self.concentration(name) - 1 if prior else 0.0), 0.0)
-            sums = total.sum(axis=-1, keepdims=True)
-            out[name] = np.where(sums > 0, total / np.where(sums > 0, sums, 1.0), 1.0 / total.shape[-1])
-        return out
-
-    def log_prior(self, values: Mapping[str, np.ndarray]) -> float:
-        total = 0.0
-        for name in self.learned:
-            exponent = self.concentration(name) - 1
-            used = exponent != 0
-            with np.errstate(divide="ignore"):
-                total += float(np.sum(exponent[used] * np.log(values[name][used])))
-        return total
 
     def calm(self) -> dict[str, np.ndarray]:
         """Transitions that mostly stay."""
@@ -178,10 +142,6 @@ class ProductChain(Factors):
                 a = a + 3.0 * self.sizes[c] * np.eye(self.sizes[c]).reshape(shape)
             out[name] = a / a.sum(axis=-1, keepdims=True)
         return out
-
-    def draw(self, rng: np.random.Generator, weight: float = 1.0) -> dict[str, np.ndarray]:
-        """Random values of what is unknown."""
-        return {name: _dirichlet(rng, np.full(self.shape(name), weight)) for name in self.learned}
 
     # ------------------------------------------------------------------ several chains
 
@@ -244,11 +204,6 @@ class ProductChain(Factors):
                 log_transition = log_transition + own[states[:, c, None], states[:, c]]
         flat = pt.concatenate([log_start, log_transition.ravel(), log_emission.ravel()])  # type: ignore[attr-defined]
         return log_evidence(KERNEL, flat, offsets, np.array([n, 1, 1]))
-
-
-def _dirichlet(rng: np.random.Generator, a: np.ndarray) -> np.ndarray:
-    gammas = rng.standard_gamma(a)
-    return gammas / gammas.sum(axis=-1, keepdims=True)
 
 
 # --------------------------------------------------------------------------------- reading the spec

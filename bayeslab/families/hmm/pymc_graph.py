@@ -8,9 +8,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from bayeslab.data.dataset import Data
-from bayeslab.exact.forward_backward import GAUSSIAN_KERNEL, KERNEL, SPARSE_KERNEL, simulate_states
+from bayeslab.exact.forward_backward import GAUSSIAN_KERNEL
 from bayeslab.families.hmm.chain import Chain
-from bayeslab.families.hmm.chain_graph import chain_variables
 from bayeslab.families.hmm.driven import DrivenChain
 from bayeslab.families.hmm.hidden import Hidden
 from bayeslab.families.hmm.part import StatePart
@@ -20,7 +19,7 @@ from bayeslab.language.spec import Model
 if TYPE_CHECKING:
     import pymc
 
-__all__ = ["chain_variables", "log_density", "with_evidence", "written_out"]
+__all__ = ["log_density", "with_evidence", "written_out"]
 
 
 def with_evidence(hidden: Hidden) -> pymc.Model:
@@ -34,31 +33,17 @@ def with_evidence(hidden: Hidden) -> pymc.Model:
     hidden.check_possible(start)
     built, values = _parameters(hidden, start)
     with built:
-        chain: Any = hidden.chain
-        offsets = hidden.sequences.offsets
-        if not hasattr(chain, "evidence") and chain.full and _independent_normals(hidden):
+        chain, offsets = hidden.chain, hidden.sequences.offsets
+        if isinstance(chain, (Chain, DrivenChain)) and chain.full and _independent_normals(hidden):
             # Densities of rows and their moments inside the kernel: the graph around it has the size of the parameters.
-            log_start, log_transition = _log_chain(chain, values)
+            log_start, log_transition = chain.log_probabilities(values)
             mean, deviation, columns = _normal_parameters(hidden, values)
             flat = pt.concatenate([x.ravel() for x in (log_start, log_transition, mean, deviation)])
             rows, sizes = np.ascontiguousarray(hidden.rows[:, columns]), np.array([chain.n_states, 1, chain.n_steps])
             pm.Potential("evidence", log_evidence(GAUSSIAN_KERNEL, flat, offsets, sizes, rows))
             return built
         log_emission = log_density(hidden.parts, values, hidden.rows)
-        if hasattr(chain, "evidence"):
-            pm.Potential("evidence", chain.evidence(values, log_emission, offsets))
-            return built
-        log_start, log_transition = _log_chain(chain, values)
-        if chain.expanded:
-            log_emission = log_emission[:, chain.last]
-        flat = pt.concatenate([log_start.ravel(), log_transition.ravel(), log_emission.ravel()])
-        sizes = np.array([len(chain.last), 1, chain.n_steps])
-        edges = chain.edges
-        if edges is None:
-            evidence = log_evidence(KERNEL, flat, offsets, sizes)
-        else:
-            evidence = log_evidence(SPARSE_KERNEL, flat, offsets, sizes, edges.starts, edges.targets)
-        pm.Potential("evidence", evidence)
+        pm.Potential("evidence", chain.evidence(values, log_emission, offsets))
     return built
 
 
@@ -71,7 +56,7 @@ def _parameters(hidden: Hidden, start: Mapping[str, np.ndarray] | None) -> tuple
     if hidden.chain.order == 2:
         built.add_coord("state_before", hidden.states.tolist())
     with built:
-        values = chain_variables(hidden.chain, start)
+        values = hidden.chain.variables(start)
         for part in hidden.parts:
             for dim, labels in part.labels().items():
                 if dim not in built.coords:
@@ -103,27 +88,6 @@ def _normal_parameters(hidden: Hidden, values: Mapping[str, Any]) -> tuple[Any, 
 
     mean, deviation = (pt.concatenate([table(part, p) for part in hidden.parts], axis=1) for p in ("mean", "sd"))
     return mean, deviation, [at for part in hidden.parts for at in part.at]
-
-
-def _log_chain(chain: Chain | DrivenChain, values: Mapping[str, Any]) -> tuple[Any, Any]:
-    """Logarithms of the initial and transition probabilities of the computed chain."""
-    import pytensor.tensor as pt
-
-    initial = values["initial"]
-    if isinstance(initial, np.ndarray):
-        with np.errstate(divide="ignore"):
-            log_start = pt.as_tensor_variable(np.log(initial))
-    else:
-        log_start = pt.log(initial)
-    if chain.order == 2:
-        log_start = pt.concatenate([log_start, np.full(chain.n_states**2, -np.inf)])
-        both = [pt.log(values[name]).ravel() for name in ("second_transition", "transition")]
-        return log_start, pt.concatenate(both)
-    if isinstance(chain, DrivenChain):
-        return log_start, chain.log_transition(values)
-    edges = chain.edges
-    transition = values["transition"]
-    return log_start, pt.log(transition if edges is None else transition[edges.sources, edges.targets])
 
 
 # --------------------------------------------------------------------------------- simulation
@@ -187,21 +151,6 @@ def _paths(hidden: Hidden) -> Any:
     return Paths()
 
 
-class _Given:
-    """A generator whose uniform numbers are given."""
-
-    def __init__(self, values: np.ndarray) -> None:
-        self._values = values
-
-    def random(self, n: int) -> np.ndarray:
-        return np.ascontiguousarray(self._values[:n])
-
-
 def _drawn_path(hidden: Hidden, uniform: np.ndarray, probabilities: list[np.ndarray]) -> np.ndarray:
-    chain: Any = hidden.chain
-    values = dict(zip(chain.learned, probabilities, strict=True))
-    if hasattr(chain, "simulated"):
-        return np.asarray(chain.simulated(values, uniform), dtype=np.int64)
-    law = chain.hidden(values)
-    found = simulate_states(law, hidden.sequences.offsets, _Given(uniform))  # type: ignore[arg-type]
-    return np.asarray(hidden.chain.last[found], dtype=np.int64)
+    values = dict(zip(hidden.chain.learned, probabilities, strict=True))
+    return hidden.chain.simulated(values, uniform, hidden.sequences.offsets)

@@ -20,12 +20,13 @@ from bayeslab.exact.hidden_tree import Forest, SmoothedTree
 from bayeslab.families.hmm.chain import Chain, dense_logs
 from bayeslab.families.hmm.law import Expected
 from bayeslab.families.hmm.sequences import Sequences
+from bayeslab.families.hmm.state_chain import ChainOver
 
 __all__ = ["TreeChain", "TreeLaw", "branching", "forest_of"]
 
 
 @dataclass(frozen=True, eq=False)
-class TreeChain:
+class TreeChain(ChainOver):
     """Initial probabilities of roots and transitions to children; all else is as of ``base``.
 
     Attributes
@@ -38,20 +39,13 @@ class TreeChain:
     base: Chain
     parents: np.ndarray
 
-    expanded = False
     how = "Baum-Welch on trees: the hidden states are summed out upward and downward"
-
-    def __getattr__(self, name: str) -> Any:
-        if name.startswith("__") or name == "base":
-            raise AttributeError(name)
-        return getattr(self.base, name)
 
     @cached_property
     def forest(self) -> Forest:
         return Forest(self.parents)
 
     def prefix(self, n_times: int) -> TreeChain:
-        """The same on the first times."""
         return replace(self, parents=self.parents[:n_times])
 
     def of_sequences(self, which: np.ndarray, times: np.ndarray) -> TreeChain:
@@ -71,12 +65,10 @@ class TreeChain:
     def law(self, values: Mapping[str, np.ndarray], log_emission: np.ndarray, offsets: np.ndarray) -> TreeLaw:
         return TreeLaw(self.forest, self.root_and_child(values), log_emission)
 
-    def simulated(self, values: Mapping[str, np.ndarray], uniform: np.ndarray) -> np.ndarray:
-        """States drawn without data, by one uniform number a time."""
+    def simulated(self, values: Mapping[str, np.ndarray], uniform: np.ndarray, offsets: np.ndarray) -> np.ndarray:
         return hidden_tree.simulate(self.forest, self.root_and_child(values), uniform)
 
     def evidence(self, values: Mapping[str, Any], log_emission: Any, offsets: np.ndarray) -> Any:
-        """log p(rows | parameters) as a PyTensor expression."""
         import pytensor.tensor as pt
 
         from bayeslab.evidence import log_evidence

@@ -19,9 +19,11 @@ from bayeslab.exact.emissions import EmissionWithoutParameters
 from bayeslab.exact.forward_backward import HiddenChain, simulate_states
 from bayeslab.exact.urns import SmoothedDraws, UrnDraws
 from bayeslab.families.hmm.chain import Chain, dense_logs
+from bayeslab.families.hmm.chain_graph import GivenUniforms
 from bayeslab.families.hmm.law import Expected
 from bayeslab.families.hmm.part import StatePart
 from bayeslab.families.hmm.sequences import Sequences, read_columns, spread
+from bayeslab.families.hmm.state_chain import ChainOver
 
 if TYPE_CHECKING:
     from bayeslab.families.hmm.spec import HMM
@@ -30,7 +32,7 @@ __all__ = ["UrnChain", "UrnPart", "balls_of", "urns_of"]
 
 
 @dataclass(frozen=True, eq=False)
-class UrnChain:
+class UrnChain(ChainOver):
     """From urn to urn; all that is not said here is as of ``base``.
 
     Attributes
@@ -42,16 +44,9 @@ class UrnChain:
     base: Chain
     draws: UrnDraws
 
-    expanded = False
     how = "Baum-Welch: the hidden urns and what each has given are summed out"
 
-    def __getattr__(self, name: str) -> Any:
-        if name.startswith("__") or name == "base":
-            raise AttributeError(name)
-        return getattr(self.base, name)
-
     def prefix(self, n_times: int) -> UrnChain:
-        """The same on the first times."""
         return replace(self, draws=self.draws.prefix(n_times))
 
     def of_sequences(self, which: np.ndarray, times: np.ndarray) -> UrnChain:
@@ -68,9 +63,9 @@ class UrnChain:
     def law(self, values: Mapping[str, np.ndarray], log_emission: np.ndarray, offsets: np.ndarray) -> UrnLaw:
         return UrnLaw(self.draws, self.moves(values))
 
-    def simulated(self, values: Mapping[str, np.ndarray], uniform: np.ndarray) -> np.ndarray:
+    def simulated(self, values: Mapping[str, np.ndarray], uniform: np.ndarray, offsets: np.ndarray) -> np.ndarray:
         """Urns drawn without data, by one uniform number a time."""
-        return simulate_states(self.moves(values), self.draws.offsets, _Given(uniform))  # type: ignore[arg-type]
+        return simulate_states(self.moves(values), self.draws.offsets, GivenUniforms(uniform))
 
     def evidence(self, values: Mapping[str, Any], log_emission: Any, offsets: np.ndarray) -> Any:
         """log p(colours | parameters) as a PyTensor expression."""
@@ -82,16 +77,6 @@ class UrnChain:
         flat = pt.concatenate([*dense_logs(self.base, values), nothing_else])
         own = self.draws
         return log_evidence(urns.KERNEL, flat, own.offsets, own.begins, own.targets, own.weights)
-
-
-class _Given:
-    """A generator whose uniform numbers are given."""
-
-    def __init__(self, values: np.ndarray) -> None:
-        self._values = values
-
-    def random(self, n: int) -> np.ndarray:
-        return np.ascontiguousarray(self._values[:n])
 
 
 @dataclass(frozen=True, eq=False)
