@@ -96,7 +96,7 @@ def included(package: str) -> frozenset[str]:
     """Names of bayeslab's own plug-ins of a kind; other projects are not asked, which takes a moment."""
     folder = Path(__file__).parent / package
     files = [path.stem for path in folder.glob("*.py")] + [path.parent.name for path in folder.glob("*/__init__.py")]
-    return frozenset(files) - {"__init__", TOOLBOX}
+    return frozenset(files) - {"__init__", "__main__", TOOLBOX}
 
 
 @cache

@@ -91,4 +91,4 @@ def test_names_that_begin_with_an_underscore_are_in_legends():
 def test_all_figures_come_from_one_place():
     folder = Path(bayeslab.plots.__file__).parents[1]
     makers = [f.name for f in folder.rglob("*.py") if re.search(r"Figure\(\w*=|pyplot|plt\.", f.read_text())]
-    assert makers == ["_figure.py"] or makers == []
+    assert makers == ["figure.py"] or makers == []
