@@ -19,7 +19,7 @@ def call(capsys: pytest.CaptureFixture[str], *words: object) -> tuple[int, str, 
 
 
 #: Commands that draw or write a file, and answer nothing that a program would read.
-WITHOUT_JSON = {"convert", "graph", "new", "plot", "schema"}
+WITHOUT_JSON = {"convert", "graph", "new", "plot", "schema", "stop"}
 
 
 def refused(capsys: pytest.CaptureFixture[str], code: str, match: str, *words: object, status: int = 1) -> str:

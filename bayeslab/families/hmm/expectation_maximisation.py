@@ -114,6 +114,8 @@ class HiddenProblem:
                 value = value - value[own, own][:, None]
             out[name] = value
             at += size
+        for part in self.hidden.parts:
+            out |= part.constrained(out)
         return out
 
     def _shape(self, name: str) -> tuple[int, ...]:

@@ -171,6 +171,10 @@ class StatePart(ABC):
         """Values with the parts inside states in their order; ``lead`` axes come before those of the parameters."""
         return dict(values)
 
+    def constrained(self, values: Values) -> dict[str, np.ndarray]:
+        """Those of the values that a search moved off a constraint, put back without a change of the likelihood."""
+        return {}
+
     def internal(self, values: Values) -> dict[str, np.ndarray]:
         """Draws of the variables behind parameters, whose names begin with _, from those of the parameters.
 

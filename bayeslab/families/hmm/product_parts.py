@@ -278,6 +278,14 @@ class Additive(StatePart):
     def owned(self, name: str) -> tuple[str, int] | None:
         return ("effect", self.names.index(name) - 1) if name in self.names[1:-1] else None
 
+    def constrained(self, values: Mapping[str, Any]) -> dict[str, np.ndarray]:
+        """Effects that sum to zero; what they lacked goes to the mean."""
+        if self.known:
+            return {}
+        shifts = {name: np.asarray(values[name]).mean(axis=0) for name in self.names[1:-1]}
+        out = {name: values[name] - shift for name, shift in shifts.items()}
+        return out | {"mean": values["mean"] + sum(shifts.values())}
+
     def shape(self, name: str) -> tuple[int, ...]:
         return _shape(name, self.chains, self.emission.sizes, len(self.columns))
 
