@@ -89,6 +89,7 @@ def test_the_score_follows_from_the_columns(patients):
 
 
 @pytest.mark.parametrize("method", ["exact", "tabu", "order_search", "a_star", "annealing"])
+@pytest.mark.slow(why="statistical")
 def test_probabilities_of_edges_are_a_prior_of_learn(patients, method):
     """The score is that of the rows plus the log prior, and what is hardly believed needs more rows."""
     few = patients.head(60)

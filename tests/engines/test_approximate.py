@@ -115,6 +115,7 @@ def test_laplace_of_the_gamma_function_is_stirling(n):
     )
 
 
+@pytest.mark.slow(why="statistical")
 def test_mean_field_has_the_means_and_too_small_variances(gaussian, fits):
     """Of a Gaussian with precision A the nearest independent one has variances 1 / A_ii."""
     fit = fits["advi"]
@@ -371,6 +372,7 @@ def test_degenerate_ratios():
 
 
 @pytest.mark.parametrize("unit", [1e5, 1e9, 1e-9, 1e50, 1e-50])
+@pytest.mark.slow(why="compiles")
 def test_laplace_of_a_logistic_regression_in_any_unit(unit):
     """The predictor's unit is that of its coefficient and nothing else."""
     x = np.arange(20) + 10.0

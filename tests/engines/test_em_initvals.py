@@ -76,6 +76,7 @@ def ends(fit):
 
 
 @pytest.mark.parametrize("name", MODELS)
+@pytest.mark.slow(why="compiles")
 def test_a_search_goes_on_from_where_another_ended(name):
     """From its end nothing is left to gain, in one search; from other places there is."""
     values, height = ends(fitted(name, restarts=2))

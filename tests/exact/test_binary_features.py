@@ -304,6 +304,7 @@ def test_a_feature_that_others_stand_for_ends(which):
     assert np.mean(chain.own != z[:, names]) < 0.01
 
 
+@pytest.mark.slow(why="statistical")
 def test_many_new_features_at_once():
     """Rows of huge values under a large α take many features at once: room is made for them."""
     prior = BinaryPrior(None, 0.1, 0.5, alpha=80.0)

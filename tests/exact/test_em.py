@@ -409,6 +409,7 @@ def test_what_cannot_be_done_is_said():
 
 
 @pytest.mark.parametrize("variant", ["accelerated", "newton"])
+@pytest.mark.slow(why="statistical")
 def test_searches_do_not_climb_on_rounding(variant):
     """Counts without excess: the likelihood of negative binomial states rises to that of Poisson ones, never above.
 
@@ -426,6 +427,7 @@ def test_searches_do_not_climb_on_rounding(variant):
 
 
 @pytest.mark.parametrize("variant", ["accelerated", "newton"])
+@pytest.mark.slow(why="statistical")
 def test_learned_degrees_of_freedom_stay_where_they_are_looked_for(variant):
     rng = np.random.default_rng(5)
     state = np.cumsum(rng.random(150) < 0.1) % 2

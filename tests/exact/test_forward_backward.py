@@ -191,6 +191,7 @@ def test_hmm_xi():
     assert np.all(xi[0] == 0)
 
 
+@pytest.mark.slow(why="compiles")
 def test_hmm_as_graph():
     """The chain as a factor graph: sum-product gives the smoothed probabilities, max-product Viterbi's path."""
     from bayeslab.exact.decoding import viterbi

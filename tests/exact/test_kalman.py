@@ -354,6 +354,7 @@ def test_gradient_equals_differences():
             assert gradient @ step / 1e-6 == pytest.approx(expected, rel=2e-4, abs=2e-4), (number, k)
 
 
+@pytest.mark.slow(why="compiles")
 def test_gradient_in_a_graph():
     import pytensor
     import pytensor.tensor as pt

@@ -157,6 +157,7 @@ def within_errors(found, product, names, allowed=4.5):
         assert np.all(z < allowed), (variable, z)
 
 
+@pytest.mark.slow(why="statistical")
 def test_likelihood_sampling_converges_to_enumeration():
     rng = np.random.default_rng(5)
     n_possible = 0

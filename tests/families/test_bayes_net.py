@@ -365,6 +365,7 @@ def test_draws_of_the_exact_answer(table, fit_of_chain):
 # --------------------------------------------------------------------------------- the graph against the twin
 
 
+@pytest.mark.slow(why="statistical")
 def test_the_graph_of_complete_data_is_the_exact_posterior(table):
     """log p(θ, data) = log p(θ | data) + log p(data), at any θ."""
     model = net(CHAIN, prior={"pseudocount": 0.7})

@@ -450,6 +450,7 @@ CENTRED_GROUPS = {
 
 
 @pytest.mark.parametrize("nodes", [PAIRS, NESTED, CENTRED_GROUPS], ids=["pairs", "nested", "centred"])
+@pytest.mark.slow(why="compiles")
 def test_draws_satisfy_steins_identity_for_the_graph(nodes):
     """Under the posterior, E[∇ log p(u)] = 0 and E[(u - m) ∇ log p(u)] = -1: a check by PyMC's own density."""
     from bayeslab.posterior.density import Density

@@ -81,6 +81,7 @@ def test_predictive_draws_have_the_moments_of_the_table(closed):
     assert within == pytest.approx(0.89, abs=0.015)
 
 
+@pytest.mark.slow(why="statistical")
 def test_components_of_the_function():
     fit = fitted(model("Matern52(x, 1.5, 1) + Linear(x, 0.1)", mean="0", priors={"sigma": 0.3}), draws=10, chains=1)
     parts = fit.predict(NEW, "components").set_index("component")
@@ -188,6 +189,7 @@ IN_TIME = {
 
 
 @pytest.mark.parametrize("kernel", IN_TIME)
+@pytest.mark.slow(why="compiles")
 def test_matern_processes_of_time_have_the_evidence_of_the_dense_process(kernel):
     """The graph's evidence in n steps is that of the Cholesky factor; rows in any order, some twice."""
     from bayeslab.families.gaussian_process.pymc_graph import in_time
@@ -520,6 +522,7 @@ def test_criteria_take_the_highest_marginal_likelihood_and_count_what_is_inferre
     assert row["bic"] == pytest.approx(2 * np.log(14) - 2 * highest, abs=1e-4)
 
 
+@pytest.mark.slow(why="compiles")
 def test_left_out_rows_with_inferred_hyperparameters_are_those_of_fits_without_them():
     rng = np.random.default_rng(3)
     x = np.linspace(0, 5, 12)

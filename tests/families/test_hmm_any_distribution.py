@@ -166,6 +166,7 @@ def test_a_prior_of_an_angle_that_does_not_go_round_keeps_it_where_it_is():
     assert float(np.ravel(fit.posterior["mu"])[0]) == pytest.approx(middle + 2 * np.pi, abs=1e-4)
 
 
+@pytest.mark.slow(why="statistical")
 def test_an_order_puts_states_in_it():
     _, y = planted("Gamma", {"alpha": [16, 4], "beta": [8, 0.5]})
     declared = model(emission="Gamma", parameters={"alpha": "PositiveOrdered(LogNormal(1, 2))"})
@@ -179,6 +180,7 @@ def test_an_order_puts_states_in_it():
     assert np.ravel(free.posterior["alpha"])[0] > np.ravel(free.posterior["alpha"])[1]
 
 
+@pytest.mark.slow(why="statistical")
 def test_the_number_of_states_is_chosen_by_bic():
     _, y = planted("Weibull", {"alpha": [1.5, 4], "beta": [1, 8]}, n=100)
     declared = model(states={"from": 1, "to": 2}, emission="Weibull")

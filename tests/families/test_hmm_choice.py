@@ -70,6 +70,7 @@ def test_forward_search_stops_where_a_state_more_no_longer_helps():
     assert one.best == 1 and one.numbers == (1, 2)
 
 
+@pytest.mark.slow(why="statistical")
 def test_scores_of_one_state_are_those_of_a_normal_sample():
     """One state is a normal sample: scores from the posterior mode of mean and sd, found apart from any chain."""
     declared = model(states=1)

@@ -260,6 +260,7 @@ def test_predictions_do_not_look_at_classes_and_decoding_does(trained):
     assert drawn["y"].sizes["obs_id"] == len(table)
 
 
+@pytest.mark.slow(why="statistical")
 def test_sequences_without_a_class_are_learned_from():
     """With two labelled sequences a kind the others sharpen the kinds: closer to the truth, better told apart."""
     table, _ = planted(100, 12, seed=5, labelled=0.04, noise=0.5)

@@ -322,6 +322,7 @@ def test_the_default():
         ),
     ],
 )
+@pytest.mark.slow(why="statistical")
 def test_combinations_that_need_care(choice, has_answer):
     assert examined(choice) == has_answer
 

@@ -264,6 +264,7 @@ def planted():
     return z, {"y": np.array([-2.0, 2.0])[z] + rng.standard_normal(1500)}
 
 
+@pytest.mark.slow(why="statistical")
 def test_planted_durations_are_found(planted):
     z, table = planted
     declared = model(durations={"longest": 25, "law": "poisson"})

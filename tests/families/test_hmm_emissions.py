@@ -594,6 +594,7 @@ def test_bad_scores(content, table, words):
 # --------------------------------------------------------------------------------- vector quantisation
 
 
+@pytest.mark.slow(why="statistical")
 def test_codes_of_groups_and_normal_emissions_agree_on_separated_states():
     """k-means codes in a categorical hidden Markov model decode like normal emissions."""
     from bayeslab.exact.mixture import k_means

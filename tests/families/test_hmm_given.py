@@ -87,6 +87,7 @@ def test_em_never_falls(name):
         assert np.all(np.diff(value) > 0)
 
 
+@pytest.mark.slow(why="statistical")
 def test_an_order_names_states_and_changes_nothing_else():
     """Without it the mode is the same, up to the names of the states."""
     free = model(**COUNTS, parameters={"rate": "Gamma(2, 0.5)"})

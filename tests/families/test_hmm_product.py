@@ -318,6 +318,7 @@ def within(found, want, errors, times=4):
 
 
 @pytest.mark.parametrize("seed", [1, 2])
+@pytest.mark.slow(why="statistical")
 def test_em_recovers_two_chains_that_look_alike(seed):
     """Standard errors as if the paths were seen, and a half more."""
     a, b, table = planted_twins()
@@ -339,6 +340,7 @@ def test_em_recovers_two_chains_that_look_alike(seed):
     np.testing.assert_allclose(smoothed["P(b=1)"] + smoothed["P(b=2)"], 1.0)
 
 
+@pytest.mark.slow(why="statistical")
 def test_em_recovers_coupled_chains():
     rng = np.random.default_rng(0)
     to_a = np.array([[[0.95, 0.05], [0.6, 0.4]], [[0.4, 0.6], [0.05, 0.95]]])

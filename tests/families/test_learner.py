@@ -190,6 +190,7 @@ def quick(word: str, task: str) -> dict[str, object]:
 
 
 @pytest.mark.parametrize("word", [w for w in registry.names("learners") if w != "text_svm"])
+@pytest.mark.slow(why="large")
 def test_columns_that_do_not_vary(word):
     """Every learner: of inputs that are all the same nothing is learned, and of numbers that are all the same that one."""
     n = 12

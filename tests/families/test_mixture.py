@@ -215,6 +215,7 @@ def test_mixed_columns_with_gaps_labels_and_a_gate_in_the_graph():
 
 
 @pytest.mark.parametrize("covariance", ["full", "diagonal"])
+@pytest.mark.slow(why="compiles")
 def test_the_prior_of_the_graph_is_normal_inverse_wishart(covariance):
     """Density of mean and covariance by SciPy, through the numerical Jacobian of the graph's coordinates."""
     _, data = planted()
@@ -362,6 +363,7 @@ def test_clusters_are_those_planted_and_free_of_names():
     assert together[truth == 0][:, truth == 0].mean() > 0.9 > 0.1 > together[truth == 0][:, truth == 1].mean()
 
 
+@pytest.mark.slow(why="statistical")
 def test_the_number_of_components_is_sampled():
     """Three planted clusters, weights 0.2, 0.3, 0.5."""
     rng = np.random.default_rng(2)

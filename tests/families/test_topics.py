@@ -295,6 +295,7 @@ def test_topics_without_a_fixed_number(planted):
         model(3, gamma=1.0)
 
 
+@pytest.mark.slow(why="statistical")
 def test_a_process_without_lasting_topics_says_so(planted, monkeypatch, tmp_path):
     monkeypatch.setattr(hierarchical_process, "THERE", 2.0)
     fit = fitted(model("hdp", beta=0.1), planted[2][:8], draws=10, tune=10, chains=2, cores=1)
@@ -338,6 +339,7 @@ def test_topics_of_two_languages(planted):
     assert "e0" in found.html()
 
 
+@pytest.mark.slow(why="statistical")
 def test_topics_day_by_day(planted):
     """lda-sequence: shares are chained over days; with tau 0 topics are plain ones, to the last draw."""
     phi, _, _ = planted

@@ -235,6 +235,7 @@ def test_a_conjugate_regression_shifted(offset):
 
 @pytest.mark.parametrize("offset", [2.0**20, 2.0**30])
 @pytest.mark.parametrize("what", ["y", "x", "t"])
+@pytest.mark.slow(why="large")
 def test_the_mode_of_a_process_shifted(what, offset):
     def mode(x, y, t):
         spec = bl.GaussianProcess(target="y", kernel="ExpQuad(x)", mean="1 + t" if what == "t" else "1")

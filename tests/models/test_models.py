@@ -151,6 +151,7 @@ def test_radon_by_quadrature(fits):
     agrees(fit, "sigma", w @ np.array([s for _, s in grid]))
 
 
+@pytest.mark.slow(why="statistical")
 def test_radon_slopes_are_gelman_and_hills(fits):
     """Printed in section 13.1: 1.46 (0.05), -0.68 (0.09); sd 0.35, 0.34 and 0.75."""
     rows = fits("radon_slopes").summary()
@@ -191,6 +192,7 @@ def test_insect_sprays_by_quadrature(fits):
         agrees(fit, f"log_rate[{spray}]", (w * grid).sum() / w.sum())
 
 
+@pytest.mark.slow(why="statistical")
 def test_coal_by_summing_over_the_change(fits):
     """Gamma priors are conjugate given the change, which has 111 values."""
     y = table("coal")["disasters"].to_numpy()
@@ -263,6 +265,7 @@ def test_airquality_by_integrating_the_gaps_out(fits):
     np.testing.assert_array_equal(fit.posterior["sun_missing"].values, rows)
 
 
+@pytest.mark.slow(why="statistical")
 def test_faithful_by_importance_sampling(fits):
     y = table("faithful")["waiting"].to_numpy()
 

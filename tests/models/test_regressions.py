@@ -321,6 +321,7 @@ def test_the_mode_of_the_lasso_is_scikit_learns(fits):
     assert 1 <= np.sum(ours == 0) == np.sum(lasso.coef_ == 0)
 
 
+@pytest.mark.slow(why="statistical")
 def test_crime_keeps_what_model_averaging_keeps(fits):
     """Hoeting et al. (1999), section 7: inequality and schooling matter almost surely, the other four hardly."""
     slopes = fits("crime").posterior["b"]

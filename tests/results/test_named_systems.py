@@ -79,6 +79,7 @@ def pen(rng: np.random.Generator, symbols: tuple[int, ...], n: int, prefix: str)
     return pd.concat(parts, ignore_index=True)
 
 
+@pytest.mark.slow(why="statistical")
 def test_pen_strokes():
     """named-sequence-nets: pen strokes as (x, y), a hidden Markov model for each symbol; accuracy above chance."""
     rng, symbols = np.random.default_rng(0), (1, 2, 4, 7)

@@ -93,6 +93,7 @@ def test_a_table_lost_with_its_workers_is_sent_again(cluster):
         assert not expected
 
 
+@pytest.mark.slow(why="processes")
 def test_a_scheduler_that_is_not_there_is_named():
     with refused("run.no-connection"):
         run(TABLE, SAMPLER, WORK, MemorySegments(), Workers(scheduler="tcp://127.0.0.1:9"))
