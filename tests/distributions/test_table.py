@@ -249,6 +249,24 @@ def test_support_and_kind_are_those_of_pymc(name):
     assert node.discrete == entry.discrete
 
 
+BOUNDED = [
+    (name, arguments, dims)
+    for name, arguments, dims in ALL
+    if not DISTRIBUTIONS[name].discrete
+    and DISTRIBUTIONS[name].support == 0
+    and not DISTRIBUTIONS[name].atoms
+    and name not in MATRIX
+    and (DISTRIBUTIONS[name].domain.values.low != -np.inf or DISTRIBUTIONS[name].domain.values.high != np.inf)
+]
+
+
+@pytest.mark.parametrize(("name", "arguments", "dims"), BOUNDED)
+def test_samplers_cannot_step_out_of_bounds(name, arguments, dims):
+    """What has a bound is sampled on another scale: PyMC has none for the logit-normal."""
+    model = bl.to_pymc(model_of(name, arguments, dims), ARRAYS)
+    assert model.rvs_to_transforms[model["x"]] is not None
+
+
 @pytest.mark.slow(why="compiles")
 @pytest.mark.filterwarnings("ignore:.* is deprecated:FutureWarning")  # PyMC's own MatrixNormal
 @pytest.mark.parametrize(("name", "arguments", "dims"), ALL)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import math
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -285,6 +286,29 @@ def test_a_funnel_is_not_trusted():
 
 
 # ------------------------------------------------------------------------------- the contract
+
+
+def test_moments_that_weights_would_move_are_told():
+    """Weights that are well behaved can move an sd by half; by quadrature over both parameters it is 0.70, not 1.01."""
+    nodes = {"a": "Gamma(2.5, 1.7)", "b": "Uniform(0.1, 0.9)", "y[obs_id]": "ZeroInflatedNegativeBinomial(b, 2*a, 1.5)"}
+    y = np.array([1.0, 0.0, 0.0])
+    fit = bl.fit(graph(nodes), {"y": y}, method="laplace", seed=1, runs=None, progress=False)
+    places = (np.arange(1000) + 0.5) / 1000
+    a, b = stats.gamma.ppf(places, 2.5, scale=1 / 1.7)[:, None], 0.1 + 0.8 * places
+    zero, one = (stats.nbinom.pmf(k, 1.5, 1.5 / (1.5 + 2 * a)) for k in (0, 1))
+    weights = b * one * (1 - b + b * zero) ** 2
+    weights /= weights.sum()
+    mean = float((weights * a).sum())
+    sd = math.sqrt((weights * (a - mean) ** 2).sum())
+    assert float(fit.posterior["a"].std()) > 1.33 * sd
+    (told,) = [f for f in fit.verdict.findings if f.check == "moments"]
+    assert told.status == "warn"
+    found = [float(number) for number in re.findall(r"\d\.\d+", told.message)]
+    np.testing.assert_allclose(found[-2:], [mean, sd], rtol=0.06)
+
+
+def test_moments_of_a_good_approximation_are_not(fits):
+    assert not [f for f in fits["laplace"].verdict.findings if f.check == "moments"]
 
 
 def test_groups_and_summary(fits):

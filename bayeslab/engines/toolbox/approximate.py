@@ -28,6 +28,7 @@ from bayeslab.results.verdict import Finding
 
 if TYPE_CHECKING:
     import pymc
+    import xarray as xr
 
 __all__ = [
     "Approximation",
@@ -527,6 +528,8 @@ def outcome(
     groups = posterior_groups(job, target.density, flat, stats, sampler="bayeslab", chains=list(range(chains)))
     groups, renamed = relabelled(job, groups)
     notes += renamed
+    if not resample_from and np.isfinite(ratios).all() and k < PARETO_FAIL:
+        notes += _moments(groups["posterior"], np.exp(log_weights))
     if renamed and log_evidence is not None:
         notes.append(_of_one_labelling(log_evidence))
         log_evidence = None
@@ -539,6 +542,33 @@ def outcome(
         ratios, resampled=bool(resample_from), log_evidence=log_evidence, notes=notes, advice=advice
     )
     return Outcome(groups, verdict, True, dict(timings))
+
+
+# Means that are off by more posterior sds, and sds by a larger factor, are told.
+_OFF, _FACTOR = 0.25, 4 / 3
+
+
+def _moments(posterior: xr.Dataset, weights: Array) -> list[Finding]:
+    """Means and sds that importance weights move far: of the parameter that is worst."""
+    worst, text = 1.0, ""
+    for name, variable in posterior.data_vars.items():
+        if str(name).startswith("_") or variable.dtype.kind != "f":
+            continue
+        x = variable.to_numpy().reshape(len(weights), -1)
+        mean, sd = x.mean(axis=0), x.std(axis=0)
+        true = weights @ x
+        spread = np.sqrt(weights @ (x - true) ** 2)
+        with np.errstate(divide="ignore", invalid="ignore"):
+            factor = np.exp(np.abs(np.log(sd / spread)))
+            badness = np.nan_to_num(np.maximum(np.abs(mean - true) / spread / _OFF, (factor - 1) / (_FACTOR - 1)))
+        at = int(badness.argmax())
+        if badness[at] > worst:
+            worst = float(badness[at])
+            text = f"{name}: mean {mean[at]:.3g} and sd {sd[at]:.3g}; by importance weights"
+            text = f"{text} {true[at]:.3g} and {spread[at]:.3g}"
+    if not text:
+        return []
+    return [Finding("warn", "moments", "", worst, text, "compare with method nuts before relying on them")]
 
 
 def _of_one_labelling(log_evidence: float) -> Finding:
