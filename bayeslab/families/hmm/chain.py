@@ -11,7 +11,7 @@ import numpy as np
 from bayeslab.exact.forward_backward import Edges, HiddenChain
 from bayeslab.exact.markov_chain import stationary
 from bayeslab.exact.stationary_transitions import best_transition
-from bayeslab.families.hmm.state_chain import StateChain
+from bayeslab.families.hmm.state_chain import MarkovChain
 
 __all__ = ["SECOND_ORDER", "Chain", "dense_logs", "log_or_constant"]
 
@@ -20,7 +20,7 @@ SECOND_ORDER = ("second_transition", "transition")
 
 
 @dataclass(frozen=True, eq=False)
-class Chain(StateChain):
+class Chain(MarkovChain):
     """The chain as a file declares it.
 
     Attributes

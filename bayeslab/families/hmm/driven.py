@@ -24,7 +24,7 @@ from bayeslab.errors import DataError, ModelError
 from bayeslab.exact.forward_backward import HiddenChain
 from bayeslab.exact.mixture import fit_gate
 from bayeslab.families.hmm.chain import Chain, log_or_constant
-from bayeslab.families.hmm.state_chain import ChainOver, StateChain
+from bayeslab.families.hmm.state_chain import ChainOver, MarkovChain, StateChain
 
 __all__ = ["LOG_ODDS", "DrivenChain", "driven"]
 
@@ -34,7 +34,7 @@ _SD = 2.5
 
 
 @dataclass(frozen=True, eq=False)
-class DrivenChain(ChainOver):
+class DrivenChain(ChainOver, MarkovChain):
     """A chain of first order; see :class:`bayeslab.families.hmm.state_chain.StateChain`.
 
     Attributes

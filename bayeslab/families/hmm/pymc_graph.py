@@ -9,11 +9,10 @@ import numpy as np
 
 from bayeslab.data.dataset import Data
 from bayeslab.exact.forward_backward import GAUSSIAN_KERNEL
-from bayeslab.families.hmm.chain import Chain
-from bayeslab.families.hmm.driven import DrivenChain
 from bayeslab.families.hmm.hidden import Hidden
 from bayeslab.families.hmm.part import StatePart
 from bayeslab.families.hmm.standard_part import StandardPart
+from bayeslab.families.hmm.state_chain import MarkovChain
 from bayeslab.language.spec import Model
 
 if TYPE_CHECKING:
@@ -34,7 +33,7 @@ def with_evidence(hidden: Hidden) -> pymc.Model:
     built, values = _parameters(hidden, start)
     with built:
         chain, offsets = hidden.chain, hidden.sequences.offsets
-        if isinstance(chain, (Chain, DrivenChain)) and chain.full and _independent_normals(hidden):
+        if isinstance(chain, MarkovChain) and chain.full and _independent_normals(hidden):
             # Densities of rows and their moments inside the kernel: the graph around it has the size of the parameters.
             log_start, log_transition = chain.log_probabilities(values)
             mean, deviation, columns = _normal_parameters(hidden, values)

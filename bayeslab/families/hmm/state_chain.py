@@ -16,7 +16,7 @@ from bayeslab.exact.forward_backward import KERNEL, SPARSE_KERNEL, Edges, Hidden
 from bayeslab.families.hmm.chain_graph import GivenUniforms, chain_variables
 from bayeslab.families.hmm.law import Law, MarkovLaw
 
-__all__ = ["ChainOver", "StateChain"]
+__all__ = ["ChainOver", "MarkovChain", "StateChain"]
 
 type Values = Mapping[str, np.ndarray]
 
@@ -219,12 +219,19 @@ class StateChain(ABC):
         """What is unknown as random variables on PyMC's context stack, and what is known as constants."""
         return chain_variables(self, start)
 
-    def log_probabilities(self, values: Mapping[str, Any]) -> tuple[Any, Any]:
-        """Logarithms of the initial and transition probabilities of the computed chain, as PyTensor expressions."""
-        raise NotImplementedError
-
+    @abstractmethod
     def evidence(self, values: Mapping[str, Any], log_emission: Any, offsets: np.ndarray) -> Any:
         """log p(rows | parameters) as a PyTensor expression."""
+
+
+class MarkovChain(StateChain):
+    """States that are a Markov chain, of first order once its states are those of the computed chain."""
+
+    @abstractmethod
+    def log_probabilities(self, values: Mapping[str, Any]) -> tuple[Any, Any]:
+        """Logarithms of the initial and transition probabilities of the computed chain, as PyTensor expressions."""
+
+    def evidence(self, values: Mapping[str, Any], log_emission: Any, offsets: np.ndarray) -> Any:
         import pytensor.tensor as pt
 
         from bayeslab.evidence import log_evidence
