@@ -23,6 +23,7 @@ from bayeslab.job import Job, Outcome
 from bayeslab.posterior.density import Density
 from bayeslab.posterior.groups import posterior_groups, relabelled, remedies
 from bayeslab.results.checks import PARETO_FAIL, judge_approximation
+from bayeslab.results.convergence import blocks
 from bayeslab.results.psis import pareto_smoothed
 from bayeslab.results.verdict import Finding
 
@@ -546,29 +547,32 @@ def outcome(
 
 # Means that are off by more posterior sds, and sds by a larger factor, are told.
 _OFF, _FACTOR = 0.25, 4 / 3
+# So many elements of a variable are looked at together.
+_COLUMNS = 1000
 
 
 def _moments(posterior: xr.Dataset, weights: Array) -> list[Finding]:
     """Means and sds that importance weights move far: of the parameter that is worst."""
-    worst, text = 1.0, ""
-    for name, variable in posterior.data_vars.items():
-        if str(name).startswith("_") or variable.dtype.kind != "f":
+    worst = Finding("pass", "moments", "", 1.0, "")
+    for block in blocks(posterior):
+        if block.name.startswith("_") or block.values.dtype.kind != "f":
             continue
-        x = variable.to_numpy().reshape(len(weights), -1)
-        mean, sd = x.mean(axis=0), x.std(axis=0)
-        true = weights @ x
-        spread = np.sqrt(weights @ (x - true) ** 2)
-        with np.errstate(divide="ignore", invalid="ignore"):
-            factor = np.exp(np.abs(np.log(sd / spread)))
-            badness = np.nan_to_num(np.maximum(np.abs(mean - true) / spread / _OFF, (factor - 1) / (_FACTOR - 1)))
-        at = int(badness.argmax())
-        if badness[at] > worst:
-            worst = float(badness[at])
-            text = f"{name}: mean {mean[at]:.3g} and sd {sd[at]:.3g}; by importance weights"
-            text = f"{text} {true[at]:.3g} and {spread[at]:.3g}"
-    if not text:
-        return []
-    return [Finding("warn", "moments", "", worst, text, "compare with method nuts before relying on them")]
+        values = block.values.reshape(len(weights), -1)
+        for first in range(0, block.size, _COLUMNS):
+            x = values[:, first : first + _COLUMNS]
+            mean, sd, moved = x.mean(axis=0), x.std(axis=0), weights @ x
+            spread = np.sqrt(weights @ (x - moved) ** 2)
+            with np.errstate(divide="ignore", invalid="ignore"):
+                factor = np.exp(np.abs(np.log(sd / spread)))
+                far = np.nan_to_num(np.maximum(np.abs(mean - moved) / spread / _OFF, (factor - 1) / (_FACTOR - 1)))
+            k = int(far.argmax())
+            if worst.value is not None and far[k] > worst.value:
+                text = (
+                    f"mean {mean[k]:.3g} and sd {sd[k]:.3g}; by importance weights {moved[k]:.3g} and {spread[k]:.3g}"
+                )
+                advice = "compare with method nuts before relying on them"
+                worst = Finding("warn", "moments", block.label(first + k), float(far[k]), text, advice)
+    return [worst] if worst.status == "warn" else []
 
 
 def _of_one_labelling(log_evidence: float) -> Finding:
