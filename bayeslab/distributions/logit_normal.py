@@ -6,6 +6,8 @@ With z = (log(x / (1 - x)) - mu) / sigma, density exp(-z² / 2) / (x (1 - x) sig
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 from scipy.special import expit
 
@@ -34,3 +36,22 @@ def slopes(x: Array, mu: Array, sigma: Array) -> Slopes:
 def draw(rng: np.random.Generator, size: tuple[int, ...], mu: Array, sigma: Array) -> Array:
     """Independent draws."""
     return np.asarray(expit(rng.normal(mu, sigma, size)))
+
+
+def pymc_class() -> Any:
+    """PyMC's distribution, sampled as log odds: PyMC 6.3 has no transform for it, and samplers would leave (0, 1)."""
+    import pymc as pm
+    from pymc.distributions.transforms import _default_transform, logodds
+
+    class LogitNormal(pm.LogitNormal):
+        def __new__(cls, name: str, *args: Any, **kwargs: Any) -> Any:
+            return super().__new__(cls, name, *args, **{"default_transform": logodds} | kwargs)
+
+        @classmethod
+        def dist(cls, *args: Any, **kwargs: Any) -> Any:
+            drawn = super().dist(*args, **kwargs)
+            # The operation's type is made anew for each variable, so that this holds for ours only.
+            _default_transform.register(type(drawn.owner.op), lambda op, rv: logodds)
+            return drawn
+
+    return LogitNormal

@@ -6,6 +6,7 @@ import inspect
 from typing import Any
 
 import numpy as np
+import pandas as pd
 import pymc as pm
 import pytest
 from pymc.distributions.multivariate import _OrderedMultinomial
@@ -265,6 +266,25 @@ def test_samplers_cannot_step_out_of_bounds(name, arguments, dims):
     """What has a bound is sampled on another scale: PyMC has none for the logit-normal."""
     model = bl.to_pymc(model_of(name, arguments, dims), ARRAYS)
     assert model.rvs_to_transforms[model["x"]] is not None
+
+
+@pytest.mark.parametrize(
+    ("spec", "node"),
+    [
+        (
+            {"family": "hmm", "columns": ["y"], "states": 2, "emission": "bernoulli", "parameters": {"probability": "LogitNormal(0, 1)"}},
+            "probability",
+        ),
+        (
+            {"family": "graph", "nodes": {"h[row]": "LogitNormal(logit(previous(h, 1, start=0.5)), 1)", "y[row]": "Bernoulli(h)"}},
+            "h",
+        ),
+    ],
+    ids=["written prior of a chain", "recursion"],
+)  # fmt: skip
+def test_shares_are_sampled_as_log_odds_wherever_they_are_written(spec, node):
+    model = bl.to_pymc(bl.Model(model=spec, data={"rows": "row"}), pd.DataFrame({"y": [1.0, 0.0, 1.0, 1.0]}))
+    assert type(model.rvs_to_transforms[model[node]]).__name__ == "LogOddsTransform"
 
 
 @pytest.mark.slow(why="compiles")

@@ -946,9 +946,6 @@ class _Builder:
                 warnings.filterwarnings("ignore", message="No safe default transform found")
             # PyMC makes whole numbers those of 32 bits, and floats those of the variable's type.
             seen = None if observed is None else observed.astype(np.float64)
-            if type(drawn.owner.op).__name__ == "LogitNormal":
-                # PyMC has no transform for it, and a sampler would step out of (0, 1).
-                extra.setdefault("default_transform", self.pm.distributions.transforms.logodds)
             rv = self.model.register_rv(drawn, node.name, observed=seen, dims=dims or None, **extra)
         if np.ma.is_masked(observed) and len(dims) == 1:
             # The imputed cells are a parameter of their own; its dimension says which rows they are.
