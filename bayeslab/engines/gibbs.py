@@ -16,11 +16,10 @@ from pydantic import Field
 from bayeslab.data.dataset import Data
 from bayeslab.engines.toolbox.plans import Planned
 from bayeslab.engines.toolbox.stepped import stepped
-from bayeslab.exact.answer import GibbsDraws, GibbsPlan
+from bayeslab.exact.answer import GibbsPlan
 from bayeslab.job import Job, Outcome
 from bayeslab.language.spec import Model, Spec
 from bayeslab.posterior.groups import attributes, labelled, observed_groups, relabelled
-from bayeslab.progress import ChainState
 from bayeslab.results.checks import judge_mcmc
 from bayeslab.results.verdict import Finding, Verdict
 
@@ -39,7 +38,7 @@ class Options(Spec):
         None,
         ge=1,
         le=1024,
-        description="Chains at once, of families whose chains run in threads; the draws do not depend on it.",
+        description="Chains at once, in threads; the draws do not depend on it.",
     )
 
 
@@ -62,7 +61,8 @@ def run(job: Job) -> Outcome:
     found: GibbsPlan = _PLANS.of(job)
     options: Options = job.options
     job.progress.note(f"Gibbs steps: {found.how}")
-    drawn, complete = _sampled(job, found, options)
+    ends, complete = stepped(job, found.chains, cores=options.cores)
+    drawn = found.chains.finish(ends)
     sampled = time.perf_counter()
     labels = {**job.data.labels, **found.labels}
     attrs = attributes(job) | {"inference_library": "bayeslab", "how": found.how}
@@ -104,23 +104,3 @@ def _advised(finding: Finding) -> Finding:
     if "reparametrise" in finding.advice:
         return replace(finding, advice="many more draws: these steps mix slowly here")
     return finding
-
-
-def _sampled(job: Job, found: GibbsPlan, options: Options) -> tuple[GibbsDraws, bool]:
-    """The plan's draws, with their progress shown, and whether they are all that were asked for."""
-    if found.stepped is not None:
-        ends, complete = stepped(job, found.stepped, cores=options.cores)
-        return found.stepped.finish(ends), complete
-    states = [ChainState(options.draws + options.tune, options.tune) for _ in range(options.chains)]
-
-    def report(chain: int, sweeps: int) -> None:
-        states[chain].done = sweeps
-        states[chain].finished = sweeps == states[chain].total
-        job.progress.refresh()
-
-    job.progress.begin(states)
-    try:
-        rng = np.random.default_rng(job.seed)
-        return found.sample(options.chains, options.draws, options.tune, rng, report), True
-    finally:
-        job.progress.close()

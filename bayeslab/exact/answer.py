@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING, Any, Literal, Protocol
 
 import numpy as np
 
+from bayeslab.exact.sampler import Chains
+
 if TYPE_CHECKING:
     from bayeslab.exact.expectation_maximisation import Problem, Restarts
 
@@ -20,7 +22,6 @@ __all__ = [
     "Plan",
     "PointEstimate",
     "Searched",
-    "SteppedChains",
     "VariationalEnd",
     "VariationalPlan",
 ]
@@ -153,25 +154,6 @@ class GibbsDraws:
 
 
 @dataclass(frozen=True, slots=True)
-class SteppedChains:
-    """Chains whose state is arrays: they run side by side, are stopped anywhere and gone on with, to the last bit.
-
-    Attributes
-    ----------
-    begin : callable
-        The first state from a generator, the number of draws and the number of tuning draws.
-    advance : callable
-        The state so many sweeps later. It may run in a thread.
-    finish : callable
-        The draws that the chains' states hold, by the number of the chain; as many of each as the shortest has.
-    """
-
-    begin: Callable[[np.random.Generator, int, int], Mapping[str, np.ndarray]]
-    advance: Callable[[Mapping[str, np.ndarray], int], Mapping[str, np.ndarray]]
-    finish: Callable[[Mapping[int, Mapping[str, np.ndarray]]], GibbsDraws]
-
-
-@dataclass(frozen=True, slots=True)
 class GibbsPlan:
     """A model whose posterior can be drawn from by Gibbs steps.
 
@@ -179,22 +161,18 @@ class GibbsPlan:
     ----------
     how : str
         One line: what is drawn in turns.
-    sample : callable
-        Draws from chains, draws a chain, tuning draws, a generator, and a callable that is told the number of a chain
-        and how many sweeps it has made.
+    chains : Chains
+        How the chains run, and the draws that their states hold.
     dims : mapping of str to tuple of str
         Dimensions of each quantity.
     labels : mapping of str to ndarray
         Labels of dimensions that the data do not know.
-    stepped : SteppedChains or None
-        The same chains in steps, where the family has them.
     """
 
     how: str
-    sample: Callable[[int, int, int, np.random.Generator, Callable[[int, int], None]], GibbsDraws]
+    chains: Chains[GibbsDraws]
     dims: Mapping[str, tuple[str, ...]]
     labels: Mapping[str, np.ndarray] = field(default_factory=dict)
-    stepped: SteppedChains | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -24,16 +24,18 @@ References
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 from math import ceil
+from typing import Any
 
 import numpy as np
 from scipy.special import betaln, gammaln
 
 from bayeslab.errors import EngineRefusal
 from bayeslab.exact import buffet
+from bayeslab.exact.sampler import Arrays, Sampler, run
 
-__all__ = ["BinaryDraws", "BinaryPrior", "log_likelihood", "log_prior", "sample"]
+__all__ = ["BinaryDraws", "BinaryPrior", "FeatureSampler", "draws_of", "log_likelihood", "log_prior", "sample"]
 
 type LogDensity = Callable[[float], float]
 
@@ -501,9 +503,7 @@ def start_values(x: np.ndarray, prior: BinaryPrior, rng: np.random.Generator) ->
     return _Chain(centred, missing, prior, rng, z, size, float(noise), float(scale), float(alpha))
 
 
-def _begun(
-    x: np.ndarray, prior: BinaryPrior, rng: np.random.Generator, tune: int, report: Callable[[int], None]
-) -> tuple[_Chain, int]:
+def _begun(x: np.ndarray, prior: BinaryPrior, rng: np.random.Generator, tune: int) -> tuple[_Chain, int]:
     """The best end of some short chains from nothing, and how many sweeps they took.
 
     Single features come and go easily, but several that together say what fewer could say better stay for long, the
@@ -528,7 +528,6 @@ def _begun(
         for _ in range(sweeps):
             _step(chain)
             made += 1
-            report(made)
         return chain
 
     for start in range(_STARTS if sweeps else 1):
@@ -619,45 +618,68 @@ def _step(chain: _Chain) -> np.ndarray | None:
     return weights
 
 
-def sample(
-    x: np.ndarray,
-    prior: BinaryPrior,
-    *,
-    draws: int,
-    tune: int,
-    rng: np.random.Generator,
-    report: Callable[[int], None] = lambda sweeps: None,
-) -> BinaryDraws:
-    """One chain of Gibbs sweeps.
+@dataclass(frozen=True, eq=False)
+class FeatureSampler(Sampler):
+    """Gibbs sweeps over binary features: the state is Z, the data with their missing cells filled, σ, s and α.
 
-    Parameters
+    What is kept of a draw are the quantities of :class:`BinaryDraws`.
+
+    Attributes
     ----------
-    x : ndarray (N, D)
+    rows : ndarray (N, D)
         Missing cells are NaN.
-    report
-        Is told the number of sweeps made.
+    prior : BinaryPrior
     """
-    chain, made = _begun(x, prior, rng, tune, report)
-    z: list[np.ndarray] = []
-    loading: list[np.ndarray] = []
-    probability: list[np.ndarray] = []
-    offsets = np.zeros((draws, x.shape[1]))
-    told = {name: np.empty(draws) for name in ("noise", "scale", "alpha", "log_likelihood", "log_joint")}
-    n_features = np.empty(draws, np.int64)
-    for i in range(made - tune, draws):
+
+    rows: np.ndarray
+    prior: BinaryPrior
+
+    def init(self, rng: np.random.Generator, tune: int) -> Arrays:
+        """The best end of some short chains of together half as many sweeps as there are for tuning."""
+        chain, sweeps = _begun(self.rows, self.prior, rng, tune)
+        return {**_packed(chain), "searched": np.asarray(sweeps)}
+
+    def step(self, rng: np.random.Generator, state: Arrays) -> tuple[Arrays, Arrays]:
+        numbers = {name: float(state[name]) for name in ("noise", "scale", "alpha")}
+        missing, z = np.isnan(self.rows), state["z"].copy()
+        chain = _Chain(state["x"].copy(), missing, self.prior, rng, z, int(state["size"]), **numbers)
         weights = _step(chain)
-        if i >= 0:
-            weights = chain.weights() if weights is None else weights
-            z.append(chain.own.copy())
-            loading.append(weights[chain.always :])
-            probability.append(chain.probabilities())
-            if prior.offset is not None:
-                offsets[i] = prior.offset + weights[0]
-            n_features[i] = int(chain.own.any(axis=0).sum())
-            told["noise"][i], told["scale"][i], told["alpha"][i] = chain.noise, chain.scale, chain.alpha
-            told["log_likelihood"][i], told["log_joint"][i] = _heights(chain)
-        report(i + tune + 1)
-    return BinaryDraws(z, loading, probability, offsets, n_features=n_features, **told)
+        weights = chain.weights() if weights is None else weights
+        likelihood, joint = _heights(chain)
+        offset = np.zeros(self.rows.shape[1]) if self.prior.offset is None else self.prior.offset + weights[0]
+        kept: dict[str, Any] = {
+            "z": chain.own.copy(),
+            "loading": weights[chain.always :],
+            "probability": chain.probabilities(),
+            "offset": offset,
+            "size": chain.size - chain.always,
+            "n_features": int(chain.own.any(axis=0).sum()),
+            "log_likelihood": likelihood,
+            "log_joint": joint,
+        }
+        kept |= {name: float(getattr(chain, name)) for name in numbers}
+        return _packed(chain), {name: np.asarray(value) for name, value in kept.items()}
+
+
+def _packed(chain: _Chain) -> Arrays:
+    numbers = {name: np.asarray(float(getattr(chain, name))) for name in ("noise", "scale", "alpha")}
+    return {"x": chain.x, "z": chain.z, "size": np.asarray(chain.size), **numbers}
+
+
+def draws_of(kept: Arrays, n_draws: int) -> BinaryDraws:
+    """The draws of one chain of a :class:`FeatureSampler`."""
+    sizes = kept["size"][:n_draws].tolist()
+    return BinaryDraws(
+        z=[z[:, :k] for z, k in zip(kept["z"], sizes, strict=False)],
+        loading=[weights[:k] for weights, k in zip(kept["loading"], sizes, strict=False)],
+        probability=[p[:k] for p, k in zip(kept["probability"], sizes, strict=False)],
+        **{f.name: kept[f.name][:n_draws] for f in fields(BinaryDraws)[3:]},
+    )
+
+
+def sample(x: np.ndarray, prior: BinaryPrior, *, draws: int, tune: int, rng: np.random.Generator) -> BinaryDraws:
+    """One chain of Gibbs sweeps."""
+    return draws_of(run(FeatureSampler(x, prior), rng, draws, tune), draws)
 
 
 def _height(chain: _Chain) -> float:

@@ -23,9 +23,9 @@ References
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -42,8 +42,9 @@ from bayeslab.exact.emissions import (
     Poisson,
     Product,
 )
+from bayeslab.exact.sampler import Arrays, Sampler, stacked
 
-__all__ = ["NumberPosterior", "NumberPrior", "integrable", "sample_component_number"]
+__all__ = ["NumberPosterior", "NumberPrior", "PartitionSampler", "integrable"]
 
 
 @dataclass(frozen=True, eq=False)
@@ -180,7 +181,7 @@ def _items(emission: Any, rows: np.ndarray) -> _Items:
 
 
 def integrable(emission: Any, rows: np.ndarray) -> None:
-    """Refuse what :func:`sample_component_number` cannot integrate out.
+    """Refuse what :class:`PartitionSampler` cannot integrate out.
 
     Raises
     ------
@@ -221,68 +222,86 @@ class NumberPosterior:
         return int(self.probability.argmax()) + 1
 
 
-def sample_component_number(
-    emission: Any,
-    rows: np.ndarray,
-    *,
-    rng: np.random.Generator,
-    prior: NumberPrior | None = None,
-    draws: int = 1000,
-    tune: int = 500,
-    chains: int = 2,
-    proposals: int = 5,
-    sweeps: int = 4,
-    cores: int = 1,
-) -> NumberPosterior:
-    """Sample partitions and so the number of components.
+@dataclass(frozen=True, eq=False)
+class PartitionSampler(Sampler):
+    """Partitions of the rows, the parameters of clusters integrated out: the state is a label for each row.
 
-    Parameters
+    What is kept of a draw are ``labels`` (N,), ``n_clusters``, ``log_density`` of the partition up to a constant,
+    ``accepted``, the share of merge-split proposals, and a ``uniform`` number by which the number of components can be
+    drawn given the partition. Chains start from one cluster and from many, in turns.
+
+    Attributes
     ----------
     emission
         With a conjugate prior; without one it gets its weak prior.
-    prior : NumberPrior, optional
-        By default uniform on 1 … 20 with γ = 1.
+    rows : ndarray (N, D)
+    prior : NumberPrior
     proposals : int
         Merge-split proposals after each Gibbs sweep.
     sweeps : int
-        Gibbs sweeps over the rows a draw.
-    cores : int
-        Chains at once; the draws do not depend on it.
+        Gibbs sweeps over the rows a draw, each of O(N t) evidences.
 
-    Notes
-    -----
-    A cost of O(N t) evidences a sweep. Chains start from one cluster and from many, in turns.
+    Raises
+    ------
+    DataError, OptionError
+        There are no rows, or the components cannot be integrated out.
     """
-    from bayeslab.exact.partition_kernels import run_chain
 
-    prior = prior or NumberPrior.uniform(min(20, max(len(rows), 1)))
-    if len(rows) < 1:
-        raise DataError("there are no rows; give at least one", code="no-rows")
-    if not prior.gamma > 0:
-        raise OptionError(f"γ is positive, not {prior.gamma:g}", code="out-of-range")
-    if emission.prior is None:
-        emission = emission.with_prior(rows, 1)
-    emission.check(rows)
-    items = _items(emission, rows)
-    joint = prior.log_joint(len(rows))
-    with np.errstate(invalid="ignore"):
-        log_v = logsumexp(joint, axis=1)
-    statistics, hyper = np.ascontiguousarray(items.statistics, float), np.ascontiguousarray(items.hyper, float)
-    blocks = np.array(items.blocks, np.int64).reshape(-1, 3)
-    most = int(np.flatnonzero(np.isfinite(log_v)).max())
+    emission: Any
+    rows: np.ndarray
+    prior: NumberPrior
+    proposals: int = 5
+    sweeps: int = 4
 
-    def run(chain: int, own: np.random.Generator) -> tuple[np.ndarray, np.ndarray, np.ndarray, float]:
-        start = own.integers(0, min(10, most), len(rows)) if chain % 2 else np.zeros(len(rows), int)
-        start = np.unique(start, return_inverse=True)[1].astype(np.int64)
-        given = (start, statistics, blocks, hyper, prior.gamma, log_v, tune, draws, proposals, sweeps)
-        return run_chain(*given, own)
+    def __post_init__(self) -> None:
+        if len(self.rows) < 1:
+            raise DataError("there are no rows; give at least one", code="no-rows")
+        if not self.prior.gamma > 0:
+            raise OptionError(f"γ is positive, not {self.prior.gamma:g}", code="out-of-range")
 
-    with ThreadPoolExecutor(cores) as pool:
-        runs = list(pool.map(run, range(chains), rng.spawn(chains)))
-    labels, counts, densities = (np.stack(part) for part in list(zip(*runs, strict=True))[:3])
-    given = np.exp(joint - np.where(np.isfinite(log_v), log_v, 0.0)[:, None])
-    shares = np.bincount(counts.ravel(), minlength=len(joint)) / counts.size
-    highest = len(prior.log_probability)
-    clusters = np.zeros(highest)
-    clusters[: min(highest, len(shares) - 1)] = shares[1 : highest + 1]
-    return NumberPosterior(shares @ given, clusters, counts, labels, densities, np.array([run[3] for run in runs]))
+    @cached_property
+    def _given(self) -> tuple[Any, ...]:
+        """What the kernel is given besides the labels."""
+        from bayeslab.exact.partition_kernels import prepared
+
+        emission = self.emission
+        if emission.prior is None:
+            emission = emission.with_prior(self.rows, 1)
+        emission.check(self.rows)
+        items = _items(emission, self.rows)
+        with np.errstate(invalid="ignore"):
+            log_v = logsumexp(self.prior.log_joint(len(self.rows)), axis=1)
+        statistics, hyper = np.ascontiguousarray(items.statistics, float), np.ascontiguousarray(items.hyper, float)
+        blocks = np.array(items.blocks, np.int64).reshape(-1, 3)
+        tables, alone = prepared(statistics, blocks, hyper)
+        return statistics, blocks, hyper, tables, alone, self.prior.gamma, log_v
+
+    def init(self, rng: np.random.Generator, tune: int) -> Arrays:
+        *_, log_v = self._given
+        most, seeds = int(np.flatnonzero(np.isfinite(log_v)).max()), rng.bit_generator.seed_seq
+        assert isinstance(seeds, np.random.SeedSequence)
+        many = bool(seeds.spawn_key and seeds.spawn_key[-1] % 2)
+        start = rng.integers(0, min(10, most), len(self.rows)) if many else np.zeros(len(self.rows), int)
+        return {"labels": np.unique(start, return_inverse=True)[1].astype(np.int64)}
+
+    def step(self, rng: np.random.Generator, state: Arrays) -> tuple[Arrays, Arrays]:
+        from bayeslab.exact.partition_kernels import draw_partition
+
+        kernel: Any = draw_partition
+        labels, n_clusters, density, accepted = kernel(state["labels"], *self._given, self.proposals, self.sweeps, rng)
+        numbers = {"n_clusters": n_clusters, "log_density": density, "accepted": accepted, "uniform": rng.random()}
+        return {"labels": labels}, {"labels": labels} | {name: np.asarray(value) for name, value in numbers.items()}
+
+    def posterior(self, kept: Mapping[int, Arrays], n_draws: int) -> NumberPosterior:
+        """What the draws of several chains say of the number of components."""
+        labels, counts, densities, accepted = (
+            stacked(kept, name, n_draws) for name in ("labels", "n_clusters", "log_density", "accepted")
+        )
+        *_, log_v = self._given
+        joint = self.prior.log_joint(len(self.rows))
+        given = np.exp(joint - np.where(np.isfinite(log_v), log_v, 0.0)[:, None])
+        shares = np.bincount(counts.ravel(), minlength=len(joint)) / counts.size
+        highest = len(self.prior.log_probability)
+        clusters = np.zeros(highest)
+        clusters[: min(highest, len(shares) - 1)] = shares[1 : highest + 1]
+        return NumberPosterior(shares @ given, clusters, counts, labels, densities, accepted.mean(axis=1))

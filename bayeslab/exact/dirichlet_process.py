@@ -38,7 +38,6 @@ References
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -59,6 +58,7 @@ from bayeslab.exact.emissions import (
     Poisson,
     Product,
 )
+from bayeslab.exact.sampler import frozen, thawed
 
 __all__ = [
     "ENDS",
@@ -71,14 +71,12 @@ __all__ = [
     "draw_concentration",
     "empirical_concentration",
     "expected_tables",
-    "frozen",
     "log_partition_probability",
     "restaurant",
     "seated",
     "start",
     "stick_breaking",
     "table_probabilities",
-    "thawed",
     "truncation_bound",
 ]
 
@@ -577,19 +575,6 @@ def draw_concentration(prior: ProcessPrior, alpha: float, count: int, n: int, rn
     c = np.arange(1, count)
     opened = int(np.sum(rng.random(len(c)) * (alpha + prior.discount * c) < alpha))
     return float(max(rng.gamma(shape + opened) / (rate - log_beta), 1e-12))
-
-
-def frozen(rng: np.random.Generator) -> np.ndarray:
-    """The state of a generator as an array that a file can hold."""
-    return np.array(json.dumps(rng.bit_generator.state))
-
-
-def thawed(state: np.ndarray) -> np.random.Generator:
-    """The generator at that state."""
-    content = json.loads(str(state))
-    bits = np.random.PCG64()
-    bits.state = content
-    return np.random.Generator(bits)
 
 
 def empirical_concentration(

@@ -10,8 +10,9 @@ References
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -20,76 +21,72 @@ from bayeslab.errors import OptionError
 from bayeslab.exact.emissions import ConjugateEmission
 from bayeslab.exact.hidden_gibbs import completed
 from bayeslab.exact.mixture import MixtureProblem
+from bayeslab.exact.sampler import Arrays, Sampler
 
-__all__ = ["GibbsDraws", "gibbs"]
+__all__ = ["MixtureSampler"]
 
 
 @dataclass(frozen=True, eq=False)
-class GibbsDraws:
-    """Draws of one chain.
+class MixtureSampler(Sampler):
+    """Gibbs steps of a mixture: the state is its parameters.
+
+    What is kept of a draw are the parameters (``weights`` (K,) and the emission's), the ``labels`` (N,) drawn given
+    them, and ``log_likelihood`` of the rows, the labels summed out.
 
     Attributes
     ----------
-    problem : MixtureProblem
-    parameters : dict of ndarray
-        Draws first; ``weights`` (S, K) and the emission's.
-    labels : ndarray (S, N) of int
-    log_likelihood : ndarray (S,)
-        Of the rows, the labels summed out.
+    given : MixtureProblem
+        Without priors of its components it gets weak ones.
+    start : callable
+        Parameters where a chain begins, from its generator.
+    swaps : bool
+        Whether two components may trade places after every sweep, by a Metropolis step. It is for components that
+        differ in nothing but the prior of their weights: Gibbs steps alone stay with one numbering, whatever its
+        probability.
+
+    Raises
+    ------
+    OptionError
+        There are no conjugate steps for the mixture.
     """
 
-    problem: MixtureProblem
-    parameters: dict[str, np.ndarray]
-    labels: np.ndarray
-    log_likelihood: np.ndarray
+    given: MixtureProblem
+    start: Callable[[np.random.Generator], Mapping[str, Any]]
+    swaps: bool = False
 
+    @cached_property
+    def problem(self) -> MixtureProblem:
+        problem = self.given
+        if problem.inputs is not None or problem.row_weights is not None:
+            raise OptionError(
+                "Gibbs draws are for mixtures without gate and row weights; use method: em or nuts", code="not-suited"
+            )
+        if not isinstance(problem.emission, ConjugateEmission):
+            raise OptionError(
+                f"{type(problem.emission).__name__} has no conjugate prior; use method: nuts", code="not-conjugate"
+            )
+        if not problem.emission.has_prior:
+            problem = replace(problem, emission=problem.emission.with_prior(problem.rows, problem.n_components))
+        problem.check()
+        return problem
 
-def gibbs(
-    problem: MixtureProblem,
-    start: Mapping[str, Any],
-    *,
-    draws: int,
-    tune: int,
-    rng: np.random.Generator,
-    swaps: bool = False,
-) -> GibbsDraws:
-    """A chain from ``start`` (such as a fit's parameters).
+    def init(self, rng: np.random.Generator, tune: int) -> Arrays:
+        return dict(self.start(rng))
 
-    ``swaps``: two components may trade places after every sweep, by a Metropolis step. It is for components that differ
-    in nothing but the prior of their weights: Gibbs steps alone stay with one numbering, whatever its probability.
-    """
-    if problem.inputs is not None or problem.row_weights is not None:
-        raise OptionError(
-            "Gibbs draws are for mixtures without gate and row weights; use method: em or nuts", code="not-suited"
-        )
-    if not isinstance(problem.emission, ConjugateEmission):
-        raise OptionError(
-            f"{type(problem.emission).__name__} has no conjugate prior; use method: nuts", code="not-conjugate"
-        )
-    if not problem.emission.has_prior:
-        problem = replace(problem, emission=problem.emission.with_prior(problem.rows, problem.n_components))
-    problem.check()
-    k, theta = problem.n_components, dict(start)
-    kept: list[dict[str, np.ndarray]] = []
-    labels = np.empty((draws, len(problem.rows)), int)
-    log_likelihood = np.empty(draws)
-    for sweep in range(tune + draws):
-        evidence, r = problem.responsibilities(theta)
+    def step(self, rng: np.random.Generator, state: Arrays) -> tuple[Arrays, Arrays]:
+        problem = self.problem
+        evidence, r = problem.responsibilities(state)
         cumulated = np.cumsum(r, axis=1)
         z = (rng.random((len(r), 1)) * cumulated[:, -1:] >= cumulated).sum(axis=1)
-        if sweep >= tune:
-            kept.append(theta)
-            labels[sweep - tune], log_likelihood[sweep - tune] = z, evidence.sum()
-        whole = replace(problem, rows=completed(rng, problem.emission, problem.rows, z, theta))
-        statistics = whole.statistics(np.eye(k)[z], theta)
+        whole = replace(problem, rows=completed(rng, problem.emission, problem.rows, z, state))
+        statistics = whole.statistics(np.eye(problem.n_components)[z], state)
         weights = problem.fixed_weights
         if weights is None:
             weights = rng.dirichlet(np.asarray(problem.concentration) + statistics["component"])
         theta = {"weights": np.asarray(weights, float), **problem.emission.draw(rng, statistics)}
-        if swaps:
+        if self.swaps:
             theta = _swapped(problem, theta, statistics["component"], rng)
-    stacked = {name: np.stack([draw[name] for draw in kept]) for name in theta}
-    return GibbsDraws(problem, stacked, labels, log_likelihood)
+        return theta, {**state, "labels": z, "log_likelihood": evidence.sum()}
 
 
 def _swapped(

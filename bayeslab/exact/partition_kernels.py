@@ -25,7 +25,7 @@ import math
 import numba
 import numpy as np
 
-__all__ = ["log_marginal", "run_chain"]
+__all__ = ["draw_partition", "log_marginal", "prepared"]
 
 
 # What a cluster's evidence is made of: blocks, hyperparameters, the terms that depend on counts only (`_tables`), and
@@ -362,23 +362,38 @@ def _split_merge(
 
 
 @numba.njit(cache=True, error_model="numpy", nogil=True)
-def run_chain(
+def prepared(items: np.ndarray, blocks: np.ndarray, hyper: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Terms by the number of rows, see :func:`_tables`, and the log evidence of each item alone, (N,)."""
+    n_items, width = items.shape
+    tables, alone = _tables(blocks, hyper, n_items), np.empty(n_items)
+    law = (blocks, hyper, tables, np.empty(width * (width + 1)))
+    for n in range(n_items):
+        alone[n] = log_marginal(items[n], items[n], 0.0, law)
+    return tables, alone
+
+
+@numba.njit(cache=True, error_model="numpy", nogil=True)
+def draw_partition(
     start: np.ndarray,
     items: np.ndarray,
     blocks: np.ndarray,
     hyper: np.ndarray,
+    tables: np.ndarray,
+    alone: np.ndarray,
     gamma: float,
     log_v: np.ndarray,
-    n_tune: int,
-    n_draws: int,
     n_proposals: int,
     n_sweeps: int,
     rng: np.random.Generator,
-) -> tuple[np.ndarray, np.ndarray, np.ndarray, float]:
-    """Draws of partitions.
+) -> tuple[np.ndarray, int, float, float]:
+    """The next partition.
 
     Parameters
     ----------
+    start : ndarray (N,)
+        Labels 0, 1, …, each of which some row has.
+    tables, alone
+        Of :func:`prepared`.
     log_v : ndarray (N + 2,)
         Log of Miller and Harrison's V_n(t), by number of clusters t.
     n_proposals : int
@@ -388,24 +403,19 @@ def run_chain(
 
     Returns
     -------
-    labels : ndarray (n_draws, N)
-    n_clusters : ndarray (n_draws,)
-    log_densities : ndarray (n_draws,)
-        Of the partitions, up to a constant.
+    labels : ndarray (N,)
+    n_clusters : int
+    log_density : float
+        Of the partition, up to a constant.
     accepted : float
         Share of merge-split proposals.
     """
     n_items, width = items.shape
     labels = start.copy()
     sizes, sums, values = np.zeros(n_items + 1, np.int64), np.zeros((n_items + 1, width)), np.zeros(n_items + 1)
-    draws, counts = np.empty((n_draws, n_items), np.int64), np.empty(n_draws, np.int64)
-    densities = np.empty(n_draws)
-    law = (blocks, hyper, _tables(blocks, hyper, n_items), np.empty(width * (width + 1)))
-    alone = np.empty(n_items)
-    for n in range(n_items):
-        alone[n] = log_marginal(items[n], items[n], 0.0, law)
+    law = (blocks, hyper, tables, np.empty(width * (width + 1)))
     n_clusters, accepted = labels.max() + 1, 0
-    for sweep in range(n_sweeps * (n_tune + n_draws)):
+    for _ in range(n_sweeps):
         # Sums afresh each time: taking out and putting in would let rounding pile up.
         sizes[:] = 0
         sums[:] = 0.0
@@ -418,12 +428,7 @@ def run_chain(
         for _ in range(n_proposals if n_items > 1 else 0):
             n_clusters, good = _split_merge(rng, labels, sizes, sums, values, n_clusters, items, law, gamma, log_v)
             accepted += good
-        draw = (sweep + 1) // n_sweeps - n_tune - 1
-        if draw >= 0 and (sweep + 1) % n_sweeps == 0:
-            draws[draw] = labels
-            counts[draw] = n_clusters
-            value = log_v[n_clusters]
-            for k in range(n_clusters):
-                value += values[k] + math.lgamma(gamma + sizes[k]) - math.lgamma(gamma)
-            densities[draw] = value
-    return draws, counts, densities, accepted / max(1, n_proposals * n_sweeps * (n_tune + n_draws))
+    density = log_v[n_clusters]
+    for k in range(n_clusters):
+        density += values[k] + math.lgamma(gamma + sizes[k]) - math.lgamma(gamma)
+    return labels, n_clusters, density, accepted / max(1, n_proposals * n_sweeps)

@@ -21,9 +21,10 @@ from bayeslab.exact.clusters import (
     relabel_to_pivot,
     variation_of_information,
 )
-from bayeslab.exact.component_number import NumberPrior, sample_component_number
+from bayeslab.exact.component_number import NumberPrior
 from bayeslab.exact.emissions import gaussian
 from tests.exact._enumeration import partitions
+from tests.exact.partitions import sample_component_number
 from tests.refusals import refused
 
 

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from scipy.special import gammaln, logsumexp
 
-from bayeslab.exact.component_number import NumberPrior, sample_component_number
+from bayeslab.exact.component_number import NumberPrior
 from bayeslab.exact.emissions import (
     Bernoulli,
     Binomial,
@@ -18,6 +18,7 @@ from bayeslab.exact.emissions import (
     gaussian,
 )
 from tests.exact._enumeration import partitions
+from tests.exact.partitions import sample_component_number
 from tests.refusals import refused
 
 
@@ -124,14 +125,10 @@ def test_gmm_unknown_k():
     assert np.isfinite(found.log_density).all()
 
 
-def test_chains_do_not_depend_on_how_many_run_at_once():
+def test_densities_of_partitions_written_out():
+    """V and the evidence of each cluster, up to one constant."""
     rows = np.random.default_rng(6).normal(size=(40, 2))
-    given = {"draws": 30, "tune": 5, "chains": 3}
-    one, two = (
-        sample_component_number(gaussian(2), rows, rng=np.random.default_rng(7), cores=c, **given) for c in (1, 2)
-    )
-    assert np.array_equal(one.labels, two.labels) and np.array_equal(one.log_density, two.log_density)
-    # Densities of single draws, written out: V and the evidence of each cluster, up to one constant.
+    one = sample_component_number(gaussian(2), rows, rng=np.random.default_rng(7), draws=30, tune=5, chains=3)
     prior = NumberPrior.uniform(20)
     emission = gaussian(2).with_prior(rows, 1)
     log_v = logsumexp(prior.log_joint(40), axis=1)

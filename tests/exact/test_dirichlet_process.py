@@ -17,14 +17,12 @@ from bayeslab.exact.dirichlet_process import (
     advance,
     empirical_concentration,
     expected_tables,
-    frozen,
     log_partition_probability,
     restaurant,
     seated,
     start,
     stick_breaking,
     table_probabilities,
-    thawed,
     truncation_bound,
 )
 from bayeslab.exact.emissions import (
@@ -37,6 +35,7 @@ from bayeslab.exact.emissions import (
     StudentT,
     gaussian,
 )
+from bayeslab.exact.sampler import frozen, thawed
 from tests.exact._enumeration import partitions
 from tests.refusals import refused
 

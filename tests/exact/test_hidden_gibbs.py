@@ -13,7 +13,8 @@ from bayeslab.exact.emissions import NormalPrior
 from bayeslab.exact.forward_backward import HiddenChain
 from bayeslab.exact.hidden_gibbs import draw_path, draw_probabilities, draw_tied, imputed, statistics_of
 from bayeslab.exact.mixture import MixtureProblem
-from bayeslab.exact.mixture_gibbs import gibbs
+from bayeslab.exact.mixture_gibbs import MixtureSampler
+from bayeslab.exact.sampler import run
 from tests.exact._paths import random_case, truth
 from tests.refusals import refused
 
@@ -178,7 +179,7 @@ def test_a_mixture_with_missing_cells_has_the_spread_of_its_posterior():
     weights /= weights.sum()
     problem = MixtureProblem(emission, x, 1, np.ones(1))
     start = {"weights": np.ones(1), "mean": np.zeros((1, 2)), "covariance": np.eye(2)[None]}
-    found = gibbs(problem, start, draws=8_000, tune=200, rng=rng).parameters
+    found = run(MixtureSampler(problem, lambda _: start), rng, 8_000, 200)
     for own, drawn in ((mean[:, 1], found["mean"][:, 0, 1]), (np.log(covariance[:, 1, 1]),
                                                              np.log(found["covariance"][:, 0, 1, 1]))):  # fmt: skip
         centre = weights @ own

@@ -38,7 +38,8 @@ from bayeslab.exact.mixture import (
     start_from_labels,
 )
 from bayeslab.exact.mixture_choice import choose_components
-from bayeslab.exact.mixture_gibbs import gibbs
+from bayeslab.exact.mixture_gibbs import MixtureSampler
+from bayeslab.exact.sampler import run
 from bayeslab.exact.variational_mixture import fit_variational
 from tests.refusals import refused
 
@@ -521,10 +522,10 @@ def test_gmm_bayes():
     rows, _ = planted(6, 600)
     problem = MixtureProblem(gaussian(2), rows, 3)
     start = fit_mixture(problem, MixtureOptions(restarts=3), rng=np.random.default_rng(0)).parameters
-    draws = gibbs(problem, start, draws=400, tune=100, rng=np.random.default_rng(1))
-    order = np.argsort(draws.parameters["mean"][:, :, 0], axis=1)
-    means = np.take_along_axis(draws.parameters["mean"], order[:, :, None], axis=1)
-    weights = np.take_along_axis(draws.parameters["weights"], order, axis=1)
+    draws = run(MixtureSampler(problem, lambda _: start), np.random.default_rng(1), 400, 100)
+    order = np.argsort(draws["mean"][:, :, 0], axis=1)
+    means = np.take_along_axis(draws["mean"], order[:, :, None], axis=1)
+    weights = np.take_along_axis(draws["weights"], order, axis=1)
     assert np.all(np.abs(means.mean(axis=0) - MEANS) < 4 * means.std(axis=0))
     assert np.all(np.abs(weights.mean(axis=0) - WEIGHTS) < 4 * weights.std(axis=0))
     assert means.std(axis=0).max() < 0.15 and weights.std(axis=0).max() < 0.04
@@ -549,8 +550,8 @@ def test_gibbs_equals_the_posterior_by_enumeration():
         together += np.exp(value - total) * np.equal.outer(labels, labels)
     problem = MixtureProblem(emission, rows, 2)
     start = {"weights": np.array([0.5, 0.5]), "mean": np.array([[0.0], [3.0]]), "covariance": np.ones((2, 1, 1))}
-    draws = gibbs(problem, start, draws=8000, tune=100, rng=rng)
-    same = draws.labels[:, :, None] == draws.labels[:, None, :]
+    draws = run(MixtureSampler(problem, lambda _: start), rng, 8000, 100)
+    same = draws["labels"][:, :, None] == draws["labels"][:, None, :]
     batches = same.reshape(50, 160, 5, 5).mean(axis=1)
     error = batches.std(axis=0) / np.sqrt(50) + 1e-12
     assert np.all(np.abs(same.mean(axis=0) - together) < 4.5 * error)
@@ -837,8 +838,8 @@ def test_label_noise():
     confusion = fit.parameters["report.probability"][:, 0]
     assert confusion[0, 1] == pytest.approx(rate, abs=0.1)
     full = replace(problem, emission=problem.emission.with_prior(problem.rows, 2))
-    draws = gibbs(full, fit.parameters, draws=800, tune=200, rng=rng)
-    low, high = np.quantile(draws.parameters["report.probability"][:, 0, 0, 1], [0.025, 0.975])
+    draws = run(MixtureSampler(full, lambda _: fit.parameters), rng, 800, 200)
+    low, high = np.quantile(draws["report.probability"][:, 0, 0, 1], [0.025, 0.975])
     assert low < rate < high and high - low < 0.25
     # Taking reports at face value says that nobody misreports; the true labels are found better than that.
     assert np.mean(fit.labels == adult) > np.mean(reported == adult)

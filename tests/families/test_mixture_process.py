@@ -263,7 +263,7 @@ def test_a_stopped_run_goes_on_exactly(tmp_path):
     from bayeslab.engines.gibbs import plan
     from bayeslab.run_folder.folder import RunFolder
 
-    chains = plan(model, whole.data).stepped
+    chains = plan(model, whole.data).chains
     seeds = np.random.default_rng(1).spawn(2)
     RunFolder.existing(folder).write(1, chains.advance(chains.begin(seeds[1], 60, 20), 33))
     resumed = bl.resume(folder, progress=False)

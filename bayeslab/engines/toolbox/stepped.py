@@ -5,13 +5,12 @@ from __future__ import annotations
 import os
 import threading
 import time
-from collections.abc import Mapping
 from concurrent.futures import Future, ThreadPoolExecutor, wait
 from typing import Any
 
 import numpy as np
 
-from bayeslab.exact.answer import SteppedChains
+from bayeslab.exact.sampler import Arrays, Chains
 from bayeslab.job import Job
 from bayeslab.progress import ChainState
 
@@ -20,10 +19,8 @@ __all__ = ["stepped"]
 # A chain looks up so often whether it should stop, and is kept so often, in seconds.
 LOOK, _KEEP = 0.25, 20.0
 
-type Arrays = Mapping[str, np.ndarray]
 
-
-def stepped(job: Job, found: SteppedChains, *, cores: int | None) -> tuple[dict[int, Arrays], bool]:
+def stepped(job: Job, sampler: Chains[Any], *, cores: int | None) -> tuple[dict[int, Arrays], bool]:
     """The states of all chains, and whether all of them are finished.
 
     What a run folder holds of a chain is gone on with. A chain depends on the run's seed and its number only.
@@ -42,11 +39,11 @@ def stepped(job: Job, found: SteppedChains, *, cores: int | None) -> tuple[dict[
     def one(k: int) -> None:
         state = chains.get(k)
         if state is None:
-            state = found.begin(seeds[k], options.draws, options.tune)
+            state = sampler.begin(seeds[k], options.draws, options.tune)
         many, kept = 1, time.monotonic()
         while int(state["done"]) < total and not stop.is_set():
             begun = time.monotonic()
-            state = found.advance(state, min(many, total - int(state["done"])))
+            state = sampler.advance(state, min(many, total - int(state["done"])))
             chains[k], shown[k].done = state, int(state["done"])
             now = time.monotonic()
             many = max(1, min(2 * many, int(many * LOOK / max(now - begun, 1e-9))))

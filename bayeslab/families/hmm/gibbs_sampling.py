@@ -7,7 +7,9 @@ and accepted by the ratio of the stationary probabilities of these.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -17,12 +19,13 @@ from bayeslab.exact.answer import GibbsDraws, GibbsPlan
 from bayeslab.exact.expectation_maximisation import restarted
 from bayeslab.exact.hidden_gibbs import DrawnPath, draw_path, draw_probabilities, statistics_of
 from bayeslab.exact.markov_chain import stationary
+from bayeslab.exact.sampler import Arrays, Sampler, recorded, stacked
 from bayeslab.families.hmm.chain import Chain
 from bayeslab.families.hmm.expectation_maximisation import HiddenProblem
 from bayeslab.families.hmm.hidden import Hidden
 from bayeslab.families.hmm.product import ProductChain
 
-__all__ = ["by_gibbs", "draw_emissions", "refusal"]
+__all__ = ["PathSampler", "by_gibbs", "draw_emissions", "refusal"]
 
 type Values = Mapping[str, np.ndarray]
 
@@ -52,40 +55,41 @@ def by_gibbs(hidden: Hidden) -> GibbsPlan | str:
         )
     hidden.check_possible(hidden.guess(None))
 
-    def sample(
-        chains: int, draws: int, tune: int, rng: np.random.Generator, report: Callable[[int, int], None]
-    ) -> GibbsDraws:
-        kept: list[tuple[dict[str, np.ndarray], np.ndarray]] = []
-        for k, own in enumerate(rng.spawn(chains)):
-            kept.append(_chain(hidden, draws, tune, own, lambda sweeps, k=k: report(k, sweeps)))  # type: ignore[misc]
-        arrays = {name: np.stack([values[name] for values, _ in kept]) for name in hidden.learned}
-        return GibbsDraws(arrays, {"log_likelihood": np.stack([heights for _, heights in kept])})
+    def finish(kept: Mapping[int, Arrays], n_draws: int) -> GibbsDraws:
+        arrays = {name: stacked(kept, name, n_draws) for name in hidden.learned}
+        return GibbsDraws(arrays, {"log_likelihood": stacked(kept, "log_likelihood", n_draws)})
 
     n, several = hidden.sequences.n_times, hidden.sequences.n_sequences
     what = f"the path of {n:,} times" if several == 1 else f"the paths of {several:,} sequences ({n:,} times)"
-    return GibbsPlan(f"{what} and the parameters of {hidden.n_states} states in turns", sample, hidden.dims,
-                     hidden.labels)  # fmt: skip
+    how = f"{what} and the parameters of {hidden.n_states} states in turns"
+    return GibbsPlan(how, recorded(PathSampler(hidden), finish), hidden.dims, hidden.labels)
 
 
-def _chain(
-    hidden: Hidden, draws: int, tune: int, rng: np.random.Generator, report: Callable[[int], None]
-) -> tuple[dict[str, np.ndarray], np.ndarray]:
-    """Draws of one chain, and the log likelihood at each."""
-    values = _start(hidden, rng)
-    kept = {name: np.empty((draws, *np.shape(values[name]))) for name in hidden.learned}
-    heights, swaps = np.empty(draws), _several_modes(hidden)
-    for sweep in range(tune + draws):
+@dataclass(frozen=True, eq=False)
+class PathSampler(Sampler):
+    """Gibbs steps of a hidden Markov model: the state is its parameters.
+
+    What is kept of a draw are the parameters that are learned, and ``log_likelihood`` of the rows, the paths summed
+    out.
+    """
+
+    hidden: Hidden
+
+    @cached_property
+    def swaps(self) -> bool:
+        return _several_modes(self.hidden)
+
+    def init(self, rng: np.random.Generator, tune: int) -> Arrays:
+        return _start(self.hidden, rng)
+
+    def step(self, rng: np.random.Generator, state: Arrays) -> tuple[Arrays, Arrays]:
+        hidden, values = self.hidden, dict(state)
         path = drawn_path(hidden, values, rng)
-        if swaps:
+        if self.swaps:
             values, path = _swapped(hidden, values, path, rng)
-        if sweep >= tune:
-            heights[sweep - tune] = path.log_evidence
-            for name, array in kept.items():
-                array[sweep - tune] = values[name]
+        kept = {name: values[name] for name in hidden.learned} | {"log_likelihood": np.asarray(path.log_evidence)}
         states = hidden.chain.last[path.states]
-        values = draw_chain(hidden, path, values, rng) | draw_emissions(hidden, states, values, rng)
-        report(sweep + 1)
-    return kept, heights
+        return draw_chain(hidden, path, values, rng) | draw_emissions(hidden, states, values, rng), kept
 
 
 def _several_modes(hidden: Hidden) -> bool:

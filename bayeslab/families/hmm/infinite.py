@@ -7,8 +7,9 @@ partition of the times, that with the least expected variation of information.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
+from collections.abc import Mapping
+from dataclasses import dataclass, fields, replace
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -19,6 +20,7 @@ from bayeslab.exact.clusters import coclustering, point_partition, relabel_to_pi
 from bayeslab.exact.hidden_gibbs import draw_path
 from bayeslab.exact.infinite_hidden import Limit, LimitState, draw_limit, prior_state
 from bayeslab.exact.mixture import k_means
+from bayeslab.exact.sampler import Arrays, Sampler, recorded, stacked
 from bayeslab.families.hmm.gibbs_sampling import draw_emissions, refusal
 from bayeslab.families.hmm.hidden import Hidden, hidden_at
 from bayeslab.families.hmm.truncation import based, limit_of
@@ -76,35 +78,21 @@ def infinite(model: Model, data: Data) -> GibbsPlan | str:
         return why
     free = [name for name in ("alpha", "gamma", "kappa") if isinstance(getattr(limit, name), tuple)]
 
-    def sample(
-        chains: int, draws: int, tune: int, rng: np.random.Generator, report: Callable[[int, int], None]
-    ) -> GibbsDraws:
-        found = [
-            _chain(hidden, limit, draws, tune, own, lambda sweeps, k=k: report(k, sweeps))  # type: ignore[misc]
-            for k, own in enumerate(rng.spawn(chains))
-        ]
+    def finish(kept: Mapping[int, Arrays], n_draws: int) -> GibbsDraws:
         judged = ("n_occupied", "entropy", "log_likelihood", *free)
-        told = {name: np.stack([one.told[name] for one in found]) for name in judged}
-        groups, notes = _named(hidden, limit, found, model.data.rows)
-        return GibbsDraws(told, {"log_likelihood": told["log_likelihood"]}, groups, notes)
+        draws = {name: stacked(kept, name, n_draws) for name in judged}
+        parameters = {name: stacked(kept, f"value_{name}", n_draws) for name in hidden.learned}
+        sizes, paths = stacked(kept, "sizes", n_draws), stacked(kept, "path", n_draws)
+        groups, notes = _named(hidden, limit, draws["n_occupied"], parameters, sizes, paths, model.data.rows)
+        return GibbsDraws(draws, {"log_likelihood": draws["log_likelihood"]}, groups, notes)
 
     n = hidden.sequences.n_times
     how = f"the path of {n:,} times, and up to {limit.most} states with their parameters, in turns"
     dims: dict[str, tuple[str, ...]] = dict.fromkeys(("n_occupied", "entropy", "log_likelihood", *free), ())
-    return GibbsPlan(how, sample, dims, hidden.labels)
+    return GibbsPlan(how, recorded(_LimitSampler(hidden, limit), finish), dims, hidden.labels)
 
 
 # --------------------------------------------------------------------------------- a chain
-
-
-@dataclass(frozen=True, eq=False)
-class _Drawn:
-    """One chain: numbers without names of states; parameters; times in each state; the paths at some times."""
-
-    told: dict[str, np.ndarray]
-    values: dict[str, np.ndarray]
-    sizes: np.ndarray
-    paths: np.ndarray
 
 
 def _telling(hidden: Hidden) -> np.ndarray:
@@ -112,33 +100,54 @@ def _telling(hidden: Hidden) -> np.ndarray:
     return np.unique(np.linspace(0, n - 1, min(n, _TIMES)).astype(int))
 
 
-def _chain(
-    hidden: Hidden, limit: Limit, draws: int, tune: int, rng: np.random.Generator, report: Callable[[int], None]
-) -> _Drawn:
-    at, most = _telling(hidden), limit.most
-    state, values = _start(hidden, limit, rng)
-    kept = {name: np.empty((draws, *np.shape(values[name]))) for name in hidden.learned}
-    told = {name: np.empty(draws) for name in ("log_likelihood", "entropy", "alpha", "gamma", "kappa")}
-    told["n_occupied"] = np.empty(draws, np.int64)
-    sizes, paths = np.empty((draws, most), np.int64), np.empty((draws, len(at)), np.int16)
-    for draw in range(tune + draws):
+@dataclass(frozen=True, eq=False)
+class _LimitSampler(Sampler):
+    """Gibbs steps of the weak limit: the state is that of the process and the parameters.
+
+    What is kept of a draw: numbers that do not depend on names of states, the parameters (``value_...``), the number of
+    times in each state (``sizes``), and the states at some times (``path``).
+    """
+
+    hidden: Hidden
+    limit: Limit
+
+    @cached_property
+    def at(self) -> np.ndarray:
+        return _telling(self.hidden)
+
+    def init(self, rng: np.random.Generator, tune: int) -> Arrays:
+        state, values = _start(self.hidden, self.limit, rng)
+        return self._packed(state, values)
+
+    def _packed(self, state: LimitState, values: Values) -> Arrays:
+        process = {f"process_{f.name}": np.asarray(getattr(state, f.name)) for f in fields(LimitState)}
+        return process | {f"value_{name}": np.asarray(v) for name, v in values.items()}
+
+    def step(self, rng: np.random.Generator, state: Arrays) -> tuple[Arrays, Arrays]:
+        hidden, limit = self.hidden, self.limit
+        process = LimitState(**{f.name: _number(state[f"process_{f.name}"]) for f in fields(LimitState)})
+        values: Values = {n.removeprefix("value_"): v for n, v in state.items() if n.startswith("value_")}
         for _ in range(_SWEEPS):
             law: Any = hidden.law(values)
             path = draw_path(law.chain, law.log_emission, rng, law.offsets)
-            before, state = state, draw_limit(limit, state, path.starts, path.moves, rng)
-            held, values = values, _of(state) | draw_emissions(hidden, path.states, values, rng)
-        i = draw - tune
-        if i >= 0:
-            sizes[i] = np.bincount(path.states, minlength=most)
-            shares = sizes[i][sizes[i] > 0] / sizes[i].sum()
-            told["n_occupied"][i], told["entropy"][i] = len(shares), -np.sum(shares * np.log(shares))
-            told["log_likelihood"][i], paths[i] = path.log_evidence, path.states[at]
-            for name in ("alpha", "gamma", "kappa"):
-                told[name][i] = getattr(before, name)
-            for name, array in kept.items():
-                array[i] = held[name]
-        report(draw + 1)
-    return _Drawn(told, kept, sizes, paths)
+            before, process = process, draw_limit(limit, process, path.starts, path.moves, rng)
+            held, values = values, _of(process) | draw_emissions(hidden, path.states, values, rng)
+        sizes = np.bincount(path.states, minlength=limit.most)
+        shares = sizes[sizes > 0] / sizes.sum()
+        kept: dict[str, Any] = {
+            "sizes": sizes,
+            "path": path.states[self.at].astype(np.int16),
+            "n_occupied": len(shares),
+            "entropy": -np.sum(shares * np.log(shares)),
+            "log_likelihood": path.log_evidence,
+        }
+        kept |= {name: float(getattr(before, name)) for name in ("alpha", "gamma", "kappa")}
+        kept |= {f"value_{name}": held[name] for name in hidden.learned}
+        return self._packed(process, values), {name: np.asarray(value) for name, value in kept.items()}
+
+
+def _number(value: np.ndarray) -> Any:
+    return float(value) if value.ndim == 0 else value
 
 
 def _of(state: LimitState) -> Values:
@@ -174,15 +183,23 @@ def _start(hidden: Hidden, limit: Limit, rng: np.random.Generator) -> tuple[Limi
 # --------------------------------------------------------------------------------- names for states
 
 
-def _named(hidden: Hidden, limit: Limit, found: list[_Drawn], rows: str) -> tuple[dict[str, Any], tuple[Note, ...]]:
-    """The groups of results, and what the verdict says of the states."""
-    chains, draws = len(found), len(found[0].sizes)
-    paths = np.concatenate([one.paths for one in found]).astype(np.int64)
+def _named(
+    hidden: Hidden,
+    limit: Limit,
+    n_occupied: np.ndarray,
+    parameters: Mapping[str, np.ndarray],
+    sizes: np.ndarray,
+    paths: np.ndarray,
+    rows: str,
+) -> tuple[dict[str, Any], tuple[Note, ...]]:
+    """The groups of results, and what the verdict says of the states; arrays are (chains, draws, ...)."""
+    chains, draws = n_occupied.shape
+    paths = paths.reshape(-1, paths.shape[-1]).astype(np.int64)
     some = paths[np.unique(np.linspace(0, len(paths) - 1, min(len(paths), _DRAWS)).astype(int))]
     partition = point_partition(some, max_clusters=limit.most).labels
     moves = relabel_to_pivot(paths, limit.most, partition)
-    sizes = np.take_along_axis(np.concatenate([one.sizes for one in found]), moves, axis=1)
-    flat = {name: np.concatenate([one.values[name] for one in found]) for name in hidden.learned}
+    sizes = np.take_along_axis(sizes.reshape(-1, sizes.shape[-1]), moves, axis=1)
+    flat = {name: values.reshape(-1, *values.shape[2:]) for name, values in parameters.items()}
     values = hidden.permuted(flat, moves, lead=1)
     count = int(partition.max()) + 1
     order = np.arange(limit.most)
@@ -204,7 +221,7 @@ def _named(hidden: Hidden, limit: Limit, found: list[_Drawn], rows: str) -> tupl
             "partition": ((rows,), partition[at] + 1),
             "together": ((rows, f"{rows}_2"), coclustering(some[:, at])),
         }
-    return groups, _notes(np.concatenate([one.told["n_occupied"] for one in found]), sizes, count, limit)
+    return groups, _notes(n_occupied.ravel(), sizes, count, limit)
 
 
 def _rising(hidden: Hidden, values: Mapping[str, np.ndarray], used: np.ndarray, count: int) -> np.ndarray:

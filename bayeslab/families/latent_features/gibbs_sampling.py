@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-import os
-import threading
-from collections.abc import Callable, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
 
 from bayeslab.digits import Moments
 from bayeslab.exact.answer import GibbsDraws, GibbsPlan, Note
-from bayeslab.exact.binary_features import BinaryDraws, BinaryPrior, sample
+from bayeslab.exact.binary_features import BinaryDraws, BinaryPrior, FeatureSampler, draws_of
 from bayeslab.exact.feature_matching import match_columns, permutations
+from bayeslab.exact.sampler import Arrays, recorded
 from bayeslab.families.latent_features.model import Resolved, Written
 
 __all__ = ["by_gibbs", "prior_of"]
@@ -42,10 +40,8 @@ def prior_of(seen: Resolved) -> BinaryPrior:
 def by_gibbs(seen: Resolved, rows: str) -> GibbsPlan:
     """Entries of Z in turns, the weights integrated out."""
 
-    def run(
-        chains: int, draws: int, tune: int, rng: np.random.Generator, report: Callable[[int, int], None]
-    ) -> GibbsDraws:
-        found = _chains(seen, chains, draws, tune, rng, report)
+    def finish(kept: Mapping[int, Arrays], n_draws: int) -> GibbsDraws:
+        found = [draws_of(chain, n_draws) for chain in kept.values()]
         if seen.offset:
             found = _facing(seen, found)
         told = {name: np.stack([getattr(one, name) for one in found]) for name in _judged(seen)}
@@ -68,7 +64,8 @@ def by_gibbs(seen: Resolved, rows: str) -> GibbsPlan:
     if seen.offset:
         dims["mean"] = ("column",)
     how = f"{n:,} rows of {d} columns, {many}, their weights integrated out"
-    return GibbsPlan(how, run, dims, seen.labels)
+    sampler = FeatureSampler(seen.rows, prior_of(seen))
+    return GibbsPlan(how, recorded(sampler, finish), dims, seen.labels)
 
 
 def _judged(seen: Resolved) -> list[str]:
@@ -78,35 +75,6 @@ def _judged(seen: Resolved) -> list[str]:
     out += ["scale"] if isinstance(seen.scale[0], Written) else []
     out += ["alpha"] if seen.features is None and isinstance(seen.alpha, tuple) else []
     return out
-
-
-def _chains(
-    seen: Resolved,
-    chains: int,
-    draws: int,
-    tune: int,
-    rng: np.random.Generator,
-    report: Callable[[int, int], None],
-) -> list[BinaryDraws]:
-    """Chains at the same time; what they draw does not depend on it."""
-    prior, lock, over = prior_of(seen), threading.Lock(), threading.Event()
-
-    def run(k: int, own: np.random.Generator) -> BinaryDraws:
-        def told(sweeps: int) -> None:
-            if over.is_set():
-                raise KeyboardInterrupt
-            with lock:
-                report(k, sweeps)
-
-        return sample(seen.rows, prior, draws=draws, tune=tune, rng=own, report=told)
-
-    with ThreadPoolExecutor(min(chains, os.cpu_count() or 1)) as pool:
-        tasks = [pool.submit(run, k, own) for k, own in enumerate(rng.spawn(chains))]
-        try:
-            return [task.result() for task in tasks]
-        except BaseException:
-            over.set()
-            raise
 
 
 def _facing(seen: Resolved, found: Sequence[BinaryDraws]) -> list[BinaryDraws]:

@@ -12,11 +12,12 @@ from scipy import stats
 
 from bayeslab.errors import ModelError, OptionError, Stopped
 from bayeslab.exact import auxiliary_process as process
-from bayeslab.exact.answer import GibbsDraws, GibbsPlan, Note, SteppedChains
+from bayeslab.exact.answer import GibbsDraws, GibbsPlan, Note
 from bayeslab.exact.auxiliary_process import Atoms, BaseLaw, IndependentNormals, StudentsT, sweep
 from bayeslab.exact.clusters import canonical
-from bayeslab.exact.dirichlet_process import ProcessPrior, draw_concentration, frozen, restaurant, thawed
+from bayeslab.exact.dirichlet_process import ProcessPrior, draw_concentration, restaurant
 from bayeslab.exact.normal_rows import fill_normal
+from bayeslab.exact.sampler import Arrays, Chains, frozen, thawed
 from bayeslab.families.mixture.completion import drawn_labels
 from bayeslab.families.mixture.model import Resolved
 from bayeslab.families.mixture.parts import Gaussian, StudentT
@@ -24,8 +25,6 @@ from bayeslab.families.mixture.prior_numbers import numbers
 from bayeslab.families.mixture.shares import drawn_shares
 
 __all__ = ["by_auxiliary", "joined", "kept_of"]
-
-type Arrays = Mapping[str, np.ndarray]
 
 # What is told of each draw, free of the names of clusters.
 TOLD = ("n_clusters", "entropy", "largest", "log_likelihood", "alpha")
@@ -83,7 +82,7 @@ def _frozen(word: str, given: tuple[Any, ...]) -> Any:
 
 @dataclass(frozen=True, eq=False)
 class _Sampler:
-    """Chains as arrays: see :class:`bayeslab.exact.answer.SteppedChains`."""
+    """Chains as arrays: see :class:`bayeslab.exact.sampler.Chains`."""
 
     law: BaseLaw
     rows: np.ndarray
@@ -191,18 +190,9 @@ def by_auxiliary(seen: Resolved, rows: str) -> GibbsPlan | str:
     def finish(chains: Mapping[int, Arrays]) -> GibbsDraws:
         return _finished(told, chains, rows)
 
-    def sample(
-        chains: int, draws: int, tune: int, rng: np.random.Generator, report: Callable[[int, int], None]
-    ) -> GibbsDraws:
-        ends = {}
-        for k, own in enumerate(rng.spawn(chains)):
-            ends[k] = sampler.advance(sampler.begin(own, draws, tune), draws + tune)
-            report(k, draws + tune)
-        return finish(ends)
-
     how = f"{len(seen.rows):,} labels and the parameters of their clusters in turns, with auxiliary components"
     dims: dict[str, tuple[str, ...]] = dict.fromkeys(told, ())
-    return GibbsPlan(how, sample, dims, {}, SteppedChains(sampler.begin, sampler.advance, finish))
+    return GibbsPlan(how, Chains(sampler.begin, sampler.advance, finish), dims)
 
 
 def _finished(names: tuple[str, ...], chains: Mapping[int, Arrays], rows: str) -> GibbsDraws:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, Protocol
@@ -13,9 +13,10 @@ from scipy.stats import gamma
 
 from bayeslab.errors import OptionError, Reason, Stopped
 from bayeslab.exact import dirichlet_process as process
-from bayeslab.exact.answer import GibbsDraws, GibbsPlan, Note, SteppedChains
+from bayeslab.exact.answer import GibbsDraws, GibbsPlan, Note
 from bayeslab.exact.clusters import canonical, coclustering, point_partition
 from bayeslab.exact.dirichlet_process import ProcessPrior, ProcessProblem
+from bayeslab.exact.sampler import Arrays, Chains
 from bayeslab.families.mixture import auxiliary
 from bayeslab.families.mixture.auxiliary import by_auxiliary
 from bayeslab.families.mixture.completion import (
@@ -44,8 +45,6 @@ _PAIRED, _PAIRED_CELLS = 4_000, 100_000_000
 # So many sweeps are made for a draw; of many rows, where they are dear, one, with all splits and merges after it.
 _SWEEPS, _PROPOSALS, _FEW_ROWS = 5, 25, 10_000
 
-type Arrays = Mapping[str, np.ndarray]
-
 
 def problem_of(seen: Resolved) -> ProcessProblem:
     """The rows and components of a mixture with the prior of its process."""
@@ -63,7 +62,7 @@ def keeps_parameters(seen: Resolved) -> bool:
 
 @dataclass(frozen=True, eq=False)
 class _Sampler:
-    """Chains as arrays: see :class:`bayeslab.exact.answer.SteppedChains`."""
+    """Chains as arrays: see :class:`bayeslab.exact.sampler.Chains`."""
 
     problem: ProcessProblem
     moves: process.Moves
@@ -145,18 +144,9 @@ def by_partitions(seen: Resolved, rows: str) -> GibbsPlan | str:
     def finish(chains: Mapping[int, Arrays]) -> GibbsDraws:
         return _finished(seen, sampler, told, chains, rows)
 
-    def sample(
-        chains: int, draws: int, tune: int, rng: np.random.Generator, report: Callable[[int, int], None]
-    ) -> GibbsDraws:
-        ends = {}
-        for k, own in enumerate(rng.spawn(chains)):
-            ends[k] = sampler.advance(sampler.begin(own, draws, tune), draws + tune)
-            report(k, draws + tune)
-        return finish(ends)
-
     how = f"partitions of {len(seen.rows):,} rows, parameters integrated out, with split-merge moves"
     dims: dict[str, tuple[str, ...]] = dict.fromkeys(told, ())
-    return GibbsPlan(how, sample, dims, {}, SteppedChains(sampler.begin, sampler.advance, finish))
+    return GibbsPlan(how, Chains(sampler.begin, sampler.advance, finish), dims)
 
 
 def _finished(

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import os
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 import numpy as np
@@ -11,10 +10,11 @@ import numpy as np
 from bayeslab.errors import OptionError, Reason
 from bayeslab.exact.answer import GibbsDraws, GibbsPlan, Note
 from bayeslab.exact.clusters import coclustering, point_partition
-from bayeslab.exact.component_number import integrable, sample_component_number
+from bayeslab.exact.component_number import PartitionSampler, integrable
 from bayeslab.exact.emissions import ConjugateEmission, Product
 from bayeslab.exact.mixture import MixtureOptions, fit_mixture
-from bayeslab.exact.mixture_gibbs import gibbs as draws_of
+from bayeslab.exact.mixture_gibbs import MixtureSampler
+from bayeslab.exact.sampler import Arrays, recorded, stacked
 from bayeslab.families.mixture.expectation_maximisation import first_guess
 from bayeslab.families.mixture.model import Resolved
 
@@ -46,24 +46,26 @@ def by_gibbs(seen: Resolved) -> GibbsPlan | str:
                 code="no-closed-form",
             )
 
-    def sample(
-        chains: int, draws: int, tune: int, rng: np.random.Generator, report: Callable[[int, int], None]
-    ) -> GibbsDraws:
-        problem, found = seen.problem, []
-        # Components that only their weights' prior tells apart have more than one mode.
-        swaps = np.ndim(problem.concentration) > 0 and problem.allowed is None and "reported" not in seen.parts
-        for k, own in enumerate(rng.spawn(chains)):
-            # Each chain from an end of EM of its own: Gibbs steps leave a lower mode only slowly.
-            options = MixtureOptions(method="map", restarts=1, start="k_means++", max_iterations=50, repairs=1)
-            start = fit_mixture(problem, options, rng=own, start=first_guess(seen)).parameters
-            found.append(draws_of(problem, start, draws=draws, tune=tune, rng=own, swaps=swaps))
-            report(k, tune + draws)
-        values = [[seen.values({n: v[i] for n, v in one.parameters.items()}) for i in range(draws)] for one in found]
-        arrays = {n: np.stack([np.stack([v[n] for v in chain]) for chain in values]) for n in seen.dims}
-        return GibbsDraws(arrays, {"log_likelihood": np.stack([one.log_likelihood for one in found])})
+    problem = seen.problem
 
+    def start(rng: np.random.Generator) -> Mapping[str, Any]:
+        """An end of EM of the chain's own: Gibbs steps leave a lower mode only slowly."""
+        options = MixtureOptions(method="map", restarts=1, start="k_means++", max_iterations=50, repairs=1)
+        return fit_mixture(problem, options, rng=rng, start=first_guess(seen)).parameters
+
+    def finish(kept: Mapping[int, Arrays], n_draws: int) -> GibbsDraws:
+        values = [
+            [seen.values({name: v[i] for name, v in chain.items() if name not in ("labels", "log_likelihood")})
+             for i in range(n_draws)]
+            for chain in kept.values()
+        ]  # fmt: skip
+        arrays = {n: np.stack([np.stack([v[n] for v in chain]) for chain in values]) for n in seen.dims}
+        return GibbsDraws(arrays, {"log_likelihood": stacked(kept, "log_likelihood", n_draws)})
+
+    # Components that only their weights' prior tells apart have more than one mode.
+    swaps = np.ndim(problem.concentration) > 0 and problem.allowed is None and "reported" not in seen.parts
     how = f"{len(seen.rows):,} labels and the parameters of {seen.n_components} components in turns"
-    return GibbsPlan(how, sample, seen.dims, seen.labels)
+    return GibbsPlan(how, recorded(MixtureSampler(problem, start, swaps), finish), seen.dims, seen.labels)
 
 
 def _parts(emission: Any) -> list[Any]:
@@ -85,23 +87,14 @@ def number_sampled(seen: Resolved, rows: str) -> GibbsPlan | str:
     prior = seen.number
     highest = len(prior.log_probability)
 
-    def sample(
-        chains: int, draws: int, tune: int, rng: np.random.Generator, report: Callable[[int, int], None]
-    ) -> GibbsDraws:
-        found = sample_component_number(
-            seen.problem.emission,
-            seen.rows,
-            rng=rng,
-            prior=prior,
-            draws=draws,
-            tune=tune,
-            chains=chains,
-            cores=min(chains, os.cpu_count() or 1),
-        )
+    sampler = PartitionSampler(seen.problem.emission, seen.rows, prior)
+
+    def finish(kept: Mapping[int, Arrays], n_draws: int) -> GibbsDraws:
+        found = sampler.posterior(kept, n_draws)
         joint = prior.log_joint(len(seen.rows))
         given = np.exp(joint - np.where(np.isfinite(joint), joint, -np.inf).max(axis=1, keepdims=True, initial=-1e300))
         cumulated = np.cumsum(given, axis=1)[found.n_clusters]
-        point = rng.random((chains, draws, 1)) * cumulated[..., -1:]
+        point = stacked(kept, "uniform", n_draws)[..., None] * cumulated[..., -1:]
         number = 1 + (point >= cumulated).sum(axis=-1)
         flat = found.labels.reshape(-1, found.labels.shape[-1])
         groups: dict[str, Any] = {
@@ -122,7 +115,7 @@ def number_sampled(seen: Resolved, rows: str) -> GibbsPlan | str:
 
     labels = {"n_components": np.arange(1, highest + 1)}
     how = f"partitions of {len(seen.rows):,} rows into up to {highest} components, parameters integrated out"
-    return GibbsPlan(how, sample, {"n_components": (), "n_clusters": ()}, labels)
+    return GibbsPlan(how, recorded(sampler, finish), {"n_components": (), "n_clusters": ()}, labels)
 
 
 def _thinned(values: np.ndarray) -> np.ndarray:

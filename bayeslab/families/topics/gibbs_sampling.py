@@ -6,7 +6,7 @@ chains are paired with the one of the highest probability, and those that found 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import pairwise
@@ -18,8 +18,9 @@ from scipy.special import gammaln
 from bayeslab.errors import Stopped
 from bayeslab.exact import paired_topics, topic_sequence
 from bayeslab.exact import topics as lda
-from bayeslab.exact.answer import GibbsDraws, GibbsPlan, Note, SteppedChains
+from bayeslab.exact.answer import GibbsDraws, GibbsPlan, Note
 from bayeslab.exact.paired_topics import PairedCorpus
+from bayeslab.exact.sampler import Arrays, Chains
 from bayeslab.exact.topic_concentrations import draw_alpha, draw_beta
 from bayeslab.exact.topic_sequence import DatedCorpus, SequencePrior
 from bayeslab.exact.topics import Corpus, TopicPrior
@@ -48,8 +49,6 @@ _PAIRS = 20_000
 # Held-out documents are judged by so many draws of all chains together, each with so many particles, which draw so many
 # earlier words anew at each word.
 JUDGED, _PARTICLES, _FRESH = 40, 6, 20
-
-type Arrays = Mapping[str, np.ndarray]
 type Kept = Mapping[str, tuple[tuple[str, ...], np.ndarray]]
 
 
@@ -76,20 +75,11 @@ def by_gibbs(spec: Any, documents: Documents, apart: Documents | None) -> GibbsP
     def finish(states: Mapping[int, Arrays]) -> GibbsDraws:
         return _finished(sampler, documents, apart, states)
 
-    def sample(
-        chains: int, draws: int, tune: int, rng: np.random.Generator, report: Callable[[int, int], None]
-    ) -> GibbsDraws:
-        ends = {}
-        for k, own in enumerate(rng.spawn(chains)):
-            ends[k] = sampler.advance(sampler.begin(own, draws, tune), draws + tune)
-            report(k, draws + tune)
-        return finish(ends)
-
     how = f"topics of {documents.corpus.n_tokens:,} words drawn in turns, topics and proportions integrated out"
     labels = {"topic": np.arange(1, n + 1), "word": documents.vocabulary, documents.dim: documents.labels}
     if sampler.dated is not None:
         labels["day"] = documents.dates[: sampler.dated[0].n_days]
-    return GibbsPlan(how, sample, dims, labels, SteppedChains(sampler.begin, sampler.advance, finish))
+    return GibbsPlan(how, Chains(sampler.begin, sampler.advance, finish), dims, labels)
 
 
 def _dated(spec: Any, documents: Documents) -> tuple[Any, Any]:

@@ -7,7 +7,7 @@ have them too.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -17,7 +17,8 @@ from scipy.optimize import linear_sum_assignment
 
 from bayeslab.errors import Stopped
 from bayeslab.exact import topic_process
-from bayeslab.exact.answer import GibbsDraws, GibbsPlan, Note, SteppedChains
+from bayeslab.exact.answer import GibbsDraws, GibbsPlan, Note
+from bayeslab.exact.sampler import Arrays, Chains
 from bayeslab.exact.topic_process import ProcessPrior
 from bayeslab.exact.topics import Corpus
 from bayeslab.families.topics.documents import Documents
@@ -34,8 +35,6 @@ _SHORT, _SWEEPS = 20_000, 5
 _NONE = 1e-30
 _MEANS, _KEPT, _KEPT_CELLS, _MOST_SEEN = 200, 10, 20_000_000, 300
 
-type Arrays = Mapping[str, np.ndarray]
-
 
 def by_gibbs(prior: ProcessPrior, documents: Documents, apart: Documents | None) -> GibbsPlan:
     """The plan: see :class:`bayeslab.exact.answer.GibbsPlan`."""
@@ -45,19 +44,10 @@ def by_gibbs(prior: ProcessPrior, documents: Documents, apart: Documents | None)
     def finish(states: Mapping[int, Arrays]) -> GibbsDraws:
         return _finished(sampler, documents, apart, states)
 
-    def sample(
-        chains: int, draws: int, tune: int, rng: np.random.Generator, report: Callable[[int, int], None]
-    ) -> GibbsDraws:
-        ends = {}
-        for k, own in enumerate(rng.spawn(chains)):
-            ends[k] = sampler.advance(sampler.begin(own, draws, tune), draws + tune)
-            report(k, draws + tune)
-        return finish(ends)
-
     each = f", {sampler.sweeps} times for each draw" if sampler.sweeps > 1 else ""
     how = f"topics of {documents.corpus.n_tokens:,} words drawn in turns{each}, among those there are and new ones"
     labels = {"word": documents.vocabulary, documents.dim: documents.labels, "topic": np.arange(1, _MOST_SEEN + 1)}
-    return GibbsPlan(how, sample, dims, labels, SteppedChains(sampler.begin, sampler.advance, finish))
+    return GibbsPlan(how, Chains(sampler.begin, sampler.advance, finish), dims, labels)
 
 
 def _recorded(prior: ProcessPrior) -> tuple[str, ...]:
