@@ -17,7 +17,7 @@ __all__ = ["refused"]
 def refused(
     code: str, match: str = "", *, where: str | None = None, kind: type[BaseException] = BayeslabError
 ) -> Iterator[pytest.ExceptionInfo[BayeslabError]]:
-    """What is done inside is refused with this code.
+    """What is done inside is refused with this code, in one line.
 
     Parameters
     ----------
@@ -34,6 +34,7 @@ def refused(
         yield caught
     error = caught.value
     assert isinstance(error, kind), f"{type(error).__name__}: {error}"
+    assert "\n" not in str(error), f"not one line: {error}"
     assert error.code == code, f"{error.code}: {error}"
     assert re.search(match, str(error)), f"{match!r} is not in: {error}"
     assert where is None or (error.where or "").startswith(where), f"{error.where!r}: {error}"

@@ -62,9 +62,8 @@ ENTRIES = {
 )
 def test_stray_cell_has_the_same_words_everywhere(name, entry):
     table, code, match = STRAY[name]
-    with refused(code, match) as caught:
+    with refused(code, match):
         ENTRIES[entry](table)
-    assert "\n" not in str(caught.value)
 
 
 @pytest.mark.parametrize("cells", [1.0, [[1.0, 2.0]] * 3, np.ones((3, 2))])

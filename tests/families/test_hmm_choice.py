@@ -9,11 +9,11 @@ import pytest
 from scipy import optimize, stats
 
 import bayeslab as bl
-from bayeslab.errors import BayeslabError, ModelError
 from bayeslab.exact.forward_backward import HiddenChain, simulate_states
 from bayeslab.families import hmm
 from bayeslab.families.hmm import choice as hmm_choice
 from bayeslab.families.hmm.choice import hidden_of
+from tests.refusals import refused
 
 THREE = (-3.0, 0.0, 3.0)
 
@@ -196,45 +196,51 @@ def test_fits_are_compared_by_leaving_sequences_out():
 
 
 @pytest.mark.parametrize(
-    ("content", "message"),
+    ("content", "code", "where", "match"),
     [
-        ({"states": {"from": 0, "to": 3}}, "at least 1"),
-        ({"states": {"from": 3, "to": 3}}, "3 to 3"),
-        ({"states": {"from": 1, "to": 2.5}}, "whole numbers"),
-        ({"states": {"from": 1}}, "whole numbers"),
-        ({"states": 2, "choose": "bic"}, "choose goes with a range"),
-        ({"choose": "bci"}, "bic"),
-        ({"parameters": {"mean": [1.0, 2.0]}}, "mean is given state by state"),
-        ({"initial": [0.5, 0.5]}, "initial is given state by state"),
-        ({"emission": "observed"}, "list their names"),
+        ({"states": {"from": 0, "to": 3}}, "model.out-of-range", "model.states", "1"),
+        ({"states": {"from": 3, "to": 3}}, "model.out-of-range", "model.states", "3 to 3"),
+        ({"states": {"from": 1, "to": 2.5}}, "model.wrong-type", "model.states", ""),
+        ({"states": {"from": 1}}, "model.wrong-type", "model.states", ""),
+        ({"states": 2, "choose": "bic"}, "model.conflict", "model", "choose"),
+        ({"choose": "bci"}, "model.unknown-word", "model.choose", "'bic'"),
+        ({"parameters": {"mean": [1.0, 2.0]}}, "model.conflict", "model", "mean"),
+        ({"initial": [0.5, 0.5]}, "model.conflict", "model", "initial"),
+        ({"emission": "observed"}, "model.incomplete", "model", "observed|names"),
     ],
 )
-def test_ranges_that_make_no_sense(content, message):
-    with pytest.raises(ModelError, match=message):
+def test_ranges_that_make_no_sense(content, code, where, match):
+    with refused(code, match, where=where):
         model(**content)
 
 
 @pytest.mark.parametrize(
-    ("content", "table", "message"),
+    ("content", "table", "code", "where", "match"),
     [
-        ({"choose": "held_out"}, {"y": SINGLE["y"][:15]}, "too short to leave rows out"),
+        ({"choose": "held_out"}, {"y": SINGLE["y"][:15]}, "data.too-few", "", ""),
         (
             {"choose": "held_out", "classes": "kind", "sequence": "who"},
             {"who": [k // 10 for k in range(30)], "kind": ["a"] * 20 + ["b"] * 10, "y": SINGLE["y"][:30]},
-            "single sequence",
+            "data.too-few",
+            "",
+            "sequence",
         ),
         (
             {"choose": "forward", "classes": "kind", "sequence": "who"},
             {"who": np.repeat(np.arange(4), 2), "kind": np.repeat(["a", "b"], 4), "y": SINGLE["y"][:8]},
-            "forward search is for one chain",
+            "model.unsupported",
+            "model.choose",
+            "",
         ),
         (
             {"training": "discriminative", "classes": "kind", "sequence": "who"},
             {"who": np.repeat(np.arange(4), 2), "kind": np.repeat(["a", "b"], 4), "y": SINGLE["y"][:8]},
-            "discriminative",
+            "model.not-suited",
+            "model.states",
+            "",
         ),
     ],
 )
-def test_what_cannot_be_chosen_is_said(content, table, message):
-    with pytest.raises(BayeslabError, match=message):
+def test_what_cannot_be_chosen_is_said(content, table, code, where, match):
+    with refused(code, match, where=where):
         bl.fit(model(**content), table, "em", runs=None, progress=False)

@@ -8,11 +8,11 @@ from scipy import stats
 from scipy.special import log_softmax, softmax
 
 import bayeslab as bl
-from bayeslab.errors import BayeslabError
 from bayeslab.families import hmm
 from bayeslab.families.hmm.choice import hidden_of
 from bayeslab.posterior.density import Density
 from bayeslab.posterior.groups import constrained, unconstrained
+from tests.refusals import refused
 
 
 def model(**content):
@@ -114,16 +114,27 @@ def test_the_fit_decodes():
 
 
 @pytest.mark.parametrize(
-    ("content", "table", "message"),
+    ("content", "table", "code", "where", "match"),
     [
-        ({"topology": "left_right"}, {"x": [1.0, 2, 3], "y": [1.0, 2, 3]}, "ergodic, of order 1"),
-        ({"transitions_on": ["z"]}, {"x": [1.0, 2, 3], "y": [1.0, 2, 3]}, "no column 'z'"),
-        ({}, {"x": [1.0, np.nan, 3], "y": [1.0, 2, 3]}, "missing at time number 2"),
-        ({}, {"x": [1.0, 1, 1], "y": [1.0, 2, 3]}, "'x' is constant"),
+        (
+            {"topology": "left_right"},
+            {"x": [1.0, 2, 3], "y": [1.0, 2, 3]},
+            "model.unsupported",
+            "model.transitions_on",
+            "order.*1",
+        ),
+        (
+            {"transitions_on": ["z"]},
+            {"x": [1.0, 2, 3], "y": [1.0, 2, 3]},
+            "model.unknown-column",
+            "model.transitions_on",
+            "'z'",
+        ),
+        ({}, {"x": [1.0, np.nan, 3], "y": [1.0, 2, 3]}, "data.missing", "", "'x'.*2"),
+        ({}, {"x": [1.0, 1, 1], "y": [1.0, 2, 3]}, "data.constant", "", "'x'"),
     ],
 )
-def test_errors_are_one_line(content, table, message):
+def test_errors_are_one_line(content, table, code, where, match):
     declared = model(**content)
-    with pytest.raises(BayeslabError, match=message) as error:
+    with refused(code, match, where=where):
         hidden_of(declared, bl.check(declared, table))
-    assert "\n" not in str(error.value)

@@ -10,7 +10,6 @@ import pytest
 from scipy import stats
 
 import bayeslab as bl
-from bayeslab.errors import EngineRefusal, ModelError
 from bayeslab.exact.decoding import sample_paths
 from bayeslab.exact.emissions import NormalPrior
 from bayeslab.exact.forward_backward import HiddenChain, filter_states, simulate_states
@@ -18,6 +17,7 @@ from bayeslab.families import hmm
 from bayeslab.families.hmm import gibbs_sampling
 from bayeslab.families.hmm.choice import hidden_of
 from tests.families._models import two_states as model
+from tests.refusals import refused
 
 SAMPLED = {"draws": 1200, "tune": 200, "chains": 4}
 
@@ -259,22 +259,22 @@ def test_zeros_of_a_pattern_stay():
 
 
 @pytest.mark.parametrize(
-    ("content", "said"),
+    ("content", "code", "match"),
     [
-        ({"emission": "student_t"}, "student_t has no conjugate prior"),
-        ({"parameters": {"mean": "Normal(0, 1)"}}, "prior written for 'mean'"),
-        ({"inputs": ["w"]}, "regressions have no conjugate prior"),
-        ({"transitions_on": ["w"]}, "these transitions have no conjugate prior"),
-        ({"states": "continuous"}, "continuous states"),
+        ({"emission": "student_t"}, "engine.refused.not-suited", "student_t"),
+        ({"parameters": {"mean": "Normal(0, 1)"}}, "engine.refused.not-suited", "'mean'"),
+        ({"inputs": ["w"]}, "engine.refused.not-suited", "regression"),
+        ({"transitions_on": ["w"]}, "engine.refused.not-suited", "transitions"),
+        ({"states": "continuous"}, "engine.refused.not-suited", "continuous"),
     ],
 )
-def test_what_is_not_conjugate_is_refused(content, said):
-    with pytest.raises(EngineRefusal, match=said):
+def test_what_is_not_conjugate_is_refused(content, code, match):
+    with refused(code, match):
         bl.fit(model(**content), series(30), method="gibbs", seed=1, progress=False)
 
 
 def test_nothing_to_fit():
     given = {"mean": [0.0, 1.0], "sd": 1.0}
     declared = model(initial=[0.5, 0.5], transition=[[0.9, 0.1], [0.1, 0.9]], parameters=given)
-    with pytest.raises(ModelError, match="nothing to fit"):
+    with refused("model.nothing-to-fit"):
         bl.fit(declared, series(30), method="gibbs", seed=1, progress=False)

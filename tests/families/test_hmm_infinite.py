@@ -6,11 +6,11 @@ import numpy as np
 import pytest
 
 import bayeslab as bl
-from bayeslab.errors import BayeslabError, EngineRefusal, ModelError
 from bayeslab.exact.clusters import adjusted_rand_index
 from bayeslab.exact.forward_backward import HiddenChain, simulate_states
 from bayeslab.families.hmm import infinite
 from bayeslab.families.hmm.truncation import based
+from tests.refusals import refused
 
 SMALL = {"draws": 150, "tune": 100, "chains": 2, "progress": False}
 
@@ -167,29 +167,37 @@ def test_priors_do_not_depend_on_the_truncation():
 # --------------------------------------------------------------------------------- errors
 
 
-@pytest.mark.parametrize("method", ["nuts", "em", "exact", "map"])
-def test_other_engines_refuse_with_advice(method):
-    with pytest.raises((EngineRefusal, ModelError), match="use method gibbs"):
+@pytest.mark.parametrize(
+    ("method", "code"),
+    [
+        ("nuts", "model.no-graph"),
+        ("em", "engine.refused.not-suited"),
+        ("exact", "engine.refused.no-closed-form"),
+        ("map", "model.no-graph"),
+    ],
+)
+def test_other_engines_refuse_with_advice(method, code):
+    with refused(code, "gibbs"):
         bl.fit(model(), {"y": [0.0, 1.0, 2.0, 3.0]}, method=method, seed=1, progress=False)
 
 
 @pytest.mark.parametrize(
-    ("content", "said"),
+    ("content", "code", "where", "match"),
     [
-        ({"topology": "left_right"}, "topology does not go with states: infinite"),
-        ({"initial": "stationary"}, "initial does not go with states: infinite"),
-        ({"order": 2}, "order does not go"),
-        ({"pseudocount": 2}, "pseudocount does not go"),
-        ({"states": 3}, "most goes with states: infinite"),
-        ({"states": "infinit"}, "did you mean 'infinite'"),
-        ({"most": 1000}, "≤ 100"),
-        ({"parameters": {"alpha": -1}}, "positive number"),
-        ({"parameters": {"alpha": "Normal(0, 1)"}}, "Gamma"),
-        ({"parameters": {"kappa": "Gamma(1, 1)"}, "stickiness": 2}, "give one of them"),
-        ({"parameters": {"beta": 1}}, "no parameter is called 'beta'"),
-        ({"emission": "student_t"}, "no conjugate prior"),
+        ({"topology": "left_right"}, "model.unsupported", "model", "topology"),
+        ({"initial": "stationary"}, "model.unsupported", "model", "initial"),
+        ({"order": 2}, "model.unsupported", "model", "order"),
+        ({"pseudocount": 2}, "model.unsupported", "model", "pseudocount"),
+        ({"states": 3}, "model.conflict", "model", "most"),
+        ({"states": "infinit"}, "model.unknown-word", "model.states", "'infinite'"),
+        ({"most": 1000}, "model.out-of-range", "model.most", "100"),
+        ({"parameters": {"alpha": -1}}, "model.bad-prior", "model.parameters.alpha", ""),
+        ({"parameters": {"alpha": "Normal(0, 1)"}}, "model.bad-prior", "model.parameters.alpha", "Gamma"),
+        ({"parameters": {"kappa": "Gamma(1, 1)"}, "stickiness": 2}, "model.conflict", "model.stickiness", "kappa"),
+        ({"parameters": {"beta": 1}}, "model.unknown-parameter", "model.parameters.beta", "'beta'"),
+        ({"emission": "student_t"}, "engine.refused.not-suited", "", "student_t"),
     ],
 )
-def test_what_does_not_go_together(content, said):
-    with pytest.raises((BayeslabError, ValueError), match=said):
+def test_what_does_not_go_together(content, code, where, match):
+    with refused(code, match, where=where):
         bl.fit(model(**content), {"y": [0.0, 1.0, 2.0, 3.0]}, method="gibbs", seed=1, progress=False)

@@ -9,13 +9,13 @@ import pytest
 from scipy import optimize, stats
 
 import bayeslab as bl
-from bayeslab.errors import BayeslabError
 from bayeslab.exact.emissions.additive import AdditiveGaussian
 from bayeslab.families import hmm
 from bayeslab.families.hmm import product_labels
 from bayeslab.families.hmm.choice import hidden_of
 from bayeslab.posterior.density import Density
 from bayeslab.posterior.groups import constrained
+from tests.refusals import refused
 
 ADDITIVE = {"columns": ["y", "x"], "chains": {"season": 2, "weather": ["dry", "wet", "storm"]}, "sequence": "who"}
 TWINS = {"columns": ["y"], "chains": {"a": 2, "b": 2}}
@@ -531,50 +531,56 @@ Y = {"y": [0.1, 1.0, -2.0, 0.3, 0.9, 1.4]}
 
 
 @pytest.mark.parametrize(
-    ("content", "message"),
+    ("content", "code", "where", "match"),
     [
-        ({"states": 2}, "not both"),
-        ({"chains": None}, "states is missing"),
-        ({"chains": {"a": 2}}, "two or more"),
-        ({"chains": {"a": 0, "b": 2}}, "'a' has 0 states"),
-        ({"chains": {"a": [1, 1], "b": 2}}, "each name once"),
-        ({"chains": {"y": 2, "b": 2}}, "cannot be called 'y'"),
-        ({"chains": {"a": 30, "b": 30}}, "900 states"),
-        ({"order": 2}, "order goes with one chain"),
-        ({"topology": "left_right"}, "topology goes with one chain"),
-        ({"transitions_on": ["x"]}, "transitions_on goes with one chain"),
-        ({"initial": "stationary"}, "stationary goes with one chain"),
-        ({"emission": "observed"}, "states are hidden"),
-        ({"emits": {"a": ["y"]}}, "coupling: coupled"),
-        ({"coupling": "coupled"}, "need emits"),
-        ({"coupling": "coupled", "emits": {"a": ["y"], "d": ["y"]}}, "no chain 'd'"),
-        ({"coupling": "coupled", "emits": {"a": ["y"], "b": ["y"]}}, "'y' is there twice"),
-        ({"coupling": "coupled", "emits": {"a": []}}, "no chain emits 'y'"),
-        ({"coupling": "switching"}, "which of the others is seen"),
-        ({"coupling": "switching", "chains": {"s": ["x"], "b": 2}}, r"states \[b\]"),
-        ({"coupling": "coupled", "emits": {"a": ["y"]}, "effects": "additive"}, "outputs of their own"),
-        ({"effects": "additive", "emission": "student_t"}, "effects: joint"),
-        ({"covariance": "full"}, "effects: joint"),
-        ({"parameters": {"effect_c": [1, 2]}}, "no parameter is called 'effect_c'"),
-        ({"parameters": {"mean": 1.0}}, "all parameters are given, or none"),
-        ({"parameters": {"transition_a": [[0.5, 0.4], [0.1, 0.9]]}}, "sum to 1"),
-        ({"parameters": {"initial_a": [0.5, 0.25, 0.25]}}, "2 numbers are meant"),
-        ({"parameters": KNOWN | {"sd": -1.0}}, "positive numbers"),
-        ({"parameters": KNOWN | {"sd": "HalfNormal(1)"}}, "default priors"),
+        ({"states": 2}, "model.conflict", "model", "states.*chains"),
+        ({"chains": None}, "model.incomplete", "model", "states"),
+        ({"chains": {"a": 2}}, "model.too-few", "model.chains", ""),
+        ({"chains": {"a": 0, "b": 2}}, "model.out-of-range", "model.chains", "'a'.*0"),
+        ({"chains": {"a": [1, 1], "b": 2}}, "model.duplicate", "model.chains", "'a'"),
+        ({"chains": {"y": 2, "b": 2}}, "model.reserved-name", "model", "'y'"),
+        ({"chains": {"a": 30, "b": 30}}, "model.too-costly", "model", "900"),
+        ({"order": 2}, "model.unsupported", "model", "order"),
+        ({"topology": "left_right"}, "model.unsupported", "model", "topology"),
+        ({"transitions_on": ["x"]}, "model.unsupported", "model", "transitions_on"),
+        ({"initial": "stationary"}, "model.unsupported", "model", "stationary"),
+        ({"emission": "observed"}, "model.unsupported", "model", "observed"),
+        ({"emits": {"a": ["y"]}}, "model.conflict", "model", "coupling"),
+        ({"coupling": "coupled"}, "model.incomplete", "model", "emits"),
+        ({"coupling": "coupled", "emits": {"a": ["y"], "d": ["y"]}}, "model.unknown-name", "model", "'d'"),
+        ({"coupling": "coupled", "emits": {"a": ["y"], "b": ["y"]}}, "model.duplicate", "model", "'y'"),
+        ({"coupling": "coupled", "emits": {"a": []}}, "model.incomplete", "model", "emits.*'y'"),
+        ({"coupling": "switching"}, "model.contradiction", "model", r"'a'.*\[b\]"),
+        ({"coupling": "switching", "chains": {"s": ["x"], "b": 2}}, "model.contradiction", "model", r"'s'.*\[b\]"),
+        ({"coupling": "coupled", "emits": {"a": ["y"]}, "effects": "additive"}, "model.conflict", "model", "effects"),
+        ({"effects": "additive", "emission": "student_t"}, "model.unsupported", "model.effects", "joint"),
+        ({"covariance": "full"}, "model.unsupported", "model.covariance", "joint"),
+        ({"parameters": {"effect_c": [1, 2]}}, "model.unknown-parameter", "model.parameters.effect_c", "'effect_c'"),
+        ({"parameters": {"mean": 1.0}}, "model.incomplete", "model.parameters", ""),
+        (
+            {"parameters": {"transition_a": [[0.5, 0.4], [0.1, 0.9]]}},
+            "model.not-probabilities",
+            "model.parameters.transition_a",
+            "",
+        ),
+        ({"parameters": {"initial_a": [0.5, 0.25, 0.25]}}, "model.wrong-shape", "model.parameters.initial_a", "2"),
+        ({"parameters": KNOWN | {"sd": -1.0}}, "model.out-of-range", "model.parameters.sd", ""),
+        ({"parameters": KNOWN | {"sd": "HalfNormal(1)"}}, "model.wrong-type", "model.parameters.sd", ""),
         (
             {"coupling": "switching", "chains": {"s": 1, "b": 2}, "parameters": {"mean": [1, 2]}},
-            "did you mean 'mean_b'",
+            "model.unknown-parameter",
+            "model.parameters.mean",
+            "'mean_b'",
         ),
     ],
 )
-def test_errors_are_one_line(content, message):
-    with pytest.raises(BayeslabError, match=message) as error:
+def test_errors_are_one_line(content, code, where, match):
+    with refused(code, match, where=where):
         bl.check(model(**TWINS | content), Y)
-    assert "\n" not in str(error.value)
 
 
 @pytest.mark.parametrize("word", ["coupling", "effects", "emits"])
 def test_words_of_several_chains_go_with_several(word):
     value = {"coupling": "factorial", "effects": "joint", "emits": {"a": ["y"]}}[word]
-    with pytest.raises(BayeslabError, match=f"{word} goes with chains"):
+    with refused("model.conflict", word, where="model"):
         model(columns=["y"], states=2, **{word: value})

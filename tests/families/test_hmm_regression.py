@@ -7,12 +7,12 @@ import pytest
 from scipy import stats
 
 import bayeslab as bl
-from bayeslab.errors import BayeslabError, DataError
 from bayeslab.exact.forward_backward import HiddenChain, simulate_states, smooth
 from bayeslab.families import hmm
 from bayeslab.families.hmm.choice import hidden_of
 from bayeslab.posterior.density import Density
 from bayeslab.posterior.groups import constrained, unconstrained
+from tests.refusals import refused
 
 
 def model(**content):
@@ -152,18 +152,23 @@ def test_predictions_use_the_inputs_of_new_rows():
 
 
 @pytest.mark.parametrize(
-    ("content", "table", "message"),
+    ("content", "table", "code", "where", "match"),
     [
-        ({"inputs": ["z"]}, {"x": [1.0, 2, 3], "y": [1.0, 2, 3]}, "no column 'z'"),
-        ({}, {"x": [1.0, np.nan, 3], "y": [1.0, 2, 3]}, "input 'x', row 2"),
-        ({}, {"x": [1.0, 2, 3], "y": [1.0, 2, 3]}, "cannot support 2 regressions"),
-        ({}, {"x": [1.0] * 9, "y": np.arange(9.0)}, "'x' is constant"),
-        ({}, {"x": np.arange(9.0), "y": np.ones(9)}, "'y' is constant"),
-        ({"emission": "student_t"}, {"x": np.arange(9.0), "y": np.arange(9.0)}, "there is one column"),
+        ({"inputs": ["z"]}, {"x": [1.0, 2, 3], "y": [1.0, 2, 3]}, "model.unknown-column", "model.inputs", "'z'"),
+        ({}, {"x": [1.0, np.nan, 3], "y": [1.0, 2, 3]}, "data.missing", "", "'x'.*row 2"),
+        ({}, {"x": [1.0, 2, 3], "y": [1.0, 2, 3]}, "data.too-few", "", "3 rows.*2"),
+        ({}, {"x": [1.0] * 9, "y": np.arange(9.0)}, "data.constant", "", "'x'"),
+        ({}, {"x": np.arange(9.0), "y": np.ones(9)}, "data.constant", "", "'y'"),
+        (
+            {"emission": "student_t"},
+            {"x": np.arange(9.0), "y": np.arange(9.0)},
+            "model.unsupported",
+            "model.emission",
+            "gaussian",
+        ),
     ],
 )
-def test_errors_are_one_line(content, table, message):
+def test_errors_are_one_line(content, table, code, where, match):
     declared = model(**content)
-    with pytest.raises((BayeslabError, DataError), match=message) as error:
+    with refused(code, match, where=where):
         hidden_of(declared, bl.check(declared, table))
-    assert "\n" not in str(error.value)

@@ -84,9 +84,8 @@ WRONG = [
 
 @pytest.mark.parametrize(("structure", "code", "match", "place"), WRONG, ids=[w[0] for w in WRONG])
 def test_what_is_wrong_is_said_with_its_place(tmp_path, structure, code, match, place):
-    with refused(code, match, where=f"{tmp_path / 'm.yaml'}:{place}") as caught:
+    with refused(code, match, where=f"{tmp_path / 'm.yaml'}:{place}"):
         bl.load(written(tmp_path, structure))
-    assert "\n" not in str(caught.value)
 
 
 STATES = "  variables: {a: [yes, no], b: [yes, no], c: [yes, no], d: [yes, no]}\n"
@@ -195,9 +194,8 @@ BAD = [
 @pytest.mark.parametrize("case", BAD, ids=[b[2] for b in BAD])
 def test_bad_data_are_named_in_one_line(case):
     change, structure, code, match = case
-    with refused(code, match) as caught:
+    with refused(code, match):
         resolved(change(TABLE), **structure).score  # noqa: B018 - options of the score are read by it
-    assert "\n" not in str(caught.value)
 
 
 def test_too_many_variables_for_memory_or_for_sums_are_refused_with_numbers():
@@ -212,9 +210,8 @@ def test_too_many_variables_for_memory_or_for_sums_are_refused_with_numbers():
 def test_engines_that_need_a_structure_say_so():
     model = bl.Model(model=bl.BayesNet(structure={}))
     for method, code in {"nuts": "structure-unknown", "map": "structure-unknown", "em": "not-suited"}.items():
-        with refused(f"engine.refused.{code}", "structure") as caught:
+        with refused(f"engine.refused.{code}", "structure"):
             bl.fit(model, TABLE, method=method, progress=False, runs=None)
-        assert "\n" not in str(caught.value)
     known = bl.Model(model=bl.BayesNet(variables={"a": ["yes", "no"]}))
     with refused("engine.refused.nothing-to-fit", "structure"):
         bl.fit(known, TABLE, method="structure", progress=False, runs=None)
