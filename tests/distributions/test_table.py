@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import re
 from typing import Any
 
 import numpy as np
@@ -335,7 +336,5 @@ def test_flat_priors_refuse_to_be_drawn_from(name):
 
 @pytest.mark.parametrize(("name", "why"), NEEDS_CODE.items())
 def test_distributions_that_no_file_can_hold_say_why(name, why):
-    with pytest.raises(bl.BayeslabError) as error:
+    with refused("model.not-a-distribution", re.escape(f"{name} {why}")):
         bl.check(model_of(name, "1", "i"))
-    assert error.value.code.endswith("not-a-distribution")
-    assert f"{name} {why}" in error.value.message

@@ -8,7 +8,6 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from bayeslab.errors import DataError, OptionError
 from bayeslab.exact.conjugate import (
     BetaBinomial,
     DirichletMultinomial,
@@ -294,25 +293,27 @@ def test_wrong_data_and_options_are_refused_in_one_line():
     rows = np.random.default_rng(0).normal(size=(10, 2))
     constant = np.column_stack([rows[:, 0], np.full(10, 3.0)])
     cases = [
-        (gaussian(2), constant, "column 1 is constant"),
-        (gaussian(2, "diagonal"), constant, "column 1 is constant"),
-        (StudentT(2), constant, "column 1 is constant"),
-        (gaussian(3), rows, "has 3 columns"),
-        (gaussian(2), np.where(rows > 1, np.inf, rows), "infinite"),
-        (Categorical((2, 2)), np.full((3, 2), 2.0), "level codes"),
-        (Bernoulli(2), rows, "hold 0 and 1"),
-        (Poisson(2), -np.ones((3, 2)), "whole numbers from 0"),
-        (Binomial(2, 3), np.full((3, 2), 4.0), "number of trials"),
-        (Exponential(2), -np.ones((3, 2)), "not negative"),
-        (Regression(1), np.array([[np.nan, 1.0], [1.0, 2.0]]), "input column 0 is missing"),
+        (gaussian(2), constant, "data.constant", "column 1"),
+        (gaussian(2, "diagonal"), constant, "data.constant", "column 1"),
+        (StudentT(2), constant, "data.constant", "column 1"),
+        (gaussian(3), rows, "data.wrong-shape", r"\(10, 2\).*3"),
+        (gaussian(2), np.where(rows > 1, np.inf, rows), "data.not-finite", "column 0"),
+        (Categorical((2, 2)), np.full((3, 2), 2.0), "data.impossible-value", "row 0, column 0 is 2;"),
+        (Bernoulli(2), rows, "data.impossible-value", r"row 0, column 0 is 0\.12573;"),
+        (Poisson(2), -np.ones((3, 2)), "data.impossible-value", "row 0, column 0 is -1;"),
+        (Binomial(2, 3), np.full((3, 2), 4.0), "data.impossible-value", "row 0, column 0 is 4;"),
+        (Exponential(2), -np.ones((3, 2)), "data.impossible-value", "row 0, column 0 is -1;"),
+        (Regression(1), np.array([[np.nan, 1.0], [1.0, 2.0]]), "data.missing", "row 0, input column 0"),
     ]
-    for emission, bad, words in cases:
-        with pytest.raises(DataError, match=words) as caught:
+    for emission, bad, code, match in cases:
+        with refused(code, match):
             emission.check(bad)
-        assert "\n" not in str(caught.value)
-    for wrong in (lambda: gaussian(2, "ful"), lambda: gaussian(2, "known"), lambda: gaussian(2, known=1.0)):
-        with pytest.raises(OptionError):
-            wrong()
+    with refused("option.unknown-word", "'ful'.*'full'"):
+        gaussian(2, "ful")
+    with refused("option.incomplete", "'known'"):
+        gaussian(2, "known")
+    with refused("option.incomplete", "'known'"):
+        gaussian(2, known=1.0)
     with refused("option.not-a-covariance"):
         gaussian(2, "known", known=np.array([[1.0, 2], [2, 1]]))
 

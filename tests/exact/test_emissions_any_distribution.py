@@ -7,8 +7,8 @@ import pytest
 from scipy import stats
 
 from bayeslab.distributions import maths
-from bayeslab.errors import DataError, ModelError
 from bayeslab.exact.emissions import AnyDistribution, Law
+from tests.refusals import refused
 
 # What the draws come from; parameters that are never learned are given to the emission.
 TRUTHS = {
@@ -182,9 +182,8 @@ def test_draws_have_the_density():
     ],
 )
 def test_what_cannot_be_a_column_is_refused(name, known, code):
-    with pytest.raises(ModelError) as error:
+    with refused(f"model.{code}", name):
         AnyDistribution(name, 1, known)
-    assert error.value.code.endswith(code)
 
 
 @pytest.mark.parametrize(
@@ -192,9 +191,8 @@ def test_what_cannot_be_a_column_is_refused(name, known, code):
     [("Gamma", {}, 0.0), ("Beta", {}, 1.0), ("NegativeBinomial", {}, 1.5), ("Pareto", {"m": 2.0}, 1.0), ("VonMises", {}, 4.0)],
 )  # fmt: skip
 def test_values_that_cannot_be_are_refused(name, known, value):
-    with pytest.raises(DataError) as error:
+    with refused("data.impossible-value", f"row 0, column 0 is {value:g};.*{name}"):
         AnyDistribution(name, 1, known).check(np.array([[value]]))
-    assert error.value.code.endswith("impossible-value")
 
 
 def test_every_distribution_of_single_numbers_has_a_truth_here_or_is_a_special_case():
@@ -236,16 +234,15 @@ def test_priors_and_known_numbers_are_those_of_their_column():
     counts = np.array([[5.0, 9.0], [1.0, 3.0]])
     one.check(counts)
     assert one.maximise(one.statistics(counts, np.ones((2, 1))))["p"][0] == pytest.approx([0.6, 12 / 18], rel=1e-5)
-    with pytest.raises(DataError, match=r"row 1, column 0 is 6; .* from 0 to 5"):
+    with refused("data.impossible-value", "row 1, column 0 is 6; .*0.*5"):
         one.check(np.array([[5.0, 9.0], [6.0, 3.0]]))
 
 
 @pytest.mark.parametrize(
-    ("name", "known", "why"),
-    [("Gamma", {"alpha": -1.0}, "alpha is above 0, not -1"), ("Binomial", {"n": 2.5}, "n is a whole number, not 2.5")],
+    ("name", "known", "match"), [("Gamma", {"alpha": -1.0}, "alpha.*-1"), ("Binomial", {"n": 2.5}, r"n .*2\.5")]
 )
-def test_known_numbers_that_a_parameter_cannot_have_are_refused(name, known, why):
-    with pytest.raises(ModelError, match=why):
+def test_known_numbers_that_a_parameter_cannot_have_are_refused(name, known, match):
+    with refused("model.out-of-range", match):
         AnyDistribution(name, 1, known)
 
 

@@ -9,7 +9,7 @@ from itertools import product
 import numpy as np
 import pytest
 
-from bayeslab.errors import EngineRefusal, EvidenceError
+from bayeslab.errors import EvidenceError
 from bayeslab.exact import variable_elimination
 from bayeslab.exact.factors import FactorGraph
 from bayeslab.exact.junction_tree import JunctionTree
@@ -87,7 +87,7 @@ def test_marginals_and_evidence_are_those_of_enumeration_and_of_elimination():
         for tree in both(model):
             if truth.sum() == 0:
                 impossible += 1
-                with pytest.raises(EvidenceError):
+                with refused("evidence.probability-zero"):
                     tree.query(given)
                 continue
             answer = tree.query(given)
@@ -470,7 +470,7 @@ def test_elimination_leaves_out_what_does_not_bear_on_the_answer():
     )
     with refused("engine.refused.too-costly"):
         variable_elimination.log_evidence(everywhere)
-    with pytest.raises(EngineRefusal):
+    with refused("engine.refused.too-costly"):
         JunctionTree.of(everywhere)
 
 

@@ -6,7 +6,6 @@ import numpy as np
 import pytest
 from scipy.optimize import minimize
 
-from bayeslab.errors import ModelError
 from bayeslab.exact.forward_backward import smooth
 from bayeslab.exact.markov_chain import (
     MarkovChain,
@@ -208,7 +207,7 @@ def test_patterns_of_transitions():
     assert ergodic(2).all()
     assert left_right(4, 2).astype(int).tolist() == [[1, 1, 1, 0], [0, 1, 1, 1], [0, 0, 1, 1], [0, 0, 0, 1]]
     assert banded(3).astype(int).tolist() == [[1, 1, 0], [1, 1, 1], [0, 1, 1]]
-    with pytest.raises(ModelError):
+    with refused("model.out-of-range", "-1"):
         left_right(3, -1)
 
 

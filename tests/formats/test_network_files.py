@@ -816,7 +816,7 @@ def test_no_file_to_read(tmp_path):
         read_network(tmp_path / "b.bif")
     with refused("model.not-a-file"):
         read_network(tmp_path)
-    with pytest.raises(ModelError):
+    with refused("model.unreadable", where="a"):
         read_network("a\0.bif")
 
 

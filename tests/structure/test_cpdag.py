@@ -9,7 +9,6 @@ import networkx as nx
 import numpy as np
 import pytest
 
-from bayeslab.errors import ModelError
 from bayeslab.structure.cpdag import (
     Counts,
     class_distance,
@@ -240,8 +239,13 @@ def test_partial_graph():
     assert PartialGraph(tuple("abcd"), marks).bidirected == {frozenset("bc")}
     with pytest.raises(ValueError, match="read-only"):
         graph.marks[0, 0] = 1
-    for wrong in (np.zeros((3, 3)), np.eye(4), np.triu(np.ones((4, 4)), 1), 4 * (1 - np.eye(4))):
-        with pytest.raises(ModelError):
+    for wrong, code in (
+        (np.zeros((3, 3)), "model.wrong-shape"),
+        (np.eye(4), "model.not-a-graph"),
+        (np.triu(np.ones((4, 4)), 1), "model.not-a-graph"),
+        (4 * (1 - np.eye(4)), "model.out-of-range"),
+    ):
+        with refused(code):
             PartialGraph(tuple("abcd"), wrong)
     with refused("model.unknown-variable", "'agee'.*'age'"):
         PartialGraph.of(dag("", ["age", "sex"])).adjacent("agee")
