@@ -15,6 +15,7 @@ from bayeslab.families import hmm
 from bayeslab.families.hmm.choice import hidden_of
 from bayeslab.posterior.density import Density
 from bayeslab.posterior.groups import constrained, unconstrained
+from tests.families._interpreted import Interpreted
 from tests.families._models import two_states as model
 from tests.refusals import refused
 
@@ -40,20 +41,6 @@ def by_paths(start, transition, emission, offsets):
     return np.array(out)
 
 
-class Slow:
-    """A graph's log density and slope, run by PyTensor's interpreter: nothing is compiled. (NUTS tests compile.)"""
-
-    def __init__(self, graph):
-        own = Density.of(graph, jacobian=False)
-        self.flat, self.split, self.n_dim = own.flat, own.split, own.n_dim
-        self.value = graph.compile_logp(jacobian=False, mode="FAST_COMPILE")
-        self.slope = graph.compile_dlogp(jacobian=False, mode="FAST_COMPILE")
-
-    def __call__(self, point):
-        own = self.split(np.asarray(point))
-        return float(self.value(own)), np.asarray(self.slope(own))
-
-
 # --------------------------------------------------------------------------------- the density
 
 
@@ -66,7 +53,7 @@ def ragged():
     declared = model(sequence="who", time="day")
     data = bl.check(declared, RAGGED)
     graph = hmm.graph(declared, data)
-    return declared, data, graph, Slow(graph)
+    return declared, data, graph, Interpreted(graph)
 
 
 def test_gaps_become_missing_rows(ragged):
@@ -78,10 +65,10 @@ def test_gaps_become_missing_rows(ragged):
 
 def test_density_is_that_of_all_paths_and_its_slope_is_right(ragged):
     """log p(data | parameters) by enumeration, priors by scipy, the slope by differences."""
-    declared, data, graph, density = ragged
-    point = density.flat(graph.initial_point()) + np.random.default_rng(0).uniform(-0.5, 0.5, density.n_dim)
+    declared, data, _, density = ragged
+    point = density.near(np.random.default_rng(0), 0.5)
     value, slope = density(point)
-    own = {n: v[0] for n, v in constrained(graph, density.split(point[None])).items()}
+    own = density.parameters(point)
     hidden = hidden_of(declared, data)
     prior = hidden.parts[0].emission.prior
     y = hidden.rows
@@ -91,11 +78,7 @@ def test_density_is_that_of_all_paths_and_its_slope_is_right(ragged):
     want += stats.invgamma.logpdf(own["sd"] ** 2, prior.nu / 2, scale=prior.scale / 2).sum()
     want += 3 * stats.dirichlet.logpdf([0.5, 0.5], [1, 1])  # three even rows
     assert value == pytest.approx(want, rel=1e-8)
-    step = 1e-5
-    differences = [
-        (density(point + step * e)[0] - density(point - step * e)[0]) / (2 * step) for e in np.eye(density.n_dim)
-    ]
-    np.testing.assert_allclose(slope, differences, rtol=1e-5, atol=1e-6)
+    np.testing.assert_allclose(slope, density.differences(point), rtol=1e-5, atol=1e-6)
 
 
 def test_em_ends_where_the_density_has_no_slope(ragged):
@@ -201,9 +184,9 @@ def test_matrices(covariance):
     declared = model(columns=["y", "z"], covariance=covariance)
     data = bl.check(declared, table)
     graph = hmm.graph(declared, data)
-    density = Slow(graph)
-    point = density.flat(graph.initial_point()) + rng.uniform(-0.3, 0.3, density.n_dim)
-    own = {n: v[0] for n, v in constrained(graph, density.split(point[None])).items()}
+    density = Interpreted(graph)
+    point = density.near(rng, 0.3)
+    own = density.parameters(point)
     potential = graph.compile_fn(graph.replace_rvs_by_values(graph.potentials), mode="FAST_COMPILE")
     evidence = float(potential(density.split(point))[0])
     matrices = np.broadcast_to(own["covariance"], (2, 2, 2))

@@ -13,8 +13,7 @@ import bayeslab as bl
 from bayeslab.exact.forward_backward import HiddenChain, simulate_states
 from bayeslab.families import hmm
 from bayeslab.families.hmm.choice import hidden_of
-from bayeslab.posterior.density import Density
-from bayeslab.posterior.groups import constrained
+from tests.families._interpreted import Interpreted
 from tests.refusals import refused
 
 
@@ -118,20 +117,6 @@ def test_equal_shares_leave_the_likelihood_to_decide():
         assert table["P(kind=a)"][s] == pytest.approx(likelihood[0] / likelihood.sum(), rel=1e-9)
 
 
-class Slow:
-    """A graph's log density and slope, run by PyTensor's interpreter: nothing is compiled."""
-
-    def __init__(self, graph):
-        own = Density.of(graph, jacobian=False)
-        self.flat, self.split, self.n_dim = own.flat, own.split, own.n_dim
-        self.value = graph.compile_logp(jacobian=False, mode="FAST_COMPILE")
-        self.slope = graph.compile_dlogp(jacobian=False, mode="FAST_COMPILE")
-
-    def __call__(self, point):
-        own = self.split(np.asarray(point))
-        return float(self.value(own)), np.asarray(self.slope(own))
-
-
 @pytest.mark.slow(why="compiles")
 @pytest.mark.parametrize("training", ["generative", "discriminative"])
 def test_density_of_the_graph_and_its_slope(training):
@@ -139,21 +124,17 @@ def test_density_of_the_graph_and_its_slope(training):
     declared = model(training=training, states={"a": 2, "b": 1}, class_probability=[0.3, 0.7])
     data = bl.check(declared, TINY)
     graph = hmm.graph(declared, data)
-    density = Slow(graph)
-    point = density.flat(graph.initial_point()) + np.random.default_rng(0).uniform(-0.5, 0.5, density.n_dim)
+    density = Interpreted(graph)
+    point = density.near(np.random.default_rng(0), 0.5)
     value, slope = density(point)
-    own = {n: v[0] for n, v in constrained(graph, density.split(point[None])).items()}
+    own = density.parameters(point)
     draws = {name: own[name][None] for name in hidden_of(declared, data).learned}
     prior = hidden_of(declared, data).parts[0].emission.prior
     want = hmm.log_likelihoods(declared, data, draws)["sequence"][1].sum()
     want += stats.norm.logpdf(own["mean"], prior.mean, own["sd"] / np.sqrt(prior.kappa)).sum()
     want += stats.invgamma.logpdf(own["sd"] ** 2, prior.nu / 2, scale=prior.scale / 2).sum()
     assert value == pytest.approx(want, rel=1e-8)
-    step = 1e-5
-    differences = [
-        (density(point + step * e)[0] - density(point - step * e)[0]) / (2 * step) for e in np.eye(density.n_dim)
-    ]
-    np.testing.assert_allclose(slope, differences, rtol=1e-5, atol=1e-6)
+    np.testing.assert_allclose(slope, density.differences(point), rtol=1e-5, atol=1e-6)
 
 
 # --------------------------------------------------------------------------------- learning

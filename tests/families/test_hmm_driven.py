@@ -10,8 +10,8 @@ from scipy.special import log_softmax, softmax
 import bayeslab as bl
 from bayeslab.families import hmm
 from bayeslab.families.hmm.choice import hidden_of
-from bayeslab.posterior.density import Density
-from bayeslab.posterior.groups import constrained, unconstrained
+from bayeslab.posterior.groups import unconstrained
+from tests.families._interpreted import Interpreted
 from tests.refusals import refused
 
 
@@ -50,15 +50,9 @@ def test_density_is_that_of_a_forward_pass_and_its_slope_is_right():
     declared = model(parameters={"mean": [-3.0, 3.0], "sd": 1.0})
     data = bl.check(declared, table)
     graph = hmm.graph(declared, data)
-    own = Density.of(graph, jacobian=False)
-    value = graph.compile_logp(jacobian=False, mode="FAST_COMPILE")
-    slope = graph.compile_dlogp(jacobian=False, mode="FAST_COMPILE")
-    point = own.flat(graph.initial_point()) + np.random.default_rng(1).uniform(-0.3, 0.3, own.n_dim)
-
-    def density(at):
-        return float(value(own.split(at)))
-
-    found = {n: v[0] for n, v in constrained(graph, own.split(point[None])).items()}
+    density = Interpreted(graph)
+    point = density.near(np.random.default_rng(1), 0.3)
+    found = density.parameters(point)
     x, y = table["x"], table["y"]
     alpha, want = np.full(2, 0.5), 0.0
     for t in range(25):
@@ -70,10 +64,8 @@ def test_density_is_that_of_a_forward_pass_and_its_slope_is_right():
     level = found["log_odds"] + found["log_odds_slope"][..., 0] * x.mean()
     want += stats.norm.logpdf(level[off], 0, 2.5).sum()
     want += stats.norm.logpdf(found["log_odds_slope"][off, 0] * x.std(), 0, 2.5).sum()
-    assert density(point) == pytest.approx(want, rel=1e-8)
-    step = 1e-5
-    differences = [(density(point + step * e) - density(point - step * e)) / (2 * step) for e in np.eye(own.n_dim)]
-    np.testing.assert_allclose(slope(own.split(point)), differences, rtol=1e-5, atol=1e-6)
+    assert density.value(point) == pytest.approx(want, rel=1e-8)
+    np.testing.assert_allclose(density.slope(point), density.differences(point), rtol=1e-5, atol=1e-6)
     # EM's log posterior differs from it by a constant.
     problem = hmm.em(declared, data).problem(True)
     theta = {n: found[n] for n in hidden_of(declared, data).learned}
@@ -82,7 +74,8 @@ def test_density_is_that_of_a_forward_pass_and_its_slope_is_right():
     assert gap > 0
     gates = hidden_of(declared, data).chain._gates(other)[off]
     there = unconstrained(graph, {"_log_odds": gates[None]})
-    assert density(own.flat({n: v[0] for n, v in there.items()})) - density(point) == pytest.approx(gap, abs=1e-6)
+    moved = density.flat({n: v[0] for n, v in there.items()})
+    assert density.value(moved) - density.value(point) == pytest.approx(gap, abs=1e-6)
 
 
 @pytest.mark.parametrize("prior", [True, False])

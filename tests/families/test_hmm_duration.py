@@ -13,9 +13,8 @@ from bayeslab.exact import duration, forward_backward
 from bayeslab.exact.duration import SemiMarkovChain, simulate_segments
 from bayeslab.families import hmm
 from bayeslab.families.hmm.choice import hidden_of
-from bayeslab.posterior.density import Density
-from bayeslab.posterior.groups import constrained
 from tests.exact.test_duration import truth
+from tests.families._interpreted import Interpreted
 from tests.refusals import refused
 
 MODELS = Path(__file__).parents[2] / "models"
@@ -164,19 +163,14 @@ def test_density_is_right_and_so_is_its_slope(word):
     declared = model(states=3, durations={"longest": 3, "law": word})
     data = bl.check(declared, {"y": TABLE["y"][:6]})
     graph = hmm.graph(declared, data)
-    own = Density.of(graph, jacobian=False)
-    value = graph.compile_logp(jacobian=False, mode="FAST_COMPILE")
-    slope = graph.compile_dlogp(jacobian=False, mode="FAST_COMPILE")
+    density = Interpreted(graph)
     rng = np.random.default_rng(5)
     hidden = hidden_of(declared, data)
 
-    def at(point):
-        return {n: v[0] for n, v in constrained(graph, own.split(point[None])).items()}
-
-    points = [own.flat(graph.initial_point()) + rng.uniform(-0.4, 0.4, own.n_dim) for _ in range(2)]
+    points = [density.near(rng) for _ in range(2)]
     gaps = []
     for point in points:
-        found = at(point)
+        found = density.parameters(point)
         y = hidden.rows
         rows = np.where(np.isnan(y), 0.0, stats.norm.logpdf(y, found["mean"], found["sd"]))
         chain = SemiMarkovChain.of(found["initial"], found["transition"], law_by_hand(word, found, 3))
@@ -191,17 +185,13 @@ def test_density_is_right_and_so_is_its_slope(word):
             want += stats.expon.logpdf(found["duration_mu"], scale=3 / 2).sum()
         if word == "negative_binomial":
             want += stats.gamma.logpdf(found["duration_alpha"], 2, scale=10).sum()
-        assert float(value(own.split(point))) == pytest.approx(want, rel=1e-8)
+        assert density.value(point) == pytest.approx(want, rel=1e-8)
         problem = hmm.em(declared, data).problem(True)
         theta = {n: found[n] for n in hidden.learned}
-        gaps.append(float(value(own.split(point))) - problem.expect(theta)[0] - problem.log_prior(theta))
+        gaps.append(density.value(point) - problem.expect(theta)[0] - problem.log_prior(theta))
     assert gaps[0] == pytest.approx(gaps[1], abs=1e-8)
-    step, point = 1e-5, points[0]
-    differences = [
-        (float(value(own.split(point + step * e))) - float(value(own.split(point - step * e)))) / (2 * step)
-        for e in np.eye(own.n_dim)
-    ]
-    np.testing.assert_allclose(slope(own.split(point)), differences, rtol=1e-5, atol=1e-6)
+    point = points[0]
+    np.testing.assert_allclose(density.slope(point), density.differences(point), rtol=1e-5, atol=1e-6)
 
 
 @pytest.mark.parametrize("word", LAWS)

@@ -13,8 +13,7 @@ from bayeslab.exact.emissions import gaussian
 from bayeslab.exact.mixture import MixtureProblem
 from bayeslab.families import hmm
 from bayeslab.families.hmm.choice import hidden_of
-from bayeslab.posterior.density import Density
-from bayeslab.posterior.groups import constrained
+from tests.families._interpreted import Interpreted
 from tests.families._models import two_states as model
 from tests.refusals import refused
 
@@ -32,24 +31,6 @@ def by_paths(start, transition, emission):
 
 def fitted(declared, y, **options):
     return bl.fit(declared, {"y": y}, seed=1, progress=False, runs=None, **options)
-
-
-class Slow:
-    """A graph's log density and slope, run by PyTensor's interpreter: nothing is compiled."""
-
-    def __init__(self, graph):
-        own = Density.of(graph, jacobian=False)
-        self.flat, self.split, self.n_dim = own.flat, own.split, own.n_dim
-        self.value = graph.compile_logp(jacobian=False, mode="FAST_COMPILE")
-        self.slope = graph.compile_dlogp(jacobian=False, mode="FAST_COMPILE")
-
-    def __call__(self, point):
-        own = self.split(np.asarray(point))
-        return float(self.value(own)), np.asarray(self.slope(own))
-
-
-def differences(density, point, step=1e-5):
-    return [(density(point + step * e)[0] - density(point - step * e)[0]) / (2 * step) for e in np.eye(density.n_dim)]
 
 
 def planted(n, seed=0):
@@ -76,10 +57,10 @@ def test_density_of_mixtures_is_that_of_all_paths_and_its_slope_is_right():
     declared = model(columns=["x", "y"], **MIXED)
     data = bl.check(declared, table)
     graph = hmm.graph(declared, data)
-    density = Slow(graph)
-    point = density.flat(graph.initial_point()) + np.random.default_rng(0).uniform(-0.5, 0.5, density.n_dim)
+    density = Interpreted(graph)
+    point = density.near(np.random.default_rng(0), 0.5)
     value, slope = density(point)
-    own = {n: v[0] for n, v in constrained(graph, density.split(point[None])).items()}
+    own = density.parameters(point)
     hidden = hidden_of(declared, data)
     assert own["mean"].shape == (2, 2, 2)
     cells = stats.norm.pdf(hidden.rows[:, None, None, :], own["mean"], own["sd"])
@@ -90,7 +71,7 @@ def test_density_of_mixtures_is_that_of_all_paths_and_its_slope_is_right():
     want += stats.invgamma.logpdf(own["sd"] ** 2, prior.nu / 2, scale=prior.scale / 2).sum()
     want += 5 * stats.dirichlet.logpdf([0.5, 0.5], [1, 1])
     assert value == pytest.approx(want, rel=1e-8)
-    np.testing.assert_allclose(slope, differences(density, point), rtol=1e-4, atol=1e-6)
+    np.testing.assert_allclose(slope, density.differences(point), rtol=1e-4, atol=1e-6)
     exact = hidden.law({n: own[n] for n in hidden.learned}).expected().log_evidence.sum()
     assert exact == pytest.approx(by_paths(own["initial"], own["transition"], emission), rel=1e-10)
 
@@ -280,7 +261,7 @@ def test_mode_under_a_written_prior_is_that_of_the_graph():
     data = bl.check(declared, {"y": y})
     theta, _ = at_the_top(declared, data, steps=3000)
     graph = hmm.graph(declared, data)
-    density = Slow(graph)
+    density = Interpreted(graph)
     from bayeslab.posterior.groups import unconstrained
 
     free = {rv.name: theta[rv.name][None] for rv in graph.free_RVs}
@@ -314,7 +295,7 @@ def test_pseudocounts_keep_unseen_words_possible():
     assert np.all(theta["p_y"][:, 2] > 0.004)
     # The graph at EM's end: the normalised prior, and up to the stick-breaking Jacobian no slope.
     graph = hmm.graph(declared, data)
-    density = Slow(graph)
+    density = Interpreted(graph)
     from bayeslab.posterior.groups import unconstrained
 
     free = {rv.name: theta[rv.name][None] for rv in graph.free_RVs}
@@ -458,11 +439,11 @@ def test_rows_with_gaps_under_matrices_have_the_right_slope(family):
     from bayeslab import registry
 
     graph = registry.load("families", family).graph(declared, data)
-    density = Slow(graph)
-    point = density.flat(graph.initial_point()) + rng.uniform(-0.2, 0.2, density.n_dim)
+    density = Interpreted(graph)
+    point = density.near(rng, 0.2)
     slope = density(point)[1]
-    np.testing.assert_allclose(slope, differences(density, point), rtol=1e-4, atol=1e-5)
-    own = {n: v[0] for n, v in constrained(graph, density.split(point[None])).items()}
+    np.testing.assert_allclose(slope, density.differences(point), rtol=1e-4, atol=1e-5)
+    own = density.parameters(point)
     evidence = graph.compile_logp(vars=graph.potentials, jacobian=False, mode="FAST_COMPILE")
     terms = np.zeros((12, 2))
     for n, row in enumerate(rows):
@@ -564,9 +545,9 @@ def test_transitions_are_learned_from_scores():
     np.testing.assert_allclose(bl.fit(given, table, **options).posterior["transition"], want, atol=1e-4)
     left_out = hidden_of(d := model(columns=["a", "b"], emission="scores"), bl.check(d, table))
     np.testing.assert_allclose(left_out.parts[0].emission.share, share)
-    density = Slow(hmm.graph(d, bl.check(d, table)))
+    density = Interpreted(hmm.graph(d, bl.check(d, table)))
     point = np.random.default_rng(0).normal(size=density.n_dim)
-    np.testing.assert_allclose(density(point)[1], differences(density, point), rtol=1e-4, atol=1e-5)
+    np.testing.assert_allclose(density(point)[1], density.differences(point), rtol=1e-4, atol=1e-5)
 
 
 @pytest.mark.parametrize(

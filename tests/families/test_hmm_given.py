@@ -9,8 +9,7 @@ import bayeslab as bl
 from bayeslab.families import hmm
 from bayeslab.families.hmm.choice import hidden_of
 from bayeslab.families.hmm.expectation_maximisation import HiddenProblem
-from bayeslab.posterior.density import Density
-from bayeslab.posterior.groups import constrained
+from tests.families._interpreted import Interpreted
 from tests.families._models import two_states as model
 from tests.refusals import refused
 
@@ -49,13 +48,12 @@ def heights(content):
     declared = model(**content)
     data = bl.check(declared, table())
     graph, hidden = hmm.graph(declared, data), hidden_of(declared, data)
-    own = Density.of(graph, jacobian=False)
-    value = graph.compile_logp(jacobian=False, mode="FAST_COMPILE")
+    density = Interpreted(graph)
     problem, rng, out = HiddenProblem(hidden, True), np.random.default_rng(3), []
-    start = own.flat(graph.initial_point())
+    start = density.flat(graph.initial_point())
     for point in (start, start + rng.uniform(-0.2, 0.2, len(start))):
-        values = {n: v[0] for n, v in constrained(graph, own.split(point[None])).items() if n in hidden.learned}
-        out.append((float(value(own.split(point))), problem.expect(values)[0] + problem.log_prior(values), values))
+        values = {n: v for n, v in density.parameters(point).items() if n in hidden.learned}
+        out.append((density.value(point), problem.expect(values)[0] + problem.log_prior(values), values))
     return hidden, out
 
 

@@ -13,8 +13,8 @@ from bayeslab.exact.emissions.additive import AdditiveGaussian
 from bayeslab.families import hmm
 from bayeslab.families.hmm import product_labels
 from bayeslab.families.hmm.choice import hidden_of
-from bayeslab.posterior.density import Density
 from bayeslab.posterior.groups import constrained
+from tests.families._interpreted import Interpreted
 from tests.refusals import refused
 
 ADDITIVE = {"columns": ["y", "x"], "chains": {"season": 2, "weather": ["dry", "wet", "storm"]}, "sequence": "who"}
@@ -182,28 +182,19 @@ def test_a_switch_with_one_chain_and_a_second_chain_without_states_are_the_plain
 def test_the_graphs_density_is_em_s_and_its_slope_is_right(name):
     declared, data, _, hidden, rng = resolved(name, seed=1)
     graph = hmm.graph(declared, data)
-    own = Density.of(graph, jacobian=False)
-    value = graph.compile_logp(jacobian=False, mode="FAST_COMPILE")
-    slope = graph.compile_dlogp(jacobian=False, mode="FAST_COMPILE")
-    start = own.flat(graph.initial_point())
-    points = [start + rng.uniform(-0.4, 0.4, own.n_dim) for _ in range(2)]
+    density = Interpreted(graph)
+    points = [density.near(rng) for _ in range(2)]
     problem, heights = hmm.em(declared, data).problem(True), []
     for point in points:
-        everything = constrained(graph, own.split(point[None]))
+        everything = constrained(graph, density.split(point[None]))
         for key, behind in {k: v for part in hidden.parts for k, v in part.internal(everything).items()}.items():
             np.testing.assert_allclose(behind, everything[key], rtol=1e-9)
         theta = {n: v[0] for n, v in everything.items() if n in hidden.learned}
         heights.append(problem.expect(theta)[0] + problem.log_prior(theta))
         assert set(theta) == set(hidden.learned)
-    values = [float(value(own.split(point))) for point in points]
+    values = [density.value(point) for point in points]
     assert values[1] - values[0] == pytest.approx(heights[1] - heights[0], rel=1e-7)
-    step = 1e-5
-
-    def at(x):
-        return float(value(own.split(x)))
-
-    differences = [(at(points[0] + step * e) - at(points[0] - step * e)) / (2 * step) for e in np.eye(own.n_dim)]
-    np.testing.assert_allclose(slope(own.split(points[0])), differences, rtol=2e-5, atol=2e-6)
+    np.testing.assert_allclose(density.slope(points[0]), density.differences(points[0]), rtol=2e-5, atol=2e-6)
 
 
 def test_the_prior_of_effects_is_normal_with_sum_zero():
@@ -263,14 +254,12 @@ def test_em_knows_the_priors_written_for_a_chain():
     data = bl.check(declared, table_of("coupled", rng, 60))
     graph, plan = hmm.graph(declared, data), hmm.em(declared, data)
     problem = plan.problem(True)
-    own = Density.of(graph, jacobian=False)
-    value = graph.compile_logp(jacobian=False, mode="FAST_COMPILE")
-    start = own.flat(graph.initial_point())
+    density = Interpreted(graph)
     gaps = []
     for _ in range(3):
-        point = start + rng.uniform(-0.4, 0.4, own.n_dim)
-        theta = {n: v[0] for n, v in constrained(graph, own.split(point[None])).items() if n in problem.hidden.learned}
-        gaps.append(float(value(own.split(point))) - problem.expect(theta)[0] - problem.log_prior(theta))
+        point = density.near(rng)
+        theta = {n: v for n, v in density.parameters(point).items() if n in problem.hidden.learned}
+        gaps.append(density.value(point) - problem.expect(theta)[0] - problem.log_prior(theta))
     np.testing.assert_allclose(gaps, gaps[0], rtol=1e-8)
     theta, before = plan.start(rng), -np.inf
     for _ in range(20):

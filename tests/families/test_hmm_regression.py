@@ -10,8 +10,8 @@ import bayeslab as bl
 from bayeslab.exact.forward_backward import HiddenChain, simulate_states, smooth
 from bayeslab.families import hmm
 from bayeslab.families.hmm.choice import hidden_of
-from bayeslab.posterior.density import Density
-from bayeslab.posterior.groups import constrained, unconstrained
+from bayeslab.posterior.groups import unconstrained
+from tests.families._interpreted import Interpreted
 from tests.refusals import refused
 
 
@@ -28,20 +28,6 @@ def planted(n=600, seed=0, outcome="gaussian"):
         eta = np.array([-1.0, 4.0])[z] + np.array([0.2, -0.2])[z] * x
         return z, {"x": x, "y": rng.poisson(np.exp(eta)).astype(float)}
     return z, {"x": x, "y": eta + np.array([1.0, 2.0])[z] * rng.standard_normal(n)}
-
-
-class Slow:
-    """A graph's log density and slope, run by PyTensor's interpreter: nothing is compiled. (NUTS tests compile.)"""
-
-    def __init__(self, graph):
-        own = Density.of(graph, jacobian=False)
-        self.flat, self.split, self.n_dim = own.flat, own.split, own.n_dim
-        self.value = graph.compile_logp(jacobian=False, mode="FAST_COMPILE")
-        self.slope = graph.compile_dlogp(jacobian=False, mode="FAST_COMPILE")
-
-    def __call__(self, point):
-        own = self.split(np.asarray(point))
-        return float(self.value(own)), np.asarray(self.slope(own))
 
 
 def test_planted_regressions_are_recovered():
@@ -72,10 +58,10 @@ def test_density_is_that_of_the_forward_pass_and_its_slope_is_right():
     declared = model()
     data = bl.check(declared, table)
     graph = hmm.graph(declared, data)
-    density = Slow(graph)
-    point = density.flat(graph.initial_point()) + np.random.default_rng(1).uniform(-0.3, 0.3, density.n_dim)
+    density = Interpreted(graph)
+    point = density.near(np.random.default_rng(1), 0.3)
     value, slope = density(point)
-    own = {n: v[0] for n, v in constrained(graph, density.split(point[None])).items()}
+    own = density.parameters(point)
     x, y = table["x"], table["y"]
     log_emission = stats.norm.logpdf(y[:, None], own["intercept"] + x[:, None] * own["slope"][:, 0], own["sd"])
     log_emission[4] = 0.0
@@ -88,11 +74,7 @@ def test_density_is_that_of_the_forward_pass_and_its_slope_is_right():
     want += stats.invgamma.logpdf(sigma**2, 1, scale=0.01).sum()
     want += stats.norm.logpdf(b0, 0, sigma * 10).sum() + stats.norm.logpdf(b1, 0, sigma * 10).sum()
     assert value == pytest.approx(want, rel=1e-8)
-    step = 1e-5
-    differences = [
-        (density(point + step * e)[0] - density(point - step * e)[0]) / (2 * step) for e in np.eye(density.n_dim)
-    ]
-    np.testing.assert_allclose(slope, differences, rtol=1e-5, atol=1e-5)
+    np.testing.assert_allclose(slope, density.differences(point), rtol=1e-5, atol=1e-5)
     problem = hmm.em(declared, data).problem(True)
     theta = {n: own[n] for n in hidden_of(declared, data).learned}
     moved = theta | {"slope": theta["slope"] * 1.1}

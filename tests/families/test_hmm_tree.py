@@ -13,10 +13,9 @@ from bayeslab.exact.forward_backward import HiddenChain
 from bayeslab.exact.hidden_tree import Forest
 from bayeslab.families import hmm
 from bayeslab.families.hmm.choice import hidden_of
-from bayeslab.posterior.density import Density
-from bayeslab.posterior.groups import constrained
 from bayeslab.results.decode import decode
 from tests.exact.test_hidden_tree import every
+from tests.families._interpreted import Interpreted
 from tests.refusals import refused
 
 
@@ -78,38 +77,26 @@ def test_trees_are_read_and_summed_as_enumeration_does(small):
 @pytest.mark.slow(why="compiles")
 def test_density_is_that_of_enumeration_and_its_slope_is_right(small):
     declared, data, graph = small
-    own = Density.of(graph, jacobian=False)
-    value = graph.compile_logp(jacobian=False, mode="FAST_COMPILE")
-    slope = graph.compile_dlogp(jacobian=False, mode="FAST_COMPILE")
-    point = own.flat(graph.initial_point()) + np.random.default_rng(1).uniform(-0.4, 0.4, own.n_dim)
-    found = {n: v[0] for n, v in constrained(graph, own.split(point[None])).items()}
+    density = Interpreted(graph)
+    point = density.near(np.random.default_rng(1))
+    found = density.parameters(point)
     prior = hidden_of(declared, data).parts[0].emission.prior
     y = np.array(TABLE["y"])[:, None]
     rows = np.where(np.isnan(y), 0.0, stats.norm.logpdf(y, found["mean"], found["sd"]))
     want = by_hand(found["initial"], found["transition"], rows)[0].sum()
     want += stats.norm.logpdf(found["mean"], prior.mean, found["sd"] / np.sqrt(prior.kappa)).sum()
     want += stats.invgamma.logpdf(found["sd"] ** 2, prior.nu / 2, scale=prior.scale / 2).sum()
-    assert float(value(own.split(point))) == pytest.approx(want, rel=1e-8)
-    differences = [
-        (float(value(own.split(point + e))) - float(value(own.split(point - e)))) / 2e-5
-        for e in 1e-5 * np.eye(own.n_dim)
-    ]
-    np.testing.assert_allclose(slope(own.split(point)), differences, rtol=1e-5, atol=1e-6)
+    assert density.value(point) == pytest.approx(want, rel=1e-8)
+    np.testing.assert_allclose(density.slope(point), density.differences(point), rtol=1e-5, atol=1e-6)
 
 
 def test_zeros_of_a_pattern_have_a_slope_too():
     declared = model(states=3, topology="left_right")
     data = bl.check(declared, pd.DataFrame(TABLE))
     graph = hmm.graph(declared, data)
-    own = Density.of(graph, jacobian=False)
-    value = graph.compile_logp(jacobian=False, mode="FAST_COMPILE")
-    slope = graph.compile_dlogp(jacobian=False, mode="FAST_COMPILE")
-    point = own.flat(graph.initial_point()) + np.random.default_rng(2).uniform(-0.3, 0.3, own.n_dim)
-    differences = [
-        (float(value(own.split(point + e))) - float(value(own.split(point - e)))) / 2e-5
-        for e in 1e-5 * np.eye(own.n_dim)
-    ]
-    np.testing.assert_allclose(slope(own.split(point)), differences, rtol=1e-5, atol=1e-6)
+    density = Interpreted(graph)
+    point = density.near(np.random.default_rng(2), 0.3)
+    np.testing.assert_allclose(density.slope(point), density.differences(point), rtol=1e-5, atol=1e-6)
 
 
 def test_each_mother_with_one_daughter_is_a_chain():

@@ -12,10 +12,9 @@ from bayeslab.exact.forward_backward import HiddenChain
 from bayeslab.families import hmm
 from bayeslab.families.hmm.choice import hidden_of
 from bayeslab.fitting import bound
-from bayeslab.posterior.density import Density
-from bayeslab.posterior.groups import constrained
 from bayeslab.results.decode import decode
 from tests.exact.test_urns import truth
+from tests.families._interpreted import Interpreted
 from tests.refusals import refused
 
 COLOURS = ["red", "green", "blue"]
@@ -68,19 +67,13 @@ def test_evidence_and_states_equal_enumeration(small):
 def test_density_is_that_of_enumeration_and_its_slope_is_right(small):
     """Even priors are constants: rows of two places have density 1."""
     _, _, graph = small
-    own = Density.of(graph, jacobian=False)
-    value = graph.compile_logp(jacobian=False, mode="FAST_COMPILE")
-    slope = graph.compile_dlogp(jacobian=False, mode="FAST_COMPILE")
-    point = own.flat(graph.initial_point()) + np.random.default_rng(1).uniform(-0.4, 0.4, own.n_dim)
-    found = {n: v[0] for n, v in constrained(graph, own.split(point[None])).items()}
+    density = Interpreted(graph)
+    point = density.near(np.random.default_rng(1))
+    found = density.parameters(point)
     chain = HiddenChain.of(found["initial"], found["transition"])
     want = sum(np.log(truth(BALLS, chain, colours, np.zeros((len(colours), 2)))[0]) for colours in OWN)
-    assert float(value(own.split(point))) == pytest.approx(want, rel=1e-8)
-    differences = [
-        (float(value(own.split(point + e))) - float(value(own.split(point - e)))) / 2e-5
-        for e in 1e-5 * np.eye(own.n_dim)
-    ]
-    np.testing.assert_allclose(slope(own.split(point)), differences, rtol=1e-5, atol=1e-6)
+    assert density.value(point) == pytest.approx(want, rel=1e-8)
+    np.testing.assert_allclose(density.slope(point), density.differences(point), rtol=1e-5, atol=1e-6)
 
 
 def test_probabilities_of_all_sequences_sum_to_one():
