@@ -92,3 +92,21 @@ def random_case(rng):
         log_transition = edges.take(log_transition)
     chain = HiddenChain(log_start if several else log_start[0], log_transition if varying else log_transition[0], edges)
     return chain, log_emission, offsets
+
+
+def umbrella(seen, prior=0.7):
+    """Russell and Norvig's world of rain and umbrellas, and its log emissions: day 0 has no observation: a row of zeros."""
+    carry = np.log([[0.9, 0.2], [0.1, 0.8]])
+    rows = np.vstack([np.zeros(2), carry[["un".index(c) for c in seen]]])
+    return HiddenChain.of([prior, 1 - prior], [[0.7, 0.3], [0.3, 0.7]]), rows
+
+
+def log_sum_over_paths(start, transition, emission):
+    """log p of one sequence; ``emission`` are probabilities, shape (rows, states)."""
+    total = 0.0
+    for path in product(range(len(start)), repeat=len(emission)):
+        p = 1.0
+        for t, z in enumerate(path):
+            p *= (start[z] if t == 0 else transition[path[t - 1]][z]) * emission[t, z]
+        total += p
+    return np.log(total)

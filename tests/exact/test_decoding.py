@@ -7,8 +7,7 @@ import pytest
 
 from bayeslab.exact.decoding import k_best, path_log_probability, posterior_decode, sample_paths, viterbi
 from bayeslab.exact.forward_backward import Edges, HiddenChain, smooth
-from tests.exact._paths import enumerate_paths, random_case, truth
-from tests.exact.test_forward_backward import umbrella
+from tests.exact._paths import enumerate_paths, random_case, truth, umbrella
 from tests.refusals import refused
 
 

@@ -23,7 +23,7 @@ from bayeslab.exact.forward_backward import (
     symbol_counts,
     weighted_moments,
 )
-from tests.exact._paths import enumerate_paths, random_case, random_rows, truth
+from tests.exact._paths import enumerate_paths, random_case, random_rows, truth, umbrella
 from tests.refusals import refused
 
 
@@ -91,13 +91,6 @@ UMBRELLA = [
         0.03833605,
     ),
 ]
-
-
-def umbrella(seen, prior=0.7):
-    """Day 0 has no observation: a row of zeros."""
-    carry = np.log([[0.9, 0.2], [0.1, 0.8]])
-    rows = np.vstack([np.zeros(2), carry[["un".index(c) for c in seen]]])
-    return HiddenChain.of([prior, 1 - prior], [[0.7, 0.3], [0.3, 0.7]]), rows
 
 
 @pytest.mark.parametrize(("seen", "filtered", "smoothed", "before", "p"), UMBRELLA)

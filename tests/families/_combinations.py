@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 import bayeslab as bl
-from bayeslab.errors import BayeslabError
+from bayeslab.errors import BayeslabError, EngineRefusal
 
 type Levels = Mapping[str, Any]
 
@@ -198,3 +198,14 @@ def some(factors: Mapping[str, Levels], accepted: Callable[[dict[str, str]], boo
     every = pairs(factors)
     drawn = [every[number] for number in rng.integers(len(every), size=3)]
     return [choice for pair in drawn for choice in (pair, among_others(pair, factors, rng, 2, accepted))]
+
+
+def can_be_checked(model: bl.Model, data: Any) -> bool:
+    """Whether a combination is no contradiction, even if no engine fits it."""
+    try:
+        bl.check(model, data)
+    except EngineRefusal:
+        return True
+    except BayeslabError:
+        return False
+    return True

@@ -15,6 +15,7 @@ from bayeslab.families import hmm
 from bayeslab.families.hmm.choice import hidden_of
 from bayeslab.posterior.density import Density
 from bayeslab.posterior.groups import constrained, unconstrained
+from tests.exact._paths import log_sum_over_paths
 from tests.families._interpreted import Interpreted
 from tests.families._models import two_states as model
 from tests.refusals import refused
@@ -29,16 +30,7 @@ def series(n, seed=0, means=(-2.0, 2.0), transition=((0.9, 0.1), (0.2, 0.8))):
 
 def by_paths(start, transition, emission, offsets):
     """log p of each sequence by the sum over all paths; ``emission`` are probabilities."""
-    out = []
-    for begin, end in itertools.pairwise(offsets):
-        total = 0.0
-        for path in itertools.product(range(len(start)), repeat=end - begin):
-            p = 1.0
-            for t, z in enumerate(path):
-                p *= (start[z] if t == 0 else transition[path[t - 1]][z]) * emission[begin + t, z]
-            total += p
-        out.append(np.log(total))
-    return np.array(out)
+    return np.array([log_sum_over_paths(start, transition, emission[i:j]) for i, j in itertools.pairwise(offsets)])
 
 
 # --------------------------------------------------------------------------------- the density

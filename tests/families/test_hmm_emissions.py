@@ -13,20 +13,10 @@ from bayeslab.exact.emissions import gaussian
 from bayeslab.exact.mixture import MixtureProblem
 from bayeslab.families import hmm
 from bayeslab.families.hmm.choice import hidden_of
+from tests.exact._paths import log_sum_over_paths
 from tests.families._interpreted import Interpreted
 from tests.families._models import two_states as model
 from tests.refusals import refused
-
-
-def by_paths(start, transition, emission):
-    """log p of a sequence by the sum over all paths; ``emission`` are probabilities."""
-    total = 0.0
-    for path in itertools.product(range(len(start)), repeat=len(emission)):
-        p = 1.0
-        for t, z in enumerate(path):
-            p *= (start[z] if t == 0 else transition[path[t - 1]][z]) * emission[t, z]
-        total += p
-    return np.log(total)
 
 
 def fitted(declared, y, **options):
@@ -66,14 +56,14 @@ def test_density_of_mixtures_is_that_of_all_paths_and_its_slope_is_right():
     cells = stats.norm.pdf(hidden.rows[:, None, None, :], own["mean"], own["sd"])
     emission = np.sum(own["weight"] * np.where(np.isnan(cells), 1.0, cells).prod(axis=3), axis=2)
     prior = hidden.parts[0].emission.prior
-    want = by_paths(own["initial"], own["transition"], emission)
+    want = log_sum_over_paths(own["initial"], own["transition"], emission)
     want += stats.norm.logpdf(own["mean"], prior.mean, own["sd"] / np.sqrt(prior.kappa)).sum()
     want += stats.invgamma.logpdf(own["sd"] ** 2, prior.nu / 2, scale=prior.scale / 2).sum()
     want += 5 * stats.dirichlet.logpdf([0.5, 0.5], [1, 1])
     assert value == pytest.approx(want, rel=1e-8)
     np.testing.assert_allclose(slope, density.differences(point), rtol=1e-4, atol=1e-6)
     exact = hidden.law({n: own[n] for n in hidden.learned}).expected().log_evidence.sum()
-    assert exact == pytest.approx(by_paths(own["initial"], own["transition"], emission), rel=1e-10)
+    assert exact == pytest.approx(log_sum_over_paths(own["initial"], own["transition"], emission), rel=1e-10)
 
 
 def test_mixtures_find_states_that_single_normals_cannot():
@@ -452,7 +442,7 @@ def test_rows_with_gaps_under_matrices_have_the_right_slope(family):
             block = own["covariance"][k][np.ix_(seen, seen)]
             terms[n, k] = stats.multivariate_normal(own["mean"][k, seen], block).logpdf(row[seen])
     if family == "hmm":
-        want = by_paths(own["initial"], own["transition"], np.exp(terms))
+        want = log_sum_over_paths(own["initial"], own["transition"], np.exp(terms))
     else:
         want = np.log(np.exp(terms) @ own["weights"]).sum()
     assert float(evidence(density.split(point))) == pytest.approx(want, rel=1e-8)

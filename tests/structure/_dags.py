@@ -9,6 +9,7 @@ from dataclasses import dataclass
 import networkx as nx
 import numpy as np
 
+from bayeslab.structure.jobs import Chain
 from bayeslab.structure.score_table import ScoreTable
 
 
@@ -89,7 +90,7 @@ class Everything:
         return float(np.log(np.sum(np.exp(log_weight - log_weight.max()))) + log_weight.max())
 
 
-def all_dags(names: Sequence[str]) -> Iterator[nx.DiGraph]:
+def all_dags[Node](names: Sequence[Node]) -> Iterator[nx.DiGraph]:
     """Every DAG over these nodes."""
     pairs = list(itertools.combinations(names, 2))
     for arrows in itertools.product((None, 1, -1), repeat=len(pairs)):
@@ -117,3 +118,8 @@ def not_from_last(child: int, mask: int) -> bool:
 def needs_first(child: int, mask: int) -> bool:
     """Asks for the edge from node 0 to node 2."""
     return child != 2 or bool(mask & 1)
+
+
+def drawn(chains: Sequence[Chain]) -> np.ndarray:
+    """The DAGs of the chains of a job, shape (chains, draws, variables)."""
+    return np.stack([np.concatenate(chain.draws) for chain in chains])

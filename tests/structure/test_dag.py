@@ -11,14 +11,7 @@ import pytest
 from bayeslab.exact.network import DiscreteNetwork
 from bayeslab.structure import dag
 from tests.refusals import refused
-
-
-def random_dag(rng: np.random.Generator, n: int, density: float = 0.4) -> nx.DiGraph:
-    names = [f"v{i}" for i in rng.permutation(n)]
-    graph = nx.DiGraph()
-    graph.add_nodes_from(sorted(names))
-    graph.add_edges_from((a, b) for a, b in combinations(names, 2) if rng.random() < density)
-    return graph
+from tests.structure._dags import random_dag
 
 
 def is_open(graph: nx.DiGraph, path: list[str], given: set[str]) -> bool:
@@ -36,7 +29,7 @@ def test_separation_is_that_no_path_is_open():
     rng = np.random.default_rng(1)
     seen = {True: 0, False: 0}
     for _ in range(150):
-        graph = random_dag(rng, 6)
+        graph = random_dag(rng, 6, 0.4)
         x, y, *rest = rng.permutation(list(graph)).tolist()
         given = set(rest[: rng.integers(0, 5)])
         skeleton = graph.to_undirected()
@@ -96,7 +89,7 @@ def test_implied_independences_hold_in_every_distribution(basis):
     rng = np.random.default_rng(3)
     n = 0
     for _ in range(40):
-        graph = random_dag(rng, 6)
+        graph = random_dag(rng, 6, 0.4)
         p = joint(graph, rng)
         for statement in dag.implied_independences(graph, basis):
             n += 1
@@ -108,7 +101,7 @@ def test_implied_independences_hold_in_every_distribution(basis):
 def test_connected_variables_are_dependent_in_almost_every_distribution():
     rng = np.random.default_rng(4)
     for _ in range(40):
-        graph = random_dag(rng, 5)
+        graph = random_dag(rng, 5, 0.4)
         p = joint(graph, rng)
         x, z = rng.choice(list(graph), 2, replace=False).tolist()
         connected = dag.d_connected(graph, x, z)
@@ -127,7 +120,7 @@ def test_every_pair_without_an_edge_has_one_statement():
 def test_the_markov_blanket_shields_and_no_smaller_set_does():
     rng = np.random.default_rng(5)
     for _ in range(40):
-        graph = random_dag(rng, 7)
+        graph = random_dag(rng, 7, 0.4)
         x = rng.choice(list(graph)).item()
         blanket = dag.markov_blanket(graph, x)
         assert not dag.d_connected(graph, x, blanket)

@@ -20,7 +20,7 @@ from bayeslab.run_folder.segments import SegmentStore
 from bayeslab.structure.exact_posterior import dag_posterior, order_posterior
 from bayeslab.structure.jobs import MemorySegments, Sampler, Work, Workers, run
 from tests.refusals import refused
-from tests.structure._dags import random_scores, table_of
+from tests.structure._dags import drawn, random_scores, table_of
 
 TABLE = table_of(6, random_scores(3, 1.0), max_parents=3)
 SAMPLERS = {
@@ -30,10 +30,6 @@ SAMPLERS = {
     "partition": Sampler("partition", options={"reversal": 0.1}),
 }
 WORK = Work(draws=60, tune=25, thin=40, chains=3, segment=10, seed=5)
-
-
-def drawn(chains):
-    return np.stack([np.concatenate(chain.draws) for chain in chains])
 
 
 def scores(chains):

@@ -15,7 +15,7 @@ import pytest
 from bayeslab.run_folder.segments import SegmentStore
 from bayeslab.structure.jobs import MemorySegments, Sampler, Task, Work, Workers, run
 from tests.refusals import refused
-from tests.structure._dags import random_scores, table_of
+from tests.structure._dags import drawn, random_scores, table_of
 
 pytest.importorskip("distributed")
 # Closing a client leaves sockets to the garbage collector; nothing of ours.
@@ -50,10 +50,6 @@ def cluster(tmp_path_factory):
             process.kill()
             process.wait()
         quiet["stderr"].close()
-
-
-def drawn(chains):
-    return np.stack([np.concatenate(chain.draws) for chain in chains])
 
 
 @pytest.mark.slow(why="processes")

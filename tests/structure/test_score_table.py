@@ -15,6 +15,7 @@ from bayeslab.structure.priors import EdgePrior
 from bayeslab.structure.score_table import ScoreTable
 from bayeslab.structure.scores import load
 from tests.refusals import refused
+from tests.structure._dags import all_dags
 
 N = 5
 CARDS = (2, 3, 2, 4, 2)
@@ -43,15 +44,6 @@ def table(score):
 def subsets(child, largest, n=N):
     others = [u for u in range(n) if u != child]
     return [p for k in range(largest + 1) for p in itertools.combinations(others, k)]
-
-
-def all_dags(n):
-    edges = [(u, v) for u in range(n) for v in range(n) if u != v]
-    for chosen in itertools.chain.from_iterable(itertools.combinations(edges, k) for k in range(n * (n - 1) // 2 + 1)):
-        graph = nx.DiGraph(chosen)
-        graph.add_nodes_from(range(n))
-        if nx.is_directed_acyclic_graph(graph):
-            yield graph
 
 
 def test_every_set_is_there_with_its_score_best_first(score, table):
@@ -211,7 +203,7 @@ def test_the_best_dag_survives_pruning():
     data = observations()
     four = Observations.of_codes(data.codes[:, :4], dict(zip(data.names[:4], data.states[:4], strict=True)))
     table = ScoreTable.build(load("bdeu", four), max_parents=3)
-    graphs = [nx.relabel_nodes(g, dict(enumerate(table.names))) for g in all_dags(4)]
+    graphs = list(all_dags(table.names))
     every = np.array([table.of_graph(g) for g in graphs])
     searched = np.array([table.pruned(0).of_graph(g) for g in graphs])
     assert len(graphs) == 543 and searched.max() == pytest.approx(every.max(), abs=1e-12)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import itertools
 import math
 
-import networkx as nx
 import numpy as np
 import pandas as pd
 import polars as pl
@@ -18,6 +17,7 @@ from bayeslab.structure.constraints import mask_of, members_of
 from bayeslab.structure.data import Observations
 from bayeslab.structure.scores import Work, load
 from tests.refusals import refused
+from tests.structure._dags import all_dags
 
 DISCRETE = ["bdeu", "bds", "k2", "bic", "aic", "mdl", "log_likelihood"]
 CARDS = (2, 3, 4, 2, 3)
@@ -246,16 +246,6 @@ def test_bds_is_bdeu_where_all_configurations_occur(codes):
 # ---------------------------------------------------------------------- what scores promise
 
 
-def all_dags(n):
-    edges = [(u, v) for u in range(n) for v in range(n) if u != v]
-    for k in range(n * (n - 1) // 2 + 1):
-        for chosen in itertools.combinations(edges, k):
-            graph = nx.DiGraph(chosen)
-            graph.add_nodes_from(range(n))
-            if nx.is_directed_acyclic_graph(graph):
-                yield graph
-
-
 def equivalence_class(graph):
     """Skeleton and v-structures, which say everything (Verma, Pearl 1990)."""
     skeleton = frozenset(frozenset(edge) for edge in graph.edges)
@@ -282,7 +272,7 @@ def test_equivalent_dags_score_equally(name, n):
     data = gaussian_table(n=n) if name in ("bge", "gaussian_bic") else observations(table(60)[:, :n], CARDS[:n])
     score = load(name, data)
     classes: dict = {}
-    for graph in all_dags(n):
+    for graph in all_dags(range(n)):
         total = sum(score.local(v, tuple(graph.predecessors(v))) for v in graph)
         classes.setdefault(equivalence_class(graph), []).append(total)
     assert (sum(map(len, classes.values())), len(classes)) == {3: (25, 11), 4: (543, 185)}[n]
