@@ -16,6 +16,7 @@ from bayeslab.families.hmm.choice import hidden_of
 from bayeslab.posterior.density import Density
 from bayeslab.posterior.groups import constrained, unconstrained
 from tests.exact._paths import log_sum_over_paths
+from tests.families._climb import climbed
 from tests.families._interpreted import Interpreted
 from tests.families._models import two_states as model
 from tests.refusals import refused
@@ -193,12 +194,8 @@ def test_matrices(covariance):
     _, found = hmm.log_likelihoods(declared, data, {n: own[n][None] for n in hidden_of(declared, data).learned})["row"]
     assert found.sum() == pytest.approx(want, rel=1e-10)
     plan = hmm.em(declared, data)
-    problem, theta, before = plan.problem(True), plan.start(np.random.default_rng(4)), -np.inf
-    for _ in range(20):
-        value, statistics = problem.expect(theta)
-        height = value + problem.log_prior(theta)
-        assert height >= before - 1e-9 * abs(height)
-        before, theta = height, problem.update(statistics, theta)
+    problem, theta = plan.problem(True), plan.start(np.random.default_rng(4))
+    theta, _ = climbed(problem, theta, 20)
     back = problem.unflatten(problem.flatten(theta))
     np.testing.assert_allclose(back["covariance"], theta["covariance"], rtol=1e-9)
     tree = bl.simulate(declared, table, draws=2, seed=1)
@@ -309,12 +306,7 @@ def test_baum_welch_never_falls(content, prior):
     plan = hmm.em(declared, bl.check(declared, {"y": y}))
     problem = plan.problem(prior)
     theta = plan.start(np.random.default_rng(4))
-    before = -np.inf
-    for _ in range(25):
-        value, statistics = problem.expect(theta)
-        height = value + problem.log_prior(theta)
-        assert height >= before - 1e-9 * abs(height)
-        before, theta = height, problem.update(statistics, theta)
+    theta, _ = climbed(problem, theta, 25)
     back = problem.unflatten(problem.flatten(theta))
     for name, value in theta.items():
         np.testing.assert_allclose(back[name], value, rtol=1e-9, atol=1e-12)

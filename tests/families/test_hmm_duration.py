@@ -14,6 +14,7 @@ from bayeslab.exact.duration import SemiMarkovChain, simulate_segments
 from bayeslab.families import hmm
 from bayeslab.families.hmm.choice import hidden_of
 from tests.exact.test_duration import truth
+from tests.families._climb import climbed
 from tests.families._interpreted import Interpreted
 from tests.refusals import refused
 
@@ -204,12 +205,7 @@ def test_em_never_falls_and_ends_where_nothing_is_higher(word, prior):
     data = bl.check(declared, {"y": y})
     plan = hmm.em(declared, data)
     problem, theta = plan.problem(prior), plan.start(np.random.default_rng(1))
-    trace = []
-    for _ in range(200):
-        value, statistics = problem.expect(theta)
-        trace.append(value + problem.log_prior(theta))
-        theta = problem.update(statistics, theta)
-    assert np.diff(trace).min() > -1e-7
+    theta, trace = climbed(problem, theta, 200, rtol=0, atol=1e-7)
     assert abs(trace[-1] - trace[-2]) < 1e-5
     top = trace[-1]
     for name in ("duration", "duration_mu", "duration_alpha", "mean"):

@@ -14,6 +14,7 @@ from bayeslab.families import hmm
 from bayeslab.families.hmm import product_labels
 from bayeslab.families.hmm.choice import hidden_of
 from bayeslab.posterior.groups import constrained
+from tests.families._climb import climbed
 from tests.families._interpreted import Interpreted
 from tests.refusals import refused
 
@@ -261,12 +262,8 @@ def test_em_knows_the_priors_written_for_a_chain():
         theta = {n: v for n, v in density.parameters(point).items() if n in problem.hidden.learned}
         gaps.append(density.value(point) - problem.expect(theta)[0] - problem.log_prior(theta))
     np.testing.assert_allclose(gaps, gaps[0], rtol=1e-8)
-    theta, before = plan.start(rng), -np.inf
-    for _ in range(20):
-        found, statistics = problem.expect(theta)
-        height = found + problem.log_prior(theta)
-        assert height >= before - 1e-9 * abs(height)
-        before, theta = height, problem.update(statistics, theta)
+    theta = plan.start(rng)
+    climbed(problem, theta, 20)
 
 
 @pytest.mark.parametrize("name", ALL)
@@ -274,12 +271,8 @@ def test_em_knows_the_priors_written_for_a_chain():
 def test_em_never_falls(name, prior):
     declared, data, _, _, rng = resolved(name, seed=2, n=60)
     problem = (plan := hmm.em(declared, data)).problem(prior)
-    theta, before = plan.start(rng), -np.inf
-    for _ in range(15):
-        value, statistics = problem.expect(theta)
-        height = value + problem.log_prior(theta)
-        assert height >= before - 1e-9 * abs(height)
-        before, theta = height, problem.update(statistics, theta)
+    theta = plan.start(rng)
+    theta, _ = climbed(problem, theta, 15)
     back = problem.unflatten(problem.flatten(theta))
     for key, value in theta.items():
         np.testing.assert_allclose(back[key], value, rtol=1e-9, atol=1e-12)

@@ -11,6 +11,7 @@ from bayeslab.exact.forward_backward import HiddenChain, simulate_states, smooth
 from bayeslab.families import hmm
 from bayeslab.families.hmm.choice import hidden_of
 from bayeslab.posterior.groups import unconstrained
+from tests.families._climb import climbed
 from tests.families._interpreted import Interpreted
 from tests.refusals import refused
 
@@ -92,12 +93,8 @@ def test_em_never_falls(content, prior):
     table["y"][20:22] = np.nan
     declared = model(**content)
     plan = hmm.em(declared, bl.check(declared, table))
-    problem, theta, before = plan.problem(prior), plan.start(np.random.default_rng(1)), -np.inf
-    for _ in range(20):
-        value, statistics = problem.expect(theta)
-        height = value + problem.log_prior(theta)
-        assert height >= before - 1e-8 * abs(height)
-        before, theta = height, problem.update(statistics, theta)
+    problem, theta = plan.problem(prior), plan.start(np.random.default_rng(1))
+    climbed(problem, theta, 20, rtol=1e-8)
 
 
 def test_window_is_an_autoregression_of_each_state():
