@@ -171,7 +171,7 @@ class CliqueCounter:
     ) -> None:
         """BDs of a child given each set of candidates in the index, written in the order of the sets' numbers."""
         cards, shape = self.data.cards, (candidates, index.largest, index.binomial, index.offsets, ess, out)
-        if self._by_bits(cards[candidates], index.largest + 1):
+        if self.by_bits(cards[candidates], index.largest + 1):
             bits, starts, n_rows = self._bits
             room = _room(cards[candidates], index.largest + 1, n_rows)
             # One row of room to spare: a cell is written before it is known to occur.
@@ -224,7 +224,7 @@ class CliqueCounter:
         cards, largest = self.data.cards[variables], int(limits.max(initial=0))
         function = self._function(cards, largest)
         place = (parent_limit, index.binomial, index.offsets)
-        if self._by_bits(cards, largest):
+        if self.by_bits(cards, largest):
             bits, starts, n_rows = self._bits
             starts, room = starts[variables], _room(cards, largest, n_rows)
 
@@ -246,14 +246,14 @@ class CliqueCounter:
         """That of all variables; searches ask for few sets at a time."""
         known = self._answers
         if largest not in known:
-            known[largest] = self._by_bits(self.data.cards, largest)
+            known[largest] = self.by_bits(self.data.cards, largest)
         return known[largest]
 
     @cached_property
     def _answers(self) -> dict[int, bool]:
         return {}
 
-    def _by_bits(self, cards: NDArray[np.int64], largest: int) -> bool:
+    def by_bits(self, cards: NDArray[np.int64], largest: int) -> bool:
         """Whether intersecting rows of bits is faster than going through the rows."""
         if not self._whole or self.data.n_rows > _MOST_BITS:
             return False

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import re
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from scipy import stats
@@ -135,19 +138,35 @@ def test_the_number_of_cores_changes_nothing():
     np.testing.assert_array_equal(one, two)
 
 
-def test_interrupting_reports_the_best_so_far(monkeypatch, candy):
-    calls = []
+def test_interrupting_reports_the_best_so_far(monkeypatch):
+    """Ctrl-C in the middle of the second of five searches."""
+    starts, steps, expect = [], [], TableProblem.expect
 
-    def note(self, search, iteration, theta, value):
-        calls.append(search)
-        if search == 1 and iteration == 2:
+    def plan(model, data):
+        whole = candy_plan(model, data)
+
+        def start(rng):
+            starts.append(rng)
+            steps.clear()
+            return whole.start(rng)
+
+        return replace(whole, start=start)
+
+    def interrupted(problem, theta):
+        steps.append(theta)
+        if len(starts) == 2 and len(steps) == 4:
             raise KeyboardInterrupt
+        return expect(problem, theta)
 
-    monkeypatch.setattr(em.Notes, "__call__", note)
-    fit = fitted(restarts=5)
-    assert max(calls) == 1
-    assert findings(fit)["interrupted"].message.startswith("interrupted: 2 of 5 searches")
+    monkeypatch.setattr(bayes_net, "em", plan, raising=False)
+    monkeypatch.setattr(TableProblem, "expect", interrupted)
+    fit = fitted(restarts=5, cores=1)
+    assert len(starts) == 2
+    assert re.search("2 of 5", findings(fit)["interrupted"].message)
     assert fit.data_tree["em"].sizes["restart"] == 2
+    assert fit.data_tree["em"]["log_posterior"].sel(restart=1).notnull().sum() == 3
+    found = fit.data_tree["em"]["final_log_posterior"].values
+    assert float(fit.data_tree["sample_stats"]["lp"].values[0, 0]) == found.max()
 
 
 def test_families_that_cannot_are_refused():

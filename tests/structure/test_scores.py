@@ -14,6 +14,7 @@ from scipy.special import gammaln
 
 from bayeslab.structure import score_table
 from bayeslab.structure.constraints import mask_of, members_of
+from bayeslab.structure.counts import CliqueCounter
 from bayeslab.structure.data import Observations
 from bayeslab.structure.scores import Work, load
 from tests.refusals import refused
@@ -146,9 +147,7 @@ def test_candidates_of_each_child_give_the_same_scores(name, codes):
 @pytest.mark.parametrize("name", DISCRETE)
 @pytest.mark.parametrize("bits", [True, False])
 def test_both_ways_to_count_agree(name, bits, codes, monkeypatch):
-    from bayeslab.structure.counts import CliqueCounter
-
-    monkeypatch.setattr(CliqueCounter, "_by_bits", lambda *_: bits)
+    monkeypatch.setattr(CliqueCounter, "by_bits", lambda *_: bits)
     score = load(name, observations(codes))
     for child, (sets, scores) in enumerate(score.all_sets(np.arange(5), np.full(5, 3), ~np.eye(5, dtype=bool))):
         want = [twin(name, codes, child, members_of(mask)) for mask in sets]
@@ -197,9 +196,7 @@ def test_more_than_64_variables():
 @pytest.mark.parametrize("bits", [True, False])
 def test_tables_of_odd_shapes(bits, monkeypatch):
     """Single states, hundreds of states, row numbers about the size of a machine word, rows of weight zero."""
-    from bayeslab.structure.counts import CliqueCounter
-
-    monkeypatch.setattr(CliqueCounter, "_by_bits", lambda *_: bits)
+    monkeypatch.setattr(CliqueCounter, "by_bits", lambda *_: bits)
     rng = np.random.default_rng(1)
     for n_rows in (1, 5, 63, 64, 65, 200):
         n = int(rng.integers(1, 5))
