@@ -24,6 +24,7 @@ LAYERS = [
     {"exact", "structure", "decisions", "learners", "theory"},
     {"formats"},
     {"language.model_file", "run_folder"},
+    {"posterior.observed"},
     {"families", "evidence"},
     {
         "results.verdict",

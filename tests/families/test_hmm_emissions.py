@@ -328,7 +328,7 @@ def test_bad_priors_of_words(prior, code, where, match):
 
 def test_search_in_every_cell():
     """Maxima of quartics with their own centres; a support that ends; a cell that is at the top already."""
-    from bayeslab.families.hmm.given_priors import climb
+    from bayeslab.posterior.observed.given_priors import climb
 
     centre = np.array([[0.0, 3.0], [-50.0, 1e-3]])
     found = climb(lambda x: -((x - centre) ** 2) - 0.1 * (x - centre) ** 4, np.zeros((2, 2)))

@@ -9,8 +9,8 @@ from scipy.special import logsumexp
 
 import bayeslab as bl
 from bayeslab.families import mixture as family
-from bayeslab.families.mixture.parts import partial_correlations
 from bayeslab.fitting import check as bound_of
+from bayeslab.posterior.observed.whitened import partial_correlations
 from tests.families._models import mixture
 from tests.refusals import refused
 

@@ -12,13 +12,14 @@ from bayeslab.data.dataset import Data
 from bayeslab.data.weak_priors import refuse_constant
 from bayeslab.errors import DataError, ModelError
 from bayeslab.exact import emissions as exact
-from bayeslab.families.hmm.any_distribution import DistributedPart
-from bayeslab.families.hmm.gaussian_mixture import mixed_of
-from bayeslab.families.hmm.given_parameters import PARAMETERS, Prior, given_of, names_of, standard_name
-from bayeslab.families.hmm.part import StatePart
-from bayeslab.families.hmm.scores import scored_of
-from bayeslab.families.hmm.standard_part import StandardPart
+from bayeslab.families.hmm.given_parameters import given_of, names_of
 from bayeslab.language.column_distributions import column_distribution, is_distribution
+from bayeslab.posterior.observed.any_distribution import DistributedPart
+from bayeslab.posterior.observed.gaussian_mixture import mixed_of
+from bayeslab.posterior.observed.part import StatePart
+from bayeslab.posterior.observed.prior import PARAMETERS, Prior, standard_name
+from bayeslab.posterior.observed.scores import scored_of
+from bayeslab.posterior.observed.standard import StandardPart
 
 __all__ = ["parts_of"]
 

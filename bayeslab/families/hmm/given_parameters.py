@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any, cast
 
 import numpy as np
@@ -18,37 +17,22 @@ from bayeslab.families.bayes_net.local_distributions import constant
 from bayeslab.language.column_distributions import column_distribution, is_distribution
 from bayeslab.language.expressions import parse
 from bayeslab.language.nodes import bound_arguments, call_name
+from bayeslab.posterior.observed.prior import ORDERS, PARAMETERS, Prior, standard_name
 
 __all__ = [
-    "ORDERS",
-    "PARAMETERS",
     "WORDS",
-    "Prior",
     "columns_of",
     "distribution_of",
     "given_of",
     "is_whole",
     "names_of",
     "parameter_names",
-    "standard_name",
 ]
 
 WORDS = (
     "gaussian", "gaussian_mixture", "student_t", "categorical", "bernoulli", "binomial", "poisson", "exponential",
     "scores",
 )  # fmt: skip
-# The parameters of each word.
-PARAMETERS = {
-    "gaussian": ("mean", "sd"),
-    "gaussian_mixture": ("weight", "mean", "sd"),
-    "scores": ("prior",),
-    "student_t": ("location", "scale", "dof"),
-    "categorical": ("p",),
-    "bernoulli": ("probability",),
-    "binomial": ("probability",),
-    "poisson": ("rate",),
-    "exponential": ("rate",),
-}
 # Whose values are whole numbers, or the levels of categories.
 _WHOLE = frozenset(("categorical", "bernoulli", "binomial", "poisson", "urn"))
 _POSITIVE = frozenset(("sd", "scale", "dof", "rate"))
@@ -69,32 +53,7 @@ _ON_POSITIVE = frozenset(
         "Uniform",
     )
 )
-# Priors that put states in order.
-ORDERS = ("Ordered", "PositiveOrdered")
 _ON_UNIT = frozenset(("Beta", "Uniform", "Kumaraswamy", "LogitNormal", "TruncatedNormal"))
-
-
-@dataclass(frozen=True, eq=False)
-class Prior:
-    """A distribution of PyMC with numbers, one for each state where they differ; ``ordered``: states in its order."""
-
-    word: str
-    arguments: Mapping[str, np.ndarray]
-    text: str
-    ordered: bool = False
-
-    @property
-    def support(self) -> tuple[float, float]:
-        """The least and the greatest value, of priors that :mod:`bayeslab.distributions` knows."""
-        _, lower, upper, _ = scalar_density(self.word, {a: float(np.ravel(v)[0]) for a, v in self.arguments.items()})
-        return lower, upper
-
-
-def standard_name(parameter: str, name: str, columns: tuple[str, ...]) -> str:
-    """The posterior's name of a parameter of one of the standard words."""
-    if parameter == "p":
-        return f"p_{columns[0]}"
-    return f"{name}_{parameter}" if name else parameter
 
 
 def columns_of(columns: Sequence[str], words: str | Mapping[str, str]) -> list[tuple[str, str, tuple[str, ...]]]:

@@ -18,22 +18,22 @@ from bayeslab.families.hmm.classes import ClassChain, class_chain
 from bayeslab.families.hmm.driven import LOG_ODDS, driven
 from bayeslab.families.hmm.durations import lasting
 from bayeslab.families.hmm.emission_parts import parts_of
-from bayeslab.families.hmm.gaussian_mixture import lumped
 from bayeslab.families.hmm.given_parameters import columns_of
 from bayeslab.families.hmm.joint import joint_of
 from bayeslab.families.hmm.law import Law
-from bayeslab.families.hmm.part import StatePart
+from bayeslab.families.hmm.merged_groups import lumped
 from bayeslab.families.hmm.product import ProductChain, product_of
 from bayeslab.families.hmm.product_parts import parts_of as parts_of_chains
 from bayeslab.families.hmm.regression import expert_of
 from bayeslab.families.hmm.sequences import Sequences, read_columns, sequences_of, spread
 from bayeslab.families.hmm.spec import HMM, chain_parameters, emission_parameters
-from bayeslab.families.hmm.standard_part import StandardPart
 from bayeslab.families.hmm.state_chain import StateChain
 from bayeslab.families.hmm.tree import branching, forest_of
 from bayeslab.families.hmm.truncation import truncated
 from bayeslab.families.hmm.urns import urns_of
 from bayeslab.language.spec import Model
+from bayeslab.posterior.observed.part import StatePart
+from bayeslab.posterior.observed.standard import StandardPart
 
 __all__ = [
     "Hidden",

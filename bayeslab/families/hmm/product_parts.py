@@ -1,7 +1,7 @@
 """What several hidden chains emit.
 
 Three ways: every state of the product has parameters of its own, and parts are those of one chain
-(:class:`bayeslab.families.hmm.part.StatePart`); a part belongs to one chain, and the product looks it up
+(:class:`bayeslab.posterior.observed.part.StatePart`); a part belongs to one chain, and the product looks it up
 (`OneChain`); or normal columns have a mean that is a sum of effects of all chains (`Additive`).
 """
 
@@ -24,7 +24,7 @@ from bayeslab.exact.product_chain import ProductSpace
 from bayeslab.families.hmm.emission_parts import parts_of as emitted_parts
 from bayeslab.families.hmm.given_parameters import columns_of, given_of, parameter_names
 from bayeslab.families.hmm.joint import joint_of
-from bayeslab.families.hmm.part import StatePart
+from bayeslab.posterior.observed.part import StatePart
 
 if TYPE_CHECKING:
     from bayeslab.families.hmm.chain_factors import Factors
@@ -115,7 +115,7 @@ class SpreadEmission(Emission):
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class OneChain(StatePart):
-    """A part of one of several chains; see :class:`bayeslab.families.hmm.part.StatePart`.
+    """A part of one of several chains; see :class:`bayeslab.posterior.observed.part.StatePart`.
 
     Attributes
     ----------
@@ -246,7 +246,7 @@ class OneChain(StatePart):
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class Additive(StatePart):
-    """Normal columns with additive effects; see :class:`bayeslab.families.hmm.part.StatePart`.
+    """Normal columns with additive effects; see :class:`bayeslab.posterior.observed.part.StatePart`.
 
     Attributes
     ----------

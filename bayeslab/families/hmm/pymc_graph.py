@@ -10,10 +10,10 @@ import numpy as np
 from bayeslab.data.dataset import Data
 from bayeslab.exact.forward_backward import GAUSSIAN_KERNEL
 from bayeslab.families.hmm.hidden import Hidden
-from bayeslab.families.hmm.part import StatePart
-from bayeslab.families.hmm.standard_part import StandardPart
 from bayeslab.families.hmm.state_chain import MarkovChain
 from bayeslab.language.spec import Model
+from bayeslab.posterior.observed.part import StatePart
+from bayeslab.posterior.observed.standard import StandardPart
 
 if TYPE_CHECKING:
     import pymc

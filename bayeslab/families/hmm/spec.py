@@ -14,10 +14,10 @@ from bayeslab.errors import (
 )
 from bayeslab.families.hmm.chain import SECOND_ORDER
 from bayeslab.families.hmm.driven import LOG_ODDS
-from bayeslab.families.hmm.given_parameters import ORDERS
 from bayeslab.families.hmm.words import INFINITE, MOST_STATES, SEVERAL, Durations, as_chains, as_durations
 from bayeslab.language.column_distributions import is_distribution
 from bayeslab.language.spec import ColumnName, Family, Identifier
+from bayeslab.posterior.observed.prior import ORDERS
 
 __all__ = ["HMM", "chain_parameters", "emission_parameters"]
 

@@ -21,9 +21,9 @@ from bayeslab.exact.urns import SmoothedDraws, UrnDraws
 from bayeslab.families.hmm.chain import Chain, dense_logs
 from bayeslab.families.hmm.chain_graph import GivenUniforms
 from bayeslab.families.hmm.law import Expected
-from bayeslab.families.hmm.part import StatePart
 from bayeslab.families.hmm.sequences import Sequences, read_columns, spread
 from bayeslab.families.hmm.state_chain import ChainOver
+from bayeslab.posterior.observed.part import StatePart
 
 if TYPE_CHECKING:
     from bayeslab.families.hmm.spec import HMM
@@ -137,7 +137,7 @@ class _Colours(EmissionWithoutParameters):
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class UrnPart(StatePart):
-    """A column of colours; see :class:`bayeslab.families.hmm.part.StatePart`.
+    """A column of colours; see :class:`bayeslab.posterior.observed.part.StatePart`.
 
     Attributes
     ----------

@@ -18,17 +18,17 @@ import numpy as np
 from scipy.special import gammaln
 
 from bayeslab.data.weak_priors import scaled, shown
-from bayeslab.families.hmm import given_priors
-from bayeslab.families.hmm.given_parameters import PARAMETERS, standard_name
-from bayeslab.families.hmm.part import StatePart
-from bayeslab.families.hmm.prior_variables import across, named_variables
+from bayeslab.posterior.observed import given_priors
+from bayeslab.posterior.observed.part import StatePart
+from bayeslab.posterior.observed.prior import PARAMETERS, standard_name
+from bayeslab.posterior.observed.prior_variables import across, named_variables
 
 __all__ = ["StandardPart"]
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class StandardPart(StatePart):
-    """See :class:`bayeslab.families.hmm.part.StatePart`."""
+    """See :class:`bayeslab.posterior.observed.part.StatePart`."""
 
     def called(self, parameter: str) -> str:
         return standard_name(parameter, self.name, self.columns) + self.suffix

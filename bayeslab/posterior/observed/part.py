@@ -17,7 +17,7 @@ from typing import Any, Self
 import numpy as np
 
 from bayeslab.distributions import SCALARS
-from bayeslab.families.hmm.given_parameters import Prior
+from bayeslab.posterior.observed.prior import Prior
 
 __all__ = ["SPREADS", "StatePart"]
 

@@ -20,7 +20,7 @@ from scipy.special import gammaln
 
 from bayeslab.distributions import log_density
 from bayeslab.exact.emissions.cells import safe_log
-from bayeslab.families.hmm.part import SPREADS, StatePart
+from bayeslab.posterior.observed.part import SPREADS, StatePart
 
 __all__ = ["climb", "climbed", "log_prior", "searched"]
 

@@ -12,15 +12,15 @@ from bayeslab.data.weak_priors import scaled, shown
 from bayeslab.distributions import cell_draws, cell_log_density, maths, pymc_class
 from bayeslab.exact.emissions import AnyDistribution
 from bayeslab.exact.emissions.any_distribution import interval
-from bayeslab.families.hmm.part import StatePart
-from bayeslab.families.hmm.prior_variables import named_variables
+from bayeslab.posterior.observed.part import StatePart
+from bayeslab.posterior.observed.prior_variables import named_variables
 
 __all__ = ["DistributedPart"]
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class DistributedPart(StatePart):
-    """Columns of one distribution; see :class:`bayeslab.families.hmm.part.StatePart`.
+    """Columns of one distribution; see :class:`bayeslab.posterior.observed.part.StatePart`.
 
     Parameters that the word itself gives as numbers have no names here: ``emission.known`` has them.
     """

@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 
 from bayeslab.distributions import pymc_class
-from bayeslab.families.hmm.given_parameters import Prior
-from bayeslab.families.hmm.part import StatePart
+from bayeslab.posterior.observed.part import StatePart
+from bayeslab.posterior.observed.prior import Prior
 
 __all__ = ["across", "named_variables"]
 

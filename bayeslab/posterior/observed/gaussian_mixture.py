@@ -16,14 +16,14 @@ from bayeslab.data.weak_priors import refuse_constant, scaled, shown
 from bayeslab.errors import ModelError
 from bayeslab.exact import emissions
 from bayeslab.exact.emissions import GaussianMixture
-from bayeslab.families.hmm.part import StatePart
+from bayeslab.posterior.observed.part import StatePart
 
-__all__ = ["MixedPart", "lumped", "mixed_of"]
+__all__ = ["MixedPart", "mixed_of"]
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class MixedPart(StatePart):
-    """Columns that are a mixture of normals in every state; see :class:`bayeslab.families.hmm.part.StatePart`.
+    """Columns that are a mixture of normals in every state; see :class:`bayeslab.posterior.observed.part.StatePart`.
 
     All parameters are known, or none.
     """
@@ -217,37 +217,3 @@ def mixed_of(
         known=known,
         spread=np.sqrt(emissions.column_variances(base)),
     )
-
-
-def lumped(groups: np.ndarray, n_groups: int, n_states: int, rng: np.random.Generator | None) -> np.ndarray:
-    """Groups of rows put together to states: pairs that follow each other more often than by chance, first.
-
-    Parameters
-    ----------
-    groups : ndarray (n_rows,)
-        In the order of time.
-    rng
-        With it the order of merging is a little random.
-
-    Returns
-    -------
-    ndarray (n_rows,)
-        States.
-    """
-    follows = np.zeros((n_groups, n_groups))
-    np.add.at(follows, (groups[:-1], groups[1:]), 1.0)
-    follows = follows + follows.T
-    size = np.bincount(groups, minlength=n_groups).astype(float)
-    noise = np.ones_like(follows) if rng is None else rng.lognormal(0.0, 0.5, follows.shape)
-    state = np.arange(n_groups)
-    for _ in range(n_groups - n_states):
-        left = np.unique(state)
-        i, j = np.triu_indices(len(left), 1)
-        a, b = left[i], left[j]
-        affinity = noise[a, b] * follows[a, b] / np.maximum(size[a] * size[b], 1.0)
-        a, b = a[np.argmax(affinity)], b[np.argmax(affinity)]
-        state[state == b] = a
-        follows[a] += follows[b]
-        follows[:, a] += follows[:, b]
-        size[a] += size[b]
-    return np.asarray(np.unique(state, return_inverse=True)[1][groups])

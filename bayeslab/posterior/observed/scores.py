@@ -18,7 +18,7 @@ import numpy as np
 
 from bayeslab.errors import DataError, ModelError
 from bayeslab.exact.emissions import EmissionWithoutParameters
-from bayeslab.families.hmm.part import StatePart
+from bayeslab.posterior.observed.part import StatePart
 
 __all__ = ["ScoredPart", "Scores", "scored_of"]
 
@@ -53,7 +53,7 @@ class Scores(EmissionWithoutParameters):
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class ScoredPart(StatePart):
-    """Columns of scores, one for each state; see :class:`bayeslab.families.hmm.part.StatePart`."""
+    """Columns of scores, one for each state; see :class:`bayeslab.posterior.observed.part.StatePart`."""
 
     word: str = "scores"
     emission: Scores
