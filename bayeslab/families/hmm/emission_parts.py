@@ -15,11 +15,14 @@ from bayeslab.exact import emissions as exact
 from bayeslab.families.hmm.given_parameters import given_of, names_of
 from bayeslab.language.column_distributions import column_distribution, is_distribution
 from bayeslab.posterior.observed.any_distribution import DistributedPart
+from bayeslab.posterior.observed.categories import Categories
 from bayeslab.posterior.observed.gaussian_mixture import mixed_of
+from bayeslab.posterior.observed.normal import Normal
+from bayeslab.posterior.observed.one_parameter import OneParameter
 from bayeslab.posterior.observed.part import StatePart
 from bayeslab.posterior.observed.prior import PARAMETERS, Prior, standard_name
 from bayeslab.posterior.observed.scores import scored_of
-from bayeslab.posterior.observed.standard import StandardPart
+from bayeslab.posterior.observed.student_t import StudentT
 
 __all__ = ["parts_of"]
 
@@ -87,19 +90,25 @@ def parts_of(
         named = list(names_of(word, name, own))
         if word == "categorical" and named[0] in priors:
             emission = replace(emission, prior=_per_level(priors.pop(named[0]), named[0], len(levels)))
-        part = StandardPart(
-            name=name,
-            word=word,
-            columns=own,
-            at=at,
-            n_states=n_states,
-            emission=emission,
-            levels=levels,
-            known={n: _shaped(known[n], n, word, len(own), len(levels), n_states) for n in named if n in known},
-            priors={n: _of_one_number(priors[n], n, own) for n in named if n in priors},
-            spread=np.sqrt(exact.column_variances(base)),
-        )
-        out.append(part)
+        common: dict[str, Any] = {
+            "name": name,
+            "columns": own,
+            "at": at,
+            "n_states": n_states,
+            "emission": emission,
+            "known": {n: _shaped(known[n], n, word, len(own), len(levels), n_states) for n in named if n in known},
+            "priors": {n: _of_one_number(priors[n], n, own) for n in named if n in priors},
+            "spread": np.sqrt(exact.column_variances(base)),
+        }
+        match word:
+            case "gaussian":
+                out.append(Normal(**common))
+            case "student_t":
+                out.append(StudentT(**common))
+            case "categorical":
+                out.append(Categories(**common, states=(levels,)))
+            case _:
+                out.append(OneParameter(**common, word=word))
     return tuple(out)
 
 

@@ -32,8 +32,8 @@ from bayeslab.families.hmm.tree import branching, forest_of
 from bayeslab.families.hmm.truncation import truncated
 from bayeslab.families.hmm.urns import urns_of
 from bayeslab.language.spec import Model
+from bayeslab.posterior.observed.categories import Categories
 from bayeslab.posterior.observed.part import StatePart
-from bayeslab.posterior.observed.standard import StandardPart
 
 __all__ = [
     "Hidden",
@@ -122,7 +122,7 @@ class Hidden:
     def dims(self) -> dict[str, tuple[str, ...]]:
         """Dimensions of everything unknown."""
         own = {name: self.chain.dims(name) for name in self.chain.learned}
-        return own | {name: part.dims(name, "state") for part in self.parts for name in part.learned}
+        return own | {name: part.dims(name) for part in self.parts for name in part.learned}
 
     @property
     def labels(self) -> dict[str, np.ndarray]:
@@ -536,8 +536,8 @@ def _observed(spec: HMM, data: Data, sequences: Sequences) -> Hidden:
         codes = np.array([np.nan if gone else words[w] for w, gone in zip(shown, absent, strict=True)], dtype=float)
     k = len(states)
     emission = emissions.Categorical((k,), 1.0)
-    part = StandardPart(
-        word="categorical", columns=(name,), at=(0,), n_states=k, emission=emission, levels=states,
+    part = Categories(
+        columns=(name,), at=(0,), n_states=k, emission=emission, states=(states,),
         known={f"p_{name}": np.eye(k)},
     )  # fmt: skip
     return Hidden(states, chain, (part,), sequences, spread(sequences, codes[:, None]), observed=True)

@@ -10,7 +10,7 @@ import numpy as np
 from bayeslab.data.weak_priors import refuse_constant
 from bayeslab.errors import ModelError
 from bayeslab.exact import emissions
-from bayeslab.posterior.observed.joint import Joint
+from bayeslab.posterior.observed.joint_normal import JointNormal
 
 if TYPE_CHECKING:
     from bayeslab.families.hmm.spec import HMM
@@ -18,7 +18,9 @@ if TYPE_CHECKING:
 __all__ = ["joint_of"]
 
 
-def joint_of(spec: HMM, rows: np.ndarray, scaled_by: np.ndarray, n_states: int, given: Mapping[str, Any]) -> Joint:
+def joint_of(
+    spec: HMM, rows: np.ndarray, scaled_by: np.ndarray, n_states: int, given: Mapping[str, Any]
+) -> JointNormal:
     """The part on its data.
 
     Raises
@@ -43,7 +45,7 @@ def joint_of(spec: HMM, rows: np.ndarray, scaled_by: np.ndarray, n_states: int, 
     emissions.refuse_dependent(scaled_by, columns, "leave one out")
     emission = emissions.gaussian(len(columns), cast(Any, spec.covariance)).with_prior(scaled_by, n_states)
     emission.check(rows)
-    return Joint(
+    return JointNormal(
         columns=columns, at=tuple(range(len(columns))), n_states=n_states, emission=emission,
         spread=np.sqrt(emissions.column_variances(scaled_by)),
     )  # fmt: skip

@@ -166,8 +166,8 @@ class OneChain(StatePart):
     def shape(self, name: str) -> tuple[int, ...]:
         return self.inner.shape(name)
 
-    def dims(self, name: str, state: str) -> tuple[str, ...]:
-        return self.inner.dims(name, self.chain)
+    def dims(self, name: str) -> tuple[str, ...]:
+        return self.inner.dims(name)
 
     def labels(self) -> dict[str, np.ndarray]:
         return self.inner.labels()
@@ -213,8 +213,8 @@ class OneChain(StatePart):
 
     # ------------------------------------------------------------------ PyMC
 
-    def variables(self, state: str) -> dict[str, Any]:
-        return self.inner.variables(self.chain)
+    def variables(self) -> dict[str, Any]:
+        return self.inner.variables()
 
     def density(self, values: Mapping[str, Any], rows: np.ndarray) -> Any:
         """log p(row | state of the product), (N, S)."""
@@ -289,7 +289,7 @@ class Additive(StatePart):
     def shape(self, name: str) -> tuple[int, ...]:
         return _shape(name, self.chains, self.emission.sizes, len(self.columns))
 
-    def dims(self, name: str, state: str) -> tuple[str, ...]:
+    def dims(self, name: str) -> tuple[str, ...]:
         found = self.owned(name)
         own = () if found is None else (self.chains[found[1]],)
         return (*own, "feature") if len(self.columns) > 1 else own
@@ -326,7 +326,7 @@ class Additive(StatePart):
 
     # ------------------------------------------------------------------ PyMC
 
-    def variables(self, state: str) -> dict[str, Any]:
+    def variables(self) -> dict[str, Any]:
         """Mean, effects and standard deviations, on PyMC's context stack; coordinates without constraints inside."""
         import pymc as pm
         import pytensor.tensor as pt
@@ -347,7 +347,7 @@ class Additive(StatePart):
         b = pm.Normal("_coefficients", centre, wide, default_transform=scaled(centre, step), shape=shape, **own)
         parts = [b[0], *(pt.dot(basis, b[at]) for basis, at in zip(emission.bases, emission.blocks, strict=True))]
         return {
-            name: pm.Deterministic(name, value.reshape(self.shape(name)), dims=self.dims(name, state))
+            name: pm.Deterministic(name, value.reshape(self.shape(name)), dims=self.dims(name))
             for name, value in zip(self.names, [*parts, pt.sqrt(variance)], strict=True)
         }
 
@@ -567,6 +567,7 @@ def _one(chain: Factors, c: int, part: StatePart, at: Sequence[int]) -> OneChain
         known={name + suffix: value for name, value in part.known.items()},
         priors={name + suffix: value for name, value in part.priors.items()},
         suffix=suffix,
+        style=replace(part.style, state=chain.names[c]),
     )
     seen_in = c - 1 if chain.coupling == "switching" else None
     return OneChain.of(inner, chain.names[c], SpreadEmission(part.emission, chain.space, c, seen_in))

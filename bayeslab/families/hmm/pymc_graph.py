@@ -12,8 +12,8 @@ from bayeslab.exact.forward_backward import GAUSSIAN_KERNEL
 from bayeslab.families.hmm.hidden import Hidden
 from bayeslab.families.hmm.state_chain import MarkovChain
 from bayeslab.language.spec import Model
+from bayeslab.posterior.observed.normal import Normal
 from bayeslab.posterior.observed.part import StatePart
-from bayeslab.posterior.observed.standard import StandardPart
 
 if TYPE_CHECKING:
     import pymc
@@ -60,7 +60,7 @@ def _parameters(hidden: Hidden, start: Mapping[str, np.ndarray] | None) -> tuple
             for dim, labels in part.labels().items():
                 if dim not in built.coords:
                     built.add_coord(dim, labels.tolist())
-            values |= (part if start is None else part.starting(start)).variables("state")
+            values |= (part if start is None else part.starting(start)).variables()
     return built, values
 
 
@@ -73,7 +73,7 @@ def log_density(parts: Sequence[StatePart], values: Mapping[str, Any], rows: np.
 
 def _independent_normals(hidden: Hidden) -> bool:
     """Whether all columns are normal and independent given the state."""
-    return all(isinstance(part, StandardPart) and part.word == "gaussian" for part in hidden.parts)
+    return all(isinstance(part, Normal) for part in hidden.parts)
 
 
 def _normal_parameters(hidden: Hidden, values: Mapping[str, Any]) -> tuple[Any, Any, list[int]]:

@@ -12,7 +12,7 @@ from bayeslab.data.dataset import Data
 from bayeslab.errors import DataError, ModelError, hint
 from bayeslab.exact.emissions import Regression
 from bayeslab.families.hmm.sequences import Sequences, read_columns, sequences_of, spread
-from bayeslab.posterior.observed.regression import Expert, Standardised
+from bayeslab.posterior.observed.regression import RegressionPart, Standardised
 
 if TYPE_CHECKING:
     from bayeslab.families.hmm.spec import HMM
@@ -76,7 +76,7 @@ def known_regression(spec: HMM, n_states: int, given: Mapping[str, Any]) -> dict
 
 def expert_of(
     spec: HMM, data: Data, sequences: Sequences, n_states: int, given: Mapping[str, Any]
-) -> tuple[Expert, np.ndarray]:
+) -> tuple[RegressionPart, np.ndarray]:
     """The part, and the rows (n_times, outcome, ones, inputs).
 
     Raises
@@ -113,9 +113,10 @@ def expert_of(
     inner = Regression(inputs.shape[1] + 1, kind, 0.01 if normal else 0.1, 1.0)
     at = (*range(1, rows.shape[1]), 0)
     emission = Standardised(inner, centre, scale)
-    part = Expert(
+    part = RegressionPart(
         word=spec.emission, columns=(spec.columns[0],), inputs=inputs_of(spec), at=at, n_states=n_states,
-        emission=emission, known=known,
+        emission=emission, known=known, centre=centre[1:-1], scale=scale[1:-1], middle=centre[-1],
+        outcome_unit=scale[-1],
     )  # fmt: skip
     ready = rows.copy()
     # Without its inputs a row says nothing.

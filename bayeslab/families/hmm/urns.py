@@ -172,7 +172,7 @@ class UrnPart(StatePart):
     def shape(self, name: str) -> tuple[int, ...]:
         raise KeyError(name)
 
-    def dims(self, name: str, state: str) -> tuple[str, ...]:
+    def dims(self, name: str) -> tuple[str, ...]:
         raise KeyError(name)
 
     def default_prior(self, name: str) -> str:
@@ -189,7 +189,7 @@ class UrnPart(StatePart):
 
     # ------------------------------------------------------------------ PyMC
 
-    def variables(self, state: str) -> dict[str, Any]:
+    def variables(self) -> dict[str, Any]:
         return {}
 
     def density(self, values: Mapping[str, Any], rows: np.ndarray) -> float:
@@ -301,7 +301,7 @@ def urns_of(spec: HMM, data: Data, sequences: Sequences, base: Any) -> tuple[Urn
     codes = np.where(np.isnan(rows[:, 0]), -1, rows[:, 0]).astype(np.int64)
     draws = UrnDraws.of(balls, codes, sequences.offsets)
     part = UrnPart(
-        columns=(column,), at=(0,), n_states=len(balls), emission=_Colours(len(levels)), levels=levels, balls=balls,
+        columns=(column,), at=(0,), n_states=len(balls), emission=_Colours(len(levels)), balls=balls,
         sequences=sequences, codes=codes,
     )  # fmt: skip
     return UrnChain(base, draws), part, rows

@@ -207,7 +207,7 @@ def priors(model: Model, data: Data) -> dict[str, str]:
         shown = ", ".join(f"{a:g}" for a in np.atleast_1d(seen.problem.concentration))
         out["weights"] = f"Dirichlet({shown})"
     for part in seen.parts.values():
-        out |= part.priors()
+        out |= part.prior_words()
     return out
 
 
@@ -301,14 +301,14 @@ def network(model: Model, data: Data) -> nx.DiGraph:
         out.add_edge(name, "label")
     parts = seen.parts.values() if seen is not None else ()
     for part in parts:
-        for name, dims in part.dims.items():
-            kept = tuple(d for d in dims if d in sizes)
+        for name in part.results:
+            kept = tuple(d for d in part.dims(name) if d in sizes)
             out.add_node(name, kind="random", text="", dims=kept)
     for part in parts:
         for column in part.columns:
             out.add_node(column, kind="observed" if data.has(column) else "random", text=spec.word(column), dims=along)
             out.add_edge("label", column)
-            for name in part.dims:
+            for name in part.results:
                 if not name.startswith("p_") or name == f"p_{column}":
                     out.add_edge(name, column)
     return out
@@ -461,7 +461,7 @@ def predictive(
         at = 0
         for name, part in seen.parts.items():
             own = seen.own(name, theta)
-            made = part.sample(rng, own, labels, seen.rows[:, [seen.columns.index(c) for c in part.given]])
+            made = part.sample(rng, own, labels, seen.rows[:, list(part.given_at)])
             out[i, :, at : at + made.shape[1]] = made
             at += made.shape[1]
     whole = {c for part in seen.parts.values() if part.discrete for c in part.columns}
@@ -478,7 +478,7 @@ def completed(
     if _spec(model).regression is not None:
         return predictive(model, data, draws, rng)
     seen = _with_parameters(model, data)
-    modelled = [seen.columns.index(c) for part in seen.parts.values() for c in part.columns]
+    modelled = [at for part in seen.parts.values() for at in part.columns_at]
     if not np.isnan(seen.rows[:, modelled]).any():
         return predictive(model, data, draws, rng)
     if "_labels" in draws:

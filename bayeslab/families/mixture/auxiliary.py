@@ -20,9 +20,10 @@ from bayeslab.exact.normal_rows import fill_normal
 from bayeslab.exact.sampler import Arrays, Chains, frozen, thawed
 from bayeslab.families.mixture.completion import drawn_labels
 from bayeslab.families.mixture.model import Resolved
-from bayeslab.families.mixture.parts import Gaussian, StudentT
 from bayeslab.families.mixture.prior_numbers import numbers
 from bayeslab.families.mixture.shares import drawn_shares
+from bayeslab.posterior.observed.normal import Normal
+from bayeslab.posterior.observed.student_t import StudentT
 
 __all__ = ["by_auxiliary", "joined", "kept_of"]
 
@@ -64,7 +65,7 @@ def base_law(seen: Resolved) -> BaseLaw | str:
     if isinstance(part, StudentT):
         assert part.emission.prior is not None
         return StudentsT(part.emission.prior, part.emission.dof)
-    if not isinstance(part, Gaussian) or part.lkj is not None:
+    if not isinstance(part, Normal):
         return "these components have no conjugate prior; use nuts"
     words = {name: law for name, (law, _) in _LAWS.items()}
     try:

@@ -15,7 +15,8 @@ from scipy.stats import multivariate_t
 
 from bayeslab.exact.normal_rows import fill_normal
 from bayeslab.families.mixture.model import Resolved
-from bayeslab.families.mixture.parts import Gaussian, Part
+from bayeslab.posterior.observed.joint_normal import JointNormal
+from bayeslab.posterior.observed.part import StatePart
 
 __all__ = [
     "Clusters",
@@ -51,7 +52,7 @@ def completed(seen: Resolved, draws: Mapping[str, np.ndarray], rng: np.random.Ge
             first = place.stop
             lacking = np.isnan(out[i, :, place])
             if lacking.any():
-                given = seen.rows[:, [seen.columns.index(c) for c in part.given]]
+                given = seen.rows[:, list(part.given_at)]
                 made = _drawn(part, seen.own(name, theta), labels, out[i, :, place], given, rng)
                 out[i, :, place] = np.where(lacking, made, out[i, :, place])
     open_ = np.isnan(seen.rows[:, at]).any(axis=0)
@@ -104,8 +105,7 @@ def drawn_in_clusters(
     member = np.eye(probabilities.shape[1])[labels]
     out = []
     for part in seen.parts.values():
-        at = [seen.columns.index(c) for c in part.columns]
-        given = [seen.columns.index(c) for c in part.given]
+        at, given = list(part.columns_at), list(part.given_at)
         own, emission = seen.rows[:, at].copy(), part.emission
         statistics = emission.statistics(rows_of_fit[:, [*at, *given]], member)
         if joint_normal(part):
@@ -117,12 +117,12 @@ def drawn_in_clusters(
     return np.concatenate(out, axis=1)
 
 
-def joint_normal(part: Part) -> TypeGuard[Gaussian]:
+def joint_normal(part: StatePart) -> TypeGuard[JointNormal]:
     """Whether the columns of clusters depend on each other."""
-    return isinstance(part, Gaussian) and part.covariance in ("full", "known")
+    return isinstance(part, JointNormal) and part.covariance in ("full", "known")
 
 
-def _predictive(part: Gaussian, statistics: Any) -> tuple[np.ndarray, np.ndarray, np.ndarray | None]:
+def _predictive(part: JointNormal, statistics: Any) -> tuple[np.ndarray, np.ndarray, np.ndarray | None]:
     """Centre, scale matrix and degrees of freedom of a further row in each cluster, its parameters integrated out."""
     emission: Any = part.emission
     kappa, centre, nu, scale = emission.posterior(statistics)
@@ -133,7 +133,7 @@ def _predictive(part: Gaussian, statistics: Any) -> tuple[np.ndarray, np.ndarray
 
 
 def normal_probabilities(
-    part: Gaussian, rows: np.ndarray, rows_of_fit: np.ndarray, labels: np.ndarray, shares: np.ndarray
+    part: JointNormal, rows: np.ndarray, rows_of_fit: np.ndarray, labels: np.ndarray, shares: np.ndarray
 ) -> np.ndarray:
     """Of clusters with covariances given rows of which some cells are open, (M, t + 1); the last is a new one."""
     emission: Any = part.emission
@@ -153,7 +153,7 @@ def normal_probabilities(
 
 
 def _drawn(
-    part: Part,
+    part: StatePart,
     theta: Mapping[str, Any],
     labels: np.ndarray,
     rows: np.ndarray,

@@ -9,12 +9,16 @@ import numpy as np
 
 from bayeslab.errors import OptionError, hint
 from bayeslab.families.mixture.model import Resolved
-from bayeslab.families.mixture.parts import Gaussian, Part, Regression, StudentT
+from bayeslab.posterior.observed.joint_normal import JointNormal
+from bayeslab.posterior.observed.normal import Normal
+from bayeslab.posterior.observed.regression import RegressionPart
+from bayeslab.posterior.observed.student_t import StudentT
 
 __all__ = ["Shapes", "shapes"]
 
 # Densities are averaged over so many draws.
 _DRAWS = 100
+_WITH_ELLIPSES = (Normal, JointNormal, StudentT)
 
 
 @dataclass(frozen=True, eq=False)
@@ -42,11 +46,11 @@ class Shapes:
 def shapes(seen: Resolved, draws: Mapping[str, np.ndarray], columns: Sequence[str] | None) -> Shapes:
     """Over the columns asked for, or the first two normal ones, or the first."""
     modelled = [c for part in seen.parts.values() for c in part.columns]
-    normal = [c for part in seen.parts.values() if isinstance(part, Gaussian | StudentT) for c in part.columns]
+    normal = [c for part in seen.parts.values() if isinstance(part, _WITH_ELLIPSES) for c in part.columns]
     for name in columns or ():
         if name not in modelled:
             raise OptionError(f"no column '{name}' is modelled{hint(name, modelled)}", code="unknown-column")
-    if any(isinstance(part, Regression) for part in seen.parts.values()):
+    if any(isinstance(part, RegressionPart) for part in seen.parts.values()):
         raise OptionError(
             "components of regressions have no shape of their own; take responsibilities", code="not-applicable"
         )
@@ -64,14 +68,13 @@ def shapes(seen: Resolved, draws: Mapping[str, np.ndarray], columns: Sequence[st
     values = points[~np.isnan(points[:, 0]), 0]
     low, high = values.min(), values.max()
     places = np.arange(low, high + 1) if part.discrete else np.linspace(low, high, 300)
-    for atom in getattr(part, "atoms", ()):
+    for atom in part.atoms:
         # A probability is no density.
         places = places[places != atom]
     rows = np.full((len(places), len(seen.columns)), np.nan)
     rows[:, at[0]] = places
-    for extra in part.given:
+    for k in part.given_at:
         # Trials differ from row to row; their middle stands for them.
-        k = seen.columns.index(extra)
         rows[:, k] = np.nanmedian(seen.rows[:, k])
     problem, names = replace(seen.problem, rows=rows, allowed=None, inputs=None), list(seen.dims)
     some = np.unique(np.linspace(0, len(draws[names[0]]) - 1, _DRAWS).astype(int))
@@ -91,22 +94,11 @@ def _ellipses(
     k = seen.n_components
     means, covariances = np.empty((k, 2)), np.zeros((k, 2, 2))
     for j, (part, column) in enumerate(zip(parts, columns, strict=True)):
-        theta = part.theta({name: draws[name].mean(axis=0) for name in part.dims})
+        assert isinstance(part, _WITH_ELLIPSES)
+        theta = part.to_exact({name: draws[name].mean(axis=0) for name in part.results})
         own = part.columns.index(column)
         means[:, j] = theta["mean"][:, own]
         for i, (other, name) in enumerate(zip(parts, columns, strict=True)):
             if other is part:
-                covariances[:, j, i] = _matrix(part, theta, k)[:, own, part.columns.index(name)]
+                covariances[:, j, i] = part.covariances(theta)[:, own, part.columns.index(name)]
     return means, covariances
-
-
-def _matrix(part: Part, theta: Mapping[str, np.ndarray], k: int) -> np.ndarray:
-    d = len(part.columns)
-    if isinstance(part, StudentT):
-        return np.asarray(theta["scale"])
-    if "variance" in theta:
-        variance = (
-            theta["variance"] if theta["variance"].ndim == 2 else np.repeat(theta["variance"][:, None], d, axis=1)
-        )
-        return np.einsum("kd,de->kde", variance, np.eye(d))
-    return np.broadcast_to(part.emission.covariances(theta), (k, d, d))

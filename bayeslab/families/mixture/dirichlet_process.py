@@ -285,7 +285,7 @@ class Partitions:
         z = rng.choice(len(weights), size=len(seen.rows), p=weights)
         made = []
         for name, part in seen.parts.items():
-            given = seen.rows[:, [seen.columns.index(c) for c in part.given]]
+            given = seen.rows[:, list(part.given_at)]
             made.append(part.sample(rng, seen.own(name, theta), z, given))
         return np.concatenate(made, axis=1)
 

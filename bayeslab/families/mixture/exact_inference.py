@@ -13,7 +13,7 @@ from bayeslab.errors import OptionError, Reason
 from bayeslab.exact.answer import Plan
 from bayeslab.exact.known_components import KnownComponents, Marginal, component_marginals
 from bayeslab.families.mixture.model import Resolved
-from bayeslab.families.mixture.parts import Categories
+from bayeslab.posterior.observed.categories import Categories
 
 __all__ = ["exact"]
 
@@ -70,8 +70,7 @@ class Known:
                 for j, column in enumerate(part.columns):
                     out[f"p_{column}"] = (laws["probability"], (slice(None), j, slice(len(part.states[j]))))
                 continue
-            prefix = next(iter(part.dims)).removesuffix(next(iter(laws)))
-            out |= {f"{prefix}{key}": (law, ()) for key, law in laws.items()}
+            out |= {part.called(key): (law, ()) for key, law in laws.items()}
         return out
 
     def mean(self) -> Mapping[str, np.ndarray]:

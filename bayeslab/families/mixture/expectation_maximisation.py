@@ -23,7 +23,9 @@ from bayeslab.exact.mixture import (
 )
 from bayeslab.exact.mixture_choice import ComponentChoice
 from bayeslab.families.mixture.model import Resolved, without_prior
-from bayeslab.families.mixture.parts import Gaussian, StudentT
+from bayeslab.posterior.observed.joint_normal import JointNormal
+from bayeslab.posterior.observed.normal import Normal
+from bayeslab.posterior.observed.student_t import StudentT
 
 __all__ = ["draw_labels", "em", "first_guess", "maximum_likelihood", "said", "some_rows"]
 
@@ -42,9 +44,8 @@ def first_guess(seen: Resolved) -> Parameters | None:
 def em(seen: Resolved) -> EMPlan:
     """How EM finds the mode of the posterior, or of the likelihood."""
     problem = seen.problem
-    kinds = {name: _kind(name) for name in seen.dims}
-    for part in seen.parts.values():
-        kinds |= getattr(part, "kinds", {})
+    kinds = {"gate": "real"} if problem.inputs is not None else {"weights": "simplex"}
+    kinds |= {name: part.kind(name) for part in seen.parts.values() for name in part.results}
 
     def start(rng: np.random.Generator) -> Mapping[str, Any]:
         return problem.update(problem.statistics(starting_labels(problem, "k_means", rng)))
@@ -67,22 +68,6 @@ def _with_priors(seen: Resolved) -> MixtureProblem:
     if not seen.conjugate:
         raise ModelError("EM with priors needs conjugate ones: use nuts", code="not-conjugate")
     return seen.problem
-
-
-# What values quantities can have, by how their names end; others are real.
-_KINDS = {
-    "weights": "simplex",
-    "probability": "unit",
-    "covariance": "matrix",
-    "scale_matrix": "matrix",
-    **dict.fromkeys(("sd", "scale", "dof", "rate"), "positive"),
-}
-
-
-def _kind(name: str) -> str:
-    if name.startswith("p_"):
-        return "simplex"
-    return next((kind for word, kind in _KINDS.items() if name == word or name.endswith(f"_{word}")), "real")
 
 
 def _placed(seen: Resolved, theta: Mapping[str, Any], given: Mapping[str, np.ndarray]) -> Mapping[str, Any]:
@@ -168,7 +153,7 @@ def _alike(seen: Resolved, problem: MixtureProblem, theta: Parameters) -> list[N
     own = [
         seen.columns.index(c)
         for part in seen.parts.values()
-        if isinstance(part, Gaussian | StudentT)
+        if isinstance(part, Normal | JointNormal | StudentT)
         for c in part.columns
     ]
     if not own or problem.n_components == 1:

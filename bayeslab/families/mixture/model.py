@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
@@ -18,20 +18,17 @@ from bayeslab.exact.component_number import NumberPrior
 from bayeslab.exact.dirichlet_process import ProcessPrior
 from bayeslab.exact.mixture import MixtureProblem
 from bayeslab.exact.mixture_choice import ComponentChoice, choose_components
-from bayeslab.families.mixture.any_distribution import AnyColumns, given_law
-from bayeslab.families.mixture.parts import Categories, Gaussian, OneParameter, Part, Regression, StudentT
-from bayeslab.families.mixture.prior_numbers import beta_or_gamma, concentration, gaussian_prior, lkj, process_prior
-from bayeslab.language.column_distributions import column_distribution
-from bayeslab.language.formula import parse_formula
+from bayeslab.families.mixture.components import component_parts, design_of, regression_part
+from bayeslab.families.mixture.prior_numbers import concentration, process_prior
 from bayeslab.language.spec import Model
+from bayeslab.posterior.observed.any_distribution import DistributedPart
+from bayeslab.posterior.observed.part import StatePart
+from bayeslab.posterior.observed.regression import RegressionPart
 
 if TYPE_CHECKING:
     from bayeslab.families.mixture.spec import Mixture
 
 __all__ = ["Candidates", "Resolved", "candidates", "resolved", "without_prior"]
-
-# The chance of a right label before there are data, as pseudocounts beside 1 for every label: their number.
-_TRUST = 1.0
 
 
 @dataclass(frozen=True, eq=False)
@@ -40,7 +37,7 @@ class Resolved:
 
     Attributes
     ----------
-    parts : dict of str to Part
+    parts : dict of str to StatePart
     problem : MixtureProblem
         With the priors; of a mixture with an unknown number of components that with the most.
     columns : tuple of str
@@ -61,7 +58,7 @@ class Resolved:
         The same on the data of the fit, where these are other data.
     """
 
-    parts: Mapping[str, Part]
+    parts: Mapping[str, StatePart]
     problem: MixtureProblem
     columns: tuple[str, ...]
     names: np.ndarray
@@ -94,7 +91,7 @@ class Resolved:
         if self.inputs:
             out["input"] = np.array(["Intercept", *self.inputs])
         for part in self.parts.values():
-            out |= part.labels
+            out |= part.labels()
         return out
 
     @property
@@ -104,13 +101,13 @@ class Resolved:
         if not self.inputs:
             out["weights"] = ("component",)
         for part in self.parts.values():
-            out |= part.dims
+            out |= {name: part.dims(name) for name in part.results}
         return out
 
     @property
     def searched(self) -> Reason | None:
         """Why parameters are neither integrated out nor drawn in closed form, where no prior is conjugate to them."""
-        names = dict.fromkeys(part.emission.name for part in self.parts.values() if isinstance(part, AnyColumns))
+        names = dict.fromkeys(part.emission.name for part in self.parts.values() if isinstance(part, DistributedPart))
         if not names:
             return None
         engines = "nuts" if self.process is not None else "nuts or em"
@@ -119,27 +116,26 @@ class Resolved:
     @property
     def conjugate(self) -> bool:
         """Whether all priors are those of the emission."""
-        return not self.free_nodes() and all(getattr(part, "lkj", None) is None for part in self.parts.values())
+        return all(part.prior_of_emission for part in self.parts.values())
 
     def free_nodes(self) -> dict[str, str]:
         """Parameters whose priors are in the model language, as nodes of a graph."""
         out = {}
         for part in self.parts.values():
-            for name, text in getattr(part, "free", {}).items():
-                full = f"{part.prefix}{name}"  # type: ignore[attr-defined]
-                out[f"{full}[{', '.join(part.dims[full])}]"] = text
+            for name, text in part.language_priors.items():
+                out[f"{name}[{', '.join(part.dims(name))}]"] = text
         return out
 
     def values(self, theta: Mapping[str, Any]) -> dict[str, np.ndarray]:
         """Parameters of the problem by their names in results."""
         out = {name: theta[name] for name in ("weights", "gate") if name in theta}
         for name, part in self.parts.items():
-            out |= part.values(self.own(name, theta))
+            out |= part.from_exact(self.own(name, theta))
         return {name: np.asarray(out[name]) for name in self.dims}
 
     def location(self, values: Mapping[str, np.ndarray], column: str) -> np.ndarray:
         """Where components lie in a column, (..., K), by which they are numbered."""
-        return _part_of(self.parts, column).location(values, column)
+        return _part_of(self.parts, column).place(values, column)
 
     def numbered(self, values: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
         """The values with components in the order of their locations in a column, unless labels name them."""
@@ -167,16 +163,16 @@ class Resolved:
         """The inverse of :meth:`values`."""
         out = {name: values[name] for name in ("weights", "gate") if name in values}
         for name, part in self.parts.items():
-            own = part.theta(values)
+            own = part.to_exact(values)
             out |= own if len(self.parts) == 1 else {f"{name}.{key}": value for key, value in own.items()}
         return out
 
 
-def _part_of(parts: Mapping[str, Part], column: str) -> Part:
+def _part_of(parts: Mapping[str, StatePart], column: str) -> StatePart:
     for part in parts.values():
-        if column in part.columns or column in getattr(part, "terms", ()):
+        if column in part.orders:
             return part
-    known = [name for part in parts.values() for name in (*part.columns, *getattr(part, "terms", ()))]
+    known = [name for part in parts.values() for name in part.orders]
     raise ModelError(
         f"order: '{column}' is neither a column nor a term{hint(column, known)}",
         path=("model", "order"),
@@ -205,14 +201,14 @@ class Candidates:
 
     Attributes
     ----------
-    parts : dict of int to dict of str to Part
+    parts : dict of int to dict of str to StatePart
     problems : dict of int to MixtureProblem
         Weak priors depend on the number of components: each has those it would have alone.
     columns, names, inputs, scales, design
         See :class:`Resolved`; ``names`` are those of the most components.
     """
 
-    parts: Mapping[int, Mapping[str, Part]]
+    parts: Mapping[int, Mapping[str, StatePart]]
     problems: Mapping[int, MixtureProblem]
     columns: tuple[str, ...]
     names: np.ndarray
@@ -241,20 +237,21 @@ def _candidates(model: Model, data: Data) -> Candidates:
         columns = _column_names(spec)
         rows = _rows(spec, data, columns)
     else:
-        design = _designed(spec, data)
-        part, rows = _regression(spec, data, design, None)
-        columns = part.reads
+        design = design_of(spec, data)
+        part, rows = regression_part(spec, data, design, None)
+        columns = (*(f" {term}" for term in part.terms), *part.columns)
     names, allowed = _components(spec, model, data)
     inputs, scales = _inputs(spec, data, None)
-    parts: dict[int, Mapping[str, Part]] = {}
+    parts: dict[int, Mapping[str, StatePart]] = {}
     problems: dict[int, MixtureProblem] = {}
     with _named(columns):
         for n in spec.components if isinstance(spec.components, list) else [len(names)]:
             # Where the number is sampled, one prior serves all numbers: on the scale of all the data.
             own = 1 if isinstance(spec.components, str) else n
-            parts[n] = {"regression": part} if design is not None else _parts(spec, data, rows, columns, own)
+            made = {"regression": part} if design is not None else component_parts(spec, data, rows, columns, own)
+            parts[n] = {name: replace(each, n_states=n) for name, each in made.items()}
             problems[n] = MixtureProblem(
-                _emission(parts[n], columns),
+                _emission(parts[n]),
                 rows,
                 n,
                 concentration(spec, n),
@@ -313,15 +310,15 @@ def _on(fitted: Resolved, spec: Mixture, model: Model, data: Data) -> Resolved:
     """The mixture of a fit on other data."""
     if fitted.design is not None:
         part = fitted.parts["regression"]
-        assert isinstance(part, Regression)
-        _, rows = _regression(spec, data, fitted.design, part)
+        assert isinstance(part, RegressionPart)
+        _, rows = regression_part(spec, data, fitted.design, part)
     else:
         rows = _rows(spec, data, fitted.columns)
     _, allowed = _components(spec, model, data, len(fitted.names))
     inputs, _ = _inputs(spec, data, fitted.scales)
     with _named(fitted.columns):
         for part in fitted.parts.values():
-            own = [fitted.columns.index(c) for c in part.reads]
+            own = list(part.at)
             with emissions.renumbered(own):
                 part.emission.check(rows[:, own])
     problem = replace(fitted.problem, rows=rows, allowed=allowed, inputs=inputs)
@@ -490,7 +487,7 @@ def _chosen(spec: Mixture, found: Candidates) -> ComponentChoice:
     path, problems = ("model", "choose"), found.problems
     if spec.choose == "evidence":
         parts = next(iter(found.parts.values())).values()
-        if any(getattr(part, "free", None) or getattr(part, "lkj", None) for part in parts):
+        if not all(part.prior_of_emission for part in parts):
             raise ModelError(
                 "the evidence needs conjugate priors, not those of mean, sd or correlation",
                 path=path,
@@ -517,222 +514,7 @@ def _plain(emission: Any) -> Any:
     return replace(emission, prior=None)
 
 
-# --------------------------------------------------------------------------------- regressions
-
-
-def _designed(spec: Mixture, data: Data) -> Design:
-    assert spec.regression is not None
-    formula = parse_formula(spec.regression)
-    design = Design.of(formula, data, np.arange(len(data.labels.get(data.dataset.rows, ()))))
-    beyond = [
-        (bool(formula.groups), "group effects such as (1 | g)"),
-        (design.offset is not None, "offset(...)"),
-        (formula.trials is not None, "p(successes, trials)"),
-    ]
-    for there, what in beyond:
-        if there:
-            raise ModelError(
-                f"components that are regressions have no {what}: leave it out, or take the family regression",
-                path=("model", "regression"),
-                code="unsupported",
-            )
-    return design
-
-
-def _regression(spec: Mixture, data: Data, design: Design, known: Regression | None) -> tuple[Regression, np.ndarray]:
-    """The part, and rows of standardised inputs and the outcome; ``known`` is the part of the fit."""
-    assert spec.regression is not None
-    n = len(data.labels.get(data.dataset.rows, ()))
-    design = design if known is None else design.on(parse_formula(spec.regression), data, np.arange(n))
-    x = np.column_stack([*([np.ones(n)] if design.intercept else []), design.matrix])
-    outcome = spec.modelled[0]
-    y = np.full(n, np.nan)
-    if data.has(outcome):
-        term = data.term(outcome, missing=True)
-        if term.value is None:
-            raise DataError(
-                f"column '{outcome}' holds words; the outcome is a number, of two levels 0 and 1", code="not-numbers"
-            )
-        y = np.asarray(term.value, float)
-    if known is None:
-        seen = y[~np.isnan(y)]
-        gaussian = spec.component == "gaussian"
-        centre, scale = x.mean(axis=0) if design.intercept else np.zeros(x.shape[1]), x.std(axis=0)
-        if design.intercept:
-            centre[0], scale[0] = 0.0, 1.0
-        if not (scale > 0).all():
-            name = design.names[int(np.argmin(scale[int(design.intercept) :] > 0))]
-            raise DataError(f"'{name}' is constant: leave it out of the regression", code="constant")
-        if gaussian and (not len(seen) or np.ptp(seen) == 0):
-            raise DataError(f"column '{outcome}' is constant or empty: there is nothing to explain", code="constant")
-        middle = float(seen.mean()) if gaussian and design.intercept else 0.0
-        emission = emissions.Regression(x.shape[1], spec.component)  # type: ignore[arg-type]
-        terms = (*(["Intercept"] if design.intercept else []), *design.names)
-        known = Regression((outcome,), emission, terms, centre, scale, middle)
-        rows = np.column_stack([(x - centre) / scale, y - middle])
-        return replace(known, emission=emission.with_prior(rows, 1)), rows
-    return known, np.column_stack([(x - known.centre) / known.scale, y - known.middle])
-
-
-# --------------------------------------------------------------------------------- parts
-
-
-def _emission(parts: Mapping[str, Part], columns: tuple[str, ...]) -> Any:
+def _emission(parts: Mapping[str, StatePart]) -> Any:
     if len(parts) == 1:
         return next(iter(parts.values())).emission
-    return emissions.Product(
-        {n: (tuple(columns.index(c) for c in part.reads), part.emission) for n, part in parts.items()}
-    )
-
-
-def _parts(spec: Mixture, data: Data, rows: np.ndarray, columns: tuple[str, ...], n_components: int) -> dict[str, Part]:
-    out: dict[str, Part] = {}
-    for name, own in spec.parts().items():
-        at = [columns.index(c) for c in own]
-        make = _MAKERS.get(spec.word(own[0]), _any)
-        with emissions.renumbered(at):
-            out[name] = make(spec, data, own, rows[:, at], n_components, spec.prefix(name))
-    if spec.labels and spec.label_noise:
-        out["label"] = _label_part(spec, data, n_components)
-    return out
-
-
-def _gaussian(
-    spec: Mixture, data: Data, own: tuple[str, ...], rows: np.ndarray, n_components: int, prefix: str
-) -> Part:
-    free: dict[str, str] = {n: str(spec.priors[n]) for n in ("mean", "sd") if n in spec.priors}
-    # Of one column each of these is a variance.
-    one = len(own) == 1 and spec.covariance in ("full", "spherical")
-    covariance = "diagonal" if one else spec.covariance
-    eta = lkj(spec)
-    if eta is not None and covariance != "full":
-        text = "the prior of correlations goes with several gaussian columns and covariance: full"
-        raise ModelError(text, path=("model", "priors", "correlation"), code="unsupported")
-    if (free or eta is not None) and "components" in spec.priors:
-        text = "priors of components are conjugate ones; give them, or mean, sd and correlation"
-        raise ModelError(text, path=("model", "priors"), code="conflict")
-    if free and (len(free) < 2 or (covariance not in ("diagonal", "spherical") and eta is None)):
-        raise ModelError(
-            "priors of mean and sd go together, and with covariance: diagonal or spherical (or a single column); with"
-            " full also give correlation: LKJ(2)",
-            path=("model", "priors"),
-            code="incomplete",
-        )
-    try:
-        emission: Any = emissions.gaussian(len(own), covariance, known=spec.known)
-    except OptionError as error:
-        raise ModelError(error.message, path=("model", "covariance"), code=error.code) from None
-    if covariance in ("full", "tied") and eta is None:
-        _refuse_dependent(spec, rows, own)
-    if free and not len(rows):
-        prior = emissions.NormalPrior(np.zeros(len(own)), 0.01, 3.0, np.ones(len(own)))
-    else:
-        prior = gaussian_prior(spec, emission, rows, n_components)
-    return Gaussian(own, replace(emission, prior=prior), prefix, free=free, lkj=eta)
-
-
-def _refuse_dependent(spec: Mixture, rows: np.ndarray, own: tuple[str, ...]) -> None:
-    """The weak prior on the scale of the data would be singular; one of the file need not be."""
-    given = spec.priors.get("components")
-    if not (isinstance(given, Mapping) and "scale" in given):
-        emissions.refuse_dependent(rows, own, "leave one out, or give priors: {components: {scale: ..}}")
-
-
-def _student(spec: Mixture, data: Data, own: tuple[str, ...], rows: np.ndarray, n_components: int, prefix: str) -> Part:
-    emission = emissions.StudentT(len(own), spec.dof)
-    _refuse_dependent(spec, rows, own)
-    return StudentT(own, replace(emission, prior=gaussian_prior(spec, emission, rows, n_components)), prefix)
-
-
-def _one(make: Callable[[Mixture, int], Any]) -> Callable[..., Part]:
-    def maker(
-        spec: Mixture, data: Data, own: tuple[str, ...], rows: np.ndarray, n_components: int, prefix: str
-    ) -> Part:
-        emission = make(spec, len(own))
-        word = spec.word(own[0])
-        if (found := beta_or_gamma(spec, word)) is not None:
-            emission = replace(emission, prior=found)
-        elif not len(rows) and word in ("poisson", "exponential"):
-            raise ModelError(
-                "the prior of the rates is on the scale of the data, and there are none; give"
-                " priors: {rate: Gamma(a, b)}",
-                path=("model", "priors"),
-                code="no-data",
-            )
-        else:
-            emission = emission.with_prior(rows, n_components)
-        trials = (spec.trials,) if word == "binomial" and isinstance(spec.trials, str) else ()
-        return OneParameter(word, own, emission, prefix, trials)
-
-    return maker
-
-
-def _binomial(spec: Mixture, n: int) -> Any:
-    if isinstance(spec.trials, str) and n > 1:
-        raise ModelError(
-            "one column of trials serves one binomial column; give trials as a number",
-            path=("model", "trials"),
-            code="unsupported",
-        )
-    return emissions.Binomial(n, spec.trials if isinstance(spec.trials, int) else None)
-
-
-def _categories(
-    spec: Mixture, data: Data, own: tuple[str, ...], rows: np.ndarray, n_components: int, prefix: str
-) -> Part:
-    states = tuple(tuple(np.asarray(data.labels.get(c, ())).tolist()) for c in own)
-    for c, s in zip(own, states, strict=True):
-        if not s:
-            raise ModelError(
-                f"the states of '{c}' are not known without data; give them: dims: {{{c}: [..]}}", code="incomplete"
-            )
-        if len(s) < 2:
-            raise DataError(
-                f"column '{c}' is constant: it cannot tell components apart; leave it out of columns", code="constant"
-            )
-    return Categories(
-        own, emissions.Categorical(tuple(map(len, states)), concentration(spec, 1, "probability")), states
-    )
-
-
-def _any(spec: Mixture, data: Data, own: tuple[str, ...], rows: np.ndarray, n_components: int, prefix: str) -> Part:
-    each = [column_distribution(spec.word(c)) for c in own]
-    name = each[0][0]
-    known = {word: np.array([[given[word] for _, given in each]]) for word in each[0][1]}
-    written = {word: key for key, (part, word) in spec.parameter_priors().items() if own == spec.parts()[part]}
-    written = {word: key for word, key in written.items() if key in spec.priors}
-    laws = {
-        word: given_law(str(spec.priors[key]), name, word, ("model", "priors", key)) for word, key in written.items()
-    }
-    emission = emissions.AnyDistribution(name, len(own), known, laws or None)
-    if len(rows):
-        emission.check(rows)
-        emission = emission.with_prior(rows, n_components)
-    elif lacking := [word for word in emission.learned if word not in laws]:
-        raise ModelError(
-            f"the prior of {name}'s {lacking[0]} is on the scale of the data, and there are none; give priors:"
-            f" {{{prefix}{lacking[0]}: ..}}",
-            path=("model", "priors"),
-            code="no-data",
-        )
-    return AnyColumns(own, emission, prefix, {word: str(spec.priors[key]) for word, key in written.items()})
-
-
-def _label_part(spec: Mixture, data: Data, n_components: int) -> Part:
-    """Reported labels: a column of categories whose table is the confusion matrix, believed to be right more often."""
-    assert spec.labels is not None
-    states = tuple(str(x) for x in data.labels.get(spec.labels, ()))
-    n = len(states)
-    prior = 1.0 + _TRUST * n * np.eye(n_components, n)
-    return Categories((spec.labels,), emissions.Categorical((n,), prior[:, None, :]), (states,))
-
-
-_MAKERS: dict[str, Callable[..., Part]] = {
-    "gaussian": _gaussian,
-    "student_t": _student,
-    "poisson": _one(lambda spec, n: emissions.Poisson(n)),
-    "exponential": _one(lambda spec, n: emissions.Exponential(n)),
-    "bernoulli": _one(lambda spec, n: emissions.Bernoulli(n)),
-    "binomial": _one(_binomial),
-    "categorical": _categories,
-}
+    return emissions.Product({name: (part.at, part.emission) for name, part in parts.items()})

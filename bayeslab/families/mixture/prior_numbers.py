@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from bayeslab.errors import ModelError, OptionError
+from bayeslab.distributions import DISTRIBUTIONS, maths
+from bayeslab.errors import ModelError, OptionError, hint
 from bayeslab.exact import emissions
 from bayeslab.exact.dirichlet_process import Concentration, ProcessPrior
 from bayeslab.language.expressions import parse
@@ -17,7 +18,7 @@ from bayeslab.language.nodes import bound_arguments, call_name
 if TYPE_CHECKING:
     from bayeslab.families.mixture.spec import Mixture
 
-__all__ = ["beta_or_gamma", "concentration", "gaussian_prior", "lkj", "numbers", "process_prior"]
+__all__ = ["beta_or_gamma", "concentration", "gaussian_prior", "given_law", "lkj", "numbers", "process_prior"]
 
 
 def numbers(text: str, words: Mapping[str, tuple[str, ...]], where: str) -> tuple[str, tuple[Any, ...]]:
@@ -137,6 +138,56 @@ def gaussian_prior(spec: Mixture, emission: Any, rows: np.ndarray, n_components:
             code="out-of-range",
         )
     return emissions.NormalPrior(mean, kappa, nu, scale)
+
+
+def given_law(text: str, distribution: str, parameter: str, path: tuple[str | int, ...]) -> emissions.Law:
+    """The prior that a file gives to one parameter of a distribution, for all components.
+
+    Raises
+    ------
+    ModelError
+        No distribution of one real number with numbers; or one with values that the parameter cannot have.
+    """
+    try:
+        tree = parse(text).tree
+    except ModelError as error:
+        raise ModelError(error.message, path=path, offset=error.offset, code=error.code) from None
+    name = call_name(tree)
+    what = f"the prior of {distribution}'s {parameter}"
+    if name is None or not isinstance(tree, ast.Call):
+        raise ModelError(
+            f"{what} is a distribution with numbers, such as Gamma(2, 1), not {text}", path=path, code="bad-prior"
+        )
+    entry = DISTRIBUTIONS.get(name)
+    if entry is None:
+        raise ModelError(
+            f"{what}: unknown distribution '{name}'{hint(name, DISTRIBUTIONS)}", path=path, code="not-a-distribution"
+        )
+    functions = None if entry.support or entry.discrete or entry.atoms or not entry.proper else maths(name)
+    if functions is None:
+        raise ModelError(
+            f"{what} is a density of one number, such as Gamma(2, 1), not {text}", path=path, code="bad-prior"
+        )
+    try:
+        given = {key: np.asarray(float(ast.literal_eval(value))) for key, value in bound_arguments(tree, name).items()}
+        functions.canonical(**given)
+    except ModelError as error:
+        raise ModelError(f"{what}: {error.message}", path=path, code=error.code) from None
+    except (ValueError, TypeError, SyntaxError):
+        raise ModelError(f"{what} is {name} with numbers, not {text}", path=path, code="bad-prior") from None
+    if entry.angles and parameter not in DISTRIBUTIONS[distribution].angles:
+        raise ModelError(f"{what}: {name} is of angles, and {parameter} is none", path=path, code="out-of-range")
+    law = emissions.Law(name, given)
+    interval = DISTRIBUTIONS[distribution].domain.parameters.get(parameter)
+    if interval is not None:
+        low, high = float(interval.low), float(interval.high)
+        if float(law.ends[0]) < low or float(law.ends[1]) > high:
+            raise ModelError(
+                f"{what} has values that it cannot have: {parameter} is {interval.words(low, high)}, and {text} is not",
+                path=path,
+                code="out-of-range",
+            )
+    return law
 
 
 def process_prior(spec: Mixture) -> ProcessPrior:

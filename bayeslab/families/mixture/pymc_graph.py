@@ -14,7 +14,6 @@ from bayeslab.exact.mixture import AllCollapsed, MixtureOptions, fit_mixture
 from bayeslab.families import graph as graphs
 from bayeslab.families.mixture.expectation_maximisation import first_guess
 from bayeslab.families.mixture.model import Resolved
-from bayeslab.families.mixture.parts import Nodes
 from bayeslab.language.spec import Model
 
 if TYPE_CHECKING:
@@ -60,17 +59,15 @@ def with_evidence(model: Model, seen: Resolved, *, search: bool = True) -> pymc.
     built = _begun(model, seen)
     with built:
         log_weights = _mixing(seen, start)
-        nodes = {
-            name: part.nodes(seen.n_components, None if start is None else seen.own(name, start))
-            for name, part in seen.parts.items()
-        }
-        only = next(iter(nodes.values()))
+        variables = _variables(seen, start)
         plain = problem.allowed is None and problem.inputs is None and not np.isnan(problem.rows).any()
-        if len(nodes) == 1 and plain and hasattr(only, "kernel"):
-            kernel, parameters, rows, constant = only.kernel(problem.rows)
-            value = log_evidence(kernel, pt.concatenate([log_weights, *parameters]), rows) + constant
+        only = next(iter(seen.parts.values())) if len(seen.parts) == 1 and plain else None
+        kernel = None if only is None else only.compiled(variables, problem.rows)
+        if kernel is not None:
+            parameters = pt.concatenate([log_weights, *kernel.parameters])
+            value = log_evidence(kernel.kernel, parameters, kernel.rows) + kernel.constant
         else:
-            terms = _log_density(seen, nodes)
+            terms = sum(part.density(variables, seen.rows) for part in seen.parts.values())
             if problem.inputs is not None or problem.allowed is not None:
                 terms = terms + (log_weights if problem.inputs is not None else log_weights[None, :])
                 log_weights = pt.zeros(seen.n_components)
@@ -101,13 +98,13 @@ def _begun(model: Model, seen: Resolved) -> pymc.Model:
     return built
 
 
-def _log_density(seen: Resolved, nodes: dict[str, Nodes]) -> Any:
-    """log p(row | component), (N, K)."""
-    terms: Any = 0.0
-    for name, part in seen.parts.items():
-        own = [seen.columns.index(c) for c in part.reads]
-        terms = terms + nodes[name].log_density(seen.rows[:, own])
-    return terms
+def _variables(seen: Resolved, start: dict[str, Any] | None) -> dict[str, Any]:
+    """The parameters of all parts, and what they are computed from."""
+    values = {} if start is None else seen.values(start)
+    out: dict[str, Any] = {}
+    for part in seen.parts.values():
+        out |= replace(part, n_states=seen.n_components).starting(values).variables()
+    return out
 
 
 def _mixing(seen: Resolved, start: dict[str, Any] | None) -> Any:
@@ -179,14 +176,12 @@ def written_out(model: Model, seen: Resolved, data: Data) -> pymc.Model:
             built.add_coord(rows, data.labels[rows].tolist())
         dims = rows if rows in data.labels else None
         log_weights = _mixing(seen, None)
-        nodes = {name: part.nodes(seen.n_components, None) for name, part in seen.parts.items()}
+        variables = _variables(seen, None)
+        cells = seen.rows if len(seen.rows) else np.full((n_rows, len(seen.columns)), np.nan)
         p = pt.exp(log_weights)
         p = p if seen.problem.inputs is not None else pt.repeat(p[None, :], n_rows, axis=0)
         label = pm.Categorical("label", p=p, dims=dims)
-        for name, part in seen.parts.items():
-            own = np.full((n_rows, len(part.reads)), np.nan)
-            if len(seen.rows):
-                own = seen.rows[:, [seen.columns.index(c) for c in part.reads]]
-            for column, node in zip(part.columns, nodes[name].draw(label, own), strict=True):
-                pm.Deterministic(column, node, dims=dims)
+        for part in seen.parts.values():
+            for column, variable in part.drawn(variables, label, cells).items():
+                pm.Deterministic(column, variable, dims=dims)
     return built

@@ -1,4 +1,9 @@
-"""States that emit any distribution of single numbers: columns of one distribution, named as in a model's formulas."""
+"""Columns of any distribution of single numbers, its parameters named as in a model's formulas.
+
+The arithmetic on plain arrays and the weak priors are those of
+:class:`bayeslab.exact.emissions.any_distribution.AnyDistribution`. Graphs have the same priors; in the whitened
+parametrisation normal and log-normal ones are in coordinates of order one.
+"""
 
 from __future__ import annotations
 
@@ -10,7 +15,7 @@ import numpy as np
 
 from bayeslab.data.weak_priors import scaled, shown
 from bayeslab.distributions import cell_draws, cell_log_density, maths, pymc_class
-from bayeslab.exact.emissions import AnyDistribution
+from bayeslab.exact.emissions import AnyDistribution, Law
 from bayeslab.exact.emissions.any_distribution import interval
 from bayeslab.posterior.observed.part import StatePart
 from bayeslab.posterior.observed.prior_variables import named_variables
@@ -22,7 +27,8 @@ __all__ = ["DistributedPart"]
 class DistributedPart(StatePart):
     """Columns of one distribution; see :class:`bayeslab.posterior.observed.part.StatePart`.
 
-    Parameters that the word itself gives as numbers have no names here: ``emission.known`` has them.
+    Parameters that the word itself gives as numbers have no names here: ``emission.known`` has them. Written priors are
+    the emission's as well.
     """
 
     emission: AnyDistribution
@@ -48,11 +54,19 @@ class DistributedPart(StatePart):
     def angles(self) -> tuple[str, ...]:
         return tuple(n for n in self.learned if self.parameter(n) in self.emission.declaration.angles)
 
-    def shape(self, name: str) -> tuple[int, ...]:
-        return (self.n_states, len(self.columns)) if len(self.columns) > 1 else (self.n_states,)
+    @property
+    def discrete(self) -> bool:
+        return self.emission.declaration.discrete
 
-    def dims(self, name: str, state: str) -> tuple[str, ...]:
-        return (state, "feature") if len(self.columns) > 1 else (state,)
+    @property
+    def atoms(self) -> tuple[float, ...]:
+        return tuple(float(atom) for atom in self.emission.declaration.atoms)
+
+    def shape(self, name: str) -> tuple[int, ...]:
+        return (self.n_states, len(self.columns)) if self.by_column else (self.n_states,)
+
+    def dims(self, name: str) -> tuple[str, ...]:
+        return (self.style.state, self.style.feature) if self.by_column else (self.style.state,)
 
     def kind(self, name: str) -> str:
         low, high = interval(self.emission.name, self.parameter(name))
@@ -62,54 +76,80 @@ class DistributedPart(StatePart):
         if self.kind(name) != "real":
             return 1.0
         each = self.emission.typical[self.parameter(name)][1]
-        return each if len(self.columns) > 1 else float(each[0])
+        return each if self.by_column else float(each[0])
 
     def to_exact(self, values: Mapping[str, Any]) -> dict[str, np.ndarray]:
-        full = (self.n_states, len(self.columns))
-        out = {w: np.broadcast_to(v, full) for w, v in self.emission.known.items()}
-        return out | {self.parameter(n): np.asarray(values[n], float).reshape(full) for n in self.learned}
+        tables = {self.parameter(n): np.asarray(values[n], float) for n in self.learned}
+        own = {word: value.reshape(len(value), len(self.columns)) for word, value in tables.items()}
+        full = (len(next(iter(own.values()))) if own else self.n_states, len(self.columns))
+        return {w: np.broadcast_to(v, full) for w, v in self.emission.known.items()} | own
 
     def from_exact(self, theta: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
-        return {name: theta[self.parameter(name)].reshape(self.shape(name)) for name in self.names}
+        return {name: v if self.by_column else v[:, 0] for name in self.names for v in [theta[self.parameter(name)]]}
+
+    def _mean(self, own: Mapping[str, np.ndarray]) -> np.ndarray | None:
+        """The mean of each state where it has a closed form; infinite where there is none."""
+        moments = getattr(maths(self.emission.name), "moments", None)
+        if moments is None:
+            return None
+        with np.errstate(all="ignore"):
+            return np.asarray(moments(*(own[word] for word in self.emission.parameters))[0])
 
     def location(self, values: Mapping[str, np.ndarray]) -> np.ndarray:
         """The mean (K,) of the first column in each state where it has a closed form, else the first parameter."""
-        own, moments = self.to_exact(values), getattr(maths(self.emission.name), "moments", None)
-        if moments is not None:
-            with np.errstate(all="ignore"):
-                mean = np.asarray(moments(*(own[word][:, 0] for word in self.emission.parameters))[0])
-            if np.isfinite(mean).all():
-                return np.broadcast_to(mean, (self.n_states,))
-        return own[self.emission.learned[0]][:, 0]
+        own = {word: value[:, 0] for word, value in self.to_exact(values).items()}
+        mean = self._mean(own)
+        if mean is not None and np.isfinite(mean).all():
+            return np.broadcast_to(mean, (self.n_states,))
+        return own[self.emission.learned[0]]
+
+    def place(self, values: Mapping[str, Any], column: str) -> np.ndarray:
+        """``mu``, or the mean where it has a closed form, or the first parameter."""
+        j, e = self.columns.index(column), self.emission
+        tables = {word: np.asarray(values[self.called(word)]) for word in e.learned}
+        own = {word: value[..., j] if self.by_column else value for word, value in tables.items()}
+        first = own[e.learned[0]]
+        if "mu" in own:
+            return own["mu"]
+        known = {word: np.broadcast_to(value, (1, len(self.columns)))[0, j] for word, value in e.known.items()}
+        mean = self._mean(own | known)
+        return first if mean is None else np.nan_to_num(np.broadcast_to(mean, first.shape), nan=np.inf, posinf=np.inf)
 
     @property
     def ruled_by(self) -> str:
         mean = hasattr(maths(self.emission.name), "moments")
         return f"the mean of '{self.columns[0]}'" if mean else f"'{self.learned[0]}'"
 
-    def default_prior(self, name: str) -> str:
-        if name in self.priors:
-            return self.priors[name].text
-        if name in self.angles:
-            return "Uniform(-pi, pi)"
-        assert self.emission.prior is not None
-        law = self.emission.prior[self.parameter(name)]
-        return f"{law.name}({', '.join(shown(value) for value in law.given.values())})"
-
     def collapsed(self, values: Mapping[str, np.ndarray]) -> bool:
         return bool(self.emission.degenerate(self.to_exact(values), self.spread**2).any())
 
     # ------------------------------------------------------------------ PyMC
 
-    def variables(self, state: str) -> dict[str, Any]:
-        return named_variables(self, state, self._variable)
+    def default_prior(self, name: str) -> str:
+        if name in self.priors:
+            return self.priors[name].text
+        if name in self.angles:
+            return "uniform on the circle" if self.style.whitened else "Uniform(-pi, pi)"
+        law = self._law(name)
+        return f"{law.name}({', '.join(shown(value) for value in law.given.values())})"
 
-    def _variable(self, name: str, state: str, made: Mapping[str, Any]) -> Any:
-        """A parameter with its weak prior, that of :class:`AnyDistribution`."""
-        shape, start = self.shape(name), self.start.get(name)
+    @property
+    def prior_of_emission(self) -> bool:
+        return True
+
+    def _law(self, name: str) -> Law:
         assert self.emission.prior is not None
-        law = self.emission.prior[self.parameter(name)]
-        given = {word: np.broadcast_to(v if len(shape) > 1 else v[0], shape).copy() for word, v in law.given.items()}
+        return self.emission.prior[self.parameter(name)]
+
+    def variables(self) -> dict[str, Any]:
+        if self.style.whitened:
+            return {name: self._whitened(name) for name in self.learned}
+        return named_variables(self, self._natural)
+
+    def _natural(self, name: str, made: Mapping[str, Any]) -> Any:
+        """A parameter with its weak prior."""
+        shape, start, law = self.shape(name), self.start.get(name), self._law(name)
+        given = {word: np.broadcast_to(v if self.by_column else v[0], shape).copy() for word, v in law.given.items()}
         own: dict[str, Any] = {}
         if start is not None:
             kind = self.kind(name)
@@ -117,13 +157,26 @@ class DistributedPart(StatePart):
             own = {"initval": start if kind == "real" else inside}
         if law.name == "Normal":
             own["default_transform"] = scaled(given["mu"], given["sigma"])
-        return pymc_class(law.name)(name, **given, dims=self.dims(name, state), **own)
+        return pymc_class(law.name)(name, **given, dims=self.dims(name), **own)
+
+    def _whitened(self, name: str) -> Any:
+        """A parameter with its prior, written or weak; normal and log-normal ones from standard normal variables."""
+        import pymc as pm
+        import pytensor.tensor as pt
+
+        shape, dims, start, law = self.shape(name), self.dims(name), self.start.get(name), self._law(name)
+        given = {key: np.broadcast_to(value, shape) for key, value in law.given.items()}
+        if law.name in ("Normal", "LogNormal") and given.keys() == {"mu", "sigma"}:
+            logs = law.name == "LogNormal"
+            begin = None if start is None else ((np.log(start) if logs else start) - given["mu"]) / given["sigma"]
+            value = given["mu"] + given["sigma"] * pm.Normal(f"_{name}", shape=shape, initval=begin)
+            return pm.Deterministic(name, pt.exp(value) if logs else value, dims=dims)
+        begin = None if start is None else _inside(start, *law.ends)
+        return pymc_class(law.name)(name, **given, dims=dims, initval=begin)
 
     def density(self, values: Mapping[str, Any], rows: np.ndarray) -> Any:
-        each = [self._column(values, j) for j in range(len(self.columns))]
-        return sum(
-            cell_log_density(self.emission.name, own, rows[:, at]) for own, at in zip(each, self.at, strict=True)
-        )
+        name, own = self.emission.name, [self._column(values, j) for j in range(len(self.columns))]
+        return sum(cell_log_density(name, each, rows[:, at]) for each, at in zip(own, self.at, strict=True))
 
     def drawn(self, values: Mapping[str, Any], states: Any, rows: np.ndarray) -> dict[str, Any]:
         return {
@@ -139,3 +192,11 @@ class DistributedPart(StatePart):
             value = values[name]
             out[self.parameter(name)] = value[:, j] if value.ndim == 2 else value
         return out
+
+
+def _inside(start: np.ndarray, low: Any, high: Any) -> np.ndarray:
+    """The start, not at an end of what the prior allows."""
+    low, high = (np.broadcast_to(np.asarray(end, float), np.shape(start)) for end in (low, high))
+    both = np.isfinite(low) & np.isfinite(high)
+    margin = np.where(both, 0.01 * np.where(both, high - low, 1.0), 1e-3 * np.maximum(np.abs(start), 1e-3))
+    return np.asarray(np.clip(start, low + margin, high - margin))

@@ -64,8 +64,8 @@ class MixedPart(StatePart):
         wide = len(self.columns) > 1 and self.parameter(name) != "weight"
         return (self.n_states, self.n_layers, *((len(self.columns),) if wide else ()))
 
-    def dims(self, name: str, state: str) -> tuple[str, ...]:
-        return (state, "part", "feature") if len(self.shape(name)) == 3 else (state, "part")
+    def dims(self, name: str) -> tuple[str, ...]:
+        return (self.style.state, "part", self.style.feature)[: len(self.shape(name))]
 
     def labels(self) -> dict[str, np.ndarray]:
         return {"part": np.arange(1, self.n_layers + 1)} | super().labels()
@@ -113,7 +113,7 @@ class MixedPart(StatePart):
 
     # ------------------------------------------------------------------ PyMC
 
-    def variables(self, state: str) -> dict[str, Any]:
+    def variables(self) -> dict[str, Any]:
         import pymc as pm
         import pytensor.tensor as pt
 
@@ -131,16 +131,14 @@ class MixedPart(StatePart):
                 sd: {"initval": np.maximum(self.start[sd], 1e-12) ** 2},
             }
         out: dict[str, Any] = {}
-        out[weight] = pm.Dirichlet(
-            weight, np.ones(self.shape(weight)), dims=self.dims(weight, state), **begin.get(weight, {})
-        )
+        out[weight] = pm.Dirichlet(weight, np.ones(self.shape(weight)), dims=self.dims(weight), **begin.get(weight, {}))
         half = _along(0.5 * prior.scale, shape)
         variance = pm.InverseGamma(f"_{self.called('variance')}", prior.nu / 2, half, shape=shape, **begin.get(sd, {}))
-        out[sd] = pm.Deterministic(sd, pt.sqrt(variance), dims=self.dims(sd, state))
+        out[sd] = pm.Deterministic(sd, pt.sqrt(variance), dims=self.dims(sd))
         centre = _along(prior.mean, shape)
         step = _along(np.maximum(self.spread, 1e-300) / (self.n_states * self.n_layers), shape)
         out[mean] = pm.Normal(
-            mean, centre, out[sd] / np.sqrt(prior.kappa), dims=self.dims(mean, state),
+            mean, centre, out[sd] / np.sqrt(prior.kappa), dims=self.dims(mean),
             default_transform=scaled(centre, step), **begin.get(mean, {}),
         )  # fmt: skip
         return out

@@ -13,16 +13,18 @@ References
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
-from scipy.special import gammaln
 
 from bayeslab.distributions import log_density
-from bayeslab.exact.emissions.cells import safe_log
-from bayeslab.posterior.observed.part import SPREADS, StatePart
+from bayeslab.posterior.observed.part import SPREADS
+from bayeslab.posterior.observed.standard import StandardPart
 
-__all__ = ["climb", "climbed", "log_prior", "searched"]
+__all__ = ["CellwisePart", "climb", "climbed", "log_prior"]
 
 type Values = Mapping[str, np.ndarray]
 
@@ -30,14 +32,41 @@ type Values = Mapping[str, np.ndarray]
 _SWEEPS, _STEPS = 2, 14
 
 
-def searched(part: StatePart, *, prior: bool) -> bool:
-    """Whether the M-step of a part is a search."""
-    half_known = part.word == "student_t" and any(part.called(p) in part.known for p in ("location", "scale"))
-    return half_known or (prior and any(name in part.priors for name in part.learned))
+@dataclass(frozen=True, eq=False, kw_only=True)
+class CellwisePart(StandardPart):
+    """A part whose expected log posterior is a sum over states and columns."""
+
+    def log_prior(self, values: Mapping[str, Any]) -> float:
+        return log_prior(self, values) if self.known or self.priors else super().log_prior(values)
+
+    @property
+    def needs_search(self) -> bool:
+        """Whether the M-step has no closed form, whatever the priors."""
+        return False
+
+    def maximised(self, statistics: Mapping[str, Any], values: Mapping[str, Any], prior: bool) -> dict[str, np.ndarray]:
+        written = prior and any(name in self.priors for name in self.learned)
+        if self.needs_search or written:
+            return climbed(self, statistics, values, prior=prior)
+        return super().maximised(statistics, values, prior)
+
+    @abstractmethod
+    def expected_cells(self, statistics: Mapping[str, np.ndarray], own: Values) -> np.ndarray:
+        """Expected complete log likelihood of each cell (n_states, n_columns).
+
+        Parameters
+        ----------
+        own
+            Parameters (n_states, n_columns) by the kind's own names.
+        """
+
+    @abstractmethod
+    def default_log_density(self, name: str, values: Values) -> np.ndarray:
+        """Log density of the default prior of every element of a parameter, up to a constant."""
 
 
 def climbed(
-    part: StatePart, statistics: Mapping[str, np.ndarray], theta: Values, *, prior: bool
+    part: CellwisePart, statistics: Mapping[str, np.ndarray], theta: Values, *, prior: bool
 ) -> dict[str, np.ndarray]:
     """Parameters (what is known included) at least as good for these totals as those they come from."""
     values = {name: np.asarray({**theta, **part.known}[name], float) for name in part.names}
@@ -47,7 +76,7 @@ def climbed(
     return values
 
 
-def log_prior(part: StatePart, values: Values) -> float:
+def log_prior(part: CellwisePart, values: Values) -> float:
     """Log density of what the part learns."""
     own = {name: np.asarray({**values, **part.known}[name], float) for name in part.names}
     return float(sum(np.sum(_log_density(part, name, own)) for name in part.learned))
@@ -91,7 +120,7 @@ def climb(objective: Callable[[np.ndarray], np.ndarray], x: np.ndarray, step: fl
 
 
 def _best(
-    part: StatePart, name: str, statistics: Mapping[str, np.ndarray], values: dict[str, np.ndarray], prior: bool
+    part: CellwisePart, name: str, statistics: Mapping[str, np.ndarray], values: dict[str, np.ndarray], prior: bool
 ) -> np.ndarray:
     to_real, to_value = _coordinate(part, name)
 
@@ -112,7 +141,7 @@ def _summed(cells: np.ndarray, shape: tuple[int, ...]) -> np.ndarray:
 
 
 def _coordinate(
-    part: StatePart, name: str
+    part: CellwisePart, name: str
 ) -> tuple[Callable[[np.ndarray], np.ndarray], Callable[[np.ndarray], np.ndarray]]:
     """Any real number of order one, and back."""
     match part.parameter(name):
@@ -134,64 +163,31 @@ def _coordinate(
     return lambda v: v / unit, lambda x: x * unit
 
 
-def _expected(part: StatePart, statistics: Mapping[str, np.ndarray], values: Values) -> np.ndarray:
+def _expected(part: CellwisePart, statistics: Mapping[str, np.ndarray], values: Values) -> np.ndarray:
     """Expected complete log likelihood of each cell (n_states, n_columns)."""
-    k, d = part.n_states, len(part.columns)
-    own = {part.parameter(name): np.asarray(value).reshape(k, -1) for name, value in values.items()}
-    match part.word:
-        case "gaussian" | "student_t":
-            centre, spread = ("mean", "sd") if part.word == "gaussian" else ("location", "scale")
-            weight, scatter = (statistics[name].reshape(k, d) for name in ("weight", "scatter"))
-            square = scatter + weight * (statistics["mean"] - own[centre]) ** 2
-            count = statistics["count"][:, None] if part.word == "student_t" else weight
-            out = -count * np.log(own[spread]) - 0.5 * square / own[spread] ** 2
-            if "dof" in own:
-                half = 0.5 * own["dof"]
-                out = out + count * (half * np.log(half) - gammaln(half)) + half * statistics["gap"][:, None]
-            return np.asarray(out)
-        case "bernoulli" | "binomial":
-            p = own["probability"]
-            return np.asarray(statistics["won"] * safe_log(p) + statistics["base"] * safe_log(1 - p))
-    return np.asarray(statistics["won"] * safe_log(own["rate"]) - statistics["base"] * own["rate"])
+    own = {part.parameter(name): np.asarray(value).reshape(part.n_states, -1) for name, value in values.items()}
+    return part.expected_cells(statistics, own)
 
 
 # --------------------------------------------------------------------------------- priors
 
 
-def _is_scaled_by(part: StatePart, name: str, spread: str) -> bool:
+def _is_scaled_by(part: CellwisePart, name: str, spread: str) -> bool:
     """Whether the prior of a parameter has another one in it: default means have a multiple of the spread."""
     return (
         name not in part.priors and part.parameter(name) in ("mean", "location") and part.parameter(spread) in SPREADS
     )
 
 
-def _log_density(part: StatePart, name: str, values: Values) -> np.ndarray:
+def _log_density(part: CellwisePart, name: str, values: Values) -> np.ndarray:
     """Of every element of a parameter, up to a constant."""
-    value = values[name]
     if name in part.priors:
-        return _written(part, name, value)
-    prior, parameter = part.emission.prior, part.parameter(name)
+        return _written(part, name, values[name])
     with np.errstate(divide="ignore", invalid="ignore"):
-        match parameter:
-            case "sd" | "scale":
-                scale = np.diag(prior.scale) if np.ndim(prior.scale) == 2 else np.asarray(prior.scale)
-                half = 0.5 * (np.mean(scale) if part.spherical else scale if value.ndim == 2 else scale[0])
-                return np.asarray(-(prior.nu + 2) * np.log(value) - half / value**2)
-            case "mean" | "location":
-                spread = values[part.called("sd" if parameter == "mean" else "scale")]
-                spread = spread[:, None] if value.ndim == 2 and spread.ndim == 1 else spread
-                apart = value - (prior.mean if value.ndim == 2 else prior.mean[0])
-                return np.asarray(-np.log(spread) - 0.5 * prior.kappa * (apart / spread) ** 2)
-            case "dof":
-                return np.log(value) - 0.1 * value
-            case "probability":
-                a, b = (np.broadcast_to(p, value.shape) for p in prior)
-                return np.asarray((a - 1) * safe_log(value) + (b - 1) * safe_log(1 - value))
-        a, b = (np.broadcast_to(p if np.ndim(p) == 0 or value.ndim == 2 else p[0], value.shape) for p in prior)
-        return np.asarray((a - 1) * safe_log(value) - b * value)
+        return part.default_log_density(name, values)
 
 
-def _written(part: StatePart, name: str, value: np.ndarray) -> np.ndarray:
+def _written(part: CellwisePart, name: str, value: np.ndarray) -> np.ndarray:
     prior, out = part.priors[name], np.full(np.shape(value), -np.inf)
     for state in range(part.n_states):
         own = {a: float(v[state] if np.ndim(v) else v) for a, v in prior.arguments.items()}

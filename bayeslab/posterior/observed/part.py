@@ -1,8 +1,9 @@
-"""What hidden states emit: the contract of a group of columns with one kind of distribution in every state.
+"""The contract of a group of columns that have one kind of distribution, with its own parameters, in each of K states.
 
-A part knows its parameters by the names they have in the posterior (``mean``, ``sd``, ``probability``; with several
-parts ``mean_height``), the same numbers as :mod:`bayeslab.exact.emissions` takes them, their priors, and the log
-density as a PyTensor expression. Engines see parts through this class and nothing else.
+States are those of a hidden chain or the components of a mixture. A part knows its parameters by the names they have in
+the posterior (``mean``, ``sd``, ``probability``; with several parts ``height_mean``), the same numbers as
+:mod:`bayeslab.exact.emissions` takes them, their priors, and the log density as a PyTensor expression. Families and
+engines see parts through this class and nothing else.
 
 Priors that a file does not write are weak and scaled by the data, and the same for every engine.
 """
@@ -19,7 +20,7 @@ import numpy as np
 from bayeslab.distributions import SCALARS
 from bayeslab.posterior.observed.prior import Prior
 
-__all__ = ["SPREADS", "StatePart"]
+__all__ = ["COMPONENTS", "SPREADS", "STATES", "Compiled", "StatePart", "Style"]
 
 type Values = Mapping[str, Any]
 
@@ -33,8 +34,58 @@ _KINDS = {
     "weight": "simplex",
     "probability": "unit",
     "covariance": "matrix",
+    "scale_matrix": "matrix",
     **dict.fromkeys(("sd", "scale", "dof", "rate"), "positive"),
 }
+
+
+@dataclass(frozen=True)
+class Style:
+    """How a family names what its states emit, and which parametrisation its graphs have.
+
+    Attributes
+    ----------
+    state, feature : str
+        Dimensions of parameters: the states, and the columns.
+    one_column : bool
+        Whether the parameters of a single column have the dimension of the columns too.
+    derived : bool
+        Whether results show what follows from parameters: standard deviations beside matrices, a fixed number.
+    whitened : bool
+        Whether graphs have variables of order one, whatever the units of the data, and parameters are computed from
+        them: fast for samplers. Otherwise variables are the parameters, and priors of single ones can be written.
+    """
+
+    state: str = "state"
+    feature: str = "feature"
+    one_column: bool = False
+    derived: bool = False
+    whitened: bool = False
+
+
+STATES = Style()
+COMPONENTS = Style(state="component", one_column=True, derived=True, whitened=True)
+
+
+@dataclass(frozen=True, eq=False)
+class Compiled:
+    """A compiled kernel that sums the states out of independent complete rows.
+
+    Attributes
+    ----------
+    kernel : str
+        ``module:function``, see :func:`bayeslab.evidence.log_evidence`.
+    parameters : list of TensorVariable
+        After the log weights.
+    rows : ndarray
+    constant : float
+        What the kernel's value lacks.
+    """
+
+    kernel: str
+    parameters: list[Any]
+    rows: np.ndarray
+    constant: float
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -55,8 +106,7 @@ class StatePart(ABC):
         The column, where there are several parts; else empty.
     suffix : str
         Of all names, where several chains have parameters of the same kind.
-    levels : ndarray
-        Of a categorical column.
+    style : Style
     known : mapping of str to ndarray
         Parameters given as numbers, by posterior name.
     priors : mapping of str to Prior
@@ -74,7 +124,7 @@ class StatePart(ABC):
     emission: Any
     name: str = ""
     suffix: str = ""
-    levels: np.ndarray = field(default_factory=lambda: np.array([]))
+    style: Style = STATES
     known: Mapping[str, np.ndarray] = field(default_factory=dict)
     priors: Mapping[str, Prior] = field(default_factory=dict)
     start: Mapping[str, np.ndarray] = field(default_factory=dict)
@@ -91,6 +141,11 @@ class StatePart(ABC):
     def learned(self) -> tuple[str, ...]:
         return tuple(name for name in self.names if name not in self.known)
 
+    @property
+    def results(self) -> tuple[str, ...]:
+        """What results show: what is learned, and what follows from it."""
+        return self.learned
+
     def called(self, parameter: str) -> str:
         """The posterior's name of a parameter."""
         return (f"{self.name}_{parameter}" if self.name else parameter) + self.suffix
@@ -104,12 +159,17 @@ class StatePart(ABC):
     def shape(self, name: str) -> tuple[int, ...]: ...
 
     @abstractmethod
-    def dims(self, name: str, state: str) -> tuple[str, ...]:
-        """Dimensions of a parameter; ``state`` is what states are called."""
+    def dims(self, name: str) -> tuple[str, ...]:
+        """Dimensions of a parameter."""
+
+    @property
+    def by_column(self) -> bool:
+        """Whether parameters have the dimension of the columns."""
+        return self.style.one_column or len(self.columns) > 1
 
     def labels(self) -> dict[str, np.ndarray]:
         """Of dimensions that are not states."""
-        return {"feature": np.array(self.columns)} if len(self.columns) > 1 else {}
+        return {self.style.feature: np.array(self.columns)} if self.by_column else {}
 
     @property
     def n_free(self) -> int:
@@ -129,6 +189,26 @@ class StatePart(ABC):
     def position(self, column: str) -> int:
         """Where the column is in the rows."""
         return self.at[self.columns.index(column)]
+
+    @property
+    def columns_at(self) -> tuple[int, ...]:
+        """Positions of the columns in the rows."""
+        return tuple(self.position(column) for column in self.columns)
+
+    @property
+    def given_at(self) -> tuple[int, ...]:
+        """Positions of what the emission takes and does not predict: numbers of trials, inputs."""
+        return tuple(at for at in self.at if at not in self.columns_at)
+
+    @property
+    def discrete(self) -> bool:
+        """Whether the columns have whole numbers, or levels of categories."""
+        return False
+
+    @property
+    def atoms(self) -> tuple[float, ...]:
+        """Values that have a probability, of columns that have a density elsewhere."""
+        return ()
 
     # ------------------------------------------------------------------ which state is which
 
@@ -151,6 +231,16 @@ class StatePart(ABC):
     def location(self, values: Values) -> np.ndarray:
         """One number (K,) for each state, or several (K, ...), by the first of which states can be numbered."""
         return np.asarray(values[self.learned[0]])
+
+    @property
+    def orders(self) -> tuple[str, ...]:
+        """By what states can be put in order: columns, or terms of a regression."""
+        return self.columns
+
+    def place(self, values: Values, column: str) -> np.ndarray:
+        """Where one of :attr:`orders` lies in each state, (..., K)."""
+        value = np.asarray(values[self.results[0]])
+        return value[..., self.columns.index(column)] if self.by_column else value
 
     @property
     def ruled_by(self) -> str:
@@ -210,7 +300,21 @@ class StatePart(ABC):
 
     @abstractmethod
     def from_exact(self, theta: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
-        """The inverse of :meth:`to_exact`."""
+        """The inverse of :meth:`to_exact`, and what else :attr:`results` show."""
+
+    def sample(
+        self, rng: np.random.Generator, theta: Mapping[str, Any], states: np.ndarray, given: np.ndarray
+    ) -> np.ndarray:
+        """Columns (n_rows, n_columns) in given states.
+
+        Parameters
+        ----------
+        theta
+            Parameters as the exact emission takes them.
+        given : ndarray
+            The cells at :attr:`given_at`.
+        """
+        return np.asarray(self.emission.sample(rng, theta, states))
 
     def replicated(
         self, rng: np.random.Generator, values: Values, states: np.ndarray, rows: np.ndarray, cells: np.ndarray
@@ -260,13 +364,14 @@ class StatePart(ABC):
 
     def fitted(self, statistics: Mapping[str, Any], values: Values, *, prior: bool) -> dict[str, np.ndarray]:
         """The M-step: the most probable parameters for expected totals; what is known stays."""
-        found = self._best(statistics, values, prior)
+        found = self.maximised(statistics, values, prior)
         for name in self.learned:
             if self.parameter(name) in SPREADS:
                 found[name] = np.maximum(found[name], self.narrowest(name))
         return {name: found[name] for name in self.learned}
 
-    def _best(self, statistics: Mapping[str, Any], values: Values, prior: bool) -> dict[str, np.ndarray]:
+    def maximised(self, statistics: Mapping[str, Any], values: Values, prior: bool) -> dict[str, np.ndarray]:
+        """The M-step, before spreads are kept from vanishing; of what is known anything."""
         emission = self.emission if prior else self.emission.without_prior()
         return self.from_exact(emission.maximise(statistics, self.to_exact(values)))
 
@@ -297,13 +402,30 @@ class StatePart(ABC):
     def default_prior(self, name: str) -> str:
         """The prior of a parameter, for people."""
 
+    def prior_words(self) -> dict[str, str]:
+        """The priors of all that is learned, for people."""
+        return {name: self.default_prior(name) for name in self.learned}
+
+    @property
+    def language_priors(self) -> dict[str, str]:
+        """Priors in the language of models, by name in results: their variables are made before :meth:`variables`."""
+        return {}
+
+    @property
+    def prior_of_emission(self) -> bool:
+        """Whether the priors are those of the exact emission."""
+        return not self.priors
+
     def starting(self, values: Values) -> Self:
         """The part with places where searches begin."""
-        return replace(self, start={name: values[name] for name in self.learned if name in values})
+        return replace(self, start={name: values[name] for name in (*self.learned, *self.results) if name in values})
 
     @abstractmethod
-    def variables(self, state: str) -> dict[str, Any]:
-        """All parameters on PyMC's context stack: random variables, or constants where they are known."""
+    def variables(self) -> dict[str, Any]:
+        """All parameters on PyMC's context stack: random variables, or constants where they are known.
+
+        With them are the coordinates that parameters are computed from, whose names begin with _.
+        """
 
     @abstractmethod
     def density(self, values: Values, rows: np.ndarray) -> Any:
@@ -312,6 +434,10 @@ class StatePart(ABC):
     @abstractmethod
     def drawn(self, values: Values, states: Any, rows: np.ndarray) -> dict[str, Any]:
         """A random variable for each column, given the rows' states."""
+
+    def compiled(self, values: Values, rows: np.ndarray) -> Compiled | None:
+        """The kernel for complete rows, where there is one."""
+        return None
 
     @property
     def computed(self) -> bool:

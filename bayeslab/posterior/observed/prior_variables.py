@@ -14,16 +14,12 @@ from bayeslab.posterior.observed.prior import Prior
 __all__ = ["across", "named_variables"]
 
 
-def named_variables(
-    part: StatePart, state: str, default: Callable[[str, str, Mapping[str, Any]], Any]
-) -> dict[str, Any]:
+def named_variables(part: StatePart, default: Callable[[str, Mapping[str, Any]], Any]) -> dict[str, Any]:
     """All parameters of a part on PyMC's context stack.
 
     Parameters
     ----------
-    state : str
-        The dimension of the states.
-    default : callable (name, state, variables so far)
+    default : callable (name, variables so far)
         Makes a parameter without a written prior.
     """
     import pytensor.tensor as pt
@@ -33,14 +29,14 @@ def named_variables(
         if name in part.known:
             out[name] = pt.as_tensor_variable(part.known[name])
         elif name in part.priors:
-            out[name] = _with_written_prior(part, name, state)
+            out[name] = _with_written_prior(part, name)
         else:
-            out[name] = default(name, state, out)
+            out[name] = default(name, out)
     return out
 
 
-def _with_written_prior(part: StatePart, name: str, state: str) -> Any:
-    prior, shape, dims = part.priors[name], part.shape(name), part.dims(name, state)
+def _with_written_prior(part: StatePart, name: str) -> Any:
+    prior, shape, dims = part.priors[name], part.shape(name), part.dims(name)
     if prior.ordered:
         return _ordered(prior, name, shape, dims, part.start.get(name))
     arguments = {a: across(v, shape) for a, v in prior.arguments.items()}

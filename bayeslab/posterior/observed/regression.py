@@ -1,11 +1,13 @@
-"""States that emit a regression: of inputs, of the column's own past, or of both.
+"""A column that is a regression in every state: of inputs, of the column's own past, or of both.
 
-With inputs each state is a rule from x to y, and the model an input-output hidden Markov model [1]_. With a ``window``
-of w the w values before are inputs too: an autoregression that changes regime [2]_. The first w rows of a sequence, and
-rows that follow a missing value, have no complete past: they are conditioned on and say nothing of the state.
+With inputs each state is a rule from x to y: a hidden Markov model of them is an input-output one [1]_, a mixture of
+them one of experts. With a ``window`` of w the w values before are inputs too: an autoregression that changes regime
+[2]_. Rows without a complete past are conditioned on and say nothing of the state.
 
 Inside, inputs and normal outcomes are standardised by the data of the fit, and the weak prior of
-:class:`bayeslab.exact.emissions.Regression` is put on their coefficients there; results are in the data's units.
+:class:`bayeslab.exact.emissions.Regression` is put on their coefficients there; results are in the data's units. In
+the natural style rows are in the data's units as well, and the lines of states (``intercept`` and ``slope``) may be
+known; in the whitened style rows are standardised, and ``coefficients`` have a dimension of terms.
 
 References
 ----------
@@ -18,7 +20,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from typing import Any, cast
+from typing import Any
 
 import numpy as np
 from scipy.special import gammaln
@@ -27,7 +29,7 @@ from bayeslab.errors import ModelError
 from bayeslab.exact.emissions import Emission, Regression
 from bayeslab.posterior.observed.part import StatePart
 
-__all__ = ["Expert", "Standardised"]
+__all__ = ["RegressionPart", "Standardised"]
 
 
 @dataclass(frozen=True, eq=False)
@@ -85,62 +87,129 @@ class Standardised(Emission):
         return self.inner.degenerate(parameters, variances / self.scale[-1] ** 2)
 
     def sample(self, rng: np.random.Generator, parameters: Any, states: np.ndarray) -> np.ndarray:
-        raise ModelError("outcomes need their inputs: see Expert.replicated", code="not-applicable")
+        raise ModelError("outcomes need their inputs: see RegressionPart.sample", code="not-applicable")
 
     def features(self, rows: np.ndarray) -> np.ndarray:
         return self.inner.features(rows)[:, 1:]
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
-class Expert(StatePart):
+class RegressionPart(StatePart):
     """A column whose states are regressions; see :class:`bayeslab.posterior.observed.part.StatePart`.
 
     Attributes
     ----------
+    emission : Standardised or Regression
+        Of rows in the data's units, or of standardised rows. ``at`` has the positions of the column of ones, if there
+        is an intercept, of the inputs, and last that of the outcome.
     inputs : tuple of str
-        ``at`` has their positions after that of the ones, and last that of the outcome.
+    intercept : bool
+    centre, scale : ndarray (n_inputs,)
+        Inside, inputs are (x - centre) / scale.
+    middle, outcome_unit : float
+        Inside, normal outcomes are (y - middle) / outcome_unit.
     """
 
     inputs: tuple[str, ...]
+    intercept: bool = True
+    centre: np.ndarray
+    scale: np.ndarray
+    middle: float = 0.0
+    outcome_unit: float = 1.0
+
+    @property
+    def regression(self) -> Regression:
+        """The emission of standardised rows."""
+        inner = self.emission.inner if isinstance(self.emission, Standardised) else self.emission
+        assert isinstance(inner, Regression)
+        return inner
+
+    @property
+    def normal(self) -> bool:
+        return self.regression.outcome == "gaussian"
+
+    @property
+    def discrete(self) -> bool:
+        return not self.normal
+
+    @property
+    def terms(self) -> tuple[str, ...]:
+        return (*(("Intercept",) if self.intercept else ()), *self.inputs)
 
     @property
     def names(self) -> tuple[str, ...]:
-        return ("intercept", "slope", "sd") if self.word == "gaussian" else ("intercept", "slope")
+        lines = ("coefficients",) if self.style.whitened else ("intercept", "slope")
+        return (*lines, *(("sd",) if self.normal else ()))
 
     def shape(self, name: str) -> tuple[int, ...]:
-        return (self.n_states, len(self.inputs)) if name == "slope" else (self.n_states,)
+        sizes = {"slope": len(self.inputs), "coefficients": len(self.terms)}
+        return (self.n_states, sizes[name]) if name in sizes else (self.n_states,)
 
-    def dims(self, name: str, state: str) -> tuple[str, ...]:
-        return (state, "input") if name == "slope" else (state,)
+    def dims(self, name: str) -> tuple[str, ...]:
+        along = {"slope": ("input",), "coefficients": ("term",)}
+        return (self.style.state, *along.get(name, ()))
 
     def labels(self) -> dict[str, np.ndarray]:
-        return {"input": np.array(self.inputs)}
+        return {"term": np.array(self.terms)} if self.style.whitened else {"input": np.array(self.inputs)}
 
     def position(self, column: str) -> int:
         return self.at[-1]
+
+    @property
+    def orders(self) -> tuple[str, ...]:
+        return (*self.columns, *self.terms)
+
+    def place(self, values: Mapping[str, Any], column: str) -> np.ndarray:
+        at = self.terms.index(column) if column in self.terms else 0
+        return np.asarray(values["coefficients"])[..., at]
 
     @property
     def no_gibbs(self) -> str:
         return "regressions have no conjugate prior here; use nuts, map or em"
 
     def to_exact(self, values: Mapping[str, Any]) -> dict[str, np.ndarray]:
-        centre, scale, values = self.emission.centre, self.emission.scale, {**values, **self.known}
-        slope = np.asarray(values["slope"], float)
-        level = np.asarray(values["intercept"], float) + slope @ centre[1:-1] - centre[-1]
-        out = {"coefficients": np.column_stack([level, slope * scale[1:-1]]) / scale[-1]}
-        return out | ({"variance": (np.asarray(values["sd"]) / scale[-1]) ** 2} if self.word == "gaussian" else {})
+        values = {name: np.asarray(value, float) for name, value in {**values, **self.known}.items()}
+        if self.style.whitened:
+            first = 1 if self.intercept else 0
+            level, slope = values["coefficients"][:, :first], values["coefficients"][:, first:]
+        else:
+            level, slope = values["intercept"][:, None], values["slope"]
+        if self.intercept:
+            level = level + (slope @ self.centre)[:, None] - self.middle
+        out = {"coefficients": np.column_stack([level, slope * self.scale]) / self.outcome_unit}
+        return out | ({"variance": (values["sd"] / self.outcome_unit) ** 2} if self.normal else {})
 
     def from_exact(self, theta: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
-        centre, scale = self.emission.centre, self.emission.scale
-        slope = theta["coefficients"][:, 1:] * scale[-1] / scale[1:-1]
-        out = {"intercept": centre[-1] + scale[-1] * theta["coefficients"][:, 0] - slope @ centre[1:-1], "slope": slope}
-        return out | ({"sd": scale[-1] * np.sqrt(theta["variance"])} if self.word == "gaussian" else {})
+        out = self._lines(theta["coefficients"], np)
+        return out | ({"sd": self.outcome_unit * np.sqrt(theta["variance"])} if self.normal else {})
+
+    def _lines(self, inner: Any, concatenate: Any) -> dict[str, Any]:
+        """Lines in the data's units from coefficients of standardised ones; of arrays, or of PyTensor's variables."""
+        first = 1 if self.intercept else 0
+        slope = inner[:, first:] * (self.outcome_unit / self.scale)
+        if not self.intercept:
+            return {"coefficients": slope}
+        level = self.middle + self.outcome_unit * inner[:, 0] - (slope * self.centre).sum(axis=1)
+        if self.style.whitened:
+            return {"coefficients": concatenate.concatenate([level[:, None], slope], axis=1)}
+        return {"slope": slope, "intercept": level}
 
     def default_prior(self, name: str) -> str:
+        rate, prior = self.regression.rate, self.regression.prior
+        assert prior is not None
+        if self.style.whitened:
+            if name == "sd":
+                return f"sd² ~ InverseGamma(1, {rate:.4g})"
+            return f"Normal(0, {prior**-0.5:.3g}{' sd' if self.normal else ''}) on standardised inputs"
         if name == "sd":
-            return f"{self.emission.scale[-1]:.4g} sqrt(InverseGamma(1, {0.01 * self.emission.inner.spread:.4g}))"
-        spread = "10 sd" if self.word == "gaussian" else f"{1 / np.sqrt(self.emission.prior):.4g}"
+            return f"{self.outcome_unit:.4g} sqrt(InverseGamma(1, {rate:.4g}))"
+        spread = "10 sd" if self.normal else f"{1 / np.sqrt(prior):.4g}"
         return f"Normal(0, {spread}) for standardised inputs"
+
+    def prior_words(self) -> dict[str, str]:
+        # What the prior of coefficients has in it comes first.
+        words = super().prior_words()
+        return dict(reversed(words.items())) if self.style.whitened else words
 
     def internal(self, values: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
         each = [self.to_exact({n: values[n][i] for n in self.learned}) for i in range(len(values[self.learned[0]]))]
@@ -149,11 +218,11 @@ class Expert(StatePart):
 
     # ------------------------------------------------------------------ EM
 
-    def _best(self, statistics: Mapping[str, Any], values: Mapping[str, Any], prior: bool) -> dict[str, np.ndarray]:
+    def maximised(self, statistics: Mapping[str, Any], values: Mapping[str, Any], prior: bool) -> dict[str, np.ndarray]:
         if not self.known:
-            return super()._best(statistics, values, prior)
+            return super().maximised(statistics, values, prior)
         # Standard deviations about known lines, or lines where standard deviations are known.
-        inner = self.emission.inner
+        inner, statistics = self.regression, dict(statistics)
         if "slope" not in self.known:
             # What a ridge on coefficients in units of the sd finds does not depend on the sd.
             plain = inner if prior else replace(inner, prior=None)
@@ -166,82 +235,103 @@ class Expert(StatePart):
     def log_prior(self, values: Mapping[str, Any]) -> float:
         if not self.known:
             return super().log_prior(values)
-        inner, exact = self.emission.inner, self.to_exact(values)
+        inner, exact = self.regression, self.to_exact(values)
         variance = exact["variance"]
         if "slope" in self.known:
             return float(-np.sum(2 * np.log(variance) + inner.rate / variance))
+        assert inner.prior is not None
         return float(-0.5 * inner.prior * np.sum(exact["coefficients"] ** 2 / variance[:, None]))
+
+    # ------------------------------------------------------------------ predictions
+
+    def sample(
+        self, rng: np.random.Generator, theta: Mapping[str, Any], states: np.ndarray, given: np.ndarray
+    ) -> np.ndarray:
+        if isinstance(self.emission, Standardised):
+            given = self.emission.rows(np.column_stack([given, np.zeros(len(given))]))[:, :-1]
+        made = self.regression.outcomes(rng, theta, states, given)
+        return (self.middle + self.outcome_unit * made)[:, None]
 
     def replicated(
         self, rng: np.random.Generator, values: Mapping[str, Any], states: np.ndarray, rows: np.ndarray,
         cells: np.ndarray,
     ) -> np.ndarray:  # fmt: skip
         """Outcomes (n_rows, 1) at the inputs of the rows, NaN where these are not known."""
-        rows = rows[:, list(self.at[:-1])]
-        emission, known = self.emission, ~np.isnan(rows).any(axis=1)
-        made = emission.inner.outcomes(rng, self.to_exact(values), states, np.where(np.isnan(rows), 0.0, emission.rows(
-            np.column_stack([rows, np.zeros(len(rows))]))[:, :-1]))  # fmt: skip
-        return np.where(known, emission.centre[-1] + emission.scale[-1] * made, np.nan)[:, None]
+        given = rows[:, list(self.at[:-1])]
+        lost = np.isnan(given)
+        made = self.sample(rng, self.to_exact(values), states, np.where(lost, 0.0, given))
+        return np.where(lost.any(axis=1)[:, None], np.nan, made)
 
     # ------------------------------------------------------------------ PyMC
 
-    def variables(self, state: str) -> dict[str, Any]:
+    def variables(self) -> dict[str, Any]:
         import pymc as pm
         import pytensor.tensor as pt
 
-        emission = self.emission
-        inner, centre, scale = emission.inner, emission.centre, emission.scale
-        begin = self.to_exact(self.start) if self.start else {}
+        inner, begin = self.regression, self.to_exact(self.start) if self.start else {}
+        assert inner.prior is not None
         out: dict[str, Any] = {name: pt.as_tensor_variable(value) for name, value in self.known.items()}
         spread: Any = 1.0
-        if self.word == "gaussian":
+        if self.normal:
             if "sd" not in self.known:
-                own = {"initval": np.maximum(begin["variance"], 1e-10)} if begin else {}
-                variance = pm.InverseGamma("_variance", 1.0, inner.rate, shape=self.n_states, **own)
-                out["sd"] = pm.Deterministic("sd", scale[-1] * pt.sqrt(variance), dims=(state,))
-            spread = (out["sd"] / scale[-1])[:, None]
+                first = np.maximum(begin["variance"], 1e-10 * inner.spread) if begin else None
+                variance = pm.InverseGamma("_variance", 1.0, inner.rate, shape=self.n_states, initval=first)
+                sd = self.outcome_unit * pt.sqrt(variance)
+                out["sd"] = pm.Deterministic("sd", sd, dims=self.dims("sd"))
+            spread = (out["sd"] / self.outcome_unit)[:, None]
         if "slope" in self.known:
             return out
-        own = {"initval": begin["coefficients"]} if begin else {}
-        shape = (self.n_states, inner.n_inputs)
         # The intercept among them is one of standardised inputs, so that all are of order one.
-        b = pm.Normal("_coefficients", 0.0, spread / np.sqrt(cast(float, inner.prior)), shape=shape, **own)
-        slope = b[:, 1:] * (scale[-1] / scale[1:-1])
-        out["slope"] = pm.Deterministic("slope", slope, dims=(state, "input"))
-        out["intercept"] = pm.Deterministic(
-            "intercept", centre[-1] + scale[-1] * b[:, 0] - pt.dot(slope, centre[1:-1]), dims=(state,)
-        )
+        shape = (self.n_states, len(self.terms))
+        b = pm.Normal(
+            "_coefficients", 0.0, spread * inner.prior**-0.5, shape=shape, initval=begin.get("coefficients")
+        )  # fmt: skip
+        out["_coefficients"] = b
+        for name, value in self._lines(b, pt).items():
+            out[name] = pm.Deterministic(name, value, dims=self.dims(name))
         return out
+
+    def _level(self, values: Mapping[str, Any], rows: np.ndarray, states: Any = None) -> Any:
+        """The linear predictor (n_rows, n_states); or (n_rows,), given the rows' states."""
+        import pytensor.tensor as pt
+
+        given, level = rows[:, list(self.at[:-1])], pt.zeros(self.n_states)
+        if self.style.whitened:
+            lines = values["_coefficients"]
+        else:
+            given, level, lines = given[:, 1:], values["intercept"], values["slope"]
+        if states is None:
+            return level + pt.dot(given, lines.T)
+        return level[states] + (lines[states] * given).sum(axis=-1)
 
     def density(self, values: Mapping[str, Any], rows: np.ndarray) -> Any:
         """log p(outcome | state, inputs), (N, K)."""
         import pytensor.tensor as pt
 
-        own = rows[:, list(self.at)]
-        seen = ~np.isnan(own[:, -1])
-        y = np.where(seen, own[:, -1], 0.0)[:, None]
-        eta = values["intercept"] + pt.dot(own[:, 1:-1], values["slope"].T)
-        if self.word == "gaussian":
-            out = -0.5 * ((y - eta) / values["sd"]) ** 2 - pt.log(values["sd"]) - 0.5 * np.log(2 * np.pi)
-        elif self.word == "bernoulli":
+        there = ~np.isnan(rows[:, self.at[-1]])
+        y = np.where(there, rows[:, self.at[-1]], 0.0)[:, None]
+        eta = self._level(values, rows)
+        if self.normal:
+            sd = values["sd"] / self.outcome_unit if self.style.whitened else values["sd"]
+            out = -0.5 * ((y - eta) / sd) ** 2 - pt.log(sd) - 0.5 * np.log(2 * np.pi)
+        elif self.regression.outcome == "bernoulli":
             out = y * eta - pt.softplus(eta)
         else:
             out = y * eta - pt.exp(eta) - gammaln(y + 1)
-        return out if seen.all() else pt.where(seen[:, None], out, 0.0)
+        return out if there.all() else pt.where(there[:, None], out, 0.0)
 
     def drawn(self, values: Mapping[str, Any], states: Any, rows: np.ndarray) -> dict[str, Any]:
         import pymc as pm
         import pytensor.tensor as pt
 
-        if any(name.endswith("_before") for name in self.inputs):
+        if any(name.endswith("_before") for name in self.inputs) and not self.style.whitened:
             raise ModelError(
                 "rows that depend on those before are not simulated; leave `window` out", code="not-applicable"
             )
-        inputs = rows[:, list(self.at[1:-1])]
-        eta = values["intercept"][states] + (values["slope"][states] * inputs).sum(axis=1)
-        n = len(inputs)
-        if self.word == "gaussian":
+        eta, n = self._level(values, rows, states), len(rows)
+        if self.normal:
+            eta = self.middle + self.outcome_unit * eta if self.style.whitened else eta
             return {self.columns[0]: pm.Normal.dist(eta, values["sd"][states], shape=n)}
-        if self.word == "bernoulli":
+        if self.regression.outcome == "bernoulli":
             return {self.columns[0]: pm.Bernoulli.dist(p=pt.sigmoid(eta), shape=n)}
         return {self.columns[0]: pm.Poisson.dist(pt.exp(eta), shape=n)}

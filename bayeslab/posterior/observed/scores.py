@@ -73,7 +73,7 @@ class ScoredPart(StatePart):
     def shape(self, name: str) -> tuple[int, ...]:
         raise KeyError(name)
 
-    def dims(self, name: str, state: str) -> tuple[str, ...]:
+    def dims(self, name: str) -> tuple[str, ...]:
         raise KeyError(name)
 
     def default_prior(self, name: str) -> str:
@@ -90,7 +90,7 @@ class ScoredPart(StatePart):
 
     # ------------------------------------------------------------------ PyMC
 
-    def variables(self, state: str) -> dict[str, Any]:
+    def variables(self) -> dict[str, Any]:
         return {}
 
     def density(self, values: Mapping[str, Any], rows: np.ndarray) -> np.ndarray:

@@ -18,20 +18,31 @@ References
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
-from bayeslab.exact.components import DIAGONAL_GAUSSIAN, FULL_GAUSSIAN
+from bayeslab.data.weak_priors import shown
+from bayeslab.exact.components import FULL_GAUSSIAN
+from bayeslab.exact.emissions import NormalPrior
+from bayeslab.posterior.observed.part import Compiled
 
-__all__ = ["DiagonalNodes", "FullNodes", "partial_correlations", "scaled_normal", "triangles"]
+__all__ = [
+    "Triangular",
+    "conjugate",
+    "correlation_factor",
+    "language_variables",
+    "normal_prior_words",
+    "partial_correlations",
+    "sds",
+]
 
 
 @dataclass(frozen=True, eq=False)
-class FullNodes:
-    """Normal columns with matrices, in the coordinates L^-1 (x - m).
+class Triangular:
+    """Means and factors of precisions in the coordinates L^-1 (x - m).
 
     Attributes
     ----------
@@ -42,6 +53,7 @@ class FullNodes:
     packed : TensorVariable (K, d (d + 1) / 2)
         Its lower triangles row by row.
     centre : ndarray (d,)
+        m.
     root : ndarray (d, d)
         L.
     """
@@ -52,81 +64,20 @@ class FullNodes:
     centre: np.ndarray
     root: np.ndarray
 
-    @classmethod
-    def of(cls, part: Any, n_components: int, start: Mapping[str, Any] | None) -> FullNodes:
-        import pymc as pm
+    @property
+    def means(self) -> Any:
+        """In the units of the data, (K, d)."""
         import pytensor.tensor as pt
 
-        p, e = part.prefix, part.emission
-        prior, d = e.prior, e.n_columns
-        matrix = e.known if part.covariance == "known" else prior.scale
-        root = np.linalg.cholesky(matrix)
-        known_factors = None
-        if start is not None:
-            known_factors = np.linalg.solve(np.linalg.cholesky(e.covariances(start)), np.broadcast_to(root, (1, d, d)))
-        i, j = np.tril_indices(d)
-        if part.covariance == "known":
-            packed = pt.constant(np.broadcast_to(np.eye(d)[i, j], (n_components, len(i))).copy())
-        else:
-            sets = 1 if part.covariance == "tied" else n_components
-            begin = None if known_factors is None else known_factors[:sets]
-            packed = triangles(p, sets, d, prior.nu, begin)
-            packed = pt.repeat(packed, n_components, axis=0) if part.covariance == "tied" else packed
-        factors = pt.zeros((n_components, d, d))[:, i, j].set(packed)
-        begin = None if start is None else np.linalg.solve(root, (start["mean"] - prior.mean).T).T
-        at = scaled_normal(f"_{p}mean", factors, packed, prior.kappa, begin)
-        pm.Deterministic(f"{p}mean", prior.mean + pt.dot(at, root.T), dims=part.dims[f"{p}mean"])
-        if part.covariance != "known":
-            spread = pt.matmul(root, pt.linalg.inv(factors if part.covariance == "full" else factors[0]))
-            covariance = pt.matmul(spread, pt.swapaxes(spread, -1, -2))
-            sd = pt.sqrt(pt.diagonal(covariance, axis1=-2, axis2=-1))
-            pm.Deterministic(f"{p}sd", sd, dims=part.dims[f"{p}sd"])
-            pm.Deterministic(f"{p}covariance", covariance, dims=part.dims[f"{p}covariance"])
-        return cls(at, factors, packed, np.asarray(prior.mean, float), root)
+        return self.centre + pt.dot(self.at, self.root.T)
 
-    @classmethod
-    def separated(cls, part: Any, n_components: int, start: Mapping[str, Any] | None) -> FullNodes:
-        """Sds and correlations apart: Σ = diag(sd) R diag(sd), R ~ LKJ(η).
-
-        Partial correlations given the columns before are independent Betas on (-1, 1) [3]_: no factor of a matrix, and
-        right draws (those of PyMC 6.3's LKJCholeskyCov are not, from three columns on).
-        """
-        import pymc as pm
+    def matrices(self, factors: Any) -> tuple[Any, Any]:
+        """Square roots of diagonals, and the matrices that some factors belong to, in the units of the data."""
         import pytensor.tensor as pt
 
-        p, e = part.prefix, part.emission
-        assert part.lkj is not None
-        prior, d = e.prior, e.n_columns
-        scale = np.sqrt(np.diag(prior.scale))
-        i, j = np.tril_indices(d, -1)
-        begin = None if start is None else partial_correlations(start["covariance"])[:, i, j]
-        alpha = part.lkj + (d - 2 - j) / 2.0
-        begin = None if begin is None else np.clip(0.5 + 0.5 * begin, 0.02, 0.98)
-        unit = pm.Beta(f"_{p}partial", alpha, alpha, shape=(n_components, len(i)), initval=begin)
-        partial = pt.zeros((n_components, d, d))[:, i, j].set(2.0 * unit - 1.0)
-        # What the columns before leave unexplained.
-        left = pt.cumprod(1.0 - partial**2, axis=2)[:, :, :-1]
-        left = pt.concatenate([pt.ones((n_components, d, 1)), left], axis=2)
-        lower = (partial + np.eye(d)) * pt.sqrt(left)
-        if part.free:
-            mean, sd = _given_nodes(p, start, None if start is None else _sds(start["covariance"]))
-        else:
-            begin = None if start is None else (start["mean"] - prior.mean) / scale
-            at = pm.Normal(f"_{p}mean", 0.0, prior.kappa**-0.5, shape=(n_components, d), initval=begin)
-            begin = None if start is None else np.log(_sds(start["covariance"]) / scale)
-            log_sd = pm.Normal(f"_{p}log_sd", shape=(n_components, d), initval=begin)
-            mean = pm.Deterministic(f"{p}mean", prior.mean + at * scale, dims=part.dims[f"{p}mean"])
-            sd = pm.Deterministic(f"{p}sd", scale * pt.exp(log_sd), dims=part.dims[f"{p}sd"])
-        root = sd[:, :, None] * lower
-        covariance = pt.matmul(root, pt.swapaxes(root, -1, -2))
-        pm.Deterministic(f"{p}covariance", covariance, dims=part.dims[f"{p}covariance"])
-        factors = pt.linalg.inv(lower) * (scale / sd)[:, None, :]
-        i, j = np.tril_indices(d)
-        centre = np.asarray(prior.mean, float)
-        return cls((mean - centre) / scale, factors, factors[:, i, j], centre, np.diag(scale))
-
-    def whitened(self, rows: np.ndarray) -> np.ndarray:
-        return np.ascontiguousarray(np.linalg.solve(self.root, (rows - self.centre).T).T)
+        spread = pt.matmul(self.root, pt.linalg.inv(factors))
+        matrix = pt.matmul(spread, pt.swapaxes(spread, -1, -2))
+        return pt.sqrt(pt.diagonal(matrix, axis1=-2, axis2=-1)), matrix
 
     def squares(self, rows: np.ndarray) -> tuple[Any, Any, np.ndarray]:
         """Squared distances (N, K), halves of log determinants of precisions (N, K), and cells observed (N,)."""
@@ -135,65 +86,130 @@ class FullNodes:
         squares, log_det = normal_terms(self.at, self.packed, rows, self.centre, self.root)
         return squares, log_det, (~np.isnan(rows)).sum(axis=1)
 
-    def log_density(self, rows: np.ndarray) -> Any:
-        squares, log_det, observed = self.squares(rows)
-        return log_det - 0.5 * squares - 0.5 * observed[:, None] * np.log(2 * np.pi)
-
-    def kernel(self, rows: np.ndarray) -> tuple[str, list[Any], np.ndarray, float]:
-        """The compiled kernel for complete rows, its parameters after the log weights, its rows, and a constant."""
-
+    def compiled(self, rows: np.ndarray) -> Compiled:
+        """The kernel for complete normal rows."""
         constant = -len(rows) * float(np.log(np.diag(self.root)).sum())
-        return FULL_GAUSSIAN, [self.at.ravel(), self.packed.ravel()], self.whitened(rows), constant
+        white = np.ascontiguousarray(np.linalg.solve(self.root, (rows - self.centre).T).T)
+        return Compiled(FULL_GAUSSIAN, [self.at.ravel(), self.packed.ravel()], white, constant)
 
-    def draw(self, labels: Any, rows: np.ndarray) -> list[Any]:
+    def drawn(self, states: Any, n_rows: int, mixing: Any = None) -> Any:
+        """Rows (n_rows, d) given their states; ``mixing`` multiplies precisions row by row."""
         import pymc as pm
         import pytensor.tensor as pt
 
-        d = len(self.centre)
-        noise = pm.Normal.dist(shape=(len(rows), d))
-        spread = pt.linalg.inv(self.factors)[labels]
-        made = self.centre + pt.dot(self.at[labels] + (spread * noise[:, None, :]).sum(axis=-1), self.root.T)
-        return [made[:, c] for c in range(d)]
+        noise = pm.Normal.dist(shape=(n_rows, len(self.centre)))
+        noise = noise if mixing is None else noise / pt.sqrt(mixing)[:, None]
+        spread = pt.linalg.inv(self.factors)[states]
+        return self.centre + pt.dot(self.at[states] + (spread * noise[:, None, :]).sum(axis=-1), self.root.T)
 
 
-def _sds(covariance: np.ndarray) -> np.ndarray:
-    return np.asarray(np.sqrt(np.einsum("kii->ki", covariance)))
+def conjugate(
+    called: Callable[[str], str],
+    prior: NormalPrior,
+    n_states: int,
+    start: tuple[np.ndarray, np.ndarray] | None,
+    *,
+    tied: bool = False,
+    known: np.ndarray | None = None,
+) -> Triangular:
+    """Variables with a normal-inverse-Wishart prior, on PyMC's context stack.
+
+    Parameters
+    ----------
+    called
+        Names of variables by those of the part, as :meth:`.part.StatePart.called`.
+    start
+        Means (K, d) and matrices (K, d, d), or (1, d, d) where there is one.
+    tied
+        Whether there is one matrix for all states.
+    known : ndarray (d, d), optional
+        The matrix of all states.
+    """
+    import pytensor.tensor as pt
+
+    root = np.linalg.cholesky(prior.scale if known is None else known)
+    d = len(root)
+    i, j = np.tril_indices(d)
+    if known is not None:
+        packed = pt.constant(np.broadcast_to(np.eye(d)[i, j], (n_states, len(i))).copy())
+    else:
+        sets, begin = 1 if tied else n_states, None
+        if start is not None:
+            begin = np.linalg.solve(np.linalg.cholesky(start[1]), np.broadcast_to(root, (1, d, d)))[:sets]
+        packed = triangles(called, sets, d, prior.nu, begin)
+        packed = pt.repeat(packed, n_states, axis=0) if tied else packed
+    factors = pt.zeros((n_states, d, d))[:, i, j].set(packed)
+    begin = None if start is None else np.linalg.solve(root, (start[0] - prior.mean).T).T
+    at = scaled_normal(f"_{called('mean')}", factors, packed, prior.kappa, begin)
+    return Triangular(at, factors, packed, np.asarray(prior.mean, float), root)
+
+
+def correlation_factor(name: str, eta: float, n_states: int, d: int, start: np.ndarray | None) -> Any:
+    """Cholesky factors (K, d, d) of correlation matrices R ~ LKJ(η), on PyMC's context stack.
+
+    Partial correlations given the columns before are independent Betas on (-1, 1) [3]_: no factor of a matrix, and
+    right draws (those of PyMC 6.3's LKJCholeskyCov are not, from three columns on).
+    """
+    import pymc as pm
+    import pytensor.tensor as pt
+
+    i, j = np.tril_indices(d, -1)
+    begin = None if start is None else partial_correlations(start)[:, i, j]
+    alpha = eta + (d - 2 - j) / 2.0
+    begin = None if begin is None else np.clip(0.5 + 0.5 * begin, 0.02, 0.98)
+    unit = pm.Beta(name, alpha, alpha, shape=(n_states, len(i)), initval=begin)
+    partial = pt.zeros((n_states, d, d))[:, i, j].set(2.0 * unit - 1.0)
+    # What the columns before leave unexplained.
+    left = pt.cumprod(1.0 - partial**2, axis=2)[:, :, :-1]
+    left = pt.concatenate([pt.ones((n_states, d, 1)), left], axis=2)
+    return (partial + np.eye(d)) * pt.sqrt(left)
 
 
 def partial_correlations(covariance: np.ndarray) -> np.ndarray:
-    """Of two columns given those before both, below the diagonal: the way back of :meth:`FullNodes.separated`."""
-    sd = _sds(covariance)
+    """Of two columns given those before both, below the diagonal: the way back of :func:`correlation_factor`."""
+    sd = sds(covariance)
     lower = np.linalg.cholesky(covariance / (sd[:, :, None] * sd[:, None, :]))
     before = np.cumsum(lower**2, axis=2) - lower**2
     return np.asarray(np.tril(lower, -1) / np.sqrt(np.maximum(1.0 - before, 1e-12)))
 
 
-def _given_nodes(prefix: str, start: Mapping[str, Any] | None, sds: np.ndarray | None) -> tuple[Any, Any]:
-    """``mean`` and ``sd`` of a model that has them already, from where they are to start."""
+def sds(covariance: np.ndarray) -> np.ndarray:
+    """Standard deviations (K, d)."""
+    return np.asarray(np.sqrt(np.einsum("kii->ki", covariance)))
+
+
+def language_variables(starts: Mapping[str, np.ndarray | None]) -> tuple[Any, ...]:
+    """Variables of the model on PyMC's context stack that has them already, from where they are to start."""
     import pymc as pm
 
     built = pm.modelcontext(None)
-    mean, sd = built[f"{prefix}mean"], built[f"{prefix}sd"]
-    if start is not None:
-        for node, value in ((mean, start["mean"]), (sd, sds)):
-            if node in built.free_RVs:
-                built.set_initval(node, value)
-    return mean, sd
+    for name, value in starts.items():
+        if value is not None and built[name] in built.free_RVs:
+            built.set_initval(built[name], value)
+    return tuple(built[name] for name in starts)
 
 
-def triangles(prefix: str, sets: int, d: int, nu: float, start: np.ndarray | None) -> Any:
+def normal_prior_words(prior: NormalPrior, mean: str, spread: str) -> dict[str, str]:
+    """A normal-inverse-Wishart prior for people; ``spread`` is a matrix, or a standard deviation."""
+    full = np.ndim(prior.scale) == 2
+    law = f"InverseWishart({prior.nu:g}, {shown(prior.scale)})" if full else f"InverseGamma({prior.nu / 2:g}, s / 2)"
+    words = law if full else f"{spread}² ~ {law}, s = {shown(prior.scale)}"
+    return {spread: words, mean: f"Normal({shown(prior.mean)}, {spread}² / {prior.kappa:g})"}
+
+
+def triangles(called: Callable[[str], str], sets: int, d: int, nu: float, start: np.ndarray | None) -> Any:
     """Bartlett factors of ``sets`` standard Wishart matrices, packed row by row."""
     import pymc as pm
     import pytensor.tensor as pt
 
     i, j = np.tril_indices(d)
     begin = None if start is None else np.einsum("kii->ki", start) ** 2
-    squares = pm.ChiSquared(f"_{prefix}diagonal", nu - np.arange(d)[::-1], shape=(sets, d), initval=begin)
+    squares = pm.ChiSquared(f"_{called('diagonal')}", nu - np.arange(d)[::-1], shape=(sets, d), initval=begin)
     if d == 1:
         return pt.sqrt(squares)
     below = i > j
     begin = None if start is None else start[:, i[below], j[below]]
-    off = pm.Normal(f"_{prefix}below", shape=(sets, int(below.sum())), initval=begin)
+    off = pm.Normal(f"_{called('below')}", shape=(sets, int(below.sum())), initval=begin)
     place = np.empty(len(i), int)
     place[~below], place[below] = np.arange(d), d + np.arange(below.sum())
     return pt.concatenate([pt.sqrt(squares), off], axis=1)[:, place]
@@ -215,78 +231,3 @@ def scaled_normal(name: str, factors: Any, packed: Any, kappa: float, start: np.
         return np.linalg.solve(a, z[..., None])[..., 0]
 
     return pm.CustomDist(name, factors, logp=logp, random=random, signature="(k,d,d)->(k,d)", initval=start)
-
-
-@dataclass(frozen=True, eq=False)
-class DiagonalNodes:
-    """Normal columns, independent given the component, in the coordinates (x - m) / √ψ.
-
-    Attributes
-    ----------
-    at : TensorVariable (K, d)
-        Means.
-    log_sd : TensorVariable (K, d)
-    """
-
-    at: Any
-    log_sd: Any
-    centre: np.ndarray
-    scale: np.ndarray
-
-    @classmethod
-    def of(cls, part: Any, n_components: int, start: Mapping[str, Any] | None) -> DiagonalNodes:
-        import pymc as pm
-        import pytensor.tensor as pt
-
-        p, e = part.prefix, part.emission
-        prior, d, spherical = e.prior, e.n_columns, part.covariance == "spherical"
-        scale = np.sqrt(np.broadcast_to(np.mean(prior.scale) if spherical else prior.scale, (d,)).astype(float))
-        own = 1 if spherical else d
-        begin = None if start is None else scale[:own] ** 2 / start["variance"].reshape(n_components, own)
-        precision = pm.ChiSquared(f"_{p}precision", prior.nu, shape=(n_components, own), initval=begin)
-        log_sd = -0.5 * pt.log(precision)
-        log_sd = pt.repeat(log_sd, d, axis=1) if spherical and d > 1 else log_sd
-        begin = None if start is None else (start["mean"] - prior.mean) / scale
-        width = pt.exp(log_sd) / np.sqrt(prior.kappa)
-        at = pm.Normal(f"_{p}mean", 0.0, width, shape=(n_components, d), initval=begin)
-        pm.Deterministic(f"{p}mean", prior.mean + at * scale, dims=part.dims[f"{p}mean"])
-        sd = pt.exp(log_sd) * scale
-        pm.Deterministic(f"{p}sd", sd[:, 0] if spherical else sd, dims=part.dims[f"{p}sd"])
-        return cls(at, log_sd, np.asarray(prior.mean, float), scale)
-
-    @classmethod
-    def free(cls, part: Any, start: Mapping[str, Any] | None) -> DiagonalNodes:
-        """Of a model that has the nodes ``mean`` and ``sd`` already."""
-        import pytensor.tensor as pt
-
-        d = len(part.columns)
-        mean, sd = _given_nodes(part.prefix, start, None if start is None else np.sqrt(start["variance"]))
-        log_sd = pt.log(sd) if part.covariance == "diagonal" else pt.repeat(pt.log(sd)[:, None], d, axis=1)
-        return cls(mean, log_sd, np.zeros(d), np.ones(d))
-
-    def whitened(self, rows: np.ndarray) -> np.ndarray:
-        return np.ascontiguousarray((rows - self.centre) / self.scale)
-
-    def log_density(self, rows: np.ndarray) -> Any:
-        import pytensor.tensor as pt
-
-        seen = ~np.isnan(rows)
-        filled = np.where(seen, self.whitened(rows), 0.0)
-        apart = (filled[:, None, :] - self.at) * pt.exp(-self.log_sd)
-        terms = -0.5 * apart**2 - self.log_sd - 0.5 * np.log(2 * np.pi) - np.log(self.scale)
-        return (terms * seen[:, None, :]).sum(axis=-1)
-
-    def kernel(self, rows: np.ndarray) -> tuple[str, list[Any], np.ndarray, float]:
-        """As :meth:`FullNodes.kernel`."""
-
-        constant = -len(rows) * float(np.log(self.scale).sum())
-        return DIAGONAL_GAUSSIAN, [self.at.ravel(), self.log_sd.ravel()], self.whitened(rows), constant
-
-    def draw(self, labels: Any, rows: np.ndarray) -> list[Any]:
-        import pymc as pm
-        import pytensor.tensor as pt
-
-        d = len(self.centre)
-        noise = pm.Normal.dist(shape=(len(rows), d))
-        made = self.centre + self.scale * (self.at[labels] + pt.exp(self.log_sd[labels]) * noise)
-        return [made[:, c] for c in range(d)]

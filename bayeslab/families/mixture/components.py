@@ -1,0 +1,304 @@
+"""What the components of a mixture are made of, on its data: parts with their priors."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from bayeslab.data.dataset import Data
+from bayeslab.data.design import Design
+from bayeslab.errors import DataError, ModelError, OptionError
+from bayeslab.exact import emissions
+from bayeslab.families.mixture.prior_numbers import beta_or_gamma, concentration, gaussian_prior, given_law, lkj
+from bayeslab.language.column_distributions import column_distribution
+from bayeslab.language.formula import parse_formula
+from bayeslab.posterior.observed.any_distribution import DistributedPart
+from bayeslab.posterior.observed.categories import Categories
+from bayeslab.posterior.observed.joint_normal import JointNormal
+from bayeslab.posterior.observed.normal import Normal
+from bayeslab.posterior.observed.one_parameter import OneParameter
+from bayeslab.posterior.observed.part import COMPONENTS, StatePart
+from bayeslab.posterior.observed.prior import Prior
+from bayeslab.posterior.observed.regression import RegressionPart
+from bayeslab.posterior.observed.student_t import StudentT
+
+if TYPE_CHECKING:
+    from bayeslab.families.mixture.spec import Mixture
+
+__all__ = ["component_parts", "design_of", "regression_part"]
+
+# The chance of a right label before there are data, as pseudocounts beside 1 for every label: their number.
+_TRUST = 1.0
+
+# --------------------------------------------------------------------------------- regressions
+
+
+def design_of(spec: Mixture, data: Data) -> Design:
+    """The design of the regressions on the data of the fit.
+
+    Raises
+    ------
+    ModelError
+        What such regressions have not: group effects, an offset, trials.
+    """
+    assert spec.regression is not None
+    formula = parse_formula(spec.regression)
+    design = Design.of(formula, data, np.arange(len(data.labels.get(data.dataset.rows, ()))))
+    beyond = [
+        (bool(formula.groups), "group effects such as (1 | g)"),
+        (design.offset is not None, "offset(...)"),
+        (formula.trials is not None, "p(successes, trials)"),
+    ]
+    for there, what in beyond:
+        if there:
+            raise ModelError(
+                f"components that are regressions have no {what}: leave it out, or take the family regression",
+                path=("model", "regression"),
+                code="unsupported",
+            )
+    return design
+
+
+def regression_part(
+    spec: Mixture, data: Data, design: Design, known: RegressionPart | None
+) -> tuple[RegressionPart, np.ndarray]:
+    """The part, and rows of standardised inputs and the outcome; ``known`` is the part of the fit.
+
+    Raises
+    ------
+    DataError
+        An outcome of words; columns that do not vary.
+    """
+    assert spec.regression is not None
+    n = len(data.labels.get(data.dataset.rows, ()))
+    design = design if known is None else design.on(parse_formula(spec.regression), data, np.arange(n))
+    x, ones = design.matrix, np.ones((n, int(design.intercept)))
+    outcome = spec.modelled[0]
+    y = np.full(n, np.nan)
+    if data.has(outcome):
+        term = data.term(outcome, missing=True)
+        if term.value is None:
+            raise DataError(
+                f"column '{outcome}' holds words; the outcome is a number, of two levels 0 and 1", code="not-numbers"
+            )
+        y = np.asarray(term.value, float)
+    if known is None:
+        seen = y[~np.isnan(y)]
+        gaussian = spec.component == "gaussian"
+        centre = x.mean(axis=0) if design.intercept else np.zeros(x.shape[1])
+        scale = x.std(axis=0)
+        if not (scale > 0).all():
+            name = design.names[int(np.argmin(scale > 0))]
+            raise DataError(f"'{name}' is constant: leave it out of the regression", code="constant")
+        if gaussian and (not len(seen) or np.ptp(seen) == 0):
+            raise DataError(f"column '{outcome}' is constant or empty: there is nothing to explain", code="constant")
+        middle = float(seen.mean()) if gaussian and design.intercept else 0.0
+        size = x.shape[1] + int(design.intercept)
+        emission = emissions.Regression(size, spec.component)  # type: ignore[arg-type]
+        known = RegressionPart(
+            word=str(spec.component), columns=(outcome,), at=tuple(range(size + 1)), n_states=1, emission=emission,
+            style=COMPONENTS, inputs=tuple(design.names), intercept=design.intercept, centre=centre, scale=scale,
+            middle=middle,
+        )  # fmt: skip
+        rows = np.column_stack([ones, (x - centre) / scale, y - middle])
+        return replace(known, emission=emission.with_prior(rows, 1)), rows
+    return known, np.column_stack([ones, (x - known.centre) / known.scale, y - known.middle])
+
+
+# --------------------------------------------------------------------------------- parts
+
+
+def component_parts(
+    spec: Mixture, data: Data, rows: np.ndarray, columns: tuple[str, ...], n_components: int
+) -> dict[str, StatePart]:
+    """The parts by their names in the model.
+
+    Parameters
+    ----------
+    columns : tuple of str
+        What the columns of the rows are.
+    n_components : int
+        For which weak priors are meant.
+
+    Raises
+    ------
+    ModelError, DataError
+        What does not fit.
+    """
+    out: dict[str, StatePart] = {}
+    for name, own in spec.parts().items():
+        at = tuple(columns.index(c) for c in own)
+        make, prefix = _MAKERS.get(spec.word(own[0]), _any), spec.prefix(name)
+        common = {
+            "name": prefix.removesuffix("_"),
+            "columns": own,
+            "at": at,
+            "n_states": n_components,
+            "style": replace(COMPONENTS, feature=f"{prefix}feature"),
+        }
+        with emissions.renumbered(list(at)):
+            out[name] = make(spec, data, rows[:, list(at)], columns, common)
+    if spec.labels and spec.label_noise:
+        out["label"] = _label_part(spec, data, columns, n_components)
+    return out
+
+
+def _gaussian(
+    spec: Mixture, data: Data, rows: np.ndarray, columns: tuple[str, ...], common: dict[str, Any]
+) -> StatePart:
+    own: tuple[str, ...] = common["columns"]
+    free: dict[str, str] = {n: str(spec.priors[n]) for n in ("mean", "sd") if n in spec.priors}
+    # Of one column each of these is a variance.
+    one = len(own) == 1 and spec.covariance in ("full", "spherical")
+    covariance = "diagonal" if one else spec.covariance
+    eta = lkj(spec)
+    if eta is not None and covariance != "full":
+        text = "the prior of correlations goes with several gaussian columns and covariance: full"
+        raise ModelError(text, path=("model", "priors", "correlation"), code="unsupported")
+    if (free or eta is not None) and "components" in spec.priors:
+        text = "priors of components are conjugate ones; give them, or mean, sd and correlation"
+        raise ModelError(text, path=("model", "priors"), code="conflict")
+    if free and (len(free) < 2 or (covariance not in ("diagonal", "spherical") and eta is None)):
+        raise ModelError(
+            "priors of mean and sd go together, and with covariance: diagonal or spherical (or a single column); with"
+            " full also give correlation: LKJ(2)",
+            path=("model", "priors"),
+            code="incomplete",
+        )
+    try:
+        emission: Any = emissions.gaussian(len(own), covariance, known=spec.known)
+    except OptionError as error:
+        raise ModelError(error.message, path=("model", "covariance"), code=error.code) from None
+    if covariance in ("full", "tied") and eta is None:
+        _refuse_dependent(spec, rows, own)
+    if free and not len(rows):
+        prior = emissions.NormalPrior(np.zeros(len(own)), 0.01, 3.0, np.ones(len(own)))
+    else:
+        prior = gaussian_prior(spec, emission, rows, common["n_states"])
+    emission = replace(emission, prior=prior)
+    if isinstance(emission, emissions.DiagonalGaussian):
+        return Normal(**common, emission=emission, free=free)
+    return JointNormal(**common, emission=emission, free=free, lkj=eta)
+
+
+def _refuse_dependent(spec: Mixture, rows: np.ndarray, own: tuple[str, ...]) -> None:
+    """The weak prior on the scale of the data would be singular; one of the file need not be."""
+    given = spec.priors.get("components")
+    if not (isinstance(given, Mapping) and "scale" in given):
+        emissions.refuse_dependent(rows, own, "leave one out, or give priors: {components: {scale: ..}}")
+
+
+def _student(
+    spec: Mixture, data: Data, rows: np.ndarray, columns: tuple[str, ...], common: dict[str, Any]
+) -> StatePart:
+    emission = emissions.StudentT(len(common["columns"]), spec.dof)
+    _refuse_dependent(spec, rows, common["columns"])
+    prior = gaussian_prior(spec, emission, rows, common["n_states"])
+    return StudentT(**common, emission=replace(emission, prior=prior))
+
+
+def _one(make: Callable[[Mixture, int], Any]) -> Callable[..., StatePart]:
+    def maker(
+        spec: Mixture, data: Data, rows: np.ndarray, columns: tuple[str, ...], common: dict[str, Any]
+    ) -> StatePart:
+        own: tuple[str, ...] = common["columns"]
+        emission = make(spec, len(own))
+        word = spec.word(own[0])
+        if (found := beta_or_gamma(spec, word)) is not None:
+            emission = replace(emission, prior=found)
+        elif not len(rows) and word in ("poisson", "exponential"):
+            raise ModelError(
+                "the prior of the rates is on the scale of the data, and there are none; give"
+                " priors: {rate: Gamma(a, b)}",
+                path=("model", "priors"),
+                code="no-data",
+            )
+        else:
+            emission = emission.with_prior(rows, common["n_states"])
+        of_rows = word == "binomial" and isinstance(spec.trials, str)
+        at = (*common["at"], columns.index(str(spec.trials))) if of_rows else common["at"]
+        return OneParameter(**common | {"at": at}, word=word, emission=emission)
+
+    return maker
+
+
+def _binomial(spec: Mixture, n: int) -> Any:
+    if isinstance(spec.trials, str) and n > 1:
+        raise ModelError(
+            "one column of trials serves one binomial column; give trials as a number",
+            path=("model", "trials"),
+            code="unsupported",
+        )
+    return emissions.Binomial(n, spec.trials if isinstance(spec.trials, int) else None)
+
+
+def _categories(
+    spec: Mixture, data: Data, rows: np.ndarray, columns: tuple[str, ...], common: dict[str, Any]
+) -> StatePart:
+    own: tuple[str, ...] = common["columns"]
+    states = tuple(np.asarray(data.labels.get(c, ())) for c in own)
+    for c, s in zip(own, states, strict=True):
+        if not len(s):
+            raise ModelError(
+                f"the states of '{c}' are not known without data; give them: dims: {{{c}: [..]}}", code="incomplete"
+            )
+        if len(s) < 2:
+            raise DataError(
+                f"column '{c}' is constant: it cannot tell components apart; leave it out of columns", code="constant"
+            )
+    prior = concentration(spec, 1, "probability")
+    return Categories(**common, emission=emissions.Categorical(tuple(map(len, states)), prior), states=states)
+
+
+def _any(spec: Mixture, data: Data, rows: np.ndarray, columns: tuple[str, ...], common: dict[str, Any]) -> StatePart:
+    own: tuple[str, ...] = common["columns"]
+    prefix = f"{common['name']}_" if common["name"] else ""
+    each = [column_distribution(spec.word(c)) for c in own]
+    name = each[0][0]
+    known = {word: np.array([[given[word] for _, given in each]]) for word in each[0][1]}
+    written = {word: key for key, (part, word) in spec.parameter_priors().items() if own == spec.parts()[part]}
+    written = {word: key for word, key in written.items() if key in spec.priors}
+    laws = {
+        word: given_law(str(spec.priors[key]), name, word, ("model", "priors", key)) for word, key in written.items()
+    }
+    emission = emissions.AnyDistribution(name, len(own), known, laws or None)
+    if len(rows):
+        emission.check(rows)
+        emission = emission.with_prior(rows, common["n_states"])
+    elif lacking := [word for word in emission.learned if word not in laws]:
+        raise ModelError(
+            f"the prior of {name}'s {lacking[0]} is on the scale of the data, and there are none; give priors:"
+            f" {{{prefix}{lacking[0]}: ..}}",
+            path=("model", "priors"),
+            code="no-data",
+        )
+    priors = {
+        f"{prefix}{word}": Prior(law.name, law.given, str(spec.priors[written[word]])) for word, law in laws.items()
+    }
+    return DistributedPart(**common, word=spec.word(own[0]), emission=emission, priors=priors)
+
+
+def _label_part(spec: Mixture, data: Data, columns: tuple[str, ...], n_components: int) -> StatePart:
+    """Reported labels: a column of categories whose table is the confusion matrix, believed to be right more often."""
+    assert spec.labels is not None
+    states = np.array([str(x) for x in data.labels.get(spec.labels, ())])
+    n = len(states)
+    prior = 1.0 + _TRUST * n * np.eye(n_components, n)
+    return Categories(
+        columns=(spec.labels,), at=(columns.index(spec.labels),), n_states=n_components, style=COMPONENTS,
+        emission=emissions.Categorical((n,), prior[:, None, :]), states=(states,),
+    )  # fmt: skip
+
+
+_MAKERS: dict[str, Callable[..., StatePart]] = {
+    "gaussian": _gaussian,
+    "student_t": _student,
+    "poisson": _one(lambda spec, n: emissions.Poisson(n)),
+    "exponential": _one(lambda spec, n: emissions.Exponential(n)),
+    "bernoulli": _one(lambda spec, n: emissions.Bernoulli(n)),
+    "binomial": _one(_binomial),
+    "categorical": _categories,
+}

@@ -1,0 +1,86 @@
+"""Columns with a centre and a spread in each state, in their natural parametrisation: normal and Student's t.
+
+The variance is inverse gamma, and the centre normal with a multiple of the spread.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+import numpy as np
+
+from bayeslab.data.weak_priors import scaled, shown
+from bayeslab.posterior.observed.given_priors import CellwisePart
+from bayeslab.posterior.observed.prior_variables import across
+
+__all__ = ["LocationScale"]
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class LocationScale(CellwisePart):
+    """See :class:`bayeslab.posterior.observed.part.StatePart`."""
+
+    centre_name: ClassVar[str]
+    spread_name: ClassVar[str]
+
+    def internal(self, values: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
+        spread = self.called(self.spread_name)
+        if spread not in self.learned or spread in self.priors:
+            return {}
+        return {f"_{self.called('variance')}": np.asarray(values[spread]) ** 2}
+
+    @property
+    def scales(self) -> np.ndarray:
+        """Of the inverse gamma priors of variances, one for each column, or one for all."""
+        scale = np.asarray(self.emission.prior.scale)
+        scale = np.diag(scale) if scale.ndim == 2 else scale
+        return np.asarray(np.mean(scale)) if self.spherical else scale
+
+    def squares(self, statistics: Mapping[str, np.ndarray], own: Mapping[str, np.ndarray]) -> np.ndarray:
+        """Expected squared distances from the centre, (n_states, n_columns)."""
+        weight, scatter = (self.table(statistics[name]) for name in ("weight", "scatter"))
+        return np.asarray(scatter + weight * (statistics["mean"] - own[self.centre_name]) ** 2)
+
+    def default_log_density(self, name: str, values: Mapping[str, np.ndarray]) -> np.ndarray:
+        value, prior, parameter = values[name], self.emission.prior, self.parameter(name)
+        if parameter == self.spread_name:
+            half = 0.5 * across(self.scales, value.shape, last=True)
+            return np.asarray(-(prior.nu + 2) * np.log(value) - half / value**2)
+        spread = values[self.called(self.spread_name)]
+        spread = spread[:, None] if value.ndim == 2 and spread.ndim == 1 else spread
+        apart = value - across(prior.mean, value.shape, last=True)
+        return np.asarray(-np.log(spread) - 0.5 * prior.kappa * (apart / spread) ** 2)
+
+    # ------------------------------------------------------------------ PyMC
+
+    def default_prior(self, name: str) -> str:
+        if name in self.priors:
+            return self.priors[name].text
+        prior = self.emission.prior
+        if self.parameter(name) == self.centre_name:
+            return f"Normal({shown(prior.mean)}, {self.called(self.spread_name)} / {np.sqrt(prior.kappa):.4g})"
+        scale = np.asarray(prior.scale)
+        half = 0.5 * np.ravel(np.diag(scale) if scale.ndim == 2 else scale)
+        return f"sqrt(InverseGamma({prior.nu / 2:.4g}, {shown(half)}))"
+
+    def default_variable(self, name: str, made: Mapping[str, Any]) -> Any:
+        import pymc as pm
+
+        shape, dims, start, prior = self.shape(name), self.dims(name), self.start.get(name), self.emission.prior
+        if self.parameter(name) == self.spread_name:
+            begin = None if start is None else np.maximum(start, 1e-12) ** 2
+            half = across(0.5 * self.scales, shape, last=True)
+            variance = pm.InverseGamma(
+                f"_{self.called('variance')}", prior.nu / 2, half, shape=shape, initval=begin
+            )  # fmt: skip
+            return pm.Deterministic(name, pm.math.sqrt(variance), dims=dims)
+        spread = made[self.called(self.spread_name)]
+        centre = across(prior.mean, shape, last=True)
+        spread = spread[:, None] if np.ndim(centre) == 2 and spread.ndim == 1 else spread
+        step = across(np.maximum(self.spread, 1e-300) / self.n_states, shape, last=True)
+        return pm.Normal(
+            name, centre, spread / np.sqrt(prior.kappa), default_transform=scaled(centre, step), dims=dims,
+            initval=start,
+        )  # fmt: skip

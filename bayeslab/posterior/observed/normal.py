@@ -1,0 +1,217 @@
+"""Normal columns that are independent given the state: ``mean`` and ``sd``, one for each column or one for all.
+
+Two parametrisations: natural, the mean given the variance; and whitened, in coordinates (x - m) / √ψ of the prior
+Normal(m, σ² / κ), σ² ~ InverseGamma(ν / 2, ψ / 2).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, ClassVar
+
+import numpy as np
+
+from bayeslab.exact.components import DIAGONAL_GAUSSIAN
+from bayeslab.posterior.observed.location_scale import LocationScale
+from bayeslab.posterior.observed.part import Compiled
+from bayeslab.posterior.observed.standard import cell_values
+from bayeslab.posterior.observed.whitened import language_variables, normal_prior_words
+
+__all__ = ["Normal"]
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class Normal(LocationScale):
+    """See :class:`bayeslab.posterior.observed.part.StatePart`.
+
+    Attributes
+    ----------
+    free : mapping of str to str
+        Priors of ``mean`` and ``sd`` in the language of models, where they are not the conjugate ones.
+    """
+
+    word: str = "gaussian"
+    free: Mapping[str, str] = field(default_factory=dict)
+
+    centre_name: ClassVar[str] = "mean"
+    spread_name: ClassVar[str] = "sd"
+
+    @property
+    def parameters(self) -> tuple[str, ...]:
+        return ("mean", "sd")
+
+    @property
+    def spherical(self) -> bool:
+        return bool(self.emission.covariance == "spherical")
+
+    def shape(self, name: str) -> tuple[int, ...]:
+        return (self.n_states,) if self.spherical and self.parameter(name) == "sd" else super().shape(name)
+
+    def dims(self, name: str) -> tuple[str, ...]:
+        return super().dims(name)[: len(self.shape(name))]
+
+    def to_exact(self, values: Mapping[str, Any]) -> dict[str, np.ndarray]:
+        own = self.by_parameter(values)
+        variance = own["sd"] ** 2
+        return {"mean": self.table(own["mean"]), "variance": variance if self.spherical else self.table(variance)}
+
+    def from_exact(self, theta: Mapping[str, Any]) -> dict[str, np.ndarray]:
+        sd = np.sqrt(theta["variance"])
+        return {
+            self.called("mean"): self.from_table(theta["mean"]),
+            self.called("sd"): sd if self.spherical else self.from_table(sd),
+        }
+
+    def covariances(self, theta: Mapping[str, Any]) -> np.ndarray:
+        """Of the columns in each state, (n_states, n_columns, n_columns)."""
+        d = len(self.columns)
+        variance = theta["variance"]
+        return np.einsum(
+            "kd,de->kde", variance if variance.ndim == 2 else np.repeat(variance[:, None], d, 1), np.eye(d)
+        )
+
+    # ------------------------------------------------------------------ EM
+
+    def expected_cells(self, statistics: Mapping[str, np.ndarray], own: Mapping[str, np.ndarray]) -> np.ndarray:
+        weight = self.table(statistics["weight"])
+        return np.asarray(-weight * np.log(own["sd"]) - 0.5 * self.squares(statistics, own) / own["sd"] ** 2)
+
+    def maximised(self, statistics: Mapping[str, Any], values: Mapping[str, Any], prior: bool) -> dict[str, np.ndarray]:
+        out = super().maximised(statistics, values, prior)
+        mean, sd = self.called("mean"), self.called("sd")
+        if mean in self.known and sd in self.learned and not (prior and sd in self.priors):
+            out[sd] = self._about_known(statistics, prior)
+        return out
+
+    def _about_known(self, statistics: Mapping[str, Any], prior: bool) -> np.ndarray:
+        """Standard deviations about known means."""
+        n, scatter = statistics["weight"], statistics["scatter"]
+        mean = self.known[self.called("mean")].reshape(scatter.shape)
+        scatter = scatter + n * (statistics["mean"] - mean) ** 2
+        if self.spherical:
+            n, scatter = n.sum(axis=1), scatter.sum(axis=1)
+        own = self.emission.prior
+        variance = (self.scales + scatter) / (own.nu + n + 2) if prior else scatter / np.maximum(n, 1e-300)
+        return np.asarray(np.sqrt(variance).reshape(self.shape(self.called("sd"))))
+
+    # ------------------------------------------------------------------ Gibbs
+
+    def draw(self, rng: np.random.Generator, statistics: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
+        if not self.known:
+            return super().draw(rng, statistics)
+        # Means where the standard deviations are known, or these where the means are.
+        prior, n, mean, scatter = self.emission.prior, *(statistics[name] for name in ("weight", "mean", "scatter"))
+        name = self.learned[0]
+        if name == self.called("mean"):
+            sd = np.broadcast_to(self.known[self.called("sd")].reshape(len(n), -1), n.shape)
+            centre = prior.mean + (mean - prior.mean) * n / (prior.kappa + n)
+            drawn = centre + rng.standard_normal(n.shape) * sd / np.sqrt(prior.kappa + n)
+            return {name: drawn.reshape(self.shape(name))}
+        scatter = scatter + n * (mean - self.known[self.called("mean")].reshape(n.shape)) ** 2
+        if self.spherical:
+            variance = (self.scales + scatter.sum(axis=1)) / rng.chisquare(prior.nu + n.sum(axis=1))
+        else:
+            variance = (self.scales + scatter) / rng.chisquare(prior.nu + n)
+        return {name: np.sqrt(variance).reshape(self.shape(name))}
+
+    # ------------------------------------------------------------------ PyMC
+
+    @property
+    def language_priors(self) -> dict[str, str]:
+        return {self.called(parameter): text for parameter, text in self.free.items()}
+
+    @property
+    def prior_of_emission(self) -> bool:
+        return not self.free and super().prior_of_emission
+
+    def prior_words(self) -> dict[str, str]:
+        if not self.style.whitened:
+            return super().prior_words()
+        if self.free:
+            return self.language_priors
+        return normal_prior_words(self.emission.prior, self.called("mean"), self.called("sd"))
+
+    def variables(self) -> dict[str, Any]:
+        if not self.style.whitened:
+            return super().variables()
+        import pymc as pm
+        import pytensor.tensor as pt
+
+        d, start = len(self.columns), self.to_exact(self.start) if self.start else None
+        mean_name, sd_name = self.called("mean"), self.called("sd")
+        if self.free:
+            mean, sd = language_variables({mean_name: self.start.get(mean_name), sd_name: self.start.get(sd_name)})
+            log_sd = pt.repeat(pt.log(sd)[:, None], d, axis=1) if self.spherical else pt.log(sd)
+            return {mean_name: mean, sd_name: sd, f"_{mean_name}": mean, f"_log_{sd_name}": log_sd}
+        prior, (centre, scale) = self.emission.prior, self.origin
+        own = 1 if self.spherical else d
+        begin = None if start is None else scale[:own] ** 2 / start["variance"].reshape(self.n_states, own)
+        name = f"_{self.called('precision')}"
+        precision = pm.ChiSquared(name, prior.nu, shape=(self.n_states, own), initval=begin)
+        log_sd = -0.5 * pt.log(precision)
+        log_sd = pt.repeat(log_sd, d, axis=1) if self.spherical and d > 1 else log_sd
+        begin = None if start is None else (start["mean"] - centre) / scale
+        width = pt.exp(log_sd) / np.sqrt(prior.kappa)
+        at = pm.Normal(f"_{mean_name}", 0.0, width, shape=(self.n_states, d), initval=begin)
+        mean = pm.Deterministic(mean_name, centre + at * scale, dims=self.dims(mean_name))
+        sd = pt.exp(log_sd) * scale
+        sd = pm.Deterministic(sd_name, sd[:, 0] if self.spherical else sd, dims=self.dims(sd_name))
+        return {mean_name: mean, sd_name: sd, f"_{mean_name}": at, f"_log_{sd_name}": log_sd}
+
+    @property
+    def origin(self) -> tuple[np.ndarray, np.ndarray]:
+        """Centre and unit of each column in whitened coordinates."""
+        d = len(self.columns)
+        if self.free:
+            return np.zeros(d), np.ones(d)
+        scale = np.sqrt(np.broadcast_to(self.scales, (d,)).astype(float))
+        return np.asarray(self.emission.prior.mean, float), scale
+
+    def _whitened(self, values: Mapping[str, Any]) -> tuple[Any, Any]:
+        """Means and logarithms of standard deviations in whitened coordinates."""
+        return values[f"_{self.called('mean')}"], values[f"_log_{self.called('sd')}"]
+
+    def density(self, values: Mapping[str, Any], rows: np.ndarray) -> Any:
+        if not self.style.whitened:
+            return super().density(values, rows)
+        import pytensor.tensor as pt
+
+        rows, (at, log_sd), (centre, scale) = rows[:, list(self.at)], self._whitened(values), self.origin
+        there = ~np.isnan(rows)
+        filled = np.where(there, (rows - centre) / scale, 0.0)
+        apart = (filled[:, None, :] - at) * pt.exp(-log_sd)
+        terms = -0.5 * apart**2 - log_sd - 0.5 * np.log(2 * np.pi) - np.log(scale)
+        return (terms * there[:, None, :]).sum(axis=-1)
+
+    def compiled(self, values: Mapping[str, Any], rows: np.ndarray) -> Compiled | None:
+        if not self.style.whitened:
+            return None
+        rows, (at, log_sd), (centre, scale) = rows[:, list(self.at)], self._whitened(values), self.origin
+        constant = -len(rows) * float(np.log(scale).sum())
+        return Compiled(
+            DIAGONAL_GAUSSIAN, [at.ravel(), log_sd.ravel()], np.ascontiguousarray((rows - centre) / scale), constant
+        )
+
+    def cells(self, own: Mapping[str, Any], cells: np.ndarray) -> Any:
+        import pytensor.tensor as pt
+
+        x, there = cell_values(cells)
+        out = -0.5 * ((x - own["mean"]) / own["sd"]) ** 2 - pt.log(own["sd"]) - 0.5 * np.log(2 * np.pi)
+        return out if there.all() else pt.where(there[:, None], out, 0.0)
+
+    def drawn(self, values: Mapping[str, Any], states: Any, rows: np.ndarray) -> dict[str, Any]:
+        if not self.style.whitened:
+            return super().drawn(values, states, rows)
+        import pymc as pm
+        import pytensor.tensor as pt
+
+        (at, log_sd), (centre, scale) = self._whitened(values), self.origin
+        noise = pm.Normal.dist(shape=(len(rows), len(self.columns)))
+        made = centre + scale * (at[states] + pt.exp(log_sd[states]) * noise)
+        return {column: made[:, j] for j, column in enumerate(self.columns)}
+
+    def drawn_column(self, own: Mapping[str, Any], rows: np.ndarray) -> Any:
+        import pymc as pm
+
+        return pm.Normal.dist(own["mean"], own["sd"], shape=len(rows))

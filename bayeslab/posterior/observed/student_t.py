@@ -1,0 +1,190 @@
+"""Student's t columns.
+
+Two parametrisations: natural, of one column, with ``location``, ``scale`` and ``dof``; and whitened, of columns that
+depend on each other, with a ``scale_matrix`` in the coordinates of :mod:`bayeslab.posterior.observed.whitened`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+import numpy as np
+from scipy.special import gammaln
+
+from bayeslab.posterior.observed.location_scale import LocationScale
+from bayeslab.posterior.observed.standard import cell_values
+from bayeslab.posterior.observed.whitened import Triangular, conjugate, normal_prior_words
+
+__all__ = ["StudentT"]
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class StudentT(LocationScale):
+    """See :class:`bayeslab.posterior.observed.part.StatePart`."""
+
+    word: str = "student_t"
+
+    centre_name: ClassVar[str] = "location"
+    spread_name: ClassVar[str] = "scale"
+
+    @property
+    def parameters(self) -> tuple[str, ...]:
+        dof = () if self.emission.dof is not None else ("dof",)
+        return ("location", "scale_matrix" if self.style.whitened else "scale", *dof)
+
+    @property
+    def results(self) -> tuple[str, ...]:
+        if not self.style.derived:
+            return self.learned
+        return tuple(self.called(p) for p in ("location", "scale", "scale_matrix", "dof"))
+
+    def shape(self, name: str) -> tuple[int, ...]:
+        d = len(self.columns)
+        match self.parameter(name):
+            case "dof":
+                return (self.n_states,)
+            case "scale_matrix":
+                return (self.n_states, d, d)
+        return super().shape(name)
+
+    def dims(self, name: str) -> tuple[str, ...]:
+        feature = self.style.feature
+        return (self.style.state, feature, f"{feature}_2")[: len(self.shape(name))]
+
+    def labels(self) -> dict[str, np.ndarray]:
+        matrix = {f"{self.style.feature}_2": np.array(self.columns)} if self.style.whitened else {}
+        return super().labels() | matrix
+
+    def to_exact(self, values: Mapping[str, Any]) -> dict[str, np.ndarray]:
+        own = self.by_parameter(values)
+        k = len(own["location"])
+        matrix = own["scale_matrix"] if self.style.whitened else own["scale"].reshape(k, 1, 1) ** 2
+        dof = np.full(k, float(self.emission.dof)) if self.emission.dof is not None else own["dof"]
+        return {"mean": self.table(own["location"]), "scale": matrix, "dof": dof}
+
+    def from_exact(self, theta: Mapping[str, Any]) -> dict[str, np.ndarray]:
+        scale = np.sqrt(np.einsum("kii->ki", theta["scale"]))
+        own = {"location": self.from_table(theta["mean"]), "scale": self.from_table(scale), "dof": theta["dof"]}
+        if self.style.whitened:
+            own["scale_matrix"] = theta["scale"]
+        return {name: own[self.parameter(name)] for name in dict.fromkeys((*self.names, *self.results))}
+
+    def covariances(self, theta: Mapping[str, Any]) -> np.ndarray:
+        """The scale matrices of the columns in each state, (n_states, n_columns, n_columns)."""
+        return np.asarray(theta["scale"])
+
+    # ------------------------------------------------------------------ EM
+
+    def coordinates(self, name: str) -> str:
+        return "dof" if self.parameter(name) == "dof" else super().coordinates(name)
+
+    @property
+    def needs_search(self) -> bool:
+        return any(self.called(p) in self.known for p in ("location", "scale"))
+
+    def expected_cells(self, statistics: Mapping[str, np.ndarray], own: Mapping[str, np.ndarray]) -> np.ndarray:
+        count = statistics["count"][:, None]
+        out = -count * np.log(own["scale"]) - 0.5 * self.squares(statistics, own) / own["scale"] ** 2
+        if "dof" in own:
+            half = 0.5 * own["dof"]
+            out = out + count * (half * np.log(half) - gammaln(half)) + half * statistics["gap"][:, None]
+        return np.asarray(out)
+
+    def default_log_density(self, name: str, values: Mapping[str, np.ndarray]) -> np.ndarray:
+        if self.parameter(name) == "dof":
+            return np.asarray(np.log(values[name]) - 0.1 * values[name])
+        return super().default_log_density(name, values)
+
+    # ------------------------------------------------------------------ Gibbs
+
+    @property
+    def no_gibbs(self) -> str:
+        return "student_t has no conjugate prior; use nuts or em"
+
+    # ------------------------------------------------------------------ PyMC
+
+    def default_prior(self, name: str) -> str:
+        if self.parameter(name) == "dof" and name not in self.priors:
+            return "Gamma(2, 0.1), between 0.5 and 200"
+        return super().default_prior(name)
+
+    def prior_words(self) -> dict[str, str]:
+        if not self.style.whitened:
+            return super().prior_words()
+        out = normal_prior_words(self.emission.prior, self.called("location"), self.called("scale_matrix"))
+        return out | ({self.called("dof"): "Gamma(2, 0.1)"} if self.emission.dof is None else {})
+
+    def default_variable(self, name: str, made: Mapping[str, Any]) -> Any:
+        if self.parameter(name) != "dof":
+            return super().default_variable(name, made)
+        import pymc as pm
+
+        return pm.Truncated(name, pm.Gamma.dist(2, 0.1), 0.5, 200, dims=self.dims(name))
+
+    def variables(self) -> dict[str, Any]:
+        if not self.style.whitened:
+            return super().variables()
+        import pymc as pm
+        import pytensor.tensor as pt
+
+        emission, start = self.emission, self.to_exact(self.start) if self.start else None
+        begin = None if start is None else (start["mean"], start["scale"])
+        inner = conjugate(self.called, emission.prior, self.n_states, begin)
+        location, scale, matrix, dof = (self.called(p) for p in ("location", "scale", "scale_matrix", "dof"))
+        spread, matrices = inner.matrices(inner.factors)
+        out: dict[str, Any] = {f"_{matrix}": inner}
+        out[location] = pm.Deterministic(location, inner.means, dims=self.dims(location))
+        out[scale] = pm.Deterministic(scale, spread, dims=self.dims(scale))
+        out[matrix] = pm.Deterministic(matrix, matrices, dims=self.dims(matrix))
+        if emission.dof is None:
+            first = None if start is None else np.clip(start["dof"], 1.0, 100.0)
+            out[dof] = pm.Gamma(dof, 2.0, 0.1, dims=self.dims(dof), initval=first)
+        else:
+            fixed = pt.constant(np.full(self.n_states, float(emission.dof)))
+            out[dof] = pm.Deterministic(dof, fixed, dims=self.dims(dof))
+        return out
+
+    def _inner(self, values: Mapping[str, Any]) -> Triangular:
+        inner = values[f"_{self.called('scale_matrix')}"]
+        assert isinstance(inner, Triangular)
+        return inner
+
+    def density(self, values: Mapping[str, Any], rows: np.ndarray) -> Any:
+        if not self.style.whitened:
+            return super().density(values, rows)
+        import pytensor.tensor as pt
+
+        squares, log_det, observed = self._inner(values).squares(rows[:, list(self.at)])
+        d, dof = observed[:, None].astype(float), values[self.called("dof")][None, :]
+        if (observed == observed[0]).all():
+            d = d[:1]
+        constant = pt.gammaln(0.5 * (dof + d)) - pt.gammaln(0.5 * dof) - 0.5 * d * pt.log(dof * np.pi)
+        return constant + log_det - 0.5 * (dof + d) * pt.log1p(squares / dof)
+
+    def cells(self, own: Mapping[str, Any], cells: np.ndarray) -> Any:
+        import pytensor.tensor as pt
+
+        x, there = cell_values(cells)
+        dof = own["dof"] if "dof" in own else pt.constant(float(self.emission.dof))
+        z = (x - own["location"]) / own["scale"]
+        constant = pt.gammaln((dof + 1) / 2) - pt.gammaln(dof / 2) - 0.5 * pt.log(dof * np.pi)
+        out = constant - pt.log(own["scale"]) - 0.5 * (dof + 1) * pt.log1p(z**2 / dof)
+        return out if there.all() else pt.where(there[:, None], out, 0.0)
+
+    def drawn(self, values: Mapping[str, Any], states: Any, rows: np.ndarray) -> dict[str, Any]:
+        if not self.style.whitened:
+            return super().drawn(values, states, rows)
+        import pymc as pm
+
+        half = 0.5 * values[self.called("dof")][states]
+        mixing = pm.Gamma.dist(half, half, shape=len(rows))
+        made = self._inner(values).drawn(states, len(rows), mixing)
+        return {column: made[:, j] for j, column in enumerate(self.columns)}
+
+    def drawn_column(self, own: Mapping[str, Any], rows: np.ndarray) -> Any:
+        import pymc as pm
+
+        dof = own.get("dof", self.emission.dof)
+        return pm.StudentT.dist(nu=dof, mu=own["location"], sigma=own["scale"], shape=len(rows))
