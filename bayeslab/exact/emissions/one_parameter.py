@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import Self
+from types import ModuleType
+from typing import ClassVar, Self
 
 import numpy as np
 from scipy.special import betaln, digamma, gammaln
 
+from bayeslab.distributions import bernoulli, binomial, exponential, poisson
 from bayeslab.errors import OptionError
 from bayeslab.exact.emissions.cells import (
     check_shape,
@@ -28,12 +30,24 @@ __all__ = ["Bernoulli", "Binomial", "Exponential", "Poisson"]
 class _OneParameter(ConjugateEmission):
     """Columns that are independent with one parameter each and a conjugate prior (a, b).
 
-    A cell counts with ``won`` and ``base``: log p = won · f(θ) + base · g(θ) + h(x).
+    A cell counts with ``won`` and ``base``: log p = won · f(θ) + base · g(θ) + h(x). What columns can be, and draws,
+    are those of :mod:`bayeslab.distributions`.
     """
+
+    distribution: ClassVar[ModuleType]
+    values: ClassVar[str]
 
     n_columns: int
     prior: tuple[np.ndarray | float, np.ndarray | float] | None
     name: str
+
+    def check(self, rows: np.ndarray) -> None:
+        check_shape(rows, self.n_columns)
+        declaration = self.distribution.DECLARATION
+        interval = declaration.domain.values
+        good = ~interval.outside(rows, float(interval.low), float(interval.high))
+        whole = rows == np.floor(rows) if declaration.discrete else True
+        check_values(rows, good & whole, self.values)
 
     def counted(self, rows: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         raise NotImplementedError
@@ -95,6 +109,10 @@ class _OneParameter(ConjugateEmission):
 
     def n_free(self, n_states: int) -> int:
         return n_states * self.n_columns
+
+    def sample(self, rng: np.random.Generator, parameters: Parameters, states: np.ndarray) -> np.ndarray:
+        theta = parameters[self.name][states]
+        return np.asarray(self.distribution.draw(rng, theta.shape, theta), dtype=float)
 
     def degenerate(self, parameters: Parameters, variances: np.ndarray) -> np.ndarray:
         return ~np.isfinite(parameters[self.name]).all(axis=1)
@@ -179,9 +197,8 @@ class Bernoulli(_Proportion):
     n_columns: int
     prior: tuple[np.ndarray | float, np.ndarray | float] | None = None
 
-    def check(self, rows: np.ndarray) -> None:
-        check_shape(rows, self.n_columns)
-        check_values(rows, (rows == 0) | (rows == 1), "Bernoulli columns hold 0 and 1")
+    distribution: ClassVar[ModuleType] = bernoulli
+    values = "Bernoulli columns hold 0 and 1"
 
     def counted(self, rows: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         filled, seen = observed(rows)
@@ -190,10 +207,6 @@ class Bernoulli(_Proportion):
     def with_prior(self, rows: np.ndarray, n_states: int) -> Self:
         return replace(self, prior=(1.0, 1.0))
 
-    def sample(self, rng: np.random.Generator, parameters: Parameters, states: np.ndarray) -> np.ndarray:
-        p = parameters["probability"][states]
-        return (rng.random(p.shape) < p).astype(float)
-
 
 @dataclass(frozen=True, eq=False)
 class Binomial(_Proportion):
@@ -201,6 +214,9 @@ class Binomial(_Proportion):
 
     With ``trials`` None the rows have 2 d columns: d of successes, then their d numbers of trials.
     """
+
+    distribution: ClassVar[ModuleType] = binomial
+    values = "successes are whole numbers from 0 to the number of trials"
 
     n_outcomes: int
     trials: int | tuple[int, ...] | None
@@ -219,7 +235,7 @@ class Binomial(_Proportion):
         check_shape(rows, self.n_columns)
         won, trials = self._cells(rows)
         good = (won >= 0) & (won <= trials) & (won == np.floor(won))
-        check_values(won, good, "successes are whole numbers from 0 to the number of trials")
+        check_values(won, good, self.values)
 
     def counted(self, rows: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         won, trials = self._cells(rows)
@@ -240,7 +256,7 @@ class Binomial(_Proportion):
         if self.trials is None:
             raise OptionError("successes can only be simulated with fixed trials; give `trials`", code="incomplete")
         p = parameters["probability"][states]
-        return rng.binomial(np.broadcast_to(self.trials, p.shape), p).astype(float)
+        return np.asarray(binomial.draw(rng, p.shape, np.asarray(self.trials), p), dtype=float)
 
 
 @dataclass(frozen=True, eq=False)
@@ -250,9 +266,8 @@ class Poisson(_Rate):
     n_columns: int
     prior: tuple[np.ndarray | float, np.ndarray | float] | None = None
 
-    def check(self, rows: np.ndarray) -> None:
-        check_shape(rows, self.n_columns)
-        check_values(rows, (rows >= 0) & (rows == np.floor(rows)), "counts are whole numbers from 0")
+    distribution: ClassVar[ModuleType] = poisson
+    values = "counts are whole numbers from 0"
 
     def counted(self, rows: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         return observed(rows)
@@ -264,9 +279,6 @@ class Poisson(_Rate):
         mean = column_means(rows)
         return replace(self, prior=(1.0, 1 / np.where(mean > 0, mean, 1.0)))
 
-    def sample(self, rng: np.random.Generator, parameters: Parameters, states: np.ndarray) -> np.ndarray:
-        return rng.poisson(parameters["rate"][states]).astype(float)
-
 
 @dataclass(frozen=True, eq=False)
 class Exponential(_Rate):
@@ -275,9 +287,8 @@ class Exponential(_Rate):
     n_columns: int
     prior: tuple[np.ndarray | float, np.ndarray | float] | None = None
 
-    def check(self, rows: np.ndarray) -> None:
-        check_shape(rows, self.n_columns)
-        check_values(rows, rows >= 0, "times are not negative")
+    distribution: ClassVar[ModuleType] = exponential
+    values = "times are not negative"
 
     def counted(self, rows: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         filled, seen = observed(rows)
@@ -293,9 +304,6 @@ class Exponential(_Rate):
     def with_prior(self, rows: np.ndarray, n_states: int) -> Self:
         mean = column_means(rows)
         return replace(self, prior=(1.0, np.where(mean > 0, mean, 1.0)))
-
-    def sample(self, rng: np.random.Generator, parameters: Parameters, states: np.ndarray) -> np.ndarray:
-        return rng.exponential(1 / parameters["rate"][states])
 
     def features(self, rows: np.ndarray) -> np.ndarray:
         with np.errstate(divide="ignore"):
