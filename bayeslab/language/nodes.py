@@ -81,6 +81,11 @@ class Node:
         return atoms_of(self.expression.tree) if self.kind == "random" and not self.discrete else frozenset()
 
     @cached_property
+    def hidden_path(self) -> bool:
+        """Whether its values are a path of hidden states."""
+        return self.distribution in DISTRIBUTIONS and DISTRIBUTIONS[str(self.distribution)].path
+
+    @cached_property
     def finite(self) -> bool:
         """Whether a discrete node has few values, so that it can be summed out."""
         word = self.distribution
@@ -146,18 +151,30 @@ def _names(tree: ast.expr) -> Iterator[str]:
         yield tree.id
         return
     if isinstance(tree, ast.Call):
-        skipped = DIM_ARGUMENTS.get(call_name(tree) or "", ())
-        if call_name(tree) == "rename" and len(tree.args) == 2:
+        word = call_name(tree) or ""
+        skipped = DIM_ARGUMENTS.get(word, ())
+        if word == "rename" and len(tree.args) == 2:
             skipped = (1,)
         for place, argument in enumerate(tree.args):
-            if place not in skipped:
+            if place not in skipped and not _is_word(word, place, argument):
                 yield from _names(argument)
         for named in tree.keywords:
-            yield from _names(named.value)
+            if not _is_word(word, str(named.arg), named.value):
+                yield from _names(named.value)
         return
     for child in ast.iter_child_nodes(tree):
         if isinstance(child, ast.expr):
             yield from _names(child)
+
+
+def _is_word(distribution: str, parameter: str | int, value: ast.expr) -> bool:
+    """Whether an argument is a word that the distribution knows, and no name."""
+    if not isinstance(value, ast.Name) or distribution not in DISTRIBUTIONS:
+        return False
+    entry = DISTRIBUTIONS[distribution]
+    if isinstance(parameter, int):
+        parameter = entry.parameters[parameter] if parameter < len(entry.parameters) else ""
+    return value.id in entry.words.get(parameter, ())
 
 
 def _outside_lag(tree: ast.expr) -> set[str]:
@@ -477,6 +494,27 @@ def _check_distribution(tree: ast.expr, *, outermost: bool = False) -> None:
             _check_distribution(value)
         else:
             _check_values(value)
+    if entry.path:
+        _check_path(tree, entry, outermost=outermost)
+
+
+def _check_path(tree: ast.Call, entry: Distribution, *, outermost: bool) -> None:
+    """A path of hidden states is a node of its own, and columns are given by their names."""
+    if not outermost:
+        raise ModelError(
+            f"{entry.name}(...) can only be the outermost call of a node", offset=tree.col_offset, code="misplaced"
+        )
+    given = bound_arguments(tree, entry.name, entry)
+    for name in ("P", "parent", "durations"):
+        if name in entry.parameters and name not in given:
+            raise ModelError(f"{entry.name}() needs '{name}'", offset=tree.col_offset, code="wrong-arguments")
+    for name in entry.columns:
+        if name in given and not isinstance(given[name], ast.Name):
+            raise ModelError(
+                f"{entry.name}: '{name}' is the name of a column of the data, not '{ast.unparse(given[name])}'",
+                offset=given[name].col_offset,
+                code="wrong-arguments",
+            )
 
 
 def _check_modifier(tree: ast.Call, word: str) -> None:

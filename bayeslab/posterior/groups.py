@@ -251,13 +251,8 @@ def _drawn_jointly(
     model: pymc.Model, sums: Any, values: Mapping[str, np.ndarray], rng: np.random.Generator
 ) -> dict[str, np.ndarray]:
     """Discrete nodes drawn jointly, from the tables at each draw of the parameters."""
-    from bayeslab.exact import elimination_kernels as kernels
-
-    drawn = [
-        kernels.draw(tables, rng.random((len(tables), sums.plan.part.size)), *sums.plan.arrays)
-        for tables in tables_at(model, sums, values)
-    ]
-    return {name: np.asarray(value) for name, value in sums.values(np.concatenate(drawn)).items()}
+    drawn = [sums.drawn(tables, rng) for tables in tables_at(model, sums, values)]
+    return {name: np.concatenate([each[name] for each in drawn]) for name in drawn[0]}
 
 
 def tables_at(model: pymc.Model, sums: Any, values: Mapping[str, np.ndarray]) -> Iterator[np.ndarray]:

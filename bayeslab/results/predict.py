@@ -552,37 +552,18 @@ def _unweighted_log_likelihood(fit: Fitted, data: Data | None) -> xr.Dataset:
 
 def _summed_log_likelihood(fit: Fitted, data: Data | None, graph: pymc.Model, sums: Any) -> xr.Dataset:
     """Terms with the discrete nodes summed out, each of the observation that its part of the sum holds."""
-    from bayeslab.exact import elimination_kernels as kernels
-
     held = posterior_values(fit) if data is None else _held(fit, graph, data)
     lacking = [rv.name for rv in graph.free_RVs if rv.name not in held]
     if lacking:
         raise DataError(f"the fit has no draws of '{lacking[0]}' for these data", code="not-kept")
-    part, roots = sums.plan.part, sums.plan.roots
-    places, rows = {}, np.zeros(len(roots), int)
-    for name, (_, scopes, start) in sums.observed.items():
-        own = np.array([part[scope[0]] if len(scope) else -1 for scope in scopes], int)
-        np.add.at(rows, own[own >= 0], 1)
-        places[name] = own, start
-    if np.any(rows > 1):
-        shared = next(name for name, (own, _) in places.items() if np.any(rows[own[own >= 0]] > 1))
-        raise ModelError(
-            f"observations of '{shared}' share a discrete node that is summed out, so one of them has no log likelihood"
-            f" of its own; compare such models by their predictions for other data",
-            code="not-applicable",
-        )
-    made: dict[str, list[np.ndarray]] = {name: [] for name in sums.observed}
-    for tables in tables_at(graph, sums, held):
-        each = kernels.parts(tables, *sums.plan.arrays)[:, roots]
-        for name, (own, start) in places.items():
-            alone = tables[:, start + np.arange(len(own)) * (own < 0)]
-            made[name].append(np.where(own >= 0, each[:, own], alone))
+    sums.check_terms()
+    made = [sums.terms(tables) for tables in tables_at(graph, sums, held)]
     chains, draws = fit.posterior.sizes["chain"], fit.posterior.sizes["draw"]
     coords = {"chain": fit.posterior["chain"].to_numpy(), "draw": fit.posterior["draw"].to_numpy()}
     shaped = {}
-    for name, (dims, _, _) in sums.observed.items():
+    for name, dims in sums.observed.items():
         shape = tuple(len(graph.coords[dim]) for dim in dims)
-        shaped[name] = np.concatenate(made[name]).reshape(chains, draws, *shape)
+        shaped[name] = np.concatenate([each[name] for each in made]).reshape(chains, draws, *shape)
         graph.named_vars_to_dims[name] = dims
     if graph.observed_RVs:
         values = unconstrained(graph, held)

@@ -13,7 +13,6 @@ from scipy import stats
 from scipy.special import expit, logsumexp
 
 import bayeslab as bl
-from bayeslab.exact import elimination_kernels as kernels
 from bayeslab.families import graph
 from bayeslab.posterior.groups import tables_at
 from bayeslab.preparation import Source
@@ -89,8 +88,7 @@ def test_labels_are_drawn_with_their_posterior_probabilities(judged):
     built, sums = graph.elimination(source.model, source.bound(RATINGS))
     (tables,) = tables_at(built, sums, {name: value[None] for name, value in judged.items()})
     n, rng = 20_000, np.random.default_rng(0)
-    states = kernels.draw(np.tile(tables, (n, 1)), rng.random((n, 3)), *sums.plan.arrays)
-    z = sums.values(states)["z"]
+    z = sums.drawn(np.tile(tables, (n, 1)), rng)["z"]
     judge, item = np.unique(RATINGS["judge"], return_inverse=True)[1], np.array([0, 0, 1, 1, 0, 2, 2])
     for i in range(3):
         rows = item == i
@@ -165,7 +163,7 @@ def test_checks_of_data_do_not_tie_rows_together():
     source = Source(model(nodes))
     data = {"k": np.array([0, 2, 0]), "n": np.array([4, 5, 6])}
     built, sums = graph.elimination(source.model, source.bound(data))
-    assert [len(scope) for scope in sums.observed["k"][1]] == [1, 1, 1]
+    assert [len(scope) for scope in sums.rest.observed["k"][1]] == [1, 1, 1]
     rows = np.log(0.4 * (data["k"] == 0) + 0.6 * stats.binom.pmf(data["k"], data["n"], 0.3))
     assert evidence(built, {"p": 0.3}) == pytest.approx(rows.sum(), abs=1e-10)
 

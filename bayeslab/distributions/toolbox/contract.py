@@ -139,6 +139,12 @@ class Distribution:
         What the parameters may be, and what is drawn.
     proper : bool
         Whether the density integrates to one.
+    path : bool
+        Whether one draw is a path of hidden states along the node's last dimension.
+    words : mapping of str to tuple of str
+        Parameters that may be a word in place of an expression, and the words.
+    columns : tuple of str
+        Parameters that are columns of the data, by their names.
     """
 
     name: str
@@ -156,6 +162,9 @@ class Distribution:
     domain: Domain = Domain()
     proper: bool = True
     angles: tuple[str, ...] = ()
+    path: bool = False
+    words: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    columns: tuple[str, ...] = ()
 
 
 class Maths(Protocol):
@@ -199,6 +208,9 @@ def declared(
     atoms: tuple[str, ...] = (),
     proper: bool = True,
     angles: tuple[str, ...] = (),
+    path: bool = False,
+    words: Mapping[str, tuple[str, ...]] | None = None,
+    columns: tuple[str, ...] = (),
     **ranges: str,
 ) -> Distribution:
     """A distribution as its file declares it.
@@ -232,6 +244,9 @@ def declared(
         domain,
         proper,
         angles,
+        path,
+        words or {},
+        columns,
     )
 
 

@@ -51,7 +51,8 @@ from bayeslab.memory import require_memory
 if TYPE_CHECKING:
     import pymc
 
-    from bayeslab.families.graph.discrete_nodes import Latent, SummedOut
+    from bayeslab.families.graph.discrete_nodes import Latent
+    from bayeslab.families.graph.path_sums import Sums
 
 __all__ = [
     "Graph",
@@ -402,7 +403,7 @@ def _check_proper(nodes: Mapping[str, Node], columns: Collection[str]) -> None:
             )
 
 
-def elimination(model: Model, data: Data) -> tuple[pymc.Model, SummedOut] | None:
+def elimination(model: Model, data: Data) -> tuple[pymc.Model, Sums] | None:
     """The graph to fit and how its discrete nodes are summed out; None where there are none, or PyMC sums them."""
     if not summed_out(model, data.names()) and not imputed(model, data):
         return None
@@ -494,9 +495,10 @@ class _Builder:
         self.summed |= self.imputed
         self.latents: dict[str, Latent] = {}
         self.densities: list[Any] = []
-        self.elimination: SummedOut | None = None
+        self.elimination: Sums | None = None
         self.own_sums = bool(self.summed) and not self._open_below()
         # A text outcome is a node and, by its levels, a dimension; PyMC allows only one of the two.
+        self.twins = {dim: entry for dim, entry in model.dims.items() if isinstance(entry, str)}
         coords = {dim: levels.tolist() for dim, levels in self.labels.items() if dim not in self.nodes}
         self.model = pm.Model(coords=coords, check_bounds=True)
         self.symbols: dict[str, Any] = {}
@@ -512,6 +514,8 @@ class _Builder:
 
     def _open_below(self) -> bool:
         """Whether the density of something that is sampled depends on a discrete node without data."""
+        if any(self.nodes[name].hidden_path for name in self.summed):
+            return False  # what is sampled and depends on a path is refused where it is built
         tied = set(self.summed)
         for node in sorted_nodes(self.nodes, self.seen):
             if not node.parents & tied or node.name in self.summed:
@@ -608,7 +612,7 @@ class _Builder:
         return self.model
 
     def _sum_out(self) -> None:
-        from bayeslab.families.graph.discrete_nodes import summed_out as sums
+        from bayeslab.families.graph.path_sums import summed_out as sums
 
         first = self.nodes[next(iter(self.latents)).removesuffix("_unobserved")]
         with _node_errors(first):
@@ -725,6 +729,9 @@ class _Builder:
                 path=node.path,
                 code="discrete",
             )
+        if node.hidden_path:
+            self._hidden_path(node, observed)
+            return
         if self.own_sums and node.name in self.summed and observed is None:
             self._latent(node)
             return
@@ -785,6 +792,23 @@ class _Builder:
             self._density(node.name, self.pm.logp(drawn, symbol, warn_rvs=False), node.dims, observed=False)
         )
         self.terms[node.name] = own
+
+    def _hidden_path(self, node: Node, observed: Any) -> None:
+        """A path of hidden states: a symbol for them where they are summed out, else a random variable."""
+        import pytensor.tensor as pt
+
+        from bayeslab.families.graph.discrete_nodes import Latent
+        from bayeslab.families.graph.hidden_paths import hidden_path
+
+        path, shape = hidden_path(self, node), self.lengths(node.dims)
+        if node.name not in self.summed:
+            from bayeslab.families.graph.path_draws import path_variable
+
+            self._register(node, path_variable(path.law, path.logs, shape), node.dims, observed)
+            return
+        symbol = pt.tensor(node.name, dtype="int64", shape=shape)
+        self.latents[node.name] = Latent(node.name, symbol, shape, 0, path.law.n_states, path)
+        self.terms[node.name] = Term(symbol, node.dims)
 
     def _with_own_past(
         self, node: Node, build: Callable[[], Any], own: Term | None = None
@@ -870,7 +894,8 @@ class _Builder:
                 self._no_part_unknown(node, row)
             if not node.discrete:
                 # Where a missing cell is left out of the density, what stands for it has to be a possible value.
-                stands = value[~gone][0] if node.atoms and not np.all(gone) else 0.0
+                left_out = node.atoms or any(self.nodes[name].hidden_path for name in self.summed)
+                stands = value[~gone][0] if left_out and not np.all(gone) else 0.0
                 return np.ma.masked_array(np.where(gone, stands, value), mask=gone)
         if node.discrete:
             broken = (value != np.floor(value)) & ~gone
@@ -921,11 +946,26 @@ class _Builder:
         whole = None
         if node.name in self.imputed and np.ma.is_masked(observed):
             whole = self._missing_cells(node, drawn, dims, observed)
+        if observed is None and self.purpose == "fit" and self._meets_latents(drawn):
+            raise ModelError(
+                f"'{node.name}' has no data and depends on a hidden path, which is summed out where what depends on it"
+                f" is observed; write it as a computed node of what does not, such as mu[z] + sd * noise",
+                path=node.path,
+                code="discrete",
+            )
         if observed is not None and self._meets_latents(drawn):
+            if np.ma.is_masked(observed) and not node.discrete and (self._below(node.name) or self._vector(node)):
+                row = int(np.nonzero(np.atleast_1d(np.ma.getmaskarray(observed)))[0][0])
+                raise DataError(
+                    f"column '{node.name}', row {row + 1} is missing, and"
+                    f" {listed(self._below(node.name)) or 'cells of its vector'} can depend on it, which depends on a"
+                    f" hidden path: drop these rows",
+                    path=node.path,
+                    code="missing",
+                )
             value = self.pm.logp(drawn, np.ma.getdata(observed), warn_rvs=False)
             if np.ma.is_masked(observed):
-                # Only discrete nodes, and those with atoms, on which nothing depends come here with gaps: a factor
-                # of 1.
+                # Nothing depends on the gaps: a factor of 1.
                 value = pt.switch(np.ma.getmaskarray(observed), 0.0, value)
             self.densities.append(
                 self._density(node.name, value, dims[: len(dims) - drawn.owner.op.ndim_supp], observed=True)

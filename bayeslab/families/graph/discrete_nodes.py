@@ -31,13 +31,16 @@ from pytensor.tensor.special import Softmax
 
 from bayeslab.errors import ModelError
 from bayeslab.evidence import log_evidence
+from bayeslab.exact import elimination_kernels as kernels
 from bayeslab.exact.elimination import Elimination, Factor, planned
 from bayeslab.families.graph.dependence import scopes_of
 
 if TYPE_CHECKING:
     import pymc
 
-__all__ = ["Density", "Latent", "SummedOut", "states_of", "summed_out"]
+    from bayeslab.families.graph.hidden_paths import HiddenPath
+
+__all__ = ["Density", "Latent", "SummedOut", "by_element", "standing", "states_of", "summed_out"]
 
 KERNEL = "bayeslab.exact.elimination_kernels:log_sum"
 # Distributions without values below zero.
@@ -56,6 +59,8 @@ class Latent:
         Stands for its values.
     first, states : int
         Its lowest value, and how many there are.
+    path : HiddenPath or None
+        How its cells follow each other, where they are a path of hidden states.
     """
 
     name: str
@@ -63,6 +68,12 @@ class Latent:
     shape: tuple[int, ...]
     first: int
     states: int
+    path: HiddenPath | None = None
+
+    @property
+    def size(self) -> int:
+        """How many cells it has."""
+        return math.prod(self.shape)
 
 
 @dataclass(frozen=True, eq=False)
@@ -107,6 +118,47 @@ class SummedOut:
             at += size
         return out
 
+    def drawn(self, tables: np.ndarray, rng: np.random.Generator) -> dict[str, np.ndarray]:
+        """Values of the nodes drawn jointly at each of some tables (draws, length)."""
+        states = kernels.draw(tables, rng.random((len(tables), self.plan.part.size)), *self.plan.arrays)
+        return {name: np.asarray(value) for name, value in self.values(states).items()}
+
+    def check_terms(self) -> None:
+        """Refuse log likelihoods of observations that share a part of the sum.
+
+        Raises
+        ------
+        ModelError
+        """
+        rows = np.zeros(len(self.plan.roots), int)
+        for part in self._parts.values():
+            np.add.at(rows, part[part >= 0], 1)
+        for name, part in self._parts.items():
+            if np.any(rows[part[part >= 0]] > 1):
+                raise ModelError(
+                    f"observations of '{name}' share a discrete node that is summed out, so one of them has no log"
+                    f" likelihood of its own; compare such models by their predictions for other data",
+                    code="not-applicable",
+                )
+
+    def terms(self, tables: np.ndarray) -> dict[str, np.ndarray]:
+        """Log likelihoods (draws, elements) of the nodes with data, discrete nodes summed out."""
+        each = kernels.parts(tables, *self.plan.arrays)[:, self.plan.roots]
+        out = {}
+        for name, part in self._parts.items():
+            alone = tables[:, self.observed[name][2] + np.arange(len(part)) * (part < 0)]
+            out[name] = np.where(part >= 0, each[:, part], alone)
+        return out
+
+    @property
+    def _parts(self) -> dict[str, np.ndarray]:
+        """The part of the sum that holds each element of each node with data, -1 where it meets no discrete cell."""
+        part = self.plan.part
+        return {
+            name: np.array([part[scope[0]] if len(scope) else -1 for scope in scopes], int)
+            for name, (_, scopes, _) in self.observed.items()
+        }
+
 
 def states_of(name: str, rv: Any, latents: Sequence[Latent], model: pymc.Model) -> tuple[int, int]:
     """Lowest value and number of values of a discrete random variable, given those before it.
@@ -118,7 +170,7 @@ def states_of(name: str, rv: Any, latents: Sequence[Latent], model: pymc.Model) 
     """
     word = type(rv.owner.op).__name__.strip("_")
     given = {latent.symbol: pt.constant(np.zeros(latent.shape, np.int64)) for latent in latents}
-    found = _range(rv, _standing(model) | given)
+    found = _range(rv, standing(model) | given)
     if found is None:
         raise ModelError(
             f"'{name}' is discrete, has no data and no largest value ({word.removesuffix('RV')}), so it cannot be"
@@ -193,12 +245,11 @@ def summed_out(latents: Sequence[Latent], densities: Sequence[Density], model: p
         cells[latent.symbol] = (at + np.arange(size)).reshape(latent.shape)
         at += size
     sizes = np.repeat([latent.states for latent in latents], [math.prod(latent.shape) for latent in latents])
-    standing = _standing(model)
-    given = standing | {symbol: pt.constant(np.zeros(at_.shape, np.int64)) for symbol, at_ in cells.items()}
+    known = standing(model)
     factors, tables, observed, length = list[Factor](), list[Any](), dict[str, Any](), 0
     for density in densities:
-        value = _flat_at_zero(_checked_by_element(density.value, given), list(cells))
-        scopes = scopes_of(value, cells, at, standing)
+        value = by_element(density.value, cells, known)
+        scopes = scopes_of(value, cells, at, known)
         table, own = _table(density.name, value, scopes, latents, cells, sizes, length)
         if density.observed:
             observed[density.name] = (density.dims, scopes, length)
@@ -213,11 +264,31 @@ def summed_out(latents: Sequence[Latent], densities: Sequence[Density], model: p
     return SummedOut(log_evidence(KERNEL, flat, *plan.arrays), flat, plan, tuple(latents), observed)
 
 
-def _standing(model: pymc.Model) -> dict[Any, Any]:
+def by_element(value: Any, cells: Mapping[Any, np.ndarray], known: Mapping[Any, Any]) -> Any:
+    """A density whose elements are zero each by itself, where its parameters are not allowed or its value cannot be.
+
+    Parameters
+    ----------
+    cells
+        The discrete variables, with the numbers of their cells.
+    known
+        Numbers that stand for the other random variables (:func:`standing`).
+    """
+    given = dict(known) | {symbol: pt.constant(np.zeros(at.shape, np.int64)) for symbol, at in cells.items()}
+    return _flat_at_zero(_checked_by_element(value, given), list(cells))
+
+
+def standing(model: pymc.Model) -> dict[Any, Any]:
     """Numbers that stand for random variables where only shapes matter."""
     out = {}
     for rv in model.basic_RVs:
-        shape = rv.type.shape if None not in rv.type.shape else tuple(model.rvs_to_values[rv].shape.eval())
+        shape = rv.type.shape
+        if None in shape:
+            dims = model.named_vars_to_dims.get(rv.name) or (None,) * len(shape)
+            shape = tuple(
+                n if n is not None else len(model.coords[dim] or ()) if dim is not None else int(rv.shape[axis].eval())
+                for axis, (n, dim) in enumerate(zip(shape, dims, strict=True))
+            )
         out[rv] = pt.constant(np.full(shape, 0.5 if rv.dtype.startswith("float") else 1, dtype=rv.dtype))
     return out
 

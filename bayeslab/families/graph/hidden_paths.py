@@ -1,0 +1,361 @@
+"""Hidden paths as nodes: ``MarkovChain``, ``MarkovTree`` and ``SemiMarkovChain`` read into a law and its probabilities."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+import numpy as np
+
+from bayeslab.data.dataset import Data
+from bayeslab.errors import DataError, ModelError, hint
+from bayeslab.exact import hidden_tree
+from bayeslab.exact.markov_chain import classes
+from bayeslab.families.graph.markov_law import MarkovLaw
+from bayeslab.families.graph.path_laws import PathLaw
+from bayeslab.families.graph.probability_tables import LogTable, Reader, log_table, uniform
+from bayeslab.families.graph.segment_law import SegmentLaw
+from bayeslab.families.graph.tree_law import TreeLaw
+from bayeslab.language.nodes import Node, bound_arguments
+
+__all__ = ["HiddenPath", "hidden_path"]
+
+
+class Builder(Reader, Protocol):
+    """What a hidden path needs of the graph that is being built around it."""
+
+    @property
+    def data(self) -> Data: ...
+
+
+@dataclass(frozen=True, eq=False)
+class HiddenPath:
+    """A node whose values are a path.
+
+    Attributes
+    ----------
+    law : PathLaw
+        Over the node's cells in C order.
+    logs : TensorVariable
+        Its flat log probabilities.
+    state : str or None
+        The dimension of the states, if it has a name.
+    """
+
+    law: PathLaw
+    logs: Any
+    state: str | None
+
+
+def hidden_path(builder: Builder, node: Node) -> HiddenPath:
+    """The node's law and its probabilities.
+
+    Raises
+    ------
+    ModelError, DataError
+        What is wrong with its dimensions, probabilities or columns.
+    """
+    tree = node.expression.tree
+    assert isinstance(tree, ast.Call)
+    word, given = str(node.distribution), bound_arguments(tree, str(node.distribution))
+    if not node.dims:
+        raise ModelError(f"{word} runs along a dimension: {node.name}[time]: {word}(...)", code="bad-dimensions")
+    order = _order(given)
+    moves = log_table(builder, given["P"], node.dims, order + 1, word, "P")
+    n = moves.sizes[0]
+    if set(moves.sizes) != {n}:
+        raise ModelError(
+            f"{word}: P is square, from states to states; it is {' × '.join(map(str, moves.sizes))}", code="wrong-shape"
+        )
+    start = _start(builder, node, given.get("initial"), moves, order)
+    if start.sizes[-1] != n:
+        raise ModelError(
+            f"{word}: initial has {start.sizes[-1]} probabilities, and P {n} states", code="wrong-length"
+        )
+    state = next((dim for dim in moves.states if dim is not None), start.states[-1])
+    match word:
+        case "MarkovChain":
+            law, logs = _chain(builder, node, given, start, moves, order)
+        case "MarkovTree":
+            law, logs = _tree(builder, node, given, start, moves)
+        case _:
+            law, logs = _segments(builder, node, given, start, moves)
+    return HiddenPath(law, logs, state)
+
+
+def _order(given: Mapping[str, ast.expr]) -> int:
+    tree = given.get("order", ast.Constant(1))
+    if not isinstance(tree, ast.Constant) or tree.value not in (1, 2) or isinstance(tree.value, bool):
+        raise ModelError(
+            f"MarkovChain: order is 1 or 2, not '{ast.unparse(tree)}'", offset=tree.col_offset, code="out-of-range"
+        )
+    return int(tree.value)
+
+
+# -------------------------------------------------------------------------------- first states
+
+
+def _start(builder: Builder, node: Node, tree: ast.expr | None, moves: LogTable, order: int) -> LogTable:
+    """Log probabilities of the first state; of order 2 they may be those of the first two together."""
+    n = moves.sizes[0]
+    word = tree.id if isinstance(tree, ast.Name) else None
+    if tree is None or word == "uniform":
+        return uniform(n)
+    if word == "stationary":
+        return _stationary(builder, node, moves, order)
+    axes = 1
+    if order == 2 and _depth(builder, tree, node.dims) == 2:
+        axes = 2
+    found = log_table(builder, tree, node.dims, axes, str(node.distribution), "initial", joint=axes == 2)
+    if node.dims[-1] in found.batch:
+        raise ModelError(
+            f"{node.distribution}: initial is of the first state and cannot run along '{node.dims[-1]}'",
+            code="bad-dimensions",
+        )
+    return found
+
+
+def _depth(builder: Builder, tree: ast.expr, dims: tuple[str, ...]) -> int:
+    """How many axes of states an expression has."""
+    if isinstance(tree, ast.List | ast.Tuple):
+        return 2 if isinstance(tree.elts[0], ast.List | ast.Tuple) else 1
+    return len([dim for dim in builder.evaluator.eval(tree).dims if dim not in dims])
+
+
+def _stationary(builder: Builder, node: Node, moves: LogTable, order: int) -> LogTable:
+    """π with π P = π and Σ π = 1: of π (I - P + 1) = 1, which is regular where π is unique.
+
+    Of order 2 that of the pairs. States that are left for good have nothing, and no part in the equations.
+    """
+    import pytensor.tensor as pt
+
+    if node.dims[-1] in moves.batch:
+        raise ModelError(
+            f"initial=stationary: P changes along '{node.dims[-1]}', and what changes settles nowhere; give initial",
+            code="not-applicable",
+        )
+    n, batch = moves.sizes[0], builder.lengths(moves.batch)
+    probabilities, possible = moves.probabilities, moves.possible
+    if order == 2:
+        # From the pair (i, j) to the pairs (j, k).
+        eye = np.eye(n)
+        probabilities = (probabilities[..., None, :] * eye[None, :, :, None]).reshape((*batch, n * n, n * n))
+        possible = (possible[..., None, :] & (eye[None, :, :, None] > 0)).reshape(n * n, n * n)
+    found = classes(possible)
+    closed = [own for own, shut in zip(found.members, found.closed, strict=True) if shut]
+    if len(closed) > 1:
+        raise ModelError(
+            f"initial=stationary: P has {len(closed)} groups of states that are never left, so it has more than one"
+            f" stationary distribution; give initial",
+            code="not-identified",
+        )
+    members = np.array(sorted(closed[0]))
+    inner = probabilities[..., members[:, None], members]
+    matrix = pt.swapaxes(pt.eye(len(members)) - inner + 1.0, -1, -2)
+    ones = pt.ones((*batch, len(members), 1))
+    solved = pt.linalg.solve(matrix, ones)[..., 0]
+    size = n**order
+    if len(members) == size:
+        logs = pt.log(solved)
+    else:
+        logs = pt.set_subtensor(pt.as_tensor_variable(np.full((*batch, size), -np.inf))[..., members], pt.log(solved))
+    possible_at = np.zeros(size, bool)
+    possible_at[members] = True
+    if order == 2:
+        shape = (n, n)
+        return LogTable(logs.reshape((*batch, n, n)), moves.batch, moves.states[:2], shape, possible_at.reshape(n, n))
+    return LogTable(logs, moves.batch, moves.states[:1], (n,), possible_at)
+
+
+# -------------------------------------------------------------------------------------- layouts
+
+
+def _offsets(builder: Builder, node: Node, given: Mapping[str, ast.expr]) -> np.ndarray:
+    """Where chains begin among the cells, in C order, and their number."""
+    *outer, length = builder.lengths(node.dims)
+    begins = np.zeros(length, bool)
+    begins[0] = True
+    if "sequence" in given:
+        column = given["sequence"]
+        assert isinstance(column, ast.Name)
+        begins |= _changes(builder, column.id, node.dims[-1])
+    starts = np.flatnonzero(begins)
+    pieces = (np.arange(int(np.prod(outer, dtype=int)))[:, None] * length + starts).ravel()
+    return np.append(pieces, int(np.prod(outer, dtype=int)) * length)
+
+
+def _changes(builder: Builder, column: str, dim: str) -> np.ndarray:
+    """Whether a row's sequence is another than that of the row before."""
+    term = _column(builder, column, "sequence", dim)
+    values = np.asarray(term.codes if term.codes is not None else term.value)
+    gone = values < 0 if term.codes is not None else np.isnan(values.astype(float))
+    if gone.any():
+        raise DataError(f"column '{column}', row {int(np.argmax(gone)) + 1}: the cell is missing", code="missing")
+    out = np.append(True, values[1:] != values[:-1])
+    again = values[out]
+    first = np.unique(again, return_index=True)[1]
+    if len(first) < len(again):
+        row = int(np.flatnonzero(out)[np.setdiff1d(np.arange(len(again)), first)[0]])
+        raise DataError(
+            f"column '{column}': the sequence of row {row + 1} begins again there; sort the rows by {column}",
+            code="not-in-order",
+        )
+    return out
+
+
+def _column(builder: Builder, column: str, name: str, dim: str) -> Any:
+    if not builder.data.has(column):
+        raise ModelError(
+            f"{name}={column}: the data have no column '{column}'{hint(column, builder.data.names())}",
+            code="unknown-column",
+        )
+    term = builder.data.term(column, missing=True)
+    if term.dims != (dim,):
+        have = ", ".join(map(str, term.dims))
+        raise ModelError(
+            f"{name}={column}: the column has one cell for each '{dim}', the dimension that the path runs along; it has"
+            f" ({have})",
+            code="bad-dimensions",
+        )
+    return term
+
+
+# ----------------------------------------------------------------------------------------- laws
+
+
+def _chain(
+    builder: Builder, node: Node, given: Mapping[str, ast.expr], start: LogTable, moves: LogTable, order: int
+) -> tuple[PathLaw, Any]:
+    import pytensor.tensor as pt
+
+    offsets = _offsets(builder, node, given)
+    outer, lengths = node.dims[:-1], builder.lengths(node.dims)
+    n, cells = moves.sizes[0], int(np.prod(lengths))
+    pieces = (len(offsets) - 1) // max(int(np.prod(lengths[:-1], dtype=int)), 1)
+    whole = moves.over(node.dims, lengths).reshape((cells, *moves.sizes)) if moves.batch else moves.over((), ())[None]
+    second = None
+    if order == 2:
+        # The state before the first is taken to be the same; of a pair of first states the second given the first.
+        same = np.arange(n)
+        second = whole[:, same, same, :]
+        if len(start.sizes) == 2:
+            joint, start = start, _margin(start)
+            given_first = joint.over(joint.batch, builder.lengths(joint.batch)) - pt.as_tensor_variable(start.value)[
+                ..., None
+            ]
+            given_first = pt.switch(pt.isnan(given_first), -np.inf, given_first)
+            if joint.batch:
+                spread = LogTable(given_first, joint.batch, joint.states, joint.sizes, joint.possible)
+                second = spread.over(node.dims, lengths).reshape((cells, n, n))
+                whole = moves.over(node.dims, lengths).reshape((cells, *moves.sizes))
+            else:
+                second = pt.broadcast_to(given_first[None], (whole.type.shape[0] or 1, n, n))
+    n_starts, n_steps = 1, cells if moves.batch or (second is not None and second.type.shape[0] == cells) else 1
+    if start.batch:
+        n_starts = len(offsets) - 1
+        first = start.over(outer, lengths[:-1]).reshape((-1, n))
+        first = pt.repeat(first, pieces, axis=0) if pieces > 1 else first
+    else:
+        first = pt.as_tensor_variable(start.value)
+    if n_starts == 1 and len(offsets) == 2:
+        first = first.reshape((n,))
+    flat = whole.reshape((n_steps, -1))
+    if second is not None:
+        flat = pt.concatenate([second.reshape((n_steps, -1)), flat], axis=1)
+    return MarkovLaw(n, offsets, n_starts, n_steps, order), pt.concatenate([first.ravel(), flat.ravel()])
+
+
+def _margin(joint: LogTable) -> LogTable:
+    """Log probabilities of the first of two states."""
+    import pytensor.tensor as pt
+
+    with np.errstate(divide="ignore"):
+        value = pt.log(pt.sum(pt.exp(pt.as_tensor_variable(joint.value)), axis=-1))
+    return LogTable(value, joint.batch, joint.states[:1], joint.sizes[:1], joint.possible.any(axis=1))
+
+
+def _alike(word: str, **tables: LogTable) -> None:
+    for name, table in tables.items():
+        if table.batch:
+            raise ModelError(
+                f"{word}: {name} is the same everywhere, and cannot run along '{table.batch[0]}'",
+                code="unsupported",
+            )
+
+
+def _tree(
+    builder: Builder, node: Node, given: Mapping[str, ast.expr], start: LogTable, moves: LogTable
+) -> tuple[PathLaw, Any]:
+    import pytensor.tensor as pt
+
+    _alike("MarkovTree", initial=start, P=moves)
+    column = given["parent"]
+    assert isinstance(column, ast.Name)
+    rows = _parents(builder, column.id, node.dims[-1])
+    outer = int(np.prod(builder.lengths(node.dims[:-1]), dtype=int))
+    shift = np.arange(outer)[:, None] * len(rows)
+    parents = np.where(rows >= 0, rows + shift, -1).ravel()
+    logs = [pt.as_tensor_variable(start.value).ravel(), pt.as_tensor_variable(moves.value).ravel()]
+    return TreeLaw(moves.sizes[0], parents), pt.concatenate(logs)
+
+
+def _parents(builder: Builder, column: str, dim: str) -> np.ndarray:
+    """The row of each row's parent, -1 for roots: by the labels of the rows, or, where these are none, by number."""
+    if not builder.data.has(column):
+        _column(builder, column, "parent", dim)
+    own = builder.data.column(column)
+    if own.values.shape != (len(builder.labels[dim]),):
+        _column(builder, column, "parent", dim)
+    place = {_word(label): row for row, label in enumerate(builder.labels[dim].tolist())}
+    out = np.full(len(builder.labels[dim]), -1, np.int64)
+    for row, (value, gone) in enumerate(zip(own.values.tolist(), own.absent().tolist(), strict=True)):
+        if gone:
+            continue
+        name = _word(value)
+        if name not in place:
+            near = hint(name, list(place)[:1000])
+            raise DataError(
+                f"column '{column}', row {row + 1}: the parent '{name}' is none of the rows of '{dim}'{near}",
+                code="unknown-level",
+            )
+        out[row] = place[name]
+    try:
+        hidden_tree.parents_first(out)
+    except DataError as error:
+        raise DataError(f"column '{column}', {error.message}", code=error.code) from None
+    return out
+
+
+def _word(value: Any) -> str:
+    """A label as it is written: 3 and 3.0 are the same."""
+    return f"{value:.15g}" if isinstance(value, int | float) and not isinstance(value, bool) else str(value)
+
+
+def _segments(
+    builder: Builder, node: Node, given: Mapping[str, ast.expr], start: LogTable, moves: LogTable
+) -> tuple[PathLaw, Any]:
+    import pytensor.tensor as pt
+
+    n = moves.sizes[0]
+    lasting = log_table(
+        builder, given["durations"], node.dims, 2, "SemiMarkovChain", "durations", of=moves.states[0]
+    )
+    _alike("SemiMarkovChain", initial=start, P=moves, durations=lasting)
+    if lasting.sizes[0] != n:
+        raise ModelError(
+            f"SemiMarkovChain: durations are {n} states × the longest duration; they are"
+            f" {' × '.join(map(str, lasting.sizes))}",
+            code="wrong-shape",
+        )
+    stays = np.flatnonzero(np.diagonal(moves.possible) & (moves.possible.sum(axis=1) > 1))
+    if len(stays):
+        raise ModelError(
+            f"SemiMarkovChain: how long a state lasts is said by durations, so that P is zero from a state to itself;"
+            f" it is not for state {stays[0]}",
+            code="not-probabilities",
+        )
+    logs = [pt.as_tensor_variable(table.value).ravel() for table in (start, moves, lasting)]
+    return SegmentLaw(n, _offsets(builder, node, given), lasting.sizes[1]), pt.concatenate(logs)
+

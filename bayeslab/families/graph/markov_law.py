@@ -1,0 +1,154 @@
+"""Markov chains of first and second order, one or several, along the last dimension of a node.
+
+A chain of second order is one of first order on the pairs of its last two states, whose first cell is single.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+
+from bayeslab.exact import decoding
+from bayeslab.exact.forward_backward import (
+    KERNEL,
+    SPARSE_KERNEL,
+    Edges,
+    HiddenChain,
+    filter_states,
+    predicted_states,
+    simulate_states,
+    smooth,
+)
+from bayeslab.families.graph.path_laws import PathLaw, Smoothed
+
+__all__ = ["MarkovLaw"]
+
+
+@dataclass(frozen=True, eq=False)
+class MarkovLaw(PathLaw):
+    """Chains one after the other.
+
+    The flat logarithms are those of the first states (n_starts, states) and of transitions (n_steps, ...): of order 1
+    (states, states), of order 2 first those to the second state (states, states), then (states, states, states).
+
+    Attributes
+    ----------
+    offsets : ndarray (n_sequences + 1,)
+        Where each chain begins, and the number of cells.
+    n_starts, n_steps : int
+        1, or one for each chain; 1, or one for each cell.
+    order : {1, 2}
+    """
+
+    n_states: int
+    offsets: np.ndarray
+    n_starts: int
+    n_steps: int
+    order: int = 1
+
+    @property
+    def n_cells(self) -> int:  # type: ignore[override]
+        return int(self.offsets[-1])
+
+    @property
+    def sequence(self) -> np.ndarray:
+        return np.repeat(np.arange(len(self.offsets) - 1), np.diff(self.offsets))
+
+    @cached_property
+    def _last(self) -> np.ndarray:
+        """The state in which each state of the computed chain ends."""
+        own = np.arange(self.n_states)
+        return own if self.order == 1 else np.concatenate([own, np.tile(own, self.n_states)])
+
+    @cached_property
+    def _edges(self) -> Edges | None:
+        """Of pairs: from a first state, or a pair, to the pairs that can follow."""
+        if self.order == 1:
+            return None
+        k = self.n_states
+        pairs = k + np.arange(k * k)
+        return Edges(np.arange(k + k * k + 1) * k, np.append(pairs, np.tile(pairs, k)))
+
+    # -- as PyTensor expressions
+
+    def evidence(self, logs: Any, log_emission: Any) -> Any:
+        import pytensor.tensor as pt
+
+        from bayeslab.evidence import log_evidence
+
+        sizes = np.array([len(self._last), self.n_starts, self.n_steps])
+        if self._edges is None:
+            flat = pt.concatenate([logs, log_emission.ravel()])
+            return log_evidence(KERNEL, flat, self.offsets, sizes)
+        k, first = self.n_states, self.n_starts * self.n_states
+        nowhere = pt.as_tensor_variable(np.full((self.n_starts, k * k), -np.inf))
+        start = pt.concatenate([logs[:first].reshape((self.n_starts, k)), nowhere], axis=1)
+        flat = pt.concatenate([start.ravel(), logs[first:], log_emission[:, self._last].ravel()])
+        return log_evidence(SPARSE_KERNEL, flat, self.offsets, sizes, self._edges.starts, self._edges.targets)
+
+    def density(self, logs: Any, states: Any) -> Any:
+        import pytensor.tensor as pt
+
+        k, first = self.n_states, self.n_starts * self.n_states
+        cells = np.arange(self.n_cells)
+        age = cells - self.offsets[:-1][self.sequence]
+        step = cells if self.n_steps > 1 else np.zeros_like(cells)
+        start = logs[:first].reshape((self.n_starts, k))
+        begun = start[pt.constant(self.sequence if self.n_starts > 1 else np.zeros_like(cells)), states]
+        before = states[pt.constant(np.maximum(cells - np.minimum(age, 1), 0))]
+        rest = logs[first:].reshape((self.n_steps, -1))
+        second = rest[:, : k * k].reshape((self.n_steps, k, k))[pt.constant(step), before, states]
+        out = pt.switch(age == 0, begun, second)
+        if self.order == 2:
+            earlier = states[pt.constant(cells - np.minimum(age, 2))]
+            third = rest[:, k * k :].reshape((self.n_steps, k, k, k))[pt.constant(step), earlier, before, states]
+            out = pt.switch(age < 2, out, third)
+        return out
+
+    # -- on numbers
+
+    def _chain(self, logs: np.ndarray) -> HiddenChain:
+        k, first = self.n_states, self.n_starts * self.n_states
+        start, rest = logs[:first].reshape(self.n_starts, k), logs[first:].reshape(self.n_steps, -1)
+        if self.order == 2:
+            start = np.concatenate([start, np.full((self.n_starts, k * k), -np.inf)], axis=1)
+        else:
+            rest = rest.reshape(self.n_steps, k, k)
+        return HiddenChain(
+            start[0] if self.n_starts == 1 else start, rest[0] if self.n_steps == 1 else rest, self._edges
+        )
+
+    def _fold(self, posterior: np.ndarray) -> np.ndarray:
+        if self.order == 1:
+            return posterior
+        k = self.n_states
+        return np.asarray(posterior[:, :k] + posterior[:, k:].reshape(-1, k, k).sum(axis=1))
+
+    def smooth(self, logs: np.ndarray, log_emission: np.ndarray) -> Smoothed:
+        found = smooth(self._chain(logs), log_emission[:, self._last], self.offsets)
+        return Smoothed(self._fold(found.posterior), int(found.impossible.max(initial=-1)))
+
+    def filtered(self, logs: np.ndarray, log_emission: np.ndarray, kind: str) -> np.ndarray:
+        chain = self._chain(logs)
+        out = np.exp(filter_states(chain, log_emission[:, self._last], self.offsets).log_filtered)
+        return self._fold(predicted_states(chain, out, self.offsets) if kind == "predict" else out)
+
+    def best(self, logs: np.ndarray, log_emission: np.ndarray, n: int) -> tuple[np.ndarray, np.ndarray]:
+        chain, rows = self._chain(logs), log_emission[:, self._last]
+        if n == 1:
+            one = decoding.viterbi(chain, rows, self.offsets)
+            paths, heights = one.states[None], one.log_probability[None]
+        else:
+            several = decoding.k_best(chain, rows, n, self.offsets)
+            paths, heights = several.states, several.log_probability
+        return np.where(paths >= 0, self._last[paths], -1), heights
+
+    def sample(self, logs: np.ndarray, log_emission: np.ndarray, rng: np.random.Generator) -> np.ndarray:
+        path = decoding.sample_paths(self._chain(logs), log_emission[:, self._last], 1, rng, self.offsets)[0]
+        return np.asarray(self._last[path])
+
+    def simulate(self, logs: np.ndarray, rng: np.random.Generator) -> np.ndarray:
+        return np.asarray(self._last[simulate_states(self._chain(logs), self.offsets, rng)])

@@ -1,0 +1,349 @@
+"""Hidden paths summed out: by the recursions of their laws where each density meets one cell of one path.
+
+What the data say of a path is then a table log p(data of a cell | state), made by evaluating each density once for every
+state, and a compiled kernel sums up all paths at once. A path that is tied to other discrete nodes, by a density that
+meets several of them or by probabilities that depend on one, is summed out with these by variable elimination.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pytensor.tensor as pt
+from pytensor.graph.replace import clone_replace, vectorize_graph
+from pytensor.graph.traversal import ancestors, io_toposort
+from pytensor.tensor.elemwise import DimShuffle, Elemwise
+from pytensor.tensor.subtensor import AdvancedSubtensor
+
+from bayeslab.errors import EvidenceError, ModelError
+from bayeslab.families.graph.dependence import scopes_of
+from bayeslab.families.graph.discrete_nodes import Density, Latent, SummedOut, by_element, standing
+from bayeslab.families.graph.discrete_nodes import summed_out as eliminated
+from bayeslab.families.graph.path_laws import PathLaw
+
+if TYPE_CHECKING:
+    import pymc
+
+__all__ = ["Emission", "PathSum", "Sums", "summed_out"]
+
+
+@dataclass(frozen=True, eq=False)
+class Emission:
+    """A density that meets a path.
+
+    Attributes
+    ----------
+    name : str
+    dims : tuple of str
+    cells : ndarray of int (elements,)
+        The cell that each element meets, -1 where it meets none.
+    place : int
+        Where its table (states, elements) begins in the path's flat vector.
+    observed : bool
+    """
+
+    name: str
+    dims: tuple[str, ...]
+    cells: np.ndarray
+    place: int
+    observed: bool
+
+
+@dataclass(frozen=True, eq=False)
+class PathSum:
+    """The sum over one node's paths.
+
+    Attributes
+    ----------
+    log_sum : TensorVariable
+    tables : TensorVariable
+        The flat log probabilities of the path, then the tables of the densities that meet it.
+    latent : Latent
+    law : PathLaw
+    n_logs : int
+        Of log probabilities.
+    emissions : tuple of Emission
+    """
+
+    log_sum: Any
+    tables: Any
+    latent: Latent
+    law: PathLaw
+    n_logs: int
+    emissions: tuple[Emission, ...]
+
+    def at(self, table: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Log probabilities of the path, and log p(data of a cell | state) (cells, states), from a flat vector."""
+        total = np.zeros((self.law.n_cells, self.law.n_states))
+        for emission in self.emissions:
+            there = emission.cells >= 0
+            np.add.at(total, emission.cells[there], self.table_of(emission, table).T[there])
+        return np.ascontiguousarray(table[: self.n_logs]), total
+
+    def table_of(self, emission: Emission, table: np.ndarray) -> np.ndarray:
+        """log p(element | state), (states, elements)."""
+        size = self.law.n_states * len(emission.cells)
+        return table[emission.place : emission.place + size].reshape(self.law.n_states, -1)
+
+    def drawn(self, tables: np.ndarray, rng: np.random.Generator) -> dict[str, np.ndarray]:
+        """Paths drawn given the data at each of some flat vectors (draws, length)."""
+        states = np.stack([self.law.sample(*self.at(table), rng) for table in tables])
+        return {self.latent.name: states.reshape(len(tables), *self.latent.shape)}
+
+    def smoothed(self, table: np.ndarray) -> np.ndarray:
+        """P(state | data), (cells, states).
+
+        Raises
+        ------
+        EvidenceError
+            The data are impossible.
+        """
+        found = self.law.smooth(*self.at(table))
+        if found.impossible >= 0:
+            raise EvidenceError(
+                f"'{self.latent.name}': cell {found.impossible + 1} has probability zero in every state that can be"
+                " there: check P, initial and the densities for zeros",
+                code="probability-zero",
+            )
+        return found.posterior
+
+    def terms(self, tables: np.ndarray) -> dict[str, np.ndarray]:
+        """Log likelihood (draws, elements) of each cell of the nodes with data, given all their other cells.
+
+        p(y | others) = 1 / sum over states of P(state | all) / p(y | state).
+        """
+        observed = [emission for emission in self.emissions if emission.observed]
+        out: dict[str, list[np.ndarray]] = {emission.name: [] for emission in observed}
+        for table in tables:
+            posterior = self.smoothed(table)
+            with np.errstate(divide="ignore"):
+                share = np.log(posterior)
+            for emission in observed:
+                logs = self.table_of(emission, table).T
+                own = share[np.maximum(emission.cells, 0)]
+                possible = own > -np.inf
+                each = np.where(possible, own - np.where(possible, logs, 0.0), -np.inf)
+                left = -np.logaddexp.reduce(each, axis=1)
+                out[emission.name].append(np.where(emission.cells >= 0, left, logs[:, 0]))
+        return {name: np.stack(rows) for name, rows in out.items()}
+
+
+@dataclass(frozen=True, eq=False)
+class Sums:
+    """The sum over all discrete nodes, in parts that have no node in common.
+
+    Attributes
+    ----------
+    log_sum, tables : TensorVariable
+        Its logarithm; the flat vectors of the parts one after the other.
+    paths : tuple of PathSum
+    rest : SummedOut or None
+        What is summed out by variable elimination.
+    ends : ndarray (parts,)
+        Where each part's vector ends: first the paths', then the rest's.
+    """
+
+    log_sum: Any
+    tables: Any
+    paths: tuple[PathSum, ...]
+    rest: SummedOut | None
+    ends: np.ndarray
+
+    @property
+    def latents(self) -> tuple[Latent, ...]:
+        return (*(path.latent for path in self.paths), *(self.rest.latents if self.rest is not None else ()))
+
+    @property
+    def observed(self) -> dict[str, tuple[str, ...]]:
+        """The dims of the nodes with data whose densities are in the sum."""
+        own = {e.name: e.dims for path in self.paths for e in path.emissions if e.observed}
+        rest = self.rest.observed if self.rest is not None else {}
+        return own | {name: dims for name, (dims, _, _) in rest.items()}
+
+    def parts(self, tables: np.ndarray) -> list[np.ndarray]:
+        """The flat vectors (draws, length) of each part."""
+        return [np.ascontiguousarray(part) for part in np.split(tables, self.ends[:-1], axis=1)]
+
+    def drawn(self, tables: np.ndarray, rng: np.random.Generator) -> dict[str, np.ndarray]:
+        """Values of the nodes drawn jointly at each of some flat vectors."""
+        out: dict[str, np.ndarray] = {}
+        for part, own in zip((*self.paths, self.rest), self.parts(tables), strict=False):
+            if part is not None:
+                out |= part.drawn(own, rng)
+        return out
+
+    def check_terms(self) -> None:
+        """Refuse log likelihoods of observations that share a part of what is eliminated."""
+        if self.rest is not None:
+            self.rest.check_terms()
+
+    def terms(self, tables: np.ndarray) -> dict[str, np.ndarray]:
+        """Log likelihoods (draws, elements) of the nodes with data."""
+        out: dict[str, np.ndarray] = {}
+        for part, own in zip((*self.paths, self.rest), self.parts(tables), strict=False):
+            if part is not None:
+                out |= part.terms(own)
+        return out
+
+
+def summed_out(latents: Sequence[Latent], densities: Sequence[Density], model: pymc.Model) -> Sums:
+    """Sum out discrete nodes, hidden paths among them.
+
+    Raises
+    ------
+    ModelError
+        A path that nothing depends on; one that cannot be summed out with what it is tied to; too much meets.
+    """
+    by_symbol = {latent.symbol: latent for latent in latents}
+    met = [(density, [by_symbol[v] for v in _symbols(density.value, by_symbol)]) for density in densities]
+    paths = [latent for latent in latents if latent.path is not None]
+    _refuse_idle(paths, met)
+    known = standing(model)
+    tied = {
+        latent.name
+        for latent in paths
+        if latent.path is not None and _symbols(latent.path.logs, by_symbol)
+    }
+    tied |= {own.name for _, several in met if len(several) > 1 for own in several}
+    scopes: dict[str, list[tuple[Density, Any, np.ndarray]]] = {latent.name: [] for latent in paths}
+    for density, several in met:
+        if len(several) != 1 or several[0].path is None or several[0].name in tied:
+            continue
+        (latent,) = several
+        cells = np.arange(latent.size).reshape(latent.shape)
+        value = by_element(density.value, {latent.symbol: cells}, known)
+        found = scopes_of(value, {latent.symbol: cells}, latent.size, known)
+        if max(map(len, found), default=0) > 1:
+            tied.add(latent.name)
+            continue
+        scopes[latent.name].append((density, value, np.array([s[0] if len(s) else -1 for s in found], np.int64)))
+    _refuse_tied(paths, tied)
+    alone = [latent for latent in paths if latent.name not in tied]
+    parts: list[PathSum] = [_summed(latent, scopes[latent.name]) for latent in alone]
+    gone = {latent.symbol for latent in alone}
+    rest = None
+    others = [latent for latent in latents if latent.symbol not in gone]
+    if others:
+        own = [density for density, several in met if not any(latent.symbol in gone for latent in several)]
+        rest = eliminated(others, [*_path_densities(others), *own], model)
+    whole = [*parts, *([rest] if rest is not None else [])]
+    tables = pt.concatenate([part.tables for part in whole]) if len(whole) > 1 else whole[0].tables
+    total = sum((part.log_sum for part in whole[1:]), start=whole[0].log_sum)
+    return Sums(total, tables, tuple(parts), rest, np.cumsum([_length(part) for part in whole]))
+
+
+def _length(part: PathSum | SummedOut) -> int:
+    if isinstance(part, SummedOut):
+        return int(part.tables.type.shape[0])
+    return part.n_logs + sum(part.law.n_states * len(emission.cells) for emission in part.emissions)
+
+
+def _symbols(variable: Any, by_symbol: Mapping[Any, Latent]) -> list[Any]:
+    above = set(ancestors([variable]))
+    return [symbol for symbol in by_symbol if symbol in above]
+
+
+def _refuse_idle(paths: Sequence[Latent], met: Sequence[tuple[Density, Sequence[Latent]]]) -> None:
+    for latent in paths:
+        if not any(latent in several for _, several in met):
+            raise ModelError(
+                f"no node with data depends on '{latent.name}', so that the data say nothing about its states: use it in"
+                f" one, as in rate[{latent.name}], or leave it out",
+                path=("model", "nodes", latent.name),
+                code="nothing-observed",
+            )
+
+
+def _refuse_tied(paths: Sequence[Latent], tied: set[str]) -> None:
+    for latent in paths:
+        if latent.name in tied and latent.path is not None and not latent.path.law.eliminable:
+            raise ModelError(
+                f"the segments of '{latent.name}' cannot be summed out together with other discrete nodes without data",
+                path=("model", "nodes", latent.name),
+                code="discrete",
+            )
+
+
+def _path_densities(latents: Sequence[Latent]) -> list[Density]:
+    """Log probabilities of paths, cell by cell, for variable elimination."""
+    out = []
+    for latent in latents:
+        if latent.path is not None:
+            value = latent.path.law.density(latent.path.logs, latent.symbol.ravel())
+            out.append(Density(latent.name, value, (), False))
+    return out
+
+
+def _summed(latent: Latent, met: Sequence[tuple[Density, Any, np.ndarray]]) -> PathSum:
+    """The sum over one node's paths, none of whose cells meet anything else."""
+    assert latent.path is not None
+    law, logs = latent.path.law, latent.path.logs
+    n_logs = int(logs.type.shape[0]) if logs.type.shape[0] is not None else int(logs.shape[0].eval())
+    emissions, tables, place = list[Emission](), [logs], n_logs
+    total, constants = None, []
+    for density, value, cells in met:
+        table = _by_state(value, latent, cells)
+        emissions.append(Emission(density.name, density.dims, cells, place, density.observed))
+        tables.append(table.ravel())
+        place += law.n_states * len(cells)
+        free = cells < 0
+        if free.any():
+            constants.append(pt.sum(table[0, pt.constant(np.flatnonzero(free))]))
+        own = _laid_out(table, cells, law)
+        total = own if total is None else total + own
+    log_sum = law.evidence(logs, total)
+    for constant in constants:
+        log_sum = log_sum + constant
+    return PathSum(log_sum, pt.concatenate(tables), latent, law, n_logs, tuple(emissions))
+
+
+def _laid_out(table: Any, cells: np.ndarray, law: PathLaw) -> Any:
+    """A table (states, elements) as (cells, states)."""
+    if np.array_equal(cells, np.arange(law.n_cells)):
+        return table.T
+    there = np.flatnonzero(cells >= 0)
+    if len(there) == law.n_cells and len(np.unique(cells[there])) == law.n_cells:
+        place = np.empty(law.n_cells, np.int64)
+        place[cells[there]] = there
+        return table.T[place]
+    zeros = pt.zeros((law.n_cells, law.n_states))
+    return pt.inc_subtensor(zeros[cells[there]], table.T[there])
+
+
+def _by_state(value: Any, latent: Latent, cells: np.ndarray) -> Any:
+    """A density (elements) in every state, (states, elements).
+
+    Where each element meets the cell at its own place, and what lies between only looks up the state and computes
+    element by element, one lookup does for all cells.
+    """
+    states, ndim = latent.states, len(latent.shape)
+    numbers = np.arange(states).reshape(states, *[1] * ndim)
+    shape = value.type.shape
+    if shape == latent.shape and np.array_equal(cells, np.arange(latent.size)) and _looks_up(value, latent.symbol):
+        one = pt.tensor(f"{latent.name}_state", dtype="int64", shape=(1,) * ndim)
+        (inner,) = clone_replace([value], {latent.symbol: one}, rebuild_strict=False)
+        made = vectorize_graph(inner, {one: pt.constant(numbers)})
+        return pt.broadcast_to(made, (states, *latent.shape)).reshape((states, len(cells)))
+    every = pt.constant(np.broadcast_to(numbers, (states, *latent.shape)).copy())
+    made = vectorize_graph(value, {latent.symbol: every})
+    return made.reshape((states, len(cells)))
+
+
+def _looks_up(value: Any, symbol: Any) -> bool:
+    """Whether the states are only indices into tables, and all else is computed element by element."""
+    moving = {symbol}
+    for node in io_toposort([], [value]):
+        if not any(i in moving for i in node.inputs):
+            continue
+        moving.update(node.outputs)
+        if isinstance(node.op, Elemwise):
+            continue
+        if isinstance(node.op, DimShuffle) and not node.op.drop:
+            continue
+        if isinstance(node.op, AdvancedSubtensor) and node.inputs[0] not in moving:
+            continue
+        return False
+    return True

@@ -1,0 +1,316 @@
+"""Probabilities of hidden paths read from expressions: rows laid out by the names of dimensions, as logarithms.
+
+A table is a name or an expression whose last dimensions are the states, or a list (of lists) whose entries are any
+expressions, as in ``[[phi, 1 - phi], [0, 1]]``. What a table has besides the states are dimensions of the node.
+"""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Protocol
+
+import numpy as np
+
+from bayeslab.errors import ModelError, listed
+from bayeslab.language.expressions import Evaluator, Term
+
+if TYPE_CHECKING:
+    from bayeslab.families.graph.discrete_nodes import Latent
+
+__all__ = ["LogTable", "Reader", "log_table", "uniform"]
+
+# How far a row of probabilities may be from 1 (that of ``numpy.isclose``).
+_SUM = 1e-5
+_DRAWS = 3
+
+
+class Reader(Protocol):
+    """What reading a table needs of the graph that is being built."""
+
+    pm: Any
+
+    @property
+    def evaluator(self) -> Evaluator: ...
+
+    @property
+    def labels(self) -> Mapping[str, np.ndarray]: ...
+
+    @property
+    def twins(self) -> Mapping[str, str]: ...
+
+    @property
+    def latents(self) -> Mapping[str, Latent]: ...
+
+    def lengths(self, dims: tuple[str, ...]) -> tuple[int, ...]: ...
+
+
+@dataclass(frozen=True, eq=False)
+class LogTable:
+    """Logarithms of probabilities.
+
+    Attributes
+    ----------
+    value : TensorVariable or ndarray
+        (batch..., states, ...), -inf where zero.
+    batch : tuple of str
+        Dimensions of the node along which they differ, in the node's order.
+    states : tuple of (str or None)
+        Names of the dimensions of the states.
+    sizes : tuple of int
+        Their lengths.
+    possible : ndarray of bool (states, ...)
+        Which are not zero everywhere, whatever the parameters.
+    """
+
+    value: Any
+    batch: tuple[str, ...]
+    states: tuple[str | None, ...]
+    sizes: tuple[int, ...]
+    possible: np.ndarray
+
+    @property
+    def probabilities(self) -> Any:
+        import pytensor.tensor as pt
+
+        return pt.exp(self.value)
+
+    def over(self, dims: tuple[str, ...], lengths: tuple[int, ...]) -> Any:
+        """The logarithms with an axis of full length for each of these dimensions."""
+        import pytensor.tensor as pt
+
+        index = tuple(slice(None) if dim in self.batch else None for dim in dims)
+        value = pt.as_tensor_variable(self.value)[index] if dims else pt.as_tensor_variable(self.value)
+        return pt.broadcast_to(value, (*lengths, *self.sizes))
+
+
+def uniform(size: int) -> LogTable:
+    """Equal probabilities."""
+    return LogTable(np.full(size, -np.log(size)), (), (None,), (size,), np.ones(size, bool))
+
+
+_TWINS = object()
+
+
+def log_table(
+    reader: Reader,
+    tree: ast.expr,
+    dims: tuple[str, ...],
+    core: int,
+    word: str,
+    name: str,
+    *,
+    of: Any = _TWINS,
+    joint: bool = False,
+) -> LogTable:
+    """The parameter ``name`` of the distribution ``word``, whose node has these dims, with ``core`` axes of states.
+
+    ``of``: the dimension of its rows, where it is no table of states by states; ``joint``: all its numbers add up to 1,
+    not each row.
+
+    Raises
+    ------
+    ModelError
+        Other dimensions, or probabilities that do not add up to 1.
+    """
+    found = _listed(reader, tree, dims, core, name) if isinstance(tree, ast.List | ast.Tuple) else None
+    if found is None:
+        found = _named(reader, reader.evaluator.eval(tree), dims, core, word, name, of)
+    _check_sums(reader, found, word, name, joint)
+    return found
+
+
+def _listed(
+    reader: Reader, tree: ast.List | ast.Tuple, dims: tuple[str, ...], core: int, name: str
+) -> LogTable | None:
+    """A list of probabilities, or lists of them, entry by entry; None where entries are vectors themselves."""
+    import pytensor.tensor as pt
+
+    entries, sizes = _entries(tree, core, name)
+    if entries is None:
+        return None
+    terms = [reader.evaluator.eval(entry) for entry in entries]
+    for term, entry in zip(terms, entries, strict=True):
+        extra = [str(dim) for dim in term.dims if dim not in dims]
+        if extra:
+            raise ModelError(
+                f"the entry '{ast.unparse(entry)}' of '{name}' runs along {listed(extra)}, which the node does not have:"
+                f" index it, or sum over it",
+                offset=entry.col_offset,
+                code="bad-dimensions",
+            )
+        if term.value is None:
+            raise ModelError(
+                f"the entry '{ast.unparse(entry)}' of '{name}' holds levels, not probabilities",
+                offset=entry.col_offset,
+                code="not-numbers",
+            )
+    batch = tuple(dim for dim in dims if any(dim in term.dims for term in terms))
+    zero = [not term.random and bool(np.all(np.asarray(term.value) == 0)) for term in terms]
+    possible = ~np.array(zero).reshape(sizes)
+    states = (None,) * core
+    logs, symbolic = [], any(term.random for term in terms)
+    for term in terms:
+        (value,), _, _ = reader.evaluator.align([term], onto=batch)
+        if term.random:
+            logs.append(pt.log(value))
+        else:
+            with np.errstate(divide="ignore", invalid="ignore"):
+                logs.append(np.log(np.asarray(value, dtype=float)))
+    shape = reader.lengths(batch)
+    if not symbolic:
+        whole = np.stack([np.broadcast_to(value, shape) for value in logs], axis=-1)
+        return LogTable(whole.reshape(*shape, *sizes), batch, states, sizes, possible)
+    parts = [pt.broadcast_to(pt.as_tensor_variable(value), shape) if batch else value for value in logs]
+    return LogTable(pt.stack(parts, axis=-1).reshape((*shape, *sizes)), batch, states, sizes, possible)
+
+
+def _entries(
+    tree: ast.List | ast.Tuple, core: int, name: str
+) -> tuple[list[ast.expr] | None, tuple[int, ...]]:
+    """The entries of nested lists, row by row, and the lengths; None where the lists are not that deep."""
+    level: list[ast.expr] = [tree]
+    sizes: list[int] = []
+    for _ in range(core):
+        if not all(isinstance(item, ast.List | ast.Tuple) for item in level):
+            return None, ()
+        lengths = {len(item.elts) for item in level}  # type: ignore[attr-defined]
+        if len(lengths) > 1:
+            raise ModelError(f"the rows of '{name}' have different lengths", offset=tree.col_offset, code="wrong-shape")
+        sizes += lengths
+        level = [entry for item in level for entry in item.elts]  # type: ignore[attr-defined]
+    return level, tuple(sizes)
+
+
+def _named(
+    reader: Reader, term: Term, dims: tuple[str, ...], core: int, word: str, name: str, of: Any
+) -> LogTable:
+    import pytensor.tensor as pt
+
+    if term.value is None:
+        raise ModelError(f"the parameter '{name}' of {word} holds levels, not probabilities", code="not-numbers")
+    rest = [dim for dim in term.dims if dim is None or dim not in dims]
+    if len(rest) != core:
+        have = ", ".join(str(dim) for dim in term.dims) or "none"
+        raise ModelError(
+            f"the parameter '{name}' of {word} has {core} dimension{'s' if core > 1 else ''} of states, besides those"
+            f" of the node ({', '.join(dims)}); it has ({have})",
+            code="bad-dimensions",
+        )
+    states = tuple(_in_order(reader, rest, name) if of is _TWINS else sorted(rest, key=lambda dim: dim != of))
+    batch = tuple(dim for dim in dims if dim in term.dims)
+    order = [*(term.dims.index(dim) for dim in batch), *_axes(term.dims, rest, states)]
+    if term.random:
+        value = term.value.transpose(*order) if order != sorted(order) else term.value
+        value = value.astype("float64")
+        logs = pt.log(value) if _positive(term.value) else _log_or_nothing(value)
+        sizes = tuple(
+            int(n) if n is not None else len(reader.labels[str(dim)])
+            for n, dim in zip(value.type.shape[len(batch) :], states, strict=True)
+        )
+        possible = np.ones(sizes, bool)
+        if not _positive(term.value):
+            drawn = _drawn(reader, value)
+            if drawn is not None:
+                possible = (drawn > 0).reshape(-1, *sizes).any(axis=0)
+        return LogTable(logs, batch, states, sizes, possible)
+    value = np.asarray(term.value, dtype=float).transpose(order)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        logs = np.log(value)
+    sizes = value.shape[len(batch) :]
+    return LogTable(logs, batch, states, sizes, (value > 0).reshape(-1, *sizes).any(axis=0))
+
+
+def _axes(
+    dims: Sequence[str | None], rest: Sequence[str | None], states: Sequence[str | None]
+) -> list[int]:
+    """Where the axes of the states are."""
+    if None in rest:
+        return [at for at, dim in enumerate(dims) if dim is None or dim in rest]
+    return [dims.index(dim) for dim in states]
+
+
+def _in_order(reader: Reader, rest: Sequence[str | None], name: str) -> Sequence[str | None]:
+    """Dimensions of states from the earliest to the next state, which are a dimension and its twins."""
+    if len(rest) == 1 or None in rest:
+        return rest
+    base = [dim for dim in rest if dim not in reader.twins]
+    twins = [dim for dim in rest if dim in reader.twins]
+    if len(base) == 1 and all(reader.twins[str(dim)] == base[0] for dim in twins):
+        # Of two twins the one declared last is the next state.
+        declared = list(reader.twins)
+        return [*base, *sorted(twins, key=lambda dim: declared.index(str(dim)))]
+    first, *others = (str(dim) for dim in rest)
+    twin = ", ".join(f"{dim}: {first}" for dim in others)
+    raise ModelError(
+        f"the dimensions of '{name}', {listed(map(str, rest))}, are the states a path leaves and enters: declare the"
+        f" second a twin of the first in dims ({twin})",
+        code="bad-dimensions",
+    )
+
+
+def _positive(value: Any) -> bool:
+    """Whether a variable is a row of probabilities by its making, none of them zero."""
+    from pytensor.tensor.elemwise import DimShuffle
+    from pytensor.tensor.special import Softmax
+
+    node = value.owner
+    while node is not None and isinstance(node.op, DimShuffle):
+        node = node.inputs[0].owner
+    return node is not None and (isinstance(node.op, Softmax) or type(node.op).__name__ == "DirichletRV")
+
+
+def _log_or_nothing(value: Any) -> Any:
+    """The logarithm, -inf with the slope 0 where zero."""
+    import pytensor.tensor as pt
+
+    gone = pt.eq(value, 0.0)
+    return pt.switch(gone, -np.inf, pt.log(pt.switch(gone, 1.0, value)))
+
+
+def _drawn(reader: Reader, value: Any) -> np.ndarray | None:
+    """A few values of an expression, its parameters drawn from their priors; None where they cannot be drawn.
+
+    Discrete nodes that are summed out have their lowest values.
+    """
+    import pytensor
+    import pytensor.tensor as pt
+    from pymc.pytensorf import compile as compile_pymc
+    from pytensor.graph.replace import clone_replace
+
+    first = {one.symbol: pt.constant(np.full(one.shape, one.first, np.int64)) for one in reader.latents.values()}
+    try:
+        (value,) = clone_replace([value], first, rebuild_strict=False)
+        draw = compile_pymc([], value, mode=pytensor.compile.mode.Mode("py", "fast_compile"), random_seed=0)
+        return np.stack([np.asarray(draw()) for _ in range(_DRAWS)])
+    except (NotImplementedError, ValueError):
+        return None
+
+
+def _check_sums(reader: Reader, found: LogTable, word: str, name: str, joint: bool) -> None:
+    """Refuse rows that do not add up to 1, whatever the parameters, or hold what is no probability."""
+    import pytensor.tensor as pt
+
+    rows = len(found.sizes) > 1 and not joint
+    what = f"{word}: the {'rows' if rows else 'entries'} of '{name}'"
+    if isinstance(found.value, np.ndarray):
+        values: np.ndarray | None = np.exp(found.value)
+    elif _by_making(found.value) and not joint:
+        return
+    else:
+        values = _drawn(reader, pt.exp(found.value))
+    if values is None:
+        return
+    if np.isnan(values).any() or (values > 1 + _SUM).any():
+        raise ModelError(f"{what} hold a number that is no probability", code="not-probabilities")
+    total = values.sum(axis=tuple(range(-len(found.sizes), 0)) if joint else -1)
+    wrong = np.abs(total - 1.0) > _SUM
+    if wrong.any():
+        raise ModelError(f"{what} add up to {total[wrong].flat[0]:.6g}, not to 1", code="not-probabilities")
+
+
+def _by_making(logs: Any) -> bool:
+    """Whether these are the logarithms of probabilities that add up to 1 by their making."""
+    node = logs.owner
+    return node is not None and len(node.inputs) == 1 and _positive(node.inputs[0])

@@ -1,0 +1,96 @@
+"""Markov trees: states that pass from parents to children."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+
+from bayeslab.errors import OptionError
+from bayeslab.exact import hidden_tree
+from bayeslab.exact.forward_backward import HiddenChain
+from bayeslab.exact.hidden_tree import Forest
+from bayeslab.families.graph.path_laws import PathLaw, Smoothed
+
+__all__ = ["TreeLaw"]
+
+
+@dataclass(frozen=True, eq=False)
+class TreeLaw(PathLaw):
+    """Trees of cells.
+
+    The flat logarithms are those of roots (states,) and of transitions from parent to child (states, states).
+
+    Attributes
+    ----------
+    parents : ndarray (n_cells,)
+        The cell of each one's parent, -1 for roots; in any order, without circles.
+    """
+
+    n_states: int
+    parents: np.ndarray
+
+    @property
+    def n_cells(self) -> int:  # type: ignore[override]
+        return len(self.parents)
+
+    @cached_property
+    def _order(self) -> np.ndarray:
+        """Cells tree by tree, parents before children."""
+        return hidden_tree.parents_first(self.parents)
+
+    @cached_property
+    def _place(self) -> np.ndarray:
+        out = np.empty(self.n_cells, np.int64)
+        out[self._order] = np.arange(self.n_cells)
+        return out
+
+    @cached_property
+    def _forest(self) -> Forest:
+        given = self.parents[self._order]
+        return Forest(np.where(given >= 0, self._place[given], -1))
+
+    @property
+    def sequence(self) -> np.ndarray:
+        return np.asarray(self._forest.trees[self._place])
+
+    def evidence(self, logs: Any, log_emission: Any) -> Any:
+        import pytensor.tensor as pt
+
+        from bayeslab.evidence import log_evidence
+
+        flat = pt.concatenate([logs, log_emission[self._order].ravel()])
+        sizes = np.array([self.n_states, self._forest.n_trees])
+        return log_evidence(hidden_tree.KERNEL, flat, self._forest.parents, self._forest.trees, sizes)
+
+    def density(self, logs: Any, states: Any) -> Any:
+        import pytensor.tensor as pt
+
+        k, root = self.n_states, self.parents < 0
+        above = states[pt.constant(np.where(root, np.arange(self.n_cells), self.parents))]
+        return pt.switch(root, logs[:k][states], logs[k:].reshape((k, k))[above, states])
+
+    def _chain(self, logs: np.ndarray) -> HiddenChain:
+        k = self.n_states
+        return HiddenChain(logs[:k], logs[k:].reshape(k, k))
+
+    def smooth(self, logs: np.ndarray, log_emission: np.ndarray) -> Smoothed:
+        found = hidden_tree.smooth(self._forest, self._chain(logs), log_emission[self._order])
+        bad = int(found.impossible.max(initial=-1))
+        return Smoothed(found.posterior[self._place], int(self._order[bad]) if bad >= 0 else -1)
+
+    def best(self, logs: np.ndarray, log_emission: np.ndarray, n: int) -> tuple[np.ndarray, np.ndarray]:
+        if n > 1:
+            raise OptionError("of a tree the one most likely path is found: leave `best` out", code="not-applicable")
+        states, heights = hidden_tree.best(self._forest, self._chain(logs), log_emission[self._order])
+        return states[self._place][None], heights[None]
+
+    def sample(self, logs: np.ndarray, log_emission: np.ndarray, rng: np.random.Generator) -> np.ndarray:
+        found = hidden_tree.sample(self._forest, self._chain(logs), log_emission[self._order], 1, rng)[0]
+        return np.asarray(found[self._place])
+
+    def simulate(self, logs: np.ndarray, rng: np.random.Generator) -> np.ndarray:
+        found = hidden_tree.simulate(self._forest, self._chain(logs), rng.random(self.n_cells))
+        return np.asarray(found[self._place])
