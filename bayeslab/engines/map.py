@@ -62,7 +62,8 @@ def refuse(model: Model, data: Data) -> str | None:
     family = registry.load("families", model.model.family)
     if hasattr(family, "no_mode") and (reason := family.no_mode(model, data)) is not None:
         return Reason(reason, code="no-mode")
-    latent = summed_out(model, data)
+    decodable = family.paths(model, data) if hasattr(family, "paths") else ()
+    latent = [name for name in summed_out(model, data) if name not in decodable]
     if latent:
         return Reason(
             f"the discrete nodes {', '.join(latent)} are summed out, and their values at a point estimate would be"
@@ -96,7 +97,7 @@ def run(job: Job) -> Outcome:
     agree = all(best.value - end.value < 1e-3 for end in found)
     converged = bool(np.isfinite(best.value) and best.value > -1e299 and best.gain < _GAIN)
     flat = best.point[None, None, :]
-    groups = posterior_groups(job, density, flat, {"lp": np.array([[best.value]])}, sampler="scipy", chains=[0])
+    groups = posterior_groups(job, density, flat, {"lp": np.array([[best.value]])}, sampler="scipy", chains=[0], recover=False)
     verdict = point_verdict(converged=converged, gradient_norm=best.slope, message=best.message, restarts_agree=agree)
     verdict = Verdict((*verdict.findings, *_sparsity(problem, best), *_without_priors(options)))
     return Outcome(groups, verdict, True, {"optimise": time.perf_counter() - begun})

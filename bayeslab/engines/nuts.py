@@ -267,7 +267,8 @@ def _short(job: Job, density: Density, start: np.ndarray, target_accept: float, 
 
 def _really_outside(job: Job, density: Density, draws: Draws, other: Draws) -> bool:
     """Whether it still is with the states of what is hidden renamed to agree, where a family does that."""
-    if not hasattr(registry.load("families", job.model.model.family), "relabelled"):
+    family = registry.load("families", job.model.model.family)
+    if not hasattr(family, "relabelled") or (hasattr(family, "elimination") and not job.latent):
         return True
     flat = np.concatenate((draws.points, other.points))[None]
     groups, _ = relabelled(job, posterior_groups(job, density, flat, {}, sampler="nutpie", chains=[0]))

@@ -25,6 +25,8 @@ Contract. A family module has
     missing cells of discrete nodes with data that are summed out like those: ``x_unobserved``.
 ``elimination(model, data) -> (pymc.Model, SummedOut) | None`` (optional)
     the graph to fit and the tables from which its discrete nodes are drawn given the parameters.
+``paths(model, data) -> tuple[str, ...]`` (optional)
+    those of the nodes that are summed out that are hidden paths, which are decoded at given parameters.
 ``bound(model, data) -> Data`` (optional)
     the data as the graph has them, where they differ from the table's columns.
 ``graph_without_start(model, data) -> pymc.Model`` (optional)

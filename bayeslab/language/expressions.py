@@ -740,6 +740,8 @@ class Evaluator:
         return out
 
     def _vector(self, items: list[Term]) -> Term:
+        if any(None in item.dims for item in items):
+            return self._rows(items)
         if any(item.dims for item in items):
             return self._stack(items, None)
         if any(item.random for item in items):
@@ -747,6 +749,28 @@ class Evaluator:
 
             return Term(pt.stack([self.symbolic(item) for item in items]), (None,))
         return Term(np.array([item.value for item in items]), (None,))
+
+    def _rows(self, items: list[Term]) -> Term:
+        """A list of lists: its rows, in their order, before what is in each; what entries have by name comes first."""
+        depth = items[0].dims.count(None)
+        inner = {(np.shape(t.value) if not t.random else t.value.type.shape)[len(t.dims) - depth :] for t in items}
+        if any(item.dims.count(None) != depth for item in items) or len(inner) > 1:
+            raise ModelError("the rows of a list of lists have different lengths", code="wrong-shape")
+        names = list(dict.fromkeys(dim for item in items for dim in item.dims if dim is not None))
+        symbolic, values = any(item.random for item in items), []
+        for item in items:
+            own = [dim for dim in names if dim in item.dims]
+            value = self.symbolic(item) if symbolic else np.asarray(item.value)
+            order = [*(item.dims.index(dim) for dim in own), *range(len(own), len(item.dims))]
+            value = value.transpose(order) if order != sorted(order) else value
+            values.append(value[(*(slice(None) if dim in own else None for dim in names), ...)])
+        dims = (*names, *(None,) * (depth + 1))
+        if symbolic:
+            import pytensor.tensor as pt
+
+            values = list(pt.broadcast_arrays(*values)) if names else values
+            return Term(pt.stack(values, axis=len(names)), dims, undefined=_merge(items))
+        return Term(np.stack(np.broadcast_arrays(*values), axis=len(names)), dims, undefined=_merge(items))
 
     def _compare(self, node: ast.Compare) -> Term:
         name, sides = _COMPARE[type(node.ops[0])], (node.left, node.comparators[0])
@@ -832,6 +856,8 @@ class Evaluator:
             twins = [d for d in free if d and np.array_equal(self.labels[d], self.labels[index.factor])]
             if same or len(twins) == 1:
                 return (same or twins)[0]
+            if index.value is not None and len(free) == 1:
+                return free[0]  # states by their numbers
             raise ModelError(
                 f"'{what}' has the dimensions ({', '.join(map(str, base.dims))}), not '{index.factor}'",
                 code="bad-dimensions",

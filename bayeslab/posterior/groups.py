@@ -50,6 +50,7 @@ def posterior_groups(
     *,
     sampler: str,
     chains: list[int],
+    recover: bool = True,
 ) -> dict[str, xr.Dataset]:
     """The groups of a run that drew on the unconstrained scale.
 
@@ -59,12 +60,14 @@ def posterior_groups(
         Unconstrained draws, shape (chain, draw, n_dim).
     stats
         Statistics of the sampler, shape (chain, draw) each.
+    recover
+        Whether discrete nodes that were summed out are drawn: at a point estimate they would be draws, not a mode.
     """
     model = density.model
     n_chains, n_draws = flat.shape[:2]
     values = density.split(flat.reshape(n_chains * n_draws, -1))
     wanted = constrained(model, values)
-    if job.latent:
+    if job.latent and recover:
         wanted |= _recovered(job, wanted)
         wanted |= _derived(job, wanted)
     attrs = {"inference_library": sampler, "inference_library_version": version(sampler)} | attributes(job)

@@ -204,6 +204,7 @@ def _unobserved(fit: Fitted, data: Data, names: list[str], each: int = 1) -> tup
     family = registry.load("families", fit.model.model.family)
     graph = family.graph(fit.model, data, purpose="predict", targets=names)
     given = _repeated(_held(fit, graph, data), each)
+    given |= _paths_given(fit, data, given, names)
     needed = _unpredictable(graph, given, names)
     if needed:
         raise DataError(
@@ -212,6 +213,22 @@ def _unobserved(fit: Fitted, data: Data, names: list[str], each: int = 1) -> tup
         )
     _warn_of_unused(graph, data, names)
     return graph, given
+
+
+def _paths_given(
+    fit: Fitted, data: Data, given: Mapping[str, np.ndarray], names: list[str]
+) -> dict[str, np.ndarray]:
+    """Hidden paths that the fit has no draws of, drawn at its parameters given what these data hold of the outcomes."""
+    family = registry.load("families", fit.model.model.family)
+    lacking = [name for name in family.paths(fit.model, data) if name not in given] if hasattr(family, "paths") else []
+    if not lacking or not any(data.present(name) for name in names):
+        return {}
+    model, sums = family.elimination(fit.model, data)
+    if any(rv.name not in given for rv in model.free_RVs):
+        return {}
+    rng = stream(fit.seed, "paths")
+    drawn = [sums.drawn(tables, rng) for tables in tables_at(model, sums, given)]
+    return {name: np.concatenate([each[name] for each in drawn]) for name in lacking}
 
 
 def _warn_of_unused(graph: pymc.Model, data: Data, names: list[str]) -> None:

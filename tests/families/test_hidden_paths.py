@@ -44,10 +44,7 @@ def enumerated(n: int, k: int, path: Callable[[tuple[int, ...]], float], cell: C
     with np.errstate(divide="ignore"):
         return float(
             logsumexp(
-                [
-                    np.log(path(z)) + sum(cell(t, z[t]) for t in range(n))
-                    for z in itertools.product(range(k), repeat=n)
-                ]
+                [np.log(path(z)) + sum(cell(t, z[t]) for t in range(n)) for z in itertools.product(range(k), repeat=n)]
             )
         )
 
@@ -205,7 +202,9 @@ def test_second_order(initial):
     }
     del nodes["P[state, next_state]"]
     built = bl.to_pymc(
-        model(nodes, {"state": 2, "state2": "state", "next_state": "state"}, rows="t", dims={"joint": ["state", "state2"]}),
+        model(
+            nodes, {"state": 2, "state2": "state", "next_state": "state"}, rows="t", dims={"joint": ["state", "state2"]}
+        ),
         {"y": Y, "joint": joint},
     )
     if initial == "stationary":
@@ -229,7 +228,12 @@ def test_a_tree():
     parent = ["", "r0", "r0", "r1", "r1"]
     nodes = NODES | {"z[t]": "MarkovTree(P, parent=mother, initial=[0.6, 0.4])"}
     built = bl.to_pymc(
-        model(nodes, rows="t"), {"y": Y[[3, 0, 4, 1, 2]], "t": ["r3", "r0", "r4", "r1", "r2"], "mother": [parent[3], "", parent[4], "r0", "r0"]}
+        model(nodes, rows="t"),
+        {
+            "y": Y[[3, 0, 4, 1, 2]],
+            "t": ["r3", "r0", "r4", "r1", "r2"],
+            "mother": [parent[3], "", parent[4], "r0", "r0"],
+        },
     )
     above = [-1, 0, 0, 1, 1]
 
@@ -328,7 +332,5 @@ def test_a_chain_that_two_cells_of_a_density_meet():
     total = []
     for z in itertools.product(range(2), repeat=4):
         before = (0, *z[:-1])
-        total.append(
-            np.log(path(z)) + sum(stats.norm.logpdf(Y[t], MU[z[t]] + 0.5 * before[t], 1) for t in range(4))
-        )
+        total.append(np.log(path(z)) + sum(stats.norm.logpdf(Y[t], MU[z[t]] + 0.5 * before[t], 1) for t in range(4)))
     assert evidence(built, {"P": P2, "mu": MU}) == pytest.approx(logsumexp(total), abs=1e-10)

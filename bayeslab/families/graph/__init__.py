@@ -52,6 +52,7 @@ if TYPE_CHECKING:
     import pymc
 
     from bayeslab.families.graph.discrete_nodes import Latent
+    from bayeslab.families.graph.hidden_paths import HiddenPath
     from bayeslab.families.graph.path_sums import Sums
 
 __all__ = [
@@ -414,6 +415,44 @@ def elimination(model: Model, data: Data) -> tuple[pymc.Model, Sums] | None:
     return None if builder.elimination is None else (built, builder.elimination)
 
 
+def relabelled(model: Model, data: Data, draws: Mapping[str, np.ndarray]) -> tuple[dict[str, np.ndarray], str] | None:
+    """Draws in which the exchangeable states of hidden paths have names that agree."""
+    from bayeslab.families.graph.path_labels import relabelled as renamed
+
+    found = _with_paths(model, data)
+    return None if found is None else renamed(*found, twins_of(model), draws)
+
+
+def decoded(
+    model: Model, data: Data, draws: Mapping[str, np.ndarray], method: str, best: int, sequence: str | None
+) -> tuple[dict[str, np.ndarray], dict[str, Any]]:
+    """The states of hidden paths cell by cell: see :func:`bayeslab.results.decode.decode`."""
+    from bayeslab.families.graph.decoding import decoded as states
+
+    found = _with_paths(model, data)
+    if found is None:
+        raise ModelError(
+            "the model has no hidden path to decode, such as z[t]: MarkovChain(P)", code="other-family"
+        )
+    return states(*found, data, draws, method, best, sequence)
+
+
+def paths(model: Model, data: Data) -> tuple[str, ...]:
+    """Hidden paths among the discrete nodes without data: at given parameters they are decoded."""
+    nodes = nodes_of(_spec(model).nodes)
+    return tuple(name for name in summed_out(model, data.names()) if nodes[name].hidden_path)
+
+
+def _with_paths(model: Model, data: Data) -> tuple[pymc.Model, Sums] | None:
+    """The graph to fit and its sums; None where no hidden path is summed out."""
+    return elimination(model, data) if paths(model, data) else None
+
+
+def twins_of(model: Model) -> dict[str, str]:
+    """Dimensions that are twins, and of which."""
+    return {dim: entry for dim, entry in model.dims.items() if isinstance(entry, str)}
+
+
 # What PyMC-extras raises, or runs into, with a graph that it does not know.
 _UNKNOWN_GRAPH = (NotImplementedError, ValueError, TypeError, LookupError, AssertionError)
 
@@ -498,7 +537,7 @@ class _Builder:
         self.elimination: Sums | None = None
         self.own_sums = bool(self.summed) and not self._open_below()
         # A text outcome is a node and, by its levels, a dimension; PyMC allows only one of the two.
-        self.twins = {dim: entry for dim, entry in model.dims.items() if isinstance(entry, str)}
+        self.twins = twins_of(model)
         coords = {dim: levels.tolist() for dim, levels in self.labels.items() if dim not in self.nodes}
         self.model = pm.Model(coords=coords, check_bounds=True)
         self.symbols: dict[str, Any] = {}
@@ -622,10 +661,10 @@ class _Builder:
         self.elimination = found
 
     @staticmethod
-    def _density(name: str, value: Any, dims: tuple[str, ...], *, observed: bool) -> Any:
+    def _density(name: str, value: Any, dims: tuple[str, ...], *, observed: bool, normal: Any = None) -> Any:
         from bayeslab.families.graph.discrete_nodes import Density
 
-        return Density(name, value, dims, observed)
+        return Density(name, value, dims, observed, normal)
 
     def _meets_latents(self, variable: Any) -> bool:
         from pytensor.graph.traversal import ancestors
@@ -679,14 +718,11 @@ class _Builder:
             self.terms[node.name] = replace(term, column=None)
             return
         named = set(term.dims) - {None}
-        if len(term.dims) == len(node.dims) and term.dims.count(None) == 1 and named <= set(node.dims):
-            # A list of vectors: its own axis is the one dimension of the node that they lack.
-            (lacking,) = set(node.dims) - set(term.dims)
-            term = replace(term, dims=tuple(dim or lacking for dim in term.dims))
+        if None in term.dims and len(term.dims) == len(node.dims) and named <= set(node.dims):
+            # A list of vectors, or of lists: its own axes are the dimensions of the node that they lack, in their order.
+            lacking = iter(dim for dim in node.dims if dim not in named)
+            term = replace(term, dims=tuple(dim or next(lacking) for dim in term.dims))
             self._fits(replace(node, dims=tuple(str(dim) for dim in term.dims)), term)
-        if len(term.dims) == len(node.dims) and all(dim is None for dim in term.dims):
-            term = replace(term, dims=node.dims)
-            self._fits(node, term)
         (value,), _, symbolic = self.evaluator.align([term], onto=node.dims)
         shape = self.lengths(node.dims)
         if not symbolic:
@@ -805,10 +841,16 @@ class _Builder:
             from bayeslab.families.graph.path_draws import path_variable
 
             self._register(node, path_variable(path.law, path.logs, shape), node.dims, observed)
+            self.terms[node.name] = self._states(path, self.terms[node.name].value, node.dims)
             return
         symbol = pt.tensor(node.name, dtype="int64", shape=shape)
         self.latents[node.name] = Latent(node.name, symbol, shape, 0, path.law.n_states, path)
-        self.terms[node.name] = Term(symbol, node.dims)
+        self.terms[node.name] = self._states(path, symbol, node.dims)
+
+    @staticmethod
+    def _states(path: HiddenPath, value: Any, dims: tuple[str, ...]) -> Term:
+        """A path as expressions see it: numbers from 0, and levels where the states have names."""
+        return Term(value, dims, codes=None if path.state is None else value, factor=path.state)
 
     def _with_own_past(
         self, node: Node, build: Callable[[], Any], own: Term | None = None
@@ -967,8 +1009,14 @@ class _Builder:
             if np.ma.is_masked(observed):
                 # Nothing depends on the gaps: a factor of 1.
                 value = pt.switch(np.ma.getmaskarray(observed), 0.0, value)
+            normal = None
+            if type(drawn.owner.op).__name__ == "NormalRV":
+                cells = np.where(np.ma.getmaskarray(observed), np.nan, np.ma.getdata(observed))
+                normal = (*drawn.owner.op.dist_params(drawn.owner), cells)
             self.densities.append(
-                self._density(node.name, value, dims[: len(dims) - drawn.owner.op.ndim_supp], observed=True)
+                self._density(
+                    node.name, value, dims[: len(dims) - drawn.owner.op.ndim_supp], observed=True, normal=normal
+                )
             )
             self.terms[node.name] = self._seen_as(node, np.asarray(observed) if whole is None else whole, dims)
             return

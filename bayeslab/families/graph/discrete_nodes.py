@@ -78,12 +78,24 @@ class Latent:
 
 @dataclass(frozen=True, eq=False)
 class Density:
-    """Log densities of a node's elements, given the discrete nodes; ``observed`` says that the node has data."""
+    """Log densities of a node's elements, given the discrete nodes.
+
+    Attributes
+    ----------
+    name : str
+    value : TensorVariable
+    dims : tuple of str
+    observed : bool
+        Whether the node has data.
+    normal : (TensorVariable, TensorVariable, ndarray) or None
+        Mean, standard deviation and data (NaN where missing) of a normal node with data.
+    """
 
     name: str
     value: Any
     dims: tuple[str, ...]
     observed: bool
+    normal: tuple[Any, Any, np.ndarray] | None = None
 
 
 @dataclass(frozen=True, eq=False)
@@ -122,6 +134,10 @@ class SummedOut:
         """Values of the nodes drawn jointly at each of some tables (draws, length)."""
         states = kernels.draw(tables, rng.random((len(tables), self.plan.part.size)), *self.plan.arrays)
         return {name: np.asarray(value) for name, value in self.values(states).items()}
+
+    def log_evidence(self, tables: np.ndarray) -> np.ndarray:
+        """The log of the sum (draws,) at each of some tables."""
+        return np.array([kernels.log_sum(table, *self.plan.arrays)[0] for table in tables])
 
     def check_terms(self) -> None:
         """Refuse log likelihoods of observations that share a part of the sum.

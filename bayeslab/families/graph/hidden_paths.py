@@ -40,13 +40,19 @@ class HiddenPath:
         Over the node's cells in C order.
     logs : TensorVariable
         Its flat log probabilities.
+    dims : tuple of str
+        Of the node; the path runs along the last.
     state : str or None
         The dimension of the states, if it has a name.
+    sequence : str or None
+        The column that tells sequences apart.
     """
 
     law: PathLaw
     logs: Any
+    dims: tuple[str, ...]
     state: str | None
+    sequence: str | None = None
 
 
 def hidden_path(builder: Builder, node: Node) -> HiddenPath:
@@ -71,10 +77,9 @@ def hidden_path(builder: Builder, node: Node) -> HiddenPath:
         )
     start = _start(builder, node, given.get("initial"), moves, order)
     if start.sizes[-1] != n:
-        raise ModelError(
-            f"{word}: initial has {start.sizes[-1]} probabilities, and P {n} states", code="wrong-length"
-        )
-    state = next((dim for dim in moves.states if dim is not None), start.states[-1])
+        raise ModelError(f"{word}: initial has {start.sizes[-1]} probabilities, and P {n} states", code="wrong-length")
+    named = [dim for dim in (*moves.states, *start.states) if dim is not None]
+    state = named[0] if named else _state_of_length(builder, n)
     match word:
         case "MarkovChain":
             law, logs = _chain(builder, node, given, start, moves, order)
@@ -82,7 +87,14 @@ def hidden_path(builder: Builder, node: Node) -> HiddenPath:
             law, logs = _tree(builder, node, given, start, moves)
         case _:
             law, logs = _segments(builder, node, given, start, moves)
-    return HiddenPath(law, logs, state)
+    column = given.get("sequence")
+    return HiddenPath(law, logs, node.dims, state, column.id if isinstance(column, ast.Name) else None)
+
+
+def _state_of_length(builder: Builder, n: int) -> str | None:
+    """The one dimension with a twin that has as many levels as a list of probabilities has states."""
+    fitting = {base for base in builder.twins.values() if len(builder.labels.get(base, ())) == n}
+    return fitting.pop() if len(fitting) == 1 else None
 
 
 def _order(given: Mapping[str, ast.expr]) -> int:
@@ -242,9 +254,9 @@ def _chain(
         second = whole[:, same, same, :]
         if len(start.sizes) == 2:
             joint, start = start, _margin(start)
-            given_first = joint.over(joint.batch, builder.lengths(joint.batch)) - pt.as_tensor_variable(start.value)[
-                ..., None
-            ]
+            given_first = (
+                joint.over(joint.batch, builder.lengths(joint.batch)) - pt.as_tensor_variable(start.value)[..., None]
+            )
             given_first = pt.switch(pt.isnan(given_first), -np.inf, given_first)
             if joint.batch:
                 spread = LogTable(given_first, joint.batch, joint.states, joint.sizes, joint.possible)
@@ -339,9 +351,7 @@ def _segments(
     import pytensor.tensor as pt
 
     n = moves.sizes[0]
-    lasting = log_table(
-        builder, given["durations"], node.dims, 2, "SemiMarkovChain", "durations", of=moves.states[0]
-    )
+    lasting = log_table(builder, given["durations"], node.dims, 2, "SemiMarkovChain", "durations", of=moves.states[0])
     _alike("SemiMarkovChain", initial=start, P=moves, durations=lasting)
     if lasting.sizes[0] != n:
         raise ModelError(
@@ -358,4 +368,3 @@ def _segments(
         )
     logs = [pt.as_tensor_variable(table.value).ravel() for table in (start, moves, lasting)]
     return SegmentLaw(n, _offsets(builder, node, given), lasting.sizes[1]), pt.concatenate(logs)
-

@@ -13,6 +13,7 @@ import numpy as np
 
 from bayeslab.exact import decoding
 from bayeslab.exact.forward_backward import (
+    GAUSSIAN_KERNEL,
     KERNEL,
     SPARSE_KERNEL,
     Edges,
@@ -89,6 +90,17 @@ class MarkovLaw(PathLaw):
         flat = pt.concatenate([start.ravel(), logs[first:], log_emission[:, self._last].ravel()])
         return log_evidence(SPARSE_KERNEL, flat, self.offsets, sizes, self._edges.starts, self._edges.targets)
 
+    def normal_evidence(self, logs: Any, mean: Any, deviation: Any, rows: np.ndarray) -> Any | None:
+        import pytensor.tensor as pt
+
+        from bayeslab.evidence import log_evidence
+
+        if self.order == 2:
+            return None
+        flat = pt.concatenate([logs, mean.ravel(), deviation.ravel()])
+        sizes = np.array([self.n_states, self.n_starts, self.n_steps])
+        return log_evidence(GAUSSIAN_KERNEL, flat, self.offsets, sizes, rows)
+
     def density(self, logs: Any, states: Any) -> Any:
         import pytensor.tensor as pt
 
@@ -112,11 +124,10 @@ class MarkovLaw(PathLaw):
 
     def _chain(self, logs: np.ndarray) -> HiddenChain:
         k, first = self.n_states, self.n_starts * self.n_states
-        start, rest = logs[:first].reshape(self.n_starts, k), logs[first:].reshape(self.n_steps, -1)
+        start = logs[:first].reshape(self.n_starts, k)
+        rest = logs[first:].reshape((self.n_steps, k, k) if self.order == 1 else (self.n_steps, -1))
         if self.order == 2:
             start = np.concatenate([start, np.full((self.n_starts, k * k), -np.inf)], axis=1)
-        else:
-            rest = rest.reshape(self.n_steps, k, k)
         return HiddenChain(
             start[0] if self.n_starts == 1 else start, rest[0] if self.n_steps == 1 else rest, self._edges
         )
@@ -129,7 +140,7 @@ class MarkovLaw(PathLaw):
 
     def smooth(self, logs: np.ndarray, log_emission: np.ndarray) -> Smoothed:
         found = smooth(self._chain(logs), log_emission[:, self._last], self.offsets)
-        return Smoothed(self._fold(found.posterior), int(found.impossible.max(initial=-1)))
+        return Smoothed(float(found.log_evidence.sum()), self._fold(found.posterior), int(found.impossible.max(initial=-1)))
 
     def filtered(self, logs: np.ndarray, log_emission: np.ndarray, kind: str) -> np.ndarray:
         chain = self._chain(logs)

@@ -38,7 +38,7 @@ class PathRV(RandomVariable):
     def _supp_shape_from_params(self, dist_params: Any, param_shapes: Any = None) -> tuple[Any, ...]:
         return tuple(pt.constant(n, dtype="int64") for n in self.lengths)
 
-    def rng_fn(self, rng: np.random.Generator, logs: np.ndarray, size: Any = None) -> np.ndarray:  # type: ignore[override]
+    def rng_fn(self, rng: np.random.Generator, logs: np.ndarray, size: Any = None) -> np.ndarray:
         batch = np.broadcast_shapes(() if size is None else tuple(size), logs.shape[:-1])
         many = np.broadcast_to(logs, (*batch, logs.shape[-1])).reshape(-1, logs.shape[-1])
         states = np.stack([self.law.simulate(np.ascontiguousarray(each), rng) for each in many])

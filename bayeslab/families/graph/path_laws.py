@@ -29,11 +29,14 @@ class Smoothed:
 
     Attributes
     ----------
+    log_evidence : float
+        log p(data), -inf where they are impossible.
     posterior : ndarray (cells, states)
     impossible : int
         A cell that no state explains, or -1.
     """
 
+    log_evidence: float
     posterior: np.ndarray
     impossible: int
 
@@ -54,6 +57,13 @@ class PathLaw(ABC):
     @abstractmethod
     def evidence(self, logs: Any, log_emission: Any) -> Any:
         """log p(data), a PyTensor scalar, from the flat log probabilities and log p(data | state) (cells, states)."""
+
+    def normal_evidence(self, logs: Any, mean: Any, deviation: Any, rows: np.ndarray) -> Any | None:
+        """The same of normal columns (cells, columns), NaN where missing, their moments (states, columns) by state.
+
+        None where no kernel computes the densities itself.
+        """
+        return None
 
     @abstractmethod
     def density(self, logs: Any, states: Any) -> Any:

@@ -27,6 +27,8 @@ from bayeslab.families.graph.path_laws import PathLaw
 if TYPE_CHECKING:
     import pymc
 
+    from bayeslab.families.graph.hidden_paths import HiddenPath
+
 __all__ = ["Emission", "PathSum", "Sums", "summed_out"]
 
 
@@ -74,6 +76,12 @@ class PathSum:
     law: PathLaw
     n_logs: int
     emissions: tuple[Emission, ...]
+
+    @property
+    def path(self) -> HiddenPath:
+        """The node's law, dimensions and names of states."""
+        assert self.latent.path is not None
+        return self.latent.path
 
     def at(self, table: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Log probabilities of the path, and log p(data of a cell | state) (cells, states), from a flat vector."""
@@ -175,6 +183,16 @@ class Sums:
                 out |= part.drawn(own, rng)
         return out
 
+    def log_evidence(self, tables: np.ndarray) -> np.ndarray:
+        """log of the sum over all paths (draws,), and over what is eliminated, at each of some flat vectors."""
+        total = np.zeros(len(tables))
+        for part, own in zip((*self.paths, self.rest), self.parts(tables), strict=False):
+            if isinstance(part, PathSum):
+                total += [part.law.smooth(*part.at(table)).log_evidence for table in own]
+            elif part is not None:
+                total += part.log_evidence(own)
+        return total
+
     def check_terms(self) -> None:
         """Refuse log likelihoods of observations that share a part of what is eliminated."""
         if self.rest is not None:
@@ -202,11 +220,7 @@ def summed_out(latents: Sequence[Latent], densities: Sequence[Density], model: p
     paths = [latent for latent in latents if latent.path is not None]
     _refuse_idle(paths, met)
     known = standing(model)
-    tied = {
-        latent.name
-        for latent in paths
-        if latent.path is not None and _symbols(latent.path.logs, by_symbol)
-    }
+    tied = {latent.name for latent in paths if latent.path is not None and _symbols(latent.path.logs, by_symbol)}
     tied |= {own.name for _, several in met if len(several) > 1 for own in several}
     scopes: dict[str, list[tuple[Density, Any, np.ndarray]]] = {latent.name: [] for latent in paths}
     for density, several in met:
@@ -294,10 +308,42 @@ def _summed(latent: Latent, met: Sequence[tuple[Density, Any, np.ndarray]]) -> P
             constants.append(pt.sum(table[0, pt.constant(np.flatnonzero(free))]))
         own = _laid_out(table, cells, law)
         total = own if total is None else total + own
-    log_sum = law.evidence(logs, total)
+    log_sum = _normal_evidence(latent, met)
+    if log_sum is None:
+        log_sum = law.evidence(logs, total)
     for constant in constants:
         log_sum = log_sum + constant
     return PathSum(log_sum, pt.concatenate(tables), latent, law, n_logs, tuple(emissions))
+
+
+def _normal_evidence(latent: Latent, met: Sequence[tuple[Density, Any, np.ndarray]]) -> Any | None:
+    """The sum where all densities are normal with moments that the state alone decides; None where they are not."""
+    assert latent.path is not None
+    moments = []
+    for density, _, cells in met:
+        if density.normal is None or not np.array_equal(cells, np.arange(latent.size)):
+            return None
+        found = [_of_state(parameter, latent) for parameter in density.normal[:2]]
+        if any(one is None for one in found):
+            return None
+        moments.append(found)
+    mean, deviation = (pt.stack([found[k] for found in moments], axis=1) for k in (0, 1))
+    rows = np.stack([density.normal[2].ravel() for density, _, _ in met if density.normal is not None], axis=1)
+    return latent.path.law.normal_evidence(latent.path.logs, mean, deviation, np.ascontiguousarray(rows))
+
+
+def _of_state(parameter: Any, latent: Latent) -> Any | None:
+    """A parameter in every state (states,), where it is the same in all cells of a state; else None."""
+    if all(parameter.type.broadcastable):
+        return pt.broadcast_to(parameter.reshape(()), (latent.states,))
+    if not _looks_up(parameter, latent.symbol):
+        return None
+    one = pt.tensor(f"{latent.name}_state", dtype="int64", shape=(1,) * len(latent.shape))
+    (inner,) = clone_replace([parameter], {latent.symbol: one}, rebuild_strict=False)
+    if not all(n == 1 for n in inner.type.shape):
+        return None
+    numbers = np.arange(latent.states).reshape(-1, *[1] * len(latent.shape))
+    return vectorize_graph(inner, {one: pt.constant(numbers)}).reshape((latent.states,))
 
 
 def _laid_out(table: Any, cells: np.ndarray, law: PathLaw) -> Any:

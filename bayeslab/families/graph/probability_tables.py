@@ -121,9 +121,7 @@ def log_table(
     return found
 
 
-def _listed(
-    reader: Reader, tree: ast.List | ast.Tuple, dims: tuple[str, ...], core: int, name: str
-) -> LogTable | None:
+def _listed(reader: Reader, tree: ast.List | ast.Tuple, dims: tuple[str, ...], core: int, name: str) -> LogTable | None:
     """A list of probabilities, or lists of them, entry by entry; None where entries are vectors themselves."""
     import pytensor.tensor as pt
 
@@ -166,9 +164,7 @@ def _listed(
     return LogTable(pt.stack(parts, axis=-1).reshape((*shape, *sizes)), batch, states, sizes, possible)
 
 
-def _entries(
-    tree: ast.List | ast.Tuple, core: int, name: str
-) -> tuple[list[ast.expr] | None, tuple[int, ...]]:
+def _entries(tree: ast.List | ast.Tuple, core: int, name: str) -> tuple[list[ast.expr] | None, tuple[int, ...]]:
     """The entries of nested lists, row by row, and the lengths; None where the lists are not that deep."""
     level: list[ast.expr] = [tree]
     sizes: list[int] = []
@@ -183,9 +179,7 @@ def _entries(
     return level, tuple(sizes)
 
 
-def _named(
-    reader: Reader, term: Term, dims: tuple[str, ...], core: int, word: str, name: str, of: Any
-) -> LogTable:
+def _named(reader: Reader, term: Term, dims: tuple[str, ...], core: int, word: str, name: str, of: Any) -> LogTable:
     import pytensor.tensor as pt
 
     if term.value is None:
@@ -222,9 +216,7 @@ def _named(
     return LogTable(logs, batch, states, sizes, (value > 0).reshape(-1, *sizes).any(axis=0))
 
 
-def _axes(
-    dims: Sequence[str | None], rest: Sequence[str | None], states: Sequence[str | None]
-) -> list[int]:
+def _axes(dims: Sequence[str | None], rest: Sequence[str | None], states: Sequence[str | None]) -> list[int]:
     """Where the axes of the states are."""
     if None in rest:
         return [at for at, dim in enumerate(dims) if dim is None or dim in rest]
@@ -282,7 +274,7 @@ def _drawn(reader: Reader, value: Any) -> np.ndarray | None:
     first = {one.symbol: pt.constant(np.full(one.shape, one.first, np.int64)) for one in reader.latents.values()}
     try:
         (value,) = clone_replace([value], first, rebuild_strict=False)
-        draw = compile_pymc([], value, mode=pytensor.compile.mode.Mode("py", "fast_compile"), random_seed=0)
+        draw = compile_pymc([], value, mode=pytensor.compile.mode.Mode("py", None), random_seed=0)
         return np.stack([np.asarray(draw()) for _ in range(_DRAWS)])
     except (NotImplementedError, ValueError):
         return None

@@ -98,7 +98,7 @@ class SegmentLaw(PathLaw):
     def smooth(self, logs: np.ndarray, log_emission: np.ndarray) -> Smoothed:
         found = duration.smooth(self._segments(logs), log_emission, self.offsets)
         bad = np.flatnonzero(found.log_evidence == -np.inf)
-        return Smoothed(found.posterior, int(self.offsets[bad[0]]) if len(bad) else -1)
+        return Smoothed(float(found.log_evidence.sum()), found.posterior, int(self.offsets[bad[0]]) if len(bad) else -1)
 
     def filtered(self, logs: np.ndarray, log_emission: np.ndarray, kind: str) -> np.ndarray:
         chain = self._pairs(logs)

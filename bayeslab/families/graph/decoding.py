@@ -1,0 +1,213 @@
+"""Which state at which cell of a hidden path: the most likely paths, and probabilities cell by cell.
+
+Probabilities are averaged over posterior draws. A path is no average of paths: the most likely one is that at the
+posterior mean of the parameters.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from bayeslab.data.dataset import Data
+from bayeslab.errors import DataError, ModelError, OptionError, hint
+from bayeslab.families.graph.path_sums import PathSum, Sums
+from bayeslab.posterior.groups import tables_at
+
+if TYPE_CHECKING:
+    import pymc
+
+__all__ = ["METHODS", "decoded"]
+
+METHODS = ("viterbi", "posterior", "smooth", "filter", "predict")
+# At so many draws, evenly spaced, probabilities are averaged: their Monte Carlo error is a fifteenth of the spread.
+_DRAWS = 200
+
+
+def decoded(
+    model: pymc.Model,
+    sums: Sums,
+    data: Data,
+    draws: Mapping[str, np.ndarray],
+    method: str,
+    best: int,
+    sequence: str | None,
+) -> tuple[dict[str, np.ndarray], dict[str, Any]]:
+    """A table with a row for every cell of every path, and what is to be said about it.
+
+    Parameters
+    ----------
+    model, sums
+        The graph on the data.
+    draws
+        Of the parameters, shape (draws, ...).
+    method : str
+        One of `METHODS`.
+    best : int
+        So many paths (viterbi).
+    sequence : str, optional
+        Only this sequence: of several chains, the label of the dimensions before the last.
+
+    Raises
+    ------
+    OptionError, DataError, ModelError
+    """
+    if method not in METHODS:
+        raise OptionError(f"unknown method '{method}'{hint(method, METHODS)}", code="unknown-word")
+    if best < 1:
+        raise OptionError(f"best is {best}; at least 1 path", code="out-of-range")
+    if best > 1 and method != "viterbi":
+        raise OptionError("best counts paths: it goes with method viterbi", code="conflict")
+    if not sums.paths:
+        tied = [latent.name for latent in sums.latents if latent.path is not None]
+        raise ModelError(
+            f"'{tied[0]}' is summed out together with other discrete nodes, so that its states are those drawn with the"
+            " parameters: see its draws in the posterior"
+            if tied
+            else "the model has no hidden path to decode, such as z[t]: MarkovChain(P)",
+            code="not-applicable" if tied else "other-family",
+        )
+    values = _parameters(model, draws)
+    many = len(next(iter(values.values()))) > 1 if values else False
+    at = "the posterior mean" if many else "the fit"
+    chances = _averaged(model, sums, values, "smooth" if method in ("viterbi", "posterior") else method)
+    tables, heights = list[dict[str, np.ndarray]](), list[list[list[float]]]()
+    middle = {name: value.mean(axis=0, keepdims=True) for name, value in values.items()}
+    (flat,) = next(iter(tables_at(model, sums, middle)))
+    for path, own, average in zip(sums.paths, sums.parts(flat[None]), chances, strict=False):
+        head, kept = _labels(path, data, sequence)
+        if len(sums.paths) > 1:
+            head = {"node": np.full(path.law.n_cells, path.latent.name)} | head
+        names = _names(path, data)
+        if method == "viterbi":
+            paths, height = path.law.best(*path.at(own[0]), best)
+            tables += _paths(path, paths, height, average, head, kept, names)
+            heights.append(height.tolist())
+            continue
+        likeliest = average.argmax(axis=1)
+        table = head | {"state": names[likeliest], "probability": average.max(axis=1)}
+        if method != "posterior":
+            table |= {f"P(state={name})": average[:, k] for k, name in enumerate(names)}
+        tables.append({name: column[kept] for name, column in table.items()})
+    if method == "viterbi":
+        total = sum(sum(height[0]) for height in heights)
+        about: dict[str, Any] = {
+            "method": "viterbi",
+            "log_probability": heights[0] if len(heights) == 1 else heights,
+            "about": f"viterbi: the most likely path{'s' if best > 1 else ''} at {at}, log probability with the data"
+            f" {total:.6g}; probability: of the state at its time, given all rows",
+        }
+    else:
+        how = "averaged over posterior draws" if many else f"at {at}"
+        about = {"method": method, "about": f"{method}: probabilities {how}"}
+    return _joined(tables), about
+
+
+def _parameters(model: pymc.Model, draws: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
+    """The draws of the graph's parameters; they have to be those of the fit, level by level."""
+    out = {}
+    for rv in model.free_RVs:
+        if rv.name not in draws:
+            raise DataError(f"the fit has no draws of '{rv.name}'", code="not-kept")
+        value = np.asarray(draws[rv.name])
+        wanted = tuple(len(model.coords[dim]) for dim in model.named_vars_to_dims.get(rv.name) or ())
+        if wanted and value.shape[1:] != wanted:
+            raise DataError(
+                f"'{rv.name}' has other levels in these data than in the fit: decode rows of the levels of the fit",
+                code="not-kept",
+            )
+        out[rv.name] = value
+    return out
+
+
+def _averaged(
+    model: pymc.Model, sums: Sums, values: Mapping[str, np.ndarray], kind: str
+) -> list[np.ndarray]:
+    """P(state) of each path's cells, (cells, states), averaged over draws."""
+    n = len(next(iter(values.values())))
+    some = np.unique(np.linspace(0, n - 1, min(n, _DRAWS)).astype(int))
+    total = [np.zeros((path.law.n_cells, path.law.n_states)) for path in sums.paths]
+    for tables in tables_at(model, sums, {name: value[some] for name, value in values.items()}):
+        parts = sums.parts(tables)
+        for k, path in enumerate(sums.paths):
+            for table in parts[k]:
+                total[k] += path.smoothed(table) if kind == "smooth" else path.law.filtered(*path.at(table), kind)
+    return [own / len(some) for own in total]
+
+
+def _labels(path: PathSum, data: Data, sequence: str | None) -> tuple[dict[str, np.ndarray], np.ndarray]:
+    """The labels of each cell by dimension, and which cells are wanted."""
+    dims, shape = path.path.dims, path.latent.shape
+    grids = np.meshgrid(*(np.asarray(data.labels[dim]) for dim in dims), indexing="ij")
+    head = {dim: grid.ravel() for dim, grid in zip(dims, grids, strict=True)}
+    if sequence is None:
+        return head, np.arange(path.law.n_cells)
+    outer = np.array(
+        [", ".join(str(head[dim][cell]) for dim in dims[:-1]) for cell in range(path.law.n_cells)], dtype=object
+    )
+    if len(shape) == 1:
+        first = np.unique(path.law.sequence, return_index=True)[1]
+        outer = np.array([str(head[dims[-1]][first[s]]) for s in path.law.sequence], dtype=object)
+        column = path.path.sequence
+        if column is not None and data.has(column):
+            term = data.term(column, missing=True)
+            values = data.labels[str(term.factor)][term.codes] if term.value is None else term.value
+            outer = np.array([_word(value) for value in np.asarray(values).tolist()], dtype=object)
+    kept = np.flatnonzero(outer == sequence)
+    if not len(kept):
+        raise DataError(f"there is no sequence '{sequence}'{hint(sequence, list(dict.fromkeys(outer)))}", code="unknown-level")
+    return head, kept
+
+
+def _word(value: Any) -> str:
+    return f"{value:.15g}" if isinstance(value, int | float) and not isinstance(value, bool) else str(value)
+
+
+def _names(path: PathSum, data: Data) -> np.ndarray:
+    """Of the states."""
+    dim = path.path.state
+    return np.asarray(data.labels[dim]) if dim is not None else np.arange(path.law.n_states)
+
+
+def _paths(
+    path: PathSum,
+    paths: np.ndarray,
+    heights: np.ndarray,
+    chances: np.ndarray,
+    head: Mapping[str, np.ndarray],
+    kept: np.ndarray,
+    names: np.ndarray,
+) -> list[dict[str, np.ndarray]]:
+    """The most likely paths as tables, best first; a sequence may have fewer possible ones."""
+    out = []
+    for k, states in enumerate(paths):
+        there = kept[states[kept] >= 0]
+        table = {name: column[there] for name, column in head.items()}
+        table |= {"state": names[states[there]], "probability": chances[there, states[there]]}
+        if len(paths) > 1:
+            table |= {
+                "path": np.full(len(there), k + 1),
+                "log_probability": heights[k][path.law.sequence[there]],
+            }
+        out.append(table)
+    return out
+
+
+def _joined(tables: list[dict[str, np.ndarray]]) -> dict[str, np.ndarray]:
+    """Tables one under the other; where one lacks a column its cells are empty."""
+    columns = list(dict.fromkeys(name for table in tables for name in table))
+    if all(list(table) == columns for table in tables):
+        return {name: np.concatenate([table[name] for table in tables]) for name in columns}
+    out = {}
+    for name in columns:
+        known = next(table[name] for table in tables if name in table)
+        empty: Any = np.nan if known.dtype.kind == "f" else ""
+        parts = []
+        for table in tables:
+            n = len(next(iter(table.values())))
+            own = table.get(name, np.full(n, empty))
+            parts.append(own if known.dtype.kind == "f" else own.astype(str))
+        out[name] = np.concatenate(parts)
+    return out
