@@ -1,4 +1,4 @@
-"""Markov tree: hidden states that pass from parents to children, by the row of probabilities that a parent's state chooses.
+"""Markov tree: hidden states that pass from parents to children; the parent's chooses the child's probabilities.
 
 P(z) = prod over roots initial[z] prod over others P[z of the parent, z]; the column ``parent`` names each row's parent.
 

@@ -97,7 +97,9 @@ def run(job: Job) -> Outcome:
     agree = all(best.value - end.value < 1e-3 for end in found)
     converged = bool(np.isfinite(best.value) and best.value > -1e299 and best.gain < _GAIN)
     flat = best.point[None, None, :]
-    groups = posterior_groups(job, density, flat, {"lp": np.array([[best.value]])}, sampler="scipy", chains=[0], recover=False)
+    groups = posterior_groups(
+        job, density, flat, {"lp": np.array([[best.value]])}, sampler="scipy", chains=[0], recover=False
+    )
     verdict = point_verdict(converged=converged, gradient_norm=best.slope, message=best.message, restarts_agree=agree)
     verdict = Verdict((*verdict.findings, *_sparsity(problem, best), *_without_priors(options)))
     return Outcome(groups, verdict, True, {"optimise": time.perf_counter() - begun})

@@ -215,9 +215,7 @@ def _unobserved(fit: Fitted, data: Data, names: list[str], each: int = 1) -> tup
     return graph, given
 
 
-def _paths_given(
-    fit: Fitted, data: Data, given: Mapping[str, np.ndarray], names: list[str]
-) -> dict[str, np.ndarray]:
+def _paths_given(fit: Fitted, data: Data, given: Mapping[str, np.ndarray], names: list[str]) -> dict[str, np.ndarray]:
     """Hidden paths that the fit has no draws of, drawn at its parameters given what these data hold of the outcomes."""
     family = registry.load("families", fit.model.model.family)
     lacking = [name for name in family.paths(fit.model, data) if name not in given] if hasattr(family, "paths") else []

@@ -14,10 +14,6 @@ from scipy import stats
 from scipy.special import logsumexp
 
 import bayeslab as bl
-from bayeslab.families import graph
-from bayeslab.posterior.groups import tables_at
-from bayeslab.preparation import Source
-from tests.refusals import refused
 
 PYTHON = Mode("py", "fast_compile")
 STATES = {"state": 2, "next_state": "state"}
@@ -334,3 +330,53 @@ def test_a_chain_that_two_cells_of_a_density_meet():
         before = (0, *z[:-1])
         total.append(np.log(path(z)) + sum(stats.norm.logpdf(Y[t], MU[z[t]] + 0.5 * before[t], 1) for t in range(4)))
     assert evidence(built, {"P": P2, "mu": MU}) == pytest.approx(logsumexp(total), abs=1e-10)
+
+
+# ------------------------------------------------------------------------------------ gradients
+
+
+GRADIENTS = {
+    "stationary": {"z[t]": "MarkovChain(P, stationary)"},
+    "zeros": {
+        "a": "Beta(2, 2)",
+        "z[t]": "MarkovChain([[a, 1 - a], [0, 1]], initial=[1, 0])",
+        "extra": "Potential(sum(P))",
+    },
+    "tree": {"z[t]": "MarkovTree(P, parent=above)"},
+    "segments": {
+        "D[state, length]": "Dirichlet(1)",
+        "z[t]": "SemiMarkovChain([[0, 1], [1, 0]], durations=D)",
+        "extra": "Potential(sum(P))",
+    },
+    "second order": {
+        "Q[state, state2, next_state]": "Dirichlet(1)",
+        "z[t]": "MarkovChain(Q, stationary, order=2)",
+        "extra": "Potential(sum(P))",
+    },
+    "counts": {"rate[state]": "Gamma(2, 1)", "n[t]": "Poisson(rate[z])", "z[t]": "MarkovChain(P, stationary)"},
+    "by time": {
+        "b": "Normal(0, 1)",
+        "z[t]": "MarkovChain(softmax(log(P) + b * y * index(next_state), next_state))",
+    },
+}
+
+
+@pytest.mark.parametrize("case", GRADIENTS)
+def test_gradients(case):
+    """The graph as it is, not simplified, against finite differences of the whole log density."""
+    lengths = {"state": 2, "state2": "state", "next_state": "state", "length": 3}
+    data = {"y": Y, "above": np.array([np.nan, 0, 0, 1, 1]), "n": np.array([0, 3, 1, 0, 2])}
+    built = bl.to_pymc(model(NODES | GRADIENTS[case], lengths, rows="t"), data)
+    value, slope = built.compile_logp(mode=Mode("py", None)), built.compile_dlogp(mode=Mode("py", None))
+    rng = np.random.default_rng(0)
+    point = {name: rng.normal(0, 0.5, np.shape(v)) for name, v in built.initial_point().items()}
+    found, at = slope(point), 0
+    for name in (v.name for v in built.value_vars):
+        for index in np.ndindex(point[name].shape):
+            moved = []
+            for step in (1e-5, -1e-5):
+                other = {n: v.copy() for n, v in point.items()}
+                other[name][index] += step
+                moved.append(float(value(other)))
+            assert found[at] == pytest.approx((moved[0] - moved[1]) / 2e-5, abs=1e-6), (name, index)
+            at += 1

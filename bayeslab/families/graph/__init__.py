@@ -431,9 +431,7 @@ def decoded(
 
     found = _with_paths(model, data)
     if found is None:
-        raise ModelError(
-            "the model has no hidden path to decode, such as z[t]: MarkovChain(P)", code="other-family"
-        )
+        raise ModelError("the model has no hidden path to decode, such as z[t]: MarkovChain(P)", code="other-family")
     return states(*found, data, draws, method, best, sequence)
 
 

@@ -122,9 +122,7 @@ def _parameters(model: pymc.Model, draws: Mapping[str, np.ndarray]) -> dict[str,
     return out
 
 
-def _averaged(
-    model: pymc.Model, sums: Sums, values: Mapping[str, np.ndarray], kind: str
-) -> list[np.ndarray]:
+def _averaged(model: pymc.Model, sums: Sums, values: Mapping[str, np.ndarray], kind: str) -> list[np.ndarray]:
     """P(state) of each path's cells, (cells, states), averaged over draws."""
     n = len(next(iter(values.values())))
     some = np.unique(np.linspace(0, n - 1, min(n, _DRAWS)).astype(int))
@@ -157,7 +155,9 @@ def _labels(path: PathSum, data: Data, sequence: str | None) -> tuple[dict[str, 
             outer = np.array([_word(value) for value in np.asarray(values).tolist()], dtype=object)
     kept = np.flatnonzero(outer == sequence)
     if not len(kept):
-        raise DataError(f"there is no sequence '{sequence}'{hint(sequence, list(dict.fromkeys(outer)))}", code="unknown-level")
+        raise DataError(
+            f"there is no sequence '{sequence}'{hint(sequence, list(dict.fromkeys(outer)))}", code="unknown-level"
+        )
     return head, kept
 
 

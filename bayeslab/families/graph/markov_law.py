@@ -140,7 +140,9 @@ class MarkovLaw(PathLaw):
 
     def smooth(self, logs: np.ndarray, log_emission: np.ndarray) -> Smoothed:
         found = smooth(self._chain(logs), log_emission[:, self._last], self.offsets)
-        return Smoothed(float(found.log_evidence.sum()), self._fold(found.posterior), int(found.impossible.max(initial=-1)))
+        return Smoothed(
+            float(found.log_evidence.sum()), self._fold(found.posterior), int(found.impossible.max(initial=-1))
+        )
 
     def filtered(self, logs: np.ndarray, log_emission: np.ndarray, kind: str) -> np.ndarray:
         chain = self._chain(logs)

@@ -7,15 +7,17 @@ meets several of them or by probabilities that depend on one, is summed out with
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pytensor.tensor as pt
-from pytensor.graph.replace import clone_replace, vectorize_graph
+from pytensor.graph.replace import vectorize_graph
 from pytensor.graph.traversal import ancestors, io_toposort
+from pytensor.tensor.basic import Alloc
 from pytensor.tensor.elemwise import DimShuffle, Elemwise
+from pytensor.tensor.shape import SpecifyShape
 from pytensor.tensor.subtensor import AdvancedSubtensor
 
 from bayeslab.errors import EvidenceError, ModelError
@@ -30,6 +32,9 @@ if TYPE_CHECKING:
     from bayeslab.families.graph.hidden_paths import HiddenPath
 
 __all__ = ["Emission", "PathSum", "Sums", "summed_out"]
+
+# What repeats its first input, or says which shape it has.
+_REPEATS = (Alloc, SpecifyShape)
 
 
 @dataclass(frozen=True, eq=False)
@@ -245,6 +250,9 @@ def summed_out(latents: Sequence[Latent], densities: Sequence[Density], model: p
         rest = eliminated(others, [*_path_densities(others), *own], model)
     whole = [*parts, *([rest] if rest is not None else [])]
     tables = pt.concatenate([part.tables for part in whole]) if len(whole) > 1 else whole[0].tables
+    # A parameter that was copied on the way would be drawn anew at each evaluation.
+    drawn = {v for v in ancestors([tables]) if v.owner is not None and hasattr(v.owner.op, "dist_params")}
+    assert all(v in model.basic_RVs for v in drawn if v.dtype.startswith(("float", "int")))
     total = sum((part.log_sum for part in whole[1:]), start=whole[0].log_sum)
     return Sums(total, tables, tuple(parts), rest, np.cumsum([_length(part) for part in whole]))
 
@@ -336,14 +344,10 @@ def _of_state(parameter: Any, latent: Latent) -> Any | None:
     """A parameter in every state (states,), where it is the same in all cells of a state; else None."""
     if all(parameter.type.broadcastable):
         return pt.broadcast_to(parameter.reshape(()), (latent.states,))
-    if not _looks_up(parameter, latent.symbol):
+    if not _looks_up(parameter, latent):
         return None
-    one = pt.tensor(f"{latent.name}_state", dtype="int64", shape=(1,) * len(latent.shape))
-    (inner,) = clone_replace([parameter], {latent.symbol: one}, rebuild_strict=False)
-    if not all(n == 1 for n in inner.type.shape):
-        return None
-    numbers = np.arange(latent.states).reshape(-1, *[1] * len(latent.shape))
-    return vectorize_graph(inner, {one: pt.constant(numbers)}).reshape((latent.states,))
+    made = _of_one(parameter, latent)
+    return made.reshape((latent.states,)) if all(n == 1 for n in made.type.shape[1:]) else None
 
 
 def _laid_out(table: Any, cells: np.ndarray, law: PathLaw) -> Any:
@@ -366,30 +370,63 @@ def _by_state(value: Any, latent: Latent, cells: np.ndarray) -> Any:
     element by element, one lookup does for all cells.
     """
     states, ndim = latent.states, len(latent.shape)
-    numbers = np.arange(states).reshape(states, *[1] * ndim)
     shape = value.type.shape
-    if shape == latent.shape and np.array_equal(cells, np.arange(latent.size)) and _looks_up(value, latent.symbol):
-        one = pt.tensor(f"{latent.name}_state", dtype="int64", shape=(1,) * ndim)
-        (inner,) = clone_replace([value], {latent.symbol: one}, rebuild_strict=False)
-        made = vectorize_graph(inner, {one: pt.constant(numbers)})
-        return pt.broadcast_to(made, (states, *latent.shape)).reshape((states, len(cells)))
+    if shape == latent.shape and np.array_equal(cells, np.arange(latent.size)) and _looks_up(value, latent):
+        return pt.broadcast_to(_of_one(value, latent), (states, *latent.shape)).reshape((states, len(cells)))
+    numbers = np.arange(states).reshape(states, *[1] * ndim)
     every = pt.constant(np.broadcast_to(numbers, (states, *latent.shape)).copy())
     made = vectorize_graph(value, {latent.symbol: every})
     return made.reshape((states, len(cells)))
 
 
-def _looks_up(value: Any, symbol: Any) -> bool:
-    """Whether the states are only indices into tables, and all else is computed element by element."""
+def _of_one(value: Any, latent: Latent) -> Any:
+    """What :func:`_looks_up` allows, in every state, (states, ...): with one cell in the place of all that are alike."""
+    ndim = len(latent.shape)
+    numbers = np.arange(latent.states).reshape(latent.states, *[1] * ndim)
+    made = {latent.symbol: pt.constant(numbers)}
+    for node in _between(value, latent.symbol):
+        out, op = node.outputs[0], node.op
+        if isinstance(op, Elemwise):
+            made[out] = op(*(made[i] if i in made else i[None] for i in node.inputs))
+        elif isinstance(op, DimShuffle):
+            order = (0, *(axis if axis == "x" else axis + 1 for axis in op.new_order))
+            made[out] = made[node.inputs[0]].dimshuffle(order)
+        elif isinstance(op, AdvancedSubtensor):
+            base, *indices = node.inputs
+            made[out] = base[tuple(made.get(index, index) for index in indices)]
+        else:
+            made[out] = made[node.inputs[0]]
+    return made[value]
+
+
+def _between(value: Any, symbol: Any) -> Iterator[Any]:
+    """The operations by which a variable depends on a symbol, first ones first."""
     moving = {symbol}
     for node in io_toposort([], [value]):
-        if not any(i in moving for i in node.inputs):
-            continue
+        if any(i in moving for i in node.inputs):
+            moving.update(node.outputs)
+            yield node
+
+
+def _looks_up(value: Any, latent: Latent) -> bool:
+    """Whether the states are only indices into tables, and all else is computed element by element."""
+    moving = {latent.symbol}
+    for node in _between(value, latent.symbol):
         moving.update(node.outputs)
         if isinstance(node.op, Elemwise):
             continue
         if isinstance(node.op, DimShuffle) and not node.op.drop:
             continue
-        if isinstance(node.op, AdvancedSubtensor) and node.inputs[0] not in moving:
+        if isinstance(node.op, AdvancedSubtensor) and node.inputs[0] not in moving and _leading(node):
+            continue
+        if isinstance(node.op, _REPEATS) and node.outputs[0].type.shape == node.inputs[0].type.shape == latent.shape:
             continue
         return False
     return True
+
+
+def _leading(node: Any) -> bool:
+    """Whether the indices are whole numbers for the first axes, in their order, and nothing else."""
+    places, count = node.op.idx_list, len(node.inputs) - 1
+    whole = all(index.type.dtype != "bool" for index in node.inputs[1:])
+    return whole and list(places[:count]) == list(range(count)) and all(p == slice(None) for p in places[count:])

@@ -79,7 +79,9 @@ class TreeLaw(PathLaw):
     def smooth(self, logs: np.ndarray, log_emission: np.ndarray) -> Smoothed:
         found = hidden_tree.smooth(self._forest, self._chain(logs), log_emission[self._order])
         bad = int(found.impossible.max(initial=-1))
-        return Smoothed(float(found.log_evidence.sum()), found.posterior[self._place], int(self._order[bad]) if bad >= 0 else -1)
+        return Smoothed(
+            float(found.log_evidence.sum()), found.posterior[self._place], int(self._order[bad]) if bad >= 0 else -1
+        )
 
     def best(self, logs: np.ndarray, log_emission: np.ndarray, n: int) -> tuple[np.ndarray, np.ndarray]:
         if n > 1:
