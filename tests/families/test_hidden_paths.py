@@ -356,16 +356,18 @@ GRADIENTS = {
     "counts": {"rate[state]": "Gamma(2, 1)", "n[t]": "Poisson(rate[z])", "z[t]": "MarkovChain(P, stationary)"},
     "by time": {
         "b": "Normal(0, 1)",
-        "z[t]": "MarkovChain(softmax(log(P) + b * y * index(next_state), next_state))",
+        "z[t]": "MarkovChain(softmax(log(P) + b * x * index(next_state), next_state))",
     },
 }
 
 
+@pytest.mark.slow(why="compiles")
 @pytest.mark.parametrize("case", GRADIENTS)
 def test_gradients(case):
     """The graph as it is, not simplified, against finite differences of the whole log density."""
     lengths = {"state": 2, "state2": "state", "next_state": "state", "length": 3}
     data = {"y": Y, "above": np.array([np.nan, 0, 0, 1, 1]), "n": np.array([0, 3, 1, 0, 2])}
+    data["x"] = Y[::-1].copy()
     built = bl.to_pymc(model(NODES | GRADIENTS[case], lengths, rows="t"), data)
     value, slope = built.compile_logp(mode=Mode("py", None)), built.compile_dlogp(mode=Mode("py", None))
     rng = np.random.default_rng(0)

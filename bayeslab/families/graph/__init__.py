@@ -717,7 +717,7 @@ class _Builder:
             return
         named = set(term.dims) - {None}
         if None in term.dims and len(term.dims) == len(node.dims) and named <= set(node.dims):
-            # A list of vectors, or of lists: its own axes are the dimensions of the node that they lack, in their order.
+            # A list of vectors, or of lists: its own axes are the dimensions of the node that they lack, in order.
             lacking = iter(dim for dim in node.dims if dim not in named)
             term = replace(term, dims=tuple(dim or next(lacking) for dim in term.dims))
             self._fits(replace(node, dims=tuple(str(dim) for dim in term.dims)), term)

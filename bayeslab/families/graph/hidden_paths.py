@@ -1,4 +1,4 @@
-"""Hidden paths as nodes: ``MarkovChain``, ``MarkovTree`` and ``SemiMarkovChain`` read into a law and its probabilities."""
+"""``MarkovChain``, ``MarkovTree`` and ``SemiMarkovChain`` as nodes, read into a law and its probabilities."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Hidden paths as random variables: drawn where data are predicted or simulated, with the density of a path that is seen."""
+"""Hidden paths as random variables: drawn where data are simulated, with the density of a path that is seen."""
 
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
 """Hidden paths summed out: by the recursions of their laws where each density meets one cell of one path.
 
-What the data say of a path is then a table log p(data of a cell | state), made by evaluating each density once for every
-state, and a compiled kernel sums up all paths at once. A path that is tied to other discrete nodes, by a density that
-meets several of them or by probabilities that depend on one, is summed out with these by variable elimination.
+What the data say of a path is then a table log p(data of a cell | state), made by evaluating each density once for
+every state, and a compiled kernel sums up all paths at once. A path that is tied to other discrete nodes, by a density
+that meets several of them or by probabilities that depend on one, is summed out with these by variable elimination.
 """
 
 from __future__ import annotations
@@ -272,8 +272,8 @@ def _refuse_idle(paths: Sequence[Latent], met: Sequence[tuple[Density, Sequence[
     for latent in paths:
         if not any(latent in several for _, several in met):
             raise ModelError(
-                f"no node with data depends on '{latent.name}', so that the data say nothing about its states: use it in"
-                f" one, as in rate[{latent.name}], or leave it out",
+                f"no node with data depends on '{latent.name}', so that the data say nothing about its states: use it"
+                f" in one, as in rate[{latent.name}], or leave it out",
                 path=("model", "nodes", latent.name),
                 code="nothing-observed",
             )
@@ -380,7 +380,7 @@ def _by_state(value: Any, latent: Latent, cells: np.ndarray) -> Any:
 
 
 def _of_one(value: Any, latent: Latent) -> Any:
-    """What :func:`_looks_up` allows, in every state, (states, ...): with one cell in the place of all that are alike."""
+    """What :func:`_looks_up` allows, in every state, (states, ...): one cell stands for all that are alike."""
     ndim = len(latent.shape)
     numbers = np.arange(latent.states).reshape(latent.states, *[1] * ndim)
     made = {latent.symbol: pt.constant(numbers)}

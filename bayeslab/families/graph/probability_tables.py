@@ -133,8 +133,8 @@ def _listed(reader: Reader, tree: ast.List | ast.Tuple, dims: tuple[str, ...], c
         extra = [str(dim) for dim in term.dims if dim not in dims]
         if extra:
             raise ModelError(
-                f"the entry '{ast.unparse(entry)}' of '{name}' runs along {listed(extra)}, which the node does not have:"
-                f" index it, or sum over it",
+                f"the entry '{ast.unparse(entry)}' of '{name}' runs along {listed(extra)}, which the node does not"
+                f" have: index it, or sum over it",
                 offset=entry.col_offset,
                 code="bad-dimensions",
             )

@@ -1,7 +1,7 @@
-"""Semi-Markov chains: states that last for durations of their own, the last segment censored by the end of its sequence.
+"""Semi-Markov chains: states that last for durations of their own; the end of a sequence censors the last segment.
 
 Drawing, filtering and paths use the same law as a Markov chain of the pairs (state, cells since it began): a segment of
-age a goes on with probability S(a + 1) / S(a), S(a) = P(d ≥ a), so that paths of pairs and segmentations are one to one.
+age a goes on with probability S(a + 1) / S(a), S(a) = P(d ≥ a). Paths of pairs and segmentations are one to one.
 """
 
 from __future__ import annotations
