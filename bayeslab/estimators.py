@@ -32,7 +32,7 @@ type Task = Literal["classification", "regression"]
 # Distributions of a node whose values are classes.
 _OF_CLASSES = frozenset(("Bernoulli", "Categorical", "OrderedLogistic", "OrderedProbit"))
 # Likelihoods of a family whose outcome is one of several classes.
-_CLASSIFYING = ("bernoulli", "categorical", "ordered")
+_CLASSIFYING = frozenset(("bernoulli", "categorical", "ordered")) | _OF_CLASSES
 # What a model file says of a learner that an estimator says itself.
 _FIXED = frozenset(("family", "target", "task", "options"))
 
@@ -151,7 +151,10 @@ def _distributions(model: Model, target: str) -> set[str | None]:
 
 def _two(model: Model, target: str) -> bool:
     """Whether the outcome can only be one of two."""
-    return _distributions(model, target) == {"Bernoulli"} or getattr(model.model, "likelihood", None) == "bernoulli"
+    return _distributions(model, target) == {"Bernoulli"} or getattr(model.model, "likelihood", None) in (
+        "bernoulli",
+        "Bernoulli",
+    )
 
 
 def _settings(model: Model) -> dict[str, Any]:

@@ -30,6 +30,7 @@ from __future__ import annotations
 
 from bayeslab.distributions.toolbox.contract import Distribution, Domain, Interval, Maths
 from bayeslab.distributions.toolbox.graph import cell_draws, cell_log_density
+from bayeslab.distributions.toolbox.response import Response
 from bayeslab.distributions.toolbox.scalar import SCALARS, Density, log_densities, log_density, log_size
 from bayeslab.distributions.toolbox.table import DISTRIBUTIONS, MODIFIERS, NEEDS_CODE, maths, pymc_class
 
@@ -43,6 +44,7 @@ __all__ = [
     "Domain",
     "Interval",
     "Maths",
+    "Response",
     "cell_draws",
     "cell_log_density",
     "log_densities",

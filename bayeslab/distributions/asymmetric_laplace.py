@@ -9,9 +9,24 @@ from __future__ import annotations
 import numpy as np
 
 from bayeslab.distributions.toolbox.contract import Array, Slopes, Values, declared
+from bayeslab.distributions.toolbox.response import SHARE, driven
 from bayeslab.errors import ModelError
 
-DECLARATION = declared("AsymmetricLaplace", "kappa mu b q", "b kappa", q="(0, 1)")
+DECLARATION = declared(
+    "AsymmetricLaplace",
+    "kappa mu b q",
+    "b kappa",
+    q="(0, 1)",
+    response=driven(
+        "quantile q",
+        "location",
+        "AsymmetricLaplace(mu={mu}, b=rate, q=q)",
+        working="identity",
+        tails=False,
+        rate="InverseGamma(1, {rate})",
+        q=SHARE,
+    ),
+)
 
 
 def canonical(

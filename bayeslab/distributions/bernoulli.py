@@ -9,9 +9,18 @@ import numpy as np
 from scipy.special import expit, xlog1py, xlogy
 
 from bayeslab.distributions.toolbox.contract import Array, Slopes, Values, declared
+from bayeslab.distributions.toolbox.response import driven
 from bayeslab.errors import ModelError
 
-DECLARATION = declared("Bernoulli", "p logit_p", values="[0, 1]", discrete=True, finite=True, p="[0, 1]")
+DECLARATION = declared(
+    "Bernoulli",
+    "p logit_p",
+    values="[0, 1]",
+    discrete=True,
+    finite=True,
+    p="[0, 1]",
+    response=driven("probability", "probability", "Bernoulli({mu})", logits="logit_p"),
+)
 
 
 def canonical(p: Array | None = None, logit_p: Array | None = None) -> Values:

@@ -10,6 +10,7 @@ import numpy as np
 from scipy.special import betaln, digamma, xlog1py, xlogy
 
 from bayeslab.distributions.toolbox.contract import Array, Slopes, Values, declared
+from bayeslab.distributions.toolbox.response import SHAPE, driven
 from bayeslab.errors import ModelError
 
 DECLARATION = declared(
@@ -19,6 +20,7 @@ DECLARATION = declared(
     "[0, 1]",
     bounded_by={"low": ("alpha", 1.0), "high": ("beta", 1.0)},
     mu="(0, 1)",
+    response=driven("mean", "probability", "Beta(mu={mu}, nu=nu)", nu=SHAPE),
 )
 
 

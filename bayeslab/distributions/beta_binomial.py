@@ -9,8 +9,19 @@ import numpy as np
 from scipy.special import betaln, digamma, gammaln
 
 from bayeslab.distributions.toolbox.contract import Array, Slopes, Values, declared
+from bayeslab.distributions.toolbox.response import SHAPE, driven
 
-DECLARATION = declared("BetaBinomial", "alpha beta n", "alpha beta", "[0, n]", discrete=True, n="[0, inf)")
+DECLARATION = declared(
+    "BetaBinomial",
+    "alpha beta n",
+    "alpha beta",
+    "[0, n]",
+    discrete=True,
+    n="[0, inf)",
+    response=driven(
+        "mean probability", "probability", "BetaBinomial({mu} * phi, (1 - {mu}) * phi, {trials})", phi=SHAPE
+    ),
+)
 
 
 def canonical(alpha: Array, beta: Array, n: Array) -> Values:

@@ -9,9 +9,18 @@ import numpy as np
 from scipy.special import expit, gammaln, xlog1py, xlogy
 
 from bayeslab.distributions.toolbox.contract import Array, Slopes, Values, declared
+from bayeslab.distributions.toolbox.response import driven
 from bayeslab.errors import ModelError
 
-DECLARATION = declared("Binomial", "n p logit_p", values="[0, n]", discrete=True, n="[0, inf)", p="[0, 1]")
+DECLARATION = declared(
+    "Binomial",
+    "n p logit_p",
+    values="[0, n]",
+    discrete=True,
+    n="[0, inf)",
+    p="[0, 1]",
+    response=driven("probability", "probability", "Binomial({trials}, {mu})", logits="logit_p"),
+)
 
 
 def canonical(n: Array, p: Array | None = None, logit_p: Array | None = None) -> Values:

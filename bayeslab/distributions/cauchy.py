@@ -8,8 +8,14 @@ from __future__ import annotations
 import numpy as np
 
 from bayeslab.distributions.toolbox.contract import Array, Slopes, Values, declared
+from bayeslab.distributions.toolbox.response import UNIT, driven
 
-DECLARATION = declared("Cauchy", "alpha beta", "beta")
+DECLARATION = declared(
+    "Cauchy",
+    "alpha beta",
+    "beta",
+    response=driven("location", "location", "Cauchy({mu}, beta)", working="identity", beta=UNIT),
+)
 
 
 def canonical(alpha: Array, beta: Array) -> Values:

@@ -9,8 +9,16 @@ import numpy as np
 from scipy.special import digamma, gammaln, xlogy
 
 from bayeslab.distributions.toolbox.contract import LOG_2, Array, Slopes, Values, declared
+from bayeslab.distributions.toolbox.response import driven
 
-DECLARATION = declared("ChiSquared", "nu", "nu", "[0, inf)", bounded_by={"low": ("nu", 2.0)})
+DECLARATION = declared(
+    "ChiSquared",
+    "nu",
+    "nu",
+    "[0, inf)",
+    bounded_by={"low": ("nu", 2.0)},
+    response=driven("mean", "positive", "ChiSquared({mu})", working="identity"),
+)
 
 
 def canonical(nu: Array) -> Values:

@@ -9,8 +9,17 @@ import numpy as np
 from scipy.special import xlogy
 
 from bayeslab.distributions.toolbox.contract import Array, Slopes, Values, declared
+from bayeslab.distributions.toolbox.response import SHAPE, driven
 
-DECLARATION = declared("DiscreteWeibull", "q beta", "beta", "[0, inf)", discrete=True, q="(0, 1)")
+DECLARATION = declared(
+    "DiscreteWeibull",
+    "q beta",
+    "beta",
+    "[0, inf)",
+    discrete=True,
+    q="(0, 1)",
+    response=driven("probability of more than 0", "probability", "DiscreteWeibull({mu}, beta)", beta=SHAPE),
+)
 
 
 def canonical(q: Array, beta: Array) -> Values:

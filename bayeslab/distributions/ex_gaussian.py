@@ -10,8 +10,16 @@ import numpy as np
 from scipy.special import log_ndtr
 
 from bayeslab.distributions.toolbox.contract import HALF_LOG_2PI, Array, Slopes, Values, declared
+from bayeslab.distributions.toolbox.response import UNIT, driven
 
-DECLARATION = declared("ExGaussian", "mu sigma nu", "sigma nu")
+DECLARATION = declared(
+    "ExGaussian",
+    "mu sigma nu",
+    "sigma nu",
+    response=driven(
+        "mean of the normal part", "location", "ExGaussian({mu}, sigma, nu)", working="identity", sigma=UNIT, nu=UNIT
+    ),
+)
 
 
 def canonical(mu: Array = 0.0, sigma: Array = 1.0, nu: Array = 1.0) -> Values:

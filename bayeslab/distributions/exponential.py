@@ -8,9 +8,17 @@ from __future__ import annotations
 import numpy as np
 
 from bayeslab.distributions.toolbox.contract import Array, Slopes, Values, declared
+from bayeslab.distributions.toolbox.response import driven
 from bayeslab.errors import ModelError
 
-DECLARATION = declared("Exponential", "lam scale", "lam scale", "[0, inf)", positional=1)
+DECLARATION = declared(
+    "Exponential",
+    "lam scale",
+    "lam scale",
+    "[0, inf)",
+    positional=1,
+    response=driven("mean", "positive", "Exponential(scale={mu})", working="identity"),
+)
 
 
 def canonical(lam: Array | None = None, scale: Array | None = None) -> Values:

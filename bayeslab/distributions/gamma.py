@@ -10,10 +10,16 @@ import numpy as np
 from scipy.special import digamma, gammaln, xlogy
 
 from bayeslab.distributions.toolbox.contract import Array, Slopes, Values, declared
+from bayeslab.distributions.toolbox.response import SHAPE, driven
 from bayeslab.errors import ModelError
 
 DECLARATION = declared(
-    "Gamma", "alpha beta mu sigma", "alpha beta mu sigma", "[0, inf)", bounded_by={"low": ("alpha", 1.0)}
+    "Gamma",
+    "alpha beta mu sigma",
+    "alpha beta mu sigma",
+    "[0, inf)",
+    bounded_by={"low": ("alpha", 1.0)},
+    response=driven("mean", "positive", "Gamma(alpha, alpha / {mu})", working="identity", alpha=SHAPE),
 )
 
 

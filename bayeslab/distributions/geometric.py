@@ -9,8 +9,16 @@ import numpy as np
 from scipy.special import xlog1py
 
 from bayeslab.distributions.toolbox.contract import Array, Slopes, Values, declared
+from bayeslab.distributions.toolbox.response import driven
 
-DECLARATION = declared("Geometric", "p", values="[1, inf)", discrete=True, p="(0, 1]")
+DECLARATION = declared(
+    "Geometric",
+    "p",
+    values="[1, inf)",
+    discrete=True,
+    p="(0, 1]",
+    response=driven("probability", "probability", "Geometric({mu})"),
+)
 
 
 def canonical(p: Array) -> Values:

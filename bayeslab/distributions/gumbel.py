@@ -8,8 +8,14 @@ from __future__ import annotations
 import numpy as np
 
 from bayeslab.distributions.toolbox.contract import Array, Slopes, Values, declared
+from bayeslab.distributions.toolbox.response import UNIT, driven
 
-DECLARATION = declared("Gumbel", "mu beta", "beta")
+DECLARATION = declared(
+    "Gumbel",
+    "mu beta",
+    "beta",
+    response=driven("location", "location", "Gumbel({mu}, beta)", working="identity", beta=UNIT),
+)
 
 
 def canonical(mu: Array, beta: Array) -> Values:

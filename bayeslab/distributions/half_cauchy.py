@@ -8,8 +8,15 @@ from __future__ import annotations
 import numpy as np
 
 from bayeslab.distributions.toolbox.contract import LOG_2, Array, Slopes, Values, declared
+from bayeslab.distributions.toolbox.response import driven
 
-DECLARATION = declared("HalfCauchy", "beta", "beta", "[0, inf)")
+DECLARATION = declared(
+    "HalfCauchy",
+    "beta",
+    "beta",
+    "[0, inf)",
+    response=driven("scale", "positive", "HalfCauchy({mu})", working="identity"),
+)
 
 
 def canonical(beta: Array) -> Values:

@@ -8,8 +8,15 @@ from __future__ import annotations
 import numpy as np
 
 from bayeslab.distributions.toolbox.contract import HALF_LOG_2PI, LOG_2, Array, Slopes, Values, declared, deviation
+from bayeslab.distributions.toolbox.response import driven
 
-DECLARATION = declared("HalfNormal", "sigma tau", "sigma tau", "[0, inf)")
+DECLARATION = declared(
+    "HalfNormal",
+    "sigma tau",
+    "sigma tau",
+    "[0, inf)",
+    response=driven("scale", "positive", "HalfNormal({mu})", working="identity"),
+)
 
 
 def canonical(sigma: Array | None = None, tau: Array | None = None) -> Values:

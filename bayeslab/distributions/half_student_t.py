@@ -10,8 +10,15 @@ from scipy.special import digamma
 
 from bayeslab.digits import log_rising
 from bayeslab.distributions.toolbox.contract import LOG_2, Array, Slopes, Values, declared, deviation
+from bayeslab.distributions.toolbox.response import DEGREES, driven
 
-DECLARATION = declared("HalfStudentT", "nu sigma lam", "nu sigma lam", "[0, inf)")
+DECLARATION = declared(
+    "HalfStudentT",
+    "nu sigma lam",
+    "nu sigma lam",
+    "[0, inf)",
+    response=driven("scale", "positive", "HalfStudentT(nu, {mu})", working="identity", tails=False, nu=DEGREES),
+)
 
 
 def canonical(nu: Array, sigma: Array | None = None, lam: Array | None = None) -> Values:

@@ -10,9 +10,24 @@ import numpy as np
 from bayeslab.distributions import gamma
 from bayeslab.distributions.toolbox import zeros
 from bayeslab.distributions.toolbox.contract import Array, Slopes, Values, declared
+from bayeslab.distributions.toolbox.response import SHAPE, SHARE, driven
 
 DECLARATION = declared(
-    "HurdleGamma", "psi alpha beta mu sigma", "alpha beta mu sigma", "[0, inf)", atoms=("0",), psi="[0, 1]"
+    "HurdleGamma",
+    "psi alpha beta mu sigma",
+    "alpha beta mu sigma",
+    "[0, inf)",
+    atoms=("0",),
+    psi="[0, 1]",
+    response=driven(
+        "mean of what is not 0",
+        "positive",
+        "HurdleGamma(psi, alpha, alpha / {mu})",
+        working="identity",
+        positive_part=True,
+        psi=SHARE,
+        alpha=SHAPE,
+    ),
 )
 
 

@@ -10,8 +10,25 @@ import numpy as np
 from bayeslab.distributions import log_normal
 from bayeslab.distributions.toolbox import zeros
 from bayeslab.distributions.toolbox.contract import Array, Slopes, Values, declared
+from bayeslab.distributions.toolbox.response import SHARE, UNIT, driven
 
-DECLARATION = declared("HurdleLogNormal", "psi mu sigma tau", "sigma tau", "[0, inf)", atoms=("0",), psi="[0, 1]")
+DECLARATION = declared(
+    "HurdleLogNormal",
+    "psi mu sigma tau",
+    "sigma tau",
+    "[0, inf)",
+    atoms=("0",),
+    psi="[0, 1]",
+    response=driven(
+        "mean of the logarithm of what is not 0",
+        "real",
+        "HurdleLogNormal(psi, {mu}, sigma)",
+        working="log",
+        positive_part=True,
+        psi=SHARE,
+        sigma=UNIT,
+    ),
+)
 
 
 def canonical(psi: Array, mu: Array = 0.0, sigma: Array | None = None, tau: Array | None = None) -> Values:

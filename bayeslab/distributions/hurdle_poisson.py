@@ -10,8 +10,24 @@ import numpy as np
 from bayeslab.distributions import poisson
 from bayeslab.distributions.toolbox import zeros
 from bayeslab.distributions.toolbox.contract import Array, Slopes, Values, declared
+from bayeslab.distributions.toolbox.response import SHARE, driven
 
-DECLARATION = declared("HurdlePoisson", "psi mu", values="[0, inf)", discrete=True, psi="[0, 1]", mu="[0, inf)")
+DECLARATION = declared(
+    "HurdlePoisson",
+    "psi mu",
+    values="[0, inf)",
+    discrete=True,
+    psi="[0, 1]",
+    mu="[0, inf)",
+    response=driven(
+        "mean before zeros are cut off",
+        "positive",
+        "HurdlePoisson(psi, {mu})",
+        working="identity",
+        positive_part=True,
+        psi=SHARE,
+    ),
+)
 
 
 def canonical(psi: Array, mu: Array) -> Values:

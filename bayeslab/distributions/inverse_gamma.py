@@ -9,9 +9,16 @@ import numpy as np
 from scipy.special import digamma, gammaln
 
 from bayeslab.distributions.toolbox.contract import Array, Slopes, Values, declared
+from bayeslab.distributions.toolbox.response import UNIT, driven
 from bayeslab.errors import ModelError
 
-DECLARATION = declared("InverseGamma", "alpha beta mu sigma", "alpha beta mu sigma", "(0, inf)")
+DECLARATION = declared(
+    "InverseGamma",
+    "alpha beta mu sigma",
+    "alpha beta mu sigma",
+    "(0, inf)",
+    response=driven("mean", "positive", "InverseGamma(mu={mu}, sigma=sigma)", working="identity", sigma=UNIT),
+)
 
 
 def canonical(

@@ -8,8 +8,14 @@ from __future__ import annotations
 import numpy as np
 
 from bayeslab.distributions.toolbox.contract import Array, Slopes, Values, declared
+from bayeslab.distributions.toolbox.response import UNIT, driven
 
-DECLARATION = declared("Laplace", "mu b", "b")
+DECLARATION = declared(
+    "Laplace",
+    "mu b",
+    "b",
+    response=driven("location", "location", "Laplace({mu}, scale)", working="identity", scale=UNIT),
+)
 
 
 def canonical(mu: Array, b: Array) -> Values:

@@ -9,8 +9,15 @@ from __future__ import annotations
 import numpy as np
 
 from bayeslab.distributions.toolbox.contract import HALF_LOG_2PI, Array, Slopes, Values, declared, deviation
+from bayeslab.distributions.toolbox.response import UNIT, driven
 
-DECLARATION = declared("LogNormal", "mu sigma tau", "sigma tau", "(0, inf)")
+DECLARATION = declared(
+    "LogNormal",
+    "mu sigma tau",
+    "sigma tau",
+    "(0, inf)",
+    response=driven("mean of the logarithm", "real", "LogNormal({mu}, sigma)", working="log", sigma=UNIT),
+)
 
 
 def canonical(mu: Array = 0.0, sigma: Array | None = None, tau: Array | None = None) -> Values:

@@ -8,8 +8,11 @@ from __future__ import annotations
 import numpy as np
 
 from bayeslab.distributions.toolbox.contract import Array, Slopes, Values, declared
+from bayeslab.distributions.toolbox.response import UNIT, driven
 
-DECLARATION = declared("Logistic", "mu s", "s")
+DECLARATION = declared(
+    "Logistic", "mu s", "s", response=driven("mean", "location", "Logistic({mu}, s)", working="identity", s=UNIT)
+)
 
 
 def canonical(mu: Array = 0.0, s: Array = 1.0) -> Values:

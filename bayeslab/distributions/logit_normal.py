@@ -12,8 +12,15 @@ import numpy as np
 from scipy.special import expit
 
 from bayeslab.distributions.toolbox.contract import HALF_LOG_2PI, Array, Slopes, Values, declared, deviation
+from bayeslab.distributions.toolbox.response import UNIT, driven
 
-DECLARATION = declared("LogitNormal", "mu sigma tau", "sigma tau", "(0, 1)")
+DECLARATION = declared(
+    "LogitNormal",
+    "mu sigma tau",
+    "sigma tau",
+    "(0, 1)",
+    response=driven("mean of the logit", "real", "LogitNormal({mu}, sigma)", working="logit", sigma=UNIT),
+)
 
 
 def canonical(mu: Array = 0.0, sigma: Array | None = None, tau: Array | None = None) -> Values:

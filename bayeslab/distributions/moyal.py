@@ -9,8 +9,14 @@ from __future__ import annotations
 import numpy as np
 
 from bayeslab.distributions.toolbox.contract import HALF_LOG_2PI, LOG_2, Array, Slopes, Values, declared
+from bayeslab.distributions.toolbox.response import UNIT, driven
 
-DECLARATION = declared("Moyal", "mu sigma", "sigma")
+DECLARATION = declared(
+    "Moyal",
+    "mu sigma",
+    "sigma",
+    response=driven("location", "location", "Moyal({mu}, sigma)", working="identity", sigma=UNIT),
+)
 
 
 def canonical(mu: Array = 0.0, sigma: Array = 1.0) -> Values:

@@ -11,10 +11,18 @@ from scipy.special import digamma, gammaln, xlogy
 
 from bayeslab.digits import log_rising
 from bayeslab.distributions.toolbox.contract import Array, Slopes, Values, declared
+from bayeslab.distributions.toolbox.response import SHAPE, driven
 from bayeslab.errors import ModelError
 
 DECLARATION = declared(
-    "NegativeBinomial", "mu alpha p n", "alpha n", "[0, inf)", discrete=True, mu="[0, inf)", p="[0, 1]"
+    "NegativeBinomial",
+    "mu alpha p n",
+    "alpha n",
+    "[0, inf)",
+    discrete=True,
+    mu="[0, inf)",
+    p="[0, 1]",
+    response=driven("mean", "positive", "NegativeBinomial({mu}, alpha)", working="identity", alpha=SHAPE),
 )
 
 

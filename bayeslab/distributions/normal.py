@@ -9,8 +9,14 @@ from __future__ import annotations
 import numpy as np
 
 from bayeslab.distributions.toolbox.contract import HALF_LOG_2PI, Array, Slopes, Values, declared, deviation
+from bayeslab.distributions.toolbox.response import UNIT, driven
 
-DECLARATION = declared("Normal", "mu sigma tau", "sigma tau")
+DECLARATION = declared(
+    "Normal",
+    "mu sigma tau",
+    "sigma tau",
+    response=driven("mean", "location", "Normal({mu}, sigma)", working="identity", sigma=UNIT),
+)
 
 
 def canonical(mu: Array = 0.0, sigma: Array | None = None, tau: Array | None = None) -> Values:

@@ -8,8 +8,11 @@ from __future__ import annotations
 import numpy as np
 
 from bayeslab.distributions.toolbox.contract import Array, Slopes, Values, declared
+from bayeslab.distributions.toolbox.response import driven
 
-DECLARATION = declared("Pareto", "alpha m", "alpha m", "[m, inf)")
+DECLARATION = declared(
+    "Pareto", "alpha m", "alpha m", "[m, inf)", response=driven("shape", "positive", "Pareto({mu})", needed="m")
+)
 
 
 def canonical(alpha: Array, m: Array) -> Values:

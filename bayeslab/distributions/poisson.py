@@ -9,8 +9,16 @@ import numpy as np
 from scipy.special import gammaln, xlogy
 
 from bayeslab.distributions.toolbox.contract import Array, Slopes, Values, declared
+from bayeslab.distributions.toolbox.response import driven
 
-DECLARATION = declared("Poisson", "mu", values="[0, inf)", discrete=True, mu="[0, inf)")
+DECLARATION = declared(
+    "Poisson",
+    "mu",
+    values="[0, inf)",
+    discrete=True,
+    mu="[0, inf)",
+    response=driven("mean", "positive", "Poisson({mu})", working="identity"),
+)
 
 
 def canonical(mu: Array) -> Values:

@@ -10,9 +10,20 @@ import numpy as np
 from scipy.special import i0e, i1e
 
 from bayeslab.distributions.toolbox.contract import Array, Slopes, Values, declared
+from bayeslab.distributions.toolbox.response import UNIT, driven
 from bayeslab.errors import ModelError
 
-DECLARATION = declared("Rice", "nu sigma b", "sigma", "(0, inf)", b="[0, inf)", nu="[0, inf)")
+DECLARATION = declared(
+    "Rice",
+    "nu sigma b",
+    "sigma",
+    "(0, inf)",
+    b="[0, inf)",
+    nu="[0, inf)",
+    response=driven(
+        "distance of the centre", "positive", "Rice(nu={mu}, sigma=sigma)", working="identity", tails=False, sigma=UNIT
+    ),
+)
 
 
 def canonical(nu: Array | None = None, sigma: Array | None = None, b: Array | None = None) -> Values:

@@ -10,8 +10,22 @@ import numpy as np
 from scipy.special import log_ndtr
 
 from bayeslab.distributions.toolbox.contract import HALF_LOG_2PI, LOG_2, Array, Slopes, Values, declared, deviation
+from bayeslab.distributions.toolbox.response import UNIT, driven
 
-DECLARATION = declared("SkewNormal", "alpha mu sigma tau", "sigma tau")
+DECLARATION = declared(
+    "SkewNormal",
+    "alpha mu sigma tau",
+    "sigma tau",
+    response=driven(
+        "location",
+        "location",
+        "SkewNormal(alpha=alpha, mu={mu}, sigma=sigma)",
+        working="identity",
+        tails=False,
+        sigma=UNIT,
+        alpha="Normal(0, 4)",
+    ),
+)
 
 
 def canonical(alpha: Array = 1.0, mu: Array = 0.0, sigma: Array | None = None, tau: Array | None = None) -> Values:

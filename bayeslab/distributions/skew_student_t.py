@@ -10,8 +10,23 @@ import numpy as np
 from scipy.special import betaln, digamma
 
 from bayeslab.distributions.toolbox.contract import LOG_2, Array, Slopes, Values, declared, deviation
+from bayeslab.distributions.toolbox.response import DEGREES, UNIT, driven
 
-DECLARATION = declared("SkewStudentT", "a b mu sigma lam", "a b sigma lam", positional=4)
+DECLARATION = declared(
+    "SkewStudentT",
+    "a b mu sigma lam",
+    "a b sigma lam",
+    positional=4,
+    response=driven(
+        "location",
+        "location",
+        "SkewStudentT(a=shape_a, b=shape_b, mu={mu}, sigma=sigma)",
+        working="identity",
+        sigma=UNIT,
+        shape_a=DEGREES,
+        shape_b=DEGREES,
+    ),
+)
 
 
 def canonical(a: Array, b: Array, mu: Array = 0.0, sigma: Array | None = None, lam: Array | None = None) -> Values:

@@ -11,8 +11,15 @@ from scipy.special import digamma
 
 from bayeslab.digits import log_rising
 from bayeslab.distributions.toolbox.contract import Array, Slopes, Values, declared, deviation
+from bayeslab.distributions.toolbox.response import DEGREES, UNIT, driven
 
-DECLARATION = declared("StudentT", "nu mu sigma lam", "nu sigma lam", positional=3)
+DECLARATION = declared(
+    "StudentT",
+    "nu mu sigma lam",
+    "nu sigma lam",
+    positional=3,
+    response=driven("location", "location", "StudentT(nu, {mu}, sigma)", working="identity", sigma=UNIT, nu=DEGREES),
+)
 
 
 def canonical(nu: Array, mu: Array = 0.0, sigma: Array | None = None, lam: Array | None = None) -> Values:

@@ -10,9 +10,23 @@ import numpy as np
 from scipy.special import log_ndtr, ndtri_exp
 
 from bayeslab.distributions.toolbox.contract import HALF_LOG_2PI, Array, Slopes, Values, declared, deviation
+from bayeslab.distributions.toolbox.response import UNIT, driven
 
 DECLARATION = declared(
-    "TruncatedNormal", "mu sigma tau lower upper", "sigma tau", "[lower, upper]", "lower upper", positional=2
+    "TruncatedNormal",
+    "mu sigma tau lower upper",
+    "sigma tau",
+    "[lower, upper]",
+    "lower upper",
+    positional=2,
+    response=driven(
+        "location before truncation",
+        "location",
+        "TruncatedNormal({mu}, sigma)",
+        working="identity",
+        optional="lower upper",
+        sigma=UNIT,
+    ),
 )
 
 

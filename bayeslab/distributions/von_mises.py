@@ -9,8 +9,18 @@ import numpy as np
 from scipy.special import i0e, i1e
 
 from bayeslab.distributions.toolbox.contract import Array, Slopes, Values, declared
+from bayeslab.distributions.toolbox.response import CONCENTRATION, driven
 
-DECLARATION = declared("VonMises", "mu kappa", "kappa", f"[{-np.pi}, {np.pi}]", angles=("mu",))
+DECLARATION = declared(
+    "VonMises",
+    "mu kappa",
+    "kappa",
+    f"[{-np.pi}, {np.pi}]",
+    angles=("mu",),
+    response=driven(
+        "mean direction", "real", "VonMises({mu}, kappa)", working="angle", tails=False, kappa=CONCENTRATION
+    ),
+)
 
 
 def canonical(mu: Array = 0.0, kappa: Array = 1.0) -> Values:

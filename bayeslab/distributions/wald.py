@@ -9,6 +9,7 @@ from __future__ import annotations
 import numpy as np
 
 from bayeslab.distributions.toolbox.contract import HALF_LOG_2PI, Array, Slopes, Values, declared
+from bayeslab.distributions.toolbox.response import driven
 from bayeslab.errors import ModelError
 
 DECLARATION = declared(
@@ -18,6 +19,14 @@ DECLARATION = declared(
     "(alpha, inf)",
     alpha="[0, inf)",
     defaults={"alpha": 0.0},
+    response=driven(
+        "mean",
+        "positive",
+        "Wald(mu={mu}, lam=lam)",
+        working="identity",
+        optional="alpha",
+        lam="InverseGamma(0.4, 0.3 * {sd})",
+    ),
 )
 
 

@@ -10,8 +10,16 @@ import numpy as np
 from scipy.special import gammaln, xlogy
 
 from bayeslab.distributions.toolbox.contract import Array, Slopes, Values, declared
+from bayeslab.distributions.toolbox.response import SHAPE, driven
 
-DECLARATION = declared("Weibull", "alpha beta", "alpha beta", "[0, inf)", bounded_by={"low": ("alpha", 1.0)})
+DECLARATION = declared(
+    "Weibull",
+    "alpha beta",
+    "alpha beta",
+    "[0, inf)",
+    bounded_by={"low": ("alpha", 1.0)},
+    response=driven("scale", "positive", "Weibull(alpha, {mu})", working="identity", alpha=SHAPE),
+)
 
 
 def canonical(alpha: Array, beta: Array) -> Values:

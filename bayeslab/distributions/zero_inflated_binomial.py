@@ -10,9 +10,19 @@ import numpy as np
 from bayeslab.distributions import binomial
 from bayeslab.distributions.toolbox import zeros
 from bayeslab.distributions.toolbox.contract import Array, Slopes, Values, declared
+from bayeslab.distributions.toolbox.response import SHARE, driven
 
 DECLARATION = declared(
-    "ZeroInflatedBinomial", "psi n p", values="[0, n]", discrete=True, psi="[0, 1]", n="[0, inf)", p="[0, 1]"
+    "ZeroInflatedBinomial",
+    "psi n p",
+    values="[0, n]",
+    discrete=True,
+    psi="[0, 1]",
+    n="[0, inf)",
+    p="[0, 1]",
+    response=driven(
+        "probability of the binomial part", "probability", "ZeroInflatedBinomial(psi, {trials}, {mu})", psi=SHARE
+    ),
 )
 
 

@@ -10,6 +10,7 @@ import numpy as np
 from bayeslab.distributions import negative_binomial
 from bayeslab.distributions.toolbox import zeros
 from bayeslab.distributions.toolbox.contract import Array, Slopes, Values, declared
+from bayeslab.distributions.toolbox.response import SHAPE, SHARE, driven
 
 DECLARATION = declared(
     "ZeroInflatedNegativeBinomial",
@@ -20,6 +21,14 @@ DECLARATION = declared(
     psi="[0, 1]",
     mu="[0, inf)",
     p="[0, 1]",
+    response=driven(
+        "mean of the negative binomial part",
+        "positive",
+        "ZeroInflatedNegativeBinomial(psi, {mu}, alpha)",
+        working="identity",
+        psi=SHARE,
+        alpha=SHAPE,
+    ),
 )
 
 

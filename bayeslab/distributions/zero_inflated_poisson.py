@@ -10,8 +10,19 @@ import numpy as np
 from bayeslab.distributions import poisson
 from bayeslab.distributions.toolbox import zeros
 from bayeslab.distributions.toolbox.contract import Array, Slopes, Values, declared
+from bayeslab.distributions.toolbox.response import SHARE, driven
 
-DECLARATION = declared("ZeroInflatedPoisson", "psi mu", values="[0, inf)", discrete=True, psi="[0, 1]", mu="[0, inf)")
+DECLARATION = declared(
+    "ZeroInflatedPoisson",
+    "psi mu",
+    values="[0, inf)",
+    discrete=True,
+    psi="[0, 1]",
+    mu="[0, inf)",
+    response=driven(
+        "mean of the Poisson part", "positive", "ZeroInflatedPoisson(psi, {mu})", working="identity", psi=SHARE
+    ),
+)
 
 
 def canonical(psi: Array, mu: Array) -> Values:

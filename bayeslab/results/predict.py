@@ -13,6 +13,7 @@ import numpy as np
 from bayeslab import registry
 from bayeslab.data.dataset import Data
 from bayeslab.errors import DataError, ModelError, OptionError, listed
+from bayeslab.families.regression.likelihoods import likelihood
 from bayeslab.language.expressions import is_whole_number, labels_are_numbers
 from bayeslab.language.formula import parse_formula
 from bayeslab.language.spec import Model
@@ -365,7 +366,8 @@ def _of_words(fit: Fitted, spec: Any) -> bool:
     """Whether the response of a regression is levels without numbers."""
     column = fit.data.dataset.columns.get(parse_formula(spec.formula).response)
     words = column is not None and column.values.dtype.kind not in "biuf"
-    return spec.likelihood == "categorical" or (spec.likelihood in ("bernoulli", "ordered") and words)
+    chosen = likelihood(spec.likelihood)
+    return chosen.levels == "categorical" or (chosen.coded and words)
 
 
 def _joined(fit: Fitted, data: Data, parts: Mapping[str, Mapping[str, np.ndarray]]) -> pd.DataFrame:

@@ -255,7 +255,7 @@ BAD = [
     (
         {"formula": "gaussian ~ x", "likelihood": "gausian"},
         "model.unknown-word",
-        r"^model\.likelihood.*'gaussian'.*'gausian'",
+        r"^model\.likelihood.*'gausian'.*'gaussian'",
     ),
     (
         {"formula": "gaussian ~ x", "priors": {"xx": "Normal(0, 1)"}},

@@ -10,6 +10,7 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
+from bayeslab.distributions.toolbox.response import Response
 from bayeslab.errors import ModelError
 
 __all__ = [
@@ -145,6 +146,8 @@ class Distribution:
         Parameters that may be a word in place of an expression, and the words.
     columns : tuple of str
         Parameters that are columns of the data, by their names.
+    response : Response or None
+        How the linear predictor of a regression drives it; None where it is no likelihood of a regression.
     """
 
     name: str
@@ -165,6 +168,7 @@ class Distribution:
     path: bool = False
     words: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     columns: tuple[str, ...] = ()
+    response: Response | None = None
 
 
 class Maths(Protocol):
@@ -211,6 +215,7 @@ def declared(
     path: bool = False,
     words: Mapping[str, tuple[str, ...]] | None = None,
     columns: tuple[str, ...] = (),
+    response: Response | None = None,
     **ranges: str,
 ) -> Distribution:
     """A distribution as its file declares it.
@@ -247,6 +252,7 @@ def declared(
         path,
         words or {},
         columns,
+        response,
     )
 
 

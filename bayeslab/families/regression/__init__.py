@@ -51,7 +51,7 @@ from bayeslab.families import graph as graphs
 from bayeslab.families.regression import arrays
 from bayeslab.families.regression.arrays import replications
 from bayeslab.families.regression.exact_inference import plan
-from bayeslab.families.regression.likelihoods import INVERSE_LINKS, LIKELIHOODS
+from bayeslab.families.regression.likelihoods import INVERSE_LINKS, likelihood
 from bayeslab.families.regression.lowered import Lowered, Remark, _link
 from bayeslab.families.regression.pymc_graph import with_rows_summed, with_weights
 from bayeslab.families.regression.spec import Regression
@@ -86,18 +86,23 @@ def check(model: Model, columns: set[str] | None) -> None:
     """Everything that can be found wrong without the data's values."""
     spec = _spec(model)
     formula = parse_formula(spec.formula)
-    likelihood = LIKELIHOODS[spec.likelihood]
-    if spec.link and spec.link not in likelihood.links:
+    chosen = likelihood(spec.likelihood)
+    if spec.link and spec.link not in chosen.links:
         raise _problem(
-            f"{spec.likelihood} has the link {listed(likelihood.links)}, not '{spec.link}'", "link", code="unknown-word"
+            f"{spec.likelihood} has the link {listed(chosen.links)}, not '{spec.link}'", "link", code="unknown-word"
         )
-    if (formula.trials is not None) != (spec.likelihood == "binomial"):
+    if (formula.trials is not None) != chosen.counts_trials:
         raise _problem(
-            "a binomial response is written p(successes, trials), and only a binomial one", "formula", code="conflict"
+            "a binomial response is written p(successes, trials), and only a binomial one"
+            f" (or BetaBinomial, ZeroInflatedBinomial), not {spec.likelihood}",
+            "formula",
+            code="conflict",
         )
-    if spec.censored and likelihood.discrete:
+    if spec.censored and (chosen.discrete or not chosen.response.tails):
         raise _problem(
-            f"a {spec.likelihood} response cannot be censored; continuous ones can", "censored", code="unsupported"
+            f"a {spec.likelihood} response cannot be censored; continuous ones can whose tails are known",
+            "censored",
+            code="unsupported",
         )
     for name, text in (spec.priors | spec.missing).items():
         place = "priors" if name in spec.priors else "missing"
@@ -208,7 +213,9 @@ def events(model: Model, data: Data) -> dict[str, np.ndarray]:
     lowered = lower(model, data)
     if lowered.y is None:
         return {}
-    out = np.full(len(lowered.y), PROBABILITY if LIKELIHOODS[lowered.spec.likelihood].discrete else DENSITY)
+    out = np.full(len(lowered.y), PROBABILITY if lowered.likelihood.discrete else DENSITY)
+    for atom in lowered.likelihood.declaration.atoms:
+        out[lowered.y == float(atom)] = PROBABILITY
     if lowered.limits is not None:
         out[np.isfinite(lowered.limits[0])], out[np.isfinite(lowered.limits[1])] = LEFT, RIGHT
     return {lowered.formula.outcome: out}
@@ -294,7 +301,9 @@ def _lowered(model: Model, data: Data) -> Lowered:
         own = base.data.dataset
         fixed = {n: c for n, c in own.columns.items() if c.dims is not None and own.rows not in c.dims}
     else:
-        design = Design.of(formula, values, rows.complete, without_intercept=spec.likelihood == "ordered")
+        design = Design.of(
+            formula, values, rows.complete, without_intercept=likelihood(spec.likelihood).levels == "ordered"
+        )
         for name, column in zip(design.names, design.matrix.T, strict=True):
             check_size(column, f"the predictor '{name}'")
         for name, sizes in (("the offset", design.offset), (f"the weight '{spec.weights}'", rows.weights)):
@@ -393,7 +402,7 @@ def _rows(spec: Regression, formula: Formula, data: Data, base: Lowered | None) 
         )
     if y is not None:
         y = _checked_response(spec, formula, y, trials)
-        if base is None and spec.likelihood in _CONTINUOUS and not constant(y):
+        if base is None and likelihood(spec.likelihood).located and not constant(y):
             check_digits(formula.response, y)
     limits = None
     if spec.censored and data.has(spec.censored) and y is not None:
@@ -449,7 +458,7 @@ def _response(
     """The response as numbers, NaN where missing, and the levels its codes stand for."""
     if not all(data.has(name) for name in formula.response_columns() - {formula.trials}):
         return None, base.levels if base else ()
-    coded = spec.likelihood in ("bernoulli", "categorical", "ordered")
+    chosen = likelihood(spec.likelihood)
     if not formula.column:
         columns = formula.response_columns() - {formula.trials}
         gone = np.any([np.isnan(_numbers(data, name)) for name in columns], axis=0)
@@ -467,23 +476,23 @@ def _response(
             )
         return np.where(gone, np.nan, value), ()
     term = data.term(formula.response, missing=True)
-    if term.codes is not None and (coded or data.labels[formula.response].dtype.kind == "U"):
-        if not coded:
+    if term.codes is not None and (chosen.coded or data.labels[formula.response].dtype.kind == "U"):
+        if not chosen.coded:
             raise DataError(
                 f"the response '{formula.response}' is text; a {spec.likelihood} response is numbers",
                 code="not-numbers",
             )
-        if spec.likelihood == "bernoulli" and len(data.labels[formula.response]) > 2:
+        if chosen.levels is None and len(data.labels[formula.response]) > 2:
             words = listed([str(x) for x in data.labels[formula.response]])
             raise DataError(
                 f"the response '{formula.response}' has the levels {words}; a bernoulli response has two",
                 code="impossible-value",
             )
-        if spec.likelihood == "ordered":
-            data.check_order(formula.response, "likelihood: ordered")
+        if chosen.levels == "ordered":
+            data.check_order(formula.response, f"likelihood: {spec.likelihood}")
         return np.where(term.codes < 0, np.nan, term.codes), tuple(str(x) for x in data.labels[formula.response])
     values = _numbers(data, formula.response)
-    if spec.likelihood not in ("categorical", "ordered"):
+    if chosen.levels is None:
         return values, ()
     levels = base.levels if base else tuple(f"{x:g}" for x in np.unique(values[~np.isnan(values)]))
     numbers = np.array([float(level) for level in levels])
@@ -492,28 +501,16 @@ def _response(
 
 
 def _checked_response(spec: Regression, formula: Formula, y: np.ndarray, trials: np.ndarray | None) -> np.ndarray:
-    likelihood = LIKELIHOODS[spec.likelihood]
-    bad = ~np.isfinite(y)
-    match spec.likelihood:
-        case "bernoulli":
-            bad |= (y != 0) & (y != 1)
-        case "binomial":
-            assert trials is not None
-            bad |= (y < 0) | (y > trials) | (y != np.floor(y))
-        case "poisson" | "negative_binomial":
-            bad |= (y < 0) | (y != np.floor(y))
-        case "beta":
-            bad |= (y <= 0) | (y >= 1)
-        case "gamma":
-            bad |= y <= 0
+    chosen = likelihood(spec.likelihood)
+    bad = chosen.impossible(y, trials)
     if np.any(bad):
         row = int(np.flatnonzero(bad)[0])
         raise DataError(
             f"the response '{formula.response}' is {y[row]:g} in row {row + 1}; a {spec.likelihood} response is"
-            f" {likelihood.support}",
+            f" {chosen.support}",
             code="impossible-value",
         )
-    if not likelihood.discrete:
+    if not chosen.discrete:
         check_size(y, f"the response '{formula.response}'")
         return y
     if np.any(y > MOST_COUNTED) or (trials is not None and np.any(trials > MOST_COUNTED)):
@@ -602,7 +599,7 @@ def _columns(
         out[formula.outcome] = Column(rows.y, (dim,))
     elif not out:
         out["rows"] = Column(np.zeros(len(rows.complete)), (dim,))
-    if spec.likelihood == "categorical":
+    if likelihood(spec.likelihood).levels == "categorical":
         contrasts = np.eye(len(rows.levels))[1:]
         out["contrasts"] = Column(contrasts, ("response_contrast", "response_level"))
     return out
@@ -621,9 +618,6 @@ def _with(data: Data, name: str, value: float, formula: Formula, design: Design,
     return design.on(formula, changed, complete).matrix
 
 
-_CONTINUOUS = ("gaussian", "student_t")
-
-
 def _remarks(spec: Regression, formula: Formula, design: Design, rows: _Rows) -> list[Remark]:
     out: list[Remark] = []
     if rows.dropped:
@@ -632,19 +626,20 @@ def _remarks(spec: Regression, formula: Formula, design: Design, rows: _Rows) ->
         out.append(("missing", "rows", share, rows.dropped, advice))
     if design.names:
         out += _rank_remarks(design)
+    chosen = likelihood(spec.likelihood)
     varies = rows.y is not None and not constant(rows.y)
-    if rows.y is not None and varies and spec.likelihood in _CONTINUOUS and (said := far(formula.response, rows.y)):
+    if rows.y is not None and varies and chosen.located and (said := far(formula.response, rows.y)):
         out.append(("digits", formula.outcome, None, said, remedy(rows.y)))
     size = len(design.names) + design.intercept
     if size > design.n:
         message = f"more coefficients ({size}) than rows ({design.n}): in some directions the answer is the prior"
         out.append(("size", "b", float(size), message, "use shrinkage: horseshoe or ridge, or fewer predictors"))
-    if rows.y is not None and len(rows.y) and np.all(rows.y == rows.y[0]) and spec.likelihood != "binomial":
+    if rows.y is not None and len(rows.y) and np.all(rows.y == rows.y[0]) and not chosen.counts_trials:
         message = f"the response is constant ({rows.y[0]:g})"
         out.append(
             ("response", formula.outcome, float(rows.y[0]), message, "check the column; nothing can be learnt from it")
         )
-    if rows.y is not None and spec.likelihood == "bernoulli" and design.names and _separated(design, rows.y):
+    if rows.y is not None and chosen.distribution == "Bernoulli" and design.names and _separated(design, rows.y):
         message = (
             "the predictors separate the response perfectly: the likelihood has no maximum, and how large the"
             " coefficients are is decided by their priors"
@@ -721,11 +716,12 @@ class _Writer:
     ) -> None:
         self.spec, self.formula, self.design, self.rows, self.dim = spec, formula, design, rows, dim
         self.without_response = without_response
-        self.likelihood, self.link = LIKELIHOODS[spec.likelihood], _link(spec)
+        self.likelihood, self.link = likelihood(spec.likelihood), _link(spec)
         self.nodes: dict[str, str] = {}
         self.columns: dict[str, Column] = {}
         self.dims: dict[str, Any] = {}
         self.priors = {name: str(text) for name, text in spec.priors.items()}
+        self._fix()
         self.centre: np.ndarray | None = None
         self.slopes: list[str] = []
         self._check_names()
@@ -736,6 +732,19 @@ class _Writer:
         eta = " + ".join([*self._intercept(), *self._slopes(), *self._groups(), *self._rest()]) or "0"
         self._outcome(eta)
 
+    def _fix(self) -> None:
+        """Take the parameters that the likelihood is given as numbers for priors that are numbers."""
+        for name, number in self.likelihood.fixed.items():
+            twice = {name, "sigma2", "precision"} if name == "sigma" else {name}
+            for word in sorted(twice & self.priors.keys()):
+                raise _problem(
+                    f"'{name}' is {number:g} in the likelihood, and has a prior besides: leave out one",
+                    "priors",
+                    word,
+                    code="conflict",
+                )
+            self.priors[name] = repr(number)
+
     def _check_names(self) -> None:
         """Every prior is of something: a parameter, a column, or a name another prior uses."""
         groups = {f"{word}_{group.name}" for group in self.design.groups for word in ("sd", "corr")}
@@ -743,7 +752,7 @@ class _Writer:
         columns = {*self.design.names, *self.design.terms}
         parameters = {"Intercept", "b", *self.likelihood.auxiliary, *groups}
         parameters |= {"sigma2", "precision"} if "sigma" in self.likelihood.auxiliary else set()
-        parameters |= {"cutpoints"} if self.spec.likelihood == "ordered" else set()
+        parameters |= {"cutpoints"} if self.likelihood.levels == "ordered" else set()
         parameters |= {"tau"} if self.spec.shrinkage else set()
         parameters |= {"sd"} if groups else set()
         own = parameters | columns
@@ -756,11 +765,9 @@ class _Writer:
                     name,
                     code="unknown-parameter",
                 )
-            value = self.spec.priors[name]
-            if name in own - {"Intercept", "b"} - columns and _not_positive(value):
-                raise _problem(
-                    f"'{name}' is positive; it cannot be fixed at {value}", "priors", name, code="out-of-range"
-                )
+            value = self.priors[name]
+            if name in own - {"Intercept", "b"} - columns:
+                self._check_number(name, value)
         for name in sorted(self.priors.keys() & parameters & columns):
             if name != "Intercept" or self.design.intercept:
                 raise _problem(
@@ -771,6 +778,19 @@ class _Writer:
                 )
         self._check_given(self._parts())
 
+    def _check_number(self, name: str, text: str) -> None:
+        """Refuse a number at which a parameter cannot be fixed."""
+        try:
+            value = float(text)
+        except ValueError:
+            return
+        if name in self.likelihood.auxiliary:
+            problem = self.likelihood.refused(name, value)
+        else:
+            problem = "" if value > 0 else f"'{name}' is positive; it cannot be fixed at {value:g}"
+        if problem:
+            raise _problem(problem, "priors", name, code="out-of-range")
+
     def _parts(self) -> set[str]:
         """Names that the model gives to its own nodes, columns and dimensions."""
         out = {"Intercept", "Intercept_centred", "b", "predictor", "design", "design_mean"}
@@ -780,8 +800,8 @@ class _Writer:
         out |= {"lower", "upper"} if self.rows.limits is not None else set()
         out |= {"offset"} if self.design.offset is not None else set()
         out |= {"tau", "unit"} if self.spec.shrinkage else set()
-        out |= {"cutpoint", "cutpoints"} if self.spec.likelihood == "ordered" else set()
-        if self.spec.likelihood == "categorical":
+        out |= {"cutpoint", "cutpoints"} if self.likelihood.levels == "ordered" else set()
+        if self.likelihood.levels == "categorical":
             out |= {"contrasts", "response_level", "response_contrast"}
         out |= {f"{name}_slopes" for name in self.spec.missing}
         for group in self.design.groups:
@@ -810,15 +830,15 @@ class _Writer:
     def _check_scale(self) -> None:
         """Refuse a constant response where a default prior takes its scale from how the response varies."""
         y = self.rows.y
-        if y is None or self.spec.likelihood not in _CONTINUOUS or not constant(y):
+        if y is None or not constant(y):
             return
-        lacking = ["Intercept"] if self.design.intercept and "Intercept" not in self.priors else []
-        lacking += ["b"] if any(self._own(k) is None for k in range(len(self.design.names))) else []
+        lacking: list[str] = []
+        if self._in_unit():
+            lacking += ["Intercept"] if self.design.intercept and "Intercept" not in self.priors else []
+            lacking += ["b"] if any(self._own(k) is None for k in range(len(self.design.names))) else []
         written = {*self.priors, *(["sigma"] if {"sigma2", "precision"} & self.priors.keys() else [])}
-        lacking += [
-            name for name, text in self.likelihood.auxiliary.items() if "{rate}" in text and name not in written
-        ]
-        groups = [f"sd_{group.name}" for group in self.design.groups]
+        lacking += [name for name, text in self.likelihood.auxiliary.items() if _scaled(text) and name not in written]
+        groups = [f"sd_{group.name}" for group in self.design.groups if self._in_unit()]
         lacking += [name for name in groups if name not in written and "sd" not in written]
         if lacking:
             raise DataError(
@@ -829,11 +849,17 @@ class _Writer:
 
     @property
     def _dims_of_categories(self) -> str:
-        return ", response_contrast" if self.spec.likelihood == "categorical" else ""
+        return ", response_contrast" if self.likelihood.levels == "categorical" else ""
+
+    def _in_unit(self) -> bool:
+        """Whether the linear predictor is in a unit of the response, or would be under another link."""
+        return self.likelihood.located or (
+            self.link == "identity" and self.likelihood.response.working in ("log", "logit")
+        )
 
     def _response_sd(self) -> float:
         """The scale of the linear predictor."""
-        if self.spec.likelihood not in ("gaussian", "student_t") or self.link != "identity":
+        if not self._in_unit() or self.link != "identity":
             return 1.0
         if self.rows.y is None:
             wanted = set(self.likelihood.auxiliary) | {"b"} | ({"Intercept"} if self.design.intercept else set())
@@ -846,22 +872,27 @@ class _Writer:
                     code="no-data",
                 )
             return 1.0
-        return spread_of(self.rows.y)
+        return spread_of(self.likelihood.working(self.rows.y))
 
     def _noise_sd(self) -> float:
-        """The scale of the default prior of sigma, which is on the scale of the response whatever the link."""
-        if "sigma" not in self.likelihood.auxiliary or self.link == "identity":
+        """The scale of the default priors of what is in the unit of the response, whatever the link."""
+        scaled = [name for name, text in self.likelihood.auxiliary.items() if _scaled(text)]
+        if not scaled:
             return self.sd
-        if self.rows.y is None and not {"sigma", "sigma2", "precision"} & self.priors.keys():
+        if self.rows.y is not None:
+            return spread_of(self.likelihood.working(self.rows.y))
+        written = {*self.priors, *(["sigma"] if {"sigma2", "precision"} & self.priors.keys() else [])}
+        if lacking := [name for name in scaled if name not in written]:
             raise DataError(
-                f"{self.without_response}: the default prior of sigma is scaled to it; give the data, or write this"
-                f" prior",
+                f"{self.without_response}: the default priors of {listed(lacking)} are scaled to it; give the data, or"
+                " write these priors",
                 code="no-data",
             )
-        return 1.0 if self.rows.y is None else spread_of(self.rows.y)
+        return 1.0
 
     def _auxiliary(self) -> None:
-        rate = _number(1 / self._noise_sd())
+        spread = self._noise_sd()
+        scales = {"rate": _number(1 / spread), "sd": _number(spread)}
         for name, default in self.likelihood.auxiliary.items():
             if name == "sigma" and self.priors.keys() & {"sigma2", "precision"} and (fixed := self._fixed_sigma()):
                 self.nodes[name] = fixed
@@ -870,7 +901,7 @@ class _Writer:
             elif name == "sigma" and "precision" in self.priors:
                 self.nodes |= {"precision": self.priors["precision"], "sigma": "1 / sqrt(precision)"}
             else:
-                self.nodes[name] = self.priors.get(name, default.format(rate=rate))
+                self.nodes[name] = self.priors.get(name, default.format(**scales))
 
     def _fixed_sigma(self) -> str | None:
         """The standard deviation that a number for ``sigma2`` or ``precision`` means."""
@@ -886,7 +917,7 @@ class _Writer:
             self.nodes[name] = self.priors[name]
 
     def _intercept(self) -> list[str]:
-        if self.spec.likelihood == "ordered":
+        if self.likelihood.levels == "ordered":
             count = len(self.rows.levels)
             if count < 2:
                 raise DataError(
@@ -898,7 +929,7 @@ class _Writer:
             ]
             self.nodes["cutpoints[cutpoint]"] = self.priors.get("cutpoints", "Ordered(Normal(0, 2.5))")
             return []
-        if self.spec.likelihood == "categorical":
+        if self.likelihood.levels == "categorical":
             if len(self.rows.levels) < 2:
                 raise DataError(
                     f"a categorical response has at least two levels; given: {listed(self.rows.levels)}", code="too-few"
@@ -923,10 +954,12 @@ class _Writer:
 
     def _middle(self) -> float:
         """The linear predictor of the mean response."""
-        y = self.rows.y
-        if y is None or self.spec.likelihood == "categorical":
+        if self.rows.y is None or not self.likelihood.response.working:
             return 0.0
+        y = self.likelihood.working(self.rows.y)
         match self.link:
+            case "identity" if self.likelihood.response.working == "angle":
+                return float(np.arctan2(np.sin(y).mean(), np.cos(y).mean()))
             case "identity":
                 return float(np.mean(y))
             case "log":
@@ -1024,7 +1057,7 @@ class _Writer:
         out = []
         for group in self.design.groups:
             name, effect = group.name, f"{group.name}_effect"
-            if self.spec.likelihood == "categorical":
+            if self.likelihood.levels == "categorical":
                 raise _problem(
                     "group effects in a categorical regression are not there; write the model as a graph",
                     "formula",
@@ -1074,12 +1107,11 @@ class _Writer:
         return [*out, "offset"] if self.design.offset is not None else out
 
     def _outcome(self, eta: str) -> None:
-        if self.spec.likelihood == "categorical":
+        if self.likelihood.levels == "categorical":
             eta = f"dot({eta}, contrasts, response_contrast)"
-        text = self.likelihood.text
-        if self.likelihood.special and self.link in self.likelihood.special:
-            text = self.likelihood.special[self.link]
+        text = self.likelihood.special.get(self.link, self.likelihood.text)
         mu = INVERSE_LINKS[self.link].format(eta=f"({eta})") if self.link != "identity" else eta
+        mu = f"({mu})" if self.link == "cloglog" else mu
         text = text.format(mu=mu, eta=eta, trials="trials")
         if self.rows.limits is not None:
             text = f"Censored({text}, lower=lower, upper=upper)"
@@ -1090,11 +1122,9 @@ def _number(value: float) -> str:
     return repr(float(f"{value:.6g}"))
 
 
-def _not_positive(value: str | float) -> bool:
-    try:
-        return float(value) <= 0
-    except ValueError:
-        return False
+def _scaled(text: str) -> bool:
+    """Whether a default prior is scaled to the response."""
+    return "{rate}" in text or "{sd}" in text
 
 
 # Names of the parts into which slopes with priors of several kinds are split.

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from bayeslab.errors import DataError
-from bayeslab.families.regression.likelihoods import LIKELIHOODS, category_probabilities, inverse_link
+from bayeslab.families.regression.likelihoods import category_probabilities, inverse_link
 
 if TYPE_CHECKING:
     from bayeslab.families.regression.lowered import Lowered
@@ -24,7 +24,7 @@ def linear_predictor(lowered: Lowered, draws: Mapping[str, np.ndarray]) -> np.nd
     """Linear predictor at each draw, shape (draws, n), or (draws, n, levels) if categorical."""
     design, draws = lowered.design, lowered.whole(draws)
     first = next(iter(draws.values()))
-    tail = (len(lowered.levels) - 1,) if lowered.spec.likelihood == "categorical" else ()
+    tail = (len(lowered.levels) - 1,) if lowered.likelihood.levels == "categorical" else ()
     eta = np.zeros((len(first), design.n, *tail))
     # About the means of the predictors nothing large cancels.
     centred = lowered.centre is not None and "Intercept_centred" in draws
@@ -46,16 +46,16 @@ def parts_of(lowered: Lowered, draws: Mapping[str, np.ndarray]) -> Iterator[tupl
     """Means and auxiliary parameters (draws lead, rows trail), a batch of draws at a time."""
     draws = lowered.whole(draws)
     n_draws = len(next(iter(draws.values())))
-    width = max(len(lowered.levels), 1) if LIKELIHOODS[lowered.spec.likelihood].discrete else 1
+    width = max(len(lowered.levels), 1) if lowered.likelihood.levels else 1
     step = max(1, _BATCH // max(lowered.design.n * width, 1))
     for start in range(0, n_draws, step):
         part = {name: values[start : start + step] for name, values in draws.items()}
         eta = linear_predictor(lowered, part)
-        if lowered.spec.likelihood in ("categorical", "ordered"):
-            mean = category_probabilities(lowered.spec.likelihood, lowered.link, eta, part.get("cutpoints"))
+        if lowered.likelihood.levels is not None:
+            mean = category_probabilities(lowered.likelihood.levels, lowered.link, eta, part.get("cutpoints"))
         else:
             mean = inverse_link(lowered.link, eta)
-        auxiliary = {name: part[name][:, None] for name in LIKELIHOODS[lowered.spec.likelihood].auxiliary}
+        auxiliary = {name: part[name][:, None] for name in lowered.likelihood.auxiliary}
         yield mean, auxiliary
 
 
@@ -71,18 +71,18 @@ def replications(lowered: Lowered, draws: Mapping[str, np.ndarray], rng: np.rand
         raise DataError(
             f"the data have no column '{lowered.formula.trials}', the number of trials", code="unknown-column"
         )
-    draw = LIKELIHOODS[lowered.spec.likelihood].draw
+    draw = lowered.likelihood.draw
     parts = [draw(rng, mean, a, constants_of(lowered)) for mean, a in parts_of(lowered, draws)]
     return {lowered.formula.outcome: ((lowered.data.dataset.rows,), np.concatenate(parts))}
 
 
 def probabilities(lowered: Lowered, draws: Mapping[str, np.ndarray]) -> dict[str, np.ndarray] | None:
     """Probability of each level, averaged over the draws; None for other responses."""
-    if not lowered.additive or lowered.spec.likelihood not in ("bernoulli", "categorical", "ordered"):
+    if not lowered.additive or not lowered.likelihood.coded:
         return None
     sums = [mean.sum(axis=0) for mean, _ in parts_of(lowered, draws)]
     average = np.sum(sums, axis=0) / len(next(iter(draws.values())))
-    if lowered.spec.likelihood == "bernoulli":
+    if lowered.likelihood.levels is None:
         average = np.stack([1 - average, average], axis=-1)
     levels = lowered.levels or ("0", "1")
     rows = lowered.data.dataset.rows
@@ -95,6 +95,6 @@ def log_likelihoods(lowered: Lowered, draws: Mapping[str, np.ndarray]) -> Named 
     if not lowered.additive or lowered.limits is not None:
         return None
     assert lowered.y is not None
-    density = LIKELIHOODS[lowered.spec.likelihood].log_density
+    density = lowered.likelihood.log_density
     whole = np.concatenate([density(lowered.y, mean, a, constants_of(lowered)) for mean, a in parts_of(lowered, draws)])
     return {lowered.formula.outcome: ((lowered.data.dataset.rows,), whole)}

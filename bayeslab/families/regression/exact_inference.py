@@ -52,7 +52,7 @@ class _Solver:
     def __init__(self, lowered: Lowered) -> None:
         self.lowered, self.nodes = lowered, lowered.nodes
         spec, design = lowered.spec, lowered.design
-        if spec.likelihood != "gaussian":
+        if lowered.likelihood.distribution != "Normal":
             raise _NotExact(f"the likelihood is {spec.likelihood}, not gaussian")
         if lowered.link != "identity":
             raise _NotExact(f"the link is {lowered.link}")

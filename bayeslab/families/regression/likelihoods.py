@@ -1,21 +1,29 @@
-"""Likelihoods of a regression: each written once in the model language and once on arrays.
+"""Likelihoods of a regression: any distribution of single numbers that declares what a linear predictor drives.
 
-The words build the graph; the arrays give pointwise log likelihoods and predictive draws without
-compiling anything. That the two agree is tested for each.
+Each is written once, as a call of the model language in the distribution's file
+(:class:`bayeslab.distributions.Response`). The call builds the graph; evaluated on arrays it gives pointwise log
+likelihoods and predictive draws without compiling anything. That the two agree is tested for each.
 """
 
 from __future__ import annotations
 
+import ast
+import operator
+import re
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
-from typing import Any
+from dataclasses import dataclass, field
+from functools import cache, cached_property
+from typing import Any, Literal
 
 import numpy as np
 from scipy import special
 
-from bayeslab.distributions import bernoulli, beta, binomial, gamma, negative_binomial, normal, poisson, student_t
+from bayeslab.distributions import DISTRIBUTIONS, Distribution, Interval, Maths, Response, maths
+from bayeslab.errors import ModelError, hint, listed
+from bayeslab.language.expressions import parse
+from bayeslab.language.nodes import bound_arguments, call_name
 
-__all__ = ["INVERSE_LINKS", "LIKELIHOODS", "Likelihood", "inverse_link"]
+__all__ = ["INVERSE_LINKS", "LIKELIHOODS", "Likelihood", "accepted", "inverse_link", "likelihood"]
 
 type Arrays = Mapping[str, np.ndarray]
 
@@ -44,146 +52,362 @@ def inverse_link(link: str, eta: np.ndarray) -> np.ndarray:
             return eta
 
 
-@dataclass(frozen=True, slots=True)
+# What the words stand for, and their names of the distribution's other parameters.
+_WORDS: dict[str, tuple[str, dict[str, str]]] = {
+    "gaussian": ("Normal", {}),
+    "student_t": ("StudentT", {}),
+    "bernoulli": ("Bernoulli", {}),
+    "binomial": ("Binomial", {}),
+    "categorical": ("Categorical", {}),
+    "ordered": ("OrderedLogistic", {}),
+    "poisson": ("Poisson", {}),
+    "negative_binomial": ("NegativeBinomial", {}),
+    "beta": ("Beta", {"nu": "phi"}),
+    "gamma": ("Gamma", {"alpha": "shape"}),
+}
+# Of levels, whose probabilities are no numbers for each row but vectors.
+_OF_LEVELS = {
+    "Categorical": Response("logits of the levels", "Categorical(logit_p={eta})", ("logit",)),
+    "OrderedLogistic": Response("location of the scale that is cut", "OrderedLogistic({eta}, cutpoints)", ("logit",)),
+    "OrderedProbit": Response("location of the scale that is cut", "OrderedProbit({eta}, cutpoints)", ("probit",)),
+}
+# Stand-ins for what differs from row to row, in a call that is evaluated on arrays.
+_DRIVEN, _TRIALS = "driven", "trials"
+# What is in no argument by itself is a positive number.
+_POSITIVE = Interval(0.0, open_low=True)
+_OPERATORS: dict[type, Callable[[Any, Any], Any]] = {
+    ast.Add: operator.add,
+    ast.Sub: operator.sub,
+    ast.Mult: operator.mul,
+    ast.Div: operator.truediv,
+}
+
+
+@dataclass(frozen=True, eq=False)
 class Likelihood:
     """A distribution of the response given its linear predictor.
 
     Attributes
     ----------
+    name : str
+        As the model says it, without what is known.
+    distribution : str
+        PyMC's name.
     links : tuple of str
         The first is the default.
     text : str
-        The distribution in the model language: ``{mu}`` the mean, ``{eta}`` the linear predictor.
-    auxiliary : dict of str to str
-        Further parameters and their default priors; ``{sd}`` stands for the sd of the response.
-    log_density : callable
-        (y, mean, auxiliary parameters, data) to log densities; draws lead, rows trail.
-    draw : callable
-        (rng, mean, auxiliary parameters, data) to replications.
-    support : str
-        What the response must be.
+        The distribution in the model language: ``{mu}`` what is driven, ``{eta}`` the linear predictor, ``{trials}``
+        the numbers of trials.
+    special : mapping of str to str
+        The text under links for which the distribution takes the linear predictor itself.
+    auxiliary : mapping of str to str
+        Further parameters and their default priors; ``{sd}`` stands for the sd of the response, ``{rate}`` for 1 / sd.
+    fixed : mapping of str to float
+        Those that are known.
+    constants : mapping of str to float
+        Numbers that are no parameters: ends of the values.
     """
 
+    name: str
+    distribution: str
+    response: Response
     links: tuple[str, ...]
     text: str
-    auxiliary: dict[str, str]
-    log_density: Callable[[np.ndarray, np.ndarray, Arrays, Arrays], np.ndarray]
-    draw: Callable[[np.random.Generator, np.ndarray, Arrays, Arrays], np.ndarray]
-    support: str
-    discrete: bool = False
-    special: dict[str, str] | None = None
+    auxiliary: Mapping[str, str]
+    special: Mapping[str, str] = field(default_factory=dict)
+    fixed: Mapping[str, float] = field(default_factory=dict)
+    constants: Mapping[str, float] = field(default_factory=dict)
+
+    @property
+    def levels(self) -> Literal["categorical", "ordered"] | None:
+        """Whether the response is levels, and of which kind."""
+        if self.distribution not in _OF_LEVELS:
+            return None
+        return "categorical" if self.distribution == "Categorical" else "ordered"
+
+    @property
+    def coded(self) -> bool:
+        """Whether the response may be text."""
+        return self.levels is not None or self.distribution == "Bernoulli"
+
+    @property
+    def declaration(self) -> Distribution:
+        return DISTRIBUTIONS[self.distribution]
+
+    @property
+    def discrete(self) -> bool:
+        return self.declaration.discrete
+
+    @property
+    def located(self) -> bool:
+        """Whether what is driven is where the values are, in their unit, anywhere on the line."""
+        return self.response.working == "identity" and "identity" in self.links
+
+    @property
+    def counts_trials(self) -> bool:
+        """Whether the response is successes among trials."""
+        return "{trials}" in self.text
+
+    @cached_property
+    def _maths(self) -> Maths:
+        functions = maths(self.distribution)
+        assert functions is not None
+        return functions
+
+    # ---------------------------------------------------------------------------------- the response
+
+    @cached_property
+    def _ends(self) -> tuple[float, float]:
+        """The least and the greatest value; NaN where it is the number of trials."""
+        values, defaults = self.declaration.domain.values, self.declaration.domain.defaults
+        usual = {"lower": -np.inf, "upper": np.inf} | dict(defaults) | dict(self.constants)
+        low, high = (usual.get(end, np.nan) if isinstance(end, str) else end for end in (values.low, values.high))
+        return float(low), float(high)
+
+    @property
+    def _open(self) -> tuple[bool, bool]:
+        """Whether each end is no value: there the density is zero or infinite."""
+        domain = self.declaration.domain
+        bounded = domain.bounded_by
+        return domain.values.open_low or "low" in bounded, domain.values.open_high or "high" in bounded
+
+    def impossible(self, y: np.ndarray, trials: np.ndarray | None) -> np.ndarray:
+        """Which numbers the response cannot be."""
+        bad = ~np.isfinite(y)
+        if self.levels is not None:
+            return bad
+        low, high = self._ends
+        above = trials if self.counts_trials else high
+        open_low, open_high = self._open
+        with np.errstate(invalid="ignore"):
+            bad |= (y <= low) if open_low else (y < low)
+            bad |= (y >= above) if open_high else (y > above)
+            if self.discrete:
+                bad |= y != np.floor(y)
+        return bad
+
+    @property
+    def support(self) -> str:
+        """What the response must be."""
+        if self.levels is not None:
+            return "text or whole numbers"
+        if self.distribution == "Bernoulli":
+            return "0 or 1, or text of two levels"
+        if self.counts_trials:
+            return "counts between 0 and the number of trials"
+        low, high = self._ends
+        open_low, _ = self._open
+        if np.isinf(low) and np.isinf(high):
+            return "numbers"
+        if self.discrete:
+            return "counts" if low == 0 else f"whole numbers from {low:g}"
+        if np.isinf(high) and low == 0:
+            return "positive numbers" if open_low else "numbers from 0"
+        if (low, high) == (0, 1):
+            return "numbers strictly between 0 and 1"
+        return f"numbers {self.declaration.domain.values.words(low, high)}"
+
+    def refused(self, name: str, value: float) -> str:
+        """Why a further parameter cannot be a number; empty where it can."""
+        of = [word for word, tree in self._arguments.items() if isinstance(tree, ast.Name) and tree.id == name]
+        intervals = self.declaration.domain.parameters
+        interval = next((intervals[word] for word in of if word in intervals), None if of else _POSITIVE)
+        if interval is None:
+            return ""
+        ends = float(interval.low), float(interval.high)
+        if not interval.outside(np.asarray(value), *ends):
+            return ""
+        what = "positive" if ends == (0.0, np.inf) else interval.words(*ends)
+        return f"'{name}' is {what}; it cannot be fixed at {value:g}"
+
+    def working(self, y: np.ndarray) -> np.ndarray:
+        """The response on the scale of what is driven: default priors are scaled to how it varies."""
+        if self.response.positive_part:
+            y = y[y > 0] if np.any(y > 0) else np.ones(1)
+        match self.response.working:
+            case "log":
+                return np.log(y)
+            case "logit":
+                return np.log(y) - np.log1p(-y)
+            case _:
+                return y
+
+    # ------------------------------------------------------------------------------------- on arrays
+
+    @cached_property
+    def _arguments(self) -> dict[str, ast.expr]:
+        """The distribution's arguments, by PyMC's names."""
+        tree = parse(self.text.format(mu=_DRIVEN, eta=_DRIVEN, trials=_TRIALS)).tree
+        assert isinstance(tree, ast.Call)
+        return bound_arguments(tree, self.distribution)
+
+    def parameters(self, driven: np.ndarray, auxiliary: Arrays, data: Arrays) -> tuple[Any, ...]:
+        """The parameters of the distribution's log density."""
+        names = {**data, **self.fixed, **auxiliary, _DRIVEN: driven}
+        with np.errstate(all="ignore"):
+            given = {word: _value(tree, names) for word, tree in self._arguments.items()}
+            return self._maths.canonical(**given)
+
+    def log_density(self, y: np.ndarray, driven: np.ndarray, auxiliary: Arrays, data: Arrays) -> np.ndarray:
+        """Log densities of responses: draws lead, rows trail. Of levels ``driven`` is their probabilities."""
+        if self.levels is not None:
+            index = np.broadcast_to(y.astype(int), driven.shape[:-1])[..., None]
+            with np.errstate(divide="ignore"):
+                return np.log(np.take_along_axis(driven, index, axis=-1)[..., 0])
+        with np.errstate(all="ignore"):
+            return np.asarray(self._maths.log_density(y, *self.parameters(driven, auxiliary, data)))
+
+    def draw(self, rng: np.random.Generator, driven: np.ndarray, auxiliary: Arrays, data: Arrays) -> np.ndarray:
+        """Replications of responses."""
+        if self.levels is not None:
+            return (rng.random(driven.shape[:-1])[..., None] > np.cumsum(driven[..., :-1], axis=-1)).sum(axis=-1)
+        return np.asarray(self._maths.draw(rng, driven.shape, *self.parameters(driven, auxiliary, data)))
 
 
-def _categories(probability: np.ndarray, y: np.ndarray) -> np.ndarray:
-    index = np.broadcast_to(y.astype(int), probability.shape[:-1])[..., None]
-    with np.errstate(divide="ignore"):
-        return np.log(np.take_along_axis(probability, index, axis=-1)[..., 0])
+def _value(tree: ast.expr, names: Mapping[str, Any]) -> Any:
+    """An argument of a declared call: names, numbers and the four operations."""
+    match tree:
+        case ast.Name(id=name):
+            return names[name]
+        case ast.Constant(value=value):
+            return value
+        case ast.UnaryOp(op=ast.USub(), operand=inner):
+            return -_value(inner, names)
+        case ast.BinOp(left=left, op=op, right=right):
+            return _OPERATORS[type(op)](_value(left, names), _value(right, names))
+        case _:
+            raise TypeError(ast.unparse(tree))
 
 
-def _categorical(y: np.ndarray, mu: np.ndarray, a: Arrays, d: Arrays) -> np.ndarray:
-    return _categories(mu, y)
+def accepted() -> tuple[str, ...]:
+    """The distributions that can be the likelihood of a regression."""
+    return (
+        *(name for name, entry in DISTRIBUTIONS.items() if entry.response is not None and entry.name == name),
+        *_OF_LEVELS,
+    )
 
 
-def _draw_category(rng: np.random.Generator, mu: np.ndarray, a: Arrays, d: Arrays) -> np.ndarray:
-    return (rng.random(mu.shape[:-1])[..., None] > np.cumsum(mu[..., :-1], axis=-1)).sum(axis=-1)
+@cache
+def likelihood(text: str) -> Likelihood:
+    """The likelihood that a model names: a word, a distribution, or one of which some parameters are known.
+
+    Raises
+    ------
+    ModelError
+        An unknown word or distribution; one that no linear predictor drives; a parameter that it does not have, that
+        is no number or that this cannot be, or that has to be given and is not.
+    """
+    if text in _WORDS:
+        name, renamed = _WORDS[text]
+        return _made(text, name, renamed, {})
+    try:
+        tree = parse(text).tree
+    except ModelError:
+        tree = ast.Constant(text)
+    name = tree.id if isinstance(tree, ast.Name) else call_name(tree) or ""
+    if name not in DISTRIBUTIONS:
+        raise ModelError(f"unknown likelihood '{text}'{_nearest(name or text)}", code="unknown-word")
+    if name not in _OF_LEVELS and DISTRIBUTIONS[name].response is None:
+        raise ModelError(
+            f"{name} is no likelihood of a regression: none of its parameters is what a linear predictor drives;"
+            f" those that are: {', '.join(accepted())}",
+            code="unsupported",
+        )
+    return _made(name, name, {}, bound_arguments(tree, name) if isinstance(tree, ast.Call) else {})
 
 
-LIKELIHOODS: dict[str, Likelihood] = {
-    "gaussian": Likelihood(
-        ("identity", "log"),
-        "Normal({mu}, sigma)",
-        {"sigma": "Exponential({rate})"},
-        lambda y, mu, a, d: normal.log_density(y, mu, a["sigma"]),
-        lambda rng, mu, a, d: normal.draw(rng, mu.shape, mu, a["sigma"]),
-        "numbers",
-    ),
-    "student_t": Likelihood(
-        ("identity", "log"),
-        "StudentT(nu, {mu}, sigma)",
-        {"sigma": "Exponential({rate})", "nu": "Gamma(2, 0.1)"},
-        lambda y, mu, a, d: student_t.log_density(y, a["nu"], mu, a["sigma"]),
-        lambda rng, mu, a, d: student_t.draw(rng, mu.shape, a["nu"], mu, a["sigma"]),
-        "numbers",
-    ),
-    "bernoulli": Likelihood(
-        ("logit", "probit", "cloglog"),
-        "Bernoulli({mu})",
-        {},
-        lambda y, mu, a, d: bernoulli.log_density(y, mu),
-        lambda rng, mu, a, d: bernoulli.draw(rng, mu.shape, mu),
-        "0 or 1, or text of two levels",
-        discrete=True,
-        special={"logit": "Bernoulli(logit_p={eta})"},
-    ),
-    "binomial": Likelihood(
-        ("logit", "probit", "cloglog"),
-        "Binomial({trials}, {mu})",
-        {},
-        lambda y, mu, a, d: binomial.log_density(y, d["trials"], mu),
-        lambda rng, mu, a, d: binomial.draw(rng, mu.shape, d["trials"], mu),
-        "counts between 0 and the number of trials",
-        discrete=True,
-        special={"logit": "Binomial({trials}, logit_p={eta})"},
-    ),
-    "categorical": Likelihood(
-        ("logit",),
-        "Categorical(logit_p={eta})",
-        {},
-        _categorical,
-        _draw_category,
-        "text or whole numbers",
-        discrete=True,
-    ),
-    "ordered": Likelihood(
-        ("logit", "probit"),
-        "OrderedLogistic({eta}, cutpoints)",
-        {},
-        _categorical,
-        _draw_category,
-        "text or whole numbers",
-        discrete=True,
-        special={"probit": "OrderedProbit({eta}, cutpoints)"},
-    ),
-    "poisson": Likelihood(
-        ("log",),
-        "Poisson({mu})",
-        {},
-        lambda y, mu, a, d: poisson.log_density(y, mu),
-        lambda rng, mu, a, d: poisson.draw(rng, mu.shape, mu),
-        "counts",
-        discrete=True,
-    ),
-    "negative_binomial": Likelihood(
-        ("log",),
-        "NegativeBinomial({mu}, alpha)",
-        {"alpha": "InverseGamma(0.4, 0.3)"},
-        lambda y, mu, a, d: negative_binomial.log_density(y, mu, a["alpha"]),
-        lambda rng, mu, a, d: negative_binomial.draw(rng, mu.shape, mu, a["alpha"]),
-        "counts",
-        discrete=True,
-    ),
-    "beta": Likelihood(
-        ("logit", "probit", "cloglog"),
-        "Beta(mu={mu}, nu=phi)",
-        {"phi": "InverseGamma(0.4, 0.3)"},
-        lambda y, mu, a, d: beta.log_density(y, mu * a["phi"], (1 - mu) * a["phi"]),
-        lambda rng, mu, a, d: beta.draw(rng, mu.shape, mu * a["phi"], (1 - mu) * a["phi"]),
-        "numbers strictly between 0 and 1",
-    ),
-    "gamma": Likelihood(
-        ("log",),
-        "Gamma(shape, shape / {mu})",
-        {"shape": "InverseGamma(0.4, 0.3)"},
-        lambda y, mu, a, d: gamma.log_density(y, a["shape"], a["shape"] / mu),
-        lambda rng, mu, a, d: gamma.draw(rng, mu.shape, a["shape"], a["shape"] / mu),
-        "positive numbers",
-    ),
-}
+def _nearest(word: str) -> str:
+    """A word that is near, among the distributions too; else the words of regressions."""
+    near = hint(word, (*_WORDS, *accepted()))
+    return near if "did you mean" in near else f"{hint(word, _WORDS)}, or a distribution such as Weibull"
 
 
-def category_probabilities(likelihood: str, link: str, eta: np.ndarray, cutpoints: Any = None) -> np.ndarray:
+def _made(word: str, name: str, renamed: Mapping[str, str], given: Mapping[str, ast.expr]) -> Likelihood:
+    response = _OF_LEVELS.get(name) or DISTRIBUTIONS[name].response
+    assert response is not None
+    text = response.call
+    for old, new in renamed.items():
+        text = re.sub(rf"\b{old}\b(?!=)", new, text)
+    auxiliary = {renamed.get(key, key): prior for key, prior in response.priors.items()}
+    special, links = {}, response.links
+    if response.logits:
+        special["logit"] = _with(text, response.logits)
+    if word == "ordered":
+        links, special = ("logit", "probit"), {"probit": _OF_LEVELS["OrderedProbit"].call}
+    fixed, constants = _known(name, response, given)
+    for parameter in response.needed:
+        if parameter not in constants:
+            raise ModelError(
+                f"{name} needs its '{parameter}' as a number, {name}({parameter}=...): the likelihood has no slope"
+                " along it",
+                code="incomplete",
+            )
+    for parameter, number in constants.items():
+        text = f"{text[:-1]}, {parameter}={number!r})"
+    return Likelihood(word, DISTRIBUTIONS[name].name, response, links, text, auxiliary, special, fixed, constants)
+
+
+def _with(text: str, logits: str) -> str:
+    """The call with the linear predictor itself as a parameter."""
+    return text.replace("{mu}", f"{logits}={{eta}}")
+
+
+def _known(name: str, response: Response, given: Mapping[str, ast.expr]) -> tuple[dict[str, float], dict[str, float]]:
+    """The parameters that a call gives: those that would be learned, and those that never are."""
+    if not given:
+        return {}, {}
+    numbers = {*response.needed, *response.optional}
+    tree = parse(response.call.format(mu=_DRIVEN, eta=_DRIVEN, trials=_TRIALS)).tree
+    assert isinstance(tree, ast.Call)
+    learned = {
+        word: value.id
+        for word, value in bound_arguments(tree, name).items()
+        if isinstance(value, ast.Name) and value.id in response.priors
+    }
+    fixed, constants = {}, {}
+    for word, value in given.items():
+        if word not in learned and word not in numbers:
+            can = [*learned, *response.needed, *response.optional]
+            what = f"what may be given is {listed(can)}" if can else "nothing of it may be given"
+            raise ModelError(
+                f"'{word}' of {name} is not given in a likelihood: {what}; the {response.quantity} is what the formula"
+                " predicts",
+                code="unknown-parameter",
+            )
+        number = _number(name, word, value)
+        if word in learned:
+            fixed[learned[word]] = number
+        else:
+            constants[word] = number
+    return fixed, constants
+
+
+def _number(name: str, word: str, tree: ast.expr) -> float:
+    """A number that a parameter can be."""
+    try:
+        value = float(ast.literal_eval(tree))
+    except (ValueError, TypeError, SyntaxError):
+        raise ModelError(
+            f"{name}'s {word} is a number in a likelihood, not '{ast.unparse(tree)}'; a prior of it is given under"
+            " priors",
+            code="not-a-number",
+        ) from None
+    interval = DISTRIBUTIONS[name].domain.parameters.get(word)
+    low, high = (-np.inf, np.inf) if interval is None else (interval.low, interval.high)
+    assert not isinstance(low, str)
+    assert not isinstance(high, str)
+    if np.isnan(value) or (interval is not None and interval.outside(np.asarray(value), low, high)):
+        what = "a number" if interval is None else interval.words(low, high)
+        raise ModelError(f"{name}'s {word} is {what}, not {value:g}", code="out-of-range")
+    return value
+
+
+LIKELIHOODS: dict[str, Likelihood] = {word: likelihood(word) for word in _WORDS}
+
+
+def category_probabilities(kind: str, link: str, eta: np.ndarray, cutpoints: Any = None) -> np.ndarray:
     """Probabilities of the categories, on a new last axis (for ``categorical`` eta has it already)."""
-    if likelihood == "categorical":
+    if kind == "categorical":
         return np.asarray(special.softmax(eta, axis=-1))
     inner = cutpoints[..., None, :] - eta[..., None]
     ends = np.full((*inner.shape[:-1], 1), np.inf)

@@ -11,7 +11,7 @@ import numpy as np
 from bayeslab.data.dataset import Data
 from bayeslab.data.design import Design
 from bayeslab.distributions import DISTRIBUTIONS
-from bayeslab.families.regression.likelihoods import LIKELIHOODS
+from bayeslab.families.regression.likelihoods import Likelihood, likelihood
 from bayeslab.families.regression.spec import Regression
 from bayeslab.language.expressions import Evaluator, Term, parse
 from bayeslab.language.formula import Formula
@@ -57,6 +57,10 @@ class Lowered:
     slopes: tuple[str, ...]
     nodes: dict[str, str]
     remarks: tuple[Remark, ...] = ()
+
+    @property
+    def likelihood(self) -> Likelihood:
+        return likelihood(self.spec.likelihood)
 
     @property
     def link(self) -> str:
@@ -118,9 +122,9 @@ class Lowered:
         groups = self.design.groups
         size = 1 + len(self.design.names) + sum(len(g.labels) * len(g.effects) for g in groups)
         per_row = 1 + len(self.design.names) + sum(len(g.effects) for g in groups)
-        linear = self.spec.likelihood == "gaussian" and self.link == "identity" and self.additive
+        linear = self.likelihood.distribution == "Normal" and self.link == "identity" and self.additive
         return linear and self.limits is None and size**2 < self.design.n * per_row
 
 
 def _link(spec: Regression) -> str:
-    return spec.link or LIKELIHOODS[spec.likelihood].links[0]
+    return spec.link or likelihood(spec.likelihood).links[0]

@@ -2,18 +2,32 @@
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import Annotated, Any, Literal
 
-from pydantic import Field
+from pydantic import AfterValidator, Field, GetJsonSchemaHandler
 
+from bayeslab.errors import Flaw, ModelError
+from bayeslab.families.regression.likelihoods import LIKELIHOODS, accepted, likelihood
 from bayeslab.language.spec import ColumnName, Family
 
 __all__ = ["Regression"]
 
-type LikelihoodName = Literal[
-    "gaussian", "student_t", "bernoulli", "binomial", "categorical", "ordered", "poisson", "negative_binomial",
-    "beta", "gamma",
-]  # fmt: skip
+
+class _Schema:
+    """The JSON schema of a likelihood: the words, the distributions, and these with known parameters."""
+
+    def __get_pydantic_json_schema__(self, core: Any, handler: GetJsonSchemaHandler) -> dict[str, Any]:
+        names = accepted()
+        called = {"type": "string", "pattern": rf"^({'|'.join(names)})\(.*\)$"}
+        return {"anyOf": [{"enum": [*LIKELIHOODS, *names]}, called]}
+
+
+def _checked(value: str) -> str:
+    try:
+        likelihood(value)
+    except ModelError as error:
+        raise Flaw(error.message, code=error.code) from None
+    return value
 
 
 class Regression(Family):
@@ -23,9 +37,13 @@ class Regression(Family):
     formula: str = Field(
         description="`y ~ x * z + C(k) + bs(t, df=5) + (1 + x | group)`; `p(y, n) ~ ...` for binomial."
     )
-    likelihood: LikelihoodName = Field(default="gaussian", description="Distribution of the response.")
+    likelihood: Annotated[str, AfterValidator(_checked), _Schema()] = Field(
+        default="gaussian",
+        description="Distribution of the response: a word such as `poisson`, or a distribution such as `Weibull` or"
+        " `AsymmetricLaplace(q=0.9)`.",
+    )
     link: Literal["identity", "log", "logit", "probit", "cloglog"] | None = Field(
-        default=None, description="Link of the mean; default the likelihood's first."
+        default=None, description="Link of what the likelihood is driven by; default the likelihood's first."
     )
     priors: dict[str, str | int | float] = Field(
         default_factory=dict,
