@@ -9,6 +9,7 @@ import inspect
 import re
 import subprocess
 import sys
+from collections.abc import Mapping
 from types import UnionType
 from typing import Annotated, Any, Literal, Union, get_args, get_origin
 
@@ -22,7 +23,7 @@ from bayeslab.families.bayes_net.structure_spec import Structure
 from bayeslab.families.hmm.spec import HMM
 from bayeslab.families.learner import Learner
 from bayeslab.families.mixture.spec import Mixture
-from bayeslab.families.regression.likelihoods import LIKELIHOODS
+from bayeslab.families.regression.likelihoods import LIKELIHOODS, Likelihood, accepted, likelihood
 from bayeslab.families.regression.spec import Regression
 from bayeslab.families.topics.spec import Topics
 from bayeslab.language.expressions import FUNCTIONS
@@ -103,15 +104,28 @@ def learner() -> str:
 
 
 def likelihoods() -> str:
-    """The likelihoods of a regression, with their links and what they need besides."""
-    rows = ["| likelihood | the response | links, default first | further parameters and their default priors |"]
-    rows.append("|---|---|---|---|")
-    for name, entry in LIKELIHOODS.items():
-        priors = {key: prior.format(rate="1 / s") for key, prior in entry.auxiliary.items()}
-        if name == "ordered":
+    """The words for likelihoods of a regression, with their links and what they need besides."""
+    return _likelihoods(LIKELIHOODS)
+
+
+def likelihood_distributions() -> str:
+    """The distributions that can be likelihoods of a regression."""
+    # Of Pareto a parameter has to be given.
+    given = {"Pareto": "Pareto(m=1)"}
+    return _likelihoods({given.get(name, name): likelihood(given.get(name, name)) for name in sorted(accepted())})
+
+
+def _likelihoods(entries: Mapping[str, Likelihood]) -> str:
+    rows = ["| likelihood | the response | the formula predicts | links, default first | further parameters, priors |"]
+    rows.append("|---|---|---|---|---|")
+    for name, entry in entries.items():
+        priors = {key: prior.format(rate="1 / s", sd="s") for key, prior in entry.auxiliary.items()}
+        if entry.levels == "ordered":
             priors = {"cutpoints": "Ordered(Normal(0, 2.5))"}
-        further = ", ".join(f"`{key}`: `{prior}`" for key, prior in priors.items())
-        rows.append(f"| `{name}` | {entry.support} | {', '.join(f'`{link}`' for link in entry.links)} | {further} |")
+        further = [f"`{key}`: `{prior}`" for key, prior in priors.items()]
+        further += [f"`{key}`: a number, if given" for key in entry.response.optional]
+        links = ", ".join(f"`{link}`" for link in entry.links)
+        rows.append(f"| `{name}` | {entry.support} | {entry.response.quantity} | {links} | {', '.join(further)} |")
     return "\n".join(rows)
 
 
@@ -269,6 +283,7 @@ PARTS = {
         hmm,
         topics,
         likelihoods,
+        likelihood_distributions,
         distributions,
         functions,
         engines,
