@@ -21,7 +21,8 @@ KEYS: dict[str, list] = {
         ("gaussian", "identity"), ("gaussian", "log"), ("student_t", "identity"), ("bernoulli", "logit"),
         ("bernoulli", "probit"), ("bernoulli", "cloglog"), ("binomial", "logit"), ("poisson", "log"),
         ("negative_binomial", "log"), ("beta", "logit"), ("gamma", "log"), ("ordered", "logit"), ("categorical", "logit"),
-        ("poisson", "logit"),
+        ("poisson", "logit"), ("Weibull", "log"), ("Laplace", "log"), ("BetaBinomial", "probit"),
+        ("AsymmetricLaplace(q=0.9)", "identity"), ("Geometric", "cloglog"), ("ExGaussian", "identity"),
     ],
     "right": ["x", "x + C(k)", "x * z", "0 + x", "1", "x + offset(o)", "x + I((x + z) ** 2)"],
     "group": ["", "(1 | g)", "(x || g)", "(x | g)", "(0 + x | g)"],
@@ -39,9 +40,9 @@ def _allowed(case: dict, kept: set[str]) -> dict:
     """The same pair, beside it what its likelihood and formula allow: else nearly all would be refused."""
     likelihood = case["likelihood"][0]
     wrong = {
-        "censored": likelihood not in ("gaussian", "student_t", "beta", "gamma"),
+        "censored": likelihood not in ("gaussian", "student_t", "beta", "gamma", "Weibull", "Laplace", "ExGaussian"),
         "missing": case["right"] != "x * z",
-        "priors": case["priors"] == "fixed" and likelihood not in ("gaussian", "student_t"),
+        "priors": case["priors"] == "fixed" and likelihood not in ("gaussian", "student_t", "ExGaussian"),
         "shrinkage": case["shrinkage"] == "horseshoe" and case["priors"] != "default",
         "group": likelihood == "categorical",
     }
@@ -58,7 +59,8 @@ def table(case: dict) -> pd.DataFrame:
     data["y"] = {
         "bernoulli": counts % 2, "binomial": counts, "poisson": counts, "negative_binomial": counts,
         "beta": rng.uniform(0.1, 0.9, n), "gamma": rng.gamma(2, size=n), "ordered": counts % 3,
-        "categorical": np.array(["r", "s", "t"])[counts % 3],
+        "categorical": np.array(["r", "s", "t"])[counts % 3], "Weibull": rng.gamma(2, size=n),
+        "BetaBinomial": counts, "Geometric": counts + 1,
     }.get(case["likelihood"][0], rng.normal(size=n))  # fmt: skip
     if case["gaps"]:
         data["y"] = data["y"].astype(object).where(np.arange(n) != 4, None)
@@ -70,7 +72,7 @@ def table(case: dict) -> pd.DataFrame:
 
 def model_of(case: dict) -> bl.Model:
     likelihood, link = case["likelihood"]
-    left = f"p(y, {case['trials']})" if likelihood == "binomial" else "y"
+    left = f"p(y, {case['trials']})" if likelihood in ("binomial", "BetaBinomial") else "y"
     right = " + ".join(part for part in (case["right"], case["group"]) if part)
     priors: dict[str, object] = {}
     if case["priors"] != "default":
@@ -131,6 +133,10 @@ def rows(case: dict, data: pd.DataFrame, at: dict[str, np.ndarray]) -> np.ndarra
         "poisson": lambda: stats.poisson(mu), "beta": lambda: stats.beta(mu * at["phi"], (1 - mu) * at["phi"]),
         "negative_binomial": lambda: stats.nbinom(at["alpha"], at["alpha"] / (at["alpha"] + mu)),
         "gamma": lambda: stats.gamma(at["shape"], scale=mu / at["shape"]),
+        "Weibull": lambda: stats.weibull_min(at["alpha"], scale=mu), "Laplace": lambda: stats.laplace(mu, at["scale"]),
+        "BetaBinomial": lambda: stats.betabinom(9, mu * at["phi"], (1 - mu) * at["phi"]),
+        "AsymmetricLaplace(q=0.9)": lambda: stats.laplace_asymmetric(3, mu, 1 / at["rate"]),  # kappa² = 0.9 / 0.1
+        "Geometric": lambda: stats.geom(mu), "ExGaussian": lambda: stats.exponnorm(at["nu"] / sigma, mu, sigma),
     }[likelihood]()  # fmt: skip
     out = law.logpmf(y) if hasattr(law.dist, "pmf") else law.logpdf(y)
     if case["censored"]:
@@ -186,8 +192,10 @@ def case(**given: object) -> dict:
         case(group="(1 | g)", weights="w", gaps=True, priors="written"),
         case(likelihood=("binomial", "logit"), group="(x || g)", trials="9", gaps=True),
         case(likelihood=("gamma", "log"), censored="status", right="x + offset(o)"),
+        case(likelihood=("Weibull", "log"), censored="status", group="(x || g)", weights="w"),
+        case(likelihood=("BetaBinomial", "probit"), missing="z", shrinkage="lasso"),
     ],
-    ids=["gaussian", "binomial", "gamma"],
+    ids=["gaussian", "binomial", "gamma", "Weibull", "BetaBinomial"],
 )
 def test_a_combination_has_the_density_of_the_oracle(keys):
     assert refused_or_right(keys) == ""
