@@ -25,8 +25,11 @@ import numpy as np
 from pydantic import Field
 
 from bayeslab.data.dataset import Data
-from bayeslab.engines.toolbox.approximate import Array, Gaussian, Path, Target, outcome, pathfinder
+from bayeslab.engines.toolbox.approximate import outcome
+from bayeslab.engines.toolbox.gaussians import Gaussian
+from bayeslab.engines.toolbox.paths import Path, pathfinder
 from bayeslab.engines.toolbox.scouts import starts
+from bayeslab.engines.toolbox.target import Array, Target
 from bayeslab.errors import RunError
 from bayeslab.job import Job, Outcome
 from bayeslab.language.spec import Model, Spec

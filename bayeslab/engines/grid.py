@@ -24,8 +24,10 @@ from pydantic import Field
 from bayeslab import registry
 from bayeslab.data.dataset import Data
 from bayeslab.engines.exact import QUANTILES
-from bayeslab.engines.toolbox.approximate import Optimum, Target, has_evidence, hessian, improper, maxima, newton
+from bayeslab.engines.toolbox.approximate import has_evidence, improper
+from bayeslab.engines.toolbox.optimiser import Optimum, hessian, maxima, newton
 from bayeslab.engines.toolbox.scouts import starts
+from bayeslab.engines.toolbox.target import Target
 from bayeslab.errors import EngineRefusal, ModelError, Reason
 from bayeslab.exact import quadrature
 from bayeslab.job import Job, Outcome

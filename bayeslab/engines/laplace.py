@@ -20,18 +20,11 @@ import numpy as np
 from pydantic import Field
 
 from bayeslab.data.dataset import Data
-from bayeslab.engines.toolbox.approximate import (
-    LOG_2_PI,
-    Array,
-    Gaussian,
-    Optimum,
-    Target,
-    has_evidence,
-    maxima,
-    newton,
-    outcome,
-)
+from bayeslab.engines.toolbox.approximate import has_evidence, outcome
+from bayeslab.engines.toolbox.gaussians import Gaussian
+from bayeslab.engines.toolbox.optimiser import Optimum, maxima, newton
 from bayeslab.engines.toolbox.scouts import starts
+from bayeslab.engines.toolbox.target import LOG_2_PI, Array, Target
 from bayeslab.errors import RunError
 from bayeslab.job import Job, Outcome
 from bayeslab.language.spec import Model, Spec

@@ -26,8 +26,9 @@ from pydantic import Field
 
 from bayeslab import registry
 from bayeslab.data.dataset import Data
-from bayeslab.engines.toolbox.approximate import Array, Target, newton
+from bayeslab.engines.toolbox.optimiser import newton, search
 from bayeslab.engines.toolbox.scouts import starts
+from bayeslab.engines.toolbox.target import WALL, Array, Target
 from bayeslab.errors import Reason
 from bayeslab.exact.answer import PointEstimate
 from bayeslab.job import Job, Outcome, summed_out
@@ -95,7 +96,7 @@ def run(job: Job) -> Outcome:
         job.progress.note(f"start {k + 1} of {options.restarts}: log density {found[-1].value:.6g}")
     best = _polished(problem, max(found, key=lambda end: end.value))
     agree = all(best.value - end.value < 1e-3 for end in found)
-    converged = bool(np.isfinite(best.value) and best.value > -1e299 and best.gain < _GAIN)
+    converged = bool(np.isfinite(best.value) and best.value > -0.1 * WALL and best.gain < _GAIN)
     flat = best.point[None, None, :]
     groups = posterior_groups(
         job, density, flat, {"lp": np.array([[best.value]])}, sampler="scipy", chains=[0], recover=False
@@ -153,7 +154,7 @@ class _Problem:
     def __call__(self, w: Array) -> tuple[float, Array]:
         x = self.point(w)
         value, slope = self.target.falling(x)
-        if value >= 1e299 or not self.kinked.size:
+        if value >= 0.1 * WALL or not self.kinked.size:
             return value, np.concatenate((slope, np.zeros(self.kinked.size)))
         there, u, v = x[self.kinked], w[self.kinked], w[self.target.n_dim :]
         value += float(self.rates @ (u + v - np.abs(there)))
@@ -164,7 +165,7 @@ class _Problem:
 
 
 @dataclass(frozen=True, eq=False)
-class _End:
+class _Mode:
     """Where an optimisation ended; ``gain`` is what another Newton step might add."""
 
     point: Array
@@ -198,27 +199,16 @@ def _lasso(density: Density) -> tuple[NDArray[np.intp], Array]:
     return np.concatenate(places), np.concatenate(rates)
 
 
-def _optimised(problem: _Problem, start: Array, options: Options) -> _End:
-    from scipy.optimize import minimize
-
+def _optimised(problem: _Problem, start: Array, options: Options) -> _Mode:
     limits: dict[str, Any] = {"maxfun": options.maxeval, "maxiter": options.maxeval, "ftol": 1e-14, "gtol": 1e-8}
     method = "L-BFGS-B" if problem.kinked.size else options.optimizer
     if method == "BFGS":
         limits = {"maxiter": options.maxeval, "gtol": 1e-8}
-    w, bounds = problem.start(start), problem.bounds()
-    result = minimize(problem, w, jac=True, method=method, bounds=bounds, options=limits)
-    slope = result.jac.copy()
-    if bounds:
-        held = np.array([low == 0 and x == 0 for (low, _), x in zip(bounds, result.x, strict=True)])
-        slope[held] = np.minimum(slope[held], 0.0)
-    # A slope is small against the curvature it could have: the change of the log density that one
-    # more Newton step would bring is what counts; L-BFGS's own approximation of it is enough.
-    inverse = result.hess_inv if isinstance(result.hess_inv, np.ndarray) else result.hess_inv.todense()
-    gain = float(0.5 * slope @ inverse @ slope)
-    return _End(problem.point(result.x), -float(result.fun), float(np.max(np.abs(slope))), gain, str(result.message))
+    end = search(problem, problem.start(start), limits, method=method, bounds=problem.bounds())
+    return _Mode(problem.point(end.point), end.value, float(np.max(np.abs(end.slope))), end.gain, end.message)
 
 
-def _polished(problem: _Problem, end: _End) -> _End:
+def _polished(problem: _Problem, end: _Mode) -> _Mode:
     """The same maximum to rounding, exact zeros held."""
     zero = problem.kinked[end.point[problem.kinked] == 0]
     free = np.setdiff1d(np.arange(end.point.size), zero)
@@ -229,7 +219,7 @@ def _polished(problem: _Problem, end: _End) -> _End:
     if not (same_signs and peak.value >= end.value - 1e-9 * max(1.0, abs(end.value)) and peak.gain < _GAIN):
         return end
     slope = problem.target.one(peak.point)[1][free]
-    return _End(peak.point, peak.value, float(np.abs(slope).max()), peak.gain, end.message)
+    return _Mode(peak.point, peak.value, float(np.abs(slope).max()), peak.gain, end.message)
 
 
 def _without_priors(options: Options) -> list[Finding]:
@@ -238,7 +228,7 @@ def _without_priors(options: Options) -> list[Finding]:
     return [Finding("pass", "prior", "", None, "priors are left out: the maximum of the (marginal) likelihood")]
 
 
-def _sparsity(problem: _Problem, best: _End) -> list[Finding]:
+def _sparsity(problem: _Problem, best: _Mode) -> list[Finding]:
     if not problem.kinked.size:
         return []
     n = int((best.point[problem.kinked] == 0).sum())

@@ -29,9 +29,10 @@ from threadpoolctl import threadpool_limits
 
 from bayeslab import registry
 from bayeslab.data.dataset import Data
-from bayeslab.engines.toolbox.approximate import Target, improper
+from bayeslab.engines.toolbox.approximate import improper
 from bayeslab.engines.toolbox.modes import Draws, finding, outside, suspects
 from bayeslab.engines.toolbox.starts import height, middle, near
+from bayeslab.engines.toolbox.target import Target
 from bayeslab.engines.toolbox.whitened import SEARCHES, Whitened, whitened
 from bayeslab.errors import RunError
 from bayeslab.job import Job, Outcome

@@ -22,8 +22,11 @@ import numpy as np
 from pydantic import Field
 
 from bayeslab.data.dataset import Data
-from bayeslab.engines.toolbox.approximate import Mixture, Path, Target, outcome, pathfinder
+from bayeslab.engines.toolbox.approximate import outcome
+from bayeslab.engines.toolbox.gaussians import Mixture
+from bayeslab.engines.toolbox.paths import Path, pathfinder
 from bayeslab.engines.toolbox.scouts import starts
+from bayeslab.engines.toolbox.target import Target
 from bayeslab.errors import RunError
 from bayeslab.job import Job, Outcome
 from bayeslab.language.spec import Model, Spec

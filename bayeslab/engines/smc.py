@@ -30,8 +30,9 @@ import numpy as np
 from pydantic import Field
 
 from bayeslab.data.dataset import Data
-from bayeslab.engines.toolbox.approximate import Array, Target, improper, systematic
+from bayeslab.engines.toolbox.approximate import improper, systematic
 from bayeslab.engines.toolbox.starts import prior_function
+from bayeslab.engines.toolbox.target import Array, Target
 from bayeslab.errors import EngineRefusal, RunError
 from bayeslab.job import Job, Outcome
 from bayeslab.language.spec import Model, Spec

@@ -18,8 +18,9 @@ from functools import cached_property
 
 import numpy as np
 
-from bayeslab.engines.toolbox.approximate import LOG_2_PI, Array, Target, newton
+from bayeslab.engines.toolbox.optimiser import newton
 from bayeslab.engines.toolbox.scouts import Scout, climb, number, scattered
+from bayeslab.engines.toolbox.target import LOG_2_PI, Array, Target
 from bayeslab.results.verdict import Finding
 
 __all__ = ["Draws", "finding", "outside", "suspects"]

@@ -19,8 +19,9 @@ from typing import Any
 
 import numpy as np
 
-from bayeslab.engines.toolbox.approximate import Array, Target
+from bayeslab.engines.toolbox.optimiser import search
 from bayeslab.engines.toolbox.starts import middle, near, prior_points
+from bayeslab.engines.toolbox.target import WALL, Array, Target
 from bayeslab.posterior.density import Density
 
 __all__ = ["Scout", "climb", "distinct", "number", "scattered", "scouts", "starts"]
@@ -72,22 +73,20 @@ class _Enough(Exception):
 
 def climb(target: Target, start: Array, most: int, enough: float = np.inf) -> Scout:
     """Towards a mode by L-BFGS: ends there, after about ``most`` evaluations, or at a log density of ``enough``."""
-    from scipy.optimize import minimize
-
     best, cost = Scout(start, start, -np.inf, 0), 0
 
     def falling(point: Array) -> tuple[float, Array]:
         nonlocal best, cost
         value, slope = target.falling(point)
         cost += 1
-        if -value > best.value and value < 1e299:
+        if -value > best.value and value < 0.1 * WALL:
             best = Scout(start, point.copy(), -value, cost)
         if best.value >= enough:
             raise _Enough
         return value, slope
 
     with suppress(_Enough):
-        minimize(falling, start, jac=True, method="L-BFGS-B", options={"maxfun": most, "maxiter": most})
+        search(falling, start, {"maxfun": most, "maxiter": most})
     return Scout(start, best.end, best.value, cost)
 
 

@@ -13,6 +13,8 @@ from typing import Any
 
 import numpy as np
 
+from bayeslab.engines.toolbox.optimiser import search
+from bayeslab.engines.toolbox.target import Target
 from bayeslab.errors import ModelError, OptionError, hint
 from bayeslab.posterior.density import Density, centre, expand
 
@@ -105,19 +107,8 @@ def _flat(values: Any) -> np.ndarray:
 
 def _climbed(density: Density, point: np.ndarray) -> np.ndarray:
     """Towards the mode: a start far out in a tail may be too steep for any step."""
-    from scipy.optimize import minimize
-
-    def falling(x: np.ndarray) -> tuple[float, np.ndarray]:
-        try:
-            value, gradient = density(x)
-        except ModelError:
-            return 1e300, np.zeros_like(x)
-        if not (np.isfinite(value) and np.all(np.isfinite(gradient))):
-            return 1e300, np.zeros_like(x)
-        return -value, -gradient
-
-    found = minimize(falling, point, jac=True, method="L-BFGS-B", options={"maxiter": _CLIMB, "maxfun": 4 * _CLIMB})
-    return np.asarray(found.x) if height(density, found.x) >= height(density, point) else point
+    end = search(Target(density).falling, point, {"maxiter": _CLIMB, "maxfun": 4 * _CLIMB})
+    return end.point if height(density, end.point) >= height(density, point) else point
 
 
 def prior_function(density: Density, seed: int) -> Any:

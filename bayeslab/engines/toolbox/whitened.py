@@ -20,8 +20,9 @@ from typing import Any
 
 import numpy as np
 
-from bayeslab.engines.toolbox.approximate import Optimum, Target, hessian, maxima, newton
+from bayeslab.engines.toolbox.optimiser import Optimum, hessian, maxima, newton
 from bayeslab.engines.toolbox.starts import middle, near
+from bayeslab.engines.toolbox.target import Target
 from bayeslab.errors import ModelError
 from bayeslab.posterior.density import Density
 from bayeslab.results.psis import pareto_smoothed

@@ -1,0 +1,261 @@
+"""Searches for modes: the one quasi-Newton search, modes from several starts, and Newton steps with curvature."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from bayeslab.engines.toolbox.target import WALL, Array, Target
+from bayeslab.errors import ModelError
+
+__all__ = ["End", "Optimum", "Peak", "hessian", "maxima", "newton", "search"]
+
+# Steps of the search for how far a parameter reaches, each of at most a thousandfold; a reach within this factor of 1
+# needs no unit of its own.
+_SEARCH, _ORDINARY, _AGAIN = 60, 1e3, 5
+_EQUAL = 1e-7  # share of a log density that is rounding where two searches ended
+
+
+@dataclass(frozen=True, eq=False)
+class End:
+    """Where a search ended.
+
+    Attributes
+    ----------
+    value : float
+        The log density there.
+    slope : ndarray
+        Of minus the log density.
+    inverse : ndarray
+        The search's own approximation of the inverse of the curvature.
+    inside : bool
+        Whether there is a density.
+    """
+
+    point: Array
+    value: float
+    slope: Array
+    inverse: Any
+    message: str
+
+    @property
+    def inside(self) -> bool:
+        return -self.value < 0.1 * WALL
+
+    @property
+    def gain(self) -> float:
+        """What another quasi-Newton step might add to the log density.
+
+        A slope is small against the curvature it could have: this is what counts, not the slope.
+        """
+        inverse = self.inverse if isinstance(self.inverse, np.ndarray) else self.inverse.todense()
+        return float(0.5 * self.slope @ inverse @ self.slope)
+
+
+def search(
+    falling: Callable[[Array], tuple[float, Array]],
+    start: Array,
+    limits: Mapping[str, Any],
+    *,
+    method: str = "L-BFGS-B",
+    bounds: Sequence[tuple[float | None, float | None]] | None = None,
+    step: Callable[[Array], object] | None = None,
+) -> End:
+    """Downhill by a quasi-Newton method: the one search that all engines share.
+
+    Parameters
+    ----------
+    falling
+        A point to minus its log density and the slope of that.
+    limits
+        SciPy's options of the method.
+    bounds
+        The least and the greatest value of each element.
+    step
+        Called with every point that the search steps to.
+    """
+    from scipy.optimize import minimize
+
+    found = minimize(falling, start, jac=True, method=method, bounds=bounds, callback=step, options=dict(limits))
+    slope = found.jac.copy()
+    if bounds is not None:
+        # At a bound only a slope that leads inwards counts.
+        held = np.array([low == 0 and x == 0 for (low, _), x in zip(bounds, found.x, strict=True)])
+        slope[held] = np.minimum(slope[held], 0.0)
+    return End(np.asarray(found.x), -float(found.fun), slope, found.hess_inv, str(found.message))
+
+
+@dataclass(frozen=True, eq=False)
+class Optimum:
+    """Where an optimiser ended."""
+
+    point: Array
+    value: float
+    message: str
+
+
+def maxima(target: Target, points: list[Array], maxeval: int, note: Callable[[str], None]) -> list[Optimum]:
+    """Local maxima of the density, the highest first; of equally high ones (mirror images) the one found first.
+
+    Equal is up to rounding: which of two mirror images is a digit higher depends on the machine.
+    """
+    limits: dict[str, Any] = {"maxfun": maxeval, "maxiter": maxeval, "ftol": 1e-15, "gtol": 1e-9, "maxcor": 20}
+    found = []
+    for k, start in enumerate(points):
+        best = _climbed(target, start, limits)
+        if best is not None:
+            found.append(best)
+            note(f"start {k + 1} of {len(points)}: log density {found[-1].value:.6g}")
+    if not found:
+        raise ModelError(
+            "the density is zero or undefined wherever the optimiser looked; check data, bounds and priors",
+            code="no-start",
+        )
+    highest = max(optimum.value for optimum in found)
+    equal = highest - _EQUAL * max(1.0, abs(highest))
+    return sorted(found, key=lambda optimum: -highest if optimum.value >= equal else -optimum.value)
+
+
+def _climbed(target: Target, start: Array, limits: dict[str, Any]) -> Optimum | None:
+    """A local maximum from one start; None where there is no density on the way.
+
+    Far out units are those of the tail. Where parameters need some the search goes on from its end, in units of there.
+    """
+    best: Optimum | None = None
+    for _ in range(_AGAIN):
+        unit = _units(target, start)
+
+        def falling(z: Array, unit: Array = unit) -> tuple[float, Array]:
+            value, slope = target.falling(z * unit)
+            return value, slope * unit
+
+        end = search(falling, start / unit, limits)
+        if not end.inside:
+            break
+        start = end.point * unit
+        gain = math.inf if best is None else end.value - best.value
+        if gain >= 0:
+            best = Optimum(start, end.value, end.message)
+        if gain < 1e-9 or np.all(unit == 1):
+            break
+    return best
+
+
+def _units(target: Target, start: Array) -> Array:
+    """What to measure parameters in while looking for a mode: 1, but for those of another order of magnitude."""
+    reach = _reaches(target, start, np.arange(start.size))
+    return np.where((reach < 1 / _ORDINARY) | (reach > _ORDINARY), reach, 1.0)
+
+
+def hessian(target: Target, point: Array, free: NDArray[np.intp] | None = None) -> Array:
+    """Second derivatives of the log density: gradients differenced, with one Richardson extrapolation.
+
+    The step is a thousandth of how far each element reaches, whatever its unit: the error of
+    differencing is of fourth order, about 1e-12 of the curvature, and rounding about the same.
+
+    Parameters
+    ----------
+    free
+        Only for these elements; the others are held.
+    """
+    free = np.arange(point.size) if free is None else free
+    steps = 1e-3 * _reaches(target, point, free)
+    fine, coarse = (_differences(target, point, free, h) for h in (steps / 2, steps))
+    result = (4 * fine - coarse) / 3
+    return (result + result.T) / 2
+
+
+def _reaches(target: Target, point: Array, free: NDArray[np.intp]) -> Array:
+    """How far from a point, either way, each element takes the log density down (or bends it) by about a half.
+
+    In the units of the parameters, which may be of any size; 1 where nothing bends.
+    """
+    out, open_ = np.ones(free.size), np.ones(free.size, bool)
+    here = target.one(point)[0]
+    noise = 1e-12 * max(1.0, abs(here))
+    for _ in range(_SEARCH):
+        at = np.flatnonzero(open_)
+        around = np.repeat(point[None], 2 * at.size, axis=0)
+        around[np.arange(at.size), free[at]] += out[at]
+        around[at.size + np.arange(at.size), free[at]] -= out[at]
+        heights = target.many(around)[0]
+        with np.errstate(invalid="ignore", divide="ignore", over="ignore"):
+            bend = np.abs(heights[: at.size] + heights[at.size :] - 2 * here) / 2
+            # A parabola's way to a half, not too far at once; a step out of the support was too long.
+            by = np.where(bend > noise, np.sqrt(0.5 / bend), 1e3)
+        out[at] *= np.where(np.isfinite(bend), np.clip(by, 1e-3, 1e3), 1e-3)
+        open_[at] = ~((bend > 0.05) & (bend < 5.0))
+        if not open_.any():
+            break
+    return np.where(open_, 1.0, out)
+
+
+def _differences(target: Target, point: Array, free: NDArray[np.intp], steps: Array) -> Array:
+    out = np.empty((free.size, free.size))
+    for i, (element, step) in enumerate(zip(free, steps, strict=True)):
+        around = np.stack((point, point))
+        around[:, element] += [step, -step]
+        slopes = target.many(around)[1]
+        out[i] = (slopes[0, free] - slopes[1, free]) / (around[0, element] - around[1, element])
+    return out
+
+
+@dataclass(frozen=True, eq=False)
+class Peak:
+    """A maximum after Newton steps.
+
+    Attributes
+    ----------
+    curvature : ndarray
+        The Hessian of the log density there, of the free elements.
+    gain : float
+        What one more Newton step would add to the log density; NaN where it does not bend downwards.
+    """
+
+    point: Array
+    value: float
+    curvature: Array
+    gain: float
+
+
+def newton(target: Target, point: Array, free: NDArray[np.intp] | None = None) -> Peak:
+    """A maximum made exact to rounding, by a few Newton steps that do not descend."""
+    free = np.arange(point.size) if free is None else free
+    value, slope = target.one(point)
+    curvature = hessian(target, point, free)
+    gain = math.nan
+    for _ in range(5):
+        step, gain = _newton_step(curvature, slope[free])
+        there = point.copy()
+        there[free] += step
+        height, new_slope = target.one(there)
+        if not (gain > 0 and height >= value - 1e-12 * max(1.0, abs(value))):
+            break
+        smaller = np.abs(new_slope[free]).max() < np.abs(slope[free]).max()
+        if not (height > value or smaller):
+            break
+        point, value, slope = there, height, new_slope
+        curvature = hessian(target, point, free)
+        gain = _newton_step(curvature, slope[free])[1]
+        if gain < 1e-20:
+            break
+    return Peak(point, value, curvature, gain)
+
+
+def _newton_step(curvature: Array, slope: Array) -> tuple[Array, float]:
+    """The step, and what it adds; none where the density does not bend downwards."""
+    try:
+        factor = np.linalg.cholesky(-curvature) if np.isfinite(curvature).all() else None
+    except np.linalg.LinAlgError:
+        factor = None
+    if factor is None:
+        return np.zeros_like(slope), math.nan
+    from scipy.linalg import cho_solve
+
+    step: Array = cho_solve((factor, True), slope)
+    return step, 0.5 * float(step @ slope)

@@ -1,0 +1,68 @@
+"""The log density as engines evaluate it: many points at once, for searches as minus it."""
+
+from __future__ import annotations
+
+import ctypes
+import math
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from bayeslab.posterior.density import Density
+
+__all__ = ["LOG_2_PI", "WALL", "Array", "Target"]
+
+Array = NDArray[np.float64]
+LOG_2_PI = math.log(2 * math.pi)
+# What a search sees where there is no density.
+WALL = 1e300
+
+
+@dataclass(frozen=True, eq=False)
+class Target:
+    """The log density, made to be called very often.
+
+    Calling ``Density`` spends most of its time on preparing addresses; here they are prepared once.
+    """
+
+    density: Density
+    _function: Any = field(init=False)
+    _data: int = field(init=False)
+
+    def __post_init__(self) -> None:
+        pointers = [ctypes.c_uint64, *[ctypes.c_void_p] * 4]
+        kind = ctypes.CFUNCTYPE(ctypes.c_int64, *pointers)
+        object.__setattr__(self, "_function", kind(self.density.callback.address))
+        object.__setattr__(self, "_data", self.density.callback_arguments.ctypes.data)
+
+    @property
+    def n_dim(self) -> int:
+        return self.density.n_dim
+
+    def many(self, points: Array) -> tuple[Array, Array]:
+        """Values (n,) and gradients (n, n_dim) at points (n, n_dim).
+
+        Where there is no density the value is -inf; where there is no gradient it is NaN.
+        """
+        points = np.ascontiguousarray(points, dtype=np.float64)
+        n, d = points.shape
+        values, gradients = np.full(n, -np.inf), np.full((n, d), np.nan)
+        x, g, v = points.ctypes.data, gradients.ctypes.data, values.ctypes.data
+        call, data = self._function, self._data
+        for i in range(n):
+            call(d, x + 8 * d * i, g + 8 * d * i, v + 8 * i, data)
+        values[np.isnan(values)] = -np.inf
+        return values, gradients
+
+    def one(self, point: Array) -> tuple[float, Array]:
+        values, gradients = self.many(point[None])
+        return float(values[0]), gradients[0]
+
+    def falling(self, point: Array) -> tuple[float, Array]:
+        """Minus the log density and its gradient; a wall where there is none, for a minimiser."""
+        value, gradient = self.one(point)
+        if not (math.isfinite(value) and np.isfinite(gradient).all()):
+            return WALL, np.zeros_like(point)
+        return -value, -gradient
