@@ -97,7 +97,9 @@ def densities(model: bl.Model, rows: pd.DataFrame, name: str) -> list[dict[str, 
         for rv in graph.free_RVs:
             value = next(at[key] for key in (rv.name, rv.name.removesuffix("_packed").lstrip("~")) if key in at)
             transform = graph.rvs_to_transforms[rv]
-            moved = value if transform is None else transform.forward(pt.as_tensor_variable(value), *rv.owner.inputs).eval()
+            moved = (
+                value if transform is None else transform.forward(pt.as_tensor_variable(value), *rv.owner.inputs).eval()
+            )
             given[graph.rvs_to_values[rv].name] = moved
         out.append({rv.name: term for rv, term in zip(variables, function(**given), strict=True)})
     return out

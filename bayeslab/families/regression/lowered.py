@@ -18,7 +18,7 @@ from bayeslab.language.formula import Formula
 from bayeslab.language.nodes import call_name
 from bayeslab.language.spec import Model
 
-__all__ = ["Lowered", "Remark"]
+__all__ = ["Lowered", "Remark", "link_of"]
 
 type Remark = tuple[str, str, float | None, str, str]
 
@@ -64,7 +64,7 @@ class Lowered:
 
     @property
     def link(self) -> str:
-        return _link(self.spec)
+        return link_of(self.spec)
 
     @property
     def matrix(self) -> np.ndarray:
@@ -126,5 +126,6 @@ class Lowered:
         return linear and self.limits is None and size**2 < self.design.n * per_row
 
 
-def _link(spec: Regression) -> str:
+def link_of(spec: Regression) -> str:
+    """The link that the model says, or the likelihood's first."""
     return spec.link or likelihood(spec.likelihood).links[0]

@@ -1,0 +1,227 @@
+"""Response and complete rows of a regression."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from bayeslab.data.dataset import Column, Data, Dataset
+from bayeslab.digits import check_digits, check_size, constant
+from bayeslab.errors import DataError, hint, listed
+from bayeslab.families.regression.likelihoods import likelihood
+from bayeslab.families.regression.spec import Regression
+from bayeslab.language.expressions import MOST_COUNTED, parse
+from bayeslab.language.formula import Formula
+
+if TYPE_CHECKING:
+    from bayeslab.families.regression.lowered import Lowered
+
+__all__ = ["Rows", "complete_rows", "filled", "without_response"]
+
+
+@dataclass(frozen=True, slots=True)
+class Rows:
+    """Everything that has a value for each complete row."""
+
+    complete: np.ndarray
+    y: np.ndarray | None
+    levels: tuple[str, ...]
+    trials: np.ndarray | None
+    weights: np.ndarray | None
+    limits: tuple[np.ndarray, np.ndarray] | None
+    dropped: str
+    total: int
+
+
+def complete_rows(spec: Regression, formula: Formula, data: Data, base: Lowered | None) -> Rows:
+    """Response and complete rows."""
+    n = len(data.labels[data.dataset.rows]) if data.dataset.rows in data.labels else 0
+    if not n:
+        raise DataError(
+            "a regression needs a table with at least one row; one row is lists of one value: {'x': [2.5]}",
+            code="no-rows",
+        )
+    _present(formula, data, base)
+    y, levels = _response(spec, formula, data, base)
+    trials = (
+        _trials(formula, data) if formula.trials and (formula.trials.isdigit() or data.has(formula.trials)) else None
+    )
+    weights = _numbers(data, spec.weights) if spec.weights and data.has(spec.weights) else None
+    gone: dict[str, np.ndarray] = {}
+    for name in sorted(formula.predictor_columns() - set(spec.missing)):
+        term = data.term(name, missing=True)
+        gone[name] = term.codes < 0 if term.codes is not None else np.isnan(np.asarray(term.value, float))
+    for role, values in ((formula.response, y), (spec.weights, weights), (formula.trials, trials)):
+        if values is not None and role is not None and base is None:
+            gone[role] = np.isnan(values)
+    absent = np.any([np.broadcast_to(g, n) for g in gone.values()], axis=0) if gone else np.zeros(n, bool)
+    if base is not None and absent.any():
+        name = next(name for name, g in gone.items() if np.any(g))
+        raise DataError(
+            f"column '{name}' of the new data has a missing cell (row {int(np.flatnonzero(gone[name])[0]) + 1})",
+            code="missing",
+        )
+    complete = np.flatnonzero(~absent)
+    if not len(complete):
+        raise DataError("no row is complete: every row has a missing cell", code="no-rows")
+    worst = ", ".join(f"{name} {int(np.sum(g))}" for name, g in gone.items() if np.any(g))
+    dropped = f"{int(absent.sum())} of {n} rows have missing cells and were dropped ({worst})" if absent.any() else ""
+    y = None if y is None else y[complete]
+    weights = None if weights is None else weights[complete]
+    trials = None if trials is None else trials[complete]
+    if weights is not None and np.any(weights < 0):
+        raise DataError(f"column '{spec.weights}' holds weights and has a negative one", code="out-of-range")
+    if weights is not None and np.any(np.isinf(weights)):
+        raise DataError(f"column '{spec.weights}' holds weights and has an infinite one", code="not-finite")
+    if weights is not None and base is None and not np.any(weights):
+        raise DataError(
+            f"column '{spec.weights}' holds weights and all are zero: no row counts; give some a weight",
+            code="nothing-observed",
+        )
+    if y is not None:
+        y = _checked_response(spec, formula, y, trials)
+        if base is None and likelihood(spec.likelihood).located and not constant(y):
+            check_digits(formula.response, y)
+    limits = None
+    if spec.censored and data.has(spec.censored) and y is not None:
+        limits = _limits(data, spec.censored, complete, y)
+    elif base is not None and base.limits is not None:
+        # New responses are predicted as they are, before anything cuts them off.
+        limits = np.full(len(complete), -np.inf), np.full(len(complete), np.inf)
+    return Rows(complete, y, levels, trials, weights, limits, dropped, n)
+
+
+def without_response(formula: Formula, data: Data) -> str:
+    """What is to be said where the data have no response."""
+    return f"the data have no column '{formula.response}', the response{hint(formula.response, data.names())}"
+
+
+def _present(formula: Formula, data: Data, base: Lowered | None) -> None:
+    """That every predictor is a column, of the kind it had in the fit."""
+    for name in sorted(formula.predictor_columns()):
+        if not data.has(name):
+            raise DataError(
+                f"the data have no column '{name}', a predictor{hint(name, data.names())}", code="unknown-column"
+            )
+        if base is None or data.origin is None:
+            continue
+        now, then = (data.term(name, missing=True).codes is None, data.origin.term(name, missing=True).codes is None)
+        if then and not now:
+            raise DataError(f"column '{name}' holds text; in the data of the fit it holds numbers", code="other-kind")
+        if now and not then:
+            levels = listed(data.origin.labels[name])
+            raise DataError(
+                f"column '{name}' holds numbers; in the data of the fit it has the levels {levels}", code="other-kind"
+            )
+
+
+def _numbers(data: Data, name: str) -> np.ndarray:
+    term = data.term(name, missing=True)
+    if term.codes is not None and data.labels[name].dtype.kind == "U":
+        raise DataError(f"column '{name}' holds text where numbers are needed", code="not-numbers")
+    values = data.labels[name][term.codes] if term.codes is not None else np.asarray(term.value)
+    return np.broadcast_to(values.astype(float), len(data.labels[data.dataset.rows]))
+
+
+def _trials(formula: Formula, data: Data) -> np.ndarray:
+    assert formula.trials is not None
+    if formula.trials.isdigit():
+        return np.full(len(data.labels[data.dataset.rows]), float(formula.trials))
+    return _numbers(data, formula.trials)
+
+
+def _response(
+    spec: Regression, formula: Formula, data: Data, base: Lowered | None
+) -> tuple[np.ndarray | None, tuple[str, ...]]:
+    """The response as numbers, NaN where missing, and the levels its codes stand for."""
+    if not all(data.has(name) for name in formula.response_columns() - {formula.trials}):
+        return None, base.levels if base else ()
+    chosen = likelihood(spec.likelihood)
+    if not formula.column:
+        columns = formula.response_columns() - {formula.trials}
+        gone = np.any([np.isnan(_numbers(data, name)) for name in columns], axis=0)
+        with np.errstate(all="ignore"):
+            value = np.asarray(filled(columns, data).evaluator.term(parse(formula.response)).value, float)
+        value = np.broadcast_to(value, gone.shape)
+        undefined = ~np.isfinite(value) & ~gone
+        if np.any(undefined):
+            row = int(np.flatnonzero(undefined)[0])
+            cells = " and ".join(f"{name} is {_numbers(data, name)[row]:g}" for name in sorted(columns))
+            raise DataError(
+                f"the response '{formula.response}' is {value[row]:g} in row {row + 1}, where {cells}: no row is"
+                " dropped for that; correct the cell, or leave the row out",
+                code="not-finite",
+            )
+        return np.where(gone, np.nan, value), ()
+    term = data.term(formula.response, missing=True)
+    if term.codes is not None and (chosen.coded or data.labels[formula.response].dtype.kind == "U"):
+        if not chosen.coded:
+            raise DataError(
+                f"the response '{formula.response}' is text; a {spec.likelihood} response is numbers",
+                code="not-numbers",
+            )
+        if chosen.levels is None and len(data.labels[formula.response]) > 2:
+            words = listed([str(x) for x in data.labels[formula.response]])
+            raise DataError(
+                f"the response '{formula.response}' has the levels {words}; a bernoulli response has two",
+                code="impossible-value",
+            )
+        if chosen.levels == "ordered":
+            data.check_order(formula.response, f"likelihood: {spec.likelihood}")
+        return np.where(term.codes < 0, np.nan, term.codes), tuple(str(x) for x in data.labels[formula.response])
+    values = _numbers(data, formula.response)
+    if chosen.levels is None:
+        return values, ()
+    levels = base.levels if base else tuple(f"{x:g}" for x in np.unique(values[~np.isnan(values)]))
+    numbers = np.array([float(level) for level in levels])
+    codes = np.searchsorted(numbers, values).clip(0, len(numbers) - 1).astype(float)
+    return np.where(np.isnan(values), np.nan, codes), levels
+
+
+def _checked_response(spec: Regression, formula: Formula, y: np.ndarray, trials: np.ndarray | None) -> np.ndarray:
+    chosen = likelihood(spec.likelihood)
+    bad = chosen.impossible(y, trials)
+    if np.any(bad):
+        row = int(np.flatnonzero(bad)[0])
+        raise DataError(
+            f"the response '{formula.response}' is {y[row]:g} in row {row + 1}; a {spec.likelihood} response is"
+            f" {chosen.support}",
+            code="impossible-value",
+        )
+    if not chosen.discrete:
+        check_size(y, f"the response '{formula.response}'")
+        return y
+    if np.any(y > MOST_COUNTED) or (trials is not None and np.any(trials > MOST_COUNTED)):
+        raise DataError(
+            f"the response '{formula.response}' has counts beyond {MOST_COUNTED:,}, which floats do not hold",
+            code="too-large",
+        )
+    return y.astype(np.int64)
+
+
+def _limits(data: Data, name: str, complete: np.ndarray, y: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Bounds within which each response was seen; at a bound it is censored."""
+    term = data.term(name, missing=True)
+    words = {"none", "left", "right"}
+    if term.codes is None or not set(map(str, data.labels[name])) <= words:
+        raise DataError(
+            f"column '{name}' says which rows are censored: its values are none, left and right", code="unknown-level"
+        )
+    status = np.array([str(x) for x in data.labels[name]])[np.asarray(term.codes)[complete]]
+    return np.where(status == "left", y, -np.inf), np.where(status == "right", y, np.inf)
+
+
+def filled(names: Collection[str], data: Data) -> Data:
+    """The data with the missing cells of some columns filled in, to be evaluated."""
+    columns = dict(data.dataset.columns)
+    names = [name for name in names if name in columns and columns[name].values.dtype.kind == "f"]
+    if not names:
+        return data
+    for name in names:
+        values = columns[name].values.astype(float)
+        columns[name] = Column(np.where(np.isnan(values), np.nanmean(values), values), columns[name].dims)
+    dataset = Dataset(columns, data.dataset.rows, data.dataset.levels)
+    return Data(dataset, data.labels, data.derive, data.factors, data.frozen)
