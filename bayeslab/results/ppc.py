@@ -30,7 +30,7 @@ from bayeslab.plots import predictive
 from bayeslab.results.calibrate import uniform_bands
 from bayeslab.results.compare import _relative_efficiency
 from bayeslab.results.fitted import Fitted, bound_to
-from bayeslab.results.predict import log_likelihood, posterior_predictive, predict, prior_groups
+from bayeslab.results.predict import log_likelihood, posterior_predictive, predict, prior_groups, values_between
 from bayeslab.results.psis import smoothed_log_weights
 from bayeslab.streams import stream
 
@@ -292,9 +292,10 @@ def _of_states(
 
     if draws.ndim <= 2:
         table = predict(fit, data, "probabilities", seed=seed, unseen=unseen)
-        columns = [f"P({name}={word})" for word in words]
-        if set(columns) <= set(table) and len(table) == draws[0].size:
-            return np.asarray(pd.DataFrame(table)[columns], float)
+        columns, frame = [f"P({name}={word})" for word in words], pd.DataFrame(table)
+        if not set(columns).isdisjoint(frame) and len(frame) == draws[0].size:
+            # Values that no draw has are as good as impossible.
+            return np.asarray(frame.reindex(columns=columns, fill_value=0.0), float)
     return _probabilities(draws, states)
 
 
@@ -317,11 +318,18 @@ def decide(fit: Fitted, data: Any, loss: Any, node: str | None, seed: int | None
     if draws.dtype.kind not in "iub":
         losses.from_draws(draws, "zero_one")  # says why not
     words, states = _states(fit, name, draws)
+    if isinstance(loss, str) and fit.data.labels.get(name) is None:
+        states = values_between(states).astype(np.int64)
+        words = states.tolist()
     probabilities = _of_states(fit, data, name, words, draws, states, seed, unseen)
     if isinstance(loss, str):
-        found = losses.from_probabilities(probabilities, 1 - np.eye(len(words)))
-        return pd.DataFrame(columns | {"action": np.asarray(words)[found.action], "expected_loss": found.expected_loss})
+        best = probabilities.argmax(axis=1)
+        losses_of_best = 1 - probabilities.max(axis=1)
+        return pd.DataFrame(columns | {"action": np.asarray(words)[best], "expected_loss": losses_of_best})
     actions, matrix = _matrix(loss, words)
+    if np.any(np.abs(probabilities.sum(axis=1) - 1) > 1e-9):
+        # A matrix has no loss of values beyond those drawn.
+        probabilities = _probabilities(draws, states)
     best = losses.from_probabilities(probabilities, matrix)
     columns |= {"action": np.asarray(actions, dtype=object)[best.action], "expected_loss": best.expected_loss}
     every = losses.expected_losses(probabilities, matrix)

@@ -45,6 +45,7 @@ __all__ = [
     "simulate",
     "summarised",
     "value_draws",
+    "values_between",
 ]
 
 
@@ -447,7 +448,9 @@ def _labels(drawn: xr.Dataset, dim: Any) -> np.ndarray:
     return drawn.coords[dim].to_numpy() if dim in drawn.coords else np.arange(drawn.sizes[dim])
 
 
-def _averaged(fit: Fitted, bound: Data, name: str, levels: np.ndarray, seed: int) -> np.ndarray | None:
+def _averaged(
+    fit: Fitted, bound: Data, name: str, levels: np.ndarray, drawn_shape: tuple[int, ...], seed: int
+) -> np.ndarray | None:
     """P(outcome = level | draw) averaged over the draws, (levels, ...); None where the graph has no such density.
 
     Shares of draws would have the error of a coin, which of a rare level is larger than its probability.
@@ -462,18 +465,31 @@ def _averaged(fit: Fitted, bound: Data, name: str, levels: np.ndarray, seed: int
     outcome = graph[name]
     if outcome in graph.deterministics:
         return None
+    n_draws, total = len(_flat_draws(fit)), np.zeros((len(levels), *drawn_shape))
+    many = max(1, _MOST_CHANCES // total.size)
     try:
         with graph:
-            each = [pm.logp(outcome, pt.full(outcome.shape, int(level), dtype=outcome.dtype)) for level in levels]
-            pm.Deterministic("_chances", pt.exp(pt.stack(each)))
-        made = forward(graph, given, ["_chances"], derived(seed, "chances"), len(_flat_draws(fit)))["_chances"]
+            # All levels at once: compiled and evaluated one by one they would take as many times as long.
+            each = levels.astype(outcome.dtype).reshape(-1, *[1] * outcome.ndim)
+            spread = pt.broadcast_to(pt.constant(each), (len(levels), *outcome.shape))
+            pm.Deterministic("_chances", pt.exp(pm.logp(outcome, spread)))
+        for first in range(0, n_draws, many):
+            some = {node: draws[first : first + many] for node, draws in given.items()}
+            left = min(many, n_draws - first)
+            total += forward(graph, some, ["_chances"], derived(seed, "chances"), left)["_chances"].sum(axis=0)
     except (NotImplementedError, TypeError, ValueError):
         return None
-    return None if np.isnan(made).any() else np.asarray(made.mean(axis=0))
+    return None if np.isnan(total).any() else total / n_draws
 
 
 # Of a point the chances are those of that point, and draws are as good.
 _FEWEST_AVERAGED = 2
+# So many numbers are held at most while probabilities are averaged.
+_MOST_CHANCES = 50_000_000
+# Values of counts between which each has a column, drawn or not.
+_MOST_VALUES = 1_000
+# A rest of a distribution that is more than rounding.
+_REST = 1e-9
 
 
 def _flat_draws(fit: Fitted) -> np.ndarray:
@@ -498,18 +514,30 @@ def _probabilities(fit: Fitted, drawn: xr.Dataset, data: Any) -> pd.DataFrame:
         levels, labels = np.unique(array), fit.data.labels.get(str(name))
         if labels is not None and levels.max() < len(labels):
             levels = np.arange(len(labels))
-        elif levels.max() <= 1:
-            levels = np.arange(2)
-        rest = [d for d in values.dims if d not in ("chain", "draw")]
-        columns: dict[str, Any] = {str(d): _labels(drawn, d) for d in rest}
-        shares = _averaged(fit, bound, str(name), levels, fit.seed)
+        else:
+            levels = values_between(levels)
+        along = [d for d in values.dims if d not in ("chain", "draw")]
+        columns: dict[str, Any] = {str(d): _labels(drawn, d) for d in along}
+        shares = _averaged(fit, bound, str(name), levels, array.shape[1:], fit.seed)
         if shares is None:
             shares = np.stack([(array == level).mean(axis=0) for level in levels])
         for level, share in zip(levels, shares, strict=True):
             shown = labels[level] if labels is not None and len(labels) > levels.max() else level
             columns[f"P({name}={shown})"] = np.atleast_1d(share)
+        rest = np.atleast_1d(1 - shares.sum(axis=0))
+        if (rest > _REST).any():
+            # Values beyond those drawn.
+            columns[f"P({name}=other)"] = np.maximum(rest, 0.0)
         parts.append(pd.DataFrame(columns))
     return pd.concat(parts, axis=1)
+
+
+def values_between(values: np.ndarray) -> np.ndarray:
+    """Whole numbers from the smallest to the largest, unless they are very many; 0 and 1 where there are no others."""
+    low, high = int(values.min()), int(values.max())
+    if low >= 0 and high <= 1:
+        return np.arange(2)
+    return np.arange(low, high + 1) if high - low < _MOST_VALUES else values
 
 
 def _like(frame: pd.DataFrame, given: Any) -> Any:

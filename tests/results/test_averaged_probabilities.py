@@ -51,3 +51,24 @@ def test_words_that_were_never_drawn_have_a_probability():
     made = fit.predict({"y": ["a"]}, kind="probabilities")
     assert {"P(y=a)", "P(y=b)", "P(y=never)"} <= set(made)
     assert made["P(y=never)"][0] < 1e-4
+
+
+def test_probabilities_of_counts_leave_no_value_out():
+    """A gamma and Poisson pair: the predictive is negative binomial, each value between the extremes has a column."""
+    table = {"y": np.array([3, 0, 5, 1]), "e": [1.0, 0.5, 2.0, 1.0]}
+    fit = _fit({"r": "Gamma(2, 1)", "y[row]": "Poisson(r * e)"}, table)
+    new = {"y": [0, 0], "e": [1.0, 30.0]}
+    made = fit.predict(new, kind="probabilities")
+    shares = made.filter(like="P(")
+    np.testing.assert_allclose(shares.sum(axis=1), 1.0, atol=1e-12)
+    counts = [name for name in shares if "other" not in name]
+    values = [int(name.removeprefix("P(y=").removesuffix(")")) for name in counts]
+    assert values == list(range(values[0], values[-1] + 1))
+    # r is Gamma(2 + 9, 1 + 4.5) given the rows.
+    for row, e in enumerate(new["e"]):
+        exact = stats.nbinom(11, 5.5 / (5.5 + e)).pmf(values)
+        np.testing.assert_allclose(shares[counts].to_numpy()[row], exact, atol=5 * exact.max() / np.sqrt(4000))
+    decided = fit.decide(new, "zero_one")
+    mode = shares[counts].to_numpy().argmax(axis=1)
+    assert decided["action"].tolist() == np.array(values)[mode].tolist()
+    np.testing.assert_allclose(decided["expected_loss"], 1 - shares[counts].to_numpy().max(axis=1), atol=1e-12)
