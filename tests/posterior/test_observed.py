@@ -6,6 +6,7 @@ Truth are the densities of SciPy.
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from functools import cache
 
 import numpy as np
 import pymc as pm
@@ -236,14 +237,13 @@ def standardised(part, rows):
     return replace(part, emission=emission.inner), emission.rows(rows)
 
 
-def drawn(part, rows, seed=3):
-    """Parameters drawn from their priors, and the log density of the rows there, from one graph."""
+def evaluated(part, rows, seed=3):
+    """Parameters near where chains start, and the log density of the rows there, from one graph."""
     coords = {part.style.state: list(range(part.n_states))} | {d: v.tolist() for d, v in part.labels().items()}
     with pm.Model(coords=coords) as model:
         made = part.variables()
         names = [name for name in part.results if name in made]
         density = part.density(made, rows)
-    # At the starting point parameters are of the data's order.
     point = model.initial_point(random_seed=seed)
     found = model.compile_fn(
         model.replace_rvs_by_values([*(made[name] for name in names), density]),
@@ -254,11 +254,17 @@ def drawn(part, rows, seed=3):
     return dict(zip(names, found[:-1], strict=True)), found[-1]
 
 
+@cache
+def built(name, style):
+    """The part in a style, its rows, and what :func:`evaluated` gives of it."""
+    part, rows = standardised(CASES[name].styled(style), CASES[name].rows)
+    return part, rows, *evaluated(part, rows)
+
+
 @pytest.mark.parametrize(("name", "style"), EVERY)
 def test_densities_of_graphs_are_scipys(name, style):
     case = CASES[name]
-    part, rows = standardised(case.styled(style), case.rows)
-    values, density = drawn(part, rows)
+    part, _, values, density = built(name, style)
     unit = case.part.outcome_unit if part is not case.part and isinstance(part.emission, emissions.Regression) else 1.0
     there = ~np.isnan(case.rows[:, -1:])
     lost = np.where(there, np.log(unit), 0.0)
@@ -267,8 +273,7 @@ def test_densities_of_graphs_are_scipys(name, style):
 
 @pytest.mark.parametrize(("name", "style"), EVERY)
 def test_arrays_have_the_same_densities(name, style):
-    part, rows = standardised(CASES[name].styled(style), CASES[name].rows)
-    values, density = drawn(part, rows)
+    part, rows, values, density = built(name, style)
     theta = part.to_exact(values)
     np.testing.assert_allclose(part.emission.log_density(theta, rows[:, list(part.at)]), density, rtol=1e-9, atol=1e-9)
     back = part.from_exact(theta)
@@ -278,8 +283,7 @@ def test_arrays_have_the_same_densities(name, style):
 
 @pytest.mark.parametrize(("name", "style"), EVERY)
 def test_parameters_have_their_dimensions(name, style):
-    part, rows = standardised(CASES[name].styled(style), CASES[name].rows)
-    values, _ = drawn(part, rows)
+    part, _, values, _ = built(name, style)
     sizes = {part.style.state: K} | {dim: len(labels) for dim, labels in part.labels().items()}
     assert set(part.learned) <= set(part.results) | set(part.known)
     for parameter in part.results:
@@ -292,8 +296,7 @@ def test_parameters_have_their_dimensions(name, style):
 
 @pytest.mark.parametrize(("name", "style"), EVERY)
 def test_columns_are_drawn_given_states(name, style):
-    part, rows = standardised(CASES[name].styled(style), CASES[name].rows)
-    values, _ = drawn(part, rows)
+    part, rows, values, _ = built(name, style)
     rng, states = np.random.default_rng(1), np.arange(N) % K
     made = part.sample(rng, part.to_exact(values), states, rows[:, list(part.given_at)])
     assert made.shape == (N, len(part.columns))
@@ -318,7 +321,7 @@ def test_a_trials_column_is_given_not_predicted():
     part = OneParameter(word="binomial", columns=("won",), at=(0, 1), n_states=K, emission=emission, style=COMPONENTS)
     assert part.columns_at == (0,)
     assert part.given_at == (1,)
-    values, density = drawn(part, rows)
+    values, density = evaluated(part, rows)
     p = values["probability"][:, 0]
     np.testing.assert_allclose(density, stats.binom(20, p).logpmf(rows[:, :1]), rtol=1e-9)
     made = part.sample(np.random.default_rng(0), {"probability": np.ones((K, 1))}, np.zeros(N, int), rows[:, 1:])

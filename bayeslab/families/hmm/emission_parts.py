@@ -16,15 +16,18 @@ from bayeslab.families.hmm.given_parameters import given_of, names_of
 from bayeslab.language.column_distributions import column_distribution, is_distribution
 from bayeslab.posterior.observed.any_distribution import DistributedPart
 from bayeslab.posterior.observed.categories import Categories
-from bayeslab.posterior.observed.gaussian_mixture import mixed_of
+from bayeslab.posterior.observed.gaussian_mixture import MixedPart
 from bayeslab.posterior.observed.normal import Normal
 from bayeslab.posterior.observed.one_parameter import OneParameter
 from bayeslab.posterior.observed.part import StatePart
 from bayeslab.posterior.observed.prior import PARAMETERS, Prior, standard_name
-from bayeslab.posterior.observed.scores import scored_of
+from bayeslab.posterior.observed.scores import ScoredPart, Scores
 from bayeslab.posterior.observed.student_t import StudentT
 
 __all__ = ["parts_of"]
+
+# Rows of probabilities may miss one by so much.
+_ROUNDED = 0.02
 
 
 def parts_of(
@@ -60,7 +63,7 @@ def parts_of(
     for name, word, own in layout:
         at = tuple(order.index(column) for column in own)
         if word == "scores":
-            out.append(scored_of(own, at, rows[:, list(at)], scaled_by[:, list(at)], known.get("prior")))
+            out.append(_scored(own, at, rows[:, list(at)], scaled_by[:, list(at)], known.get("prior")))
             continue
         if word == "gaussian_mixture":
             mine = {n: known[n] for n in names_of(word, name, own) if n in known}
@@ -70,7 +73,7 @@ def parts_of(
                     path=("model", "mixtures"),
                     code="incomplete",
                 )
-            out.append(mixed_of(name, own, at, scaled_by[:, list(at)], n_states, mixtures, mine))
+            out.append(_mixed(name, own, at, scaled_by[:, list(at)], n_states, mixtures, mine))
             continue
         if is_distribution(word):
             out.append(
@@ -250,3 +253,91 @@ def _by_column(value: np.ndarray, name: str, d: int, n_states: int) -> np.ndarra
             code="wrong-shape",
         )
     return value
+
+
+def _mixed(
+    name: str,
+    columns: tuple[str, ...],
+    at: tuple[int, ...],
+    base: np.ndarray,
+    n_states: int,
+    n_parts: int,
+    known: Mapping[str, np.ndarray],
+) -> MixedPart:
+    """The part; ``known`` has all its parameters as numbers, or none.
+
+    Raises
+    ------
+    ModelError, DataError
+        Some parameters but not all; shapes that do not fit; a constant column.
+    """
+    emission = exact.GaussianMixture(len(columns), n_parts)
+    part = MixedPart(name=name, columns=columns, at=at, n_states=n_states, emission=emission)
+    if not known:
+        refuse_constant(base, columns)
+    elif lacking := [n for n in part.names if n not in known]:
+        raise ModelError(
+            f"a gaussian_mixture is known as a whole or learned as a whole: '{lacking[0]}' is missing",
+            path=("model", "parameters"),
+            code="incomplete",
+        )
+    for parameter, value in known.items():
+        if value.shape != part.shape(parameter):
+            shape = " × ".join(map(str, part.shape(parameter)))
+            raise ModelError(
+                f"{shape} numbers are meant, not {value.shape}",
+                path=("model", "parameters", parameter),
+                code="wrong-shape",
+            )
+        if part.parameter(parameter) == "weight" and np.any(np.abs(value.sum(axis=1) - 1) > 1e-8):
+            row = int(np.argmax(np.abs(value.sum(axis=1) - 1)))
+            text = f"the weights of state {row + 1} sum to {value[row].sum():g}, not to 1"
+            raise ModelError(text, path=("model", "parameters", parameter), code="not-probabilities")
+    return replace(
+        part,
+        emission=emission.with_prior(base, n_states),
+        known=known,
+        spread=np.sqrt(exact.column_variances(base)),
+    )
+
+
+def _scored(
+    columns: tuple[str, ...], at: tuple[int, ...], rows: np.ndarray, base: np.ndarray, prior: np.ndarray | None
+) -> ScoredPart:
+    """The part on its data: rows (n_rows, n_states) of probabilities; those of ``base`` give P(state) if no one does.
+
+    Raises
+    ------
+    DataError, ModelError
+        Numbers that are no probabilities; rows with some cells missing; a prior of zero.
+    """
+    for j, column in enumerate(columns):
+        odd = np.flatnonzero((rows[:, j] < 0) | (rows[:, j] > 1))
+        if len(odd):
+            raise DataError(
+                f"column '{column}', row {odd[0] + 1}: {rows[odd[0], j]:g}; a score is a probability",
+                code="impossible-value",
+            )
+    lost = np.isnan(rows)
+    if len(half := np.flatnonzero(lost.any(axis=1) & ~lost.all(axis=1))):
+        raise DataError(f"row {half[0] + 1}: some scores are missing; give all of a row, or none", code="missing")
+    sums = rows.sum(axis=1)
+    if len(odd := np.flatnonzero(np.abs(sums - 1) > _ROUNDED)):
+        raise DataError(
+            f"row {odd[0] + 1}: the scores of the states sum to {sums[odd[0]]:g}, not to 1", code="not-probabilities"
+        )
+    path = ("model", "parameters", "prior")
+    if prior is None:
+        seen = base[~np.isnan(base).any(axis=1)]
+        prior = seen.mean(axis=0) if len(seen) else np.full(len(columns), 1 / len(columns))
+    elif abs(prior.sum() - 1) > _ROUNDED:
+        raise ModelError(
+            f"the probabilities of the states sum to {prior.sum():g}, not to 1", path=path, code="not-probabilities"
+        )
+    if len(zero := np.flatnonzero(prior <= 0)):
+        raise ModelError(
+            f"the state of '{columns[zero[0]]}' has prior probability 0: leave it out",
+            path=path,
+            code="not-probabilities",
+        )
+    return ScoredPart(columns=columns, at=at, n_states=len(columns), emission=Scores(prior / prior.sum()))

@@ -7,18 +7,16 @@ first column, in every draw by itself, after the states have their names.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
-from bayeslab.data.weak_priors import refuse_constant, scaled, shown
-from bayeslab.errors import ModelError
-from bayeslab.exact import emissions
+from bayeslab.data.weak_priors import scaled, shown
 from bayeslab.exact.emissions import GaussianMixture
 from bayeslab.posterior.observed.part import StatePart
 
-__all__ = ["MixedPart", "mixed_of"]
+__all__ = ["MixedPart"]
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -169,49 +167,3 @@ class MixedPart(StatePart):
 def _along(each: np.ndarray, shape: tuple[int, ...]) -> np.ndarray:
     """A number for each column in the shape of a parameter."""
     return np.broadcast_to(each if len(shape) == 3 else each[0], shape).copy()
-
-
-def mixed_of(
-    name: str,
-    columns: tuple[str, ...],
-    at: tuple[int, ...],
-    base: np.ndarray,
-    n_states: int,
-    n_parts: int,
-    known: Mapping[str, np.ndarray],
-) -> MixedPart:
-    """The part; ``known`` has all its parameters as numbers, or none.
-
-    Raises
-    ------
-    ModelError, DataError
-        Some parameters but not all; shapes that do not fit; a constant column.
-    """
-    emission = GaussianMixture(len(columns), n_parts)
-    part = MixedPart(name=name, columns=columns, at=at, n_states=n_states, emission=emission)
-    if not known:
-        refuse_constant(base, columns)
-    elif lacking := [n for n in part.names if n not in known]:
-        raise ModelError(
-            f"a gaussian_mixture is known as a whole or learned as a whole: '{lacking[0]}' is missing",
-            path=("model", "parameters"),
-            code="incomplete",
-        )
-    for parameter, value in known.items():
-        if value.shape != part.shape(parameter):
-            shape = " × ".join(map(str, part.shape(parameter)))
-            raise ModelError(
-                f"{shape} numbers are meant, not {value.shape}",
-                path=("model", "parameters", parameter),
-                code="wrong-shape",
-            )
-        if part.parameter(parameter) == "weight" and np.any(np.abs(value.sum(axis=1) - 1) > 1e-8):
-            row = int(np.argmax(np.abs(value.sum(axis=1) - 1)))
-            text = f"the weights of state {row + 1} sum to {value[row].sum():g}, not to 1"
-            raise ModelError(text, path=("model", "parameters", parameter), code="not-probabilities")
-    return replace(
-        part,
-        emission=emission.with_prior(base, n_states),
-        known=known,
-        spread=np.sqrt(emissions.column_variances(base)),
-    )

@@ -16,14 +16,11 @@ from typing import Any
 
 import numpy as np
 
-from bayeslab.errors import DataError, ModelError
+from bayeslab.errors import ModelError
 from bayeslab.exact.emissions import EmissionWithoutParameters
 from bayeslab.posterior.observed.part import StatePart
 
-__all__ = ["ScoredPart", "Scores", "scored_of"]
-
-# Rows of probabilities may miss one by so much.
-_ROUNDED = 0.02
+__all__ = ["ScoredPart", "Scores"]
 
 
 @dataclass(frozen=True, eq=False)
@@ -101,45 +98,3 @@ class ScoredPart(StatePart):
         raise ModelError(
             "scores of a classifier say nothing of how rows come about: they are not simulated", code="not-applicable"
         )
-
-
-def scored_of(
-    columns: tuple[str, ...], at: tuple[int, ...], rows: np.ndarray, base: np.ndarray, prior: np.ndarray | None
-) -> ScoredPart:
-    """The part on its data: rows (n_rows, n_states) of probabilities; those of ``base`` give P(state) if no one does.
-
-    Raises
-    ------
-    DataError, ModelError
-        Numbers that are no probabilities; rows with some cells missing; a prior of zero.
-    """
-    for j, column in enumerate(columns):
-        odd = np.flatnonzero((rows[:, j] < 0) | (rows[:, j] > 1))
-        if len(odd):
-            raise DataError(
-                f"column '{column}', row {odd[0] + 1}: {rows[odd[0], j]:g}; a score is a probability",
-                code="impossible-value",
-            )
-    lost = np.isnan(rows)
-    if len(half := np.flatnonzero(lost.any(axis=1) & ~lost.all(axis=1))):
-        raise DataError(f"row {half[0] + 1}: some scores are missing; give all of a row, or none", code="missing")
-    sums = rows.sum(axis=1)
-    if len(odd := np.flatnonzero(np.abs(sums - 1) > _ROUNDED)):
-        raise DataError(
-            f"row {odd[0] + 1}: the scores of the states sum to {sums[odd[0]]:g}, not to 1", code="not-probabilities"
-        )
-    path = ("model", "parameters", "prior")
-    if prior is None:
-        seen = base[~np.isnan(base).any(axis=1)]
-        prior = seen.mean(axis=0) if len(seen) else np.full(len(columns), 1 / len(columns))
-    elif abs(prior.sum() - 1) > _ROUNDED:
-        raise ModelError(
-            f"the probabilities of the states sum to {prior.sum():g}, not to 1", path=path, code="not-probabilities"
-        )
-    if len(zero := np.flatnonzero(prior <= 0)):
-        raise ModelError(
-            f"the state of '{columns[zero[0]]}' has prior probability 0: leave it out",
-            path=path,
-            code="not-probabilities",
-        )
-    return ScoredPart(columns=columns, at=at, n_states=len(columns), emission=Scores(prior / prior.sum()))
