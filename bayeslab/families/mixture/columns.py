@@ -1,0 +1,171 @@
+"""What the columns of a mixture hold: rows, known labels and the names of components, inputs of a gate."""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from bayeslab.data.dataset import Data
+from bayeslab.digits import check_size
+from bayeslab.errors import DataError, ModelError, hint
+from bayeslab.language.spec import Model
+
+if TYPE_CHECKING:
+    from bayeslab.families.mixture.spec import Mixture
+
+__all__ = ["column_names", "gate_inputs", "named", "names_and_labels", "read_rows"]
+
+
+class named:
+    """Errors of emissions, which know columns by number, with the columns' names and rows counted from one."""
+
+    def __init__(self, columns: tuple[str, ...]) -> None:
+        self.columns = columns
+
+    def __enter__(self) -> None:
+        return None
+
+    def __exit__(self, kind: Any, error: Any, trace: Any) -> None:
+        if isinstance(error, DataError):
+            text = re.sub(r"\bcolumn (\d+)", lambda m: f"column '{self.columns[int(m[1])].strip()}'", error.message)
+            text = re.sub(r"\brow (\d+)", lambda m: f"row {int(m[1]) + 1}", text)
+            raise DataError(text, where=error.where, path=error.path, code=error.code) from None
+
+
+def column_names(spec: Mixture) -> tuple[str, ...]:
+    """What the columns of the rows are: those that are modelled, numbers of trials, labels that may be wrong."""
+    more = (spec.trials,) if isinstance(spec.trials, str) else ()
+    noisy = (spec.labels,) if spec.labels and spec.label_noise else ()
+    return (*spec.columns, *more, *noisy)
+
+
+def read_rows(spec: Mixture, data: Data, columns: tuple[str, ...]) -> np.ndarray:
+    """(N, D), NaN where a cell is missing; no row where the data have none of the columns.
+
+    Raises
+    ------
+    DataError
+        A column of words where numbers are meant, or the reverse.
+    """
+    known = (*columns, *spec.gating)
+    n = len(data.labels.get(data.dataset.rows, ())) if any(data.has(name) for name in known) else 0
+    categorical = set(spec.words("categorical")) | ({spec.labels} if spec.labels else set())
+    out = np.full((n, len(columns)), np.nan)
+    for j, name in enumerate(columns):
+        if not data.has(name):
+            continue
+        term = data.term(name, missing=True)
+        if term.dims != (data.dataset.rows,):
+            raise DataError(f"column '{name}' does not hold one value a row", code="not-a-column")
+        if name in categorical:
+            codes = np.asarray(term.codes, float)
+            out[:, j] = np.where(codes < 0, np.nan, codes)
+        elif term.value is None:
+            raise DataError(_text_found(spec, data, name, term), code="not-numbers")
+        else:
+            out[:, j] = np.asarray(term.value, float)
+            if np.isinf(out[:, j]).any():
+                row = int(np.isinf(out[:, j]).argmax())
+                raise DataError(
+                    f"column '{name}', row {row + 1}: {out[row, j]:g}; leave the cell empty if not known",
+                    code="not-finite",
+                )
+            if data.origin is None:
+                check_size(out[:, j], f"column '{name}'")
+    return out
+
+
+def _text_found(spec: Mixture, data: Data, name: str, term: Any) -> str:
+    if data.origin is None:
+        return f"column '{name}' is text, and its components are {spec.word(name)}; give it 'categorical' in component"
+    words = data.labels.get(name, ())
+    for row, code in enumerate(np.asarray(term.codes) if term.codes is not None else ()):
+        if code >= 0 and not _number(words[code]):
+            told = f"column '{name}', row {row + 1}: '{words[code]}' is no number, as the column holds in the fit"
+            return f"{told}; leave the cell empty if not known"
+    return f"column '{name}' is text; it holds numbers in the fit"
+
+
+def _number(text: Any) -> bool:
+    try:
+        float(text)
+    except ValueError:
+        return False
+    return True
+
+
+def names_and_labels(
+    spec: Mixture, model: Model, data: Data, number: int | None = None
+) -> tuple[np.ndarray, np.ndarray | None]:
+    """Names of the components, and which of them each row may come from.
+
+    Raises
+    ------
+    ModelError, DataError
+        Too few names; a label that names no component.
+    """
+    n = number or (max(spec.components) if isinstance(spec.components, list) else spec.components)
+    n = spec.most if isinstance(n, str) else int(n)
+    levels = data.labels.get(spec.labels, np.array([])) if spec.labels else np.array([])
+    declared = model.dims.get("component")
+    names = np.arange(1, n + 1)
+    if isinstance(declared, list):
+        if len(declared) < n or (number is None and len(declared) > n):
+            raise ModelError(
+                f"the dimension 'component' has {len(declared)} names for {n} components",
+                path=("dims", "component"),
+                code="wrong-length",
+            )
+        names = np.array([str(x) for x in declared[:n]])
+    elif len(levels):
+        if len(levels) > n:
+            raise ModelError(
+                f"column '{spec.labels}' has {len(levels)} labels for {n} components; use at least {len(levels)}",
+                path=("model", "components"),
+                code="wrong-length",
+            )
+        names = np.array([*(str(x) for x in levels), *(str(i) for i in range(len(levels) + 1, n + 1))])
+    if not spec.labels or spec.label_noise or not data.has(spec.labels):
+        return names, None
+    codes = np.asarray(data.term(spec.labels, missing=True).codes)
+    words = [str(x) for x in levels]
+    unknown = [w for w in words if w not in names]
+    if unknown:
+        raise DataError(
+            f"column '{spec.labels}': '{unknown[0]}' is not the name of a component{hint(unknown[0], names)}",
+            code="unknown-level",
+        )
+    place = np.array([[str(x) for x in names].index(w) for w in words], dtype=int)
+    allowed = np.ones((len(codes), len(names)), bool)
+    seen = codes >= 0
+    allowed[seen] = np.eye(len(names), dtype=bool)[place[codes[seen]]]
+    return names, allowed
+
+
+def gate_inputs(
+    spec: Mixture, data: Data, scales: tuple[np.ndarray, np.ndarray] | None
+) -> tuple[np.ndarray | None, tuple[np.ndarray, np.ndarray] | None]:
+    """The gate's inputs with a column of ones, standardised as in the fit, and by what.
+
+    Raises
+    ------
+    DataError
+        A constant column.
+    """
+    if not spec.gating:
+        return None, None
+    x = np.column_stack(
+        [np.asarray(data.term(name, role="a predictor of the weights").value, float) for name in spec.gating]
+    )
+    if scales is None:
+        sd = x.std(axis=0)
+        for name, spread in zip(spec.gating, sd, strict=True):
+            if not spread > 0:
+                raise DataError(
+                    f"column '{name}' is constant: it cannot tell components apart; leave it out of gating",
+                    code="constant",
+                )
+        scales = x.mean(axis=0), sd
+    return np.column_stack([np.ones(len(x)), (x - scales[0]) / scales[1]]), scales
