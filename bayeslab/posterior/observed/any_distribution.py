@@ -80,39 +80,39 @@ class DistributedPart(StatePart):
 
     def to_exact(self, values: Mapping[str, Any]) -> dict[str, np.ndarray]:
         tables = {self.parameter(n): np.asarray(values[n], float) for n in self.learned}
-        own = {word: value.reshape(len(value), len(self.columns)) for word, value in tables.items()}
-        full = (len(next(iter(own.values()))) if own else self.n_states, len(self.columns))
-        return {w: np.broadcast_to(v, full) for w, v in self.emission.known.items()} | own
+        learned = {word: value.reshape(len(value), len(self.columns)) for word, value in tables.items()}
+        full = (len(next(iter(learned.values()))) if learned else self.n_states, len(self.columns))
+        return {w: np.broadcast_to(v, full) for w, v in self.emission.known.items()} | learned
 
     def from_exact(self, theta: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
         return {name: v if self.by_column else v[:, 0] for name in self.names for v in [theta[self.parameter(name)]]}
 
-    def _mean(self, own: Mapping[str, np.ndarray]) -> np.ndarray | None:
+    def _mean(self, theta: Mapping[str, np.ndarray]) -> np.ndarray | None:
         """The mean of each state where it has a closed form; infinite where there is none."""
         moments = getattr(maths(self.emission.name), "moments", None)
         if moments is None:
             return None
         with np.errstate(all="ignore"):
-            return np.asarray(moments(*(own[word] for word in self.emission.parameters))[0])
+            return np.asarray(moments(*(theta[word] for word in self.emission.parameters))[0])
 
     def location(self, values: Mapping[str, np.ndarray]) -> np.ndarray:
         """The mean (K,) of the first column in each state where it has a closed form, else the first parameter."""
-        own = {word: value[:, 0] for word, value in self.to_exact(values).items()}
-        mean = self._mean(own)
+        first = {word: value[:, 0] for word, value in self.to_exact(values).items()}
+        mean = self._mean(first)
         if mean is not None and np.isfinite(mean).all():
             return np.broadcast_to(mean, (self.n_states,))
-        return own[self.emission.learned[0]]
+        return first[self.emission.learned[0]]
 
     def place(self, values: Mapping[str, Any], column: str) -> np.ndarray:
         """``mu``, or the mean where it has a closed form, or the first parameter."""
         j, e = self.columns.index(column), self.emission
         tables = {word: np.asarray(values[self.called(word)]) for word in e.learned}
-        own = {word: value[..., j] if self.by_column else value for word, value in tables.items()}
-        first = own[e.learned[0]]
-        if "mu" in own:
-            return own["mu"]
+        theta = {word: value[..., j] if self.by_column else value for word, value in tables.items()}
+        first = theta[e.learned[0]]
+        if "mu" in theta:
+            return theta["mu"]
         known = {word: np.broadcast_to(value, (1, len(self.columns)))[0, j] for word, value in e.known.items()}
-        mean = self._mean(own | known)
+        mean = self._mean(theta | known)
         return first if mean is None else np.nan_to_num(np.broadcast_to(mean, first.shape), nan=np.inf, posinf=np.inf)
 
     @property
@@ -150,14 +150,14 @@ class DistributedPart(StatePart):
         """A parameter with its weak prior."""
         shape, start, law = self.shape(name), self.start.get(name), self._law(name)
         given = {word: np.broadcast_to(v if self.by_column else v[0], shape).copy() for word, v in law.given.items()}
-        own: dict[str, Any] = {}
+        options: dict[str, Any] = {}
         if start is not None:
             kind = self.kind(name)
             inside = np.maximum(start, 1e-300) if kind == "positive" else np.clip(start, 0.02, 0.98)
-            own = {"initval": start if kind == "real" else inside}
+            options = {"initval": start if kind == "real" else inside}
         if law.name == "Normal":
-            own["default_transform"] = scaled(given["mu"], given["sigma"])
-        return pymc_class(law.name)(name, **given, dims=self.dims(name), **own)
+            options["default_transform"] = scaled(given["mu"], given["sigma"])
+        return pymc_class(law.name)(name, **given, dims=self.dims(name), **options)
 
     def _whitened(self, name: str) -> Any:
         """A parameter with its prior, written or weak; normal and log-normal ones from standard normal variables."""
@@ -175,8 +175,8 @@ class DistributedPart(StatePart):
         return pymc_class(law.name)(name, **given, dims=dims, initval=begin)
 
     def density(self, values: Mapping[str, Any], rows: np.ndarray) -> Any:
-        name, own = self.emission.name, [self._column(values, j) for j in range(len(self.columns))]
-        return sum(cell_log_density(name, each, rows[:, at]) for each, at in zip(own, self.at, strict=True))
+        name, columns = self.emission.name, [self._column(values, j) for j in range(len(self.columns))]
+        return sum(cell_log_density(name, each, rows[:, at]) for each, at in zip(columns, self.at, strict=True))
 
     def drawn(self, values: Mapping[str, Any], states: Any, rows: np.ndarray) -> dict[str, Any]:
         return {

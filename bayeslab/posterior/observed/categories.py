@@ -113,14 +113,14 @@ class Categories(StandardPart):
     def column(self, values: Mapping[str, Any], j: int) -> dict[str, Any]:
         return {"p": values[self.names[j]]}
 
-    def cells(self, own: Mapping[str, Any], cells: np.ndarray) -> Any:
+    def cells(self, theta: Mapping[str, Any], cells: np.ndarray) -> Any:
         import pytensor.tensor as pt
 
         there = ~np.isnan(cells)
-        picked = pt.log(own["p"]).T[np.where(there, cells, 0).astype(np.int64)]
+        picked = pt.log(theta["p"]).T[np.where(there, cells, 0).astype(np.int64)]
         return picked if there.all() else pt.where(there[:, None], picked, 0.0)
 
-    def drawn_column(self, own: Mapping[str, Any], rows: np.ndarray) -> Any:
+    def drawn_column(self, theta: Mapping[str, Any], rows: np.ndarray) -> Any:
         import pymc as pm
 
-        return pm.Categorical.dist(p=own["p"], shape=len(rows))
+        return pm.Categorical.dist(p=theta["p"], shape=len(rows))

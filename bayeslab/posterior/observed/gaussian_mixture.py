@@ -74,8 +74,8 @@ class MixedPart(StatePart):
         return {"weight": get["weight"], "mean": get["mean"].reshape(full), "variance": get["sd"].reshape(full) ** 2}
 
     def from_exact(self, theta: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
-        own = {"mean": theta["mean"], "sd": np.sqrt(theta["variance"]), "weight": theta["weight"]}
-        return {self.called(p): v.reshape(self.shape(self.called(p))) for p, v in own.items()}
+        named = {"mean": theta["mean"], "sd": np.sqrt(theta["variance"]), "weight": theta["weight"]}
+        return {self.called(p): v.reshape(self.shape(self.called(p))) for p, v in named.items()}
 
     def ordered(self, values: Mapping[str, np.ndarray], lead: int = 0) -> dict[str, np.ndarray]:
         """Values with the parts of every state by increasing mean of the first column."""
@@ -87,8 +87,8 @@ class MixedPart(StatePart):
         order = np.argsort(first, axis=-1, kind="stable")
         for name in self.names:
             value = np.asarray(values[name])
-            own = order.reshape(*order.shape, *([1] * (value.ndim - order.ndim)))
-            out[name] = np.take_along_axis(value, own, axis=lead + 1)
+            by_part = order.reshape(*order.shape, *([1] * (value.ndim - order.ndim)))
+            out[name] = np.take_along_axis(value, by_part, axis=lead + 1)
         return out
 
     def internal(self, values: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
@@ -96,8 +96,8 @@ class MixedPart(StatePart):
 
     def location(self, values: Mapping[str, np.ndarray]) -> np.ndarray:
         """The mean (K,) of the first column in each state."""
-        own = self.to_exact(values)
-        return np.asarray(np.sum(own["weight"] * own["mean"][..., 0], axis=1))
+        theta = self.to_exact(values)
+        return np.asarray(np.sum(theta["weight"] * theta["mean"][..., 0], axis=1))
 
     def default_prior(self, name: str) -> str:
         prior = self.emission.prior
@@ -147,11 +147,11 @@ class MixedPart(StatePart):
         mean, sd, weight = (values[self.called(p)] for p in ("mean", "sd", "weight"))
         terms = pt.log(weight)[None]
         for j, at in enumerate(self.at):
-            seen = ~np.isnan(rows[:, at])
-            x = np.where(seen, rows[:, at], np.nanmean(rows[:, at]) if seen.any() else 0.0)[:, None, None]
+            there = ~np.isnan(rows[:, at])
+            x = np.where(there, rows[:, at], np.nanmean(rows[:, at]) if there.any() else 0.0)[:, None, None]
             centre, spread = (mean[:, :, j], sd[:, :, j]) if mean.ndim == 3 else (mean, sd)
             log_density = -0.5 * ((x - centre) / spread) ** 2 - pt.log(spread) - 0.5 * np.log(2 * np.pi)
-            terms = terms + (log_density if seen.all() else pt.where(seen[:, None, None], log_density, 0.0))
+            terms = terms + (log_density if there.all() else pt.where(there[:, None, None], log_density, 0.0))
         return pt.logsumexp(terms, axis=2)
 
     def drawn(self, values: Mapping[str, Any], states: Any, rows: np.ndarray) -> dict[str, Any]:

@@ -51,12 +51,12 @@ class CellwisePart(StandardPart):
         return super().maximised(statistics, values, prior)
 
     @abstractmethod
-    def expected_cells(self, statistics: Mapping[str, np.ndarray], own: Values) -> np.ndarray:
+    def expected_cells(self, statistics: Mapping[str, np.ndarray], theta: Values) -> np.ndarray:
         """Expected complete log likelihood of each cell (n_states, n_columns).
 
         Parameters
         ----------
-        own
+        theta
             Parameters (n_states, n_columns) by the kind's own names.
         """
 
@@ -78,8 +78,8 @@ def climbed(
 
 def log_prior(part: CellwisePart, values: Values) -> float:
     """Log density of what the part learns."""
-    own = {name: np.asarray({**values, **part.known}[name], float) for name in part.names}
-    return float(sum(np.sum(_log_density(part, name, own)) for name in part.learned))
+    every = {name: np.asarray({**values, **part.known}[name], float) for name in part.names}
+    return float(sum(np.sum(_log_density(part, name, every)) for name in part.learned))
 
 
 # --------------------------------------------------------------------------------- one number in each cell
@@ -125,12 +125,12 @@ def _best(
     to_real, to_value = _coordinate(part, name)
 
     def objective(x: np.ndarray) -> np.ndarray:
-        own = {**values, name: to_value(x)}
-        out = _summed(_expected(part, statistics, own), x.shape)
+        moved = {**values, name: to_value(x)}
+        out = _summed(_expected(part, statistics, moved), x.shape)
         if not prior:
             return out
         affected = [other for other in part.learned if other == name or _is_scaled_by(part, other, name)]
-        return out + sum(_summed(_log_density(part, other, own), x.shape) for other in affected)
+        return out + sum(_summed(_log_density(part, other, moved), x.shape) for other in affected)
 
     return to_value(climb(objective, to_real(values[name])))
 
@@ -165,8 +165,8 @@ def _coordinate(
 
 def _expected(part: CellwisePart, statistics: Mapping[str, np.ndarray], values: Values) -> np.ndarray:
     """Expected complete log likelihood of each cell (n_states, n_columns)."""
-    own = {part.parameter(name): np.asarray(value).reshape(part.n_states, -1) for name, value in values.items()}
-    return part.expected_cells(statistics, own)
+    theta = {part.parameter(name): np.asarray(value).reshape(part.n_states, -1) for name, value in values.items()}
+    return part.expected_cells(statistics, theta)
 
 
 # --------------------------------------------------------------------------------- priors
@@ -190,8 +190,8 @@ def _log_density(part: CellwisePart, name: str, values: Values) -> np.ndarray:
 def _written(part: CellwisePart, name: str, value: np.ndarray) -> np.ndarray:
     prior, out = part.priors[name], np.full(np.shape(value), -np.inf)
     for state in range(part.n_states):
-        own = {a: float(v[state] if np.ndim(v) else v) for a, v in prior.arguments.items()}
-        density, lower, upper, _ = log_density(prior.word, own)
+        numbers = {a: float(v[state] if np.ndim(v) else v) for a, v in prior.arguments.items()}
+        density, lower, upper, _ = log_density(prior.word, numbers)
         inside = (value[state] > lower) & (value[state] < upper)
         with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
             out[state] = np.where(inside, density(np.where(inside, value[state], 0.5 * _middle(lower, upper))), -np.inf)

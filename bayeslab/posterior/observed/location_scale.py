@@ -38,10 +38,10 @@ class LocationScale(CellwisePart):
         scale = np.diag(scale) if scale.ndim == 2 else scale
         return np.asarray(np.mean(scale)) if self.spherical else scale
 
-    def squares(self, statistics: Mapping[str, np.ndarray], own: Mapping[str, np.ndarray]) -> np.ndarray:
+    def squares(self, statistics: Mapping[str, np.ndarray], theta: Mapping[str, np.ndarray]) -> np.ndarray:
         """Expected squared distances from the centre, (n_states, n_columns)."""
         weight, scatter = (self.table(statistics[name]) for name in ("weight", "scatter"))
-        return np.asarray(scatter + weight * (statistics["mean"] - own[self.centre_name]) ** 2)
+        return np.asarray(scatter + weight * (statistics["mean"] - theta[self.centre_name]) ** 2)
 
     def default_log_density(self, name: str, values: Mapping[str, np.ndarray]) -> np.ndarray:
         value, prior, parameter = values[name], self.emission.prior, self.parameter(name)

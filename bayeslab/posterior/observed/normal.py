@@ -52,9 +52,9 @@ class Normal(LocationScale):
         return super().dims(name)[: len(self.shape(name))]
 
     def to_exact(self, values: Mapping[str, Any]) -> dict[str, np.ndarray]:
-        own = self.by_parameter(values)
-        variance = own["sd"] ** 2
-        return {"mean": self.table(own["mean"]), "variance": variance if self.spherical else self.table(variance)}
+        theta = self.by_parameter(values)
+        variance = theta["sd"] ** 2
+        return {"mean": self.table(theta["mean"]), "variance": variance if self.spherical else self.table(variance)}
 
     def from_exact(self, theta: Mapping[str, Any]) -> dict[str, np.ndarray]:
         sd = np.sqrt(theta["variance"])
@@ -73,9 +73,9 @@ class Normal(LocationScale):
 
     # ------------------------------------------------------------------ EM
 
-    def expected_cells(self, statistics: Mapping[str, np.ndarray], own: Mapping[str, np.ndarray]) -> np.ndarray:
+    def expected_cells(self, statistics: Mapping[str, np.ndarray], theta: Mapping[str, np.ndarray]) -> np.ndarray:
         weight = self.table(statistics["weight"])
-        return np.asarray(-weight * np.log(own["sd"]) - 0.5 * self.squares(statistics, own) / own["sd"] ** 2)
+        return np.asarray(-weight * np.log(theta["sd"]) - 0.5 * self.squares(statistics, theta) / theta["sd"] ** 2)
 
     def maximised(self, statistics: Mapping[str, Any], values: Mapping[str, Any], prior: bool) -> dict[str, np.ndarray]:
         out = super().maximised(statistics, values, prior)
@@ -91,8 +91,8 @@ class Normal(LocationScale):
         scatter = scatter + n * (statistics["mean"] - mean) ** 2
         if self.spherical:
             n, scatter = n.sum(axis=1), scatter.sum(axis=1)
-        own = self.emission.prior
-        variance = (self.scales + scatter) / (own.nu + n + 2) if prior else scatter / np.maximum(n, 1e-300)
+        weak = self.emission.prior
+        variance = (self.scales + scatter) / (weak.nu + n + 2) if prior else scatter / np.maximum(n, 1e-300)
         return np.asarray(np.sqrt(variance).reshape(self.shape(self.called("sd"))))
 
     # ------------------------------------------------------------------ Gibbs
@@ -145,10 +145,10 @@ class Normal(LocationScale):
             log_sd = pt.repeat(pt.log(sd)[:, None], d, axis=1) if self.spherical else pt.log(sd)
             return {mean_name: mean, sd_name: sd, f"_{mean_name}": mean, f"_log_{sd_name}": log_sd}
         prior, (centre, scale) = self.emission.prior, self.origin
-        own = 1 if self.spherical else d
-        begin = None if start is None else scale[:own] ** 2 / start["variance"].reshape(self.n_states, own)
+        size = 1 if self.spherical else d
+        begin = None if start is None else scale[:size] ** 2 / start["variance"].reshape(self.n_states, size)
         name = f"_{self.called('precision')}"
-        precision = pm.ChiSquared(name, prior.nu, shape=(self.n_states, own), initval=begin)
+        precision = pm.ChiSquared(name, prior.nu, shape=(self.n_states, size), initval=begin)
         log_sd = -0.5 * pt.log(precision)
         log_sd = pt.repeat(log_sd, d, axis=1) if self.spherical and d > 1 else log_sd
         begin = None if start is None else (start["mean"] - centre) / scale
@@ -193,11 +193,11 @@ class Normal(LocationScale):
             DIAGONAL_GAUSSIAN, [at.ravel(), log_sd.ravel()], np.ascontiguousarray((rows - centre) / scale), constant
         )
 
-    def cells(self, own: Mapping[str, Any], cells: np.ndarray) -> Any:
+    def cells(self, theta: Mapping[str, Any], cells: np.ndarray) -> Any:
         import pytensor.tensor as pt
 
         x, there = cell_values(cells)
-        out = -0.5 * ((x - own["mean"]) / own["sd"]) ** 2 - pt.log(own["sd"]) - 0.5 * np.log(2 * np.pi)
+        out = -0.5 * ((x - theta["mean"]) / theta["sd"]) ** 2 - pt.log(theta["sd"]) - 0.5 * np.log(2 * np.pi)
         return out if there.all() else pt.where(there[:, None], out, 0.0)
 
     def drawn(self, values: Mapping[str, Any], states: Any, rows: np.ndarray) -> dict[str, Any]:
@@ -211,7 +211,7 @@ class Normal(LocationScale):
         made = centre + scale * (at[states] + pt.exp(log_sd[states]) * noise)
         return {column: made[:, j] for j, column in enumerate(self.columns)}
 
-    def drawn_column(self, own: Mapping[str, Any], rows: np.ndarray) -> Any:
+    def drawn_column(self, theta: Mapping[str, Any], rows: np.ndarray) -> Any:
         import pymc as pm
 
-        return pm.Normal.dist(own["mean"], own["sd"], shape=len(rows))
+        return pm.Normal.dist(theta["mean"], theta["sd"], shape=len(rows))

@@ -45,10 +45,10 @@ class OneParameter(CellwisePart):
 
     # ------------------------------------------------------------------ EM
 
-    def expected_cells(self, statistics: Mapping[str, np.ndarray], own: Mapping[str, np.ndarray]) -> np.ndarray:
-        (theta,) = own.values()
-        second = -theta if self.is_rate else safe_log(1 - theta)
-        return np.asarray(statistics["won"] * safe_log(theta) + statistics["base"] * second)
+    def expected_cells(self, statistics: Mapping[str, np.ndarray], theta: Mapping[str, np.ndarray]) -> np.ndarray:
+        (value,) = theta.values()
+        second = -value if self.is_rate else safe_log(1 - value)
+        return np.asarray(statistics["won"] * safe_log(value) + statistics["base"] * second)
 
     def default_log_density(self, name: str, values: Mapping[str, np.ndarray]) -> np.ndarray:
         value = values[name]
@@ -85,16 +85,16 @@ class OneParameter(CellwisePart):
         second = -theta if self.is_rate else pt.log1p(-theta)
         return pt.dot(won, pt.log(theta)) + pt.dot(base, second) + self.emission.log_base(rows)[:, None]
 
-    def drawn_column(self, own: Mapping[str, Any], rows: np.ndarray) -> Any:
+    def drawn_column(self, theta: Mapping[str, Any], rows: np.ndarray) -> Any:
         import pymc as pm
 
-        (theta,) = own.values()
+        (value,) = theta.values()
         match self.word:
             case "poisson":
-                return pm.Poisson.dist(theta, shape=len(rows))
+                return pm.Poisson.dist(value, shape=len(rows))
             case "exponential":
-                return pm.Exponential.dist(theta, shape=len(rows))
+                return pm.Exponential.dist(value, shape=len(rows))
             case "bernoulli":
-                return pm.Bernoulli.dist(p=theta, shape=len(rows))
+                return pm.Bernoulli.dist(p=value, shape=len(rows))
         trials = rows[:, self.given_at[0]].astype(int) if self.given_at else self.emission.trials
-        return pm.Binomial.dist(trials, theta, shape=len(rows))
+        return pm.Binomial.dist(trials, value, shape=len(rows))

@@ -364,11 +364,11 @@ class StatePart(ABC):
 
     def fitted(self, statistics: Mapping[str, Any], values: Values, *, prior: bool) -> dict[str, np.ndarray]:
         """The M-step: the most probable parameters for expected totals; what is known stays."""
-        found = self.maximised(statistics, values, prior)
+        fitted = self.maximised(statistics, values, prior)
         for name in self.learned:
             if self.parameter(name) in SPREADS:
-                found[name] = np.maximum(found[name], self.narrowest(name))
-        return {name: found[name] for name in self.learned}
+                fitted[name] = np.maximum(fitted[name], self.narrowest(name))
+        return {name: fitted[name] for name in self.learned}
 
     def maximised(self, statistics: Mapping[str, Any], values: Values, prior: bool) -> dict[str, np.ndarray]:
         """The M-step, before spreads are kept from vanishing; of what is known anything."""
@@ -389,8 +389,8 @@ class StatePart(ABC):
 
     def draw(self, rng: np.random.Generator, statistics: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
         """Parameters from their conjugate posterior given statistics of rows and states."""
-        found = self.from_exact(self.emission.draw(rng, statistics))
-        return {name: found[name] for name in self.learned}
+        drawn = self.from_exact(self.emission.draw(rng, statistics))
+        return {name: drawn[name] for name in self.learned}
 
     def imputed(self, rng: np.random.Generator, rows: np.ndarray, states: np.ndarray, values: Values) -> np.ndarray:
         """Rows whose statistics are sufficient: missing cells filled, where columns depend on each other."""

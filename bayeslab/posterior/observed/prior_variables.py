@@ -58,8 +58,8 @@ def _ordered(prior: Prior, name: str, shape: tuple[int, ...], dims: tuple[str, .
     else:
         low, high = (None if np.isinf(bound) else bound for bound in (lower, upper))
         transform = transforms.Chain([transforms.Interval(low, high), transforms.ordered])
-    own = {"initval": _rising(start, lower, upper)}
-    return distribution(name, **prior.arguments, dims=dims, **own, transform=transform, default_transform=None)
+    begin = _rising(start, lower, upper)
+    return distribution(name, **prior.arguments, dims=dims, initval=begin, transform=transform, default_transform=None)
 
 
 def _rising(start: np.ndarray, lower: float, upper: float) -> np.ndarray:

@@ -214,7 +214,7 @@ class RegressionPart(StatePart):
     def internal(self, values: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
         each = [self.to_exact({n: values[n][i] for n in self.learned}) for i in range(len(values[self.learned[0]]))]
         behind = [name for name in ("coefficients", "variance") if not self.known and name in each[0]]
-        return {f"_{name}": np.stack([own[name] for own in each]) for name in behind}
+        return {f"_{name}": np.stack([theta[name] for theta in each]) for name in behind}
 
     # ------------------------------------------------------------------ EM
 
@@ -229,8 +229,8 @@ class RegressionPart(StatePart):
             return self.from_exact({**plain.maximise(statistics), "variance": self.to_exact(values)["variance"]})
         exact = self.to_exact(values)
         residual, n = inner.residual(statistics, exact["coefficients"]), statistics["weight"]
-        own = (inner.rate + 0.5 * residual) / (2 + 0.5 * n) if prior else residual / np.maximum(n, 1e-300)
-        return self.from_exact({**exact, "variance": own})
+        variance = (inner.rate + 0.5 * residual) / (2 + 0.5 * n) if prior else residual / np.maximum(n, 1e-300)
+        return self.from_exact({**exact, "variance": variance})
 
     def log_prior(self, values: Mapping[str, Any]) -> float:
         if not self.known:

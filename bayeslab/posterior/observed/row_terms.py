@@ -119,8 +119,8 @@ def normal_terms(at: Any, packed: Any, rows: np.ndarray, centre: np.ndarray, roo
     offsets = np.append(0, np.cumsum(np.bincount(kind.ravel(), minlength=len(kinds))))
     white = np.ascontiguousarray(np.linalg.solve(root, (rows - centre).T).T)
     k = int(at.type.shape[0])
-    found = RowTermsOp(_NORMAL, len(rows), 2 * k)(
+    terms = RowTermsOp(_NORMAL, len(rows), 2 * k)(
         pt.concatenate([at.ravel(), packed.ravel()]), rows, white, order.astype(np.int64), offsets.astype(np.int64),
         kinds.astype(np.int64), np.ascontiguousarray(centre, dtype=float), np.ascontiguousarray(root, dtype=float),
     )  # fmt: skip
-    return found[:, :k], found[:, k:]
+    return terms[:, :k], terms[:, k:]

@@ -82,10 +82,10 @@ class StandardPart(StatePart):
 
     def column(self, values: Mapping[str, Any], j: int) -> dict[str, Any]:
         """Parameters (n_states,) of a column, as expressions."""
-        own = {p: values[self.called(p)] for p in self.parameters}
-        return {p: value[:, j] if value.ndim == 2 else value for p, value in own.items()}
+        theta = {p: values[self.called(p)] for p in self.parameters}
+        return {p: value[:, j] if value.ndim == 2 else value for p, value in theta.items()}
 
-    def cells(self, own: Mapping[str, Any], cells: np.ndarray) -> Any:
+    def cells(self, theta: Mapping[str, Any], cells: np.ndarray) -> Any:
         """log p(cell | state), (n_rows, n_states), of a column with these parameters."""
         raise NotImplementedError
 
@@ -94,11 +94,11 @@ class StandardPart(StatePart):
 
         out = {}
         for j, column in enumerate(self.columns):
-            own = {p: pt.as_tensor_variable(value)[states] for p, value in self.column(values, j).items()}
-            out[column] = self.drawn_column(own, rows)
+            theta = {p: pt.as_tensor_variable(value)[states] for p, value in self.column(values, j).items()}
+            out[column] = self.drawn_column(theta, rows)
         return out
 
-    def drawn_column(self, own: Mapping[str, Any], rows: np.ndarray) -> Any:
+    def drawn_column(self, theta: Mapping[str, Any], rows: np.ndarray) -> Any:
         """A random variable, given the parameters of each row's state."""
         raise NotImplementedError
 

@@ -58,18 +58,18 @@ class StudentT(LocationScale):
         return super().labels() | matrix
 
     def to_exact(self, values: Mapping[str, Any]) -> dict[str, np.ndarray]:
-        own = self.by_parameter(values)
-        k = len(own["location"])
-        matrix = own["scale_matrix"] if self.style.whitened else own["scale"].reshape(k, 1, 1) ** 2
-        dof = np.full(k, float(self.emission.dof)) if self.emission.dof is not None else own["dof"]
-        return {"mean": self.table(own["location"]), "scale": matrix, "dof": dof}
+        theta = self.by_parameter(values)
+        k = len(theta["location"])
+        matrix = theta["scale_matrix"] if self.style.whitened else theta["scale"].reshape(k, 1, 1) ** 2
+        dof = np.full(k, float(self.emission.dof)) if self.emission.dof is not None else theta["dof"]
+        return {"mean": self.table(theta["location"]), "scale": matrix, "dof": dof}
 
     def from_exact(self, theta: Mapping[str, Any]) -> dict[str, np.ndarray]:
         scale = np.sqrt(np.einsum("kii->ki", theta["scale"]))
-        own = {"location": self.from_table(theta["mean"]), "scale": self.from_table(scale), "dof": theta["dof"]}
+        named = {"location": self.from_table(theta["mean"]), "scale": self.from_table(scale), "dof": theta["dof"]}
         if self.style.whitened:
-            own["scale_matrix"] = theta["scale"]
-        return {name: own[self.parameter(name)] for name in dict.fromkeys((*self.names, *self.results))}
+            named["scale_matrix"] = theta["scale"]
+        return {name: named[self.parameter(name)] for name in dict.fromkeys((*self.names, *self.results))}
 
     def covariances(self, theta: Mapping[str, Any]) -> np.ndarray:
         """The scale matrices of the columns in each state, (n_states, n_columns, n_columns)."""
@@ -84,11 +84,11 @@ class StudentT(LocationScale):
     def needs_search(self) -> bool:
         return any(self.called(p) in self.known for p in ("location", "scale"))
 
-    def expected_cells(self, statistics: Mapping[str, np.ndarray], own: Mapping[str, np.ndarray]) -> np.ndarray:
+    def expected_cells(self, statistics: Mapping[str, np.ndarray], theta: Mapping[str, np.ndarray]) -> np.ndarray:
         count = statistics["count"][:, None]
-        out = -count * np.log(own["scale"]) - 0.5 * self.squares(statistics, own) / own["scale"] ** 2
-        if "dof" in own:
-            half = 0.5 * own["dof"]
+        out = -count * np.log(theta["scale"]) - 0.5 * self.squares(statistics, theta) / theta["scale"] ** 2
+        if "dof" in theta:
+            half = 0.5 * theta["dof"]
             out = out + count * (half * np.log(half) - gammaln(half)) + half * statistics["gap"][:, None]
         return np.asarray(out)
 
@@ -163,14 +163,14 @@ class StudentT(LocationScale):
         constant = pt.gammaln(0.5 * (dof + d)) - pt.gammaln(0.5 * dof) - 0.5 * d * pt.log(dof * np.pi)
         return constant + log_det - 0.5 * (dof + d) * pt.log1p(squares / dof)
 
-    def cells(self, own: Mapping[str, Any], cells: np.ndarray) -> Any:
+    def cells(self, theta: Mapping[str, Any], cells: np.ndarray) -> Any:
         import pytensor.tensor as pt
 
         x, there = cell_values(cells)
-        dof = own["dof"] if "dof" in own else pt.constant(float(self.emission.dof))
-        z = (x - own["location"]) / own["scale"]
+        dof = theta["dof"] if "dof" in theta else pt.constant(float(self.emission.dof))
+        z = (x - theta["location"]) / theta["scale"]
         constant = pt.gammaln((dof + 1) / 2) - pt.gammaln(dof / 2) - 0.5 * pt.log(dof * np.pi)
-        out = constant - pt.log(own["scale"]) - 0.5 * (dof + 1) * pt.log1p(z**2 / dof)
+        out = constant - pt.log(theta["scale"]) - 0.5 * (dof + 1) * pt.log1p(z**2 / dof)
         return out if there.all() else pt.where(there[:, None], out, 0.0)
 
     def drawn(self, values: Mapping[str, Any], states: Any, rows: np.ndarray) -> dict[str, Any]:
@@ -183,8 +183,8 @@ class StudentT(LocationScale):
         made = self._inner(values).drawn(states, len(rows), mixing)
         return {column: made[:, j] for j, column in enumerate(self.columns)}
 
-    def drawn_column(self, own: Mapping[str, Any], rows: np.ndarray) -> Any:
+    def drawn_column(self, theta: Mapping[str, Any], rows: np.ndarray) -> Any:
         import pymc as pm
 
-        dof = own.get("dof", self.emission.dof)
-        return pm.StudentT.dist(nu=dof, mu=own["location"], sigma=own["scale"], shape=len(rows))
+        dof = theta.get("dof", self.emission.dof)
+        return pm.StudentT.dist(nu=dof, mu=theta["location"], sigma=theta["scale"], shape=len(rows))
