@@ -32,7 +32,7 @@ from bayeslab.distributions.toolbox.contract import Distribution, Domain, Interv
 from bayeslab.distributions.toolbox.graph import cell_draws, cell_log_density
 from bayeslab.distributions.toolbox.response import Response
 from bayeslab.distributions.toolbox.scalar import SCALARS, Density, log_densities, log_density, log_size
-from bayeslab.distributions.toolbox.table import DISTRIBUTIONS, MODIFIERS, NEEDS_CODE, maths, pymc_class
+from bayeslab.distributions.toolbox.table import DISTRIBUTIONS, MODIFIERS, NEEDS_CODE, closed_moments, maths, pymc_class
 
 __all__ = [
     "DISTRIBUTIONS",
@@ -47,6 +47,7 @@ __all__ = [
     "Response",
     "cell_draws",
     "cell_log_density",
+    "closed_moments",
     "log_densities",
     "log_density",
     "log_size",

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any, cast
 
 from bayeslab import registry
-from bayeslab.distributions.toolbox.contract import Distribution, Maths
+from bayeslab.distributions.toolbox.contract import Distribution, Maths, Values
 
-__all__ = ["DISTRIBUTIONS", "MODIFIERS", "NEEDS_CODE", "maths", "pymc_class"]
+__all__ = ["DISTRIBUTIONS", "MODIFIERS", "NEEDS_CODE", "closed_moments", "maths", "pymc_class"]
 
 # Names that are not the file's in capitals.
 _SPELT = {
@@ -75,6 +75,12 @@ def maths(name: str) -> Maths | None:
     """The functions of a distribution of single numbers; None where it is only declared."""
     module = registry.load("distributions", DISTRIBUTIONS.file(name))
     return cast(Maths, module) if hasattr(module, "log_density") else None
+
+
+def closed_moments(name: str) -> Callable[..., Values] | None:
+    """The function of a distribution that gives mean and variance, where both have a closed form."""
+    module = registry.load("distributions", DISTRIBUTIONS.file(name))
+    return cast(Callable[..., Values], module.moments) if hasattr(module, "moments") else None
 
 
 def pymc_class(name: str) -> Any:

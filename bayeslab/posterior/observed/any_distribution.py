@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from bayeslab.data.weak_priors import scaled, shown
-from bayeslab.distributions import cell_draws, cell_log_density, maths, pymc_class
+from bayeslab.distributions import cell_draws, cell_log_density, closed_moments, pymc_class
 from bayeslab.exact.emissions import AnyDistribution, Law
 from bayeslab.exact.emissions.any_distribution import interval
 from bayeslab.posterior.observed.part import StatePart
@@ -89,7 +89,7 @@ class DistributedPart(StatePart):
 
     def _mean(self, theta: Mapping[str, np.ndarray]) -> np.ndarray | None:
         """The mean of each state where it has a closed form; infinite where there is none."""
-        moments = getattr(maths(self.emission.name), "moments", None)
+        moments = closed_moments(self.emission.name)
         if moments is None:
             return None
         with np.errstate(all="ignore"):
@@ -117,8 +117,8 @@ class DistributedPart(StatePart):
 
     @property
     def ruled_by(self) -> str:
-        mean = hasattr(maths(self.emission.name), "moments")
-        return f"the mean of '{self.columns[0]}'" if mean else f"'{self.learned[0]}'"
+        closed = closed_moments(self.emission.name) is not None
+        return f"the mean of '{self.columns[0]}'" if closed else f"'{self.learned[0]}'"
 
     def collapsed(self, values: Mapping[str, np.ndarray]) -> bool:
         return bool(self.emission.degenerate(self.to_exact(values), self.spread**2).any())
