@@ -16,6 +16,7 @@ from bayeslab.exact import dirichlet_process as process
 from bayeslab.exact.answer import GibbsDraws, GibbsPlan, Note
 from bayeslab.exact.clusters import canonical, coclustering, point_partition
 from bayeslab.exact.dirichlet_process import ProcessPrior, ProcessProblem
+from bayeslab.exact.emissions import NormalPrior
 from bayeslab.exact.sampler import Arrays, Chains
 from bayeslab.families.mixture import auxiliary
 from bayeslab.families.mixture.auxiliary import by_auxiliary
@@ -462,7 +463,7 @@ _REMAINDER = 0.01
 def written_priors(spec: Mixture, seen: Resolved) -> dict[str, Any]:
     """The priors of a file, and those on the scale of the data as numbers."""
     out = dict(spec.priors)
-    normal = [part for part in seen.parts.values() if hasattr(part.emission.prior, "kappa")]
+    normal = [part for part in seen.parts.values() if isinstance(part.emission.prior, NormalPrior)]
     if len(normal) == 1 and not out.keys() & {"mean", "sd", "correlation"}:
         prior = normal[0].emission.prior
         out["components"] = {

@@ -11,7 +11,7 @@ from bayeslab.errors import OptionError, Reason
 from bayeslab.exact.answer import GibbsDraws, GibbsPlan, Note
 from bayeslab.exact.clusters import coclustering, point_partition
 from bayeslab.exact.component_number import PartitionSampler, integrable
-from bayeslab.exact.emissions import ConjugateEmission, Product
+from bayeslab.exact.emissions import ConjugateEmission
 from bayeslab.exact.mixture import MixtureOptions, fit_mixture
 from bayeslab.exact.mixture_gibbs import MixtureSampler
 from bayeslab.exact.sampler import Arrays, recorded, stacked
@@ -35,16 +35,13 @@ def by_gibbs(seen: Resolved) -> GibbsPlan | str:
         return seen.searched
     if not seen.conjugate:
         return Reason(f"{_WRITTEN}; use nuts", code="not-conjugate")
-    for emission in _parts(seen.problem.emission):
-        if not isinstance(emission, ConjugateEmission):
+    for part in seen.parts.values():
+        if not isinstance(part.emission, ConjugateEmission):
             return Reason(
-                f"{type(emission).__name__} components have no conjugate prior; use nuts", code="not-conjugate"
+                f"{type(part.emission).__name__} components have no conjugate prior; use nuts", code="not-conjugate"
             )
-        if getattr(emission, "covariance", "") == "tied":
-            return Reason(
-                "one covariance for all components has no closed form here; use full or diagonal, or nuts",
-                code="no-closed-form",
-            )
+    if seen.tied is not None:
+        return seen.tied
 
     problem = seen.problem
 
@@ -66,10 +63,6 @@ def by_gibbs(seen: Resolved) -> GibbsPlan | str:
     swaps = np.ndim(problem.concentration) > 0 and problem.allowed is None and "reported" not in seen.parts
     how = f"{len(seen.rows):,} labels and the parameters of {seen.n_components} components in turns"
     return GibbsPlan(how, recorded(MixtureSampler(problem, start, swaps), finish), seen.dims, seen.labels)
-
-
-def _parts(emission: Any) -> list[Any]:
-    return [part for _, part in emission.parts.values()] if isinstance(emission, Product) else [emission]
 
 
 def number_sampled(seen: Resolved, rows: str) -> GibbsPlan | str:

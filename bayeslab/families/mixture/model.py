@@ -21,6 +21,7 @@ from bayeslab.families.mixture.components import component_parts, design_of, reg
 from bayeslab.families.mixture.prior_numbers import concentration, process_prior
 from bayeslab.language.spec import Model
 from bayeslab.posterior.observed.any_distribution import DistributedPart
+from bayeslab.posterior.observed.joint_normal import JointNormal
 from bayeslab.posterior.observed.part import StatePart
 from bayeslab.posterior.observed.regression import RegressionPart
 
@@ -111,6 +112,14 @@ class Resolved:
             return None
         engines = "nuts" if self.process is not None else "nuts or em"
         return Reason(f"{' and '.join(names)} components have no conjugate prior; use {engines}", code="not-conjugate")
+
+    @property
+    def tied(self) -> Reason | None:
+        """Why there is no closed form, where one covariance serves all components."""
+        if not any(isinstance(part, JointNormal) and part.tied for part in self.parts.values()):
+            return None
+        text = "one covariance for all components has no closed form here; use full or diagonal, or nuts"
+        return Reason(text, code="no-closed-form")
 
     @property
     def conjugate(self) -> bool:

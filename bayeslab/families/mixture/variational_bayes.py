@@ -31,11 +31,8 @@ def variational(seen: Resolved) -> VariationalPlan | str:
         return seen.searched
     if not seen.conjugate:
         return Reason("the priors of mean, sd or correlation are not conjugate; use nuts", code="not-conjugate")
-    if getattr(seen.problem.emission, "covariance", "") == "tied":
-        return Reason(
-            "one covariance for all components has no closed form here; use full or diagonal, or nuts",
-            code="no-closed-form",
-        )
+    if seen.tied is not None:
+        return seen.tied
     try:
         problem = prepared(seen.problem)
         rows = problem.rows
@@ -89,11 +86,8 @@ def sticks(seen: Resolved) -> VariationalPlan | str:
         return seen.searched
     if not seen.conjugate:
         return Reason("the priors of mean, sd or correlation are not conjugate; use nuts", code="not-conjugate")
-    if getattr(seen.problem.emission, "covariance", "") == "tied":
-        return Reason(
-            "one covariance for all components has no closed form here; use full or diagonal, or nuts",
-            code="no-closed-form",
-        )
+    if seen.tied is not None:
+        return seen.tied
     if prior.discount and isinstance(prior.alpha, tuple):
         return Reason(
             "with a discount the concentration has no closed form here; give a number, or use gibbs or nuts",
