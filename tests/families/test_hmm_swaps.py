@@ -50,3 +50,14 @@ def test_numberings_have_their_probabilities(initial, transition):
     found = fit.predict(kind="probabilities")["P(state=1)"].to_numpy()
     exact = _first(np.array(initial), None if transition is None else np.array(transition))
     assert found == pytest.approx(exact, abs=5 * 0.5 / np.sqrt(400))
+
+
+def test_states_of_which_the_column_says_nothing_stay_as_they_are():
+    """Known probabilities that are the same in every state: only the chain is learned, and nothing numbers its states."""
+    declared = bl.Model(
+        model={"family": "hmm", "columns": ["w"], "emission": "categorical", "states": 2,
+               "parameters": {"p_w": [[0.25, 0.75]] * 2}},
+        inference={"method": "gibbs", "draws": 4, "tune": 2, "chains": 1},
+    )  # fmt: skip
+    fit = bl.fit(declared, {"w": ["a", "b", "b", "a", "b", "b"]}, seed=1, progress=False, runs=None)
+    np.testing.assert_allclose(fit.posterior["transition"].sum("next_state"), 1.0)

@@ -169,9 +169,12 @@ class Hidden:
         return out
 
     def rule(self, values: Mapping[str, np.ndarray]) -> np.ndarray:
-        """The states in ascending order of what the first column tells of them."""
+        """The states in ascending order of what is learned of the first column; as they are, where nothing is."""
+        order = np.arange(self.n_states)
+        if not self.parts[0].learned:
+            return order
         own = self.parts[0].location(values)
-        own, order = own.reshape(len(own), -1)[:, 0], np.arange(self.n_states)
+        own = own.reshape(len(own), -1)[:, 0]
         for block in self.blocks:
             order[block] = block[np.argsort(own[block], kind="stable")]
         return order
