@@ -122,7 +122,7 @@ _SENTENCES = [
         None,
         {},
         "model.unknown-word",
-        "model.likelihood: 'likelihood' is 'gaussian', 'student_t', 'bernoulli', 'binomial', 'categorical', 'ordered', 'poisson', 'negative_binomial', 'beta' or 'gamma'; given: 'gausian'",
+        "model.likelihood: unknown likelihood 'gausian'; did you mean 'gaussian'?",
     ),
     (
         {"model": {"family": "regression", "formula": "y ~ lgo(x)"}},

@@ -11,9 +11,9 @@ from bayeslab.data.design import Design
 from bayeslab.digits import check_size
 from bayeslab.errors import ModelError
 from bayeslab.families import graph as graphs
+from bayeslab.families.regression.data_remarks import remarks_of
 from bayeslab.families.regression.likelihoods import likelihood
 from bayeslab.families.regression.lowered import Lowered, Remark
-from bayeslab.families.regression.remarks import remarks_of
 from bayeslab.families.regression.rows import Rows, complete_rows, filled, without_response
 from bayeslab.families.regression.spec import Regression
 from bayeslab.families.regression.writer import Writer, problem
