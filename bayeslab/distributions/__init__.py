@@ -18,6 +18,9 @@ and, for single numbers, on arrays that broadcast (:class:`Maths`):
 ``moments(*parameters) -> (mean, variance)`` (optional)
     where both have a closed form.
 
+``CONJUGATE`` (optional)
+    a :class:`Conjugate`: the parameter that has a conjugate prior.
+
 ``pymc_class() -> class`` (optional) is there where PyMC has no distribution of that name.
 
 References
@@ -28,17 +31,27 @@ Johnson, Kemp, Kotz (2005). Univariate Discrete Distributions, 3rd ed.
 
 from __future__ import annotations
 
+from bayeslab.distributions.toolbox.conjugate import Conjugate
 from bayeslab.distributions.toolbox.contract import Distribution, Domain, Interval, Maths
 from bayeslab.distributions.toolbox.graph import cell_draws, cell_log_density
 from bayeslab.distributions.toolbox.response import Response
 from bayeslab.distributions.toolbox.scalar import SCALARS, Density, log_densities, log_density, log_size
-from bayeslab.distributions.toolbox.table import DISTRIBUTIONS, MODIFIERS, NEEDS_CODE, closed_moments, maths, pymc_class
+from bayeslab.distributions.toolbox.table import (
+    DISTRIBUTIONS,
+    MODIFIERS,
+    NEEDS_CODE,
+    closed_moments,
+    conjugate,
+    maths,
+    pymc_class,
+)
 
 __all__ = [
     "DISTRIBUTIONS",
     "MODIFIERS",
     "NEEDS_CODE",
     "SCALARS",
+    "Conjugate",
     "Density",
     "Distribution",
     "Domain",
@@ -48,6 +61,7 @@ __all__ = [
     "cell_draws",
     "cell_log_density",
     "closed_moments",
+    "conjugate",
     "log_densities",
     "log_density",
     "log_size",

@@ -8,6 +8,7 @@ from __future__ import annotations
 import numpy as np
 from scipy.special import expit, xlog1py, xlogy
 
+from bayeslab.distributions.toolbox.conjugate import Conjugate
 from bayeslab.distributions.toolbox.contract import Array, Slopes, Values, declared
 from bayeslab.distributions.toolbox.response import driven
 from bayeslab.errors import ModelError
@@ -48,3 +49,11 @@ def draw(rng: np.random.Generator, size: tuple[int, ...], p: Array) -> Array:
 def moments(p: Array) -> Values:
     """Mean and variance."""
     return p, p * (1 - p)
+
+
+def _terms(x: Array) -> tuple[Array, Array, Array]:
+    """What an item adds to the prior of p."""
+    return x, 1 - x, np.zeros(np.shape(x))
+
+
+CONJUGATE = Conjugate("p", "Beta", _terms)

@@ -8,6 +8,7 @@ from __future__ import annotations
 import numpy as np
 from scipy.special import expit, gammaln, xlog1py, xlogy
 
+from bayeslab.distributions.toolbox.conjugate import Conjugate
 from bayeslab.distributions.toolbox.contract import Array, Slopes, Values, declared
 from bayeslab.distributions.toolbox.response import driven
 from bayeslab.errors import ModelError
@@ -49,3 +50,11 @@ def draw(rng: np.random.Generator, size: tuple[int, ...], n: Array, p: Array) ->
 def moments(n: Array, p: Array) -> Values:
     """Mean and variance."""
     return n * p, n * p * (1 - p)
+
+
+def _terms(x: Array, n: Array) -> tuple[Array, Array, Array]:
+    """What an item adds to the prior of p."""
+    return x, n - x, gammaln(n + 1) - gammaln(x + 1) - gammaln(n - x + 1)
+
+
+CONJUGATE = Conjugate("p", "Beta", _terms)

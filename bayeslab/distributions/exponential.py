@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from bayeslab.distributions.toolbox.conjugate import Conjugate
 from bayeslab.distributions.toolbox.contract import Array, Slopes, Values, declared
 from bayeslab.distributions.toolbox.response import driven
 from bayeslab.errors import ModelError
@@ -46,3 +47,11 @@ def draw(rng: np.random.Generator, size: tuple[int, ...], lam: Array) -> Array:
 def moments(lam: Array) -> Values:
     """Mean and variance."""
     return 1 / lam, 1 / lam**2
+
+
+def _terms(x: Array) -> tuple[Array, Array, Array]:
+    """What an item adds to the prior of lam."""
+    return np.ones(np.shape(x)), x, np.zeros(np.shape(x))
+
+
+CONJUGATE = Conjugate("lam", "Gamma", _terms)

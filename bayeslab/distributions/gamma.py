@@ -9,6 +9,7 @@ from __future__ import annotations
 import numpy as np
 from scipy.special import digamma, gammaln, xlogy
 
+from bayeslab.distributions.toolbox.conjugate import Conjugate
 from bayeslab.distributions.toolbox.contract import Array, Slopes, Values, declared
 from bayeslab.distributions.toolbox.response import SHAPE, driven
 from bayeslab.errors import ModelError
@@ -52,3 +53,11 @@ def draw(rng: np.random.Generator, size: tuple[int, ...], alpha: Array, beta: Ar
 def moments(alpha: Array, beta: Array) -> Values:
     """Mean and variance."""
     return alpha / beta, alpha / beta**2
+
+
+def _terms(x: Array, alpha: Array) -> tuple[Array, Array, Array]:
+    """What an item adds to the prior of beta."""
+    return alpha, x, xlogy(alpha - 1, x) - gammaln(alpha)
+
+
+CONJUGATE = Conjugate("beta", "Gamma", _terms)

@@ -8,6 +8,7 @@ from __future__ import annotations
 import numpy as np
 from scipy.special import xlog1py
 
+from bayeslab.distributions.toolbox.conjugate import Conjugate
 from bayeslab.distributions.toolbox.contract import Array, Slopes, Values, declared
 from bayeslab.distributions.toolbox.response import driven
 
@@ -44,3 +45,11 @@ def draw(rng: np.random.Generator, size: tuple[int, ...], p: Array) -> Array:
 def moments(p: Array) -> Values:
     """Mean and variance."""
     return 1 / p, (1 - p) / p**2
+
+
+def _terms(x: Array) -> tuple[Array, Array, Array]:
+    """What an item adds to the prior of p."""
+    return np.ones(np.shape(x)), x - 1, np.zeros(np.shape(x))
+
+
+CONJUGATE = Conjugate("p", "Beta", _terms)

@@ -8,6 +8,7 @@ from __future__ import annotations
 import numpy as np
 from scipy.special import digamma, gammaln
 
+from bayeslab.distributions.toolbox.conjugate import Conjugate
 from bayeslab.distributions.toolbox.contract import Array, Slopes, Values, declared
 from bayeslab.distributions.toolbox.response import UNIT, driven
 from bayeslab.errors import ModelError
@@ -52,3 +53,11 @@ def moments(alpha: Array, beta: Array) -> Values:
     with np.errstate(all="ignore"):
         mean = np.where(alpha > 1, beta / (alpha - 1), np.inf)
         return mean, np.where(alpha > 2, beta**2 / ((alpha - 1) ** 2 * (alpha - 2)), np.inf)
+
+
+def _terms(x: Array, alpha: Array) -> tuple[Array, Array, Array]:
+    """What an item adds to the prior of beta."""
+    return alpha, 1 / x, -(alpha + 1) * np.log(x) - gammaln(alpha)
+
+
+CONJUGATE = Conjugate("beta", "Gamma", _terms)

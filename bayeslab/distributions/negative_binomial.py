@@ -10,6 +10,7 @@ import numpy as np
 from scipy.special import digamma, gammaln, xlogy
 
 from bayeslab.digits import log_rising
+from bayeslab.distributions.toolbox.conjugate import Conjugate
 from bayeslab.distributions.toolbox.contract import Array, Slopes, Values, declared
 from bayeslab.distributions.toolbox.response import SHAPE, driven
 from bayeslab.errors import ModelError
@@ -60,3 +61,12 @@ def draw(rng: np.random.Generator, size: tuple[int, ...], mu: Array, alpha: Arra
 def moments(mu: Array, alpha: Array) -> Values:
     """Mean and variance."""
     return mu, mu + mu**2 / alpha
+
+
+def _terms(x: Array, alpha: Array | None = None, n: Array | None = None) -> tuple[Array, Array, Array]:
+    """What an item adds to the prior of p."""
+    _, size = canonical(0.0, alpha, None, n)
+    return size, x, log_rising(size, x) - gammaln(x + 1)
+
+
+CONJUGATE = Conjugate("p", "Beta", _terms)

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from bayeslab.distributions.toolbox.conjugate import Conjugate
 from bayeslab.distributions.toolbox.contract import Array, Slopes, Values, declared
 from bayeslab.distributions.toolbox.response import driven
 
@@ -40,3 +41,11 @@ def moments(alpha: Array, m: Array) -> Values:
     with np.errstate(all="ignore"):
         mean = np.where(alpha > 1, alpha * m / (alpha - 1), np.inf)
         return mean, np.where(alpha > 2, alpha * m**2 / ((alpha - 1) ** 2 * (alpha - 2)), np.inf)
+
+
+def _terms(x: Array, m: Array) -> tuple[Array, Array, Array]:
+    """What an item adds to the prior of alpha."""
+    return np.ones(np.shape(x)), np.log(x / m), -np.log(x)
+
+
+CONJUGATE = Conjugate("alpha", "Gamma", _terms)

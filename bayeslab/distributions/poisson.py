@@ -8,6 +8,7 @@ from __future__ import annotations
 import numpy as np
 from scipy.special import gammaln, xlogy
 
+from bayeslab.distributions.toolbox.conjugate import Conjugate
 from bayeslab.distributions.toolbox.contract import Array, Slopes, Values, declared
 from bayeslab.distributions.toolbox.response import driven
 
@@ -44,3 +45,11 @@ def draw(rng: np.random.Generator, size: tuple[int, ...], mu: Array) -> Array:
 def moments(mu: Array) -> Values:
     """Mean and variance."""
     return mu, mu
+
+
+def _terms(x: Array) -> tuple[Array, Array, Array]:
+    """What an item adds to the prior of mu."""
+    return x, np.ones(np.shape(x)), -gammaln(x + 1)
+
+
+CONJUGATE = Conjugate("mu", "Gamma", _terms)

@@ -96,16 +96,23 @@ class BetaBinomial:
     def update(self, successes: ArrayLike, trials: ArrayLike = 1, at: ArrayLike | None = None) -> Self:
         """Posterior after ``successes`` (a number or an array) of so many ``trials`` each."""
         successes, trials = np.broadcast_arrays(np.asarray(successes, float), np.asarray(trials, float))
-        shape = np.shape(self.alpha)
-        won, lost = _totals(successes, shape, at), _totals(trials - successes, shape, at)
-        return type(self)(self.alpha + won, self.beta + lost)
+        return self.add(successes, trials - successes, at)
 
     def log_evidence(self, successes: ArrayLike, trials: ArrayLike = 1, at: ArrayLike | None = None) -> float:
         """Log probability of the data, the order of single trials within a count left open."""
         after = self.update(successes, trials, at)
         n, k = np.broadcast_arrays(np.asarray(trials, float), np.asarray(successes, float))
-        gained = betaln(after.alpha, after.beta) - betaln(self.alpha, self.beta)
-        return float(np.sum(gained) + np.sum(_log_choose(n, k)))
+        return self.gained(after) + float(np.sum(_log_choose(n, k)))
+
+    def add(self, a: ArrayLike, b: ArrayLike, at: ArrayLike | None = None) -> Self:
+        """Posterior after items whose log probabilities are a log θ + b log(1 - θ)."""
+        a, b = np.broadcast_arrays(np.asarray(a, float), np.asarray(b, float))
+        shape = np.shape(self.alpha)
+        return type(self)(self.alpha + _totals(a, shape, at), self.beta + _totals(b, shape, at))
+
+    def gained(self, after: Self) -> float:
+        """Log of the ratio of the normalising constants of posterior and prior."""
+        return float(np.sum(betaln(after.alpha, after.beta) - betaln(self.alpha, self.beta)))
 
     def mean(self) -> np.ndarray:
         return np.asarray(self.alpha / (self.alpha + self.beta))
@@ -206,12 +213,13 @@ class _Gamma:
         """Shape (n, ...)."""
         return rng.standard_gamma(self.alpha, (n, *np.shape(self.alpha))) / self.beta
 
-    def _add(self, shape: ArrayLike, rate: ArrayLike, at: ArrayLike | None) -> Self:
+    def add(self, shape: ArrayLike, rate: ArrayLike, at: ArrayLike | None = None) -> Self:
+        """Posterior after items whose log densities are shape log θ - rate θ."""
         shape, rate = np.broadcast_arrays(np.asarray(shape, float), np.asarray(rate, float))
         own = np.shape(self.alpha)
         return type(self)(self.alpha + _totals(shape, own, at), self.beta + _totals(rate, own, at))
 
-    def _gained(self, after: Self) -> float:
+    def gained(self, after: Self) -> float:
         """Log of the ratio of the normalising constants of posterior and prior."""
         before = self.alpha * np.log(self.beta) - gammaln(self.alpha)
         return float(np.sum(before - after.alpha * np.log(after.beta) + gammaln(after.alpha)))
@@ -222,12 +230,12 @@ class GammaPoisson(_Gamma):
     """Rates of Poisson counts; a count has mean rate × exposure."""
 
     def update(self, counts: ArrayLike, exposure: ArrayLike = 1.0, at: ArrayLike | None = None) -> Self:
-        return self._add(counts, exposure, at)
+        return self.add(counts, exposure, at)
 
     def log_evidence(self, counts: ArrayLike, exposure: ArrayLike = 1.0, at: ArrayLike | None = None) -> float:
         counts = np.asarray(counts, float)
         base = xlogy(counts, np.asarray(exposure, float)) - gammaln(counts + 1)
-        return self._gained(self.update(counts, exposure, at)) + float(np.sum(base))
+        return self.gained(self.update(counts, exposure, at)) + float(np.sum(base))
 
     def predictive(self, exposure: ArrayLike = 1.0) -> Any:
         """The next count: a frozen ``scipy.stats.nbinom``."""
@@ -242,11 +250,11 @@ class GammaExponential(_Gamma):
 
     def update(self, times: ArrayLike, factor: ArrayLike = 1.0, at: ArrayLike | None = None) -> Self:
         times = np.asarray(times, float)
-        return self._add(np.ones(times.shape), times * factor, at)
+        return self.add(np.ones(times.shape), times * factor, at)
 
     def log_evidence(self, times: ArrayLike, factor: ArrayLike = 1.0, at: ArrayLike | None = None) -> float:
         times, factor = np.broadcast_arrays(np.asarray(times, float), np.asarray(factor, float))
-        return self._gained(self.update(times, factor, at)) + float(np.sum(np.log(factor)))
+        return self.gained(self.update(times, factor, at)) + float(np.sum(np.log(factor)))
 
     def predictive(self) -> Any:
         """The next time: a frozen ``scipy.stats.lomax``."""
@@ -264,12 +272,12 @@ class GammaPrecision(_Gamma):
 
     def update(self, errors: ArrayLike, factor: ArrayLike = 1.0, at: ArrayLike | None = None) -> Self:
         errors = np.asarray(errors, float)
-        return self._add(np.full(errors.shape, 0.5), 0.5 * factor * errors**2, at)
+        return self.add(np.full(errors.shape, 0.5), 0.5 * factor * errors**2, at)
 
     def log_evidence(self, errors: ArrayLike, factor: ArrayLike = 1.0, at: ArrayLike | None = None) -> float:
         errors, factor = np.broadcast_arrays(np.asarray(errors, float), np.asarray(factor, float))
         base = 0.5 * np.sum(np.log(factor)) - 0.5 * errors.size * _LOG_2PI
-        return self._gained(self.update(errors, factor, at)) + float(base)
+        return self.gained(self.update(errors, factor, at)) + float(base)
 
     def predictive(self, mean: ArrayLike = 0.0) -> Any:
         """The next value: a frozen ``scipy.stats.t``."""

@@ -371,7 +371,7 @@ REFUSED = [
     ({"lam": "Gamma(2, 1)", "n[obs_id]": "Poisson(lam + 1)"}, "times data"),
     ({"lam": "Gamma(2, 1)", "n[obs_id]": "Poisson(lam * lam)"}, "times data"),
     ({"p": "Beta(1, 1)", "n[obs_id]": "Binomial(9, p ** 2)"}, "more than a choice"),
-    ({"p": "Beta(1, 1)", "n[obs_id]": "Bernoulli(p)"}, "other than 0 and 1"),
+    ({"p": "Beta(1, 1)", "n[obs_id]": "Bernoulli(p)"}, "cannot have"),
     ({"k": "Bernoulli(0.5)", "y[obs_id]": "Normal(k, 1)"}, "discrete"),
     ({"a": "Normal(0, 1)", "extra": "Potential(-a)", "y[obs_id]": "Normal(a, 1)"}, "Potential"),
     ({"a": "Normal(0, 1)", "gone[obs_id]": "Normal(a, 1)"}, "missing"),

@@ -7,9 +7,10 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import Any, cast
 
 from bayeslab import registry
+from bayeslab.distributions.toolbox.conjugate import Conjugate
 from bayeslab.distributions.toolbox.contract import Distribution, Maths, Values
 
-__all__ = ["DISTRIBUTIONS", "MODIFIERS", "NEEDS_CODE", "closed_moments", "maths", "pymc_class"]
+__all__ = ["DISTRIBUTIONS", "MODIFIERS", "NEEDS_CODE", "closed_moments", "conjugate", "maths", "pymc_class"]
 
 # Names that are not the file's in capitals.
 _SPELT = {
@@ -81,6 +82,12 @@ def closed_moments(name: str) -> Callable[..., Values] | None:
     """The function of a distribution that gives mean and variance, where both have a closed form."""
     module = registry.load("distributions", DISTRIBUTIONS.file(name))
     return cast(Callable[..., Values], module.moments) if hasattr(module, "moments") else None
+
+
+def conjugate(name: str) -> Conjugate | None:
+    """The parameter of a distribution that has a conjugate prior; None where none has."""
+    module = registry.load("distributions", DISTRIBUTIONS.file(name))
+    return cast(Conjugate, module.CONJUGATE) if hasattr(module, "CONJUGATE") else None
 
 
 def pymc_class(name: str) -> Any:

@@ -11,16 +11,18 @@ import ast
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
+from inspect import signature
 from typing import Any, Protocol
 
 import numpy as np
-from scipy.special import gammaln
+from scipy.special import gammaln, xlogy
 
 from bayeslab.data.dataset import Data
 from bayeslab.data.node_values import POINTS, Environment, NotExact
-from bayeslab.errors import BayeslabError
+from bayeslab.distributions import DISTRIBUTIONS, Interval, conjugate
+from bayeslab.errors import BayeslabError, ModelError
 from bayeslab.exact.answer import Answer, Plan
-from bayeslab.exact.conjugate import BetaBinomial, DirichletMultinomial, GammaExponential, GammaPoisson
+from bayeslab.exact.conjugate import BetaBinomial, DirichletMultinomial, GammaPoisson
 from bayeslab.exact.gaussian import empirical_bayes
 from bayeslab.families.graph.gaussian import GaussianPiece, _ancestors, _factors, gaussian_piece
 from bayeslab.language.expressions import Term
@@ -28,12 +30,8 @@ from bayeslab.language.nodes import Node, bound_arguments, look_back_at_each_oth
 
 __all__ = ["closed_form"]
 
-# The likelihoods each prior is conjugate to.
-_PAIRS = {
-    "Beta": ("Bernoulli", "Binomial", "Geometric"),
-    "Dirichlet": ("Categorical", "Multinomial"),
-    "Gamma": ("Poisson", "Exponential"),
-}
+# The priors whose posteriors are known.
+_PRIORS = ("Beta", "Dirichlet", "Gamma")
 
 
 def closed_form(nodes: Mapping[str, Node], data: Data) -> Plan | str:
@@ -144,10 +142,17 @@ def _piece(names: set[str], nodes: Mapping[str, Node], data: Data, order: Sequen
     columns = data.names()
     latent = [nodes[name] for name in names if name not in columns]
     observed = [nodes[name] for name in nodes if name in names and name in columns]
-    words = _PAIRS.get(str(latent[0].distribution), ()) if len(latent) == 1 else ()
-    if words and all(node.distribution in words for node in observed):
+    prior = latent[0].distribution if len(latent) == 1 else None
+    if prior in _PRIORS and all(_conjugate_prior(node) == prior for node in observed):
         return _Pair(latent[0], observed, nodes, data).checked()
     return gaussian_piece(names, nodes, data, order)
+
+
+def _conjugate_prior(node: Node) -> str | None:
+    """The prior that is conjugate to a distribution, where one is."""
+    word = node.distribution
+    pair = conjugate(word) if word is not None and word in DISTRIBUTIONS else None
+    return None if pair is None else pair.prior
 
 
 # --------------------------------------------------------------------------------- pairs
@@ -215,7 +220,8 @@ class _Pair:
         """Posterior and log evidence."""
         now, evidence = self.prior, 0.0
         for node in self.observed:
-            now, gained = getattr(self, f"_see_{node.distribution}")(node, now)
+            see = {"Categorical": self._see_categories, "Multinomial": self._see_counts}
+            now, gained = see.get(str(node.distribution), self._see_numbers)(node, now)
             evidence += gained
         return now, evidence
 
@@ -288,38 +294,51 @@ class _Pair:
             raise NotExact(f"'{ast.unparse(tree)}': the factor is not positive everywhere")
         return self._about(parts[own[0]][0], dims), factor
 
-    def _see_Bernoulli(self, node: Node, now: BetaBinomial) -> tuple[BetaBinomial, float]:
-        (p,) = self._given(node, "p")
-        value = self._counts(node)
-        if np.any(value > 1):
-            raise NotExact(f"'{node.name}' has values other than 0 and 1")
-        assert p is not None
-        at = self._about(p, node.dims)
-        return now.update(value, 1, at), now.log_evidence(value, 1, at)
+    def _see_numbers(self, node: Node, now: Any) -> tuple[Any, float]:
+        """What numbers add to a beta or gamma prior."""
+        pair, tree = conjugate(str(node.distribution)), node.expression.tree
+        assert pair is not None
+        assert pair.terms is not None
+        assert isinstance(tree, ast.Call)
+        given = bound_arguments(tree, str(node.distribution))
+        others = given.keys() - {pair.parameter}
+        if pair.parameter not in given or others - signature(pair.terms).parameters.keys():
+            raise NotExact(f"'{node.name}' is not given by {pair.parameter}")
+        known = {word: self.plain.on(given[word], node.dims)[0] for word in sorted(others)}
+        value = self._counts(node, whole=DISTRIBUTIONS[str(node.distribution)].discrete)
+        self._check_range(node, value, known)
+        factor: Any = 1.0
+        if pair.prior == "Beta":
+            at = self._about(given[pair.parameter], node.dims)
+        else:
+            at, factor = self._rate(given[pair.parameter], node.dims)
+        with np.errstate(all="ignore"):
+            try:
+                a, b, constant = pair.terms(value, **known)
+            except (TypeError, ModelError):
+                raise NotExact(f"the parameters of '{node.name}' are incomplete") from None
+            constant = constant + xlogy(a, factor)
+        if not np.all(np.isfinite(constant)):
+            raise NotExact(f"'{node.name}' has values at an end of those of {node.distribution}")
+        after = now.add(np.broadcast_to(a, value.shape), b * factor, at)
+        return after, now.gained(after) + float(np.sum(constant))
 
-    def _see_Binomial(self, node: Node, now: BetaBinomial) -> tuple[BetaBinomial, float]:
-        p, n = self._given(node, "p", "n")
-        value = self._counts(node)
-        assert p is not None
-        assert n is not None
-        trials = self.plain.on(n, node.dims)[0]
-        if np.any(value > trials) or np.any(trials != np.floor(trials)):
-            raise NotExact(f"'{node.name}' counts more than 'n'")
-        at = self._about(p, node.dims)
-        return now.update(value, trials, at), now.log_evidence(value, trials, at)
+    def _check_range(self, node: Node, value: np.ndarray, known: Mapping[str, np.ndarray]) -> None:
+        """Refuse values that the distribution cannot have, and other parameters that it cannot have."""
+        entry = DISTRIBUTIONS[str(node.distribution)]
+        for word, number in known.items():
+            interval = entry.domain.parameters.get(word, Interval())
+            whole = entry.discrete and word in (entry.domain.values.low, entry.domain.values.high)
+            low, high = (np.nan if isinstance(end, str) else end for end in (interval.low, interval.high))
+            bad = interval.outside(number, low, high) | ~np.isfinite(number)
+            if np.any(bad) or (whole and np.any(number != np.floor(number))):
+                raise NotExact(f"'{word}' of '{node.name}' is out of range")
+        values = entry.domain.values
+        ends = (known.get(end, np.nan) if isinstance(end, str) else end for end in (values.low, values.high))
+        if np.any(values.outside(value, *ends)):
+            raise NotExact(f"'{node.name}' has values that {node.distribution} cannot have")
 
-    def _see_Geometric(self, node: Node, now: BetaBinomial) -> tuple[BetaBinomial, float]:
-        """Trials up to the first success: a sequence, so no binomial coefficient."""
-        (p,) = self._given(node, "p")
-        value = self._counts(node)
-        if np.any(value < 1):
-            raise NotExact(f"'{node.name}' has values below 1")
-        assert p is not None
-        at = self._about(p, node.dims)
-        coefficients = np.sum(np.log(value))
-        return now.update(np.ones(value.shape), value, at), now.log_evidence(1, value, at) - float(coefficients)
-
-    def _see_Categorical(self, node: Node, now: DirichletMultinomial) -> tuple[DirichletMultinomial, float]:
+    def _see_categories(self, node: Node, now: DirichletMultinomial) -> tuple[DirichletMultinomial, float]:
         (p,) = self._given(node, "p")
         value = self._counts(node).astype(np.int64)
         assert p is not None
@@ -339,7 +358,7 @@ class _Pair:
             raise NotExact(f"'{ast.unparse(tree)}' rearranges the elements of '{self.node.name}'")
         return places[..., 0] // size
 
-    def _see_Multinomial(self, node: Node, now: DirichletMultinomial) -> tuple[DirichletMultinomial, float]:
+    def _see_counts(self, node: Node, now: DirichletMultinomial) -> tuple[DirichletMultinomial, float]:
 
         p, n = self._given(node, "p", "n")
         value = self._counts(node)
@@ -356,22 +375,6 @@ class _Pair:
         orders = np.sum(gammaln(value.sum(axis=-1) + 1)) - np.sum(gammaln(value + 1))
         counts = counts.reshape(now.a.shape)
         return now.update(counts), now.log_evidence(counts) + float(orders)
-
-    def _see_Poisson(self, node: Node, now: GammaPoisson) -> tuple[GammaPoisson, float]:
-        (mu,) = self._given(node, "mu")
-        value = self._counts(node)
-        assert mu is not None
-        at, exposure = self._rate(mu, node.dims)
-        return now.update(value, exposure, at), now.log_evidence(value, exposure, at)
-
-    def _see_Exponential(self, node: Node, now: GammaPoisson) -> tuple[GammaPoisson, float]:
-        (lam,) = self._given(node, "lam")
-        value = self._counts(node, whole=False)
-        assert lam is not None
-        at, factor = self._rate(lam, node.dims)
-        rates = GammaExponential(now.alpha, now.beta)
-        after = rates.update(value, factor, at)
-        return GammaPoisson(after.alpha, after.beta), rates.log_evidence(value, factor, at)
 
 
 @dataclass(frozen=True, eq=False)
