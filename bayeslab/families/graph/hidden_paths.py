@@ -44,6 +44,8 @@ class HiddenPath:
         Of the node; the path runs along the last.
     state : str or None
         The dimension of the states, if it has a name.
+    where : tuple of str
+        The path of the node's errors.
     sequence : str or None
         The column that tells sequences apart.
     """
@@ -52,6 +54,7 @@ class HiddenPath:
     logs: Any
     dims: tuple[str, ...]
     state: str | None
+    where: tuple[str, ...]
     sequence: str | None = None
 
 
@@ -88,7 +91,7 @@ def hidden_path(builder: Builder, node: Node) -> HiddenPath:
         case _:
             law, logs = _segments(builder, node, given, start, moves)
     column = given.get("sequence")
-    return HiddenPath(law, logs, node.dims, state, column.id if isinstance(column, ast.Name) else None)
+    return HiddenPath(law, logs, node.dims, state, node.path, column.id if isinstance(column, ast.Name) else None)
 
 
 def _state_of_length(builder: Builder, n: int) -> str | None:
@@ -103,7 +106,7 @@ def _order(given: Mapping[str, ast.expr]) -> int:
         raise ModelError(
             f"MarkovChain: order is 1 or 2, not '{ast.unparse(tree)}'", offset=tree.col_offset, code="out-of-range"
         )
-    return int(tree.value)
+    return 1 if tree.value == 1 else 2
 
 
 # -------------------------------------------------------------------------------- first states

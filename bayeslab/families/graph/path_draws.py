@@ -6,6 +6,7 @@ import math
 from typing import Any
 
 import numpy as np
+import pytensor
 import pytensor.tensor as pt
 from pymc.logprob.abstract import _logprob
 from pytensor.tensor.random.op import RandomVariable
@@ -48,7 +49,9 @@ class PathRV(RandomVariable):
 def path_variable(law: PathLaw, logs: Any, lengths: tuple[int, ...]) -> Any:
     """The random variable of a path."""
     assert math.prod(lengths) == law.n_cells
-    return PathRV(law, lengths)(logs)
+    rng = pytensor.shared(np.random.default_rng())
+    _, path = PathRV(law, lengths)(logs, rng=rng, return_next_rng=True)
+    return path
 
 
 @_logprob.register(PathRV)

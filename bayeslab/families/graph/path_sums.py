@@ -248,7 +248,7 @@ def summed_out(latents: Sequence[Latent], densities: Sequence[Density], model: p
     if others:
         own = [density for density, several in met if not any(latent.symbol in gone for latent in several)]
         rest = eliminated(others, [*_path_densities(others), *own], model)
-    whole = [*parts, *([rest] if rest is not None else [])]
+    whole: list[PathSum | SummedOut] = [*parts, *([rest] if rest is not None else [])]
     tables = pt.concatenate([part.tables for part in whole]) if len(whole) > 1 else whole[0].tables
     # A parameter that was copied on the way would be drawn anew at each evaluation.
     drawn = {v for v in ancestors([tables]) if v.owner is not None and hasattr(v.owner.op, "dist_params")}
@@ -274,7 +274,7 @@ def _refuse_idle(paths: Sequence[Latent], met: Sequence[tuple[Density, Sequence[
             raise ModelError(
                 f"no node with data depends on '{latent.name}', so that the data say nothing about its states: use it"
                 f" in one, as in rate[{latent.name}], or leave it out",
-                path=("model", "nodes", latent.name),
+                path=latent.path.where if latent.path is not None else (),
                 code="nothing-observed",
             )
 
@@ -284,7 +284,7 @@ def _refuse_tied(paths: Sequence[Latent], tied: set[str]) -> None:
         if latent.name in tied and latent.path is not None and not latent.path.law.eliminable:
             raise ModelError(
                 f"the segments of '{latent.name}' cannot be summed out together with other discrete nodes without data",
-                path=("model", "nodes", latent.name),
+                path=latent.path.where,
                 code="discrete",
             )
 
