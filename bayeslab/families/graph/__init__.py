@@ -12,7 +12,6 @@ from __future__ import annotations
 
 import ast
 import math
-import re
 import warnings
 from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import contextmanager
@@ -32,7 +31,9 @@ from bayeslab.families import ATOM, DENSITY, PROBABILITY, UNREAD
 from bayeslab.families.graph.conjugacy import closed_form
 from bayeslab.families.graph.domains import Domains, levels_refused
 from bayeslab.families.graph.levels import categories, takes_levels
+from bayeslab.families.graph.marginalized import marginalized
 from bayeslab.families.graph.recursion import broadcast, deterministic_recursion, random_recursion, rows_together
+from bayeslab.families.graph.spelling import check_spelling
 from bayeslab.language.expressions import MOST_COUNTED, Evaluator, Term, as_float, parse
 from bayeslab.language.nodes import (
     Node,
@@ -163,7 +164,7 @@ def evidence(model: Model, data: Data) -> tuple[str, ...]:
     named = [node.name for node in nodes.values() if node.kind == "random" and node.name in columns]
     potentials = [node.name for node in nodes.values() if node.kind == "potential"]
     if columns:
-        _check_spelling(nodes, model, data)
+        check_spelling(nodes, model, data)
     observed = [name for name in named if data.present(name)]
     if observed or potentials or not columns:
         return (*observed, *potentials)
@@ -203,47 +204,6 @@ def size(model: Model, data: Data) -> int:
             path=largest.path,
         )
     return sum(sizes.values())
-
-
-def _check_spelling(nodes: Mapping[str, Node], model: Model, data: Data) -> None:
-    """A random node without data, and a column of the same dimensions that is not used and is called nearly the same.
-
-    Names that differ in capitals and underscores only are near; those of nodes that nothing depends on also where one
-    letter is wrong. Names that differ in a digit are not: ``y1`` and ``y2`` are two things.
-    """
-    columns = data.names()
-    texts = [parse(text).names for text in model.data.derive.values()]
-    used = set(nodes).union(data.labels, *texts, *(node.expression.names for node in nodes.values()))
-    free = {name: data.term(name, missing=True).dims for name in sorted(columns - used) if data.placed(name)}
-    unseen = [node for node in nodes.values() if node.kind == "random" and node.name not in columns]
-    needed = {parent for node in nodes.values() for parent in node.parents}
-    for node in unseen:
-        for name, dims in free.items():
-            if set(dims) != set(node.dims):
-                continue
-            if _folded(name) == _folded(node.name) or (node.name not in needed and _one_letter_off(name, node.name)):
-                raise ModelError(
-                    f"'{node.name}' has no data, and the column '{name}' is not used; did you mean '{name}'? If"
-                    f" '{node.name}' is meant to have no data, rename it",
-                    path=(*node.path, "[key]"),
-                    code="unknown-column",
-                )
-
-
-def _folded(name: str) -> str:
-    return name.casefold().replace("_", "")
-
-
-def _one_letter_off(a: str, b: str) -> bool:
-    """Whether one letter is wrong, missing, too many, or swapped with the next; digits must agree."""
-    short, long = sorted((_folded(a), _folded(b)), key=len)
-    if len(short) < 4 or len(long) - len(short) > 1 or re.sub(r"\D", "", a) != re.sub(r"\D", "", b):
-        return False
-    at = next((i for i, (x, y) in enumerate(zip(short, long, strict=False)) if x != y), len(short))
-    if len(short) < len(long):
-        return short[at:] == long[at + 1 :]
-    swapped = short[at : at + 2] == long[at : at + 2][::-1] and short[at + 2 :] == long[at + 2 :]
-    return swapped or short[at + 1 :] == long[at + 1 :]
 
 
 def events(model: Model, data: Data) -> dict[str, np.ndarray]:
@@ -362,7 +322,7 @@ def graph(model: Model, data: Data, *, purpose: Purpose = "fit", targets: Collec
     if not latent:
         return built
     if builder.elimination is None:
-        return _marginalized(built, latent, builder.nodes)
+        return marginalized(built, latent, builder.nodes)
     for name in latent:
         # They come back after sampling, with their dims.
         built.named_vars_to_dims[name] = builder.nodes[name].dims
@@ -449,50 +409,6 @@ def _with_paths(model: Model, data: Data) -> tuple[pymc.Model, Sums] | None:
 def twins_of(model: Model) -> dict[str, str]:
     """Dimensions that are twins, and of which."""
     return {dim: entry for dim, entry in model.dims.items() if isinstance(entry, str)}
-
-
-# What PyMC-extras raises, or runs into, with a graph that it does not know.
-_UNKNOWN_GRAPH = (NotImplementedError, ValueError, TypeError, LookupError, AssertionError)
-
-
-def _marginalized(built: pymc.Model, latent: list[str], nodes: Mapping[str, Node]) -> pymc.Model:
-    """The same by PyMC-extras, where continuous nodes without data depend on the discrete ones."""
-    import pytensor
-    from pymc_extras.model.marginal.marginalize import marginalize
-
-    for name in latent:
-        if not nodes[name].finite:
-            raise ModelError(
-                f"'{name}' is discrete and has no data ({nodes[name].distribution}); only Bernoulli, Categorical and"
-                f" DiscreteUniform nodes can be summed out",
-                path=nodes[name].path,
-                code="discrete",
-            )
-    # Summing out refuses models with starting points of their own; they are put back afterwards.
-    start = {rv.name: value for rv, value in built.rvs_to_initial_values.items() if value is not None}
-    for rv in built.rvs_to_initial_values:
-        built.rvs_to_initial_values[rv] = None
-    try:
-        # Rewrites that fail are logged with their tracebacks.
-        with warnings.catch_warnings(), pytensor.config.change_flags(on_opt_error="ignore"):
-            warnings.simplefilter("ignore")
-            out = marginalize(built, latent)
-    except _UNKNOWN_GRAPH as error:
-        gaps = [name for name in nodes if f"{name}_unobserved" in built.named_vars]
-        advice = f"; leave out the rows in which {listed(gaps)} is missing, and predict them afterwards" if gaps else ""
-        raise ModelError(
-            f"the discrete node {listed(latent)} cannot be summed out, because nodes without data or with missing cells"
-            f" depend on it in a way that is not known{advice}",
-            path=nodes[latent[0]].path,
-            code="discrete",
-        ) from error
-    for rv in out.free_RVs:
-        out.rvs_to_initial_values[rv] = start.get(rv.name)
-    for name in latent:
-        # They come back after sampling, with the dims they had.
-        if name in built.named_vars_to_dims:
-            out.named_vars_to_dims[name] = built.named_vars_to_dims[name]
-    return out
 
 
 class _Builder:
