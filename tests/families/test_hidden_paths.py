@@ -124,6 +124,23 @@ def test_several_nodes_and_covariates_depend_on_a_chain():
     assert evidence(built, {"P": P2, "rate": rate, "b": b, "q": q}) == pytest.approx(want, abs=1e-9)
 
 
+def test_categories_by_state():
+    """By probabilities and by logits, with a missing cell."""
+    w = np.array([0, 2, 1, np.nan, 0])
+    q = np.array([[0.5, 0.3, 0.2], [0.1, 0.2, 0.7]])
+    base = {"P[state, next_state]": "Dirichlet(1)", "z[t]": "MarkovChain(P, [0.6, 0.4])"}
+    want = enumerated(
+        5, 2, chain_probability(START, P2), lambda t, k: 0.0 if np.isnan(w[t]) else np.log(q[k, int(w[t])])
+    )
+    for nodes, values in (
+        ({"q[state, word]": "Dirichlet(1)", "w[t]": "Categorical(q[z, word])"}, {"q": q}),
+        ({"a[state, word]": "Normal(0, 1)", "w[t]": "Categorical(softmax(a[z, word], word))"}, {"a": np.log(q) + 2.0}),
+        ({"a[state, word]": "Normal(0, 1)", "w[t]": "Categorical(logit_p=a[z, word])"}, {"a": np.log(q) + 2.0}),
+    ):
+        built = bl.to_pymc(model(base | nodes, STATES | {"word": 3}, rows="t"), {"w": w})
+        assert evidence(built, {"P": P2} | values) == pytest.approx(want, abs=1e-9)
+
+
 def test_a_chain_for_each_person():
     """By person the transitions differ, and the first states."""
     y = np.array([[0.1, 2.0, np.nan], [1.4, -0.2, 0.3]])

@@ -575,10 +575,10 @@ class _Builder:
         self.elimination = found
 
     @staticmethod
-    def _density(name: str, value: Any, dims: tuple[str, ...], *, observed: bool, normal: Any = None) -> Any:
+    def _density(name: str, value: Any, dims: tuple[str, ...], *, observed: bool) -> Any:
         from bayeslab.families.graph.discrete_nodes import Density
 
-        return Density(name, value, dims, observed, normal)
+        return Density(name, value, dims, observed)
 
     def _meets_latents(self, variable: Any) -> bool:
         from pytensor.graph.traversal import ancestors
@@ -910,6 +910,8 @@ class _Builder:
                 code="discrete",
             )
         if observed is not None and self._meets_latents(drawn):
+            from bayeslab.families.graph.discrete_nodes import observed_density
+
             if np.ma.is_masked(observed) and not node.discrete and (self._below(node.name) or self._vector(node)):
                 row = int(np.nonzero(np.atleast_1d(np.ma.getmaskarray(observed)))[0][0])
                 raise DataError(
@@ -923,15 +925,7 @@ class _Builder:
             if np.ma.is_masked(observed):
                 # Nothing depends on the gaps: a factor of 1.
                 value = pt.switch(np.ma.getmaskarray(observed), 0.0, value)
-            normal = None
-            if type(drawn.owner.op).__name__ == "NormalRV":
-                cells = np.where(np.ma.getmaskarray(observed), np.nan, np.ma.getdata(observed))
-                normal = (*drawn.owner.op.dist_params(drawn.owner), cells)
-            self.densities.append(
-                self._density(
-                    node.name, value, dims[: len(dims) - drawn.owner.op.ndim_supp], observed=True, normal=normal
-                )
-            )
+            self.densities.append(observed_density(node.name, drawn, value, observed, dims))
             self.terms[node.name] = self._seen_as(node, np.asarray(observed) if whole is None else whole, dims)
             return
         with warnings.catch_warnings():

@@ -40,7 +40,17 @@ if TYPE_CHECKING:
 
     from bayeslab.families.graph.hidden_paths import HiddenPath
 
-__all__ = ["Density", "Latent", "SummedOut", "by_element", "standing", "states_of", "summed_out"]
+__all__ = [
+    "Density",
+    "Latent",
+    "SummedOut",
+    "by_element",
+    "flat_at_zero",
+    "observed_density",
+    "standing",
+    "states_of",
+    "summed_out",
+]
 
 KERNEL = "bayeslab.exact.elimination_kernels:log_sum"
 # Distributions without values below zero.
@@ -89,6 +99,8 @@ class Density:
         Whether the node has data.
     normal : (TensorVariable, TensorVariable, ndarray) or None
         Mean, standard deviation and data (NaN where missing) of a normal node with data.
+    categories : (TensorVariable, ndarray) or None
+        Log probabilities, categories last, and data (-1 where missing) of a categorical node with data.
     """
 
     name: str
@@ -96,6 +108,20 @@ class Density:
     dims: tuple[str, ...]
     observed: bool
     normal: tuple[Any, Any, np.ndarray] | None = None
+    categories: tuple[Any, np.ndarray] | None = None
+
+
+def observed_density(name: str, drawn: Any, value: Any, observed: Any, dims: tuple[str, ...]) -> Density:
+    """The log densities of a node with data, drawn by a random variable, and what kernels take in their place."""
+    op, gone, cells = drawn.owner.op, np.ma.getmaskarray(observed), np.ma.getdata(observed)
+    word, normal, categories = type(op).__name__, None, None
+    if word == "NormalRV":
+        mean, deviation = op.dist_params(drawn.owner)
+        normal = (mean, deviation, np.where(gone, np.nan, cells))
+    elif word in ("CategoricalRV", "_LogCategoricalRV"):
+        (row,) = op.dist_params(drawn.owner)
+        categories = (pt.log(row) if word == "CategoricalRV" else row, np.where(gone, -1, cells).astype(np.int64))
+    return Density(name, value, dims[: len(dims) - op.ndim_supp], True, normal, categories)
 
 
 @dataclass(frozen=True, eq=False)
@@ -291,7 +317,7 @@ def by_element(value: Any, cells: Mapping[Any, np.ndarray], known: Mapping[Any, 
         Numbers that stand for the other random variables (:func:`standing`).
     """
     given = dict(known) | {symbol: pt.constant(np.zeros(at.shape, np.int64)) for symbol, at in cells.items()}
-    return _flat_at_zero(_checked_by_element(value, given), list(cells))
+    return flat_at_zero(_checked_by_element(value, given), list(cells))
 
 
 def standing(model: pymc.Model) -> dict[Any, Any]:
@@ -376,7 +402,7 @@ def _coloured(scopes: list[np.ndarray], number: int) -> np.ndarray:
 # ------------------------------------------------------------------------- what is not possible
 
 
-def _flat_at_zero(value: Any, symbols: Sequence[Any]) -> Any:
+def flat_at_zero(value: Any, symbols: Sequence[Any]) -> Any:
     """A density whose logarithms of zero are -inf with the slope 0.
 
     In a state in which the data cannot be (a site that is not occupied, where something was seen) the slope of the

@@ -18,11 +18,12 @@ from pytensor.graph.traversal import ancestors, io_toposort
 from pytensor.tensor.basic import Alloc
 from pytensor.tensor.elemwise import DimShuffle, Elemwise
 from pytensor.tensor.shape import SpecifyShape
+from pytensor.tensor.special import LogSoftmax, Softmax, log_softmax, softmax
 from pytensor.tensor.subtensor import AdvancedSubtensor
 
 from bayeslab.errors import EvidenceError, ModelError
 from bayeslab.families.graph.dependence import scopes_of
-from bayeslab.families.graph.discrete_nodes import Density, Latent, SummedOut, by_element, standing
+from bayeslab.families.graph.discrete_nodes import Density, Latent, SummedOut, by_element, flat_at_zero, standing
 from bayeslab.families.graph.discrete_nodes import summed_out as eliminated
 from bayeslab.families.graph.path_laws import PathLaw
 
@@ -307,7 +308,9 @@ def _summed(latent: Latent, met: Sequence[tuple[Density, Any, np.ndarray]]) -> P
     emissions, tables, place = list[Emission](), [logs], n_logs
     total, constants = None, []
     for density, value, cells in met:
-        table = _by_state(value, latent, cells)
+        table = _categories(density, latent, cells)
+        if table is None:
+            table = _by_state(value, latent, cells)
         emissions.append(Emission(density.name, density.dims, cells, place, density.observed))
         tables.append(table.ravel())
         place += law.n_states * len(cells)
@@ -338,6 +341,22 @@ def _normal_evidence(latent: Latent, met: Sequence[tuple[Density, Any, np.ndarra
     mean, deviation = (pt.stack([found[k] for found in moments], axis=1) for k in (0, 1))
     rows = np.stack([density.normal[2].ravel() for density, _, _ in met if density.normal is not None], axis=1)
     return latent.path.law.normal_evidence(latent.path.logs, mean, deviation, np.ascontiguousarray(rows))
+
+
+def _categories(density: Density, latent: Latent, cells: np.ndarray) -> Any | None:
+    """Log probabilities of categories in every state, (states, elements), where the state alone decides; else None."""
+    if density.categories is None or not np.array_equal(cells, np.arange(latent.size)):
+        return None
+    logs, codes = density.categories
+    logs = flat_at_zero(logs, [latent.symbol])
+    if logs.ndim != len(latent.shape) + 1 or not _looks_up(logs, latent):
+        return None
+    made = _of_one(logs, latent)
+    if not all(n == 1 for n in made.type.shape[1:-1]) or made.type.shape[-1] is None:
+        return None
+    n, at = made.type.shape[-1], codes.ravel()
+    table = made.reshape((latent.states, n))[:, np.clip(at, 0, n - 1)]
+    return pt.switch(at >= n, -np.inf, pt.switch(at < 0, 0.0, table)) if np.any((at < 0) | (at >= n)) else table
 
 
 def _of_state(parameter: Any, latent: Latent) -> Any | None:
@@ -388,6 +407,9 @@ def _of_one(value: Any, latent: Latent) -> Any:
         out, op = node.outputs[0], node.op
         if isinstance(op, Elemwise):
             made[out] = op(*(made[i] if i in made else i[None] for i in node.inputs))
+        elif isinstance(op, Softmax | LogSoftmax):
+            again = softmax if isinstance(op, Softmax) else log_softmax
+            made[out] = again(made[node.inputs[0]], axis=-1)
         elif isinstance(op, DimShuffle):
             order = (0, *(axis if axis == "x" else axis + 1 for axis in op.new_order))
             made[out] = made[node.inputs[0]].dimshuffle(order)
@@ -419,7 +441,9 @@ def _looks_up(value: Any, latent: Latent) -> bool:
             continue
         if isinstance(node.op, AdvancedSubtensor) and node.inputs[0] not in moving and _leading(node):
             continue
-        if isinstance(node.op, _REPEATS) and node.outputs[0].type.shape == node.inputs[0].type.shape == latent.shape:
+        if isinstance(node.op, Softmax | LogSoftmax) and node.op.axis == (node.inputs[0].ndim - 1,):
+            continue
+        if isinstance(node.op, _REPEATS) and node.outputs[0].type.shape == node.inputs[0].type.shape:
             continue
         return False
     return True
