@@ -1,0 +1,162 @@
+"""The shipped models of hidden paths, each against what sums, grids or optimisers find that share no code with it."""
+
+from __future__ import annotations
+
+import numpy as np
+import pandas as pd
+import pytest
+from scipy import optimize, special, stats
+
+import bayeslab as bl
+from tests.models.shipped import MODELS, table
+
+# Dippers released in a year (1981-1986), and how many of these were caught next in each of the years after.
+RELEASED = (22, 60, 78, 80, 88, 98)
+CAUGHT_NEXT = ((11, 2, 0, 0, 0, 0), (24, 1, 0, 0, 0), (34, 2, 0, 0), (45, 1, 2), (51, 0), (52,))
+FLOODS = (1983, 1984)
+
+
+def simulated_visits(seed: int = 1984) -> pd.DataFrame:
+    """What models/data/feeders.csv holds."""
+    rng = np.random.default_rng(seed)
+    moves, level, out = np.array([[0.8, 0.2], [0.3, 0.7]]), np.log([0.3, 4.0]), []
+    for bird in range(12):
+        appetite, state = rng.normal(0, 0.4), int(rng.random() < 0.4)
+        for hour in range(40):
+            if hour:
+                state = int(rng.random() < moves[state, 1])
+            out.append((f"bird{bird + 1:02d}", hour + 1, rng.poisson(np.exp(level[state] + appetite))))
+    return pd.DataFrame(out, columns=["bird", "hour", "visits"])
+
+
+def test_visits_are_those_of_the_seed():
+    pd.testing.assert_frame_equal(table("feeders"), simulated_visits())
+
+
+def test_dippers_are_those_of_the_publication():
+    """Its table counts releases by the year of the next catch; so do the birds' histories."""
+    birds = table("dipper")
+    caught = {bird: rows.loc[rows["seen"] == 1, "year"].tolist() for bird, rows in birds.groupby("bird")}
+    ringed = birds.groupby("bird")["year"].min()
+    counts = np.zeros((6, 7), int)
+    for bird, years in caught.items():
+        times = [ringed[bird], *years]
+        for now, then in zip(times, [*times[1:], None], strict=True):
+            if now < 1987:
+                counts[now - 1981, 6 if then is None else then - 1982] += 1
+    for i, (released, row) in enumerate(zip(RELEASED, CAUGHT_NEXT, strict=True)):
+        assert counts[i].sum() == released
+        assert counts[i, i:6].tolist() == list(row)
+    assert set(birds.loc[birds["flood"] == "yes", "year"]) == set(FLOODS)
+
+
+def dipper_log_likelihood(usual, flood, caught):
+    """Of the table of releases and next catches; probabilities may be arrays."""
+    total = 0.0
+    survival = [flood if year in FLOODS else usual for year in range(1982, 1988)]
+    for i, (released, row) in enumerate(zip(RELEASED, CAUGHT_NEXT, strict=True)):
+        alive, never = 1.0, 1.0
+        for j, count in enumerate(row):
+            alive = alive * survival[i + j]
+            chance = alive * caught
+            total = total + special.xlogy(count, chance)
+            never = never - chance
+            alive = alive * (1 - caught)
+        total = total + (released - sum(row)) * np.log(never)
+    return total
+
+
+def test_likelihood_of_dippers_at_the_published_estimates():
+    """Lebreton et al. (1992): one survival, 0.560, and one chance of a catch, 0.903; deviance 666.84."""
+    best = optimize.minimize(lambda x: -dipper_log_likelihood(x[0], x[0], x[1]), [0.5, 0.8], method="Nelder-Mead")
+    np.testing.assert_allclose(best.x, [0.560, 0.903], atol=1e-3)
+    assert 2 * best.fun == pytest.approx(666.84, abs=0.01)
+
+
+@pytest.mark.slow(why="statistical")
+def test_dippers_survive_a_flood_less_often():
+    """The three probabilities have flat priors: a grid on the unit cube."""
+    grid = (np.arange(120) + 0.5) / 120
+    usual, flood, caught = np.meshgrid(grid, grid, grid, indexing="ij")
+    logs = dipper_log_likelihood(usual, flood, caught)
+    weights = np.exp(logs - logs.max())
+    weights /= weights.sum()
+    rows = bl.fit(MODELS / "dipper.yaml", runs=None, progress=False).summary(var_names=["survival", "caught"])
+    for name, values in (("survival[no]", usual), ("survival[yes]", flood), ("caught", caught)):
+        error = 4 * rows.loc[name, "mcse_mean"] + 1e-4
+        assert abs(rows.loc[name, "mean"] - np.sum(weights * values)) < error, name
+
+
+@pytest.mark.slow(why="statistical")
+def test_eras_of_coal_mining_by_every_pair_of_ends():
+    """Rates and chances of leaving are conjugate given when eras end: a sum over all pairs."""
+    y = table("coal")["disasters"].to_numpy()
+    n, before = len(y), np.append(0, np.cumsum(y))
+
+    def leaving(stays, left):
+        """log of the integral of the chance that an era goes on so often, under Beta(1, 30)."""
+        return special.betaln(1 + left, 30 + stays) - special.betaln(1, 30)
+
+    def counts(a, b):
+        """log marginal likelihood of the years a to b - 1 under Gamma(2, 1), and the posterior mean of their rate."""
+        total, years = before[b] - before[a], b - a
+        marginal = special.gammaln(2 + total) - (2 + total) * np.log(1 + years)
+        return marginal, (2 + total) / (1 + years)
+
+    logs, means = [], []
+    for first in range(1, n + 1):
+        for second in range(first + 1, n + 1) if first < n else (n,):
+            eras = [counts(0, first), counts(first, second), counts(second, n)]
+            prior = leaving(first - 1, first < n)
+            if first < n:
+                prior += leaving(second - first - 1, second < n)
+            logs.append(prior + sum(era[0] for era in eras))
+            means.append([era[1] for era in eras])
+    weights = np.exp(np.array(logs) - max(logs))
+    want = weights @ np.array(means) / weights.sum()
+    rows = bl.fit(MODELS / "coal_steps.yaml", runs=None, progress=False).summary(var_names=["rate"])
+    assert np.all(np.abs(rows["mean"].to_numpy() - want) < 4.5 * rows["mcse_mean"].to_numpy())
+
+
+@pytest.mark.slow(why="statistical")
+def test_birds_at_the_feeder_are_found_again():
+    fit = bl.fit(MODELS / "feeders.yaml", runs=None, progress=False)
+    rows = fit.summary(var_names=["P", "level", "spread"])
+    truth = {"P[away, near]": 0.2, "P[near, near]": 0.7, "level[away]": np.log(0.3), "level[near]": np.log(4.0)}
+    for name, value in (truth | {"spread": 0.4}).items():
+        assert abs(rows.loc[name, "mean"] - value) < 3.5 * rows.loc[name, "sd"], name
+    states = fit.decode(sequence="bird03")
+    assert states["obs_id"].tolist() == list(range(80, 120))
+    visits = table("feeders")["visits"].to_numpy()[80:120]
+    near, away = (visits[(states["state"] == word).to_numpy()] for word in ("near", "away"))
+    assert near.mean() > 3 * away.mean()
+
+
+@pytest.mark.slow(why="compiles")
+def test_the_mode_of_ozone_and_weather():
+    """The log posterior written with a forward pass here, climbed by a general optimiser."""
+    data = table("airquality")
+    y, x = np.log(data["ozone"].to_numpy(dtype=float)), (data["temp"].to_numpy() - 78) / 10
+
+    def falls(p):
+        level, slope, sd = np.array([p[0], p[0] + np.exp(p[1])]), p[2:4], np.exp(p[4:6])
+        stay = special.expit(p[6:8])
+        moves = np.array([[stay[0], 1 - stay[0]], [1 - stay[1], stay[1]]])
+        alpha = np.array([moves[1, 0], moves[0, 1]]) / (moves[1, 0] + moves[0, 1])
+        total = 0.0
+        for t in range(len(y)):
+            alpha = alpha if t == 0 else alpha @ moves
+            if not np.isnan(y[t]):
+                alpha = alpha * stats.norm.pdf(y[t], level + slope * x[t], sd)
+            total += np.log(alpha.sum())
+            alpha = alpha / alpha.sum()
+        total += stats.norm.logpdf(level, 3.5, 1).sum() + stats.norm.logpdf(slope, 0.5, 0.5).sum()
+        total += stats.halfnorm.logpdf(sd, scale=0.5).sum() + stats.beta.logpdf(stay, 8, 1).sum()
+        return -total
+
+    fit = bl.fit(MODELS / "ozone_switch.yaml", method="map", runs=None, progress=False)
+    at = {name: fit.posterior[name].to_numpy()[0, 0] for name in ("level", "slope", "sd", "P")}
+    start = [at["level"][0], np.log(np.diff(at["level"])[0]), *at["slope"], *np.log(at["sd"])]
+    start += [*special.logit(np.clip(np.diag(at["P"]), 1e-6, 1 - 1e-6))]
+    best = optimize.minimize(falls, start, method="BFGS")
+    assert falls(start) - best.fun < 1e-4
