@@ -193,26 +193,29 @@ def test_transitions_have_the_posterior_of_a_grid():
         assert abs(drawn.std() - sd) < 4 * error["sd"] + 1e-3  # of the grid
 
 
+def declared_and_data():
+    return model(columns=["y", "w"], emission={"y": "gaussian", "w": "poisson"}), series(80)
+
+
 @pytest.fixture(scope="module")
-def fits():
-    declared = model(columns=["y", "w"], emission={"y": "gaussian", "w": "poisson"})
-    table = series(80)
-    return [
-        bl.fit(declared, table, method=method, seed=2, progress=False, **options)
-        for method, options in (("gibbs", SAMPLED), ("nuts", {"draws": 1000, "tune": 300, "chains": 2}))
-    ]
+def by_gibbs():
+    return bl.fit(*declared_and_data(), method="gibbs", seed=2, progress=False, **SAMPLED)
 
 
-@pytest.mark.slow(why="compiles")
-def test_draws_agree_with_nuts(fits):
-    found, other = fits
-    assert found.verdict.status == "pass"
-    agree(found.data_tree, other.data_tree, ["initial", "transition", "y_mean", "y_sd", "w_rate"])
+@pytest.fixture(scope="module")
+def by_nuts():
+    return bl.fit(*declared_and_data(), method="nuts", seed=2, progress=False, draws=1000, tune=300, chains=2)
 
 
-def test_everything_else_takes_the_draws(fits):
+@pytest.mark.slow(why="statistical")
+def test_draws_agree_with_nuts(by_gibbs, by_nuts):
+    assert by_gibbs.verdict.status == "pass"
+    agree(by_gibbs.data_tree, by_nuts.data_tree, ["initial", "transition", "y_mean", "y_sd", "w_rate"])
+
+
+def test_everything_else_takes_the_draws():
     """Names, likelihoods by the sampler and by the family, replications, decoding."""
-    fit = fits[0]
+    fit = bl.fit(*declared_and_data(), method="gibbs", seed=2, progress=False, draws=100, tune=50, chains=2)
     assert any(f.check == "relabelled" for f in fit.verdict.findings)
     assert np.all(np.diff(fit.posterior["y_mean"].mean(("chain", "draw"))) > 0)
     values = {n: v.to_numpy().reshape(-1, *v.shape[2:]) for n, v in fit.posterior.to_dataset().data_vars.items()}
@@ -222,10 +225,11 @@ def test_everything_else_takes_the_draws(fits):
     assert len(fit.predict(kind="mean")) == 80  # of the column with open cells
 
 
-def test_paths_and_parameters_are_those_of_the_joint_posterior(fits):
+@pytest.mark.slow(why="statistical")
+def test_paths_and_parameters_are_those_of_the_joint_posterior(by_gibbs, by_nuts):
     """Paths drawn given NUTS draws have the share of times in a state that Gibbs' own smoothing has."""
     shares = []
-    for fit in fits:
+    for fit in (by_gibbs, by_nuts):
         hidden = hidden_of(fit.model, fit.data)
         values = {n: v.to_numpy().reshape(-1, *v.shape[2:])[::60] for n, v in fit.posterior.to_dataset().items()}
         rng = np.random.default_rng(0)
