@@ -8,6 +8,7 @@ import math
 import re
 import subprocess
 import sys
+from functools import cache
 from pathlib import Path
 
 import numpy as np
@@ -21,6 +22,7 @@ from bayeslab.results.psis import pareto_smoothed
 from tests.refusals import refused
 
 ENGINES = ("laplace", "pathfinder", "advi", "smc")
+FITS = (*ENGINES, "full_rank")
 SIGMA, PRIOR_SD = 0.7, 2.0
 
 
@@ -61,11 +63,14 @@ def gaussian():
 
 @pytest.fixture(scope="module")
 def fits(gaussian):
-    return (
-        {name: gaussian.fit(name) for name in ENGINES[:3]}
-        | {"smc": gaussian.fit("smc", chains=16)}
-        | {"full_rank": gaussian.fit("advi", fit="full_rank")}
-    )
+    """Fits by name, each made once, and only where it is asked for."""
+    special = {"smc": ("smc", {"chains": 16}), "full_rank": ("advi", {"fit": "full_rank"})}
+
+    def fit(name):
+        method, options = special.get(name, (name, {}))
+        return gaussian.fit(method, **options)
+
+    return cache(fit)
 
 
 def draws(fit, name="b"):
@@ -92,7 +97,7 @@ def assert_moments(found, mean, covariance, worth):
 @pytest.mark.slow(why="compiles")
 def test_laplace_is_exact_for_a_gaussian(gaussian, fits):
     """Mean, covariance, and evidence = (2π)^(d/2) |A|^(-1/2) f(x0)."""
-    fit = fits["laplace"]
+    fit = fits("laplace")
     assert_moments(draws(fit), gaussian.mean, gaussian.covariance, 4000)
     assert fit.posterior.attrs["log_evidence"] == pytest.approx(gaussian.log_evidence, abs=1e-8)
     x, y = gaussian.data["X"], gaussian.data["y"]
@@ -119,32 +124,35 @@ def test_laplace_of_the_gamma_function_is_stirling(n):
 @pytest.mark.slow(why="statistical")
 def test_mean_field_has_the_means_and_too_small_variances(gaussian, fits):
     """Of a Gaussian with precision A the nearest independent one has variances 1 / A_ii."""
-    fit = fits["advi"]
+    fit = fits("advi")
     found = draws(fit)
     assert_moments(found, gaussian.mean, np.diag(1 / np.diag(gaussian.precision)), 3000)
     assert np.all(found.var(axis=0) < np.diag(gaussian.covariance))
 
 
+@pytest.mark.slow(why="compiles")
 def test_full_rank_has_the_covariance(gaussian, fits):
-    fit = fits["full_rank"]
+    fit = fits("full_rank")
     assert_moments(draws(fit), gaussian.mean, gaussian.covariance, 3000)
     assert fit.verdict.status == "pass"
     assert fit.posterior.attrs["elbo"] == pytest.approx(gaussian.log_evidence, abs=0.02)
 
 
+@pytest.mark.slow(why="compiles")
 def test_the_elbo_is_below_the_evidence_by_the_divergence(gaussian, fits):
     """KL(q, p) of independent q with variances 1 / A_ii is (Σ log A_ii - log |A|) / 2."""
     divergence = (np.log(np.diag(gaussian.precision)).sum() - np.linalg.slogdet(gaussian.precision)[1]) / 2
     for name, gap in (("advi", divergence), ("full_rank", 0.0)):
-        found = ratios(fits[name])
+        found = ratios(fits(name))
         error = found.std() / math.sqrt(found.size)
-        assert fits[name].posterior.attrs["elbo"] == pytest.approx(found.mean())
+        assert fits(name).posterior.attrs["elbo"] == pytest.approx(found.mean())
         assert found.mean() <= gaussian.log_evidence + 4 * error
         assert found.mean() == pytest.approx(gaussian.log_evidence - gap, abs=4 * error + 0.02)
 
 
+@pytest.mark.slow(why="compiles")
 def test_pathfinder_of_a_gaussian(gaussian, fits):
-    fit = fits["pathfinder"]
+    fit = fits("pathfinder")
     assert_moments(draws(fit), gaussian.mean, gaussian.covariance, 2000)
     assert fit.posterior.attrs["pareto_k"] < 0.5
 
@@ -154,8 +162,9 @@ def test_pathfinder_without_resampling_has_a_bound(gaussian):
     assert fit.posterior.attrs["elbo"] <= gaussian.log_evidence + 0.1
 
 
+@pytest.mark.slow(why="compiles")
 def test_smc_of_a_gaussian(gaussian, fits):
-    fit = fits["smc"]
+    fit = fits("smc")
     assert_moments(draws(fit), gaussian.mean, gaussian.covariance, 2000)
     attrs = fit.posterior.attrs
     error = attrs["log_evidence_sd"] / math.sqrt(16)
@@ -179,7 +188,7 @@ def test_smc_of_a_beta_binomial():
 
 def test_the_error_of_an_average_falls_as_one_over_root_n(gaussian, fits):
     """Averages over blocks of n draws, for n = 10, 40 and 160."""
-    white = (draws(fits["laplace"]) - gaussian.mean) @ np.linalg.cholesky(gaussian.precision)
+    white = (draws(fits("laplace")) - gaussian.mean) @ np.linalg.cholesky(gaussian.precision)
     for n in (10, 40, 160):
         means = white.reshape(-1, n, 4).mean(axis=1)
         scaled = n * (means**2).mean()
@@ -308,18 +317,20 @@ def test_moments_that_weights_would_move_are_told():
 
 
 def test_moments_of_a_good_approximation_are_not(fits):
-    assert not [f for f in fits["laplace"].verdict.findings if f.check == "moments"]
+    assert not [f for f in fits("laplace").verdict.findings if f.check == "moments"]
 
 
+@pytest.mark.slow(why="compiles")
 def test_groups_and_summary(fits):
-    for name, fit in fits.items():
+    for name in FITS:
+        fit = fits(name)
         assert fit.posterior.sizes["chain"] == (16 if name == "smc" else 4) and fit.posterior.sizes["draw"] == 1000
         assert ("approximation" in fit.posterior.attrs and "draws" in fit.posterior.attrs["sampling"]) or name == "smc"
         assert {"lp"} <= set(fit.data_tree["sample_stats"].data_vars)
         assert ("r_hat" in fit.summary().columns) == (name == "smc")
         assert "observed_data" in fit.data_tree.children
-    assert fits["advi"].posterior.attrs["approximation"] == "mean_field"
-    assert len(fits["advi"].posterior.attrs["elbo_trace"]) == 100
+    assert fits("advi").posterior.attrs["approximation"] == "mean_field"
+    assert len(fits("advi").posterior.attrs["elbo_trace"]) == 100
 
 
 def digest(method):
