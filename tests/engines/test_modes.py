@@ -44,7 +44,9 @@ def modes(found):
 
 
 @pytest.mark.parametrize("which", CLUSTERS)
-@pytest.mark.parametrize("seed", [1, 2, 3])
+@pytest.mark.parametrize(
+    "seed", [1, *(pytest.param(seed, marks=pytest.mark.slow(why="statistical")) for seed in (2, 3))]
+)
 def test_map_takes_the_highest_of_far_modes_and_tells_of_others(which, seed):
     found = fit(which, "map", seed)
     assert drawn(found).item() == pytest.approx(truth(which)[3], abs=1e-4)
@@ -133,6 +135,7 @@ def test_grids_cover_far_modes(which):
     assert found.attrs["log_evidence"] == pytest.approx(log_evidence, abs=1e-6)
 
 
+@pytest.mark.slow(why="large")
 def test_a_grid_of_two_parameters_covers_far_modes():
     """The scale is unknown too; the truth is a sum over a fine grid of the mean and the log of the scale."""
     y, nodes = FAR, {"mu": "Normal(0, 10)", "s": "Exponential(5)", "y[obs]": "StudentT(1, mu, s)"}
