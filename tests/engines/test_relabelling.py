@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import cache
+
 import numpy as np
 import pytest
 from scipy.special import gammaln
@@ -28,8 +30,10 @@ FEW = {
 }
 
 
-def fitted(content: dict[str, object], method: str) -> bl.Fit:
-    model = bl.Model(name="counts", model=content)
+@cache
+def fitted(method: str) -> bl.Fit:
+    """The mixture of both groups, fitted once by each method."""
+    model = bl.Model(name="counts", model=MIXTURE)
     return bl.fit(model, {"y": COUNTS}, method=method, seed=8, runs=None, **FEW[method])
 
 
@@ -50,7 +54,7 @@ def told_apart(fit: bl.Fit) -> None:
     ],
 )
 def test_components_have_one_name_in_every_draw(method: str) -> None:
-    fit = fitted(MIXTURE, method)
+    fit = fitted(method)
     told_apart(fit)
     shown = fit.predict({"y": [0, 22]}, kind="probabilities").iloc[:, -2:].to_numpy()
     assert np.all(shown.max(axis=1) > 0.99) and shown.argmax(axis=1).tolist() in ([0, 1], [1, 0])
@@ -58,7 +62,7 @@ def test_components_have_one_name_in_every_draw(method: str) -> None:
 
 @pytest.mark.slow(why="compiles")
 def test_moments_on_a_grid_are_of_renamed_draws_and_the_evidence_of_every_labelling() -> None:
-    fit = fitted(MIXTURE, "grid")
+    fit = fitted("grid")
     told_apart(fit)
     # Groups this far apart: either labelling has all the mass there is, so that the evidence is twice that of one.
     one = (np.log(0.1) + gammaln(1 + SUMS) - (1 + SUMS) * np.log(10.1)).sum() - gammaln(1.0 + COUNTS).sum()
@@ -68,7 +72,7 @@ def test_moments_on_a_grid_are_of_renamed_draws_and_the_evidence_of_every_labell
 
 
 def test_the_normaliser_of_one_labelling_is_no_evidence() -> None:
-    fit = fitted(MIXTURE, "laplace")
+    fit = fitted("laplace")
     assert "log_evidence" not in fit.posterior.attrs
     (finding,) = (f for f in fit.verdict.findings if f.check == "evidence")
     assert finding.status == "warn" and "one labelling" in finding.message
