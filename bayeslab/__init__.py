@@ -15,6 +15,8 @@ if TYPE_CHECKING:
     from bayeslab.data.dataset import Dataset as Dataset
     from bayeslab.errors import BayeslabError as BayeslabError
     from bayeslab.estimators import estimator as estimator
+    from bayeslab.expanding import expand as expand
+    from bayeslab.exporting import export as export
     from bayeslab.families.bayes_net.spec import BayesNet as BayesNet
     from bayeslab.families.gaussian_process.spec import GaussianProcess as GaussianProcess
     from bayeslab.families.graph import Graph as Graph
@@ -69,6 +71,8 @@ _PUBLIC = {
     "compare": ("bayeslab.results.compare", "compare"),
     "cross_validate": ("bayeslab.results.cross_validation", "cross_validate"),
     "estimator": ("bayeslab.estimators", "estimator"),
+    "expand": ("bayeslab.expanding", "expand"),
+    "export": ("bayeslab.exporting", "export"),
     "fit": ("bayeslab.fitting", "fit"),
     "learn": ("bayeslab.structures", "learn"),
     "learning_curve": ("bayeslab.results.cross_validation", "learning_curve"),

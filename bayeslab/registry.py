@@ -11,12 +11,13 @@ from __future__ import annotations
 from functools import cache
 from importlib import import_module
 from importlib.metadata import entry_points
+from importlib.util import find_spec
 from pathlib import Path
 from types import MappingProxyType, ModuleType
 
 from bayeslab.errors import ModelError, hint
 
-__all__ = ["CONTRACTS", "included", "known", "load", "names"]
+__all__ = ["CONTRACTS", "included", "known", "load", "names", "part"]
 
 # By kind, what every plug-in has.
 CONTRACTS = MappingProxyType(
@@ -89,6 +90,14 @@ def load(package: str, name: str) -> ModuleType:
                 f"{module.__name__} is no plug-in of '{package}': it lacks {', '.join(lacking)}", code="bad-plugin"
             )
     return module
+
+
+@cache
+def part(package: str, name: str, module: str) -> ModuleType | None:
+    """A module in the folder of a plug-in that not every plug-in has, such as ``expand``; None: it has none."""
+    whole = load(package, name)
+    place = f"{whole.__name__}.{module}"
+    return import_module(place) if hasattr(whole, "__path__") and find_spec(place) is not None else None
 
 
 @cache

@@ -40,7 +40,8 @@ LAYERS = [
     {"preparation"},
     {"results.fitted", "results.finite", "running"},
     {"plots"},
-    {"results", "fitting", "networks", "structures", "estimators"},
+    {"results", "fitting", "networks", "structures", "estimators", "expanding"},
+    {"exporting"},
     {"cli"},
 ]
 

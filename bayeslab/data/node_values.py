@@ -68,6 +68,17 @@ class _Evaluator(Evaluator):
         return Term(out, kept, undefined={d: k for d, k in term.undefined.items() if d not in reduced})
 
 
+def _unknown(nodes: Mapping[str, Node], columns: set[str]) -> frozenset[str]:
+    """Nodes that have no value without parameters: random ones without data, and what is computed from them.
+
+    What is computed from data alone is data: its sums keep the values of the fit when new rows come.
+    """
+    out = {name for name, node in nodes.items() if name not in columns and node.kind != "deterministic"}
+    while more := {name for name, node in nodes.items() if name not in out | columns and node.parents & out}:
+        out |= more
+    return frozenset(out)
+
+
 class Environment:
     """The nodes of a model with values for some of them.
 
@@ -99,8 +110,7 @@ class Environment:
         self._evaluator = _Evaluator(
             self.lookup, labels, data.frozen, past=self.lookup, rows=data.dataset.rows, cells=self._cells
         )
-        unknown = {name for name in nodes if name not in self.columns}
-        self._evaluator.parameters = frozenset(unknown)
+        self._evaluator.parameters = _unknown(nodes, self.columns)
 
     def lookup(self, name: str) -> Term:
         """A node's value, or the data's."""

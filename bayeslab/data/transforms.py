@@ -119,6 +119,20 @@ class _Spline:
                 options[bound] = options[bound] - self.origin
         return np.asarray(self.basis(x - self.origin, **options))
 
+    @property
+    def knots(self) -> np.ndarray:
+        """All knots, in order, measured from :attr:`origin`."""
+        return np.asarray(self.basis._knots, float)
+
+    @property
+    def degree(self) -> int:
+        return int(self.basis._degree or 0)
+
+    @property
+    def first(self) -> int:
+        """The first B-spline that is a column: 0, or 1 beside an intercept."""
+        return 0 if self.basis._intercept else 1
+
 
 TRANSFORMS: dict[str, type] = {
     "center": _Center, "scale": _Scale, "standardize": _Scale, "poly": _Polynomial, "bs": _Spline,

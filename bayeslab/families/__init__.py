@@ -107,6 +107,11 @@ Contract. A family module has
 ``network(model, data) -> networkx.DiGraph``
     the model's nodes and edges, for drawing (attributes: kind, text, dims, and ``inner`` of what is
     summed out without being recovered; lengths of the dimensions in ``graph["dims"]``).
+
+A family that is a short form of the language has in its folder a module ``expand`` with
+
+``expand(model, data) -> Expansion``
+    the same model as nodes of the family ``graph`` (:class:`bayeslab.language.expansion.Expansion`).
 """
 
 # What the likelihood of a value is.

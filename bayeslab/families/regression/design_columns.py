@@ -1,0 +1,267 @@
+"""The columns of a design matrix as expressions of the model language.
+
+formulae makes the matrix from the terms of a formula and what their transforms learnt from the data. Here each column
+is written as an expression over the columns of the table: levels of factors as comparisons, interactions as products,
+polynomials by their recurrence, splines by their pieces. What was learnt stands in the expressions as numbers, or as
+means, which keep the values of the fit when new rows are coded.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from itertools import product
+from typing import Any
+
+import numpy as np
+from formulae.expr import Binary, Call, Grouping, Literal, QuotedName, Unary, Variable
+
+from bayeslab.data.dataset import Data
+from bayeslab.errors import ModelError
+from bayeslab.language.spec import node_name, plain_name
+from bayeslab.language.term_reader import FUNCTIONS, bound_arguments, constant, shown
+
+__all__ = ["DesignColumns"]
+
+_SIGNS = {
+    "PLUS": "+", "MINUS": "-", "STAR": "*", "SLASH": "/", "STAR_STAR": "**", "EQUAL_EQUAL": "==", "BANG_EQUAL": "!=",
+    "LESS": "<", "LESS_EQUAL": "<=", "GREATER": ">", "GREATER_EQUAL": ">=",
+}  # fmt: skip
+
+
+def _unsupported(what: str) -> ModelError:
+    return ModelError(
+        f"{what} cannot be written as an expression of columns; make it a column of the table",
+        path=("model", "formula"),
+        code="unsupported",
+    )
+
+
+@dataclass
+class DesignColumns:
+    """Writes the columns of terms, and the computed columns that they need.
+
+    Attributes
+    ----------
+    data : Data
+        That the regression is bound to.
+    taken : set of str
+        Names that computed columns must not have.
+    derive : dict of str to str
+        Computed columns so far, each with its expression.
+    about : dict of str to str
+        What they are.
+    """
+
+    data: Data
+    taken: set[str]
+    derive: dict[str, str] = field(default_factory=dict)
+    about: dict[str, str] = field(default_factory=dict)
+    _names: dict[str, list[str]] = field(default_factory=dict)
+
+    def of(self, common: Any) -> list[str]:
+        """The columns of formulae's matrix, without the intercept and offsets."""
+        out: list[str] = []
+        for term in common.terms.values():
+            if term.kind in ("intercept", "offset"):
+                continue
+            parts = [self._component(component) for component in term.components]
+            out += [_product(texts) for texts in product(*parts)]
+        return out
+
+    def offsets(self, common: Any) -> str:
+        """The sum of the offsets."""
+        trees = [
+            bound_arguments(term.components[0].call.factor.expression)["x"]
+            for term in common.terms.values()
+            if term.kind == "offset"
+        ]
+        memory = [term.components[0].call.memory for term in common.terms.values() if term.kind == "offset"]
+        return " + ".join(self._number(tree, known) for tree, known in zip(trees, memory, strict=True))
+
+    def _component(self, component: Any) -> list[str]:
+        call = getattr(component, "call", None)
+        if component.kind == "categoric":
+            return self._factor(component, call)
+        if call is None:
+            return [plain_name(component.name)]
+        tree, memory = call.factor.expression, call.memory
+        if tree.callee.name.lexeme in ("poly", "bs"):
+            return self._basis(tree, memory)
+        return [self._number(tree, memory)]
+
+    # -- factors
+
+    def _factor(self, component: Any, call: Any) -> list[str]:
+        """For each column of the contrasts, a sum over levels."""
+        matrix = np.asarray(component.contrast_matrix.matrix, float)
+        if call is None:
+            name = plain_name(component.name)
+            levels: list[Any] = [str(label) for label in self.data.labels[name]]
+        else:
+            tree = bound_arguments(call.factor.expression)["data"]
+            name, levels = _name(tree), call.memory["levels"]
+        words = self.data.term(name, missing=True).codes is not None
+        equal = [f"{name} == {str(level)!r}" if words else f"{name} == {level!r}" for level in levels]
+        return [_levels(equal, column) for column in matrix.T]
+
+    # -- numbers
+
+    def _number(self, tree: Any, memory: Mapping[str, Any]) -> str:
+        match tree:
+            case Grouping():
+                return f"({self._number(tree.expression, memory)})"
+            case Literal():
+                return repr(tree.value)
+            case Variable() | QuotedName():
+                return _name(tree)
+            case Unary():
+                sign = "-" if tree.operator.kind == "MINUS" else ""
+                return f"({sign}{self._number(tree.right, memory)})"
+            case Binary():
+                return (
+                    f"({self._side(tree.left, memory)} {_SIGNS[tree.operator.kind]} {self._side(tree.right, memory)})"
+                )
+            case Call():
+                return self._called(tree, memory)
+        raise _unsupported(shown(tree))
+
+    def _side(self, tree: Any, memory: Mapping[str, Any]) -> str:
+        return repr(tree.value) if isinstance(tree, Literal) else self._number(tree, memory)
+
+    def _called(self, tree: Any, memory: Mapping[str, Any]) -> str:
+        called, given = tree.callee.name.lexeme, bound_arguments(tree)
+        values = [self._number(given[key], memory) for key in ("x", "y") if key in given]
+        if called == "I":
+            return f"({values[0]})"
+        if called in FUNCTIONS:
+            return f"{called}({', '.join(_bare(value) for value in values)})"
+        if called == "center":
+            return f"({values[0]} - mean({_bare(values[0])}))"
+        if called in ("scale", "standardize"):
+            centred = f"({values[0]} - mean({_bare(values[0])}))"
+            return f"{centred} / sqrt(mean({centred} ** 2))"
+        columns = self._basis(tree, memory)
+        if len(columns) == 1:
+            return columns[0]
+        raise _unsupported(shown(tree))
+
+    # -- polynomials and splines
+
+    def _basis(self, tree: Any, memory: Mapping[str, Any]) -> list[str]:
+        """The columns of ``poly`` or ``bs``, as computed columns of the data."""
+        key = shown(tree)
+        if key not in self._names:
+            given = bound_arguments(tree)
+            options = {word: constant(value) for word, value in given.items() if word != "x"}
+            x, learnt = self._number(given["x"], memory), memory[key]
+            if tree.callee.name.lexeme == "poly":
+                self._names[key] = self._polynomial(key, x, learnt, options)
+            else:
+                self._names[key] = self._spline(key, x, learnt)
+        return self._names[key]
+
+    def _polynomial(self, key: str, x: str, learnt: Any, options: Mapping[str, Any]) -> list[str]:
+        degree = int(options.get("degree", 1))
+        if options.get("raw"):
+            return [x if k == 1 else f"{x} ** {k}" for k in range(1, degree + 1)]
+        z = f"(({x} - {learnt.center.middle[0]!r}) / {learnt.unit!r})"
+        if learnt.center.middle[1]:
+            z = f"(({x} - {learnt.center.middle[0]!r} - {learnt.center.middle[1]!r}) / {learnt.unit!r})"
+        names = [repr(float(1.0 / np.sqrt(learnt.rows)))]
+        for k in range(degree):
+            least = 1e-14 * float(np.abs(learnt.steps[:, k]).max())  # what is smaller is rounding, of zero
+            below = [
+                f"{float(learnt.steps[j, k])!r} * {names[j]}" for j in range(k + 1) if abs(learnt.steps[j, k]) > least
+            ]
+            rest = "".join(f" - {text}" for text in below)
+            text = f"({z} * {names[k]}{rest}) / {float(learnt.steps[k + 1, k])!r}"
+            names.append(self._add(f"{_stem(x)}_poly_{k + 1}", text))
+        self.about[names[1]] = f"{key}: polynomials that are orthogonal over the rows of the table."
+        return names[1:]
+
+    def _spline(self, key: str, x: str, learnt: Any) -> list[str]:
+        """B-splines as sums over the stretches between knots, each with its polynomial."""
+        from scipy.interpolate import BSpline, PPoly
+
+        knots, degree, origin, first = learnt.knots, learnt.degree, learnt.origin, learnt.first
+        names = []
+        for k in range(first, len(knots) - degree - 1):
+            weights = np.zeros(len(knots) - degree - 1)
+            weights[k] = 1.0
+            pieces = PPoly.from_spline(BSpline(knots, weights, degree))
+            texts = []
+            inner = [i for i in range(len(pieces.x) - 1) if pieces.x[i] < pieces.x[i + 1]]
+            for i in inner:
+                coefficients = pieces.c[:, i]
+                if not np.any(coefficients):
+                    continue
+                low, high = pieces.x[i] + origin, pieces.x[i + 1] + origin
+                within = [f"({x} >= {float(low)!r})"] if i != inner[0] else []
+                within += [f"({x} < {float(high)!r})"] if i != inner[-1] else []
+                value = _horner(f"({x} - {float(low)!r})", coefficients)
+                texts.append(" * ".join([*within, f"({value})"]))
+            names.append(self._add(f"{_stem(x)}_spline_{k - first + 1}", " + ".join(texts) or f"0 * {x}"))
+        self.about[names[0]] = f"{key}: B-splines, a polynomial for each stretch between two knots."
+        return names
+
+    def _add(self, wanted: str, text: str) -> str:
+        name, count = wanted, 2
+        while name in self.taken or name in self.derive:
+            name, count = f"{wanted}_{count}", count + 1
+        self.derive[name] = text
+        return name
+
+
+def _product(texts: tuple[str, ...]) -> str:
+    parts = [text for text in texts if text != "1"]
+    if not parts:
+        return "1"
+    return parts[0] if len(parts) == 1 else " * ".join(text if _closed(text) else f"({text})" for text in parts)
+
+
+def _closed(text: str) -> bool:
+    """Whether it needs no brackets as a factor."""
+    return text.isidentifier() or _bare(text) != text or (text.endswith(")") and text.split("(")[0].isidentifier())
+
+
+def _bare(text: str) -> str:
+    """Without brackets around the whole."""
+    if not (text.startswith("(") and text.endswith(")")):
+        return text
+    depth = 0
+    for at, letter in enumerate(text):
+        depth += (letter == "(") - (letter == ")")
+        if depth == 0 and at < len(text) - 1:
+            return text
+    return text[1:-1]
+
+
+def _levels(equal: list[str], weights: np.ndarray) -> str:
+    if np.all(weights == 1):
+        return "1"
+    parts = [(weight, text) for weight, text in zip(weights.tolist(), equal, strict=True) if weight]
+    if len(parts) == 1 and parts[0][0] == 1:
+        return parts[0][1]
+    out = ""
+    for weight, text in parts:
+        size = f"({text})" if abs(weight) == 1 else f"{abs(weight)!r} * ({text})"
+        out += (" - " if weight < 0 else " + " if out else "") + size if out or weight < 0 else size
+    return out.strip()
+
+
+def _horner(x: str, coefficients: np.ndarray) -> str:
+    """A polynomial, the highest power first."""
+    first, *rest = [float(c) for c in np.trim_zeros(coefficients, "f")]
+    out = repr(first)
+    for c in rest:
+        out = f"({out}) * {x} + {c!r}" if " " in out else f"{out} * {x} + {c!r}"
+    return out
+
+
+def _name(tree: Any) -> str:
+    return plain_name(tree.expression.lexeme[1:-1]) if isinstance(tree, QuotedName) else str(tree.name.lexeme)
+
+
+def _stem(x: str) -> str:
+    return node_name(_bare(x)).rstrip("_")

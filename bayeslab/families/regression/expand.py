@@ -1,0 +1,364 @@
+"""A regression written out in the model language."""
+
+from __future__ import annotations
+
+import ast
+import re
+from itertools import product
+from typing import Any
+
+import numpy as np
+
+from bayeslab.data.dataset import Data, bind
+from bayeslab.errors import ModelError, listed
+from bayeslab.families import graph as graphs
+from bayeslab.families.regression.design_columns import DesignColumns
+from bayeslab.families.regression.likelihoods import likelihood
+from bayeslab.families.regression.lowered import Lowered
+from bayeslab.families.regression.lowering import lower
+from bayeslab.families.regression.weighted import log_density
+from bayeslab.language.expansion import Expansion
+from bayeslab.language.expressions import Evaluator, parse
+from bayeslab.language.nodes import bound_arguments, call_name, nodes_of
+from bayeslab.language.spec import Model
+
+__all__ = ["expand"]
+
+_LIKELIHOODS = {
+    "gaussian": "normal with the same standard deviation in every row",
+    "student_t": "Student's t, which lets single rows lie far out",
+    "bernoulli": "yes or no",
+    "binomial": "so many successes among so many trials",
+    "categorical": "one of several levels; the first has the linear predictor 0",
+    "ordered": "one of several levels in an order: cutpoints divide a logistic, or normal, variable",
+    "poisson": "a count; its logarithm's mean is the linear predictor",
+    "negative_binomial": "a count that varies more than Poisson: variance mu + mu^2 / alpha",
+    "beta": "a share between 0 and 1, of precision phi",
+    "gamma": "positive, its standard deviation in proportion to its mean",
+}
+
+
+def expand(model: Model, data: Data) -> Expansion:
+    """The regression as nodes: the design matrix by columns, the priors with their numbers, the likelihood.
+
+    Raises
+    ------
+    ModelError
+        A part of it cannot be said in the language; the message says which, and why.
+    """
+    written = _Written(model, data, lower(model, data))
+    expansion = written.expansion()
+    _verify(model, data, written.lowered, expansion)
+    return expansion
+
+
+def _unsupported(message: str, *path: str) -> ModelError:
+    return ModelError(message, path=("model", *path), code="unsupported")
+
+
+class _Written:
+    """The parts of one regression, as they are written."""
+
+    def __init__(self, model: Model, data: Data, lowered: Lowered) -> None:
+        self.model, self.data, self.lowered = model, data, lowered
+        self.spec, self.formula, self.design = lowered.spec, lowered.formula, lowered.design
+        self.row, self.levels = data.dataset.rows, likelihood(lowered.spec.likelihood).levels
+        if lowered.y is None:
+            raise ModelError(
+                "a regression is expanded with its data, which scale its priors; the response has none",
+                path=("model", "formula"),
+                code="no-data",
+            )
+        total = len(data.labels[self.row])
+        if self.design.n < total:
+            raise _unsupported(
+                f"{total - self.design.n} of {total} rows have missing cells, and a graph drops no rows: leave them out"
+                " of the table, or give the predictors models under `missing`",
+                "formula",
+            )
+        self.names = {key.split("[")[0] for key in lowered.nodes}
+        self.columns = DesignColumns(data, self.names | data.names() | set(data.labels))
+        self.dims: dict[str, Any] = {}
+        self.comments: dict[str, str] = {}
+        self.derive: dict[str, str] = {}
+        self.nodes: dict[str, str] = {}
+
+    def expansion(self) -> Expansion:
+        outcome = f"{self.formula.outcome}[{self.row}]"
+        self._predictors()
+        effects = self._effects()
+        for key, text in self.lowered.nodes.items():
+            if key == outcome:
+                continue
+            self._node(key, text)
+            for added, more in effects.pop(key.split("[")[0], {}).items():
+                self.nodes[added] = more
+        self._response(outcome, self.lowered.nodes[outcome])
+        self._check_names()
+        self.derive = {**self.columns.derive, **self.derive}
+        self.comments |= self.columns.about
+        link = "" if self.lowered.link == "identity" else f" Link of the mean: {self.lowered.link}."
+        kind = _LIKELIHOODS.get(self.spec.likelihood, self.spec.likelihood)
+        about = (
+            f"The regression {self.formula.text}\nwritten out in the model language. The response is {kind}.{link}"
+            " Default priors stand here as numbers, scaled to the data."
+        )
+        return Expansion(self.nodes, self.derive, self.dims, self.comments, about)
+
+    # -- predictors
+
+    def _predictors(self) -> None:
+        names = self.design.names
+        if not names:
+            return
+        texts = self.columns.of(self.design.common)
+        if len(texts) != len(names):
+            raise _unsupported(f"the columns {', '.join(names)[:80]} cannot be told apart as expressions", "formula")
+        self.dims["predictor"] = list(names)
+        self.comments["predictor"] = "What each coefficient of `b` belongs to."
+        key = f"design[{self.row}, predictor]"
+        self.nodes[key] = f"stack([{', '.join(texts)}], predictor)"
+        self.comments[key] = "The predictors, a column for each coefficient, in the order of the dimension `predictor`."
+        if self.lowered.centre is not None:
+            numbers = self.spec.missing
+            key = "design_mean[predictor]"
+            self.nodes[key] = _list(self.lowered.centre) if numbers else f"mean(design, {self.row})"
+            self.comments[key] = "Their means over the rows of the fit, which stay what they are where new rows come."
+
+    # -- group effects
+
+    def _effects(self) -> dict[str, dict[str, str]]:
+        """Nodes that stand behind those of group effects, by the node that they follow."""
+        out: dict[str, dict[str, str]] = {}
+        for group, term in zip(self.design.groups, self.formula.groups, strict=True):
+            name, effect = group.name, f"{group.name}_effect"
+            own = out.setdefault(f"u_{name}", {})
+            if len(term.factors) > 1:
+                self._crossed(name, term.factors, [str(label) for label in group.labels])
+            elif name != term.factors[0]:
+                raise _unsupported(
+                    f"the grouping factor '{term.factors[0]}' is no name of a node; rename it", "formula"
+                )
+            if group.effects == ["1"]:
+                continue
+            texts = self.columns.of(group.common)
+            ones = [] if "Intercept" not in group.common.terms else ["1"]
+            texts = [*ones, *texts]
+            if len(group.effects) == 1:
+                own[f"design_{name}[{self.row}]"] = texts[0]
+                continue
+            key = f"design_{name}[{self.row}, {effect}]"
+            own[key] = f"stack([{', '.join(texts)}], {effect})"
+            self.comments[key] = f"What the effects of a {name} are multiplied by: {', '.join(group.effects)}."
+        return out
+
+    def _crossed(self, name: str, factors: tuple[str, ...], labels: list[str]) -> None:
+        """The position of each combination of levels among those that occur."""
+        place = {label: k for k, label in enumerate(labels)}
+        levels = [[str(label) for label in self.data.labels[factor]] for factor in factors]
+        every = [":".join(words) for words in product(*levels)]
+        self.dims |= {name: labels, f"{name}_pair": len(every)}
+        key = f"{name}_number[{name}_pair]"
+        self.nodes[key] = _list(np.array([place.get(word, 0) for word in every]))
+        self.comments[key] = f"Which of the dimension `{name}` each combination of {listed(factors)} is."
+
+    # -- nodes as they are
+
+    def _node(self, key: str, text: str) -> None:
+        """A node of the lowered model, with numbers in the place of columns that the table does not have."""
+        name = key.split("[")[0]
+        if name in ("design", "design_mean"):
+            return
+        for column, given in self.lowered.data.dataset.columns.items():
+            if column in ("design", "design_mean") or column.startswith("design_") or self.row in (given.dims or ()):
+                continue
+            if not re.search(rf"\b{re.escape(column)}\b", text):
+                continue
+            if column.startswith("pick_"):
+                text = self._picked()
+                break
+            if column in ("b_location", "b_scale") or column.startswith(("b_location_", "b_scale_")):
+                text = re.sub(rf"\b{re.escape(column)}\b", _list(given.values, short=True), text)
+                continue
+            axis = ", ".join(given.dims or ())
+            self.nodes[f"{column}[{axis}]"] = _list(given.values)
+        self._dims_of(key)
+        self.nodes[key] = text
+        self._comment(key, name)
+
+    def _picked(self) -> str:
+        """The slopes, each from the vector of its kind of prior."""
+        order: dict[str, str] = {}
+        for dim, labels in self.lowered.model.dims.items():
+            if re.fullmatch(r"predictor_\d+", dim) and isinstance(labels, list):
+                order |= {str(label): f"_b_{dim.removeprefix('predictor_')}[{str(label)!r}]" for label in labels}
+        return f"stack([{', '.join(order[name] for name in self.design.names)}], predictor)"
+
+    def _dims_of(self, key: str) -> None:
+        """The dimensions of a node that only the model has."""
+        inside = key.partition("[")[2].removesuffix("]")
+        for dim in (part.strip() for part in inside.split(",") if part):
+            entry = self.lowered.model.dims.get(dim)
+            single = any(dim == group.name for group in self.design.groups) and dim in self.data.labels
+            if entry is not None and dim not in self.dims and not single:
+                self.dims[dim] = entry
+
+    def _comment(self, key: str, name: str) -> None:
+        text = {
+            "Intercept_centred": "The linear predictor where every predictor is at its mean.",
+            "Intercept": "The linear predictor where every predictor is 0.",
+            "b": "Slopes: what one unit more of a predictor adds to the linear predictor.",
+            "sigma": "Standard deviation of the rows about their means.",
+            "nu": "Degrees of freedom: the fewer, the heavier the tails.",
+            "alpha": "How little the counts are overdispersed: at infinity they are Poisson.",
+            "phi": "Precision of the shares.",
+            "shape": "Shape: 1 / squared coefficient of variation.",
+            "cutpoints": "Where the levels end, from low to high.",
+            "tau": "How far slopes lie from zero, by and large; it is inferred.",
+            "_slab": "Squared scale of slopes that are not shrunk away.",
+            "_local": "Scale of each slope, heavy-tailed: few are large.",
+        }.get(name)
+        for group in self.design.groups:
+            text = {
+                f"sd_{group.name}": f"How much {group.name} levels differ.",
+                f"_chol_{group.name}": f"Standard deviations and correlations of the effects of a {group.name},"
+                " as a Cholesky factor.",
+                f"_raw_{group.name}": f"Effects of each {group.name}, over their standard deviation (non-centred).",
+                f"u_{group.name}": f"Effects of each {group.name}: how far it lies from the population.",
+                f"corr_{group.name}": "The correlations themselves, to be looked at.",
+            }.get(name, text)
+        if text:
+            self.comments[key] = text
+
+    # -- the response
+
+    def _response(self, key: str, text: str) -> None:
+        outcome = self.formula.outcome
+        if not self.formula.column:
+            self.derive[outcome] = self.formula.response
+        for name in self.spec.missing:
+            text = text.replace(f" + {name} * ({name}_slopes @ b)", "")
+        if self.lowered.centre is not None:
+            text = text.replace("design @ b", "(design - design_mean) @ b")
+        if self.design.offset is not None:
+            offset = f"offset[{self.row}]"
+            self.nodes[offset] = self.columns.offsets(self.design.common)
+            self.comments[offset] = "Added to the linear predictor as it is, with no coefficient."
+        if self.formula.trials:
+            text = re.sub(r"\btrials\b", self.formula.trials, text)
+        for group, term in zip(self.design.groups, self.formula.groups, strict=True):
+            if len(term.factors) > 1:
+                name, pair = group.name, f"index({term.factors[0]})[{term.factors[0]}]"
+                for factor in term.factors[1:]:
+                    pair = f"({pair}) * {len(self.data.labels[factor])} + index({factor})[{factor}]"
+                text = text.replace(f"u_{name}[{name}]", f"u_{name}[{name}_number[{pair}]]")
+        if self.levels == "categorical":
+            contrasts = "contrasts[response_contrast, response_level]"
+            self.nodes[contrasts] = "index(response_contrast) + 1 == index(response_level)"
+            self.comments[contrasts] = "Which level each linear predictor is of; the first level has none."
+            self._dims_of(contrasts)
+            self._dims_of("[response_contrast]")
+        if self.levels == "ordered":
+            self._levels_in_order(outcome)
+        if self.spec.censored:
+            text = self._censored(text)
+        if self.spec.weights and self.levels == "ordered":
+            text = self._with_eta(text)
+        self.nodes[key] = text
+        self.comments[key] = "The likelihood: the data given all of the above."
+        if self.spec.weights:
+            words = log_density(text, outcome, self.lowered.levels)
+            self.nodes["weighting"] = f"Potential(sum(({self.spec.weights} - 1) * ({words})))"
+            self.comments["weighting"] = (
+                f"Each row counts as often as its {self.spec.weights} says: its log likelihood is there once already,"
+                " and this adds the rest."
+            )
+
+    def _with_eta(self, text: str) -> str:
+        """The response with a linear predictor that is a node, because its density is there several times."""
+        tree = parse(text).tree
+        assert isinstance(tree, ast.Call)
+        eta = bound_arguments(tree, str(call_name(tree)))["eta"]
+        key = f"eta[{self.row}]"
+        self.nodes[key] = ast.unparse(eta)
+        self.comments[key] = "The linear predictor."
+        tree.args[0] = ast.Name("eta")
+        return ast.unparse(tree)
+
+    def _levels_in_order(self, outcome: str) -> None:
+        """Numbers as levels: the graph counts levels from 0."""
+        numeric = not self.data.dataset.columns[outcome].text if outcome in self.data.dataset.columns else True
+        counted = self.lowered.levels == tuple(str(k) for k in range(len(self.lowered.levels)))
+        if numeric and not counted and outcome not in self.model.dims:
+            self.dims[outcome] = list(self.lowered.levels)
+
+    def _censored(self, text: str) -> str:
+        status, bound = str(self.spec.censored), f"{self.formula.outcome}_bound"
+        self.derive[bound] = self.formula.response
+        self.comments[bound] = "The response again: of a censored row it is the bound."
+        levels = set(map(str, self.data.labels[status]))
+        for word, side, none in (("left", "lower", "-1e300"), ("right", "upper", "1e300")):
+            value = f"where({status} == '{word}', {bound}, {none})" if word in levels else "None"
+            text = text.replace(f"{side}={side}", f"{side}={value}")
+        return text
+
+    # -- names
+
+    def _check_names(self) -> None:
+        """No node and no dimension has the name of a column of the table that it is not."""
+        columns = set(self.data.dataset.columns)
+        allowed = {self.formula.outcome, *self.spec.missing} | {f for g in self.formula.groups for f in g.factors}
+        made = {key.split("[")[0].strip() for key in self.nodes} | (self.dims.keys() - self.model.dims.keys())
+        for name in sorted((made & columns) - allowed):
+            raise ModelError(
+                f"the table has a column '{name}', which is a part of the expanded model: rename it under data.rename",
+                path=("model", "formula"),
+                code="name-clash",
+            )
+        if not self.formula.column and self.formula.outcome in columns:
+            raise ModelError(
+                f"the table has a column '{self.formula.outcome}', which is how the response"
+                f" '{self.formula.response}' is called: rename it under data.rename",
+                path=("model", "formula"),
+                code="name-clash",
+            )
+
+
+def _list(values: np.ndarray, *, short: bool = False) -> str:
+    """Numbers as a list; where they are all the same and ``short``, one."""
+    values = np.asarray(values, float)
+    if short and values.size and np.all(values == values.flat[0]):
+        return _text(values.flat[0])
+    return f"[{', '.join(_text(value) for value in values.ravel())}]"
+
+
+def _text(value: float) -> str:
+    return repr(int(value)) if float(value).is_integer() and abs(value) < 1e15 else repr(float(value))
+
+
+def _verify(model: Model, data: Data, lowered: Lowered, expansion: Expansion) -> None:
+    """That the columns of the expanded model are those of the design matrix, to the last digits.
+
+    What is written is what formulae has made of the formula; a difference would be a mistake of this module, and a
+    wrong model is worse than none.
+    """
+    expanded = Model(**expansion.content(model))
+    bound = bind(expanded, data.dataset, graphs.factors(expanded))
+    wanted = {"offset": lowered.design.offset}
+    wanted |= {"design": lowered.design.matrix if lowered.design.names and not lowered.spec.missing else None}
+    wanted |= {
+        f"design_{group.name}": group.columns if len(group.effects) > 1 else group.columns[:, 0]
+        for group in lowered.design.groups
+        if group.effects != ["1"]
+    }
+    evaluator = Evaluator(bound.term, bound.labels, bound.frozen, rows=bound.dataset.rows, cells=bound.cells)
+    for name, node in nodes_of(expansion.nodes).items():
+        if (matrix := wanted.get(name)) is None:
+            continue
+        assert call_name(node.expression.tree) is None or node.kind == "deterministic"
+        term = evaluator.term(parse(node.expression.text))
+        value, _, _ = evaluator.align([term], onto=node.dims)
+        got = np.broadcast_to(np.asarray(value[0], float), matrix.shape)
+        size = np.maximum(np.abs(matrix).max(axis=0, initial=0.0), 1e-300)
+        if not np.all(np.abs(got - matrix) <= 1e-10 * size):
+            raise _unsupported(f"'{name}' cannot be written as expressions that give the same numbers", "formula")

@@ -1,0 +1,127 @@
+"""A model of a short family written out in the model language, with what each part of it means."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from io import StringIO
+from textwrap import wrap
+from typing import Any
+
+from ruamel.yaml import YAML
+from ruamel.yaml.comments import CommentedMap, CommentedSeq
+from ruamel.yaml.scalarstring import FoldedScalarString
+
+from bayeslab.language.spec import DataSource, Model
+
+__all__ = ["Expansion", "model_text"]
+
+_WIDTH = 110
+
+
+@dataclass(frozen=True)
+class Expansion:
+    """The parts of a model in the language.
+
+    Attributes
+    ----------
+    nodes : mapping of str to str
+        Nodes of the family ``graph``, in the order in which they are to be read.
+    derive : mapping of str to str
+        Computed columns, besides those that the model has.
+    dims : mapping of str to list, int or str
+        Dimensions, besides those that the model has.
+    comments : mapping of str to str
+        What a node, a computed column or a dimension is; it stands above it. The key is that of the node, column or
+        dimension.
+    about : str
+        What the whole is, for the head of the file.
+    """
+
+    nodes: Mapping[str, str]
+    derive: Mapping[str, str] = field(default_factory=dict)
+    dims: Mapping[str, list[Any] | int | str] = field(default_factory=dict)
+    comments: Mapping[str, str] = field(default_factory=dict)
+    about: str = ""
+
+    def content(self, model: Model) -> dict[str, Any]:
+        """The expanded model as plain data: that of the short one with the family, and what it needs, replaced."""
+        out = model.to_dict()
+        data = dict(out.get("data", {}))
+        if self.derive:
+            data["derive"] = {**data.get("derive", {}), **self.derive}
+        dims = {**out.get("dims", {}), **self.dims}
+        whole: dict[str, Any] = {"bayeslab": out["bayeslab"], "name": out["name"]}
+        whole |= {"about": out["about"]} if "about" in out else {}
+        whole |= {"data": data} if data else {}
+        whole |= {"dims": dims} if dims else {}
+        whole["model"] = {"family": "graph", "nodes": dict(self.nodes)}
+        return whole | {key: out[key] for key in ("inference", "seed") if key in out}
+
+
+def model_text(model: Model, expansion: Expansion, source: DataSource | None = None) -> str:
+    """The text of a model file with comments.
+
+    Parameters
+    ----------
+    model
+        The expanded model.
+    expansion
+        Whose comments stand above what they are about.
+    source
+        The data section, where its paths are others than the model's.
+    """
+    content = model.to_dict()
+    if source is not None and "data" in content:
+        content["data"] = source.model_dump(mode="json", exclude_defaults=True)
+    whole = _commented(content)
+    if expansion.about:
+        whole.yaml_set_start_comment(_wrapped(expansion.about, 0))
+    for path in (("data", "derive"), ("dims",), ("model", "nodes")):
+        part, depth = whole, 2 * len(path)
+        for key in path:
+            part = part.get(key, CommentedMap())
+        for key, value in part.items():
+            if isinstance(value, str) and depth + len(key) + len(value) > _WIDTH:
+                part[key] = _folded(value, depth + 2)
+            if key in expansion.comments:
+                part.yaml_set_comment_before_after_key(
+                    key, before=_wrapped(expansion.comments[key], depth), indent=depth
+                )
+    yaml = YAML()
+    yaml.width = 4096  # lines are folded where expressions and comments have spaces
+    yaml.indent(mapping=2, sequence=4, offset=2)
+    out = StringIO()
+    yaml.dump(whole, out)
+    return out.getvalue()
+
+
+def _wrapped(text: str, indent: int) -> str:
+    """Lines that fit, with the indent and the mark of a comment."""
+    lines = [line for part in text.splitlines() for line in wrap(part, _WIDTH - 2 - indent) or [""]]
+    return "\n".join(lines)
+
+
+def _folded(text: str, indent: int) -> str:
+    """A long expression on several lines, which YAML reads as one."""
+    lines = wrap(text, _WIDTH - indent, break_long_words=False, break_on_hyphens=False, drop_whitespace=True)
+    if len(lines) < 2 or " ".join(lines) != text:
+        return text
+    out = FoldedScalarString(text)
+    ends = [0]
+    for line in lines[:-1]:
+        ends.append(ends[-1] + len(line) + 1)
+    out.fold_pos = [end - 1 for end in ends[1:]]
+    return out
+
+
+def _commented(value: Any) -> Any:
+    """Plain data as ruamel writes them: mappings that can carry comments, short lists on one line."""
+    if isinstance(value, dict):
+        return CommentedMap((key, _commented(inner)) for key, inner in value.items())
+    if isinstance(value, list):
+        out = CommentedSeq(_commented(inner) for inner in value)
+        if all(not isinstance(inner, dict | list) for inner in value):
+            out.fa.set_flow_style()
+        return out
+    return value

@@ -1,0 +1,76 @@
+"""Log densities of PyMC models in tests: of parameters as they are named, with the gradient, at any point."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pymc as pm
+import pytensor
+import pytensor.tensor as pt
+from pytensor.compile.mode import Mode
+from pytensor.graph.replace import clone_replace
+
+__all__ = ["Density", "agree"]
+
+# Graphs are evaluated a few times: compiling them would take longer.
+_MODE = Mode("py", "fast_compile")
+
+
+@dataclass(frozen=True)
+class Density:
+    """The log density of a model's free parameters on their own scale, without Jacobians of transforms."""
+
+    model: pm.Model
+    names: tuple[str, ...]
+    function: Any
+
+    @classmethod
+    def of(cls, model: pm.Model) -> Density:
+        whole = model.logp(jacobian=False)
+        given, inner = {}, {}
+        for rv in model.free_RVs:
+            value, transform = model.rvs_to_values[rv], model.rvs_to_transforms[rv]
+            kind = value.type if transform is None else rv.type
+            x = pt.tensor(rv.name, dtype=kind.dtype, shape=kind.shape)
+            inner[rv.name] = x
+            given[value] = x if transform is None else transform.forward(x, *rv.owner.inputs)
+        whole = clone_replace(whole, given, rebuild_strict=False)
+        slopes = pytensor.grad(whole, list(inner.values()), disconnected_inputs="ignore")
+        function = pytensor.function(list(inner.values()), [whole, *slopes], mode=_MODE, on_unused_input="ignore")
+        return cls(model, tuple(inner), function)
+
+    def at(self, point: Mapping[str, np.ndarray]) -> tuple[float, dict[str, np.ndarray]]:
+        """The log density and its gradient."""
+        value, *slopes = self.function(*(point[name] for name in self.names))
+        return float(value), dict(zip(self.names, slopes, strict=True))
+
+    def points(self, rng: np.random.Generator, count: int, spread: float = 0.3) -> list[dict[str, np.ndarray]]:
+        """Points about where chains start, spread on the scale without bounds."""
+        start, symbols, outputs = self.model.initial_point(), [], []
+        for rv in self.model.free_RVs:
+            value, transform = self.model.rvs_to_values[rv], self.model.rvs_to_transforms[rv]
+            symbols.append(value)
+            outputs.append(value if transform is None else transform.backward(value, *rv.owner.inputs))
+        function = pytensor.function(symbols, outputs, mode=_MODE, on_unused_input="ignore")
+        out = []
+        for _ in range(count):
+            moved = [start[s.name] + spread * rng.normal(size=np.shape(start[s.name])) for s in symbols]
+            out.append(dict(zip(self.names, function(*moved), strict=True)))
+        return out
+
+
+def agree(first: pm.Model, second: pm.Model, seed: int = 1, count: int = 3, rtol: float = 1e-9) -> None:
+    """That two models have the same parameters, the same differences of log densities, and the same gradients."""
+    one, other = Density.of(first), Density.of(second)
+    assert set(one.names) == set(other.names)
+    at = [(one.at(point), other.at(point)) for point in one.points(np.random.default_rng(seed), count)]
+    sizes = [max(1.0, abs(a[0])) for a, _ in at]
+    offsets = np.array([a[0] - b[0] for a, b in at])
+    assert np.all(np.abs(offsets - offsets[0]) <= rtol * np.array(sizes)), offsets
+    for (_, mine), (_, theirs) in at:
+        for name, slope in mine.items():
+            size = max(1.0, float(np.abs(slope).max(initial=0.0)))
+            np.testing.assert_allclose(theirs[name], slope, rtol=rtol, atol=rtol * size, err_msg=name)
