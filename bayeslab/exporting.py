@@ -1,0 +1,85 @@
+"""``export``: a model as a script of another library, to be read and run without bayeslab."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from bayeslab.errors import OptionError, hint
+from bayeslab.expanding import expanded, with_table
+from bayeslab.families import graph as graphs
+from bayeslab.families.graph.pymc_script import script
+from bayeslab.language.model_file import read_text
+from bayeslab.preparation import ModelLike, Source
+
+__all__ = ["FORMATS", "export"]
+
+FORMATS = ("pymc",)
+
+
+def export(
+    model: ModelLike,
+    data: str | os.PathLike[str] | None = None,
+    *,
+    to: str = "pymc",
+    folder: str | os.PathLike[str] = ".",
+) -> str:
+    """Write a model as a Python script that builds and samples the same model without bayeslab.
+
+    A model of a short family is expanded first (:func:`bayeslab.expand`).
+
+    Parameters
+    ----------
+    model
+        A model or the path of a model file.
+    data
+        The path of a table that is read instead of the one the model names.
+    to
+        ``pymc``: plain PyMC, with pymc-extras where discrete nodes are summed out.
+    folder
+        Where the script will lie: it finds its data from there.
+
+    Returns
+    -------
+    str
+        The script. Run, it defines ``model``; started as a program, it samples and prints a summary.
+
+    Raises
+    ------
+    ModelError, DataError
+        A part of the model, or of its data, has no plain PyMC; the message says which.
+    """
+    if to not in FORMATS:
+        raise OptionError(f"models are exported to pymc, not to '{to}'{hint(to, FORMATS)}", code="unknown-word")
+    source = Source(model)
+    place = source.file.folder if source.file else Path()
+    with source.located():
+        declared, bound = with_table(source, data), source.bound(data)
+        if isinstance(declared.model, graphs.Graph):
+            comments = {} if source.file is None else _comments(read_text(source.file.file), declared.model.nodes)
+        else:
+            whole = expanded(model, data)
+            declared, comments = whole.model, dict(whole.expansion.comments)
+            bound = Source(declared).bound(bound.dataset)
+        graphs.bound(declared, bound)
+        return script(declared, bound, place.resolve(), Path(folder).resolve(), comments)
+
+
+def _comments(text: str, nodes: Mapping[str, Any]) -> dict[str, str]:
+    """The comments of a model file that stand beside its nodes, or above them."""
+    out: dict[str, str] = {}
+    above: list[str] = []
+    for line in text.splitlines():
+        if found := re.fullmatch(r"\s*#\s?(.*)", line):
+            above.append(found[1])
+            continue
+        key = line.partition(": ")[0].strip().strip("'\"")
+        if key in nodes:
+            beside = re.search(r"\s#\s(.*)$", line)
+            words = [*above, *([beside[1]] if beside else [])]
+            out |= {key: "\n".join(words)} if words else {}
+        above = []
+    return out

@@ -1,0 +1,175 @@
+"""A script of plain PyMC, run without bayeslab, builds a model of the same log density, or is refused by name."""
+
+from __future__ import annotations
+
+import ast
+import runpy
+import subprocess
+import sys
+from pathlib import Path
+
+import pandas as pd
+import pytest
+
+import bayeslab as bl
+from tests.densities import agree
+from tests.laws.test_expand import SHORT
+from tests.models.shipped import MODELS
+from tests.refusals import refused
+
+# PyMC says so where missing cells become parameters, as they do in both.
+pytestmark = pytest.mark.filterwarnings("ignore:Data in .* contains missing values")
+
+#: Models in the language that come with the package.
+GRAPHS = (
+    "airquality", "coal", "eight_schools", "faithful", "faithful_net", "insect_sprays", "nile", "radon", "radon_slopes",
+    "stackloss", "sunspots",
+)  # fmt: skip
+QUICK = ("eight_schools", "sunspots")
+
+
+def script_agrees(name: str, folder: Path) -> None:
+    path = folder / f"{name}.py"
+    path.write_text(bl.export(MODELS / f"{name}.yaml", folder=folder))
+    imported = {
+        alias.name.split(".")[0]
+        for node in ast.walk(ast.parse(path.read_text()))
+        if isinstance(node, ast.Import | ast.ImportFrom)
+        for alias in ([ast.alias(str(node.module))] if isinstance(node, ast.ImportFrom) else node.names)
+    }
+    assert imported <= {"arviz", "json", "numpy", "pandas", "pathlib", "pymc", "pymc_extras", "pytensor", "scipy"}
+    agree(bl.to_pymc(MODELS / f"{name}.yaml"), runpy.run_path(str(path))["model"])
+
+
+@pytest.mark.parametrize("name", QUICK)
+def test_a_script_builds_the_same_model(name, tmp_path):
+    script_agrees(name, tmp_path)
+
+
+@pytest.mark.slow(why="compiles")
+@pytest.mark.parametrize("name", sorted({*GRAPHS, *SHORT} - set(QUICK)))
+def test_any_script_builds_the_same_model(name, tmp_path):
+    script_agrees(name, tmp_path)
+
+
+def test_every_model_in_the_language_is_covered():
+    assert {path.stem for path in MODELS.glob("*.yaml") if bl.load(path).model.family == "graph"} == set(GRAPHS)
+
+
+@pytest.mark.slow(why="processes")
+def test_a_script_runs_as_a_program(tmp_path):
+    text = bl.export(MODELS / "eight_schools.yaml", folder=tmp_path)
+    path = tmp_path / "script.py"
+    path.write_text(text.replace("pm.sample(", "pm.sample(draws=20, tune=20, chains=1, progressbar=False, "))
+    done = subprocess.run([sys.executable, path], capture_output=True, text=True, cwd=tmp_path, check=False)
+    assert done.returncode == 0, done.stderr
+    assert "tau" in done.stdout
+
+
+# ------------------------------------------------------------------------------------ small models
+
+
+def written(folder: Path, nodes: dict[str, str], table: pd.DataFrame, **content) -> Path:
+    table.to_csv(folder / "t.csv", index=False)
+    data = {"table": "t.csv", "rows": "row"} | content.pop("data", {})
+    bl.save(bl.Model(name="small", data=data, model={"family": "graph", "nodes": nodes}, **content), folder / "m.yaml")
+    return folder / "m.yaml"
+
+
+SMALL: dict[str, dict] = {
+    "levels": {
+        "a[g]": "Normal(0, [1, 2, 3])", "b": "Normal(0, 1)", "s": "HalfNormal(1)",
+        "y[row]": "Normal(a[g] + b * (g == 'v') * x ** 2 - a['w'], s)",
+    },
+    "two dimensions": {
+        "e[g, h]": "Normal(0, 1)", "m[g]": "sum(e, h)", "y[row]": "Normal(e[g, h] + m[g] - mean(e), exp(e['u', 'q']))",
+    },
+    "functions": {
+        "p": "Beta(2, 2)", "q[h]": "softmax([0, logit(p)])", "r": "Normal(0, 1)",
+        "y[row]": "StudentT(4, where(x > 2, r, probit(p)) + clip(x, 1, 2) + tanh(r), softplus(r) + Phi(r) + q[h])",
+    },
+    "linear algebra": {
+        "v[g]": "MvNormal([0, 0, 0], [[2, 1, 0], [1, 2, 0], [0, 0, 1]])", "c[g, g2]": "0.1 * index(g2) + eye(g, g2)",
+        "y[row]": "Normal((c @ rename(v, g2))[g], 1 + logdet(c))",
+    },
+    "bounds": {"m": "Normal(0, 1)", "y[row]": "Censored(Normal(m, 1), lower=0, upper=10)",
+               "x[row]": "Truncated(Normal(m, 1), lower=-5)"},
+    "counts": {"l[h]": "Gamma(2, 1)", "n[row]": "Poisson(l[h])", "z[row]": "Bernoulli(logit_p=l[h] - 1)"},
+    "potential": {"m": "Normal(0, 1)", "extra": "Potential(-m ** 2 * sum(x))", "y[row]": "Normal(m, 1)"},
+    "ordered": {"c[k]": "Ordered(Normal(0, 2))", "d[k]": "PositiveOrdered(Gamma(2, 1))",
+                "y[row]": "Normal(c[0] * x + c[1] + d[1], d[0])"},
+    "autoregression": {"r": "Normal(0, 1)", "y[row]": "Normal(r * lag(y, 1) + lag(x, 2), 1)"},
+    "summed out": {"w": "Beta(1, 1)", "m[k]": "Normal(0, 1)", "k_of[row]": "Bernoulli(w)",
+                   "y[row]": "Normal(m[k_of], 1)"},
+}  # fmt: skip
+
+
+def table() -> pd.DataFrame:
+    return pd.DataFrame({
+        "x": [1.0, 2.5, 0.5, 3.0, 1.5, 2.0], "y": [0.2, 1.4, 2.2, 0.1, 3.0, 0.6], "g": list("uvwuvw"),
+        "h": list("qqrrqr"), "n": [0, 2, 1, 4, 3, 1], "z": [0, 1, 1, 0, 1, 0],
+    })  # fmt: skip
+
+
+@pytest.mark.parametrize("name", ["levels", "potential"])
+def test_a_small_model_and_its_script_have_the_same_density(name, tmp_path):
+    small_agrees(name, tmp_path)
+
+
+@pytest.mark.slow(why="compiles")
+@pytest.mark.parametrize("name", sorted(SMALL.keys() - {"levels", "potential"}))
+def test_any_small_model_and_its_script_have_the_same_density(name, tmp_path):
+    small_agrees(name, tmp_path)
+
+
+def small_agrees(name: str, folder: Path) -> None:
+    path = written(folder, SMALL[name], table(), dims={"k": 2, "g2": "g"})
+    script = folder / "s.py"
+    script.write_text(bl.export(path, folder=folder))
+    agree(bl.to_pymc(path), runpy.run_path(str(script))["model"])
+
+
+@pytest.mark.parametrize(
+    ("nodes", "thing"),
+    [
+        (
+            {"h[row]": "0.5 * previous(h, 1, start=0) + x", "m": "Normal(0, 1)", "y[row]": "Normal(m + h, 1)"},
+            "previous",
+        ),
+        ({"c[g, g2]": "LKJCorr(eta=2)", "y[row]": "Normal(c['u', 'v'], 1)"}, "LKJCorr"),
+        ({"v[row]": "AR([0.5], 1)", "y[row]": "Normal(v, 1)"}, "AR"),
+    ],
+)
+def test_what_has_no_plain_pymc_is_refused(nodes, thing, tmp_path):
+    path = written(tmp_path, nodes, table(), dims={"g2": "g"})
+    with refused("model.unsupported", thing, where=str(path)):
+        bl.export(path, folder=tmp_path)
+
+
+def test_names_that_python_keeps_and_odd_columns(tmp_path):
+    frame = table().rename(columns={"x": "dose (mg)"}).assign(pm=1.0)
+    frame.to_csv(tmp_path / "t.csv", index=False)
+    nodes = {"az": "Normal(0, 1)", "y[row]": "Normal(az * `dose (mg)` + pm, 1)"}
+    model = bl.Model(data={"table": "t.csv", "rows": "row"}, model={"family": "graph", "nodes": nodes})
+    bl.save(model, tmp_path / "m.yaml")
+    (tmp_path / "s.py").write_text(bl.export(tmp_path / "m.yaml", folder=tmp_path))
+    agree(bl.to_pymc(tmp_path / "m.yaml"), runpy.run_path(str(tmp_path / "s.py"))["model"])
+
+
+def test_missing_words_and_semicolons_are_read_alike(tmp_path):
+    (tmp_path / "t.csv").write_text("y;x\n1.5;2\n?;3\n2.5;4\n")
+    nodes = {"m": "Normal(0, 1)", "y[row]": "Normal(m * x, 1)"}
+    data = {"table": "t.csv", "rows": "row", "missing": ["?"]}
+    bl.save(bl.Model(data=data, model={"family": "graph", "nodes": nodes}), tmp_path / "m.yaml")
+    (tmp_path / "s.py").write_text(bl.export(tmp_path / "m.yaml", folder=tmp_path))
+    agree(bl.to_pymc(tmp_path / "m.yaml"), runpy.run_path(str(tmp_path / "s.py"))["model"])
+
+
+def test_data_in_memory_are_in_no_script():
+    model = bl.Model(
+        data={"rows": "row"}, model={"family": "graph", "nodes": {"m": "Normal(0, 1)", "y[row]": "Normal(m, 1)"}}
+    )
+    with refused("data.no-data"):
+        bl.export(model, {"y": [1.0, 2.0]})
+    with refused("option.unknown-word"):
+        bl.export(model, to="stan")
