@@ -24,7 +24,7 @@ LAYERS = [
     {"exact", "structure", "decisions", "learners", "theory"},
     {"formats"},
     {"language.model_file", "run_folder"},
-    {"posterior.observed"},
+    {"posterior.evaluation", "posterior.forward", "posterior.observed", "posterior.transforms"},
     {"families", "evidence"},
     {
         "results.verdict",

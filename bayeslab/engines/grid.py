@@ -34,7 +34,8 @@ from bayeslab.job import Job, Outcome
 from bayeslab.language.spec import Model, Spec
 from bayeslab.posterior import density as posterior_density
 from bayeslab.posterior.density import Density
-from bayeslab.posterior.groups import attributes, constrained, dataset, posterior_groups, relabelled
+from bayeslab.posterior.groups import attributes, dataset, posterior_groups, relabelled
+from bayeslab.posterior.transforms import constrained
 from bayeslab.results.verdict import Finding, Verdict
 
 __all__ = ["MAX_PARAMETERS", "Options", "ready", "refuse", "run"]

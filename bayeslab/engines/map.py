@@ -34,7 +34,8 @@ from bayeslab.exact.answer import PointEstimate
 from bayeslab.job import Job, Outcome, summed_out
 from bayeslab.language.spec import Model, Spec
 from bayeslab.posterior.density import Density, ready
-from bayeslab.posterior.groups import posterior_groups, unconstrained
+from bayeslab.posterior.groups import posterior_groups
+from bayeslab.posterior.transforms import unconstrained
 from bayeslab.results.checks import point_verdict
 from bayeslab.results.verdict import Finding, Verdict
 

@@ -38,7 +38,8 @@ from bayeslab.errors import RunError
 from bayeslab.job import Job, Outcome
 from bayeslab.language.spec import Model, Spec
 from bayeslab.posterior.density import Density, copy_callback, ready
-from bayeslab.posterior.groups import constrained, on_the_way, posterior_groups, relabelled, remedies
+from bayeslab.posterior.groups import on_the_way, posterior_groups, relabelled, remedies
+from bayeslab.posterior.transforms import constrained
 from bayeslab.progress import ChainState
 from bayeslab.results.checks import MIN_DRAWS, judge_mcmc, steps_too_long
 from bayeslab.results.convergence import Block

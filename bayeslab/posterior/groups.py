@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Mapping
 from datetime import UTC, datetime
 from importlib.metadata import version
 from typing import TYPE_CHECKING, Any
@@ -14,8 +14,9 @@ from bayeslab.data.dataset import Data
 from bayeslab.exact.answer import Note
 from bayeslab.job import Job
 from bayeslab.language.spec import Model
-from bayeslab.posterior.density import Density, evaluate, expand
+from bayeslab.posterior.density import Density
 from bayeslab.posterior.forward import forward
+from bayeslab.posterior.transforms import constrained, tables_at
 from bayeslab.results.checks import MIN_DRAWS, Remedies
 from bayeslab.results.convergence import r_hat_and_ess
 from bayeslab.results.verdict import Finding
@@ -28,7 +29,6 @@ if TYPE_CHECKING:
 __all__ = [
     "attributes",
     "bound_data",
-    "constrained",
     "data_groups",
     "dataset",
     "labelled",
@@ -37,8 +37,6 @@ __all__ = [
     "posterior_groups",
     "relabelled",
     "remedies",
-    "tables_at",
-    "unconstrained",
 ]
 
 
@@ -199,42 +197,6 @@ def _worst_r_hat(values: np.ndarray) -> float:
     return float(np.max(found, where=~np.isnan(found), initial=0.0))
 
 
-def constrained(model: pymc.Model, values: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
-    """Parameters on their own scale and deterministic nodes, for draws of the value variables.
-
-    The completed vector of a node with missing cells is left out: its data are constant, and its
-    imputed cells are the parameter ``<name>_unobserved``.
-    """
-    partial = {rv.name.removesuffix("_unobserved") for rv in model.free_RVs if rv.name.endswith("_unobserved")}
-    names = [rv.name for rv in model.free_RVs] + [d.name for d in model.deterministics if d.name not in partial]
-    by_name = {variable.name: variable for variable in model.unobserved_value_vars}
-    direct = {name: values[name] for name in names if name in values}
-    rest = [name for name in names if name not in direct]
-    computed = dict(zip(rest, expand(model, values, [by_name[name] for name in rest]), strict=True))
-    return {name: direct[name] if name in direct else computed[name] for name in names}
-
-
-def unconstrained(model: pymc.Model, draws: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
-    """Draws of a model's parameters as draws of its value variables: the inverse of :func:`constrained`.
-
-    Parameters
-    ----------
-    draws
-        Every free random node by name, shape (draws, ...).
-    """
-    from pytensor.graph.replace import clone_replace
-
-    symbols = {rv: rv.type(name=rv.name) for rv in model.free_RVs}
-    outputs = []
-    for rv in model.free_RVs:
-        transform = model.rvs_to_transforms[rv]
-        # A transform may depend on other parameters: Uniform(0, b) has a random bound.
-        outputs.append(rv if transform is None else transform.forward(rv, *rv.owner.inputs))
-    given = {symbol: np.asarray(draws[rv.name]).astype(symbol.dtype) for rv, symbol in symbols.items()}
-    names = [model.rvs_to_values[rv].name for rv in model.free_RVs]
-    return dict(zip(names, evaluate(given, clone_replace(outputs, symbols)), strict=True))
-
-
 def _recovered(job: Job, values: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
     """Draws of the discrete nodes that were summed out, given each draw of the parameters."""
     family = registry.load("families", job.model.model.family)
@@ -256,27 +218,6 @@ def _drawn_jointly(
     """Discrete nodes drawn jointly, from the tables at each draw of the parameters."""
     drawn = [sums.drawn(tables, rng) for tables in tables_at(model, sums, values)]
     return {name: np.concatenate([each[name] for each in drawn]) for name in drawn[0]}
-
-
-def tables_at(model: pymc.Model, sums: Any, values: Mapping[str, np.ndarray]) -> Iterator[np.ndarray]:
-    """The tables that are summed, at some draws of the parameters after others: shape (draws, length).
-
-    Parameters
-    ----------
-    values
-        Every free random node by name, shape (draws, ...).
-    """
-    from pytensor.graph.replace import clone_replace
-
-    symbols = {rv: rv.type(name=rv.name) for rv in model.free_RVs}
-    changes = symbols | {rv: model.rvs_to_values[rv].astype(rv.dtype) for rv in model.observed_RVs}
-    given = {symbol: np.asarray(values[rv.name]).astype(symbol.dtype) for rv, symbol in symbols.items()}
-    n = len(next(iter(given.values())))
-    output = clone_replace([sums.tables], changes)
-    length = max(int(sums.tables.type.shape[0] or 0), 1)
-    step = max(1, min(n, 20_000_000 // length))
-    for i in range(0, n, step):
-        yield np.ascontiguousarray(evaluate({s: v[i : i + step] for s, v in given.items()}, output, simplify=False)[0])
 
 
 def _derived(job: Job, values: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:

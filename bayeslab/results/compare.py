@@ -39,7 +39,7 @@ from bayeslab.engines.exact import plan
 from bayeslab.errors import DataError, OptionError, hint, listed
 from bayeslab.job import Job, options_of
 from bayeslab.plots.comparison import elpd_plot
-from bayeslab.posterior.density import expand
+from bayeslab.posterior.evaluation import expand
 from bayeslab.progress import Progress, reporter
 from bayeslab.results import checks, convergence
 from bayeslab.results.common_scale import kinds, same_events, same_weights

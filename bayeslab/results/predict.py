@@ -18,9 +18,10 @@ from bayeslab.language.expressions import is_whole_number, labels_are_numbers
 from bayeslab.language.formula import parse_formula
 from bayeslab.language.spec import Model
 from bayeslab.memory import check_draws
-from bayeslab.posterior.density import expand
+from bayeslab.posterior.evaluation import expand
 from bayeslab.posterior.forward import forward
-from bayeslab.posterior.groups import bound_data, dataset, labelled, tables_at, unconstrained
+from bayeslab.posterior.groups import bound_data, dataset, labelled
+from bayeslab.posterior.transforms import tables_at, unconstrained
 from bayeslab.preparation import Source
 from bayeslab.results import topics
 from bayeslab.results.fitted import Fitted, bound_to, posterior_values, without_cells

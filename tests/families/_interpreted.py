@@ -7,7 +7,7 @@ import pymc as pm
 from numpy.typing import NDArray
 
 from bayeslab.posterior.density import Density
-from bayeslab.posterior.groups import constrained
+from bayeslab.posterior.transforms import constrained
 
 
 class Interpreted:

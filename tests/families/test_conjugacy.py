@@ -454,7 +454,7 @@ CENTRED_GROUPS = {
 def test_draws_satisfy_steins_identity_for_the_graph(nodes):
     """Under the posterior, E[∇ log p(u)] = 0 and E[(u - m) ∇ log p(u)] = -1: a check by PyMC's own density."""
     from bayeslab.posterior.density import Density
-    from bayeslab.posterior.groups import unconstrained
+    from bayeslab.posterior.transforms import unconstrained
 
     rng = np.random.default_rng(4)
     data = {"y": Y, "g": GROUP, "w": rng.uniform(0.5, 2, 14), "n": np.full(14, 5), "k": rng.integers(0, 6, 14)}

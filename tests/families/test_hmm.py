@@ -14,7 +14,7 @@ from bayeslab.exact.forward_backward import HiddenChain, filter_states, simulate
 from bayeslab.families import hmm
 from bayeslab.families.hmm.choice import hidden_of
 from bayeslab.posterior.density import Density
-from bayeslab.posterior.groups import constrained, unconstrained
+from bayeslab.posterior.transforms import constrained, unconstrained
 from tests.exact._paths import log_sum_over_paths
 from tests.families._climb import climbed
 from tests.families._interpreted import Interpreted

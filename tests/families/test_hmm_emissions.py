@@ -252,7 +252,7 @@ def test_mode_under_a_written_prior_is_that_of_the_graph():
     theta, _ = at_the_top(declared, data, steps=3000)
     graph = hmm.graph(declared, data)
     density = Interpreted(graph)
-    from bayeslab.posterior.groups import unconstrained
+    from bayeslab.posterior.transforms import unconstrained
 
     free = {rv.name: theta[rv.name][None] for rv in graph.free_RVs}
     point = density.flat({n: v[0] for n, v in unconstrained(graph, free).items()})
@@ -286,7 +286,7 @@ def test_pseudocounts_keep_unseen_words_possible():
     # The graph at EM's end: the normalised prior, and up to the stick-breaking Jacobian no slope.
     graph = hmm.graph(declared, data)
     density = Interpreted(graph)
-    from bayeslab.posterior.groups import unconstrained
+    from bayeslab.posterior.transforms import unconstrained
 
     free = {rv.name: theta[rv.name][None] for rv in graph.free_RVs}
     point = density.flat({n: v[0] for n, v in unconstrained(graph, free).items()})

@@ -13,7 +13,7 @@ from bayeslab.exact.emissions.additive import AdditiveGaussian
 from bayeslab.families import hmm
 from bayeslab.families.hmm import product_labels
 from bayeslab.families.hmm.choice import hidden_of
-from bayeslab.posterior.groups import constrained
+from bayeslab.posterior.transforms import constrained
 from tests.families._climb import climbed
 from tests.families._interpreted import Interpreted
 from tests.refusals import refused

@@ -86,7 +86,7 @@ def functions(graph):
 
 
 def parameters(graph, split, flat):
-    from bayeslab.posterior.groups import constrained
+    from bayeslab.posterior.transforms import constrained
 
     found = constrained(graph, {name: value[None] for name, value in split(flat).items()})
     return {name: value[0] for name, value in found.items()}

@@ -14,7 +14,7 @@ from scipy.special import expit, logsumexp
 
 import bayeslab as bl
 from bayeslab.families import graph
-from bayeslab.posterior.groups import tables_at
+from bayeslab.posterior.transforms import tables_at
 from bayeslab.preparation import Source
 from tests.refusals import refused
 

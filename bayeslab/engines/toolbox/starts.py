@@ -16,7 +16,8 @@ import numpy as np
 from bayeslab.engines.toolbox.optimiser import search
 from bayeslab.engines.toolbox.target import Target
 from bayeslab.errors import ModelError, OptionError, hint
-from bayeslab.posterior.density import Density, centre, expand
+from bayeslab.posterior.density import Density, centre
+from bayeslab.posterior.evaluation import expand
 
 __all__ = ["height", "middle", "near", "prior_function", "prior_points"]
 

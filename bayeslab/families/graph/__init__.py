@@ -28,10 +28,11 @@ from bayeslab.distributions import DISTRIBUTIONS, Distribution, pymc_class
 from bayeslab.errors import BayeslabError, DataError, ModelError, hint, listed
 from bayeslab.exact.answer import Plan
 from bayeslab.families import ATOM, DENSITY, PROBABILITY, UNREAD
+from bayeslab.families.graph import marginalized as with_extras
 from bayeslab.families.graph.conjugacy import closed_form
 from bayeslab.families.graph.domains import Domains, levels_refused
+from bayeslab.families.graph.hidden_paths import hidden_path
 from bayeslab.families.graph.levels import categories, takes_levels
-from bayeslab.families.graph.marginalized import marginalized
 from bayeslab.families.graph.recursion import broadcast, deterministic_recursion, random_recursion, rows_together
 from bayeslab.families.graph.spelling import check_spelling
 from bayeslab.language.expressions import MOST_COUNTED, Evaluator, Term, as_float, parse
@@ -53,7 +54,7 @@ if TYPE_CHECKING:
     import pymc
 
     from bayeslab.families.graph.discrete_nodes import Latent
-    from bayeslab.families.graph.hidden_paths import HiddenPath
+    from bayeslab.families.graph.path_laws import HiddenPath
     from bayeslab.families.graph.path_sums import Sums
 
 __all__ = [
@@ -322,7 +323,7 @@ def graph(model: Model, data: Data, *, purpose: Purpose = "fit", targets: Collec
     if not latent:
         return built
     if builder.elimination is None:
-        return marginalized(built, latent, builder.nodes)
+        return with_extras.marginalized(built, latent, builder.nodes)
     for name in latent:
         # They come back after sampling, with their dims.
         built.named_vars_to_dims[name] = builder.nodes[name].dims
@@ -748,7 +749,6 @@ class _Builder:
         import pytensor.tensor as pt
 
         from bayeslab.families.graph.discrete_nodes import Latent
-        from bayeslab.families.graph.hidden_paths import hidden_path
 
         path, shape = hidden_path(self, node), self.lengths(node.dims)
         if node.name not in self.summed:

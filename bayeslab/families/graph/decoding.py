@@ -14,7 +14,7 @@ import numpy as np
 from bayeslab.data.dataset import Data
 from bayeslab.errors import DataError, ModelError, OptionError, hint
 from bayeslab.families.graph.path_sums import PathSum, Sums
-from bayeslab.posterior.groups import tables_at
+from bayeslab.posterior.transforms import tables_at
 
 if TYPE_CHECKING:
     import pymc

@@ -38,7 +38,7 @@ from bayeslab.families.graph.dependence import scopes_of
 if TYPE_CHECKING:
     import pymc
 
-    from bayeslab.families.graph.hidden_paths import HiddenPath
+    from bayeslab.families.graph.path_laws import HiddenPath
 
 __all__ = [
     "Density",

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any, Protocol
 
 import numpy as np
@@ -14,13 +13,13 @@ from bayeslab.errors import DataError, ModelError, hint
 from bayeslab.exact import hidden_tree
 from bayeslab.exact.markov_chain import classes
 from bayeslab.families.graph.markov_law import MarkovLaw
-from bayeslab.families.graph.path_laws import PathLaw
+from bayeslab.families.graph.path_laws import HiddenPath, PathLaw
 from bayeslab.families.graph.probability_tables import LogTable, Reader, log_table, uniform
 from bayeslab.families.graph.segment_law import SegmentLaw
 from bayeslab.families.graph.tree_law import TreeLaw
 from bayeslab.language.nodes import Node, bound_arguments
 
-__all__ = ["HiddenPath", "hidden_path"]
+__all__ = ["hidden_path"]
 
 
 class Builder(Reader, Protocol):
@@ -28,34 +27,6 @@ class Builder(Reader, Protocol):
 
     @property
     def data(self) -> Data: ...
-
-
-@dataclass(frozen=True, eq=False)
-class HiddenPath:
-    """A node whose values are a path.
-
-    Attributes
-    ----------
-    law : PathLaw
-        Over the node's cells in C order.
-    logs : TensorVariable
-        Its flat log probabilities.
-    dims : tuple of str
-        Of the node; the path runs along the last.
-    state : str or None
-        The dimension of the states, if it has a name.
-    where : tuple of str
-        The path of the node's errors.
-    sequence : str or None
-        The column that tells sequences apart.
-    """
-
-    law: PathLaw
-    logs: Any
-    dims: tuple[str, ...]
-    state: str | None
-    where: tuple[str, ...]
-    sequence: str | None = None
 
 
 def hidden_path(builder: Builder, node: Node) -> HiddenPath:

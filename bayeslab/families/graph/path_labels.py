@@ -18,8 +18,8 @@ import numpy as np
 
 from bayeslab.exact.clusters import relabel_by_probabilities
 from bayeslab.families.graph.path_sums import PathSum, Sums
-from bayeslab.posterior.density import expand
-from bayeslab.posterior.groups import constrained, tables_at, unconstrained
+from bayeslab.posterior.evaluation import expand
+from bayeslab.posterior.transforms import constrained, tables_at, unconstrained
 
 if TYPE_CHECKING:
     import pymc

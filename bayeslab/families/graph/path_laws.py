@@ -20,7 +20,7 @@ import numpy as np
 
 from bayeslab.errors import OptionError
 
-__all__ = ["PathLaw", "Smoothed"]
+__all__ = ["HiddenPath", "PathLaw", "Smoothed"]
 
 
 @dataclass(frozen=True, eq=False)
@@ -94,3 +94,31 @@ class PathLaw(ABC):
         raise OptionError(
             f"method {kind} is for Markov chains: use smooth, posterior or viterbi", code="not-applicable"
         )
+
+
+@dataclass(frozen=True, eq=False)
+class HiddenPath:
+    """A node whose values are a path.
+
+    Attributes
+    ----------
+    law : PathLaw
+        Over the node's cells in C order.
+    logs : TensorVariable
+        Its flat log probabilities.
+    dims : tuple of str
+        Of the node; the path runs along the last.
+    state : str or None
+        The dimension of the states, if it has a name.
+    where : tuple of str
+        The path of the node's errors.
+    sequence : str or None
+        The column that tells sequences apart.
+    """
+
+    law: PathLaw
+    logs: Any
+    dims: tuple[str, ...]
+    state: str | None
+    where: tuple[str, ...]
+    sequence: str | None = None

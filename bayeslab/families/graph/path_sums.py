@@ -30,7 +30,7 @@ from bayeslab.families.graph.path_laws import PathLaw
 if TYPE_CHECKING:
     import pymc
 
-    from bayeslab.families.graph.hidden_paths import HiddenPath
+    from bayeslab.families.graph.path_laws import HiddenPath
 
 __all__ = ["Emission", "PathSum", "Sums", "summed_out"]
 
