@@ -385,6 +385,19 @@ def test_a_normal_likelihood_is_exact_under_both_names():
     pd.testing.assert_frame_equal(fits[0].summary(), fits[1].summary())
 
 
+def test_a_number_in_the_likelihood_is_one_under_priors():
+    data = table("Normal")
+    fits = [
+        bl.fit(made, data, runs=None, seed=1, progress=False)
+        for made in (model("gaussian", priors={"sigma": 2}), model("Normal(sigma=2)"))
+    ]
+    assert [fit.method for fit in fits] == ["exact", "exact"]
+    pd.testing.assert_frame_equal(fits[0].summary(), fits[1].summary())
+    student = lower(model("StudentT(nu=4)"), check(model("StudentT(nu=4)"), data))
+    assert student.nodes["nu"] == "4.0"
+    assert student.nodes["y[obs_id]"].startswith("StudentT(nu, ")
+
+
 def test_the_schema_knows_the_distributions():
     schema = bl.Regression.model_json_schema()["properties"]["likelihood"]["anyOf"]
     assert {"gaussian", "Weibull", "AsymmetricLaplace"} <= set(schema[0]["enum"])
