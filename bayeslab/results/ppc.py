@@ -323,9 +323,8 @@ def decide(fit: Fitted, data: Any, loss: Any, node: str | None, seed: int | None
         words = states.tolist()
     probabilities = _of_states(fit, data, name, words, draws, states, seed, unseen)
     if isinstance(loss, str):
-        best = probabilities.argmax(axis=1)
-        losses_of_best = 1 - probabilities.max(axis=1)
-        return pd.DataFrame(columns | {"action": np.asarray(words)[best], "expected_loss": losses_of_best})
+        likely, remaining = probabilities.argmax(axis=1), 1 - probabilities.max(axis=1)
+        return pd.DataFrame(columns | {"action": np.asarray(words)[likely], "expected_loss": remaining})
     actions, matrix = _matrix(loss, words)
     if np.any(np.abs(probabilities.sum(axis=1) - 1) > 1e-9):
         # A matrix has no loss of values beyond those drawn.
