@@ -851,6 +851,8 @@ class Evaluator:
         what = ast.unparse(node.value)
         if not base.dims:
             raise ModelError(f"'{what}' is a single number and cannot be indexed", code="bad-dimensions")
+        if index.factor is not None and index.value is not None and count == len(base.dims):
+            return base.dims[place]  # states of a path, which are numbers too
         if index.factor is not None:
             same = [d for d in free if d == index.factor]
             twins = [d for d in free if d and np.array_equal(self.labels[d], self.labels[index.factor])]

@@ -55,7 +55,11 @@ def forward(
     mode = "NUMBA" if looped else pytensor.compile.mode.Mode("py", "fast_compile")
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        function = compile_pymc(symbols, replaced, mode=mode, random_seed=seed, on_unused_input="ignore")
+        try:
+            function = compile_pymc(symbols, replaced, mode=mode, random_seed=seed, on_unused_input="ignore")
+        except NotImplementedError:  # what numba cannot draw, such as hidden paths
+            mode = pytensor.compile.mode.Mode("py", "fast_compile")
+            function = compile_pymc(symbols, replaced, mode=mode, random_seed=seed, on_unused_input="ignore")
     inputs = [np.asarray(given[v.name]).astype(v.dtype) for v in held]
     n_draws = len(next(iter(given.values()))) if given else draws or 1
     rows = [function(*(values[i] for values in inputs)) for i in range(n_draws)]

@@ -337,6 +337,35 @@ def test_transitions_that_depend_on_a_label():
     assert evidence(built, {"P": moves, "mu": MU}) == pytest.approx(want, abs=1e-10)
 
 
+def test_a_chain_whose_probabilities_a_chain_chooses():
+    """Regimes of regimes: the slow chain has no density of its own."""
+    nodes = {
+        "P[mood, state, next_state]": "Dirichlet(1)",
+        "mu[state]": "Normal(0, 5)",
+        "slow[t]": "MarkovChain([[0.9, 0.1], [0.2, 0.8]])",
+        "z[t]": "MarkovChain(P[slow, state, next_state], [0.6, 0.4])",
+        "y[t]": "Normal(mu[z], 1)",
+    }
+    moves = np.array([P2, [[0.5, 0.5], [0.1, 0.9]]])
+    built = bl.to_pymc(model(nodes, STATES | {"mood": 2}, rows="t"), {"y": Y[:3]})
+    slow = chain_probability([0.5, 0.5], np.array([[0.9, 0.1], [0.2, 0.8]]))
+    total = [
+        np.log(slow(s)) + enumerated(3, 2, chain_probability(START, moves[list(s)]), normal(Y[:3], MU))
+        for s in itertools.product(range(2), repeat=3)
+    ]
+    assert evidence(built, {"P": moves, "mu": MU}) == pytest.approx(logsumexp(total), abs=1e-10)
+
+
+def test_a_path_that_is_seen():
+    """With data the node has the probability of its path, and what depends on it is given it."""
+    z = np.array([0, 0, 1, 1, 0])
+    built = bl.to_pymc(model(NODES | {"z[t]": "MarkovChain(P, [0.6, 0.4])"}, rows="t"), {"y": Y, "z": z})
+    at = {"P_simplex__": 0.5 * np.log(P2[:, :1] / P2[:, 1:]), "mu": MU}
+    found = built.compile_logp(vars=built.observed_RVs, mode=PYTHON)(at)
+    want = np.log(chain_probability(START, P2)(tuple(z))) + stats.norm.logpdf(Y, MU[z], 1).sum()
+    assert found == pytest.approx(want, abs=1e-10)
+
+
 def test_a_chain_that_two_cells_of_a_density_meet():
     """The change of the state counts, so that neighbours meet."""
     nodes = NODES | {"z[t]": "MarkovChain(P, [0.6, 0.4])", "y[t]": "Normal(mu[z] + 0.5 * lag(z, 1, start=0), 1)"}

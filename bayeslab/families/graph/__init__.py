@@ -751,6 +751,14 @@ class _Builder:
         from bayeslab.families.graph.discrete_nodes import Latent
 
         path, shape = hidden_path(self, node), self.lengths(node.dims)
+        if observed is not None and np.ma.is_masked(observed):
+            row = int(np.nonzero(np.atleast_1d(np.ma.getmaskarray(observed)))[0][0])
+            raise DataError(
+                f"column '{node.name}', row {row + 1} is missing; a path is seen as a whole or not at all: give it"
+                f" another name, and a node with the column's name whose probabilities are 1 at the state",
+                path=node.path,
+                code="missing",
+            )
         if node.name not in self.summed:
             from bayeslab.families.graph.path_draws import path_variable
 

@@ -224,9 +224,15 @@ def summed_out(latents: Sequence[Latent], densities: Sequence[Density], model: p
     by_symbol = {latent.symbol: latent for latent in latents}
     met = [(density, [by_symbol[v] for v in _symbols(density.value, by_symbol)]) for density in densities]
     paths = [latent for latent in latents if latent.path is not None]
-    _refuse_idle(paths, met)
+    # Discrete nodes that the probabilities of a path depend on are tied to it.
+    above = [
+        (latent, [by_symbol[v] for v in _symbols(latent.path.logs, by_symbol)])
+        for latent in paths
+        if latent.path is not None
+    ]
+    _refuse_idle(paths, [*(several for _, several in met), *(deciding for _, deciding in above)])
     known = standing(model)
-    tied = {latent.name for latent in paths if latent.path is not None and _symbols(latent.path.logs, by_symbol)}
+    tied = {own.name for latent, deciding in above if deciding for own in (latent, *deciding)}
     tied |= {own.name for _, several in met if len(several) > 1 for own in several}
     scopes: dict[str, list[tuple[Density, Any, np.ndarray]]] = {latent.name: [] for latent in paths}
     for density, several in met:
@@ -269,9 +275,9 @@ def _symbols(variable: Any, by_symbol: Mapping[Any, Latent]) -> list[Any]:
     return [symbol for symbol in by_symbol if symbol in above]
 
 
-def _refuse_idle(paths: Sequence[Latent], met: Sequence[tuple[Density, Sequence[Latent]]]) -> None:
+def _refuse_idle(paths: Sequence[Latent], met: Sequence[Sequence[Latent]]) -> None:
     for latent in paths:
-        if not any(latent in several for _, several in met):
+        if not any(latent in several for several in met):
             raise ModelError(
                 f"no node with data depends on '{latent.name}', so that the data say nothing about its states: use it"
                 f" in one, as in rate[{latent.name}], or leave it out",
