@@ -56,7 +56,8 @@ def decode(
     family = registry.load("families", model.model.family)
     if not hasattr(family, "decoded"):
         raise ModelError(
-            f"the family {model.model.family} has no states over time to decode; hmm has", code="other-family"
+            f"the family {model.model.family} has no states over time to decode; hmm has, and graph with hidden paths",
+            code="other-family",
         )
     columns, about = family.decoded(model, bound, draws, method, best, sequence)
     frame = pd.DataFrame(columns)
