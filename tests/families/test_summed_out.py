@@ -300,3 +300,15 @@ def test_a_pedigree_with_a_loop():
     np.testing.assert_allclose(found, want, rtol=1e-10)
     # By enumeration and a grid over p: 0.62564.
     assert (weights * points) @ found / (weights @ found) == pytest.approx(122 / 195, abs=1e-10)
+
+
+def test_parameters_whose_priors_depend_on_each_other():
+    """Means with the spread of their component: no parameter is copied on the way, to be drawn anew."""
+    nodes = {
+        "w[k]": "Dirichlet(1)", "s[k]": "InverseGamma(2, 1)", "m[k]": "Normal(0, s)", "z[obs_id]": "Categorical(w)",
+        "y[obs_id]": "Normal(m[z], s[z])",
+    }  # fmt: skip
+    y = np.array([0.3, -1.2, 2.5])
+    at = {"w": np.array([0.3, 0.7]), "s": np.array([0.5, 1.5]), "m": np.array([-1.0, 2.0])}
+    wanted = np.log(stats.norm.pdf(y[:, None], at["m"], at["s"]) @ at["w"]).sum()
+    assert evidence(bl.to_pymc(model(nodes, {"k": 2}), {"y": y}), at) == pytest.approx(wanted, rel=1e-12)

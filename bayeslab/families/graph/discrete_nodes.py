@@ -377,7 +377,11 @@ def _table(
         places = np.array([slot_of.get(int(c), -1) for c in own], np.int64)
         chosen = np.where(places >= 0, digits[:, np.maximum(places, 0)], 0)
         changes[latent.symbol] = pt.constant((latent.first + chosen).reshape(number, *latent.shape))
-    batched = vectorize_graph(value, changes)
+    # A parameter whose prior depends on another one would be copied: what stands for parameters is put back after.
+    drawn = [v for v in ancestors([value]) if v.owner is not None and hasattr(v.owner.op, "dist_params")]
+    held = {v: v.type() for v in drawn}
+    batched = vectorize_graph(graph_replace([value], held, strict=False)[0], changes)
+    batched = graph_replace([batched], {symbol: v for v, symbol in held.items()}, strict=False)[0]
     return batched.reshape((number * elements,)), (factors, number * elements)
 
 
