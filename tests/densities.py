@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -13,7 +13,7 @@ import pytensor.tensor as pt
 from pytensor.compile.mode import Mode
 from pytensor.graph.replace import clone_replace
 
-__all__ = ["Density", "agree"]
+__all__ = ["Density", "agree", "agree_by_name"]
 
 # Graphs are evaluated a few times: compiling them would take longer.
 _MODE = Mode("py", "fast_compile")
@@ -74,3 +74,50 @@ def agree(first: pm.Model, second: pm.Model, seed: int = 1, count: int = 3, rtol
         for name, slope in mine.items():
             size = max(1.0, float(np.abs(slope).max(initial=0.0)))
             np.testing.assert_allclose(theirs[name], slope, rtol=rtol, atol=rtol * size, err_msg=name)
+
+
+def agree_by_name(
+    short: pm.Model,
+    whole: pm.Model,
+    maps: Mapping[str, Callable[[Mapping[str, Any]], Any]] | None = None,
+    *,
+    seed: int = 1,
+    count: int = 3,
+    rtol: float = 1e-9,
+) -> None:
+    """That two models with other coordinates have the same density of the parameters that have names.
+
+    Coordinates v of the second follow from those of the first, u, through the named parameters, and the density of u is
+    that of v times the size of dv/du.
+
+    Parameters
+    ----------
+    maps
+        A free parameter of the second from the variables of the first by name; without one it is the variable of its
+        name.
+    """
+    named = dict(zip(short.named_vars, short.replace_rvs_by_values(list(short.named_vars.values())), strict=True))
+    moved = {}
+    for rv in whole.free_RVs:
+        value, transform = whole.rvs_to_values[rv], whole.rvs_to_transforms[rv]
+        own = (maps or {}).get(rv.name, lambda given, name=rv.name: given[name])(named)
+        moved[value] = own if transform is None else transform.forward(own, *rv.owner.inputs)
+    other = clone_replace(whole.logp(), moved, rebuild_strict=False)
+    flat = pt.concatenate([value.ravel() for value in moved.values()])
+    turn = pt.concatenate([pt.atleast_2d(j) for j in _jacobians(flat, short.value_vars)], axis=1)
+    outputs = [short.logp(), other, turn]
+    function = pytensor.function(short.value_vars, outputs, mode=_MODE, on_unused_input="ignore")
+    rng, start, offsets, sizes = np.random.default_rng(seed), short.initial_point(), [], []
+    for _ in range(count):
+        at = [start[v.name] + 0.3 * rng.normal(size=np.shape(start[v.name])) for v in short.value_vars]
+        mine, theirs, matrix = function(*at)
+        assert matrix.shape[0] == matrix.shape[1], "the two models have other numbers of parameters"
+        offsets.append(float(mine) - float(theirs) - float(np.linalg.slogdet(matrix)[1]))
+        sizes.append(max(1.0, abs(float(mine))))
+    assert np.all(np.abs(np.array(offsets) - offsets[0]) <= rtol * np.array(sizes)), offsets
+
+
+def _jacobians(flat: Any, wrt: list[Any]) -> list[Any]:
+    """Of a vector by each of some variables, (n, size)."""
+    found = pytensor.gradient.jacobian(flat, wrt, disconnected_inputs="ignore")
+    return [j.reshape((flat.shape[0], -1)) for j in found]

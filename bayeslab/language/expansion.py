@@ -8,15 +8,43 @@ from io import StringIO
 from textwrap import wrap
 from typing import Any
 
+import numpy as np
 from ruamel.yaml import YAML
 from ruamel.yaml.comments import CommentedMap, CommentedSeq
 from ruamel.yaml.scalarstring import FoldedScalarString
 
 from bayeslab.language.spec import DataSource, Model
 
-__all__ = ["Expansion", "model_text"]
+__all__ = ["Expansion", "listed_numbers", "model_text", "nested", "number", "numbers"]
 
 _WIDTH = 110
+
+
+# Of an inference section what goes with a graph, whatever method the short form had.
+_OPTIONS = ("draws", "tune", "chains", "cores", "target_accept", "max_treedepth")
+_METHODS = ("auto", "nuts", "map", "laplace", "advi", "pathfinder", "smc")
+
+
+def number(value: float) -> str:
+    """A number in the language, all its digits."""
+    value = float(value)
+    return repr(int(value)) if value.is_integer() and abs(value) < 1e15 else repr(value)
+
+
+def listed_numbers(values: np.ndarray) -> str:
+    """Numbers as a list in the language."""
+    return f"[{', '.join(number(value) for value in np.ravel(values))}]"
+
+
+def nested(values: np.ndarray) -> str:
+    """An array as lists in lists, the last axis inside."""
+    return f"[{', '.join(nested(part) if np.ndim(part) else number(part) for part in values)}]"
+
+
+def numbers(values: np.ndarray) -> str:
+    """Numbers as a list, or as one where they are all the same."""
+    first = np.ravel(values)[0]
+    return number(first) if np.all(np.asarray(values) == first) else listed_numbers(values)
 
 
 @dataclass(frozen=True)
@@ -56,7 +84,11 @@ class Expansion:
         whole |= {"data": data} if data else {}
         whole |= {"dims": dims} if dims else {}
         whole["model"] = {"family": "graph", "nodes": dict(self.nodes)}
-        return whole | {key: out[key] for key in ("inference", "seed") if key in out}
+        given = out.get("inference", {})
+        if given.get("method", "auto") not in _METHODS:
+            given = {word: value for word, value in given.items() if word in _OPTIONS}
+        whole |= {"inference": given} if given else {}
+        return whole | ({"seed": out["seed"]} if "seed" in out else {})
 
 
 def model_text(model: Model, expansion: Expansion, source: DataSource | None = None) -> str:

@@ -8,7 +8,8 @@ import pytest
 
 import bayeslab as bl
 from bayeslab.expanding import expanded
-from tests.densities import agree
+from bayeslab.preparation import bound
+from tests.densities import agree, agree_by_name
 from tests.models.shipped import MODELS
 from tests.refusals import refused
 
@@ -17,6 +18,59 @@ SHORT = (
     "absences", "birth_weight", "crime", "diabetes", "gasoline", "housing", "insurance", "longley", "phones",
     "radon_formula", "sleep", "trees", "women_1", "women_2", "women_3",
 )  # fmt: skip
+
+
+#: And those whose short form samples in other coordinates: parameters agree by name.
+NAMED = ("coal_rates", "coal_regimes", "role_conflict", "candy_hidden", "heart_disease", "play_tennis")
+#: What cannot be said, by code; and why.
+REFUSED = {
+    "geyser_clusters": "model.unsupported",  # covariance matrices of components
+    "geyser_number": "model.unsupported",  # a sampled number of components
+    "geyser_process": "model.unsupported",  # no bound on the number
+    "galaxies": "model.unsupported",
+    "timber_net": "model.unsupported",  # continuous variables
+    "geyser_runs": "model.unsupported",  # durations of states
+    "meter": "model.unsupported",  # several chains
+    "nile_level": "model.unsupported",  # continuous states
+    "ozone_regimes": "model.unsupported",  # missing cells
+    "oil": "model.not-applicable",  # an influence diagram
+    **dict.fromkeys(
+        ("asia_structure", "birth_weight_structure", "crime_structure", "pumps_hidden", "sachs"),
+        "model.structure-unknown",
+    ),
+}
+#: Every table is given: there is nothing to fit, and the joint distribution is compared.
+KNOWN = ("asia", "sprinkler")
+
+
+@pytest.mark.slow(why="compiles")
+@pytest.mark.parametrize("name", NAMED)
+def test_a_model_file_and_its_expansion_have_the_same_density_by_name(name, tmp_path):
+    path = tmp_path / f"{name}.yaml"
+    path.write_text(expanded(MODELS / f"{name}.yaml").text(path))
+    bl.check(path)
+    agree_by_name(bl.to_pymc(MODELS / f"{name}.yaml"), bl.to_pymc(path))
+
+
+@pytest.mark.parametrize("name", sorted(REFUSED))
+def test_a_model_file_that_cannot_be_said_is_refused(name):
+    with refused(REFUSED[name], where=str(MODELS / f"{name}.yaml")):
+        bl.expand(MODELS / f"{name}.yaml")
+
+
+@pytest.mark.parametrize("name", KNOWN)
+def test_a_known_net_and_its_expansion_have_the_same_joint_distribution(name):
+    file = MODELS / f"{name}.yaml"
+    states = {v: list(one.states) for v, one in bl.load(file).model.variables.items()}
+    rng = np.random.default_rng(2)
+    rows = pd.DataFrame({v: rng.choice(own, 30) for v, own in states.items()})
+    whole = bl.expand(file, rows)
+    possible = bl.network(file).query_many(rows)["log_evidence"]
+    rows = rows[np.isfinite(possible)]
+    assert len(rows) > 3
+    assert float(bl.to_pymc(whole, rows).logp().eval()) == pytest.approx(
+        possible[np.isfinite(possible)].sum(), rel=1e-9
+    )
 
 
 @pytest.mark.slow(why="compiles")
@@ -28,9 +82,24 @@ def test_a_model_file_and_its_expansion_have_the_same_density(name, tmp_path):
     agree(bl.to_pymc(MODELS / f"{name}.yaml"), bl.to_pymc(path))
 
 
+@pytest.mark.slow(why="statistical")
+@pytest.mark.parametrize(("name", "method"), [("trees", "exact"), ("radon_formula", "exact"), ("phones", "nuts")])
+def test_fits_of_both_forms_have_the_same_posterior(name, method):
+    file = MODELS / f"{name}.yaml"
+    data = bound(file).dataset
+    short, whole = (bl.fit(m, data, seed=1, runs=None, progress=False) for m in (bl.load(file), bl.expand(file)))
+    assert short.method == whole.method == method
+    first, second = (fit.summary(["Intercept", "b", "sigma"]) for fit in (short, whole))
+    # At least a thousand effective draws in each: six standard errors of a difference.
+    assert list(first.index) == list(second.index)
+    np.testing.assert_array_less(abs(first["mean"] - second["mean"]), 6 * first["sd"] * np.sqrt(2 / 1000))
+    np.testing.assert_allclose(second["sd"], first["sd"], rtol=0.15)
+
+
 def test_every_model_file_of_a_short_family_is_covered():
-    short = {path.stem for path in MODELS.glob("*.yaml") if bl.load(path).model.family == "regression"}
-    assert short == set(SHORT)
+    families = {"regression", "mixture", "bayes_net", "hmm"}
+    short = {path.stem for path in MODELS.glob("*.yaml") if bl.load(path).model.family in families}
+    assert short == {*SHORT, *NAMED, *REFUSED, *KNOWN, "umbrella"}
 
 
 # ------------------------------------------------------------------------------- generated regressions
@@ -141,3 +210,151 @@ def test_new_rows_are_coded_as_those_of_the_fit():
     short, whole = (bl.fit(m, data, seed=1, runs=None, progress=False) for m in (model, bl.expand(model, data)))
     assert short.method == whole.method == "exact"
     np.testing.assert_allclose(whole.predict(new)["mean"], short.predict(new)["mean"], rtol=0.02, atol=0.05)
+
+
+# -------------------------------------------------------------------------------------- mixtures, nets
+
+
+def variance(given):
+    return given["sd"] ** 2
+
+
+MIXTURES: dict[str, dict] = {
+    "one column": {"columns": ["x"]},
+    "diagonal": {"columns": ["x", "z"], "covariance": "diagonal"},
+    "spherical": {"columns": ["x", "z"], "covariance": "spherical", "components": 3},
+    "priors": {"columns": ["x"], "priors": {"mean": "Normal(0, 2)", "sd": "HalfNormal(1)", "weights": "Dirichlet([1, 3])"}},
+    "counts": {"columns": ["count"], "component": "poisson"},
+    "waiting times": {"columns": ["size"], "component": "exponential"},
+    "trials": {"columns": ["count"], "component": "binomial", "trials": "n"},
+    "nine trials": {"columns": ["count"], "component": "binomial", "trials": 9},
+    "categories": {"columns": ["k", "status"], "component": "categorical"},
+    "several kinds": {"columns": ["x", "count", "k"], "component": {"x": "gaussian", "count": "poisson", "k": "categorical"}},
+    "a distribution": {"columns": ["size"], "component": "Gamma", "priors": {"alpha": "Gamma(2, 1)"}},
+    "a shape that is known": {"columns": ["size"], "component": "Weibull(alpha=2)"},
+    "chosen": {"columns": ["count"], "component": "poisson", "components": [1, 2]},
+}  # fmt: skip
+
+
+def mixture_agrees(name: str) -> None:
+    model = bl.Model(data={"rows": "row"}, model={"family": "mixture", "components": 2} | MIXTURES[name])
+    data = table().drop(columns=["gap"])
+    maps = {"variance": variance, "gaussian_variance": lambda given: given["gaussian_sd"] ** 2}
+    agree_by_name(bl.to_pymc(model, data), bl.to_pymc(bl.expand(model, data), data), maps)
+
+
+def test_a_mixture_and_its_expansion_have_the_same_density():
+    mixture_agrees("counts")
+
+
+@pytest.mark.slow(why="compiles")
+@pytest.mark.parametrize("name", sorted(MIXTURES.keys() - {"counts"}))
+def test_any_mixture_and_its_expansion_have_the_same_density(name):
+    mixture_agrees(name)
+
+
+@pytest.mark.parametrize(
+    ("spec", "where"),
+    [
+        ({"columns": ["x", "z"]}, ""),
+        ({"columns": ["x", "gap"], "covariance": "diagonal"}, "model.columns"),
+        ({"columns": ["x"], "gating": ["z"]}, "model.gating"),
+        ({"columns": ["x"], "labels": "known"}, "model.labels"),
+        ({"regression": "y ~ x"}, "model.regression"),
+        ({"columns": ["x"], "component": "student_t"}, ""),
+        ({"columns": ["x"], "components": "dirichlet_process"}, "model.components"),
+    ],
+)
+def test_mixtures_that_cannot_be_said_are_refused(spec, where):
+    model = bl.Model(data={"rows": "row"}, model={"family": "mixture", "components": 2} | spec)
+    with refused("model.unsupported", where=where or None):
+        bl.expand(model, table().assign(known=np.where(np.arange(24) < 3, "1", "2")))
+
+
+NETS: dict[str, dict] = {
+    "learned": {"variables": {"k": ["a", "b", "c"], "status": {"states": ["no", "yes"], "parents": ["k"]}}},
+    "same states": {
+        "variables": {
+            "status": ["no", "yes"], "other": {"states": ["no", "yes"], "parents": ["status"]},
+            "third": {"states": ["no", "yes"], "parents": ["other", "status"]},
+        }
+    },
+    "hidden": {
+        "hidden": ["cause"],
+        "variables": {
+            "cause": ["one", "two"], "k": {"states": ["a", "b", "c"], "parents": ["cause"]},
+            "status": {"states": ["no", "yes"], "parents": ["cause", "k"]},
+        },
+    },
+    "a table that is given": {
+        "variables": {
+            "k": {"states": ["a", "b", "c"], "table": [0.2, 0.3, 0.5]},
+            "status": {"states": ["no", "yes"], "parents": ["k"], "table": {"a": 0.1, "b": 0.5, "c": 0.7}},
+            "g": {"states": ["u", "v", "w"], "parents": ["status"]},
+        },
+        "prior": {"equivalent_sample_size": 6},
+    },
+    "gaps": {"variables": {"k": ["a", "b", "c"], "holes": {"states": ["no", "yes"], "parents": ["k"]}}},
+}  # fmt: skip
+
+
+@pytest.mark.slow(why="compiles")
+@pytest.mark.parametrize("name", sorted(NETS))
+def test_a_net_and_its_expansion_have_the_same_density(name):
+    k = np.arange(24)
+    words = {"other": np.array(["no", "yes"])[k // 2 % 2], "third": np.array(["no", "yes"])[k // 3 % 2]}
+    data = table().assign(**words)
+    data["holes"] = data["other"].where(k != 5)
+    model = bl.Model(data={"rows": "row"}, model={"family": "bayes_net"} | NETS[name])
+    agree_by_name(bl.to_pymc(model, data), bl.to_pymc(bl.expand(model, data), data))
+
+
+def test_nets_that_cannot_be_said_are_refused():
+    leak = {"a": ["yes", "no"], "b": {"states": ["yes", "no"], "parents": ["a"], "noisy_or": {}}}
+    model = bl.Model(data={"rows": "row"}, model={"family": "bayes_net", "variables": leak})
+    with refused("model.unsupported", "noisy|unknown numbers", where="model.variables"):
+        bl.expand(model, {"a": ["yes", "no"], "b": ["yes", "no"]})
+    states = {"on": ["yes", "no"]}
+    model = bl.Model(data={"rows": "row"}, model={"family": "bayes_net", "variables": states})
+    with refused("model.unsupported", "'on'", where="model.variables.on"):
+        bl.expand(model, {"on": [1, 0]})
+
+
+# ----------------------------------------------------------------------------------- hidden Markov models
+
+CHAINS: dict[str, dict] = {
+    "normal": {"columns": ["x"]},
+    "two columns": {"columns": ["x", "z"], "states": 3},
+    "spherical": {"columns": ["x", "z"], "covariance": "spherical"},
+    "stationary": {"columns": ["count"], "emission": "poisson", "initial": "stationary", "stickiness": 3},
+    "sequences": {"columns": ["count"], "emission": "binomial", "trials": 9, "initial": "uniform", "sequence": "g"},
+    "categories": {"columns": ["k"], "emission": "categorical", "states": ["one", "two"]},
+    "known": {
+        "columns": ["count"], "emission": "poisson", "transition": [[0.9, 0.1], [0.2, 0.8]], "initial": [0.5, 0.5],
+    },
+    "given means": {"columns": ["x"], "parameters": {"mean": [1.0, 3.0]}},
+    "given priors": {"columns": ["x"], "parameters": {"mean": "Ordered(Normal(2, 1))", "sd": "HalfNormal(1)"}},
+    "a distribution": {"columns": ["size"], "emission": "Gamma"},
+}  # fmt: skip
+
+
+@pytest.mark.slow(why="compiles")
+@pytest.mark.parametrize("name", sorted(CHAINS))
+def test_a_hidden_markov_model_and_its_expansion_have_the_same_density(name):
+    model = bl.Model(data={"rows": "row"}, model={"family": "hmm", "states": 2} | CHAINS[name])
+    data = table().drop(columns=["gap"])
+    agree_by_name(bl.to_pymc(model, data), bl.to_pymc(bl.expand(model, data), data), {"variance": variance})
+
+
+def test_a_chain_that_is_known_has_the_density_of_a_forward_pass():
+    """All numbers of the umbrella world are given; the sum over paths is written out here."""
+    seen = pd.read_csv(MODELS / "data" / "umbrella.csv")["umbrella"]
+    forward, total = np.array([0.58, 0.42]), 0.0
+    for day, umbrella in enumerate(seen):
+        forward = forward if day == 0 else np.array([[0.7, 0.3], [0.3, 0.7]]).T @ forward
+        forward = forward * np.array([0.9, 0.2] if umbrella == "yes" else [0.1, 0.8])
+        total += np.log(forward.sum())
+        forward = forward / forward.sum()
+    whole = bl.expand(MODELS / "umbrella.yaml")
+    found = float(bl.to_pymc(whole, MODELS / "data" / "umbrella.csv").logp().eval())
+    assert found == pytest.approx(total, rel=1e-12)

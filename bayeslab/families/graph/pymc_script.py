@@ -432,7 +432,8 @@ def _float(tree: ast.expr) -> ast.expr:
 def _of_pymc(word: str) -> bool:
     import pymc as pm
 
-    return vars(pm).get(word) is pymc_class(word)
+    made = vars(pm).get(word)
+    return made is not None and pymc_class(word) is made
 
 
 def _names(dims: Sequence[str]) -> ast.expr | None:

@@ -17,7 +17,7 @@ from bayeslab.families.regression.likelihoods import likelihood
 from bayeslab.families.regression.lowered import Lowered
 from bayeslab.families.regression.lowering import lower
 from bayeslab.families.regression.weighted import log_density
-from bayeslab.language.expansion import Expansion
+from bayeslab.language.expansion import Expansion, listed_numbers, numbers
 from bayeslab.language.expressions import Evaluator, parse
 from bayeslab.language.nodes import bound_arguments, call_name, nodes_of
 from bayeslab.language.spec import Model
@@ -122,7 +122,7 @@ class _Written:
         if self.lowered.centre is not None:
             numbers = self.spec.missing
             key = "design_mean[predictor]"
-            self.nodes[key] = _list(self.lowered.centre) if numbers else f"mean(design, {self.row})"
+            self.nodes[key] = listed_numbers(self.lowered.centre) if numbers else f"mean(design, {self.row})"
             self.comments[key] = "Their means over the rows of the fit, which stay what they are where new rows come."
 
     # -- group effects
@@ -159,7 +159,7 @@ class _Written:
         every = [":".join(words) for words in product(*levels)]
         self.dims |= {name: labels, f"{name}_pair": len(every)}
         key = f"{name}_number[{name}_pair]"
-        self.nodes[key] = _list(np.array([place.get(word, 0) for word in every]))
+        self.nodes[key] = listed_numbers(np.array([place.get(word, 0) for word in every]))
         self.comments[key] = f"Which of the dimension `{name}` each combination of {listed(factors)} is."
 
     # -- nodes as they are
@@ -178,10 +178,10 @@ class _Written:
                 text = self._picked()
                 break
             if column in ("b_location", "b_scale") or column.startswith(("b_location_", "b_scale_")):
-                text = re.sub(rf"\b{re.escape(column)}\b", _list(given.values, short=True), text)
+                text = re.sub(rf"\b{re.escape(column)}\b", numbers(given.values), text)
                 continue
             axis = ", ".join(given.dims or ())
-            self.nodes[f"{column}[{axis}]"] = _list(given.values)
+            self.nodes[f"{column}[{axis}]"] = listed_numbers(given.values)
         self._dims_of(key)
         self.nodes[key] = text
         self._comment(key, name)
@@ -322,18 +322,6 @@ class _Written:
                 path=("model", "formula"),
                 code="name-clash",
             )
-
-
-def _list(values: np.ndarray, *, short: bool = False) -> str:
-    """Numbers as a list; where they are all the same and ``short``, one."""
-    values = np.asarray(values, float)
-    if short and values.size and np.all(values == values.flat[0]):
-        return _text(values.flat[0])
-    return f"[{', '.join(_text(value) for value in values.ravel())}]"
-
-
-def _text(value: float) -> str:
-    return repr(int(value)) if float(value).is_integer() and abs(value) < 1e15 else repr(float(value))
 
 
 def _verify(model: Model, data: Data, lowered: Lowered, expansion: Expansion) -> None:

@@ -1,0 +1,143 @@
+"""A Bayes net of tables written out in the model language: a node for each variable, one for each table."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import networkx as nx
+import numpy as np
+
+from bayeslab.data.dataset import Data
+from bayeslab.errors import ModelError, listed
+from bayeslab.families.bayes_net.net import Net, resolved
+from bayeslab.families.bayes_net.spec import BayesNet
+from bayeslab.families.bayes_net.structure_spec import unknown
+from bayeslab.language.expansion import Expansion, nested, numbers
+from bayeslab.language.spec import Model
+
+__all__ = ["expand"]
+
+# A table of more cells is no text that a person would edit.
+_MOST_CELLS = 400
+
+
+def expand(model: Model, data: Data) -> Expansion:
+    """The net as nodes.
+
+    Raises
+    ------
+    ModelError
+        A part of it cannot be said in the language; the message says which, and why.
+    """
+    assert isinstance(model.model, BayesNet)
+    if unknown(model.model):
+        raise ModelError(
+            "the structure of the net is unknown, and a graph has one: fit it by method structure",
+            path=("model", "structure"),
+            code="structure-unknown",
+        )
+    seen = resolved(model, data)
+    return _Written(model, data, seen.net, seen.codes).expansion()
+
+
+def _unsupported(message: str, *path: Any) -> ModelError:
+    return ModelError(message, path=("model", *path), code="unsupported")
+
+
+class _Written:
+    def __init__(self, model: Model, data: Data, net: Net, codes: np.ndarray) -> None:
+        self.model, self.data, self.net, self.codes = model, data, net, codes
+        self.row = data.dataset.rows if data.dataset.rows in data.labels else None
+        self.nodes: dict[str, str] = {}
+        self.comments: dict[str, str] = {}
+        self.dims: dict[str, Any] = {}
+        if net.linears:
+            raise _unsupported(
+                "nets with continuous variables cannot be expanded yet", "variables", next(iter(net.linears))
+            )
+        if net.parameters or net.unknown:
+            what = listed([*net.parameters, *net.unknown])
+            raise _unsupported(
+                f"tables that are computed from unknown numbers ({what}) cannot be expanded yet", "variables"
+            )
+
+    def expansion(self) -> Expansion:
+        order = list(self.net.states)
+        for v in order:
+            if not v.isidentifier():
+                raise _unsupported(f"'{v}' is no name of a node: rename the variable", "variables", v)
+            # The column has its levels in the order of the states.
+            self.dims |= {v: list(self.net.states[v]), f"{v}_state": v} if self.data.has(v) else {}
+            self.dims.setdefault(f"{v}_state", list(self.net.states[v]))
+        for v in nx.lexicographical_topological_sort(self.net.graph, key=order.index):
+            self._table(v)
+        for v in nx.lexicographical_topological_sort(self.net.graph, key=order.index):
+            self._variable(v)
+        self._check_data()
+        about = (
+            "A Bayes net written out in the model language: a table for each variable, given its parents, and a node"
+            " for each variable. Variables without a column are summed out exactly."
+        )
+        return Expansion(self.nodes, {}, self.dims, self.comments, about)
+
+    def _table(self, v: str) -> None:
+        parents, one = self.net.parents[v], self.net.locals[v]
+        axes = [*(f"{p}_state" for p in parents), f"{v}_state"]
+        key = f"p_{v}[{', '.join(axes)}]"
+        given = f", given {', '.join(parents)}" if parents else ""
+        if one.known is not None:
+            if one.known.size > _MOST_CELLS:
+                raise _unsupported(
+                    f"the table of '{v}' has {one.known.size:,} cells, too many to write", "variables", v
+                )
+            self.nodes[key] = nested(np.asarray(one.known, float))
+            self.comments[key] = f"Probabilities of the states of {v}{given}: known."
+            return
+        if one.rows is None or not one.rows.whole:
+            raise _unsupported(
+                f"the table of '{v}' is known in some rows only, which cannot be expanded", "variables", v
+            )
+        concentration = one.rows.concentration
+        if not np.all(concentration == concentration[0]):
+            raise _unsupported(f"the rows of '{v}' have different priors", "variables", v)
+        self.nodes[key] = f"Dirichlet({numbers(concentration[0])})"
+        self.comments[key] = f"Probabilities of the states of {v}{given}: learned, each row with a Dirichlet prior."
+
+    def _variable(self, v: str) -> None:
+        parents = self.net.parents[v]
+        states = [tuple(self.net.states[p]) for p in parents]
+        index = [
+            # Where two parents have the same states, their names do not say which axis is whose: positions do.
+            p
+            if (states.count(own) == 1 and own != self.net.states[v]) or not self.data.has(p)
+            else f"index({p}_state)[{p}]"
+            for p, own in zip(parents, states, strict=True)
+        ]
+        if index != list(parents) or any(not self.data.has(p) for p in parents):
+            index.append(f"{v}_state")  # the whole of it
+        key = v if self.row is None else f"{v}[{self.row}]"
+        self.nodes[key] = f"Categorical(p_{v}[{', '.join(index)}])" if index else f"Categorical(p_{v})"
+        if self.row is not None and not self.data.has(v):
+            self.comments[key] = "Never observed: fits sum it out exactly."
+
+    def _check_data(self) -> None:
+        """Columns are read as the net reads them: words of the states, no zeros and ones that stand for them."""
+        columns = set(self.data.dataset.columns)
+        made = {key.split("[")[0] for key in self.nodes} | self.dims.keys()
+        for name in sorted((made & columns) - self.net.states.keys()):
+            raise ModelError(
+                f"the table has a column '{name}', which is a part of the expanded model: rename it under data.rename",
+                path=("model", "variables"),
+                code="name-clash",
+            )
+        for v in set(self.net.states) & self.net.hidden & columns:
+            raise _unsupported(f"'{v}' is hidden and a column of the table: leave the column out", "hidden")
+        for k, (v, states) in enumerate(self.net.states.items()):
+            column = self.data.dataset.columns.get(v)
+            if column is None:
+                continue
+            place = {state: i for i, state in enumerate(states)}
+            words = column.values if column.text else np.array([f"{x:g}" for x in column.values.astype(float)])
+            read = np.array([place.get(str(word), -1) for word in words.tolist()])
+            if not np.array_equal(np.where(column.absent(), -1, read), self.codes[:, k]):
+                raise _unsupported(f"the column '{v}' has other words than the states {listed(states)}", "variables", v)

@@ -1,0 +1,106 @@
+"""A hidden Markov model written out in the model language: a path of states, summed out, and a node for each column."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from bayeslab.data.dataset import Data
+from bayeslab.errors import ModelError
+from bayeslab.families.hmm.hidden import Hidden, hidden_at
+from bayeslab.families.hmm.spec import HMM
+from bayeslab.families.hmm.state_chain import MarkovChain
+from bayeslab.language.expansion import Expansion, listed_numbers, nested, numbers
+from bayeslab.language.spec import Model
+from bayeslab.posterior.observed.language import emission_nodes, unsupported
+
+__all__ = ["expand"]
+
+_PATH = "path"
+# What makes the chain, or what it emits, another one than a plain chain of states.
+_BEYOND = {
+    "chains": "several chains", "classes": "a chain for each class", "inputs": "regressions in each state",
+    "parent": "trees of rows", "durations": "durations of states", "transitions_on": "transitions by columns",
+}  # fmt: skip
+
+
+def expand(model: Model, data: Data) -> Expansion:
+    """The model as nodes.
+
+    Raises
+    ------
+    ModelError
+        A part of it cannot be said in the language, or not yet; the message says which.
+    """
+    assert isinstance(model.model, HMM)
+    spec = model.model
+    for key, what in _BEYOND.items():
+        if getattr(spec, key):
+            raise unsupported(f"{what} cannot be expanded yet", key)
+    if isinstance(spec.states, str):
+        raise unsupported(f"{spec.states} states cannot be expanded", "states")
+    if spec.window or spec.order == 2:
+        raise unsupported(
+            "states and rows that look further back cannot be expanded yet", "window" if spec.window else "order"
+        )
+    if spec.emission == "observed":
+        raise unsupported("a column of states is a node with data: write it as a graph", "emission")
+    return _written(spec, hidden_at(model, data), data)
+
+
+def _written(spec: HMM, hidden: Hidden, data: Data) -> Expansion:
+    chain, row = hidden.chain, data.dataset.rows
+    if not isinstance(chain, MarkovChain) or not chain.full:
+        raise unsupported("chains in which some transitions cannot be are not expanded yet", "topology")
+    n = len(data.labels.get(row, ()))
+    if len(hidden.rows) != n or not np.array_equal(hidden.sequences.at, np.arange(n)):
+        raise unsupported(
+            "times are missing, or rows are not in their order: sort the table, and fill the gaps", "time"
+        )
+    if np.isnan(hidden.rows).any():
+        raise unsupported(
+            "cells are missing, which the family leaves out and a graph makes parameters of: fill them", "columns"
+        )
+    emitted = emission_nodes(list(hidden.parts), _PATH, row, tuple(spec.columns))
+    states = [label.item() if isinstance(label, np.generic) else label for label in hidden.states]
+    dims: dict[str, Any] = {"state": states, "next_state": "state", **emitted.dims}
+    nodes: dict[str, str] = {}
+    comments = dict(emitted.comments)
+    if chain.transition is not None:
+        nodes["transition[state, next_state]"] = nested(np.asarray(chain.transition, float))
+    else:
+        concentration = np.asarray(chain.concentration("transition"), float)
+        nodes |= _dirichlet("transition", "state, next_state", concentration)
+    comments["transition[state, next_state]"] = "From each state to the next: every row sums to 1."
+    start = chain.initial
+    if isinstance(start, str) and start == "free":
+        nodes |= _dirichlet("initial", "state", np.asarray(chain.concentration("initial"), float))
+        comments["initial[state]"] = "Where the path begins."
+        begins = "initial"
+    else:
+        begins = start if isinstance(start, str) else listed_numbers(np.asarray(start, float))
+    sequence = f", sequence={spec.sequence}" if spec.sequence is not None else ""
+    path = f"{_PATH}[{row}]"
+    nodes |= {**emitted.parameters, path: f"MarkovChain(transition, initial={begins}{sequence})", **emitted.columns}
+    comments[path] = "The hidden states, row by row: fits sum over all paths, and give one back for each draw."
+    made = {key.split("[")[0] for key in nodes} | dims.keys()
+    for name in sorted((made & set(data.dataset.columns)) - set(spec.columns)):
+        raise ModelError(
+            f"the table has a column '{name}', which is a part of the expanded model: rename it under data.rename",
+            path=("model", "columns"),
+            code="name-clash",
+        )
+    about = (
+        f"A hidden Markov model of {len(states)} states, written out in the model language. Anything may depend on"
+        f" `{_PATH}`, and several nodes may."
+    )
+    return Expansion(nodes, {}, dims, comments, about)
+
+
+def _dirichlet(name: str, axes: str, concentration: np.ndarray) -> dict[str, str]:
+    """Rows of probabilities; where their prior differs from cell to cell, with a node of its own."""
+    if np.all(concentration == concentration.flat[0]):
+        return {f"{name}[{axes}]": f"Dirichlet({numbers(concentration)})"}
+    text = nested(concentration)
+    return {f"{name}_prior[{axes}]": text, f"{name}[{axes}]": f"Dirichlet({name}_prior)"}

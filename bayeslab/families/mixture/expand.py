@@ -1,0 +1,80 @@
+"""A mixture written out in the model language: a label for each row, summed out, and a node for each column."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+
+from bayeslab.data.dataset import Data
+from bayeslab.errors import ModelError
+from bayeslab.families.mixture.model import Resolved, resolved
+from bayeslab.families.mixture.spec import Mixture
+from bayeslab.language.expansion import Expansion, numbers
+from bayeslab.language.spec import Model
+from bayeslab.posterior.observed.language import emission_nodes, unsupported
+
+__all__ = ["expand"]
+
+_LABEL = "label"
+
+
+def expand(model: Model, data: Data) -> Expansion:
+    """The mixture as nodes.
+
+    Raises
+    ------
+    ModelError
+        A part of it cannot be said in the language; the message says which, and why.
+    """
+    assert isinstance(model.model, Mixture)
+    _check(model.model)
+    return _written(model.model, resolved(model, data), data)
+
+
+def _check(spec: Mixture) -> None:
+    """Refuse what the language does not say."""
+    if isinstance(spec.components, str):
+        what = "a sampled number" if spec.components == "sampled" else "no bound on the number"
+        raise unsupported(f"a graph has a fixed number of components, not {what} of them", "components")
+    reasons = {
+        "regression": "components that are regressions cannot be expanded yet",
+        "gating": "weights that depend on columns cannot be expanded yet",
+        "labels": "a column of labels, known in some rows, cannot be expanded yet",
+    }
+    for key, reason in reasons.items():
+        if getattr(spec, key):
+            raise unsupported(reason, key)
+
+
+def _written(spec: Mixture, seen: Resolved, data: Data) -> Expansion:
+    k, row = seen.n_components, data.dataset.rows
+    if np.isnan(seen.rows).any():
+        raise unsupported(
+            "cells are missing, which the family leaves out and a graph makes parameters of: leave these rows out",
+            "columns",
+        )
+    concentration = np.broadcast_to(np.asarray(seen.problem.concentration, float), (k,))
+    parts = [replace(part, n_states=k) for part in seen.parts.values()]
+    emitted = emission_nodes(parts, _LABEL, row, seen.columns)
+    dims = {"component": [str(name) for name in seen.names[:k]], **emitted.dims}
+    weights, label = "weights[component]", f"{_LABEL}[{row}]"
+    nodes = {weights: f"Dirichlet({numbers(concentration)})", **emitted.parameters, label: "Categorical(weights)"}
+    nodes |= emitted.columns
+    comments = {weights: "How large the components are.", **emitted.comments}
+    comments[label] = "The component of each row. It has no data: fits sum it out exactly, and give it back afterwards."
+    columns = set(data.dataset.columns)
+    made = {key.split("[")[0] for key in nodes} | dims.keys()
+    for name in sorted((made & columns) - set(seen.columns)):
+        raise ModelError(
+            f"the table has a column '{name}', which is a part of the expanded model: rename it under data.rename",
+            path=("model", "columns"),
+            code="name-clash",
+        )
+    chosen = f" {k} components were chosen by {spec.choose}." if seen.choice is not None else ""
+    about = (
+        f"A mixture of {k} components, written out in the model language.{chosen} Components are exchangeable: their"
+        " numbers mean nothing, and chains may swap them. A prior that puts a parameter in order, such as"
+        " Ordered(Normal(0, 1)) along `component`, tells them apart."
+    )
+    return Expansion(nodes, {}, dims, comments, about)
