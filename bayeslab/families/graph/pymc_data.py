@@ -18,7 +18,8 @@ import numpy as np
 
 from bayeslab.data.dataset import MISSING_WORDS, Column, Data
 from bayeslab.errors import BayeslabError, DataError
-from bayeslab.families.graph.pymc_code import Code, Printer, filled, not_exported
+from bayeslab.families.graph.pymc_code import Printer
+from bayeslab.families.graph.pymc_values import Code, filled, not_exported
 from bayeslab.language.spec import Model, plain_name
 
 if TYPE_CHECKING:

@@ -15,8 +15,9 @@ from bayeslab.data.dataset import Data
 from bayeslab.distributions import DISTRIBUTIONS, MODIFIERS, pymc_class
 from bayeslab.errors import ModelError
 from bayeslab.families.graph import Graph, graph, summed_out
-from bayeslab.families.graph.pymc_code import Code, Printer, filled, not_exported
+from bayeslab.families.graph.pymc_code import Printer
 from bayeslab.families.graph.pymc_data import Names, ScriptData, literal
+from bayeslab.families.graph.pymc_values import Code, filled, not_exported
 from bayeslab.language.nodes import Node, bound_arguments, call_name, nodes_of, units
 from bayeslab.language.spec import Model
 
