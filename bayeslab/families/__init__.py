@@ -34,7 +34,8 @@ Contract. A family module has
 ``pointwise(model, data) -> pymc.Model`` (optional)
     the graph with a likelihood term for every observation, where the graph to fit sums them up.
 ``completed(model, data, draws, rng)`` (optional)
-    predictions of the cells that rows leave open, given the rest of their row, where ``predictive`` replicates rows.
+    predictions of the cells that rows leave open, given the rest of their row, which stays; complete rows are
+    replicated, as ``predictive`` replicates all. See :mod:`bayeslab.posterior.open_cells`.
 ``predictive(model, data, draws, rng)``, ``log_likelihoods(model, data, draws)`` (optional)
     replications of the outcomes, and log likelihoods of the rows, on arrays: name to (dims, array
     with draws first); None where only the graph can.
@@ -99,7 +100,8 @@ Contract. A family module has
     (dims, array)) with its labels.
 ``events(model, data) -> dict`` (optional)
     by outcome, what the likelihood of each value is: ``DENSITY``, ``PROBABILITY`` (discrete), ``LEFT`` or ``RIGHT``
-    (censored there), ``ATOM`` (continuous, but a value that has a probability), ``UNREAD`` (hangs on parameters).
+    (censored there), ``ATOM`` (continuous, but a value that has a probability), ``UNREAD`` (hangs on parameters),
+    ``GIVEN`` (none: the value is conditioned on).
 ``row_weights(model, data) -> dict`` (optional)
     by outcome, what the log likelihood of each of its values is multiplied by.
 ``maximum_likelihood(model, data) -> (float, int)`` (optional)
@@ -115,4 +117,4 @@ A family that is a short form of the language has in its folder a module ``expan
 """
 
 # What the likelihood of a value is.
-DENSITY, PROBABILITY, LEFT, RIGHT, ATOM, UNREAD = range(6)
+DENSITY, PROBABILITY, LEFT, RIGHT, ATOM, UNREAD, GIVEN = range(7)

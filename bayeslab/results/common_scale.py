@@ -7,10 +7,10 @@ import numpy as np
 from bayeslab import registry
 from bayeslab.data.dataset import Data
 from bayeslab.errors import DataError
-from bayeslab.families import ATOM, DENSITY, LEFT, PROBABILITY, RIGHT, UNREAD
+from bayeslab.families import ATOM, DENSITY, GIVEN, LEFT, PROBABILITY, RIGHT, UNREAD
 from bayeslab.language.spec import Model
 
-__all__ = ["Named", "kinds", "same_events", "same_weights", "unlike_kinds"]
+__all__ = ["Named", "conditioned", "kinds", "same_events", "same_weights", "unlike_kinds"]
 
 # The name of a model, the model, and its data.
 type Named = tuple[str, Model, Data]
@@ -22,6 +22,7 @@ _WORDS = {
     RIGHT: "censored on the right",
     ATOM: "a bound or another value with a probability of its own",
     UNREAD: "perhaps beyond a bound, which depends on parameters",
+    GIVEN: "conditioned on, and not predicted,",
 }
 
 
@@ -49,9 +50,17 @@ def kinds(outcome: str, model: Model, data: Data) -> np.ndarray | None:
     return _of_family("events", model, data).get(outcome)
 
 
+def conditioned(outcome: str, model: Model, data: Data, n_values: int) -> np.ndarray:
+    """Which of an outcome's values (n_values,) the model conditions on: their likelihood is one, and is no merit."""
+    marks = kinds(outcome, model, data)
+    return np.zeros(n_values, bool) if marks is None or marks.size != n_values else np.ravel(marks == GIVEN)
+
+
 def unlike_kinds(a: np.ndarray | None, b: np.ndarray | None) -> bool:
     """Whether an outcome is discrete in one model and continuous in the other, by what :func:`kinds` says of both."""
-    return a is not None and b is not None and bool(np.all(a == PROBABILITY)) != bool(np.all(b == PROBABILITY))
+    if a is None or b is None:
+        return False
+    return len({bool(np.all(marks[marks != GIVEN] == PROBABILITY)) for marks in (a, b)}) > 1
 
 
 def same_events(outcome: str, one: tuple[str, np.ndarray | None], other: tuple[str, np.ndarray | None]) -> None:
@@ -72,10 +81,12 @@ def same_events(outcome: str, one: tuple[str, np.ndarray | None], other: tuple[s
     if a.shape != b.shape or np.array_equal(a, b):
         return
     at = tuple(int(i) for i in np.argwhere(a != b)[0])
+    advice = f"another unit of '{outcome}' could change the order of the models"
+    if GIVEN in (a[at], b[at]):
+        advice = "a value that is not predicted is no merit: give each model the rows with which it predicts the same"
     raise DataError(
         f"'{outcome}', row {', '.join(str(i + 1) for i in at)}, is {_WORDS[int(a[at])]} in '{one[0]}' and"
-        f" {_WORDS[int(b[at])]} in '{other[0]}': their likelihoods have no common scale, and another unit of"
-        f" '{outcome}' could change the order of the models",
+        f" {_WORDS[int(b[at])]} in '{other[0]}': their likelihoods have no common scale, and {advice}",
         code="different-data",
     )
 

@@ -37,12 +37,13 @@ from bayeslab import registry
 from bayeslab.data.dataset import bind
 from bayeslab.engines.exact import plan
 from bayeslab.errors import DataError, OptionError, hint, listed
+from bayeslab.families import GIVEN
 from bayeslab.job import Job, options_of
 from bayeslab.plots.comparison import elpd_plot
 from bayeslab.posterior.evaluation import expand
 from bayeslab.progress import Progress, reporter
 from bayeslab.results import checks, convergence
-from bayeslab.results.common_scale import kinds, same_events, same_weights
+from bayeslab.results.common_scale import conditioned, kinds, same_events, same_weights
 from bayeslab.results.fitted import Fitted, posterior_values
 from bayeslab.results.likelihood import MaximumLikelihood, description_bits, maximise
 from bayeslab.results.predict import log_likelihood, pointwise_graph, predict, summarised, value_draws
@@ -204,9 +205,16 @@ def _terms(fit: Fitted) -> tuple[list[tuple[str, int]], Array]:
     for name in names:
         values = group[name].transpose("chain", "draw", ...).to_numpy()
         flat = np.moveaxis(values.reshape(*values.shape[:2], -1), -1, 0)
-        cells += [(name, i) for i in range(len(flat))]
-        parts.append(flat)
+        kept = np.flatnonzero(~_conditioned(fit, name, len(flat)))
+        cells += [(name, int(i)) for i in kept]
+        parts.append(flat[kept])
     return cells, np.ascontiguousarray(np.concatenate(parts), dtype=float)
+
+
+def _conditioned(fit: Fitted, term: str, n_values: int) -> np.ndarray:
+    """Which values of a likelihood term are those of nothing: all that it is of is conditioned on."""
+    of = [term] if term in _outcomes(fit) else _outcomes(fit)
+    return np.all([conditioned(name, fit.model, fit.data, n_values) for name in of], axis=0)
 
 
 def _outcomes(fit: Fitted) -> tuple[str, ...]:
@@ -515,6 +523,9 @@ def _same_data(fits: Mapping[str, Fitted]) -> None:
                 code="different-data",
             )
         for outcome, values in ours.items():
+            if values.shape != theirs[outcome].shape and _leaves_out(base, outcome) | _leaves_out(fit, outcome):
+                _same_predicted(first, name, outcome, base, fit)
+                continue
             _same_values(first, name, outcome, values, theirs[outcome])
             _same_rows(first, name, outcome, base, fit)
     for name, fit in others:
@@ -522,6 +533,19 @@ def _same_data(fits: Mapping[str, Fitted]) -> None:
         same_weights(*pair)
         for outcome in ours:
             same_events(outcome, *((known, kinds(outcome, model, data)) for known, model, data in pair))
+
+
+def _leaves_out(fit: Fitted, outcome: str) -> bool:
+    """Whether some values of an outcome are conditioned on."""
+    marks = kinds(outcome, fit.model, fit.data)
+    return marks is not None and bool(np.any(marks == GIVEN))
+
+
+def _same_predicted(first: str, second: str, outcome: str, base: Fitted, fit: Fitted) -> None:
+    """Refuse fits of tables of different lengths, unless the values that they predict are the same."""
+    a, b = (_outcome_values(each)[outcome].ravel() for each in (base, fit))
+    kept = [~conditioned(outcome, each.model, each.data, len(v)) for each, v in ((base, a), (fit, b))]
+    _same_values(first, second, outcome, a[kept[0]], b[kept[1]])
 
 
 def _outcome_values(fit: Fitted) -> dict[str, np.ndarray]:

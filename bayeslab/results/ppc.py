@@ -28,6 +28,7 @@ from bayeslab.decisions import scores
 from bayeslab.errors import DataError, OptionError, hint, listed
 from bayeslab.plots import predictive
 from bayeslab.results.calibrate import uniform_bands
+from bayeslab.results.common_scale import conditioned
 from bayeslab.results.compare import _relative_efficiency
 from bayeslab.results.fitted import Fitted, bound_to
 from bayeslab.results.predict import log_likelihood, posterior_predictive, predict, prior_groups, values_between
@@ -76,7 +77,10 @@ def two_sided(observed: float, replicated: Array) -> float:
 
 
 def replications(fit: Fitted, kind: Literal["posterior", "prior"]) -> dict[str, tuple[Array, Array]]:
-    """Observed values (cell,) and replications (draw, cell) of every outcome; missing cells are left out."""
+    """Observed values (cell,) and replications (draw, cell) of every outcome.
+
+    Missing cells are left out, and values that the model conditions on.
+    """
     if kind not in ("posterior", "prior"):
         raise OptionError(f"kind is posterior or prior, not {kind!r}", code="unknown-word")
     group = f"{kind}_predictive"
@@ -104,7 +108,9 @@ def replications(fit: Fitted, kind: Literal["posterior", "prior"]) -> dict[str, 
         seen = real.to_numpy().astype(float).ravel()
         # Rows that a lag leaves without a distribution come first and are not replicated.
         seen = seen[len(seen) - flat.shape[1] :]
-        there = ~np.isnan(seen)
+        there = ~np.isnan(seen) & ~conditioned(str(name), fit.model, fit.data, len(seen))
+        if not there.any():
+            continue
         out[str(name)] = seen[there], flat[:, there]
     if not out:
         raise DataError("the fit has no outcome to check", code="not-applicable")
@@ -258,6 +264,32 @@ def _outcome(drawn: Any, node: str | None) -> Any:
     return drawn[node or names[0]].stack(sample=("chain", "draw")).transpose("sample", ...)
 
 
+def _undecided(fit: Fitted, data: Any, drawn: Any) -> Any:
+    """Draws of the rows that there is something to decide about: of a chain those with an open cell that is predicted.
+
+    Raises
+    ------
+    OptionError
+        There is no such row.
+    """
+    spec: Any = fit.model.model
+    if spec.family != "hmm" or spec.classes is not None:
+        return drawn
+    rows = fit.data if data is None else bound_to(fit, data)
+    column, values = rows.dataset.columns.get(str(drawn.name)), drawn.to_numpy()
+    open_ = np.ones(values.shape[1], bool) if column is None else column.absent()
+    # Without the past that a window needs a cell has no distribution.
+    asked = open_ & ~np.isnan(values).any(axis=0)
+    if not asked.any():
+        raise OptionError(
+            f"no row has an open cell of '{drawn.name}' with a distribution: there is nothing to decide",
+            code="not-applicable",
+        )
+    kept = drawn.isel({drawn.dims[1]: np.flatnonzero(asked)})
+    whole = bool(np.isnan(values).any()) and spec.emission in ("bernoulli", "poisson")
+    return kept.astype(np.int64) if whole else kept
+
+
 def _states(fit: Fitted, name: str, draws: np.ndarray) -> tuple[list[Any], NDArray[np.int64]]:
     """Names and numbers of the values a discrete outcome can take."""
     if draws.dtype.kind not in "iub":
@@ -305,6 +337,7 @@ def decide(fit: Fitted, data: Any, loss: Any, node: str | None, seed: int | None
 
     unseen = _unseen(fit, data, node, "decide")
     drawn = _outcome(predict(fit, data, "draws", seed=seed, unseen=unseen), node or unseen)
+    drawn = _undecided(fit, data, drawn)
     name, draws = str(drawn.name), drawn.to_numpy()
     dims = [str(d) for d in drawn.dims[1:]]
     grid = np.meshgrid(

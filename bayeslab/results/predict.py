@@ -434,9 +434,11 @@ def _means(drawn: xr.Dataset, ci_prob: float, words: Mapping[str, np.ndarray]) -
         # Tails can be too heavy for a mean, and then the median is given.
         meanless = ~np.isnan(heavy(array.reshape(len(array), 1, -1).T))
         sd = array.std(axis=0, ddof=1).ravel() if len(array) > 1 else np.zeros(array[0].size)
+        # Sums round: what is given is itself, and certain.
+        given = (array == array[0]).all(axis=0).ravel()
         columns |= {
-            "mean": np.where(meanless, np.nan, array.mean(axis=0).ravel()),
-            "sd": np.where(meanless, np.nan, sd),
+            "mean": np.where(meanless, np.nan, np.where(given, array[0].ravel(), array.mean(axis=0).ravel())),
+            "sd": np.where(meanless, np.nan, np.where(given, 0.0, sd)),
             **({"median": middle.ravel()} if meanless.any() else {}),
             f"eti{percent}_lb": low.ravel(),
             f"eti{percent}_ub": high.ravel(),

@@ -70,7 +70,7 @@ def test_cells_of_chains_are_not_predicted_from_themselves():
     with refused("option.not-applicable", "from themselves"):
         fit.decide(table, "zero_one", node="y")
     decided = fit.decide({"y": np.array([0, np.nan, 1]), "z": [0.0, 1.0, 0.5]}, "zero_one", node="y")
-    assert decided["expected_loss"].tolist()[::2] == [0, 0]
+    assert decided["obs_id"].tolist() == [1] and decided["expected_loss"][0] > 0
 
 
 def test_an_order_beside_unequal_weights_is_refused():

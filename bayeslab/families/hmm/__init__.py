@@ -33,11 +33,12 @@ from bayeslab.families.hmm import (
     infinite,
     linear,
     pymc_graph,
+    replications,
 )
 from bayeslab.families.hmm import classes as hmm_classes
 from bayeslab.families.hmm.choice import hidden_of
 from bayeslab.families.hmm.decoding import posterior_mean
-from bayeslab.families.hmm.given_parameters import given_of, is_whole
+from bayeslab.families.hmm.given_parameters import given_of
 from bayeslab.families.hmm.hidden import (
     Hidden,
     chain_of,
@@ -48,6 +49,7 @@ from bayeslab.families.hmm.hidden import (
 from bayeslab.families.hmm.product import ProductChain, product_of
 from bayeslab.families.hmm.product_parts import additive, check_parameters
 from bayeslab.families.hmm.regression import known_regression
+from bayeslab.families.hmm.replications import position, resolved
 from bayeslab.families.hmm.spec import HMM, emission_parameters
 from bayeslab.families.hmm.truncation import REFUSED, limit_of, shown, truncated
 from bayeslab.families.hmm.urns import balls_of
@@ -67,7 +69,9 @@ __all__ = [
     "graph",
     "network",
     "outcomes",
+    "position",
     "posterior_mean",
+    "resolved",
     "summed_out",
 ]
 
@@ -455,85 +459,25 @@ def rows_of(model: Model, data: Data, node: str, position: int) -> np.ndarray | 
     return np.flatnonzero(of == known[position])
 
 
+def events(model: Model, data: Data) -> dict[str, np.ndarray]:
+    """What the likelihood of each value is: of rows that a window conditions on nothing."""
+    if _continuous(model):
+        return {}
+    return replications.events(_spec(model), data, hidden_of(model, data))
+
+
 def predictive(
     model: Model, data: Data, draws: Mapping[str, np.ndarray], rng: np.random.Generator
 ) -> dict[str, tuple[tuple[str, ...], np.ndarray]]:
     """Replications of the rows, each in a state drawn given all that was observed."""
-    return _rows_drawn(model, data, draws, rng, np.nan)
+    return replications.drawn(model, data, draws, rng, np.nan)
 
 
 def completed(
     model: Model, data: Data, draws: Mapping[str, np.ndarray], rng: np.random.Generator
 ) -> dict[str, tuple[tuple[str, ...], np.ndarray]]:
-    """The cells that rows leave open at each draw, given all that was observed; replications where none is open."""
-    if _spec(model).classes is not None:
-        return predictive(model, data, draws, rng)
-    chain = resolved(model, data)
-    rows = chain.rows[chain.sequences.at]
-    given = {column: rows[:, position(chain, column)] for column in _spec(model).columns}
-    lacking = [column for column, cells in given.items() if np.isnan(cells).any()]
-    if not lacking:
-        return predictive(model, data, draws, rng)
-    made = _rows_drawn(model, data, draws, rng, rows)
-    for column in lacking:
-        there = ~np.isnan(given[column])
-        values = made[column][1]
-        values[:, there] = given[column][there].astype(values.dtype)
-    return {column: made[column] for column in lacking}
-
-
-def _rows_drawn(
-    model: Model,
-    data: Data,
-    draws: Mapping[str, np.ndarray],
-    rng: np.random.Generator,
-    rows: np.ndarray | float,
-) -> dict[str, tuple[tuple[str, ...], np.ndarray]]:
-    """Rows in states drawn given all that was observed, and given their own cells in ``rows`` (NaN: none)."""
-    if _continuous(model):
-        return linear.predictive(model, linear.linear_of(model, data), draws, rng)
-    hidden = hidden_of(model, data)
-    made: dict[str, list[np.ndarray]] = {c: [] for c in _spec(model).columns}
-    at = hidden.sequences.at
-    cells_there = np.broadcast_to(rows, (len(at), hidden.rows.shape[1]))
-    for _, values in draws_of(hidden, draws):
-        states = hidden.law(values).sampled(rng)[at]
-        for column, cells in _replicated(rng, hidden, values, states, cells_there).items():
-            made[column].append(cells)
-    whole = {c for _, word, own in layout_of(_spec(model)) if is_whole(word) for c in own}
-    return {
-        c: ((model.data.rows,), np.stack(values).astype(np.int64) if c in whole else np.stack(values))
-        for c, values in made.items()
-    }
-
-
-def _replicated(
-    rng: np.random.Generator,
-    hidden: Hidden,
-    values: Mapping[str, np.ndarray],
-    states: np.ndarray,
-    cells_there: np.ndarray,
-) -> dict[str, np.ndarray]:
-    """The columns (n_rows,) given the rows' states and the cells that are there."""
-    out: dict[str, np.ndarray] = {}
-    for part in hidden.parts:
-        rows = part.replicated(rng, values, states, hidden.rows[hidden.sequences.at], cells_there)
-        for j, column in enumerate(part.columns):
-            # Behind a switch a column has a part of each chain.
-            out[column] = np.where(part.emits(states), rows[:, j], out[column]) if column in out else rows[:, j]
-    return out
-
-
-def resolved(model: Model, data: Data) -> Any:
-    """The model on its data: sequences, rows, and for discrete states chain and parts."""
-    return linear.linear_of(model, data) if _continuous(model) else hidden_of(model, data)
-
-
-def position(own: Any, column: str) -> int:
-    """Where a column is in the rows of what :func:`resolved` gives."""
-    if isinstance(own, Hidden):
-        return next(part.position(column) for part in own.parts if column in part.columns)
-    return int(own.columns.index(column))
+    """The cells that rows leave open at each draw, given all that was observed; replications of complete rows."""
+    return replications.completed(model, data, draws, rng)
 
 
 def decoded(
