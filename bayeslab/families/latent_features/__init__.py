@@ -30,6 +30,7 @@ from bayeslab.exact.answer import EMPlan, GibbsPlan, Plan
 from bayeslab.families.latent_features.model import Resolved, Written, resolved
 from bayeslab.families.latent_features.spec import LatentFeatures
 from bayeslab.language.spec import Model
+from bayeslab.posterior.open_cells import row_by_row
 
 if TYPE_CHECKING:
     import pymc
@@ -253,12 +254,11 @@ def predictive(
 def completed(
     model: Model, data: Data, draws: Mapping[str, np.ndarray], rng: np.random.Generator
 ) -> dict[str, tuple[tuple[str, ...], np.ndarray]]:
-    """The cells that rows leave open at each draw, given the rest of their row; replications where none is open."""
-    from bayeslab.families.latent_features import rows as latent_features_rows
-
+    """The cells that rows leave open at each draw, given the rest of their row; replications of complete rows."""
     seen = resolved(model, data)
-    lacking = np.isnan(seen.rows)
-    if not lacking.any() or lacking.all():
+    cells = np.isnan(seen.rows)
+    if (cells.all(axis=1) | ~cells.any(axis=1)).all():
+        # What is drawn of an empty row is a new one.
         return predictive(model, data, draws, rng)
     if seen.features is None:
         raise OptionError(
@@ -266,6 +266,18 @@ def completed(
             " others: give a number of features, or see fit.features(data)",
             code="not-applicable",
         )
+    lacking = {c: cells[:, j] for j, c in enumerate(seen.columns)}
+    return row_by_row(
+        lacking, lambda: _filled(model, seen, draws, rng), lambda: predictive(model, data, draws, rng)
+    )  # fmt: skip
+
+
+def _filled(
+    model: Model, seen: Resolved, draws: Mapping[str, np.ndarray], rng: np.random.Generator
+) -> dict[str, tuple[tuple[str, ...], np.ndarray]]:
+    """All rows with their open cells drawn."""
+    from bayeslab.families.latent_features import rows as latent_features_rows
+
     found = latent_features_rows.completed(
         seen,
         np.asarray(draws["loading"]),
@@ -274,8 +286,7 @@ def completed(
         draws.get("probability"),
         rng,
     )
-    open_ = lacking.any(axis=0)
-    return {c: ((model.data.rows,), found[..., j]) for j, c in enumerate(seen.columns) if open_[j]}
+    return {c: ((model.data.rows,), found[..., j]) for j, c in enumerate(seen.columns)}
 
 
 def log_likelihoods(

@@ -39,6 +39,7 @@ from bayeslab.families.mixture.model import Resolved, candidates, resolved
 from bayeslab.families.mixture.spec import Mixture
 from bayeslab.language.formula import parse_formula
 from bayeslab.language.spec import Model
+from bayeslab.posterior.open_cells import row_by_row
 
 if TYPE_CHECKING:
     import pymc
@@ -474,13 +475,24 @@ def predictive(
 def completed(
     model: Model, data: Data, draws: Mapping[str, np.ndarray], rng: np.random.Generator
 ) -> dict[str, tuple[tuple[str, ...], np.ndarray]]:
-    """The cells that rows leave open at each draw, given the rest of their row; replications where none is open."""
+    """The cells that rows leave open at each draw, given the rest of their row; replications of complete rows."""
     if _spec(model).regression is not None:
         return predictive(model, data, draws, rng)
     seen = _with_parameters(model, data)
-    modelled = [at for part in seen.parts.values() for at in part.columns_at]
-    if not np.isnan(seen.rows[:, modelled]).any():
-        return predictive(model, data, draws, rng)
+    lacking = {
+        column: np.isnan(seen.rows[:, at])
+        for part in seen.parts.values()
+        for column, at in zip(part.columns, part.columns_at, strict=True)
+    }
+    return row_by_row(
+        lacking, lambda: _filled(model, seen, draws, rng), lambda: predictive(model, data, draws, rng)
+    )  # fmt: skip
+
+
+def _filled(
+    model: Model, seen: Resolved, draws: Mapping[str, np.ndarray], rng: np.random.Generator
+) -> dict[str, tuple[tuple[str, ...], np.ndarray]]:
+    """All rows with their open cells drawn."""
     if "_labels" in draws:
         return dirichlet_process.completed(seen, draws, model.data.rows, rng)
     whole = {c for part in seen.parts.values() if part.discrete for c in part.columns}

@@ -29,7 +29,7 @@ __all__ = [
 
 
 def completed(seen: Resolved, draws: Mapping[str, np.ndarray], rng: np.random.Generator) -> dict[str, np.ndarray]:
-    """The columns with open cells, (draws, rows), complete: what is given stays.
+    """All columns, (draws, rows), complete: what is given stays.
 
     Parameters
     ----------
@@ -55,8 +55,7 @@ def completed(seen: Resolved, draws: Mapping[str, np.ndarray], rng: np.random.Ge
                 given = seen.rows[:, list(part.given_at)]
                 made = _drawn(part, seen.own(name, theta), labels, out[i, :, place], given, rng)
                 out[i, :, place] = np.where(lacking, made, out[i, :, place])
-    open_ = np.isnan(seen.rows[:, at]).any(axis=0)
-    return {c: out[..., j] for j, c in enumerate(columns) if open_[j]}
+    return {c: out[..., j] for j, c in enumerate(columns)}
 
 
 def drawn_labels(probabilities: np.ndarray, rng: np.random.Generator) -> np.ndarray:
@@ -79,11 +78,10 @@ class Clusters(Protocol):
 
 
 def completed_in_clusters(seen: Resolved, kept: Clusters, rng: np.random.Generator) -> dict[str, np.ndarray]:
-    """The columns with open cells, (draws, rows), complete, of a process: what is given stays."""
+    """All columns, (draws, rows), complete, of a process: what is given stays."""
     columns = [c for part in seen.parts.values() for c in part.columns]
-    open_ = np.isnan(seen.rows[:, [seen.columns.index(c) for c in columns]]).any(axis=0)
     made = np.stack([kept.completed(seen, int(s), rng) for s in kept.of_draw])
-    return {c: made[..., j] for j, c in enumerate(columns) if open_[j]}
+    return {c: made[..., j] for j, c in enumerate(columns)}
 
 
 def drawn_in_clusters(

@@ -399,7 +399,7 @@ def replications(
 def completed(
     seen: Resolved, draws: Mapping[str, np.ndarray], rows: str, rng: np.random.Generator
 ) -> dict[str, tuple[tuple[str, ...], np.ndarray]]:
-    """The columns with open cells at each draw, complete: clusters join by what a row shows."""
+    """All columns at each draw, complete: clusters join by what a row shows."""
     found = completed_in_clusters(seen, kept_of(seen.of_fit, draws), rng)
     whole = {c for part in seen.parts.values() if part.discrete for c in part.columns}
     return {c: ((rows,), v.astype(np.int64) if c in whole else v) for c, v in found.items()}
