@@ -21,7 +21,7 @@ References
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any
 
@@ -34,7 +34,7 @@ from bayeslab.exact.forward_backward import Edges, HiddenChain
 from bayeslab.families.hmm.chain import Chain, dense_logs
 from bayeslab.families.hmm.law import Expected, MarkovLaw
 from bayeslab.families.hmm.state_chain import ChainOver
-from bayeslab.families.hmm.words import Durations
+from bayeslab.families.hmm.words import OF_DURATIONS, Durations
 
 __all__ = ["DurationChain", "lasting"]
 
@@ -55,12 +55,15 @@ class DurationChain(ChainOver):
         Of the law of durations.
     pseudocount : float
         Of rows of a table.
+    given : mapping of str to ndarray
+        Parameters of durations that are known: all of them, or none.
     """
 
     base: Chain
     longest: int
     word: str
     pseudocount: float
+    given: Mapping[str, np.ndarray] = field(default_factory=dict)
 
     expanded = True
     full = False
@@ -69,17 +72,17 @@ class DurationChain(ChainOver):
     @property
     def symmetric(self) -> bool:
         everywhere = self.mask | np.eye(self.n_states, dtype=bool)
-        return replace(self.base, mask=everywhere).symmetric
+        same = all(np.ptp(value, axis=0).max() == 0 for value in self.given.values())
+        return same and replace(self.base, mask=everywhere).symmetric
 
     @property
     def of_durations(self) -> tuple[str, ...]:
         """Names of the parameters of durations."""
-        own = {"table": ("duration",), "poisson": ("duration_mu",)}
-        return own.get(self.word, ("duration_mu", "duration_alpha"))
+        return OF_DURATIONS[self.word]
 
     @property
     def learned(self) -> tuple[str, ...]:
-        return (*self.base.learned, *self.of_durations)
+        return self.base.learned if self.given else (*self.base.learned, *self.of_durations)
 
     def kind(self, name: str) -> str:
         return "positive" if name in ("duration_mu", "duration_alpha") else "simplex"
@@ -96,7 +99,7 @@ class DurationChain(ChainOver):
 
     @property
     def n_free(self) -> int:
-        own = self.longest - 1 if self.word == "table" else len(self.of_durations)
+        own = 0 if self.given else self.longest - 1 if self.word == "table" else len(self.of_durations)
         return self.base.n_free + self.n_states * own
 
     def labels(self) -> dict[str, np.ndarray]:
@@ -125,6 +128,7 @@ class DurationChain(ChainOver):
 
     def log_duration(self, values: Mapping[str, np.ndarray]) -> np.ndarray:
         """log P(duration), (n_states, longest)."""
+        values = {**values, **self.given}
         if self.word == "table":
             with np.errstate(divide="ignore"):
                 return np.log(values["duration"])
@@ -191,6 +195,8 @@ class DurationChain(ChainOver):
         self, counts: Mapping[str, np.ndarray], *, prior: bool, start: Mapping[str, np.ndarray] | None = None
     ) -> dict[str, np.ndarray]:
         out = self.base.maximise(counts, prior=prior)
+        if self.given:
+            return out
         own = counts["duration"]
         if self.word == "table":
             total = np.maximum(own + (self.pseudocount - 1 if prior else 0.0), 0.0)
@@ -235,6 +241,8 @@ class DurationChain(ChainOver):
 
     def log_prior(self, values: Mapping[str, np.ndarray]) -> float:
         total = self.base.log_prior(values)
+        if self.given:
+            return total
         if self.word == "table":
             with np.errstate(divide="ignore"):
                 own = np.log(values["duration"]).sum()
@@ -244,6 +252,8 @@ class DurationChain(ChainOver):
 
     def draw(self, rng: np.random.Generator, weight: float = 1.0) -> dict[str, np.ndarray]:
         out = self.base.draw(rng)
+        if self.given:
+            return out
         if self.word == "table":
             return out | {"duration": rng.dirichlet(np.ones(self.longest), self.n_states)}
         own = {
@@ -260,15 +270,17 @@ class DurationChain(ChainOver):
             "duration_mu": np.full(k, self.longest / 3),
             "duration_alpha": np.full(k, 2.0),
         }
-        return self.base.calm() | {name: own[name] for name in self.of_durations}
+        return self.base.calm() | {name: own[name] for name in self.of_durations if name not in self.given}
 
     # ------------------------------------------------------------------ PyMC
 
     def variables(self, start: Mapping[str, np.ndarray] | None) -> dict[str, Any]:
         import pymc as pm
+        import pytensor.tensor as pt
 
         out = self.base.variables(start)
-        for name in self.of_durations:
+        out |= {name: pt.as_tensor_variable(value) for name, value in self.given.items()}
+        for name in () if self.given else self.of_durations:
             own: dict[str, Any] = {"dims": self.dims(name)}
             if start is not None:
                 own["initval"] = start[name]
@@ -292,6 +304,8 @@ class DurationChain(ChainOver):
     def _log_table(self, values: Mapping[str, Any]) -> Any:
         import pytensor.tensor as pt
 
+        if self.given:
+            return pt.as_tensor_variable(self.log_duration({}))
         if self.word == "table":
             return pt.log(values["duration"])
         d, mu = np.arange(self.longest), values["duration_mu"][:, None]
@@ -364,8 +378,10 @@ def _slopes(longest: int, theta: np.ndarray) -> np.ndarray:
     return np.column_stack([d * alpha / (mu * (mu + alpha)), special.psi(d + alpha) - d / (mu + alpha)])
 
 
-def lasting(base: Chain, durations: int | Durations, pseudocount: float) -> DurationChain:
-    """A chain whose states last for durations of their own.
+def lasting(
+    base: Chain, durations: int | Durations, pseudocount: float, given: Mapping[str, np.ndarray] | None = None
+) -> DurationChain:
+    """A chain whose states last for durations of their own, with parameters that may be given.
 
     Raises
     ------
@@ -390,4 +406,4 @@ def lasting(base: Chain, durations: int | Durations, pseudocount: float) -> Dura
             path=("model", "transition"),
             code="contradiction",
         )
-    return DurationChain(replace(base, mask=mask), own.longest, own.law, float(pseudocount))
+    return DurationChain(replace(base, mask=mask), own.longest, own.law, float(pseudocount), given or {})

@@ -31,6 +31,7 @@ from bayeslab.families.hmm.state_chain import StateChain
 from bayeslab.families.hmm.tree import branching, forest_of
 from bayeslab.families.hmm.truncation import truncated
 from bayeslab.families.hmm.urns import urns_of
+from bayeslab.families.hmm.words import Durations
 from bayeslab.language.spec import Model
 from bayeslab.posterior.observed.categories import Categories
 from bayeslab.posterior.observed.part import StatePart
@@ -354,9 +355,43 @@ def chain_of(spec: HMM) -> StateChain:
         # Nothing to learn of a chain that cannot move.
         initial, transition = np.ones(1), np.ones((1, 1))
     prior = np.full((k, k), float(spec.pseudocount)) + (spec.stickiness or 0.0) * np.eye(k)
-    known = _known_moves(spec, k)
+    known = _known_moves(spec, k) if spec.durations is None else {}
     chain = Chain(k, mask, order, initial, transition, prior, np.full(k, float(spec.pseudocount)), known)
-    return chain if spec.durations is None else lasting(chain, spec.durations, spec.pseudocount)
+    if spec.durations is None:
+        return chain
+    return lasting(chain, spec.durations, spec.pseudocount, _known_durations(spec, k))
+
+
+def _known_durations(spec: HMM, k: int) -> dict[str, np.ndarray]:
+    """Parameters of durations that are given as numbers."""
+    names = chain_parameters(spec)
+    given = {name: spec.parameters[name] for name in names if name in spec.parameters}
+    out: dict[str, np.ndarray] = {}
+    for name, value in given.items():
+        path = ("model", "parameters", name)
+        if name == "duration":
+            longest = spec.durations.longest if isinstance(spec.durations, Durations) else spec.durations
+            assert longest is not None
+            out[name] = _probabilities(value, (k, longest), path)
+            continue
+        try:
+            own = np.asarray(value, dtype=float)
+        except (TypeError, ValueError):
+            raise ModelError("positive numbers are meant: the prior is fixed", path=path, code="wrong-type") from None
+        own = np.full(k, own) if own.ndim == 0 else own
+        if own.shape != (k,):
+            raise ModelError(f"{k} numbers are meant, not {own.shape}", path=path, code="wrong-shape")
+        if not np.all(np.isfinite(own)) or np.any(own <= 0):
+            raise ModelError("positive numbers are meant", path=path, code="out-of-range")
+        out[name] = own
+    if given and len(given) < len(names):
+        lost = next(name for name in names if name not in given)
+        raise ModelError(
+            f"parameters of durations are known together or learned together: '{lost}' is missing",
+            path=("model", "parameters"),
+            code="incomplete",
+        )
+    return out
 
 
 def _known_moves(spec: HMM, k: int) -> dict[str, np.ndarray]:

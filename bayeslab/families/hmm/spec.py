@@ -14,7 +14,15 @@ from bayeslab.errors import (
 )
 from bayeslab.families.hmm.chain import SECOND_ORDER
 from bayeslab.families.hmm.driven import LOG_ODDS
-from bayeslab.families.hmm.words import INFINITE, MOST_STATES, SEVERAL, Durations, as_chains, as_durations
+from bayeslab.families.hmm.words import (
+    INFINITE,
+    MOST_STATES,
+    OF_DURATIONS,
+    SEVERAL,
+    Durations,
+    as_chains,
+    as_durations,
+)
 from bayeslab.language.column_distributions import is_distribution
 from bayeslab.language.spec import ColumnName, Family, Identifier
 from bayeslab.posterior.observed.prior import ORDERS
@@ -417,7 +425,10 @@ def _default(key: str) -> Any:
 
 
 def chain_parameters(spec: HMM) -> tuple[str, ...]:
-    """Names in ``parameters`` that are of the chain: of second order, or with transitions on inputs."""
+    """Names in ``parameters`` that are of the chain: of second order, with transitions on inputs, or of durations."""
+    if spec.durations is not None:
+        law = spec.durations.law if isinstance(spec.durations, Durations) else "table"
+        return OF_DURATIONS[law]
     return SECOND_ORDER if spec.order == 2 else LOG_ODDS if spec.transitions_on else ()
 
 

@@ -13,7 +13,7 @@ from bayeslab.errors import (
 )
 from bayeslab.language.spec import Spec
 
-__all__ = ["INFINITE", "MOST_STATES", "SEVERAL", "Durations", "as_chains", "as_durations"]
+__all__ = ["INFINITE", "MOST_STATES", "OF_DURATIONS", "SEVERAL", "Durations", "as_chains", "as_durations"]
 
 # A transition matrix of 512 × 512 numbers at every time is about what a second a pass over a few thousand rows allows.
 MOST_STATES = 512
@@ -46,7 +46,12 @@ SEVERAL = frozenset(
 _LONGEST = 100_000
 
 
-_LAWS = ("table", "poisson", "negative_binomial")
+# Names of the parameters of each law of durations.
+OF_DURATIONS = {
+    "table": ("duration",),
+    "poisson": ("duration_mu",),
+    "negative_binomial": ("duration_mu", "duration_alpha"),
+}
 
 
 class Durations(Spec):
@@ -69,8 +74,8 @@ def as_durations(value: Any) -> Any:
         raise Flaw(
             f"the longest duration is a whole number from 1 to {_LONGEST:,}, not {longest!r}", code="out-of-range"
         )
-    if law not in _LAWS:
-        raise Flaw(f"unknown law '{law}'{hint(str(law), _LAWS)}", code="unknown-word")
+    if law not in OF_DURATIONS:
+        raise Flaw(f"unknown law '{law}'{hint(str(law), OF_DURATIONS)}", code="unknown-word")
     odd = sorted(own.keys() - {"longest", "law"})
     if odd:
         raise Flaw(f"unknown key '{odd[0]}'{hint(odd[0], ('longest', 'law'))}", code="unknown-key")
