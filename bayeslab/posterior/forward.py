@@ -2,16 +2,22 @@
 
 from __future__ import annotations
 
+import re
 import warnings
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
 import numpy as np
 
+from bayeslab.errors import DataError, listed
+
 if TYPE_CHECKING:
     import pymc
 
 __all__ = ["forward"]
+
+# How NumPy refuses to draw, such as "lam < 0 or lam contains NaNs".
+_OUTSIDE = re.compile(r"^\w+ (<|>)|contains NaN|value too large")
 
 
 def forward(
@@ -62,5 +68,14 @@ def forward(
             function = compile_pymc(symbols, replaced, mode=mode, random_seed=seed, on_unused_input="ignore")
     inputs = [np.asarray(given[v.name]).astype(v.dtype) for v in held]
     n_draws = len(next(iter(given.values()))) if given else draws or 1
-    rows = [function(*(values[i] for values in inputs)) for i in range(n_draws)]
+    try:
+        rows = [function(*(values[i] for values in inputs)) for i in range(n_draws)]
+    except ValueError as error:
+        if not _OUTSIDE.search(str(error)):
+            raise
+        raise DataError(
+            f"{listed(list(names))} cannot be drawn: the data lead to a parameter outside of what its distribution"
+            f" allows ({str(error).splitlines()[0]}); look for negative, zero or very large cells",
+            code="impossible-value",
+        ) from error
     return {name: np.stack([np.asarray(row[k]) for row in rows]) for k, name in enumerate(names)}

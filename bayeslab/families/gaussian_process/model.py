@@ -12,6 +12,7 @@ import numpy as np
 
 from bayeslab.data.dataset import Data
 from bayeslab.data.design import Design
+from bayeslab.data.trials import check_trials
 from bayeslab.digits import check_size, located
 from bayeslab.errors import DataError, ModelError, hint, listed
 from bayeslab.exact.covariance import Kernel
@@ -403,7 +404,11 @@ def _trials(spec: GaussianProcess, data: Data, n: int) -> np.ndarray | None:
         return None
     if isinstance(spec.trials, int):
         return np.full(n, float(spec.trials))
-    return _numbers(data, spec.trials, "trials") if data.has(spec.trials) else None
+    if not data.has(spec.trials):
+        return None
+    trials = _numbers(data, spec.trials, "trials")
+    check_trials(spec.trials, trials)
+    return trials
 
 
 def _possible(spec: GaussianProcess, target: str, y: np.ndarray, trials: np.ndarray | None) -> None:

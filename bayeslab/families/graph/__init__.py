@@ -30,7 +30,7 @@ from bayeslab.exact.answer import Plan
 from bayeslab.families import ATOM, DENSITY, PROBABILITY, UNREAD
 from bayeslab.families.graph import marginalized as with_extras
 from bayeslab.families.graph.conjugacy import closed_form
-from bayeslab.families.graph.domains import Domains, levels_refused
+from bayeslab.families.graph.domains import OF_TRIALS, Domains, levels_refused
 from bayeslab.families.graph.hidden_paths import hidden_path
 from bayeslab.families.graph.levels import categories, takes_levels
 from bayeslab.families.graph.recursion import broadcast, deterministic_recursion, random_recursion, rows_together
@@ -314,6 +314,13 @@ def graph(model: Model, data: Data, *, purpose: Purpose = "fit", targets: Collec
     ModelError, DataError
         With the path of the node, and what PyMC said where it was PyMC that refused.
     """
+    if data.origin is not None:
+        # The data of the fit were checked when they were bound; of new rows what they are drawn from is left.
+        nodes = nodes_of(_spec(model).nodes)
+        domains = Domains(nodes, data)
+        for node in nodes.values():
+            with _node_errors(node):
+                domains.check_parameters(node)
     builder = _Builder(model, data, purpose, targets)
     with warnings.catch_warnings():
         # Only compiled C code would use the BLAS that is missed here; ours is numba's.
@@ -1189,6 +1196,8 @@ class _Builder:
             return self._categories(word, parameters, self.lengths(dims))
         if word == "HyperGeometric":
             parameters = {name: value.astype("int64") for name, value in parameters.items()}
+        if word in OF_TRIALS and self.purpose != "fit" and "n" in parameters:
+            parameters["n"] = parameters["n"].astype("int64")  # a column of whole numbers may be one of floats
         maker = pymc_class(word)
         if word == "OrderedMultinomial":
             parameters["compute_p"] = False

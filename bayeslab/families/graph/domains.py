@@ -24,7 +24,7 @@ from bayeslab.families.graph.levels import stand_in, takes_levels
 from bayeslab.language.expressions import Term, parse
 from bayeslab.language.nodes import Node, atoms_of, bound_arguments, call_name
 
-__all__ = ["Domains", "check_written", "levels_refused"]
+__all__ = ["OF_TRIALS", "Domains", "check_written", "levels_refused"]
 
 _INF = float("inf")
 # Of a vector of probabilities: how far their sum may be from 1 (that of ``numpy.isclose``).
@@ -36,6 +36,10 @@ _MOST_CELLS = 10**7
 # Parameters that are probabilities of categories, and distributions of the categories.
 _PROBABILITIES = {("Categorical", "p"), ("Multinomial", "p"), ("NormalMixture", "w")}
 _CATEGORIES = {"Categorical": 0, "OrderedLogistic": 1, "OrderedProbit": 1}
+# Distributions of so many trials: a whole number.
+OF_TRIALS = frozenset({
+    "BetaBinomial", "Binomial", "DirichletMultinomial", "Multinomial", "OrderedMultinomial", "ZeroInflatedBinomial",
+})  # fmt: skip
 # Distributions whose draws add up to something: a number, or a parameter.
 _TOTALS: dict[str, float | str] = {
     "Dirichlet": 1.0,
@@ -84,14 +88,23 @@ class Domains:
         ModelError, DataError
             With the node's path, the value, where it stands, and what is allowed.
         """
+        self.check_parameters(node)
+        if node.kind == "random" and node.name in self.columns:
+            self._values(node)
+
+    def check_parameters(self, node: Node) -> None:
+        """Refuse parameters outside their domain: all there is to check where the node is to be drawn.
+
+        Raises
+        ------
+        ModelError, DataError
+            With the node's path, the value, where it stands, and what is allowed.
+        """
         tree = node.expression.tree
         self._arithmetic(node, tree)
-        if node.kind != "random":
-            return
-        for call, dims in _distributions(tree, node.dims):
-            self._parameters(node, call, dims)
-        if node.name in self.columns:
-            self._values(node)
+        if node.kind == "random":
+            for call, dims in _distributions(tree, node.dims):
+                self._parameters(node, call, dims)
 
     # -- what is known before sampling
 
@@ -218,6 +231,9 @@ class Domains:
                     raise _refused(
                         node, tree, f"{word} needs {name} {interval.words(*ends)}", value[wrong].flat[0], term, wrong
                     )
+            if name == "n" and word in OF_TRIALS and np.any(wrong := ~(value == np.floor(value)) | np.isinf(value)):
+                needed, code = f"{word} needs n that is a whole number", "not-whole"
+                raise _refused(node, tree, needed, value[wrong].flat[0], term, wrong, code)
             if (word, name) in _PROBABILITIES and value.ndim:
                 total = value.sum(axis=-1)
                 wrong = np.abs(total - 1.0) > _SUM
@@ -504,15 +520,17 @@ def _distributions(tree: ast.expr, dims: tuple[str, ...]) -> Iterator[tuple[ast.
                 yield from _distributions(item, dims)
 
 
-def _refused(node: Node, tree: ast.expr, needed: str, value: float, term: Term, wrong: np.ndarray) -> BayeslabError:
+def _refused(
+    node: Node, tree: ast.expr, needed: str, value: float, term: Term, wrong: np.ndarray, code: str = "out-of-range"
+) -> BayeslabError:
     """A parameter outside its domain; of data it is the data's mistake."""
     if not isinstance(tree, ast.Constant | ast.UnaryOp) and term.dims and term.dims != (None,):
         return DataError(
             f"{needed}; '{ast.unparse(tree)}' is {value:g}{_place(term.dims, wrong)}",
             path=node.path,
-            code="out-of-range",
+            code=code,
         )
-    return ModelError(f"{needed}; given: {value:g}", path=node.path, offset=tree.col_offset, code="out-of-range")
+    return ModelError(f"{needed}; given: {value:g}", path=node.path, offset=tree.col_offset, code=code)
 
 
 def _place(dims: Sequence[str | None], wrong: np.ndarray) -> str:

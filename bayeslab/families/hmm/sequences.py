@@ -163,6 +163,11 @@ def _times(data: Data, time: str, n_rows: int) -> np.ndarray:
         raise DataError(
             f"column '{time}', row {int(np.flatnonzero(absent)[0]) + 1}: the cell is missing", code="missing"
         )
+    if len(infinite := np.flatnonzero(np.isinf(values.astype(float)))):
+        raise DataError(
+            f"column '{time}', row {int(infinite[0]) + 1}: {values[infinite[0]]:g}; times are whole numbers",
+            code="not-finite",
+        )
     odd = np.flatnonzero(values != np.floor(values))
     if len(odd):
         raise DataError(

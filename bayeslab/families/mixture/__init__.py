@@ -37,6 +37,7 @@ from bayeslab.families.mixture import (
 from bayeslab.families.mixture.dirichlet_process import prior_words
 from bayeslab.families.mixture.model import Resolved, candidates, resolved
 from bayeslab.families.mixture.spec import Mixture
+from bayeslab.families.mixture.trials import check_drawn
 from bayeslab.language.formula import parse_formula
 from bayeslab.language.spec import Model
 from bayeslab.posterior.open_cells import row_by_row
@@ -450,6 +451,8 @@ def predictive(
     model: Model, data: Data, draws: Mapping[str, np.ndarray], rng: np.random.Generator
 ) -> dict[str, tuple[tuple[str, ...], np.ndarray]]:
     """Replications of the rows at each draw."""
+    found = resolved(model, data)
+    check_drawn(_spec(model), data, found.columns, found.rows)
     if "_labels" in draws:
         return dirichlet_process.replications(resolved(model, data), draws, model.data.rows, rng)
     seen = _with_parameters(model, data)
@@ -479,6 +482,7 @@ def completed(
     if _spec(model).regression is not None:
         return predictive(model, data, draws, rng)
     seen = _with_parameters(model, data)
+    check_drawn(_spec(model), data, seen.columns, seen.rows)
     lacking = {
         column: np.isnan(seen.rows[:, at])
         for part in seen.parts.values()

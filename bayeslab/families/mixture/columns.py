@@ -14,6 +14,7 @@ from bayeslab.language.spec import Model
 
 if TYPE_CHECKING:
     from bayeslab.families.mixture.spec import Mixture
+from bayeslab.families.mixture.trials import check_given
 
 __all__ = ["column_names", "gate_inputs", "named", "names_and_labels", "read_rows"]
 
@@ -66,6 +67,8 @@ def read_rows(spec: Mixture, data: Data, columns: tuple[str, ...]) -> np.ndarray
             raise DataError(_text_found(spec, data, name, term), code="not-numbers")
         else:
             out[:, j] = np.asarray(term.value, float)
+            if name == spec.trials:
+                continue  # checked by what trials can be
             if np.isinf(out[:, j]).any():
                 row = int(np.isinf(out[:, j]).argmax())
                 raise DataError(
@@ -74,6 +77,7 @@ def read_rows(spec: Mixture, data: Data, columns: tuple[str, ...]) -> np.ndarray
                 )
             if data.origin is None:
                 check_size(out[:, j], f"column '{name}'")
+    check_given(spec, data, columns, out)
     return out
 
 
@@ -159,6 +163,13 @@ def gate_inputs(
     x = np.column_stack(
         [np.asarray(data.term(name, role="a predictor of the weights").value, float) for name in spec.gating]
     )
+    if np.isinf(x).any():
+        row, column = np.argwhere(np.isinf(x))[0]
+        raise DataError(
+            f"column '{spec.gating[column]}', row {row + 1}: {x[row, column]:g}; a predictor of the weights is a finite"
+            " number",
+            code="not-finite",
+        )
     if scales is None:
         sd = x.std(axis=0)
         for name, spread in zip(spec.gating, sd, strict=True):

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from bayeslab.data.dataset import Column, Data, Dataset
+from bayeslab.data.trials import check_trials
 from bayeslab.digits import check_digits, check_size, constant
 from bayeslab.errors import DataError, hint, listed
 from bayeslab.families.regression.likelihoods import likelihood
@@ -64,6 +65,14 @@ def complete_rows(spec: Regression, formula: Formula, data: Data, base: Lowered 
             f"column '{name}' of the new data has a missing cell (row {int(np.flatnonzero(gone[name])[0]) + 1})",
             code="missing",
         )
+    if y is not None and formula.trials is not None and trials is None:
+        raise DataError(
+            f"the data have no column '{formula.trials}', the number of trials{hint(formula.trials, data.names())}",
+            code="unknown-column",
+        )
+    if trials is not None and formula.trials is not None:
+        # Of new rows all need it; rows of the fit without it were dropped.
+        check_trials(formula.trials, trials, needed=np.full(n, base is not None))
     complete = np.flatnonzero(~absent)
     if not len(complete):
         raise DataError("no row is complete: every row has a missing cell", code="no-rows")
