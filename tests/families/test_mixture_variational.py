@@ -277,3 +277,40 @@ def test_what_it_cannot_do_is_said_in_a_line(model, gaps, code, match):
         data["x"][3] = np.nan
     with refused(code, match):
         fitted(model, data)
+
+
+@pytest.mark.parametrize("n_rows", [2, 6])
+def test_a_stick_of_more_pieces_than_rows_is_a_fit_like_others(n_rows):
+    counts, alpha, shape, rate = np.array([0, 1, 1, 4, 6, 7])[:n_rows], 1.5, 2.0, 0.5
+    spec = bl.Model(
+        name="m",
+        model={
+            "family": "mixture", "columns": ["n"], "components": "dirichlet_process", "component": "poisson",
+            "concentration": alpha, "priors": {"rate": f"Gamma({shape}, {rate})"},
+        },
+    )  # fmt: skip
+    fit = bl.fit(spec, {"n": counts}, "variational", seed=1, progress=False, runs=None)
+    assert fit.posterior["weights"].sizes["component"] == 20
+    predicted = fit.predict({"n": [2, 9]}, "probabilities")
+    shown = np.column_stack([predicted[f"P({k})"] for k in range(1, 21)])
+    assert shown.shape == (2, 20)
+    assert shown.sum(axis=1) == pytest.approx(1.0)
+    assert fit.clusters()["together"].shape == (n_rows, n_rows)
+    assert {f.check: f.status for f in fit.verdict.findings}["truncation"] == "pass"
+
+    # The bound is below the log evidence, here the sum over all partitions; each cluster's rate integrated out.
+    def cluster(own):
+        k, s = len(own), own.sum()
+        whole = shape * np.log(rate) - gammaln(shape) + gammaln(shape + s) - (shape + s) * np.log(rate + k)
+        return whole - gammaln(own + 1).sum() + gammaln(k) + np.log(alpha)
+
+    def partitions(labels, rows):
+        if rows == n_rows:
+            yield labels
+        else:
+            for k in range(max(labels, default=-1) + 2):
+                yield from partitions([*labels, k], rows + 1)
+
+    terms = [sum(cluster(counts[np.array(z) == k]) for k in set(z)) for z in partitions([], 0)]
+    evidence = logsumexp(terms) + gammaln(alpha) - gammaln(alpha + n_rows)
+    assert evidence - 1.5 < fit.posterior.attrs["elbo"] <= evidence

@@ -93,22 +93,24 @@ def sticks(seen: Resolved) -> VariationalPlan | str:
             "with a discount the concentration has no closed form here; give a number, or use gibbs or nuts",
             code="no-closed-form",
         )
-    most = min(seen.n_components, len(seen.rows))
+    most, held = seen.n_components, min(seen.n_components, len(seen.rows))
     try:
-        problem = prepared(replace(seen.problem, n_components=most))
+        # A stick may have more pieces than there are rows: a search begins in no more of them.
+        problem = prepared(replace(seen.problem, n_components=held))
         problem.emission.log_base(problem.rows)
     except (OptionError, DataError) as error:
         return Reason(error.message, code=error.code)
     if most < 2:
         return "a stick needs at least two pieces: raise `most`"
     dims = seen.dims | ({"alpha": ()} if not isinstance(prior.alpha, float) else {})
-    labels = seen.labels | {"component": seen.names[:most]}
-    named = replace(seen, names=seen.names[:most], problem=problem)
+    problem = replace(problem, n_components=most)
+    named = replace(seen, problem=problem)
 
     def search(
         rng: np.random.Generator, tolerance: float, max_iterations: int, progress: Callable[[int, float], None]
     ) -> VariationalEnd:
-        begin = starting_labels(problem, "k_means", rng)
+        begin = starting_labels(replace(problem, n_components=held), "k_means", rng)
+        begin = np.pad(begin, ((0, 0), (0, most - held)))
         fit = climb_sticks(problem, prior, begin, tolerance=tolerance, max_iterations=max_iterations, progress=progress)
 
         def draw(own: np.random.Generator, n: int) -> dict[str, np.ndarray]:
@@ -130,7 +132,7 @@ def sticks(seen: Resolved) -> VariationalPlan | str:
         how=f"a stick of {most} pieces × conjugate components × {len(seen.rows):,} labels, as if independent",
         search=search,
         dims=dims,
-        labels=labels,
+        labels=seen.labels,
         otherwise="sample with method gibbs, which truncates nothing, or nuts",
     )
 
