@@ -7,6 +7,7 @@ from the curvature at the top are asked for. Several random starts show whether 
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Mapping
 from typing import Any, Literal, cast
@@ -287,12 +288,19 @@ def _boundary(found: EMPlan, values: Any) -> list[Finding]:
     there: dict[str, int] = {}
     for name, (low, high) in found.bounds.items():
         value = np.asarray(values[name])
-        there[name] = int(((value - low < _AT_BOUND) | (high - value < _AT_BOUND)).sum())
+        if found.kinds.get(name) == "simplex" and value.shape[-1:] == (1,):
+            continue  # the only share is 1, and no estimate
+        # A bound on one side only has the units of the data.
+        near = _AT_BOUND if math.isfinite(high) else 0.0
+        there[name] = int(((value - low <= near) | (high - value < _AT_BOUND)).sum())
     total = sum(there.values())
     if not total:
         return []
     worst = max(there, key=lambda name: there[name])
-    text = f"{total} estimates are at the edge of what is possible, such as probabilities 0 or 1 (most in {worst})"
+    text = (
+        f"{total} estimates are at the edge of what is possible, such as probabilities 0 or 1, or noise 0 (most in"
+        f" {worst})"
+    )
     return [Finding("warn", "boundary", worst, total, text, "give priors that keep them away, or more data")]
 
 

@@ -194,7 +194,8 @@ class EMPlan:
     labels : mapping of str to ndarray
         Labels of dimensions that the data do not know.
     bounds : mapping of str to (float, float)
-        Where a quantity cannot go beyond: estimates there are reported. (0, 1) for probabilities.
+        Where a quantity cannot go beyond: estimates there are reported. (0, 1) for probabilities; where there is
+        no upper one, estimates up to the lower.
     placed : callable
         Parameters of the problem with some quantities, by their names in the posterior, put in their place; raises
         OptionError where they cannot be.

@@ -40,7 +40,7 @@ from __future__ import annotations
 
 import math
 import threading
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from typing import Any, Literal, NamedTuple, Protocol, cast
@@ -325,12 +325,25 @@ def _nothing(gain: float, trail: _Trail) -> bool:
     return gain <= _ROUNDING * max(1.0, abs(trail.point.value))
 
 
-def _small(gain: float, previous: float, trail: _Trail, tolerance: float) -> bool:
-    """Whether less than the tolerance is left to gain if gains shrink by the same factor from now on [6]_."""
-    if _nothing(gain, trail):
-        return True
-    factor = gain / previous if previous > 0 else 1.0
-    return gain < tolerance and factor < 1 and gain * factor / (1 - factor) < tolerance
+def _left(gains: Sequence[float]) -> float:
+    """What is left to gain if gains go on shrinking by the same factor [6]_; infinite where they do not shrink.
+
+    The factor is that of the last tenth of the gains, and not less than the last: where the maximum is at a bound,
+    gains fall ever more slowly, and the ratio of two of them is told from 1 by many steps only.
+    """
+    if len(gains) < 2 or not all(0 < gain < math.inf for gain in gains[-2:]):
+        return math.inf
+    window = max(1, len(gains) // 10)
+    before = gains[-1 - window]
+    factor = gains[-1] / gains[-2]
+    if 0 < before < math.inf:
+        factor = max(factor, (gains[-1] / before) ** (1 / window))
+    return gains[-1] * factor / (1 - factor) if factor < 1 else math.inf
+
+
+def _small(gains: Sequence[float], trail: _Trail, tolerance: float) -> bool:
+    """Whether the last gain is none, or less than the tolerance is left."""
+    return _nothing(gains[-1], trail) or (gains[-1] < tolerance and _left(gains) < tolerance)
 
 
 def _done(tolerance: float) -> tuple[bool, str]:
@@ -338,18 +351,18 @@ def _done(tolerance: float) -> tuple[bool, str]:
 
 
 def _em(trail: _Trail, tolerance: float, rng: Any) -> tuple[bool, str]:
-    previous, calm = math.inf, 0
+    gains: list[float] = []
+    calm = 0
     while calm < 2:
-        gain = _em_step(trail)
-        calm = calm + 1 if _small(gain, previous, trail, tolerance) else 0
-        previous = gain
+        gains.append(_em_step(trail))
+        calm = calm + 1 if _small(gains, trail, tolerance) else 0
     return _done(tolerance)
 
 
 def _accelerated(trail: _Trail, tolerance: float, rng: Any) -> tuple[bool, str]:
     """SQUAREM, scheme S3 of [2]_, made monotone by falling back to the second EM step."""
     problem = cast(Smooth, trail.problem)
-    longest, calm, polished = 1.0, 0, False
+    able, longest, calm, polished = hasattr(problem, "gradient"), 1.0, 0, False
     while calm < 2:
         before = trail.point.value
         x0 = problem.flatten(trail.point.theta)
@@ -368,41 +381,52 @@ def _accelerated(trail: _Trail, tolerance: float, rng: Any) -> tuple[bool, str]:
         elif length == longest:
             longest *= 4
         trail.offer(point)
-        calm = calm + 1 if trail.point.value - before < tolerance / 10 else 0
-        # Small gains in a row may be the slow ones of a flat ridge: EM's own, which shrink by the squared ratio of its
-        # steps, say how much is left there. A quasi-Newton method gets it.
+        # Small gains in a row may be the slow ones of a flat ridge, or of a maximum at a bound. EM's own, which shrink
+        # by the squared ratio of its steps, say how much is left only where the slowest direction has won; a
+        # quasi-Newton method, which learns the curvature, finds what there is.
         ratio = float(np.linalg.norm(r + v) / np.linalg.norm(r)) if np.any(r) else 0.0
         left = not (_nothing(first, trail) or first < tolerance * (1 - ratio**2))
-        able = not polished and hasattr(problem, "gradient")
-        if left and able and (calm == 2 or trail.iterations >= _LONG):
-            _quasi_newton(trail)
-            calm, polished = 0, True
+        small = trail.point.value - before < tolerance / 10
+        calm = calm + 1 if small and (able or not left) else 0
+        if able and not polished and (calm == 2 or (left and trail.iterations >= _LONG)):
+            before = trail.point.value
+            _quasi_newton(trail, tolerance)
+            gained = trail.point.value - before
+            if calm == 2 and not left and gained < tolerance:
+                break
+            calm, polished = 0, gained < tolerance or trail.iterations >= _LONG
     return _done(tolerance)
 
 
 def _newton(trail: _Trail, tolerance: float, rng: Any) -> tuple[bool, str]:
     """EM while it gains much; then BFGS; EM again to see that nothing is left."""
+    polished = False
     while True:
-        gains = [math.inf]
+        gains: list[float] = []
+        calm = 0
         for _ in range(_EM_PHASE):
             gains.append(_em_step(trail))
-            if all(_small(*pair[::-1], trail, tolerance) for pair in zip(gains[-3:-1], gains[-2:], strict=True)):
-                if len(gains) > 2:
-                    return _done(tolerance)
-            elif len(gains) > 4 and gains[-1] > _SLOW * gains[-2]:
+            calm = calm + 1 if _small(gains, trail, tolerance) else 0
+            if calm == 2 or (len(gains) > 3 and gains[-1] > _SLOW * gains[-2]):
                 break
-        _quasi_newton(trail)
+        if calm == 2 and polished:
+            return _done(tolerance)
+        _quasi_newton(trail, tolerance)
+        polished = True
 
 
 # From here on gains of EM shrink slowly, and a method that learns the curvature is faster.
 _SLOW, _EM_PHASE = 0.5, 20
 # Iterations after which extrapolated EM is slow.
 _LONG = 300
+# A quasi-Newton search ends where so many steps gain less than this share of the tolerance.
+_STILL, _SHARE = 4, 0.01
 # Up to so many coordinates BFGS may keep its full matrix.
 _DENSE = 300
 
 
-def _quasi_newton(trail: _Trail) -> None:
+def _quasi_newton(trail: _Trail, tolerance: float) -> None:
+    """BFGS from where the trail is, until several steps in a row gain next to nothing of the tolerance."""
     from scipy.optimize import minimize
 
     problem, best = cast(Smooth, trail.problem), [trail.point]
@@ -418,15 +442,23 @@ def _quasi_newton(trail: _Trail) -> None:
             best[0] = point
         return floor - point.value, -problem.gradient(point.theta, point.statistics)
 
-    def step(_: Array) -> None:
+    heights = [floor]
+
+    def take() -> None:
         if best[0].value > trail.point.value:
             trail.offer(best[0])
+
+    def step(_: Array) -> None:
+        take()
+        heights.append(best[0].value)
+        if len(heights) > _STILL and heights[-1] - heights[-1 - _STILL] < _SHARE * tolerance:
+            raise StopIteration
 
     x = problem.flatten(trail.point.theta)
     method = "BFGS" if x.size <= _DENSE else "L-BFGS-B"
     limits = {"gtol": 1e-7} if method == "BFGS" else {"gtol": 1e-7, "ftol": 1e-15, "maxfun": 10**6}
     minimize(falling, x, jac=True, method=method, callback=step, options={"maxiter": trail.max_iterations, **limits})
-    step(x)
+    take()
 
 
 def _gradient(trail: _Trail, tolerance: float, rng: Any) -> tuple[bool, str]:

@@ -8,11 +8,12 @@ from dataclasses import replace
 import numpy as np
 import pytest
 from scipy import stats
+from scipy.optimize import minimize
 
 import bayeslab as bl
 from bayeslab.engines import em
 from bayeslab.exact.answer import EMPlan
-from bayeslab.exact.expectation_maximisation import EMResult, Restarts
+from bayeslab.exact.expectation_maximisation import EMResult, Restarts, maximise
 from bayeslab.exact.learning import TableProblem
 from bayeslab.exact.local_models import FreeTable
 from bayeslab.exact.network import DiscreteNetwork
@@ -228,3 +229,71 @@ def test_few_starts_at_the_best_maximum_are_a_warning():
     assert em.agreement(ends(0, 0, -5, -5)).status == "pass"
     assert em.agreement(ends(0, -5, -5, -5)).status == "warn"
     assert em.agreement(ends(0, 0, *[-5.0] * 38)).status == "warn"
+
+
+class Sublinear:
+    """EM near a maximum at a bound: the distance shrinks like 1/k, the height is its square."""
+
+    def expect(self, theta):
+        return float(1000 - theta["x"][0] ** 2), {"x": theta["x"]}
+
+    def update(self, statistics, theta):
+        return {"x": theta["x"] - theta["x"] ** 2}
+
+    def log_prior(self, theta):
+        return 0.0
+
+    def flatten(self, theta):
+        return theta["x"].copy()
+
+    def unflatten(self, x):
+        return {"x": np.clip(x, 0.0, 0.5)}
+
+
+@pytest.mark.parametrize("variant", ["em", "accelerated"])
+def test_a_search_of_falling_speed_stops_within_the_tolerance(variant):
+    end = maximise(Sublinear(), {"x": np.array([0.4])}, variant=variant, tolerance=1e-5, max_iterations=5000)
+    assert end.converged
+    assert 1000 - end.log_likelihood < 1.5e-5
+
+
+def heywood():
+    rng = np.random.default_rng(8)
+    loading, noise = np.array([[1, 0.0], [0.8, 0.3], [0.6, -0.5], [0.1, 0.9], [0, 0.7]]), [0.3, 0.5, 0.4, 0.6, 0.3]
+    return (rng.normal(size=(60, 2)) @ loading.T + rng.normal(size=(60, 5)) * noise)[:15, :3]
+
+
+def test_noise_that_runs_to_zero_is_found_and_reported():
+    rows = heywood()
+    model = {"family": "latent_features", "columns": list("abc"), "features": 1, "noise": "own"}
+    data = {name: rows[:, j] for j, name in enumerate("abc")}
+    fit = bl.fit(bl.Model(name="m", model=model), data, "em", seed=1, prior="ignore", progress=False, runs=None)
+
+    # The likelihood written out, noise no less than a thousandth of the sds.
+    def loss(x):
+        covariance = np.outer(x[3:6], x[3:6]) + np.diag(x[6:] ** 2)
+        return -stats.multivariate_normal(x[:3], covariance).logpdf(rows).sum()
+
+    sd = rows.std(axis=0)
+    bounds = [(None, None)] * 6 + [(0.001 * s, None) for s in sd]
+    starts = [np.r_[rows.mean(axis=0), sd * 0.7, np.where(np.arange(3) == j, 0.01, 0.6) * sd] for j in range(3)]
+    best = -min(minimize(loss, x, bounds=bounds, method="L-BFGS-B", options={"ftol": 1e-15}).fun for x in starts)
+    ends = fit.data_tree["em"]["final_log_likelihood"].to_numpy()
+    assert ends == pytest.approx(best, abs=2e-5)
+    assert {f.check: f.status for f in fit.verdict.findings}["boundary"] == "warn"
+
+
+@pytest.mark.parametrize("unit", [1.0, 1e-7])
+def test_small_units_are_no_boundary(unit):
+    rows = unit * np.random.default_rng(3).normal(size=(40, 1)) + unit * np.random.default_rng(4).normal(size=(40, 4))
+    model = {"family": "latent_features", "columns": list("abcd"), "features": 1, "noise": "own"}
+    data = {name: rows[:, j] for j, name in enumerate("abcd")}
+    fit = bl.fit(bl.Model(name="m", model=model), data, "em", seed=1, progress=False, runs=None)
+    assert "boundary" not in {f.check for f in fit.verdict.findings}
+
+
+def test_the_weight_of_a_single_component_is_no_estimate_at_a_bound():
+    model = {"family": "mixture", "columns": ["x"], "components": 1}
+    data = {"x": np.random.default_rng(0).normal(size=20)}
+    fit = bl.fit(bl.Model(name="m", model=model), data, "em", seed=1, progress=False, runs=None)
+    assert "boundary" not in {f.check for f in fit.verdict.findings}

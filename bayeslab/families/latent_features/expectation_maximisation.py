@@ -11,11 +11,14 @@ from bayeslab.errors import ModelError, Reason
 from bayeslab.exact.answer import EMPlan
 from bayeslab.exact.binary_em import BinaryModes, BinaryProblem
 from bayeslab.exact.expectation_maximisation import restarted
-from bayeslab.exact.factor_analysis import FactorPrior, FactorProblem, Patterns, principal_components
+from bayeslab.exact.factor_analysis import FLOOR, FactorPrior, FactorProblem, Patterns, principal_components
 from bayeslab.exact.feature_matching import principal_axes
 from bayeslab.families.latent_features.model import Resolved, Written, refused_patterns
 
 __all__ = ["em", "factor_problem", "maximum_likelihood"]
+
+# Noise of so small a share of a column's sd is none: the density hardly depends on it there.
+_NO_NOISE = 0.01
 
 
 def em(seen: Resolved) -> EMPlan | str:
@@ -45,7 +48,7 @@ def _bounds(seen: Resolved, likelihood: Any) -> dict[str, tuple[Any, float]]:
     if seen.binary:
         return {"probability": (0.0, 1.0)}
     if isinstance(likelihood, FactorProblem) and likelihood.known_noise is None:
-        floor = likelihood.floor
+        floor = _NO_NOISE / FLOOR * likelihood.floor
         return {"noise": (float(floor[0]) if likelihood.shared else floor, np.inf)}
     return {}
 
