@@ -43,7 +43,7 @@ def joint_of(
     columns = tuple(spec.columns)
     refuse_constant(scaled_by, columns)
     emissions.refuse_dependent(scaled_by, columns, "leave one out")
-    emission = emissions.gaussian(len(columns), cast(Any, spec.covariance)).with_prior(scaled_by, n_states)
+    emission = emissions.FullGaussian(len(columns), cast(Any, spec.covariance)).with_prior(scaled_by, n_states)
     emission.check(rows)
     return JointNormal(
         columns=columns, at=tuple(range(len(columns))), n_states=n_states, emission=emission,

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from bayeslab.exact.emissions import Categorical
 from bayeslab.posterior.observed.standard import StandardPart
 
 __all__ = ["Categories"]
@@ -24,6 +25,7 @@ class Categories(StandardPart):
     """
 
     word: str = "categorical"
+    emission: Categorical
     states: tuple[np.ndarray, ...]
 
     @property
@@ -85,6 +87,7 @@ class Categories(StandardPart):
 
     def default_prior(self, name: str) -> str:
         prior = self.emission.prior
+        assert prior is not None
         if np.ndim(prior) == 3:
             return "Dirichlet, row by row"
         if self.style.whitened:
@@ -102,6 +105,7 @@ class Categories(StandardPart):
         import pymc as pm
 
         j, n = self.names.index(name), self.shape(name)[1]
+        assert self.emission.prior is not None
         every = (self.n_states, len(self.columns), max(self.emission.levels))
         prior = np.broadcast_to(np.asarray(self.emission.prior, float), every)[:, j, :n]
         begin = self.start.get(name)

@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 
 from bayeslab.data.weak_priors import shown
+from bayeslab.exact.emissions import FullGaussian, NormalPrior
 from bayeslab.exact.hidden_gibbs import draw_tied, imputed
 from bayeslab.posterior.observed.part import Compiled, StatePart
 from bayeslab.posterior.observed.whitened import (
@@ -40,12 +41,19 @@ class JointNormal(StatePart):
     """
 
     word: str = "gaussian"
+    emission: FullGaussian
     free: Mapping[str, str] = field(default_factory=dict)
     lkj: float | None = None
 
     @property
     def covariance(self) -> str:
         return str(self.emission.covariance)
+
+    @property
+    def weak(self) -> NormalPrior:
+        """The prior of means and matrices."""
+        assert self.emission.prior is not None
+        return self.emission.prior
 
     @property
     def tied(self) -> bool:
@@ -120,7 +128,7 @@ class JointNormal(StatePart):
     # ------------------------------------------------------------------ PyMC
 
     def default_prior(self, name: str) -> str:
-        prior = self.emission.prior
+        prior = self.weak
         if self.parameter(name) == "mean":
             return f"Normal(mean of the data, covariance / {prior.kappa:g})"
         return f"InverseWishart({prior.nu:g}, covariance of the data / {self.n_states ** (2 / len(self.columns)):.3g})"
@@ -129,7 +137,7 @@ class JointNormal(StatePart):
         if not self.style.derived:
             return super().prior_words()
         mean, sd, matrix = (self.called(p) for p in ("mean", "sd", "covariance"))
-        prior = self.emission.prior
+        prior = self.weak
         if self.lkj is not None:
             out = self.language_priors
             if not out:
@@ -159,7 +167,7 @@ class JointNormal(StatePart):
         known = self.emission.known if self.covariance == "known" else None
         begin = None if start is None else (start["mean"], self.emission.covariances(start))
         inner = conjugate(
-            self.called, self.emission.prior, self.n_states, begin, tied=self.tied, known=known
+            self.called, self.weak, self.n_states, begin, tied=self.tied, known=known
         )  # fmt: skip
         out: dict[str, Any] = {f"_{matrix}": inner}
         out[mean] = pm.Deterministic(mean, inner.means, dims=self.dims(mean))
@@ -176,7 +184,7 @@ class JointNormal(StatePart):
 
         assert self.lkj is not None
         mean_name, sd_name, name = (self.called(p) for p in ("mean", "sd", "covariance"))
-        prior, d = self.emission.prior, len(self.columns)
+        prior, d = self.weak, len(self.columns)
         unit, shape = np.sqrt(np.diag(prior.scale)), (self.n_states, d)
         matrices = None if start is None else start["covariance"]
         lower = correlation_factor(f"_{self.called('partial')}", self.lkj, self.n_states, d, matrices)

@@ -12,6 +12,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from bayeslab.data.weak_priors import scaled, shown
+from bayeslab.exact.emissions import DiagonalGaussian, NormalPrior, StudentT
 from bayeslab.posterior.observed.given_priors import CellwisePart
 from bayeslab.posterior.observed.prior_variables import across
 
@@ -21,6 +22,8 @@ __all__ = ["LocationScale"]
 @dataclass(frozen=True, eq=False, kw_only=True)
 class LocationScale(CellwisePart):
     """See :class:`bayeslab.posterior.observed.part.StatePart`."""
+
+    emission: DiagonalGaussian | StudentT
 
     centre_name: ClassVar[str]
     spread_name: ClassVar[str]
@@ -32,9 +35,16 @@ class LocationScale(CellwisePart):
         return {f"_{self.called('variance')}": np.asarray(values[spread]) ** 2}
 
     @property
+    def weak(self) -> NormalPrior:
+        """The prior of centres and spreads that are learned."""
+        prior = self.emission.prior
+        assert prior is not None
+        return prior
+
+    @property
     def scales(self) -> np.ndarray:
         """Of the inverse gamma priors of variances, one for each column, or one for all."""
-        scale = np.asarray(self.emission.prior.scale)
+        scale = np.asarray(self.weak.scale)
         scale = np.diag(scale) if scale.ndim == 2 else scale
         return np.asarray(np.mean(scale)) if self.spherical else scale
 
@@ -44,7 +54,7 @@ class LocationScale(CellwisePart):
         return np.asarray(scatter + weight * (statistics["mean"] - theta[self.centre_name]) ** 2)
 
     def default_log_density(self, name: str, values: Mapping[str, np.ndarray]) -> np.ndarray:
-        value, prior, parameter = values[name], self.emission.prior, self.parameter(name)
+        value, prior, parameter = values[name], self.weak, self.parameter(name)
         if parameter == self.spread_name:
             half = 0.5 * across(self.scales, value.shape, last=True)
             return np.asarray(-(prior.nu + 2) * np.log(value) - half / value**2)
@@ -58,7 +68,7 @@ class LocationScale(CellwisePart):
     def default_prior(self, name: str) -> str:
         if name in self.priors:
             return self.priors[name].text
-        prior = self.emission.prior
+        prior = self.weak
         if self.parameter(name) == self.centre_name:
             return f"Normal({shown(prior.mean)}, {self.called(self.spread_name)} / {np.sqrt(prior.kappa):.4g})"
         scale = np.asarray(prior.scale)
@@ -68,7 +78,7 @@ class LocationScale(CellwisePart):
     def default_variable(self, name: str, made: Mapping[str, Any]) -> Any:
         import pymc as pm
 
-        shape, dims, start, prior = self.shape(name), self.dims(name), self.start.get(name), self.emission.prior
+        shape, dims, start, prior = self.shape(name), self.dims(name), self.start.get(name), self.weak
         if self.parameter(name) == self.spread_name:
             begin = None if start is None else np.maximum(start, 1e-12) ** 2
             half = across(0.5 * self.scales, shape, last=True)

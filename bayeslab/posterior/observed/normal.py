@@ -13,6 +13,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from bayeslab.exact.components import DIAGONAL_GAUSSIAN
+from bayeslab.exact.emissions import DiagonalGaussian
 from bayeslab.posterior.observed.location_scale import LocationScale
 from bayeslab.posterior.observed.part import Compiled
 from bayeslab.posterior.observed.standard import cell_values
@@ -32,6 +33,7 @@ class Normal(LocationScale):
     """
 
     word: str = "gaussian"
+    emission: DiagonalGaussian
     free: Mapping[str, str] = field(default_factory=dict)
 
     centre_name: ClassVar[str] = "mean"
@@ -91,7 +93,7 @@ class Normal(LocationScale):
         scatter = scatter + n * (statistics["mean"] - mean) ** 2
         if self.spherical:
             n, scatter = n.sum(axis=1), scatter.sum(axis=1)
-        weak = self.emission.prior
+        weak = self.weak
         variance = (self.scales + scatter) / (weak.nu + n + 2) if prior else scatter / np.maximum(n, 1e-300)
         return np.asarray(np.sqrt(variance).reshape(self.shape(self.called("sd"))))
 
@@ -101,7 +103,7 @@ class Normal(LocationScale):
         if not self.known:
             return super().draw(rng, statistics)
         # Means where the standard deviations are known, or these where the means are.
-        prior, n, mean, scatter = self.emission.prior, *(statistics[name] for name in ("weight", "mean", "scatter"))
+        prior, n, mean, scatter = self.weak, *(statistics[name] for name in ("weight", "mean", "scatter"))
         name = self.learned[0]
         if name == self.called("mean"):
             sd = np.broadcast_to(self.known[self.called("sd")].reshape(len(n), -1), n.shape)
@@ -130,7 +132,7 @@ class Normal(LocationScale):
             return super().prior_words()
         if self.free:
             return self.language_priors
-        return normal_prior_words(self.emission.prior, self.called("mean"), self.called("sd"))
+        return normal_prior_words(self.weak, self.called("mean"), self.called("sd"))
 
     def variables(self) -> dict[str, Any]:
         if not self.style.whitened:
@@ -144,7 +146,7 @@ class Normal(LocationScale):
             mean, sd = language_variables({mean_name: self.start.get(mean_name), sd_name: self.start.get(sd_name)})
             log_sd = pt.repeat(pt.log(sd)[:, None], d, axis=1) if self.spherical else pt.log(sd)
             return {mean_name: mean, sd_name: sd, f"_{mean_name}": mean, f"_log_{sd_name}": log_sd}
-        prior, (centre, scale) = self.emission.prior, self.origin
+        prior, (centre, scale) = self.weak, self.origin
         size = 1 if self.spherical else d
         begin = None if start is None else scale[:size] ** 2 / start["variance"].reshape(self.n_states, size)
         name = f"_{self.called('precision')}"
@@ -166,7 +168,7 @@ class Normal(LocationScale):
         if self.free:
             return np.zeros(d), np.ones(d)
         scale = np.sqrt(np.broadcast_to(self.scales, (d,)).astype(float))
-        return np.asarray(self.emission.prior.mean, float), scale
+        return np.asarray(self.weak.mean, float), scale
 
     def _whitened(self, values: Mapping[str, Any]) -> tuple[Any, Any]:
         """Means and logarithms of standard deviations in whitened coordinates."""

@@ -13,6 +13,7 @@ from typing import Any, ClassVar
 import numpy as np
 from scipy.special import gammaln
 
+from bayeslab.exact import emissions
 from bayeslab.posterior.observed.location_scale import LocationScale
 from bayeslab.posterior.observed.standard import cell_values
 from bayeslab.posterior.observed.whitened import Triangular, conjugate, normal_prior_words
@@ -25,6 +26,7 @@ class StudentT(LocationScale):
     """See :class:`bayeslab.posterior.observed.part.StatePart`."""
 
     word: str = "student_t"
+    emission: emissions.StudentT
 
     centre_name: ClassVar[str] = "location"
     spread_name: ClassVar[str] = "scale"
@@ -113,7 +115,7 @@ class StudentT(LocationScale):
     def prior_words(self) -> dict[str, str]:
         if not self.style.whitened:
             return super().prior_words()
-        out = normal_prior_words(self.emission.prior, self.called("location"), self.called("scale_matrix"))
+        out = normal_prior_words(self.weak, self.called("location"), self.called("scale_matrix"))
         return out | ({self.called("dof"): "Gamma(2, 0.1)"} if self.emission.dof is None else {})
 
     def default_variable(self, name: str, made: Mapping[str, Any]) -> Any:
@@ -131,7 +133,7 @@ class StudentT(LocationScale):
 
         emission, start = self.emission, self.to_exact(self.start) if self.start else None
         begin = None if start is None else (start["mean"], start["scale"])
-        inner = conjugate(self.called, emission.prior, self.n_states, begin)
+        inner = conjugate(self.called, self.weak, self.n_states, begin)
         location, scale, matrix, dof = (self.called(p) for p in ("location", "scale", "scale_matrix", "dof"))
         spread, matrices = inner.matrices(inner.factors)
         out: dict[str, Any] = {f"_{matrix}": inner}
@@ -167,7 +169,7 @@ class StudentT(LocationScale):
         import pytensor.tensor as pt
 
         x, there = cell_values(cells)
-        dof = theta["dof"] if "dof" in theta else pt.constant(float(self.emission.dof))
+        dof = pt.constant(float(self.emission.dof)) if self.emission.dof is not None else theta["dof"]
         z = (x - theta["location"]) / theta["scale"]
         constant = pt.gammaln((dof + 1) / 2) - pt.gammaln(dof / 2) - 0.5 * pt.log(dof * np.pi)
         out = constant - pt.log(theta["scale"]) - 0.5 * (dof + 1) * pt.log1p(z**2 / dof)
