@@ -59,7 +59,14 @@ def made(name, n=600, seed=1):
     return emission, emission.sample(np.random.default_rng(seed), theta, np.zeros(n, int)), theta
 
 
-@pytest.mark.parametrize("name", sorted(TRUTHS))
+QUICK = {"BetaBinomial", "ExGaussian", "Gamma", "Gumbel", "HurdleGamma", "NegativeBinomial", "Normal", "Pareto", "StudentT",
+         "TruncatedNormal", "VonMises", "ZeroInflatedPoisson"}  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    "name",
+    [pytest.param(name, marks=() if name in QUICK else pytest.mark.slow(why="large")) for name in sorted(TRUTHS)],
+)
 def test_the_m_step_is_a_maximum_near_the_truth(name):
     emission, rows, truth = made(name)
     emission.check(rows)

@@ -92,7 +92,7 @@ def test_cells_that_are_given_choose_the_cluster(given):
     x = np.concatenate([rng.normal(0, 0.3, 20), rng.normal(9, 0.3, 20)])
     y = np.concatenate([rng.normal(-4, 0.3, 20), rng.normal(4, 0.3, 20)])
     model = {"family": "mixture", "columns": ["x", "y"], "components": "dirichlet_process", **given}
-    made = _fit(model, {"x": x, "y": y}, draws=300).predict({"x": [0.0, 9.0], "y": [np.nan, np.nan]})
+    made = _fit(model, {"x": x, "y": y}, draws=100, tune=100).predict({"x": [0.0, 9.0], "y": [np.nan, np.nan]})
     assert made["mean"].to_numpy() == pytest.approx([-4, 4], abs=0.4)
     assert (made["sd"] < 1.5).all()
 
@@ -112,10 +112,10 @@ def kinds():
 MIXED = {"x": "gaussian", "size": "categorical", "word": "categorical"}
 
 
-@pytest.mark.parametrize("method", ["em", "gibbs"])
-def test_levels_that_are_numbers_are_predicted_as_these(kinds, method):
+@pytest.mark.parametrize(("method", "options"), [("em", {}), ("gibbs", {"draws": 250, "tune": 100})])
+def test_levels_that_are_numbers_are_predicted_as_these(kinds, method, options):
     model = {"family": "mixture", "columns": list(MIXED), "components": 2, "component": MIXED, "covariance": "diagonal"}
-    fit = _fit(model, kinds, method=method)
+    fit = _fit(model, kinds, method=method, **options)
     made = fit.predict({"x": [0.0, 9.0], "size": [None, None], "word": ["high", None]}).set_index(["node", "row"])
     for row, (a, b) in enumerate([(3, 5), (7, 9)]):
         own = kinds["size"][(kinds["word"] == "low") == bool(row)]
@@ -245,7 +245,9 @@ def test_open_cells_of_chains_are_given_the_rest_of_their_row(emission):
     frame = pd.DataFrame(rows, columns=["u", "v"]).assign(run=np.arange(300) // 10)
     mixed = "emission" in emission
     model = {"family": "hmm", "columns": ["u", "v"], "states": 2, "sequence": "run", "emission": "gaussian", **emission}
-    fit = bl.fit(bl.Model(model=model | ({"mixtures": 2} if mixed else {})), frame, "em", runs=None, progress=False)
+    fit = bl.fit(
+        bl.Model(model=model | ({"mixtures": 2} if mixed else {})), frame, "em", runs=None, progress=False, restarts=3
+    )
     found = {name: fit.posterior[name].to_numpy()[0, 0] for name in fit.posterior}
     new = pd.DataFrame({"u": [0.0, 3.5, 1.5], "v": [np.nan] * 3, "run": [1, 2, 3]})
     table = fit.predict(new)

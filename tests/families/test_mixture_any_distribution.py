@@ -91,7 +91,12 @@ def by_enumeration(values, words, density, x, prefix, more):
     return logsumexp(total)
 
 
-@pytest.mark.parametrize("word", DENSITIES)
+QUICK = ("Gamma", "HurdleGamma", "NegativeBinomial")
+
+
+@pytest.mark.parametrize(
+    "word", [pytest.param(word, marks=() if word in QUICK else pytest.mark.slow(why="compiles")) for word in DENSITIES]
+)
 def test_likelihood_is_the_sum_over_labels_in_arrays_and_graph(word):
     words, density, x = DENSITIES[word]
     x, y = np.array(x, float), np.array([0.5, -1.0, 2.0, 0.1, 3.0, 1.0])
@@ -112,17 +117,18 @@ def test_likelihood_is_the_sum_over_labels_in_arrays_and_graph(word):
         assert gradient[i] == pytest.approx(slope, rel=1e-4, abs=1e-4)
 
 
+SLOW = pytest.mark.slow(why="compiles")
 JACOBIANS = {"log": np.log, "logit": lambda v: np.log(v) + np.log1p(-v), "none": np.zeros_like}
 
 
 @pytest.mark.parametrize(
     ("word", "x", "priors", "maps"),
     [
-        ("Gamma", [0.4, 2.0, 3.0, 5.5], {}, {"alpha": "log", "beta": "log"}),
+        pytest.param("Gamma", [0.4, 2.0, 3.0, 5.5], {}, {"alpha": "log", "beta": "log"}, marks=SLOW),
         ("Gamma", [0.4, 2.0, 3.0, 5.5], {"alpha": "Gamma(2, 1)"}, {"alpha": "log", "beta": "log"}),
         ("Gumbel", [0.4, -2.0, 3.0, 5.5], {"mu": "StudentT(3, 0, 2)"}, {"mu": "none", "beta": "log"}),
-        ("ZeroInflatedPoisson", [0, 0, 3, 5], {}, {"psi": "logit", "mu": "log"}),
-        ("VonMises", [0.4, -2.0, 3.0, 1.0], {}, {"mu": "none", "kappa": "log"}),
+        pytest.param("ZeroInflatedPoisson", [0, 0, 3, 5], {}, {"psi": "logit", "mu": "log"}, marks=SLOW),
+        pytest.param("VonMises", [0.4, -2.0, 3.0, 1.0], {}, {"mu": "none", "kappa": "log"}, marks=SLOW),
     ],
 )
 def test_priors_of_the_graph_are_those_of_em(word, x, priors, maps):

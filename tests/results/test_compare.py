@@ -265,6 +265,7 @@ def test_log_likelihood_from_constrained_draws(drawn):
     assert np.allclose(there, stats.norm(mean, post["s"][..., None]).logpdf(Y), atol=1e-8)
 
 
+@pytest.mark.slow(why="compiles")
 def test_loo_agrees_with_arviz(drawn):
     import arviz as az
 
