@@ -97,6 +97,7 @@ def test_a_temporary_folder_that_somebody_else_laid_out_is_not_used(tmp_path):
     assert used != trap and mode(used) == 0o700
 
 
+@pytest.mark.slow(why="processes")
 def test_a_home_that_cannot_be_written_to_costs_one_line(tmp_path):
     """PyTensor's import ends in an error there, and Numba's functions would not be kept."""
     (tmp_path / "home").touch()

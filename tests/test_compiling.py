@@ -41,6 +41,7 @@ def ran(seconds: float, terminal: bool) -> tuple[str, str]:
     return done.stdout, os.read(outer, 100_000).decode()
 
 
+@pytest.mark.slow(why="processes")
 def test_a_log_says_that_code_is_compiled():
     answer, words = ran(3.5, terminal=False)
     assert answer == "answer\n"
@@ -48,10 +49,12 @@ def test_a_log_says_that_code_is_compiled():
     assert first == "compiling, once on this machine …" and last.startswith("compiled in ")
 
 
+@pytest.mark.slow(why="processes")
 def test_short_compiling_is_not_mentioned():
     assert ran(0.1, terminal=False) == ("answer\n", "")
 
 
+@pytest.mark.slow(why="processes")
 def test_a_terminal_shows_a_line_that_goes_away():
     words = ran(1.5, terminal=True)[1]
     assert "compiling, once on this machine … 1 s" in words

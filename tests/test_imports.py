@@ -254,6 +254,7 @@ def test_checking_a_file_loads_no_pymc():
     assert not loaded(f"import bayeslab as bl\nbl.check({str(file)!r})") & HEAVY
 
 
+@pytest.mark.slow(why="processes")
 def test_import_is_fast():
     """Less than 0.3 s over an interpreter that imports nothing; the best of five."""
 

@@ -94,6 +94,7 @@ def said(folder: Path, code: str) -> str:
     return done.stdout
 
 
+@pytest.mark.slow(why="processes")
 def test_a_family_of_another_project(other_project):
     folder = other_project(COIN, "[bayeslab.families]\ncoin = coins\nhmm = coins\n")
     out = said(
@@ -148,6 +149,7 @@ def pymc_class():
 '''
 
 
+@pytest.mark.slow(why="processes")
 def test_a_distribution_of_another_project(other_project):
     folder = other_project(TWICE, "[bayeslab.distributions]\ntwice_normal = coins\n")
     out = said(

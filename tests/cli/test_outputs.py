@@ -134,6 +134,7 @@ def test_a_full_disk_behind_standard_output(folder, line):
     assert done.returncode == 1 and done.stderr == "error: standard output: No space left on device\n"
 
 
+@pytest.mark.slow(why="processes")
 def test_a_terminal_without_unicode_shows_what_it_can(tmp_path):
     written(tmp_path)
     text = MODEL.replace("data:", "about: größer als zuvor\ndata:")
