@@ -11,12 +11,14 @@ from scipy import stats
 from sklearn.gaussian_process import GaussianProcessRegressor
 from sklearn.gaussian_process import kernels as sk
 
+import bayeslab as bl
 from bayeslab.families.gaussian_process import priors
-from tests.models.shipped import MODELS, fitted
+from tests.models.shipped import MODELS, fitted, table
+
+CO2 = table("co2")
 
 
-def test_co2_is_at_a_mode_and_predicts_what_scikit_learn_does():
-    fit = fitted("co2", restarts=1)
+def is_at_a_mode_and_predicts_what_scikit_learn_does(fit: bl.Fit, rows: pd.DataFrame) -> None:
     assert fit.method == "map"
     at = {str(name): values.item() for name, values in fit.posterior.data_vars.items()}
     laws = {}
@@ -30,7 +32,6 @@ def test_co2_is_at_a_mode_and_predicts_what_scikit_learn_does():
             "Gamma": lambda a, b=None: stats.gamma(a, scale=1 / b),
             "Normal": lambda a, b=None: stats.norm(a, b),
         }[word](a, *b)
-    table = pd.read_csv(MODELS / "data" / "co2.csv")
 
     def peer(v):
         trend = v["ExpQuad_scale"] ** 2 * sk.RBF(v["rise"])
@@ -38,7 +39,7 @@ def test_co2_is_at_a_mode_and_predicts_what_scikit_learn_does():
         rest = sk.RationalQuadratic(v["RationalQuadratic_lengthscale"], v["RationalQuadratic_alpha"])
         kernel = trend + season + v["RationalQuadratic_scale"] ** 2 * rest
         regressor = GaussianProcessRegressor(kernel, alpha=v["sigma"] ** 2, optimizer=None)
-        return regressor.fit(table[["year"]], table["co2"] - v["Intercept"])
+        return regressor.fit(rows[["year"]], rows["co2"] - v["Intercept"])
 
     def joint(v):
         return peer(v).log_marginal_likelihood_value_ + sum(law.logpdf(v[name]) for name, law in laws.items())
@@ -52,7 +53,19 @@ def test_co2_is_at_a_mode_and_predicts_what_scikit_learn_does():
     found = fit.predict(new)
     np.testing.assert_allclose(found["mean"], mean + at["Intercept"], atol=1e-4)
     np.testing.assert_allclose(found["sd"], np.hypot(sd, at["sigma"]), rtol=1e-4)
-    parts = fit.predict(table[["year"]], "components").set_index("component")
+
+
+def test_ten_years_of_co2():
+    """The model of all years, of the last 120 months."""
+    rows = CO2.tail(120)
+    is_at_a_mode_and_predicts_what_scikit_learn_does(fitted("co2", restarts=1, data=rows), rows)
+
+
+@pytest.mark.slow(why="large")
+def test_co2():
+    fit = fitted("co2", restarts=1)
+    is_at_a_mode_and_predicts_what_scikit_learn_does(fit, CO2)
+    parts = fit.predict(CO2[["year"]], "components").set_index("component")
     season = parts.loc["Periodic(year, 1) * ExpQuad(year, drift)", "mean"].to_numpy().reshape(39, 12)
     assert (season.argmax(axis=1) == 4).all()  # May, every year
     assert (season[-1].max() - season[-1].min()) > 1.05 * (season[0].max() - season[0].min())  # Keeling et al. (1996)
