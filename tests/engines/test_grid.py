@@ -144,7 +144,14 @@ def test_draws_from_a_bent_density():
     assert stats.kstest((drawn[:, 1] - drawn[:, 0] ** 2 / 2) / 0.5, stats.norm.cdf).pvalue > 1e-3
 
 
-@pytest.mark.parametrize(("alpha", "given"), [(0.5, (False, False)), (1.5, (True, False)), (3.5, (True, True))])
+@pytest.mark.parametrize(
+    ("alpha", "given"),
+    [
+        pytest.param(0.5, (False, False), marks=pytest.mark.slow(why="large")),
+        (1.5, (True, False)),
+        pytest.param(3.5, (True, True), marks=pytest.mark.slow(why="large")),
+    ],
+)
 def test_moments_that_are_infinite_are_not_given(alpha, given):
     """InverseGamma(alpha + 1/2, 5.5) has a mean above shape 1 and a variance above shape 2."""
     nodes = {"v": f"InverseGamma({alpha}, 1)", "y[obs]": "Normal(0, sqrt(v))"}

@@ -88,6 +88,7 @@ def test_a_direction_without_curvature_is_told():
     assert "does not bend downwards" in refused(model)
 
 
+@pytest.mark.slow(why="compiles")
 def test_a_funnel_is_not_about_normal():
     with pm.Model() as model:
         v = pm.Normal("v", 0, 3)

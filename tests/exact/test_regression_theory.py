@@ -194,6 +194,7 @@ def test_lasso_norms():
     assert np.abs(between).sum() == pytest.approx(1.414214, abs=1e-6)
 
 
+@pytest.mark.slow(why="compiles")
 def test_logistic_mode_under_a_flat_prior_is_maximum_likelihood():
     from sklearn.linear_model import LogisticRegression
 

@@ -124,6 +124,7 @@ def planted() -> tuple[Corpus, np.ndarray]:
     return corpus, phi
 
 
+@pytest.mark.slow(why="statistical")
 @pytest.mark.parametrize("begin", [1, 4])
 def test_planted_number_of_topics_is_found(planted: tuple[Corpus, np.ndarray], begin: int) -> None:
     """hdp: the number of topics in use is near the planted one, and topics are shared between documents."""

@@ -74,6 +74,7 @@ def test_computed_columns_and_multinomial_counts() -> None:
     assert _at(graph, point) == pytest.approx(terms.sum(), rel=1e-6, abs=5e-3)
 
 
+@pytest.mark.slow(why="compiles")
 def test_fits_of_large_counts_and_exposures() -> None:
     nodes = {"a": "Normal(-15, 5)", "deaths[row]": "Poisson(exp(a) * pop)"}
     model = bl.Model(data={"rows": "row"}, model={"family": "graph", "nodes": nodes})

@@ -206,6 +206,7 @@ def test_em_never_goes_down_with_priors_of_several_columns():
     assert np.all(np.diff(heights) > -1e-9)
 
 
+@pytest.mark.slow(why="statistical")
 def test_parameters_of_the_truth_are_recovered():
     _, data = planted(900)
     values = fitted(mixture(["wait"], component="Gamma", order="wait"), data, prior="ignore", restarts=2).posterior

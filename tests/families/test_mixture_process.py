@@ -215,6 +215,7 @@ def test_components_without_conjugate_priors(tmp_path):
     assert adjusted_rand_index(longer.clusters()["partition"].to_numpy(), np.append(z, [1, 0, 1])) > 0.85
 
 
+@pytest.mark.slow(why="large")
 def test_cells_of_new_rows_may_be_missing_without_conjugacy():
     """A row with one of two columns has the density of that column, and joins by it."""
     rng = np.random.default_rng(7)

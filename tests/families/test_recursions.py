@@ -268,12 +268,15 @@ PATH = by_hand(5, 8, 100, lambda two, one: 0.5 * two + 0.25 * one)
     "nodes",
     [
         {"a": "Normal(100, 1e-9)", "h[t]": f"Normal({FAR}, 1e-9)"},
-        {"a": "Normal(100, 1e-9)", "h[t]": FAR},
-        {
-            "a": "Normal(100, 1e-9)",
-            "h[t]": f"Normal({FAR.replace('previous', 'lag')} + g, 1e-9)",
-            "g[t]": "Normal(0 * lag(h, 1, start=3), 1e-9)",
-        },
+        pytest.param({"a": "Normal(100, 1e-9)", "h[t]": FAR}, marks=pytest.mark.slow(why="compiles")),
+        pytest.param(
+            {
+                "a": "Normal(100, 1e-9)",
+                "h[t]": f"Normal({FAR.replace('previous', 'lag')} + g, 1e-9)",
+                "g[t]": "Normal(0 * lag(h, 1, start=3), 1e-9)",
+            },
+            marks=pytest.mark.slow(why="compiles"),
+        ),
     ],
     ids=["random", "deterministic", "together"],
 )
@@ -293,6 +296,7 @@ def test_the_density_of_a_latent_series_begins_with_the_start_of_each_call():
     assert log_density(model, {"a": 0.7, "h": h}) == pytest.approx(expected, abs=1e-9)
 
 
+@pytest.mark.slow(why="compiles")
 def test_a_series_of_states_is_predicted_for_rows_of_its_own():
     """Nothing is known of a new series: its states are drawn anew, at every posterior draw."""
     nodes = {"x[obs_id]": "Normal(previous(x, 1, start=0), 0.6)", "y[obs_id]": "Normal(x, 0.8)"}

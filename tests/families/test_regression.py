@@ -91,7 +91,14 @@ def by_graph(model: bl.Model, data: pd.DataFrame, seed: int = 0) -> tuple[np.nda
     return out[0], {v.name: value for v, value in zip(wanted, out[1:], strict=True)}
 
 
-@pytest.mark.parametrize(("likelihood", "link"), LINKS)
+# A link of each likelihood is compared at once, the others in the slow tier.
+FIRST = [*dict(reversed(LINKS)).items()]
+
+
+@pytest.mark.parametrize(
+    ("likelihood", "link"),
+    [pytest.param(*pair, marks=() if pair in FIRST else pytest.mark.slow(why="compiles")) for pair in LINKS],
+)
 def test_arrays_and_graph_have_the_same_likelihood(likelihood, link):
     from bayeslab import registry
 

@@ -39,6 +39,7 @@ def test_mining_disasters_change_regime_around_1890():
     assert 1886 <= changes[0] <= 1896  # Jarrett's data: the rate fell about 1891
 
 
+@pytest.mark.slow(why="large")
 def test_bad_air_comes_in_summer():
     fit = bl.fit(MODELS / "ozone_regimes.yaml", method="em", runs=None, progress=False)
     states = fit.decode()
@@ -84,6 +85,7 @@ def simulated_meter(n: int = 400) -> tuple[pd.DataFrame, np.ndarray, np.ndarray]
     return pd.DataFrame({"power": power.round().astype(int)}), fridge, heater
 
 
+@pytest.mark.slow(why="large")
 def test_two_appliances_are_told_apart_by_their_sum():
     table, fridge, heater = simulated_meter()
     pd.testing.assert_frame_equal(pd.read_csv(MODELS / "data" / "meter.csv"), table)

@@ -27,6 +27,7 @@ def test_rare_outcomes_have_their_probability(rare):
     assert made["P(y=1)"].to_numpy() == pytest.approx(3 / 6000, abs=5 * error)
 
 
+@pytest.mark.slow(why="large")
 def test_rows_that_are_alike_are_decided_alike(rare):
     made = rare.decide(loss={"treat": {0: 4, 1: 0}, "wait": {0: 0, 1: 10_000}})
     assert set(made["action"]) == {"treat"}
