@@ -5,6 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pandas as pd
 import pytest
+import xarray as xr
+from scipy import stats
 
 import bayeslab as bl
 from tests.models.shipped import MODELS
@@ -23,7 +25,24 @@ def fit(halves) -> bl.Fit:
     )
 
 
-@pytest.mark.slow(why="compiles")
+def output(draws: xr.Dataset, x: np.ndarray, rows: pd.Series) -> np.ndarray:
+    """The net's output from its weights, shape (places, draws), computed by hand."""
+    draws = draws.stack(s=("chain", "draw"))
+    z = (x - rows.mean()) / rows.std(ddof=1)
+    units = np.tanh(draws["slope"].values[:, None] * (z[None, :, None] - draws["centre"].values[:, None]))
+    return draws["bias"].values + np.einsum("hns,hs->ns", units, draws["weight"].values)
+
+
+def test_the_net_is_what_is_written(halves):
+    """Waiting times drawn from the prior are normal about the output of the weights drawn with them."""
+    tree = bl.simulate(MODELS / "faithful_net.yaml", halves[0], draws=20, seed=1)
+    weights, eruptions = tree["prior"].to_dataset(), halves[0]["eruptions"]
+    waiting = tree["prior_predictive"]["waiting"].stack(s=("chain", "draw")).values
+    left = (waiting - output(weights, eruptions.to_numpy(), eruptions)) / weights["sigma"].values.ravel()
+    assert stats.kstest(left.ravel(), stats.norm.cdf).pvalue > 1e-3
+
+
+@pytest.mark.slow(why="statistical")
 def test_intervals_cover(fit, halves):
     """nn-bayes: predictive intervals of 50 % and 90 % hold as many of the rows held out, up to chance."""
     truth = halves[1]["waiting"].to_numpy(float)
@@ -34,6 +53,7 @@ def test_intervals_cover(fit, halves):
         assert abs(held - share) < 3 * np.sqrt(share * (1 - share) / len(truth))
 
 
+@pytest.mark.slow(why="statistical")
 def test_better_than_a_line(fit, halves):
     """nn-bayes: waiting times level off at both ends, which a line cannot say."""
     train, new = halves
@@ -43,13 +63,10 @@ def test_better_than_a_line(fit, halves):
     assert error[0] < 0.98 * error[1]
 
 
-def test_net_is_what_is_written(fit):
+@pytest.mark.slow(why="statistical")
+def test_predictions_are_the_mean_output(fit, halves):
     """nn-bayes: the mean of the draws is the net's output, computed here from its weights."""
-    draws = fit.posterior.to_dataset().stack(s=("chain", "draw"))
     x = np.array([1.8, 3.0, 4.5])
-    rows = pd.read_csv(MODELS / "data" / "faithful.csv").iloc[::2]["eruptions"]
-    z = (x - rows.mean()) / rows.std(ddof=1)
-    units = np.tanh(draws["slope"].values[:, None] * (z[None, :, None] - draws["centre"].values[:, None]))
-    by_hand = (draws["bias"].values + np.einsum("hns,hs->ns", units, draws["weight"].values)).mean(axis=1)
+    by_hand = output(fit.posterior.to_dataset(), x, halves[0]["eruptions"])
     said = fit.predict({"eruptions": x})["mean"].to_numpy()
-    np.testing.assert_allclose(said, by_hand, atol=4 * 6 / np.sqrt(draws.sizes["s"]))
+    np.testing.assert_allclose(said, by_hand.mean(axis=1), atol=4 * 6 / np.sqrt(by_hand.shape[1]))
