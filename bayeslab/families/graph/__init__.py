@@ -1110,9 +1110,9 @@ class _Builder:
             stds = self.model.register_rv(deviations, f"{node.name}_stds", dims=node.dims[:1])
             chol, corr = factor * stds[:, None], factor @ factor.T
         else:
-            chol, corr, stds = pm.LKJCholeskyCov(
-                f"{node.name}_packed", eta=eta, n=size, sd_dist=deviations, store_in_trace=False
-            )
+            from bayeslab.families.graph.lkj import cholesky_covariance
+
+            chol, corr, stds = cholesky_covariance(f"{node.name}_packed", eta, size, deviations)
             stds = pm.Deterministic(f"{node.name}_stds", stds, dims=node.dims[:1])
         self.terms[node.name] = Term(pm.Deterministic(node.name, chol, dims=node.dims), node.dims)
         self.terms[f"{node.name}_stds"] = Term(stds, node.dims[:1])
@@ -1128,7 +1128,8 @@ class _Builder:
         PyMC 6.3 is not used for this. Its ``LKJCorr`` is the factor, not the matrix, and its density
         lacks the Jacobian between them; its draws, also those of ``LKJCholeskyCov``, take the Beta of
         the onion method one step too wide from the third variable on, so that correlations come out
-        too small. The density of its ``LKJCholeskyCov`` is right.
+        too small. The density of its ``LKJCholeskyCov`` is right but for a constant, see
+        :mod:`bayeslab.families.graph.lkj`.
         """
         import pytensor.tensor as pt
 
