@@ -263,6 +263,11 @@ def _findings(searches: Restarts, found: EMPlan, values: Any, options: Options) 
     if options.prior == "ignore" and found.unbounded is not None and found.unbounded(best.parameters):
         text = "a state has shrunk to equal rows, where the likelihood has no bound: its maximum means nothing"
         out.append(Finding("fail", "collapse", "", None, text, "take prior: use, fewer states, or another topology"))
+    if options.prior == "ignore" and found.vanishing is not None:
+        for name, number in found.vanishing(best.parameters).items():
+            text = f"{name}: the likelihood is highest where {'it is' if number == 1 else f'{number} of them are'} zero"
+            advice = "take prior: use, or leave that part out of the model"
+            out.append(Finding("warn", "boundary", name, number, text, advice))
     if found.exchangeable:
         text = f"the states of {found.exchangeable} can trade places: which is called what is arbitrary"
         out.append(Finding("pass", "labels", found.exchangeable, None, text))

@@ -209,6 +209,9 @@ class EMPlan:
         that puts given values into a random start, or None.
     unbounded : callable or None
         Whether parameters are where the likelihood has no bound.
+    vanishing : callable or None
+        By name, how many spreads of the parameters the likelihood would rather have at zero, which a search approaches
+        without end.
     """
 
     how: str
@@ -223,6 +226,7 @@ class EMPlan:
     exchangeable: str = ""
     search: Callable[[bool, int, np.random.Generator, Any, Mapping[str, Any]], Searched] | None = None
     unbounded: Callable[[Mapping[str, np.ndarray]], bool] | None = None
+    vanishing: Callable[[Mapping[str, np.ndarray]], Mapping[str, int]] | None = None
 
 
 @dataclass(frozen=True, eq=False)

@@ -538,7 +538,7 @@ def test_rows_that_cannot_tell_states_apart(content, y, code, match, method):
 
 
 def test_predictions_at_a_point_have_the_spread_of_their_distribution():
-    """Of rows to come mixtures of the states' normals by smoothed probabilities; of rows seen what was seen."""
+    """Mixtures of the states' normals by smoothed probabilities, of rows that are empty and of complete ones."""
     _, y = series(120, seed=5)
     fit = bl.fit(model(), {"y": y}, method="em", progress=False, runs=None, seed=1)
     new = {"y": np.array([-1.8, 0.1, np.nan, 2.2, np.nan])}
@@ -550,9 +550,6 @@ def test_predictions_at_a_point_have_the_spread_of_their_distribution():
     spread = np.sqrt(weight @ (sd**2 + mean**2) - true**2)
     n = drawn.sizes["chain"] * drawn.sizes["draw"]
     assert n >= 1000
-    seen = ~np.isnan(new["y"])
-    np.testing.assert_allclose(found["mean"][seen], new["y"][seen])
-    found, true, spread = found[~seen], true[~seen], spread[~seen]
     assert np.all(np.abs(found["mean"] - true) < 4.5 * spread / np.sqrt(n))
     np.testing.assert_allclose(found["sd"], spread, rtol=0.15)
     assert np.all(found["eti89_lb"] < true) and np.all(found["eti89_ub"] > true)

@@ -57,6 +57,10 @@ _VAGUE = 100.0
 METHODS = ("smooth", "filter", "predict")
 
 
+# A standard deviation is as good as zero at this share of its estimate.
+_NEXT_TO_NOTHING = 1e-3
+
+
 @dataclass(frozen=True, eq=False)
 class Linear:
     """A model with continuous states, and its data.
@@ -264,7 +268,24 @@ def plan(linear: Linear) -> EMPlan:
         placed=lambda theta, given: {**theta, **given},
         labels=linear.labels,
         kinds={"level_sd": "positive", "noise_sd": "positive"},
+        vanishing=lambda theta: _vanishing(linear, theta),
     )
+
+
+def _vanishing(linear: Linear, theta: Values) -> dict[str, int]:
+    """Standard deviations without which the likelihood is no lower, by name."""
+    problem = LinearProblem(linear, False)
+    highest, out = problem.expect(theta)[0], {}
+    for name in linear.learned:
+        if not name.endswith("_sd"):
+            continue
+        own = np.asarray(theta[name], float)
+        for place in np.ndindex(own.shape):
+            less = own.copy()
+            less[place] *= _NEXT_TO_NOTHING
+            if problem.expect({**theta, name: less})[0] >= highest:
+                out[name] = out.get(name, 0) + 1
+    return out
 
 
 # --------------------------------------------------------------------------------- PyMC
