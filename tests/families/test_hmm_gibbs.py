@@ -222,7 +222,7 @@ def test_everything_else_takes_the_draws():
     own = hmm.log_likelihoods(fit.model, fit.data, {n: v[:50] for n, v in values.items()})["row"][1].sum(1)
     np.testing.assert_allclose(fit.data_tree["sample_stats"]["log_likelihood"].to_numpy()[0, :50], own, rtol=1e-9)
     assert set(fit.decode()["state"]) == {1, 2}
-    assert len(fit.predict(kind="mean")) == 80  # of the column with open cells
+    assert len(fit.predict(kind="mean")) == 2 * 80  # complete rows are replicated, in both columns
 
 
 @pytest.mark.slow(why="statistical")
