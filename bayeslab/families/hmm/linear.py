@@ -275,7 +275,8 @@ def plan(linear: Linear) -> EMPlan:
 def _vanishing(linear: Linear, theta: Values) -> dict[str, int]:
     """Standard deviations without which the likelihood is no lower, by name."""
     problem = LinearProblem(linear, False)
-    highest, out = problem.expect(theta)[0], {}
+    highest = problem.expect(theta)[0]
+    out: dict[str, int] = {}
     for name in linear.learned:
         if not name.endswith("_sd"):
             continue
