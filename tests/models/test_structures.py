@@ -92,6 +92,7 @@ def test_asia_from_data():
         assert true.has_edge(a, b) or true.has_edge(b, a)
 
 
+@pytest.mark.slow(why="processes")
 def test_sachs_by_chains_are_the_sums():
     fit = fitted("sachs")
     assert fit.method == "structure" and fit.verdict.status == "pass", str(fit.verdict)
