@@ -200,10 +200,10 @@ def some(factors: Mapping[str, Levels], accepted: Callable[[dict[str, str]], boo
     return [choice for pair in drawn for choice in (pair, among_others(pair, factors, rng, 2, accepted))]
 
 
-def can_be_checked(model: bl.Model, data: Any) -> bool:
-    """Whether a combination is no contradiction, even if no engine fits it."""
+def can_be_checked(declare: Callable[[], bl.Model], data: Any) -> bool:
+    """Whether a combination is no contradiction, neither as a model nor with its data, even if no engine fits it."""
     try:
-        bl.check(model, data)
+        bl.check(declare(), data)
     except EngineRefusal:
         return True
     except BayeslabError:

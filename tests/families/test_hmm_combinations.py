@@ -284,7 +284,7 @@ def settled(content, hidden):
 
 def accepted(choice):
     content, data = case(choice)
-    return can_be_checked(declared(content), data)
+    return can_be_checked(lambda: declared(content), data)
 
 
 def test_the_default():

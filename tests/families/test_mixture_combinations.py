@@ -211,7 +211,7 @@ def evidence(oracle, seen):
 
 def accepted(choice):
     content, data = case(choice)
-    return can_be_checked(declared(content), data)
+    return can_be_checked(lambda: declared(content), data)
 
 
 def test_the_default():
