@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
+from bayeslab.distributions import bernoulli, binomial, exponential, poisson
 from bayeslab.exact.conjugate import (
     BetaBinomial,
     DirichletMultinomial,
@@ -330,3 +331,24 @@ def test_degenerate_says_which():
         False,
         True,
     ]
+
+
+@pytest.mark.parametrize(
+    ("emission", "distribution", "others"),
+    [
+        (Bernoulli(2), bernoulli, {}),
+        (Binomial(2, 9), binomial, {"n": 9}),
+        (Poisson(2), poisson, {}),
+        (Exponential(2), exponential, {}),
+    ],
+)
+def test_cells_count_as_the_vocabulary_says(emission, distribution, others):
+    """The kernels count in their own code, which is hot; what a cell adds to the prior is the distribution's."""
+    rows = np.array([[0.0, 1.0], [1.0, np.nan], [1.0, 0.0], [np.nan, np.nan]])
+    there = ~np.isnan(rows)
+    won, base, constant = (
+        np.where(there, term, 0.0) for term in distribution.CONJUGATE.terms(np.where(there, rows, 0.0), **others)
+    )
+    for found, expected in zip(emission.counted(rows), (won, base), strict=True):
+        np.testing.assert_array_equal(found, expected)
+    np.testing.assert_allclose(emission.log_base(rows), constant.sum(axis=1), rtol=1e-14)
