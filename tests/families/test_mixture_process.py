@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from itertools import product
+
 import numpy as np
 import pytest
+from scipy import stats
 from scipy.special import logsumexp
 
 import bayeslab as bl
@@ -322,3 +325,44 @@ def test_trials_may_be_a_column():
         fit = bl.fit(model, table, "gibbs", draws=20, tune=10, chains=1, seed=1, progress=False, runs=None)
         draws.append(fit.data_tree["posterior"].to_dataset().to_array().to_numpy())
     assert np.array_equal(*draws)
+
+
+def test_new_rows_with_an_open_cell_have_the_marginal_of_full_covariances():
+    rows = np.array([[0.0, 0.3], [1.0, 1.2], [0.4, 0.1], [6.0, 4.0], [7.0, 5.5]])
+    mean, kappa, nu, scale, alpha = np.array([2.0, 2.0]), 0.2, 4.0, np.array([[2.0, 0.8], [0.8, 1.5]]), 1.0
+    model = {
+        "family": "mixture", "columns": ["a", "b"], "components": "dirichlet_process", "concentration": alpha,
+        "priors": {"components": {"mean": mean.tolist(), "rows": kappa, "dof": nu, "scale": scale.tolist()}},
+    }  # fmt: skip
+    data = {"a": rows[:, 0], "b": rows[:, 1]}
+    fit = bl.fit(bl.Model(name="m", model=model), data, "gibbs", seed=1, draws=1000, progress=False, runs=None)
+    shown = fit.density({"a": [0.5, 5.0], "b": [np.nan, np.nan]})["log_density"].to_numpy()
+
+    def posterior(own):
+        n = len(own)
+        centre = (kappa * mean + own.sum(axis=0)) / (kappa + n)
+        apart = own - own.mean(axis=0) if n else own
+        shift = (own.mean(axis=0) if n else mean) - mean
+        return kappa + n, nu + n, centre, scale + apart.T @ apart + kappa * n / (kappa + n) * np.outer(shift, shift)
+
+    def predicted(own, x, at):
+        k, v, centre, matrix = posterior(own)
+        shape = (matrix * (k + 1) / (k * (v - 1)))[np.ix_(at, at)]
+        return stats.multivariate_t(centre[at], shape, df=v - 1).pdf(x)
+
+    weight, density = 0.0, np.zeros(2)
+    for labels in product(range(5), repeat=5):
+        if any(k > max(labels[:i], default=-1) + 1 for i, k in enumerate(labels)):
+            continue  # clusters are numbered as they first appear
+        z, p = np.array(labels), 1.0
+        for i in range(5):
+            before = rows[:i][z[:i] == z[i]]
+            p *= (len(before) or alpha) / (alpha + i) * predicted(before, rows[i], [0, 1])
+        weight += p
+        for k in range(z.max() + 2):
+            own = rows[z == k]
+            share = (len(own) or alpha) / (alpha + 5)
+            density += p * share * np.array([predicted(own, [a], [0]) for a in (0.5, 5.0)])
+    assert np.exp(shown) == pytest.approx(density / weight, rel=0.03)
+    clusters = fit.predict({"a": [0.5], "b": [np.nan]}, "probabilities")
+    assert sum(np.asarray(clusters[name])[0] for name in clusters if name != "obs_id") == pytest.approx(1.0)

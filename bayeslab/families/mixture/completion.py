@@ -11,6 +11,7 @@ from collections.abc import Mapping
 from typing import Any, Protocol, TypeGuard
 
 import numpy as np
+from scipy.special import logsumexp
 from scipy.stats import multivariate_t
 
 from bayeslab.exact.normal_rows import fill_normal
@@ -24,7 +25,7 @@ __all__ = [
     "completed_in_clusters",
     "drawn_in_clusters",
     "drawn_labels",
-    "normal_probabilities",
+    "normal_predictions",
 ]
 
 
@@ -130,10 +131,13 @@ def _predictive(part: JointNormal, statistics: Any) -> tuple[np.ndarray, np.ndar
     return centre, scale * ((kappa + 1) / (kappa * dof))[:, None, None], dof
 
 
-def normal_probabilities(
+def normal_predictions(
     part: JointNormal, rows: np.ndarray, rows_of_fit: np.ndarray, labels: np.ndarray, shares: np.ndarray
-) -> np.ndarray:
-    """Of clusters with covariances given rows of which some cells are open, (M, t + 1); the last is a new one."""
+) -> tuple[np.ndarray, np.ndarray]:
+    """Log density (M,) of rows of which some cells are open, and probabilities (M, t + 1) of clusters given them.
+
+    Clusters have covariances; the last is a new one. The cells there are of a cluster are jointly Student's t.
+    """
     emission: Any = part.emission
     member = np.eye(len(shares))[labels]
     centre, matrices, dof = _predictive(part, emission.statistics(rows_of_fit, member))
@@ -146,8 +150,8 @@ def normal_probabilities(
             shape = matrices[k][np.ix_(pattern, pattern)]
             freedom = np.inf if dof is None else dof[k]
             log_p[alike, k] += multivariate_t(centre[k][pattern], shape, df=freedom).logpdf(own)
-    out = np.exp(log_p - log_p.max(axis=1, keepdims=True))
-    return np.asarray(out / out.sum(axis=1, keepdims=True))
+    density = logsumexp(log_p, axis=1)
+    return density, np.exp(log_p - density[:, None])
 
 
 def _drawn(

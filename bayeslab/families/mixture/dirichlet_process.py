@@ -24,13 +24,15 @@ from bayeslab.families.mixture.completion import (
     completed_in_clusters,
     drawn_in_clusters,
     joint_normal,
-    normal_probabilities,
+    normal_predictions,
 )
 from bayeslab.families.mixture.model import Resolved
 from bayeslab.families.mixture.shares import drawn_shares
 
 if TYPE_CHECKING:
     from bayeslab.families.mixture.spec import Mixture
+from bayeslab.posterior.observed.joint_normal import JointNormal
+from bayeslab.posterior.observed.part import StatePart
 
 __all__ = ["MOST_PAIRS", "Kept", "Partitions", "by_partitions", "kept_of", "summaries"]
 
@@ -266,15 +268,28 @@ class Partitions:
     alphas : ndarray (S,)
     of_draw : ndarray (draws,)
         Which of them stands for each draw.
+    parts : mapping of str to StatePart
+        What clusters emit.
     """
 
     problem: ProcessProblem
     labels: np.ndarray
     alphas: np.ndarray
     of_draw: np.ndarray
+    parts: Mapping[str, StatePart]
 
     def predictions(self, rows: np.ndarray, which: Iterable[int]) -> Iterator[tuple[np.ndarray, np.ndarray]]:
+        part = next(iter(self.parts.values()))
+        if len(self.parts) == 1 and joint_normal(part) and np.isnan(rows).any():
+            return (self._with_open_cells(part, rows, s) for s in which)
         return (self.problem.predict(self.labels[s], float(self.alphas[s]), rows) for s in which)
+
+    def _with_open_cells(self, part: JointNormal, rows: np.ndarray, s: int) -> tuple[np.ndarray, np.ndarray]:
+        # Clusters are numbered as they first appear, as the probabilities are.
+        labels, alpha, sigma = canonical(self.labels[s]), float(self.alphas[s]), self.problem.prior.discount
+        sizes = np.bincount(labels)
+        shares = np.append(sizes - sigma, alpha + len(sizes) * sigma) / (alpha + len(labels))
+        return normal_predictions(part, rows, self.problem.rows, labels, shares)
 
     def left_out(self) -> Iterator[np.ndarray]:
         return (self.problem.leave_one_out(z, a) for z, a in zip(self.labels, self.alphas, strict=True))
@@ -291,15 +306,8 @@ class Partitions:
         return np.concatenate(made, axis=1)
 
     def completed(self, seen: Resolved, s: int, rng: np.random.Generator) -> np.ndarray:
-        # Clusters are numbered as they first appear, as the probabilities are.
-        labels, alpha, sigma = canonical(self.labels[s]), float(self.alphas[s]), self.problem.prior.discount
-        part = next(iter(seen.parts.values()))
-        if len(seen.parts) == 1 and joint_normal(part):
-            sizes = np.bincount(labels)
-            shares = np.append(sizes - sigma, alpha + len(sizes) * sigma) / (alpha + len(labels))
-            probabilities = normal_probabilities(part, seen.rows, self.problem.rows, labels, shares)
-        else:
-            ((_, probabilities),) = self.predictions(seen.rows, [s])
+        labels = canonical(self.labels[s])
+        ((_, probabilities),) = self.predictions(seen.rows, [s])
         return drawn_in_clusters(seen, self.problem.rows, labels, probabilities, rng)
 
 
@@ -307,7 +315,7 @@ def kept_of(seen: Resolved, draws: Mapping[str, np.ndarray]) -> Kept:
     """From draws with what the group ``partitions`` holds."""
     if keeps_parameters(seen):
         return auxiliary.kept_of(seen, draws)
-    return Partitions(problem_of(seen), draws["_labels"], draws["_concentration"], draws["_of_draw"])
+    return Partitions(problem_of(seen), draws["_labels"], draws["_concentration"], draws["_of_draw"], seen.parts)
 
 
 def some_labels(labels: np.ndarray) -> np.ndarray:
