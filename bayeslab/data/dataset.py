@@ -1367,7 +1367,8 @@ def _row_names(dim: str, column: Column, what: str) -> np.ndarray:
     seen, counts = np.unique(names, return_counts=True)
     if len(seen) < len(names):
         raise DataError(
-            f"{what}: column '{dim}' names the rows (data.rows or tables), but '{seen[counts > 1][0]}' is there twice",
+            f"{what}: column '{dim}' names the rows, as the dimension of rows is called, but '{seen[counts > 1][0]}' is"
+            f" there twice: rename the column, or call the dimension otherwise in data.rows",
             code="duplicate",
         )
     whole = not column.text and np.all(column.values == np.floor(column.values))

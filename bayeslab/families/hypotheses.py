@@ -240,7 +240,10 @@ def _switched(spec: Hypotheses) -> str:
     given = [bound_arguments(call, str(call_name(call))) for call in calls]
     if len(words) > 1 or len({frozenset(g) for g in given}) > 1:
         raise ModelError(
-            "a graph needs the same distribution with the same parameters under every hypothesis", code="unsupported"
+            "the hypotheses have different distributions: they are weighed by method exact, but new observations are"
+            " drawn, and other methods apply, only where each has the same distribution with the same parameters",
+            path=("model", "hypotheses"),
+            code="unsupported",
         )
     parts = [f"{key}=[{', '.join(ast.unparse(g[key]) for g in given)}][_which]" for key in given[0]]
     return f"{words.pop()}({', '.join(parts)})"

@@ -295,6 +295,13 @@ def _task(entries: Sequence[_Entry], target: str | None, loss: Any) -> _Task:
             raise DataError(
                 f"'{name}' predicts {listed(names)}, not '{target}'{hint(target, names)}", code="unknown-variable"
             )
+    for entry in entries:
+        if not entry.whole.has(target):
+            raise DataError(
+                f"{entry.name}: a model of the family {entry.model.model.family} has no column here with one outcome a"
+                " row, so that rows cannot be left out",
+                code="not-a-column",
+            )
     first, *others = entries
     found_all = [_outcome(entry, target) for entry in entries]
     marks = [_marks(entry, target) for entry in entries]

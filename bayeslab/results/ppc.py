@@ -349,6 +349,12 @@ def decide(fit: Fitted, data: Any, loss: Any, node: str | None, seed: int | None
         columns |= {"action": np.ravel(found.action), "expected_loss": np.ravel(found.expected_loss)}
         return pd.DataFrame(columns)
     if draws.dtype.kind not in "iub":
+        if not isinstance(loss, str):
+            raise OptionError(
+                f"a loss for each state needs an outcome that has states, and '{name}' is continuous: use absolute,"
+                " squared or the costs of too much and too little",
+                code="not-applicable",
+            )
         losses.from_draws(draws, "zero_one")  # says why not
     words, states = _states(fit, name, draws)
     if isinstance(loss, str) and fit.data.labels.get(name) is None:

@@ -70,3 +70,9 @@ def test_numbers_beyond_the_largest_are_refused_where_they_are_written(tmp_path)
     (tmp_path / "m.yaml").write_text("bayeslab: 1\nmodel: {family: graph, nodes: {m: 1e400}}\n")
     with refused("model.too-large", r"m\.yaml:2:35.*1e400"):
         bl.load(tmp_path / "m.yaml")
+
+
+def test_a_column_called_like_the_rows_that_repeats_is_refused_with_the_way_out():
+    spec = bl.Model(name="m", model={"family": "regression", "formula": "y ~ x"})
+    with refused("data.duplicate", "'obs_id'.*'2'.*data.rows"):
+        bl.check(spec, {"obs_id": [1, 2, 2], "x": [1.0, 2.0, 4.0], "y": [1.0, 3.0, 2.0]})

@@ -353,3 +353,20 @@ def test_distributions_that_do_not_exist_are_refused(word, code, match):
     model = bl.Model(model={"family": "hypotheses", "observed": "z", "hypotheses": hypotheses})
     with refused(code, match):
         bl.fit(model, {"z": [1, 1]}, runs=None, progress=False)
+
+
+def test_predictions_by_hypotheses_of_different_distributions_are_refused_in_their_words():
+    spec = bl.Model(
+        name="m",
+        model={
+            "family": "hypotheses", "observed": "y",
+            "hypotheses": {"even": {"likelihood": "Normal(0, 1)"}, "long": {"likelihood": "Exponential(1)"}},
+        },
+    )  # fmt: skip
+    fit = bl.fit(spec, {"y": [0.5, 1.5]}, seed=1, progress=False, runs=None)
+    density = [stats.norm.pdf([0.5, 1.5]).prod(), stats.expon.pdf([0.5, 1.5]).prod()]
+    assert fit.posterior["is_true"].to_numpy().mean(axis=(0, 1)) == pytest.approx(
+        np.array(density) / sum(density), abs=0.05
+    )
+    with refused("model.unsupported", "hypotheses have different distributions", where="model.hypotheses"):
+        fit.predict(None)

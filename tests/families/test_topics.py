@@ -613,3 +613,8 @@ def test_the_mode_of_coordinates_is_not_offered_as_that_of_shares():
     documents = {"text": ["apple banana", "apple cherry", "cherry date", "date banana"]}
     with refused("engine.refused.no-mode"):
         bl.fit(model, documents, method="map", seed=1, runs=None)
+
+
+def test_documents_are_not_left_out_by_an_outcome():
+    with refused("data.not-a-column", "family topics"):
+        bl.cross_validate({"m": model()}, {"text": ["a b", "b c", "a c", "c d"]}, folds=2, progress=False)

@@ -206,3 +206,8 @@ def test_without_matplotlib(right, monkeypatch):
     monkeypatch.setitem(sys.modules, "matplotlib.figure", None)
     with refused("run.not-installed", r"'bayeslab\[notebook\]'"):
         right.plot_check("density")
+
+
+def test_a_loss_for_each_state_needs_states(right):
+    with refused("option.not-applicable", "loss for each state"):
+        right.decide(loss={"a": {"1": 2}})
