@@ -24,7 +24,7 @@ LAYERS = [
     {"exact", "structure", "decisions", "learners", "theory"},
     {"formats"},
     {"language.model_file", "run_folder"},
-    {"posterior.evaluation", "posterior.forward", "posterior.observed", "posterior.transforms"},
+    {"posterior.evaluation", "posterior.forward", "posterior.observed", "posterior.open_cells", "posterior.transforms"},
     {"families", "evidence"},
     {
         "results.verdict",

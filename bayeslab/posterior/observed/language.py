@@ -76,6 +76,7 @@ class EmissionNodes:
             for name in (mean, sd):
                 self.parameters[_key(part, name)] = part.free[part.parameter(name)]
         else:
+            assert prior is not None
             if not self._given(part, sd):
                 variance = part.called("variance")
                 half = (
