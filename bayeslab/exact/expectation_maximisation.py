@@ -40,6 +40,7 @@ from __future__ import annotations
 
 import math
 import threading
+import warnings
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
@@ -577,7 +578,9 @@ def restarted(
 
 
 def _in_threads(search: Callable[..., None], sources: list[np.random.Generator], cores: int, stop: Any) -> None:
-    with ThreadPoolExecutor(cores) as pool:
+    # SciPy silences its line search for a while, and threads lift that from each other.
+    with warnings.catch_warnings(), ThreadPoolExecutor(cores) as pool:
+        warnings.filterwarnings("ignore", "The line search algorithm did not converge")
         waiting = [pool.submit(search, k, own) for k, own in enumerate(sources)]
         try:
             for future in waiting:

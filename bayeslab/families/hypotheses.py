@@ -217,7 +217,7 @@ def _lowered(model: Model) -> Model:
     }
     outcome = f"{spec.observed}[{model.data.rows}]"
     if spec.states:
-        nodes["chance[hypothesis, state]"] = str(spec.table.T.tolist())  # a list of vectors stacks them last
+        nodes["chance[hypothesis, state]"] = str(spec.table.tolist())
         nodes[outcome] = "Categorical(chance[_which, state])"
     else:
         nodes[outcome] = _switched(spec)

@@ -114,7 +114,7 @@ def plot_states(source: Any, data: Any = None, *, sequence: str | None = None, c
         level, sd = (smoothed[f"{word}{suffix}"].to_numpy() for word in ("state", "sd"))
         return draw_level(times, series, level, sd, (column, time_name, f"{of}{column} and its level"))
     path = decode(source, data, "viterbi", sequence=sequence)
-    levels = [str(x) for part in own.parts for x in part.levels if column in part.columns]
+    levels = [str(x) for part in own.parts if column in part.columns for x in part.levels_of(column)]
     if hasattr(own.chain, "named"):
         title = f"{of}{column}, most likely path and P(state | all rows)"
         chains = _chains(own.chain, path, smoothed)

@@ -262,6 +262,17 @@ def test_open_cells_of_chains_are_given_the_rest_of_their_row(emission):
             each = found["mean"][:, 1] + matrices[:, 0, 1] / matrices[:, 0, 0] * (u - found["mean"][:, 0])
             mean = weight @ each / weight.sum()
         assert table["mean"][row] == pytest.approx(mean, abs=5 * table["sd"][row] / np.sqrt(1000))
-    kept = fit.predict(pd.DataFrame({"u": [0.0, 2.0], "v": [np.nan, 7.0], "run": [1, 2]}))
-    assert kept["mean"][1] == 7.0
-    assert kept["sd"][1] == 0.0
+    # A complete row is replicated: its cells tell the state, a new row is drawn from it.
+    full = [2.0, 1.0]
+    replicated = fit.predict(pd.DataFrame({"u": [0.0, full[0]], "v": [np.nan, full[1]], "run": [1, 2]}))
+    if mixed:
+        density = stats.norm.pdf(full, found["mean"], found["sd"]).prod(axis=-1)
+        chance = found["initial"] * (found["weight"] * density).sum(axis=-1)
+        means = (found["weight"] * found["mean"][..., 1]).sum(axis=-1)
+    else:
+        chance = found["initial"] * [
+            stats.multivariate_normal.pdf(full, m, c) for m, c in zip(found["mean"], matrices, strict=True)
+        ]
+        means = found["mean"][:, 1]
+    said = replicated[(replicated["node"] == "v") & (replicated["obs_id"] == 1)].iloc[0]
+    assert said["mean"] == pytest.approx(chance @ means / chance.sum(), abs=5 * said["sd"] / np.sqrt(1000))

@@ -26,7 +26,7 @@ GRAPHS = (
     "stackloss", "sunspots",
 )  # fmt: skip
 #: Their hidden paths are summed out in ways that plain PyMC does not have.
-REFUSED = ("coal_steps", "dipper", "feeders", "ozone_switch")
+REFUSED = ("coal_steps", "coal_trend", "dipper", "feeders")
 QUICK = ("eight_schools", "sunspots")
 
 

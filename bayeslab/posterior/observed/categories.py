@@ -28,10 +28,8 @@ class Categories(StandardPart):
     emission: Categorical
     states: tuple[np.ndarray, ...]
 
-    @property
-    def levels(self) -> np.ndarray:
-        """Of the first column."""
-        return self.states[0]
+    def levels_of(self, column: str) -> np.ndarray:
+        return self.states[self.columns.index(column)]
 
     @property
     def parameters(self) -> tuple[str, ...]:

@@ -205,6 +205,10 @@ class StatePart(ABC):
         """Whether the columns have whole numbers, or levels of categories."""
         return False
 
+    def levels_of(self, column: str) -> np.ndarray:
+        """What a column of categories can be; of a column of numbers nothing."""
+        return np.empty(0, dtype=object)
+
     @property
     def atoms(self) -> tuple[float, ...]:
         """Values that have a probability, of columns that have a density elsewhere."""
