@@ -8,7 +8,8 @@ from __future__ import annotations
 import numpy as np
 from scipy.special import digamma, gammaln, xlogy
 
-from bayeslab.distributions.toolbox.contract import LOG_2, Array, Slopes, Values, declared
+from bayeslab.constants import LOG_2
+from bayeslab.distributions.toolbox.contract import Array, Slopes, Values, declared
 from bayeslab.distributions.toolbox.response import driven
 
 DECLARATION = declared(

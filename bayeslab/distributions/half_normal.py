@@ -7,7 +7,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from bayeslab.distributions.toolbox.contract import HALF_LOG_2PI, LOG_2, Array, Slopes, Values, declared, deviation
+from bayeslab.constants import HALF_LOG_2PI, LOG_2
+from bayeslab.distributions.toolbox.contract import Array, Slopes, Values, declared, deviation
 from bayeslab.distributions.toolbox.response import driven
 
 DECLARATION = declared(

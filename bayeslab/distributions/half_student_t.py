@@ -8,8 +8,9 @@ from __future__ import annotations
 import numpy as np
 from scipy.special import digamma
 
+from bayeslab.constants import LOG_2
 from bayeslab.digits import log_rising
-from bayeslab.distributions.toolbox.contract import LOG_2, Array, Slopes, Values, declared, deviation
+from bayeslab.distributions.toolbox.contract import Array, Slopes, Values, declared, deviation
 from bayeslab.distributions.toolbox.response import DEGREES, driven
 
 DECLARATION = declared(

@@ -11,7 +11,8 @@ from typing import Any
 import numpy as np
 from scipy.special import expit
 
-from bayeslab.distributions.toolbox.contract import HALF_LOG_2PI, Array, Slopes, Values, declared, deviation
+from bayeslab.constants import HALF_LOG_2PI
+from bayeslab.distributions.toolbox.contract import Array, Slopes, Values, declared, deviation
 from bayeslab.distributions.toolbox.response import UNIT, driven
 
 DECLARATION = declared(

@@ -9,7 +9,8 @@ from __future__ import annotations
 import numpy as np
 from scipy.special import log_ndtr
 
-from bayeslab.distributions.toolbox.contract import HALF_LOG_2PI, LOG_2, Array, Slopes, Values, declared, deviation
+from bayeslab.constants import HALF_LOG_2PI, LOG_2
+from bayeslab.distributions.toolbox.contract import Array, Slopes, Values, declared, deviation
 from bayeslab.distributions.toolbox.response import UNIT, driven
 
 DECLARATION = declared(

@@ -9,7 +9,8 @@ from __future__ import annotations
 import numpy as np
 from scipy.special import betaln, digamma
 
-from bayeslab.distributions.toolbox.contract import LOG_2, Array, Slopes, Values, declared, deviation
+from bayeslab.constants import LOG_2
+from bayeslab.distributions.toolbox.contract import Array, Slopes, Values, declared, deviation
 from bayeslab.distributions.toolbox.response import DEGREES, UNIT, driven
 
 DECLARATION = declared(

@@ -9,7 +9,8 @@ from __future__ import annotations
 import numpy as np
 from scipy.special import log_ndtr, ndtri_exp
 
-from bayeslab.distributions.toolbox.contract import HALF_LOG_2PI, Array, Slopes, Values, declared, deviation
+from bayeslab.constants import HALF_LOG_2PI
+from bayeslab.distributions.toolbox.contract import Array, Slopes, Values, declared, deviation
 from bayeslab.distributions.toolbox.response import UNIT, driven
 
 DECLARATION = declared(

@@ -24,6 +24,7 @@ from typing import Any, Literal
 import numpy as np
 from pydantic import Field
 
+from bayeslab.constants import LOG_2PI
 from bayeslab.data.dataset import Data
 from bayeslab.engines.toolbox.approximate import outcome
 from bayeslab.engines.toolbox.gaussians import Gaussian
@@ -152,7 +153,7 @@ def _ascend(job: Job, target: Target, origin: Array, scale: Array, rng: np.rando
     adam = _Adam(np.zeros_like(state), np.zeros_like(state))
     average, weight = np.zeros_like(state), 0.0
     parts: list[list[float]] = [[] for _ in range(10 * _WINDOW)]
-    constant = 0.5 * d * (1 + math.log(2 * math.pi)) + float(np.log(scale).sum())
+    constant = 0.5 * d * (1 + LOG_2PI) + float(np.log(scale).sum())
     for t in range(options.n):
         z = rng.standard_normal((options.obj_n_mc, d))
         z = np.concatenate((z, -z))

@@ -19,12 +19,13 @@ from typing import Any
 import numpy as np
 from pydantic import Field
 
+from bayeslab.constants import LOG_2PI
 from bayeslab.data.dataset import Data
 from bayeslab.engines.toolbox.approximate import has_evidence, outcome
 from bayeslab.engines.toolbox.gaussians import Gaussian
 from bayeslab.engines.toolbox.optimiser import Optimum, maxima, newton
 from bayeslab.engines.toolbox.scouts import starts
-from bayeslab.engines.toolbox.target import LOG_2_PI, Array, Target
+from bayeslab.engines.toolbox.target import Array, Target
 from bayeslab.errors import RunError
 from bayeslab.job import Job, Outcome
 from bayeslab.language.spec import Model, Spec
@@ -64,7 +65,7 @@ def run(job: Job) -> Outcome:
     covariance = _inverse(target, best.curvature)
     gaussian = Gaussian(best.point, np.linalg.cholesky(covariance))
     timings = {"compile": compiled - begun, "optimise": time.perf_counter() - compiled}
-    log_evidence = best.value + 0.5 * density.n_dim * LOG_2_PI + float(np.log(gaussian.diagonal).sum())
+    log_evidence = best.value + 0.5 * density.n_dim * LOG_2PI + float(np.log(gaussian.diagonal).sum())
     return outcome(
         job,
         target,

@@ -24,6 +24,7 @@ import numpy as np
 from scipy import stats
 from scipy.special import gammaln, logsumexp
 
+from bayeslab.constants import LOG_2PI, LOG_PI
 from bayeslab.errors import OptionError
 from bayeslab.exact.components import inverse_cholesky
 from bayeslab.exact.emissions import NormalPrior
@@ -61,7 +62,7 @@ class Atoms:
         log_det = np.log(np.einsum("kii->ki", self.roots)).sum(axis=1)
         dof = np.where(np.isinf(self.dofs), 1.0, self.dofs)
         student = gammaln(0.5 * (dof + d)) - gammaln(0.5 * dof) - 0.5 * d * np.log(dof * np.pi)
-        return log_det + np.where(np.isinf(self.dofs), -0.5 * d * np.log(2 * np.pi), student)
+        return log_det + np.where(np.isinf(self.dofs), -0.5 * d * LOG_2PI, student)
 
     def log_density(self, rows: np.ndarray) -> np.ndarray:
         """(N, K); of rows with missing cells that of their others."""
@@ -294,7 +295,7 @@ class StudentsT:
             root = np.linalg.cholesky(scale[np.ix_(columns, columns)])
             apart = np.linalg.solve(root, (rows[np.ix_(at, columns)] - np.asarray(self.prior.mean)[columns]).T)
             square, e = np.sum(apart**2, axis=0), len(columns)
-            constant = gammaln(0.5 * (dof + e)) - gammaln(0.5 * dof) - 0.5 * e * np.log(np.pi)
+            constant = gammaln(0.5 * (dof + e)) - gammaln(0.5 * dof) - 0.5 * e * LOG_PI
             constant -= np.log(np.diag(root)).sum()
             flat = log_p - 0.5 * e * np.log(spread)
             for some in np.array_split(np.arange(len(at)), max(1, len(at) // 64)):

@@ -16,6 +16,8 @@ import math
 import numba
 import numpy as np
 
+from bayeslab.constants import LOG_2PI
+
 __all__ = [
     "diagonal_gaussian_evidence",
     "diagonal_gaussian_log_density",
@@ -28,7 +30,6 @@ __all__ = [
 ]
 
 _BLOCK = 128
-_LOG_2PI = math.log(2.0 * math.pi)
 # Sums may be taken in any order; infinities and NaN keep their meaning.
 _SUMS = {"reassoc", "contract", "nsz", "arcp"}
 
@@ -220,7 +221,7 @@ def full_gaussian_pass(
     bits = scratch.view(np.int64)
     constant = np.empty(n_components)
     for k in range(n_components):
-        constant[k] = log_weights[k] - 0.5 * d * _LOG_2PI
+        constant[k] = log_weights[k] - 0.5 * d * LOG_2PI
         for i in range(d):
             constant[k] += np.log(factors[k, i, i])
     value = 0.0
@@ -316,7 +317,7 @@ def full_gaussian_log_density(rows: np.ndarray, means: np.ndarray, factors: np.n
             for i in range(d):
                 columns[i, b] = rows[begin + b, i]
         for k in range(n_components):
-            constant = -0.5 * d * _LOG_2PI
+            constant = -0.5 * d * LOG_2PI
             for i in range(d):
                 constant += np.log(factors[k, i, i])
             _whiten(columns, means[k], factors[k], size, apart, point, square)
@@ -342,7 +343,7 @@ def diagonal_gaussian_pass(
     constant = np.empty(n_components)
     halves = 0.5 * np.exp(-2.0 * log_sds)
     for k in range(n_components):
-        constant[k] = log_weights[k] - 0.5 * d * _LOG_2PI
+        constant[k] = log_weights[k] - 0.5 * d * LOG_2PI
         for i in range(d):
             constant[k] -= log_sds[k, i]
     value = 0.0
@@ -409,7 +410,7 @@ def diagonal_gaussian_log_density(rows: np.ndarray, means: np.ndarray, log_sds: 
             total = 0.0
             for i in range(d):
                 apart = rows[n, i] - means[k, i]
-                part = _LOG_2PI + 2.0 * log_sds[k, i] + apart * apart * precision[k, i]
+                part = LOG_2PI + 2.0 * log_sds[k, i] + apart * apart * precision[k, i]
                 total += part if not np.isnan(part) else 0.0
             out[n, k] = -0.5 * total
     return out

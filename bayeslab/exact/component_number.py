@@ -31,6 +31,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from scipy.special import gammaln, logsumexp, multigammaln
 
+from bayeslab.constants import LOG_PI
 from bayeslab.errors import DataError, OptionError
 from bayeslab.exact.emissions import (
     Bernoulli,
@@ -103,7 +104,7 @@ def _full(emission: FullGaussian, rows: np.ndarray) -> _Items:
         )
     i, j = np.tril_indices(d)
     scale = np.asarray(prior.scale, float)
-    normaliser = multigammaln(prior.nu / 2, d) - 0.25 * d * (d - 1) * np.log(np.pi)
+    normaliser = multigammaln(prior.nu / 2, d) - 0.25 * d * (d - 1) * LOG_PI
     normaliser -= 0.5 * prior.nu * np.linalg.slogdet(scale)[1]
     hyper = np.concatenate([[d, prior.kappa, prior.nu], mean, scale[i, j], [normaliser]])
     return _Items(np.hstack([one, centred, centred[:, i] * centred[:, j]]), [(0, 0, 0)], hyper)

@@ -39,6 +39,7 @@ from typing import Any, Self
 import numpy as np
 from scipy.special import betainc, betaincinv, betaln, gammaincinv, gammaln, multigammaln, ndtri, xlogy
 
+from bayeslab.constants import HALF_LOG_2PI, LOG_2PI, LOG_PI
 from bayeslab.digits import remainders
 from bayeslab.errors import ModelError
 from bayeslab.exact.coordinates import Observations, coordinates
@@ -58,7 +59,6 @@ __all__ = [
 
 type ArrayLike = Any
 
-_LOG_2PI = float(np.log(2 * np.pi))
 # The smallest eigenvalue, of columns of unit size, of coefficients that can be told apart.
 _SINGULAR = 1e-13
 
@@ -276,7 +276,7 @@ class GammaPrecision(_Gamma):
 
     def log_evidence(self, errors: ArrayLike, factor: ArrayLike = 1.0, at: ArrayLike | None = None) -> float:
         errors, factor = np.broadcast_arrays(np.asarray(errors, float), np.asarray(factor, float))
-        base = 0.5 * np.sum(np.log(factor)) - 0.5 * errors.size * _LOG_2PI
+        base = 0.5 * np.sum(np.log(factor)) - 0.5 * errors.size * LOG_2PI
         return self.gained(self.update(errors, factor, at)) + float(base)
 
     def predictive(self, mean: ArrayLike = 0.0) -> Any:
@@ -310,7 +310,7 @@ class NormalKnownVariance:
         data = np.asarray(data, float)
         after = self.update(data, at)
         here = after.mu if at is None else np.asarray(after.mu).ravel()[np.asarray(at)]
-        likelihood = np.sum(-0.5 * _LOG_2PI - np.log(self.noise) - 0.5 * ((data - here) / self.noise) ** 2)
+        likelihood = np.sum(-HALF_LOG_2PI - np.log(self.noise) - 0.5 * ((data - here) / self.noise) ** 2)
         ratio = np.log(after.sigma / self.sigma) - 0.5 * ((self.mu - after.mu) / self.sigma) ** 2
         return float(likelihood + np.sum(ratio))
 
@@ -353,7 +353,7 @@ class NormalGamma:
     def log_evidence(self, data: ArrayLike) -> float:
         after, n = self.update(data), np.size(data)
         out = gammaln(after.alpha) - gammaln(self.alpha) + 0.5 * np.log(self.kappa / after.kappa)
-        out += self.alpha * np.log(self.beta) - after.alpha * np.log(after.beta) - 0.5 * n * _LOG_2PI
+        out += self.alpha * np.log(self.beta) - after.alpha * np.log(after.beta) - 0.5 * n * LOG_2PI
         return float(out)
 
     def mean(self) -> tuple[float, float]:
@@ -422,7 +422,7 @@ class NormalWishart:
     def log_evidence(self, data: ArrayLike) -> float:
         data = np.atleast_2d(np.asarray(data, float))
         after, d = self.update(data), self.d
-        out = multigammaln(after.nu / 2, d) - multigammaln(self.nu / 2, d) - 0.5 * d * len(data) * np.log(np.pi)
+        out = multigammaln(after.nu / 2, d) - multigammaln(self.nu / 2, d) - 0.5 * d * len(data) * LOG_PI
         out += 0.5 * (after.nu * np.linalg.slogdet(after.V)[1] - self.nu * np.linalg.slogdet(self.V)[1])
         return float(out + 0.5 * d * np.log(self.kappa / after.kappa))
 
@@ -542,7 +542,7 @@ class NormalInverseGamma:
         root = np.broadcast_to(np.asarray(weights, float), n)
         out = after._log_volume - self._log_volume
         out += self.alpha * np.log(self.beta) - after.alpha * np.log(after.beta)
-        out += gammaln(after.alpha) - gammaln(self.alpha) - 0.5 * n * _LOG_2PI + 0.5 * np.log(root).sum()
+        out += gammaln(after.alpha) - gammaln(self.alpha) - 0.5 * n * LOG_2PI + 0.5 * np.log(root).sum()
         return float(out)
 
     @cached_property

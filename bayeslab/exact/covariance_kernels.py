@@ -21,6 +21,8 @@ from llvmlite import binding, ir
 from numba import types
 from numba.extending import get_cython_function_address, intrinsic
 
+from bayeslab.constants import HALF_LOG_2PI, LOG_2PI
+
 __all__ = [
     "BROWNIAN",
     "CHANGE",
@@ -516,7 +518,6 @@ def diagonal_gradient(ops, columns, at, fixed, theta, x, weights):  # type: igno
 
 # Shares of the mean variance that are added to the diagonal, one after the other, where a factor does not exist.
 _REPAIRS = (0.0, 1e-12, 1e-10, 1e-8, 1e-6)
-_LOG_2_PI = math.log(2.0 * math.pi)
 
 
 @numba.njit(cache=True)
@@ -655,7 +656,7 @@ def log_marginal(parameters, ops, columns, at, fixed, x, y, design, known, base)
         for k in range(n_mean):
             alpha[i] -= design[i, k] * b[k]
     _solve_in_place(a, alpha, False)
-    value = -0.5 * n * _LOG_2_PI
+    value = -0.5 * n * LOG_2PI
     for i in range(n):
         value -= 0.5 * alpha[i] * alpha[i] + math.log(a[i, i])
     _solve_in_place(a, alpha, True)
@@ -702,11 +703,11 @@ def log_normal_cdf(x):  # type: ignore[no-untyped-def]
     """log Φ(x) and its derivative."""
     if x > -8.0:
         value = math.log(0.5 * math.erfc(-x / math.sqrt(2.0)))
-        return value, math.exp(-0.5 * x * x - 0.5 * _LOG_2_PI - value)
+        return value, math.exp(-0.5 * x * x - HALF_LOG_2PI - value)
     # Φ(x) = φ(x) / (-x) (1 - 1/x² + 3/x⁴ - 15/x⁶ ...), Abramowitz, Stegun 26.2.12
     r = 1.0 / (x * x)
     series = 1.0 - r * (1.0 - 3.0 * r * (1.0 - 5.0 * r * (1.0 - 7.0 * r)))
-    return -0.5 * x * x - 0.5 * _LOG_2_PI - math.log(-x) + math.log(series), -x / series
+    return -0.5 * x * x - HALF_LOG_2PI - math.log(-x) + math.log(series), -x / series
 
 
 @numba.njit(cache=True)

@@ -27,6 +27,8 @@ import math
 import numba
 import numpy as np
 
+from bayeslab.constants import LOG_2PI, LOG_PI
+
 __all__ = ["leave_one_out", "log_alone", "partition_evidence", "predict_rows", "run_segment", "seat", "tables_of"]
 
 # Blocks, hyperparameters, and terms by number of rows (`tables_of`); whether a row's density is at most that of the
@@ -57,12 +59,12 @@ def tables_of(blocks: np.ndarray, hyper: np.ndarray, n_rows: int) -> np.ndarray:
             d = 1
         for n in range(n_rows + 2):
             if code == 0 or code == 1:
-                value = 0.5 * d * (math.log(hyper[h]) - math.log(hyper[h] + n)) - 0.5 * n * d * math.log(math.pi)
+                value = 0.5 * d * (math.log(hyper[h]) - math.log(hyper[h] + n)) - 0.5 * n * d * LOG_PI
                 for i in range(d):
                     value += math.lgamma(0.5 * (hyper[h + 1] + n - i)) - math.lgamma(0.5 * (hyper[h + 1] - i))
                 out[b, n] = value
             elif code == 5:
-                out[b, n] = 0.5 * d * (math.log(hyper[h]) - math.log(hyper[h] + n) - n * math.log(2 * math.pi))
+                out[b, n] = 0.5 * d * (math.log(hyper[h]) - math.log(hyper[h] + n) - n * LOG_2PI)
     return out
 
 

@@ -30,6 +30,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from bayeslab.constants import HALF_LOG_2PI, LOG_2PI
+
 __all__ = ["FactorPrior", "FactorProblem", "Patterns", "pivots", "principal_components", "scores", "triangular"]
 
 Array = NDArray[np.float64]
@@ -218,14 +220,14 @@ class FactorProblem:
             return 0.0
         scale, k = self.prior.scale[:, None], self.n_features
         value = -0.5 * np.sum((theta["loading"] / scale) ** 2) - k * np.sum(np.log(scale))
-        value -= 0.5 * theta["loading"].size * np.log(2 * np.pi)
+        value -= 0.5 * theta["loading"].size * LOG_2PI
         if self.known_noise is None:
             value += np.sum(
                 0.5 * np.log(2 / np.pi) - np.log(self.prior.noise) - 0.5 * (theta["noise"] / self.prior.noise) ** 2
             )
         if self.with_mean:
             z = (theta["mean"] - self.prior.centre) / self.prior.width
-            value += np.sum(-0.5 * z**2 - np.log(self.prior.width) - 0.5 * np.log(2 * np.pi))
+            value += np.sum(-0.5 * z**2 - np.log(self.prior.width) - HALF_LOG_2PI)
         return float(value)
 
     def flatten(self, theta: Mapping[str, Array]) -> Array:

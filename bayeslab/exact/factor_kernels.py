@@ -19,9 +19,10 @@ import math
 import numba
 import numpy as np
 
+from bayeslab.constants import LOG_2PI
+
 __all__ = ["HEYWOOD", "factor_evidence"]
 
-_LOG_2PI = math.log(2.0 * math.pi)
 # Variance of a column from the features, as a multiple of its noise's, from which Σ is inverted as it is.
 HEYWOOD = 1e4
 
@@ -109,7 +110,7 @@ def _whole(
             if i == j:
                 slope[at_noise + cells[i]] += pull * parameters[at_noise + cells[i]]
             slope[cells[i]] += n * inverse[i, j] * apart[j] / (unit[i] * unit[j])
-    return -0.5 * (n * (d * _LOG_2PI + log_det) + trace)
+    return -0.5 * (n * (d * LOG_2PI + log_det) + trace)
 
 
 @numba.njit(cache=True, error_model="numpy", nogil=True)
@@ -186,7 +187,7 @@ def factor_evidence(
         for k in range(size):
             for j in range(size):
                 trace -= inverse[k, j] * ucu[k, j]
-        value -= 0.5 * (n * (d * _LOG_2PI + log_det) + trace)
+        value -= 0.5 * (n * (d * LOG_2PI + log_det) + trace)
         # Σ⁻¹ C Σ⁻¹ W = (Ψ⁻¹ - V U') C V, and C V = C U M⁻¹; U' C V = U' C U M⁻¹.
         projected = np.zeros(size)
         for k in range(size):

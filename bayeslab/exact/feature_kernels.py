@@ -13,9 +13,9 @@ import math
 import numba
 import numpy as np
 
-__all__ = ["binary_evidence", "binary_pass", "collapsed_log_density", "draw_rows", "sweep", "traded"]
+from bayeslab.constants import LOG_2PI
 
-_LOG_2PI = math.log(2.0 * math.pi)
+__all__ = ["binary_evidence", "binary_pass", "collapsed_log_density", "draw_rows", "sweep", "traded"]
 
 
 @numba.njit(cache=True, error_model="numpy", nogil=True)
@@ -75,7 +75,7 @@ def collapsed_log_density(
     size = len(scales)
     variance = noise * noise
     precision = gram.copy()
-    value = -0.5 * n * d * (_LOG_2PI + math.log(variance))
+    value = -0.5 * n * d * (LOG_2PI + math.log(variance))
     for j in range(size):
         ratio = variance / (scales[j] * scales[j])
         precision[j, j] += ratio
@@ -528,7 +528,7 @@ def binary_pass(
     n_rows, d = x.shape
     size = len(probability)
     variance = noise * noise
-    log_odds, constant = np.empty(size), -0.5 * d * (_LOG_2PI + math.log(variance))
+    log_odds, constant = np.empty(size), -0.5 * d * (LOG_2PI + math.log(variance))
     for k in range(size):
         log_odds[k] = math.log(probability[k]) - math.log1p(-probability[k])
         constant += math.log1p(-probability[k])

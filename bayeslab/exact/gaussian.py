@@ -26,6 +26,7 @@ from functools import cached_property
 import numpy as np
 from scipy.special import ndtri
 
+from bayeslab.constants import LOG_2PI
 from bayeslab.digits import remainders
 from bayeslab.errors import ModelError
 from bayeslab.exact import quadrature
@@ -33,7 +34,6 @@ from bayeslab.exact.coordinates import Coordinates, Observations, coordinates, i
 
 __all__ = ["GaussianModel", "Posterior", "Rows", "Scale", "empirical_bayes", "integrate"]
 
-_LOG_2PI = float(np.log(2 * np.pi))
 # Grid points with less of the posterior mass are left out of moments and quantiles.
 _NEGLIGIBLE = 1e-14
 _ROUNDING = 1e-14
@@ -310,12 +310,12 @@ class GaussianModel:
             precisions, dense, cross, diagonal, mixed, cross_diagonal, noise, *sparse
         )
         counts = np.array([r.count for r in self.rows])
-        constant = -0.5 * counts.sum() * _LOG_2PI - sum(r.log_factors for r in self.rows)
+        constant = -0.5 * counts.sum() * LOG_2PI - sum(r.log_factors for r in self.rows)
         whole = precisions @ squares
         # What is left by rounding alone is no fit without error.
         rest = np.maximum(whole - quadratic, _ROUNDING * whole)
         log_likelihood = constant - np.log(f) @ counts - 0.5 * (rest + log_det)
-        log_likelihood += 0.5 * len(scale) * _LOG_2PI - np.log(scale).sum()
+        log_likelihood += 0.5 * len(scale) * LOG_2PI - np.log(scale).sum()
         if self.coordinates is not None:
             log_likelihood += self.coordinates.log_volume
         beta = (means / scale + point)[:, back]

@@ -24,12 +24,12 @@ from typing import Any, Self
 import numpy as np
 
 from bayeslab.arrays import lengths
+from bayeslab.constants import LOG_2PI
 from bayeslab.errors import EvidenceError, ModelError, hint
 from bayeslab.exact.mixed_network import MixedNetwork, read_mixed_evidence
 
 __all__ = ["MultivariateNormal", "Observed", "joint", "observe"]
 
-_LOG_2PI = float(np.log(2 * np.pi))
 # What is left of a row below this share of it is rounding: earlier observations determine the variable.
 _DETERMINED = 1e-12
 # A determined variable must be given this close to its value.
@@ -88,7 +88,7 @@ def observe(mean: np.ndarray, factor: np.ndarray, values: np.ndarray) -> Observe
         score = np.where(fixed, 0.0, residual / safe)
         agrees = np.abs(residual) <= _AGREES * magnitude[..., i]
         log_density = log_density + np.where(
-            fixed, np.where(agrees, 0.0, -np.inf), -0.5 * (_LOG_2PI + score**2) - np.log(safe)
+            fixed, np.where(agrees, 0.0, -np.inf), -0.5 * (LOG_2PI + score**2) - np.log(safe)
         )
         directions[..., i, :] = np.where(fixed[..., None], 0.0, row / safe[..., None])
         scores[..., i], determined[..., i] = score, fixed

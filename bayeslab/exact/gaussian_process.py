@@ -33,6 +33,7 @@ from typing import Any
 import numpy as np
 from threadpoolctl import threadpool_limits
 
+from bayeslab.constants import LOG_2PI
 from bayeslab.errors import ModelError
 from bayeslab.exact.covariance import Kernel
 
@@ -232,9 +233,7 @@ class GaussianProcess:
     def log_evidence(self) -> float:
         """Log density of the observations."""
         n = len(self.residuals)
-        return float(
-            -0.5 * self.residuals @ self.weights - np.log(np.diagonal(self.lower)).sum() - 0.5 * n * np.log(2 * np.pi)
-        )
+        return float(-0.5 * self.residuals @ self.weights - np.log(np.diagonal(self.lower)).sum() - 0.5 * n * LOG_2PI)
 
     def _term(self, term: Kernel | None) -> Kernel | None:
         return self.kernel.free_of_noise() if term is None else term.free_of_noise()

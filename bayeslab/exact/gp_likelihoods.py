@@ -29,6 +29,7 @@ from typing import Protocol
 import numpy as np
 from scipy.special import digamma, expit, gammaln, log_expit, log_ndtr, ndtr
 
+from bayeslab.constants import HALF_LOG_2PI
 from bayeslab.errors import DataError
 
 __all__ = [
@@ -158,7 +159,7 @@ class Probit:
         sign = 2.0 * self.y - 1.0
         z = sign * f
         value = log_ndtr(z)
-        ratio = np.exp(-0.5 * z**2 - 0.5 * np.log(2 * np.pi) - value)  # normal density over distribution function
+        ratio = np.exp(-0.5 * z**2 - HALF_LOG_2PI - value)  # normal density over distribution function
         w = ratio * (z + ratio)
         # dW/dz, with d ratio / dz = -ratio (z + ratio)
         return Derivatives(value, sign * ratio, w, sign * (ratio - w * (z + 2 * ratio)))

@@ -35,6 +35,7 @@ from typing import Any
 import numpy as np
 from scipy.special import ive
 
+from bayeslab.constants import LOG_2PI
 from bayeslab.errors import DataError, ModelError
 from bayeslab.exact.covariance import Argument, Kernel, Node
 from bayeslab.exact.gaussian_process import LeaveOneOut, NotPositiveDefinite, by_term
@@ -601,7 +602,7 @@ class HilbertRegression:
         w = np.asarray(cho_solve((inner, True), b))
         inverse = np.diagonal(cho_solve((inner, True), np.eye(m)))
         log_determinant = 2.0 * np.log(np.diagonal(inner)).sum() + (n - m) * np.log(v)
-        value = -0.5 * (n * np.log(2.0 * np.pi) + log_determinant + (total - b @ w) / v)
+        value = -0.5 * (n * LOG_2PI + log_determinant + (total - b @ w) / v)
         to_log_s = 0.5 * (w**2 - (1.0 - v * inverse))
         to_noise = 0.5 * ((total - 2.0 * b @ w + w @ a @ w) / v**2 - (n - m + v * inverse.sum()) / v)
         to_coefficients = ((squares @ mix)[1:] - (to_right[:, 1:].T * root) @ w) / v

@@ -11,6 +11,8 @@ import math
 import numba
 import numpy as np
 
+from bayeslab.constants import LOG_2PI
+
 __all__ = ["filter_sequences", "log_evidence_and_gradient", "smooth_sequences"]
 
 # A pivot of a Cholesky factor that is smaller than this share of its diagonal entry is zero.
@@ -155,7 +157,7 @@ def _surprise(
     scaled = _solve(lower, difference)
     log_density = 0.0
     for i in range(len(seen)):
-        log_density -= 0.5 * (math.log(2 * math.pi) + difference[i, 0] * scaled[i, 0]) + math.log(lower[i, i])
+        log_density -= 0.5 * (LOG_2PI + difference[i, 0] * scaled[i, 0]) + math.log(lower[i, i])
     return scaled[:, 0].copy(), _solve(lower, own), own, own_noise, log_density, definite
 
 

@@ -27,6 +27,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import gammaln, xlogy
 
+from bayeslab.constants import LOG_2PI
 from bayeslab.errors import ModelError
 
 __all__ = ["FreeTable", "LocalModel", "NoisyMax", "NoisyOr", "Softmax"]
@@ -499,7 +500,7 @@ class Softmax:
         mean, sd = self._normal(theta)
         proper = np.isfinite(sd) & self._free
         z = ((theta - mean) / sd)[proper]
-        return float(-0.5 * (z @ z) - np.log(sd[proper]).sum() - 0.5 * z.size * math.log(2 * math.pi))
+        return float(-0.5 * (z @ z) - np.log(sd[proper]).sum() - 0.5 * z.size * LOG_2PI)
 
     def flatten(self, theta: Array) -> Array:
         return theta[self._free]

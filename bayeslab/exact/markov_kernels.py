@@ -22,6 +22,8 @@ from llvmlite import ir
 from numba.core import types
 from numba.extending import intrinsic, overload
 
+from bayeslab.constants import HALF_LOG_2PI
+
 __all__ = [
     "best_path",
     "best_paths",
@@ -1029,7 +1031,7 @@ def diagonal_gaussian_rows(
 ) -> None:
     """log p(row | state) of independent normal columns; a missing (NaN) cell says nothing."""
     (n_rows, n_columns), n_states = values.shape, len(mean)
-    constant = -np.log(standard_deviation) - 0.5 * math.log(2 * math.pi)
+    constant = -np.log(standard_deviation) - HALF_LOG_2PI
     precision = 1.0 / standard_deviation
     for t in range(n_rows):
         for k in range(n_states):

@@ -26,13 +26,12 @@ from typing import Any, Self
 import networkx as nx
 import numpy as np
 
+from bayeslab.constants import HALF_LOG_2PI
 from bayeslab.errors import EvidenceError, ModelError, hint
 from bayeslab.exact.factors import read_evidence
 from bayeslab.exact.network import DiscreteNetwork
 
 __all__ = ["LinearGaussian", "MixedEvidence", "MixedNetwork", "draws", "log_density", "read_mixed_evidence"]
-
-_LOG_2PI = float(np.log(2 * np.pi))
 
 
 @dataclass(frozen=True, eq=False)
@@ -325,7 +324,7 @@ def log_density(network: MixedNetwork, codes: np.ndarray, values: np.ndarray) ->
             out += np.log(table[(*(code[p] for p in network.parents[v]), code[v])])
     for v in network.continuous:
         mean, sd = _conditional(network, v, code, value)
-        out -= 0.5 * ((value[v] - mean) / sd) ** 2 + np.log(sd) + 0.5 * _LOG_2PI
+        out -= 0.5 * ((value[v] - mean) / sd) ** 2 + np.log(sd) + HALF_LOG_2PI
     return out
 
 

@@ -25,6 +25,7 @@ from math import prod
 import networkx as nx
 import numpy as np
 
+from bayeslab.constants import LOG_2PI
 from bayeslab.errors import DataError, EngineRefusal
 from bayeslab.exact.gaussian_network import observe
 from bayeslab.exact.mixed_learning import check_data
@@ -32,7 +33,6 @@ from bayeslab.exact.mixed_network import LinearGaussian, MixedNetwork
 
 __all__ = ["Plan", "Statistics", "expected_statistics"]
 
-_LOG_2PI = float(np.log(2 * np.pi))
 _MOST_CONFIGURATIONS = 2**16
 # Numbers in the arrays of one batch: 32 MB.
 _BATCH = 2**22
@@ -278,7 +278,7 @@ class Plan:
                 intercept, slopes, sd = nodes[f.variable]
                 mean = intercept[index] + np.einsum("nk,nk->n", slopes[index], z[:, 1:-1])
                 score = (z[:, -1] - mean) / sd[index]
-                log_density[rows] -= 0.5 * (score**2 + _LOG_2PI) + np.log(sd[index])
+                log_density[rows] -= 0.5 * (score**2 + LOG_2PI) + np.log(sd[index])
             else:
                 log_density[rows] += logs[f.variable][index]
         for batch in self.batches:

@@ -25,6 +25,8 @@ import math
 import numba
 import numpy as np
 
+from bayeslab.constants import LOG_PI
+
 __all__ = ["draw_partition", "log_marginal", "prepared"]
 
 
@@ -46,12 +48,12 @@ def _tables(blocks: np.ndarray, hyper: np.ndarray, n_items: int) -> np.ndarray:
                 for i in range(d):
                     value += math.lgamma(0.5 * (hyper[b + 2] + n - i))
                 # Σ has det Ψ^(ν/2) / 2^(ν d/2) in its normaliser; with (2π)^(-n d/2) only π^(-n d/2) stays.
-                out[block, n] = value - 0.5 * d * n * math.log(math.pi)
+                out[block, n] = value - 0.5 * d * n * LOG_PI
             elif code == 1:
                 kappa, nu = hyper[b], hyper[b + 1]
                 psi = hyper[b + 3] - kappa * hyper[b + 2] ** 2
                 value = -0.5 * math.log1p(n / kappa) + math.lgamma(0.5 * (nu + n)) - math.lgamma(0.5 * nu)
-                out[block, n] = value + 0.5 * nu * math.log(psi) - 0.5 * n * math.log(math.pi)
+                out[block, n] = value + 0.5 * nu * math.log(psi) - 0.5 * n * LOG_PI
     return out
 
 

@@ -34,6 +34,7 @@ from typing import Literal
 
 import numpy as np
 
+from bayeslab.constants import LOG_2PI
 from bayeslab.errors import ModelError, OptionError, hint
 from bayeslab.exact.covariance import Kernel
 from bayeslab.exact.gaussian_process import LeaveOneOut, NotPositiveDefinite, by_term
@@ -157,7 +158,7 @@ class SparseGaussianProcess:
         noise, left, diagonal = self._variances
         root, beta = self._inner
         found = -0.5 * (
-            len(diagonal) * np.log(2.0 * np.pi)
+            len(diagonal) * LOG_2PI
             + np.log(diagonal).sum()
             + 2.0 * np.log(np.diagonal(root)).sum()
             + (self.residuals**2 / diagonal).sum()

@@ -28,6 +28,7 @@ from sklearn.neighbors import NearestNeighbors
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted, validate_data
 
+from bayeslab.constants import LOG_PI
 from bayeslab.learners.toolbox.estimator import Count, Estimator, LearnerOptions
 
 __all__ = [
@@ -147,7 +148,7 @@ class NeighborDensity(DensityMixin, Estimator, options=Options):
         check_is_fitted(self)
         X = validate_data(self, X, reset=False, dtype=np.float64)
         radius, d = self._index.kneighbors(X, self.n_neighbors)[0][:, -1], X.shape[1]
-        ball = 0.5 * d * np.log(np.pi) - gammaln(0.5 * d + 1)
+        ball = 0.5 * d * LOG_PI - gammaln(0.5 * d + 1)
         with np.errstate(divide="ignore"):
             return np.asarray(np.log(self.n_neighbors / self.n_samples_) - ball - d * np.log(radius))
 

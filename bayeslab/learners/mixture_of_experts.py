@@ -24,6 +24,7 @@ from scipy.optimize import minimize
 from sklearn.base import BaseEstimator
 from threadpoolctl import threadpool_limits
 
+from bayeslab.constants import HALF_LOG_2PI
 from bayeslab.digits import levelled
 from bayeslab.learners.toolbox.estimator import MANY, LearnerOptions, warn_unless
 from bayeslab.learners.toolbox.members import Ensemble, EnsembleClassifier, EnsembleRegressor
@@ -211,7 +212,7 @@ class ExpertRegressor(EnsembleRegressor, _Gated):
     def _densities(self, experts: Any, rows: Array, target: Any) -> Array:
         coef, sigma = experts
         z = (target[:, None] - rows @ coef.T) / sigma
-        return np.asarray(-0.5 * z**2 - np.log(sigma) - 0.5 * np.log(2 * np.pi))
+        return np.asarray(-0.5 * z**2 - np.log(sigma) - HALF_LOG_2PI)
 
     def experts(self, X: Any) -> Array:
         """What each expert says, (rows, experts)."""

@@ -21,6 +21,7 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
+from bayeslab.constants import HALF_LOG_2PI
 from bayeslab.structure.data import Observations
 
 __all__ = ["CellSums", "CliqueCounter", "SetIndex", "n_sets"]
@@ -121,7 +122,7 @@ def _log_gamma(x: NDArray[np.float64]) -> NDArray[np.float64]:
         series *= square
         series += a
     series *= inverse
-    return np.asarray((x - 0.5) * np.log(x) - x + (0.5 * math.log(2.0 * math.pi)) + series)
+    return np.asarray((x - 0.5) * np.log(x) - x + (HALF_LOG_2PI) + series)
 
 
 @dataclass(frozen=True, eq=False)

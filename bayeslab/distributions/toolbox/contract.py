@@ -14,8 +14,6 @@ from bayeslab.distributions.toolbox.response import Response
 from bayeslab.errors import ModelError
 
 __all__ = [
-    "HALF_LOG_2PI",
-    "LOG_2",
     "Array",
     "Distribution",
     "Domain",
@@ -33,8 +31,6 @@ type Values = tuple[Array, ...]
 # None: no derivative, since the argument is a whole number.
 type Slopes = tuple[Array | None, ...]
 
-HALF_LOG_2PI = 0.5 * math.log(2 * math.pi)
-LOG_2 = math.log(2.0)
 _INF = math.inf
 
 

@@ -8,7 +8,8 @@ from typing import Protocol
 
 import numpy as np
 
-from bayeslab.engines.toolbox.target import LOG_2_PI, Array
+from bayeslab.constants import LOG_2PI
+from bayeslab.engines.toolbox.target import Array
 
 __all__ = ["Approximation", "Gaussian", "LowRank", "Mixture"]
 
@@ -44,7 +45,7 @@ class Gaussian:
         else:
             z = solve_triangular(self.factor, centred.T, lower=True).T
         scale = float(np.log(np.abs(self.diagonal)).sum())
-        result: Array = -0.5 * (z**2).sum(axis=1) - scale - 0.5 * self.mean.size * LOG_2_PI
+        result: Array = -0.5 * (z**2).sum(axis=1) - scale - 0.5 * self.mean.size * LOG_2PI
         return result
 
 
@@ -70,7 +71,7 @@ class LowRank:
         white = solve_triangular(self.factor, inside.T, lower=True)
         squares = (z**2).sum(axis=1) - (inside**2).sum(axis=1) + (white**2).sum(axis=0)
         volume = float(np.log(np.diag(self.factor)).sum() + np.log(self.scale).sum())
-        result: Array = -0.5 * squares - volume - 0.5 * self.mean.size * LOG_2_PI
+        result: Array = -0.5 * squares - volume - 0.5 * self.mean.size * LOG_2PI
         return result
 
     def sd(self) -> Array:

@@ -18,9 +18,10 @@ from functools import cached_property
 
 import numpy as np
 
+from bayeslab.constants import LOG_2PI
 from bayeslab.engines.toolbox.optimiser import newton
 from bayeslab.engines.toolbox.scouts import Scout, climb, number, scattered
-from bayeslab.engines.toolbox.target import LOG_2_PI, Array, Target
+from bayeslab.engines.toolbox.target import Array, Target
 from bayeslab.results.verdict import Finding
 
 __all__ = ["Draws", "finding", "outside", "suspects"]
@@ -99,7 +100,7 @@ class Draws:
         else:
             volume = 0.0
         volume = 0.5 * volume + float(np.log(self.sd).sum())
-        return float(self.heights.mean()) + 0.5 * d * (1.0 + LOG_2_PI) + volume
+        return float(self.heights.mean()) + 0.5 * d * (1.0 + LOG_2PI) + volume
 
 
 def suspects(target: Target, draws: Draws, rng: np.random.Generator, at: Array) -> list[Array]:
@@ -125,7 +126,7 @@ def suspects(target: Target, draws: Draws, rng: np.random.Generator, at: Array) 
         peak = newton(target, scout.end)
         allowed -= _NEWTON * n_dim
         sign, curved = np.linalg.slogdet(-peak.curvature) if np.isfinite(peak.curvature).all() else (0.0, 0.0)
-        mass = peak.value + 0.5 * n_dim * LOG_2_PI - 0.5 * float(curved)
+        mass = peak.value + 0.5 * n_dim * LOG_2PI - 0.5 * float(curved)
         if sign > 0 and mass > draws.log_mass(full=len(draws.points) >= _FULL * n_dim) + np.log(_WARN):
             broad.append(scout)
     return [scout.end for scout in [*reached, *broad]]

@@ -12,10 +12,9 @@ from numpy.typing import NDArray
 
 from bayeslab.posterior.density import Density
 
-__all__ = ["LOG_2_PI", "WALL", "Array", "Target"]
+__all__ = ["WALL", "Array", "Target"]
 
 Array = NDArray[np.float64]
-LOG_2_PI = math.log(2 * math.pi)
 # What a search sees where there is no density.
 WALL = 1e300
 

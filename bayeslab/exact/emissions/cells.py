@@ -12,7 +12,6 @@ import numpy as np
 from bayeslab.errors import DataError, OptionError
 
 __all__ = [
-    "LOG_2PI",
     "LOG_ZERO",
     "check_shape",
     "check_values",
@@ -30,7 +29,6 @@ __all__ = [
     "scaled",
 ]
 
-LOG_2PI = float(np.log(2 * np.pi))
 # The logarithm of zero, small enough to be impossible and finite so that 0 · log 0 = 0.
 LOG_ZERO = -1e30
 

@@ -18,10 +18,10 @@ from typing import Literal, Self
 import numpy as np
 from scipy.special import digamma, gammaln, multigammaln
 
+from bayeslab.constants import LOG_2PI
 from bayeslab.errors import OptionError, hint
 from bayeslab.exact.components import inverse_cholesky
 from bayeslab.exact.emissions.cells import (
-    LOG_2PI,
     check_shape,
     column_means,
     column_variances,

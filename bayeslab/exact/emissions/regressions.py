@@ -8,9 +8,9 @@ from typing import Literal, Self
 import numpy as np
 from scipy.special import digamma, expit, gammaln
 
+from bayeslab.constants import LOG_2PI
 from bayeslab.errors import DataError, OptionError
 from bayeslab.exact.emissions.cells import (
-    LOG_2PI,
     check_shape,
     check_values,
     column_variances,

@@ -21,6 +21,7 @@ import networkx as nx
 import numpy as np
 from scipy.special import betaincinv, gammaln
 
+from bayeslab.constants import HALF_LOG_2PI
 from bayeslab.data.dataset import Data
 from bayeslab.errors import DataError
 from bayeslab.exact.answer import Plan
@@ -115,7 +116,7 @@ def _regression(net: Net, node: Linear, codes: np.ndarray, values: np.ndarray) -
     if node.known is not None:
         mean = node.known.intercept[at] + (design[:, 1:] * node.known.slopes[at]).sum(axis=1)
         sd = node.known.sd[at] * np.ones(len(y))
-        return None, float(np.sum(-0.5 * ((y - mean) / sd) ** 2 - np.log(sd) - 0.5 * np.log(2 * np.pi)))
+        return None, float(np.sum(-0.5 * ((y - mean) / sd) ** 2 - np.log(sd) - HALF_LOG_2PI))
     prior = prior_of(node, net.linears, values)
     out, evidence = np.empty(node.shape, dtype=object), 0.0
     for row in np.ndindex(*node.shape):

@@ -13,6 +13,7 @@ from typing import Any
 
 import numpy as np
 
+from bayeslab.constants import HALF_LOG_2PI
 from bayeslab.errors import DataError
 from bayeslab.exact import strong_junction_tree
 from bayeslab.exact.junction_tree import JunctionTree
@@ -274,7 +275,7 @@ def _by_parabola(one: MixedNetwork, target: str, codes: np.ndarray, values: np.n
         low, top, high = at(middle - step), at(middle), at(middle + step)
         curvature, slope = (low - 2 * top + high) / step**2, (high - low) / (2 * step)
         middle, step = middle - slope / curvature, np.sqrt(-1 / curvature)
-    log_evidence = at(middle) + np.log(step) + 0.5 * np.log(2 * np.pi)
+    log_evidence = at(middle) + np.log(step) + HALF_LOG_2PI
     return _Mixtures(log_evidence, np.ones((len(values), 1)), middle[:, None], step[:, None])
 
 

@@ -32,12 +32,12 @@ from pytensor.tensor.elemwise import Elemwise
 from pytensor.tensor.random.utils import normalize_size_param
 from pytensor.tensor.special import Softmax
 
+from bayeslab.constants import HALF_LOG_2PI, LOG_2
 from bayeslab.families.graph import tail_kernels
 
 __all__ = ["LogCategorical", "censored", "log_cumulative", "log_survival", "ordered", "softmax_input", "truncated"]
 
 type Pair = tuple[Any, Any]
-LOG_2 = float(np.log(2.0))
 ROOT_2 = float(np.sqrt(2.0))
 
 
@@ -161,7 +161,7 @@ def _mills(u: Any) -> Any:
 
 
 def _log_phi(z: Any) -> Any:
-    return -0.5 * z**2 - 0.5 * np.log(2.0 * np.pi)
+    return -0.5 * z**2 - HALF_LOG_2PI
 
 
 def _wald(x: Any, mu: Any, lam: Any, alpha: Any) -> Pair:

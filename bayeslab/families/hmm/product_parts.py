@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from bayeslab.constants import HALF_LOG_2PI
 from bayeslab.data.dataset import Data
 from bayeslab.data.weak_priors import refuse_constant, scaled, shown
 from bayeslab.errors import ModelError, hint
@@ -369,7 +370,7 @@ class Additive(StatePart):
         for j, at in enumerate(self.at):
             seen = ~np.isnan(rows[:, at])
             z = (np.where(seen, rows[:, at], 0.0)[:, None] - means[:, j]) / sd[j]
-            own = -0.5 * z**2 - pt.log(sd[j]) - 0.5 * np.log(2 * np.pi)
+            own = -0.5 * z**2 - pt.log(sd[j]) - HALF_LOG_2PI
             total = total + (own if seen.all() else pt.where(seen[:, None], own, 0.0))
         return total
 

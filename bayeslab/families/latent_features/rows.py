@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 
+from bayeslab.constants import LOG_2PI
 from bayeslab.digits import Moments
 from bayeslab.errors import OptionError
 from bayeslab.exact.factor_analysis import scores
@@ -59,12 +60,12 @@ def normal(rows: np.ndarray, mean: np.ndarray, loading: np.ndarray, noise: np.nd
         lower = np.linalg.cholesky(shares @ shares.T + np.diag((noise / unit) ** 2))
         solved = np.linalg.solve(lower, ((rows - mean) / unit).T)
         log_det = 2 * np.log(np.diag(lower)).sum() + 2 * np.log(unit).sum()
-        return np.asarray(-0.5 * (len(mean) * np.log(2 * np.pi) + log_det + (solved**2).sum(axis=0)))
+        return np.asarray(-0.5 * (len(mean) * LOG_2PI + log_det + (solved**2).sum(axis=0)))
     lower = np.linalg.cholesky(np.eye(loading.shape[1]) + white.T @ white)
     inner = np.linalg.solve(lower, white.T @ apart.T)
     log_det = 2 * np.log(np.diag(lower)).sum() + 2 * np.log(noise).sum()
     squares = (apart**2).sum(axis=1) - (inner**2).sum(axis=0)
-    return np.asarray(-0.5 * (len(mean) * np.log(2 * np.pi) + log_det + squares))
+    return np.asarray(-0.5 * (len(mean) * LOG_2PI + log_det + squares))
 
 
 def completed(

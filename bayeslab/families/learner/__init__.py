@@ -23,6 +23,7 @@ from pydantic import Field, ModelWrapValidatorHandler, ValidationError, model_se
 from scipy.special import ndtri
 
 from bayeslab import registry
+from bayeslab.constants import HALF_LOG_2PI
 from bayeslab.data.dataset import Data
 from bayeslab.errors import (
     Flaw,
@@ -317,5 +318,5 @@ def log_likelihoods(
         values = np.repeat(one, len(draws["_seed"]), axis=0)
     else:
         sigma = draws["sigma"][:, None]
-        values = -0.5 * ((truth - predicted) / sigma) ** 2 - np.log(sigma) - 0.5 * np.log(2 * np.pi)
+        values = -0.5 * ((truth - predicted) / sigma) ** 2 - np.log(sigma) - HALF_LOG_2PI
     return {_spec(model).target: ((model.data.rows,), values)}

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from bayeslab.constants import LOG_2PI
 from bayeslab.data.dataset import Dataset, bind
 from bayeslab.exact.coordinates import Observations, coordinates
 from bayeslab.families import graph as graphs
@@ -84,7 +85,7 @@ def with_rows_summed(lowered: Lowered) -> pymc.Model:
         delta = pt.concatenate([pt.dot(at.inverse, theta - at.point), np.ones(1)])
         square = pt.dot(delta, pt.dot(whole, delta))
         sigma = value("sigma")
-        constant = 0.5 * seen.count * np.log(2 * np.pi)
+        constant = 0.5 * seen.count * LOG_2PI
         pm.Potential(f"{outcome}_rows", -constant - seen.count * pt.log(sigma) - 0.5 * square * (at.unit / sigma) ** 2)
     return built
 

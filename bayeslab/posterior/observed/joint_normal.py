@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 
+from bayeslab.constants import LOG_2PI
 from bayeslab.data.weak_priors import shown
 from bayeslab.exact.emissions import FullGaussian, NormalPrior
 from bayeslab.exact.hidden_gibbs import draw_tied, imputed
@@ -214,7 +215,7 @@ class JointNormal(StatePart):
 
     def density(self, values: Mapping[str, Any], rows: np.ndarray) -> Any:
         squares, log_det, observed = self._inner(values).squares(rows[:, list(self.at)])
-        return log_det - 0.5 * squares - 0.5 * observed[:, None] * np.log(2 * np.pi)
+        return log_det - 0.5 * squares - 0.5 * observed[:, None] * LOG_2PI
 
     def compiled(self, values: Mapping[str, Any], rows: np.ndarray) -> Compiled:
         return self._inner(values).compiled(rows[:, list(self.at)])

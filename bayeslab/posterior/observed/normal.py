@@ -12,6 +12,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
+from bayeslab.constants import HALF_LOG_2PI
 from bayeslab.exact.components import DIAGONAL_GAUSSIAN
 from bayeslab.exact.emissions import DiagonalGaussian
 from bayeslab.posterior.observed.location_scale import LocationScale
@@ -183,7 +184,7 @@ class Normal(LocationScale):
         there = ~np.isnan(rows)
         filled = np.where(there, (rows - centre) / scale, 0.0)
         apart = (filled[:, None, :] - at) * pt.exp(-log_sd)
-        terms = -0.5 * apart**2 - log_sd - 0.5 * np.log(2 * np.pi) - np.log(scale)
+        terms = -0.5 * apart**2 - log_sd - HALF_LOG_2PI - np.log(scale)
         return (terms * there[:, None, :]).sum(axis=-1)
 
     def compiled(self, values: Mapping[str, Any], rows: np.ndarray) -> Compiled | None:
@@ -199,7 +200,7 @@ class Normal(LocationScale):
         import pytensor.tensor as pt
 
         x, there = cell_values(cells)
-        out = -0.5 * ((x - theta["mean"]) / theta["sd"]) ** 2 - pt.log(theta["sd"]) - 0.5 * np.log(2 * np.pi)
+        out = -0.5 * ((x - theta["mean"]) / theta["sd"]) ** 2 - pt.log(theta["sd"]) - HALF_LOG_2PI
         return out if there.all() else pt.where(there[:, None], out, 0.0)
 
     def drawn(self, values: Mapping[str, Any], states: Any, rows: np.ndarray) -> dict[str, Any]:

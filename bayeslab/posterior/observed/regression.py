@@ -25,6 +25,7 @@ from typing import Any
 import numpy as np
 from scipy.special import gammaln
 
+from bayeslab.constants import HALF_LOG_2PI
 from bayeslab.errors import ModelError
 from bayeslab.exact.emissions import Emission, Regression
 from bayeslab.posterior.observed.part import StatePart
@@ -313,7 +314,7 @@ class RegressionPart(StatePart):
         eta = self._level(values, rows)
         if self.normal:
             sd = values["sd"] / self.outcome_unit if self.style.whitened else values["sd"]
-            out = -0.5 * ((y - eta) / sd) ** 2 - pt.log(sd) - 0.5 * np.log(2 * np.pi)
+            out = -0.5 * ((y - eta) / sd) ** 2 - pt.log(sd) - HALF_LOG_2PI
         elif self.regression.outcome == "bernoulli":
             out = y * eta - pt.softplus(eta)
         else:

@@ -33,6 +33,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from bayeslab.constants import LOG_PI
 from bayeslab.errors import OptionError
 from bayeslab.structure.data import Observations
 from bayeslab.structure.scores.toolbox.gaussian import GaussianScore, Moments, numbers
@@ -125,7 +126,7 @@ def _posterior(
         i = np.arange(1, size + 1)
         gammas = gammaln((after + 1 - i) / 2) - gammaln((before + 1 - i) / 2)
         shrink = size / 2 * math.log(alpha_mu / (n_rows + alpha_mu))
-        constant[size] = shrink - size * n_rows / 2 * math.log(math.pi) + gammas.sum() + before / 2 * size * math.log(t)
+        constant[size] = shrink - size * n_rows / 2 * LOG_PI + gammas.sum() + before / 2 * size * math.log(t)
         slope[size] = -after / 2
     # The density of a column is that of the column divided by its scale, divided by the scale in each row.
     local = GaussianScore("bge", found, matrix, constant, slope, -n_rows * np.log(seen.scale))

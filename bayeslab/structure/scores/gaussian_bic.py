@@ -17,6 +17,7 @@ from typing import Any
 
 import numpy as np
 
+from bayeslab.constants import LOG_2PI
 from bayeslab.errors import DataError
 from bayeslab.structure.scores.toolbox.gaussian import GaussianScore, Moments, numbers
 
@@ -33,7 +34,7 @@ def score(data: Any) -> GaussianScore:
     size = np.arange(found.n + 1)
     # Of parents and child less those of the parents: k + 2.
     parameters = size * (size + 3) / 2
-    constant = -n_rows / 2 * size * (math.log(2 * math.pi) + 1) - 0.5 * math.log(n_rows) * parameters
+    constant = -n_rows / 2 * size * (LOG_2PI + 1) - 0.5 * math.log(n_rows) * parameters
     slope = np.where(size > 0, -n_rows / 2, 0.0)
     return GaussianScore("gaussian_bic", found, covariance, constant, slope, -n_rows * np.log(seen.scale))
 
