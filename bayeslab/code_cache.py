@@ -200,8 +200,13 @@ def pytensor_folder() -> Path:
 
 
 def _settle_pytensor(module: Any) -> None:
-    """The folder of PyTensor's Numba functions, whoever imported PyTensor."""
+    """Folders of PyTensor's Numba functions and of their source, whoever imported PyTensor."""
+    from pytensor.configdefaults import config
+
     module.NUMBA_CACHE_PATH = private_folder(Path(module.NUMBA_CACHE_PATH))
+    if not config.generated_src_dir:
+        # Else every function leaves its source among temporary files for good.
+        config.generated_src_dir = str(module.NUMBA_CACHE_PATH / "source")
 
 
 # ----------------------------------------------------------------------------------------- Numba

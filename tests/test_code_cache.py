@@ -110,6 +110,16 @@ def test_a_home_that_cannot_be_written_to_costs_one_line(tmp_path):
     assert len(said) == 1 and "compiled code is not kept in" in said[0]
 
 
+def test_the_source_of_compiled_functions_is_kept_beside_them():
+    """PyTensor alone would leave a temporary file for each function, and never remove it."""
+    from pytensor.configdefaults import config
+    from pytensor.link.numba import cache
+    from pytensor.link.utils import write_generated_src
+
+    file = Path(write_generated_src("def f():\n    return 1\n"))
+    assert file.parent == Path(config.generated_src_dir) == cache.NUMBA_CACHE_PATH / "source"
+
+
 def test_the_folder_of_pytensor_is_that_of_its_flags_or_its_configuration(tmp_path, monkeypatch):
     (tmp_path / "rc").write_text(f"[global]\nbase_compiledir = {tmp_path / 'b'}\n")
     monkeypatch.setenv("HOME", str(tmp_path))
