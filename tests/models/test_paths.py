@@ -19,9 +19,9 @@ FLOODS = (1983, 1984)
 def simulated_visits(seed: int = 1984) -> pd.DataFrame:
     """What models/data/feeders.csv holds."""
     rng = np.random.default_rng(seed)
-    moves, level, out = np.array([[0.8, 0.2], [0.3, 0.7]]), np.log([0.3, 4.0]), []
+    moves, level, out = np.array([[0.8, 0.2], [0.3, 0.7]]), np.log([0.2, 6.0]), []
     for bird in range(12):
-        appetite, state = rng.normal(0, 0.4), int(rng.random() < 0.4)
+        appetite, state = rng.normal(0, 0.3), int(rng.random() < 0.4)
         for hour in range(40):
             if hour:
                 state = int(rng.random() < moves[state, 1])
