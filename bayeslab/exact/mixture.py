@@ -289,6 +289,8 @@ class MixtureProblem:
             shape = theta[name].shape
             size = int(np.prod(shape))
             theta[name] = _from_real(name, x[at : at + size].reshape(shape), self._intervals.get(name))
+            if name == "gate":  # against the first component, as its prior is
+                theta[name] = theta[name] - theta[name][0]
             at += size
         return theta
 

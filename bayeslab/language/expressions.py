@@ -851,11 +851,11 @@ class Evaluator:
         what = ast.unparse(node.value)
         if not base.dims:
             raise ModelError(f"'{what}' is a single number and cannot be indexed", code="bad-dimensions")
-        if index.factor is not None and index.value is not None and count == len(base.dims):
-            return base.dims[place]  # states of a path, which are numbers too
         if index.factor is not None:
             same = [d for d in free if d == index.factor]
             twins = [d for d in free if d and np.array_equal(self.labels[d], self.labels[index.factor])]
+            if index.value is not None and count == len(base.dims) and not (same and len(twins) == 1):
+                return base.dims[place]  # states of a path, which are numbers too
             if same or len(twins) == 1:
                 return (same or twins)[0]
             if index.value is not None and len(free) == 1:

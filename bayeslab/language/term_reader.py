@@ -150,9 +150,34 @@ class _List:
 
 
 class _Parser(Parser):
-    """formulae's parser, with lists."""
+    """formulae's parser, with lists; and powers in arguments are Python's: ``-x ** 2`` is ``-(x ** 2)``."""
+
+    _calls = 0  # within so many
+
+    def finishcall(self, expr: Any) -> Any:
+        self._calls += 1
+        call = super().finishcall(expr)
+        self._calls -= 1
+        return call
+
+    def multiple_interaction(self) -> Any:
+        return self.unary() if self._calls else super().multiple_interaction()
+
+    def unary(self) -> Any:
+        if not self._calls or self.check("PLUS") or self.check("MINUS"):
+            return super().unary()
+        base = self.call()
+        if not self.match(["STAR_STAR"]):
+            return base
+        operator = self.previous()
+        return Binary(base, operator, self.unary())
 
     def primary(self) -> Any:
+        if self.check("LEFT_BRACE"):
+            self._calls += 1
+            braces = super().primary()
+            self._calls -= 1
+            return braces
         if not self.match("LEFT_BRACKET"):
             return super().primary()
         items: list[Any] = []
@@ -621,6 +646,8 @@ def _check_value(tree: Any, names: set[str], depth: int) -> None:
                     )
                 names.add(_name(other))
                 return
+            if kind in _COMPARISONS and isinstance(tree.left, Binary) and tree.left.operator.kind in _COMPARISONS:
+                raise _bad(f"'{shown(tree)}': comparisons are not chained; write (a < x) * (x < b)", code="syntax")
             for side in sides:
                 _check_value(side, names, depth + 1)
         case _:

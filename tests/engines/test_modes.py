@@ -54,6 +54,18 @@ def test_map_takes_the_highest_of_far_modes_and_tells_of_others(which, seed):
     assert [f.status for f in found.verdict.findings if f.check == "restarts"] == ["warn"]
 
 
+@pytest.mark.slow(why="compiles")
+@pytest.mark.parametrize("seed", [1, 2])
+def test_laplace_at_one_of_two_mirror_images_fails(seed):
+    """Of a² the data know the size alone: half of the posterior lies at the other sign, at the same height."""
+    model = bl.Model(model=bl.Graph(nodes={"a": "Normal(0, 3)", "y[r]": "Normal(a**2, 0.5)"}), data={"rows": "r"})
+    found = bl.fit(model, {"y": [2.0, 2.2, 1.9]}, "laplace", seed=seed, runs=None, progress=False)
+    (other,) = modes(found)
+    assert other.status == found.verdict.status == "fail"
+    assert other.value == pytest.approx(0.5, abs=0.01)
+    assert "log_evidence" not in found.posterior.attrs
+
+
 @pytest.mark.parametrize("method", ["laplace", "pathfinder", "advi"])
 def test_approximations_lie_at_the_highest_mode(method):
     mean, sd, _, _ = truth("far")

@@ -473,3 +473,19 @@ def test_group_effects_and_nothing_else():
     # Drawn by NUTS, it is the same density up to a constant.
     built = bl.to_pymc(bl.Model(name="m", model=spec | {"priors": {"sigma": sigma}}), table)
     assert np.isfinite(built.compile_logp(mode="FAST_COMPILE")(built.initial_point()))
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["-x ** 2", "x ** 2 ** 3", "2 ** -x ** 2", "--x ** 2", "(-x) ** 2", "-x ** 2 * 3 + 1", "-exp(-x ** 2) ** 2", "x - -x ** 3"],
+)  # fmt: skip
+def test_arithmetic_has_the_precedence_of_python(text):
+    x = np.linspace(-1.5, 1.5, 7)
+    wanted = eval(text, {"exp": np.exp}, {"x": x})
+    columns = design(f"y ~ 0 + I({text})", pd.DataFrame({"x": x, "y": x}))
+    np.testing.assert_allclose(columns.matrix.ravel(), wanted, rtol=1e-12)
+
+
+def test_comparisons_are_not_chained():
+    with refused("model.syntax", "-1 < x < 1"):
+        parse_formula("y ~ I(-1 < x < 1)")

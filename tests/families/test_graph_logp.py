@@ -133,6 +133,12 @@ SCHOOLS = {
 }
 
 
+def two_correlated(eta):
+    """PyMC 6.3 multiplies the density of a correlation r by the integral of (1 - r²)^(eta - 1) where it should divide."""
+    integral = 2 ** (2 * eta - 1) * beta_function(eta, eta)
+    pm.Potential("lkj", pt.constant(-2 * np.log(integral)))
+
+
 @case(
     {
         "mu": "Normal(0, 5)",
@@ -252,6 +258,7 @@ def correlated_effects(d):
     person = np.array([0, 0, 1, 1, 2, 2])
     m = pm.Normal("m", np.array([0, 1]), 2.0)
     chol, corr, stds = pm.LKJCholeskyCov("L_packed", eta=2.0, n=2, sd_dist=pm.Exponential.dist(1.0, shape=2))
+    two_correlated(2.0)
     b = pm.MvNormal("b", m, chol=chol, shape=(3, 2))
     shift = pm.Normal("shift", stds.sum(), 1.0)
     sigma = pm.Exponential("sigma", 1.0)
@@ -632,6 +639,7 @@ def mixtures_of_vectors(d):
     w = pm.Dirichlet("w", np.array([2.0, 2]))
     m = pm.Normal("m", 0.0, 2.0, shape=(2, 2))
     chol, _, _ = pm.LKJCholeskyCov("L_packed", n=2, eta=2.0, sd_dist=pm.Exponential.dist(1.0, shape=2))
+    two_correlated(2.0)
     point = d["point"]
 
     def each(mean, low):
@@ -1069,6 +1077,7 @@ def random_walks(d):
 def walks_of_vectors_and_of_volatility(d):
     s = pm.HalfNormal("s", 1.0)
     chol, _, _ = pm.LKJCholeskyCov("chol_packed", n=2, eta=1.0, sd_dist=pm.HalfNormal.dist(1.0, shape=2))
+    two_correlated(1.0)
     route, wide, vol = pm.Flat("route", shape=(5, 2)), pm.Flat("wide", shape=(5, 2)), pm.Flat("vol", shape=5)
     near = pm.MvNormal.dist(np.zeros(2), chol=chol, shape=(4, 2))
     far = pm.MvStudentT.dist(nu=5.0, mu=np.zeros(2), chol=chol, shape=(4, 2))

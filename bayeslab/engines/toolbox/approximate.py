@@ -65,6 +65,7 @@ def outcome(
     log_evidence: float | None = None,
     attrs: Mapping[str, Any],
     findings: tuple[Finding, ...] = (),
+    modes: tuple[Finding, ...] = (),
     timings: Mapping[str, float],
 ) -> Outcome:
     """Draws from an approximation, their importance ratios, and the verdict.
@@ -77,6 +78,8 @@ def outcome(
         What to draw from instead when the weights rest on so few draws that choosing would be worse.
     log_evidence
         As the approximation's normaliser has it; kept only where the approximation is usable.
+    modes
+        What is to be said of modes that the approximation leaves out, unless they are other labellings of this one.
     """
     chains, draws = job.options.chains, job.options.draws
     n = chains * draws
@@ -106,6 +109,9 @@ def outcome(
     notes += renamed
     if not resample_from and np.isfinite(ratios).all() and k < PARETO_FAIL:
         notes += _moments(groups["posterior"], np.exp(log_weights))
+    if modes and not renamed:
+        notes += modes
+        log_evidence = None
     if renamed and log_evidence is not None:
         notes.append(_of_one_labelling(log_evidence))
         log_evidence = None
