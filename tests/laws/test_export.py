@@ -23,10 +23,12 @@ pytestmark = pytest.mark.filterwarnings("ignore:Data in .* contains missing valu
 #: Models in the language that come with the package.
 GRAPHS = (
     "airquality", "coal", "eight_schools", "faithful", "faithful_net", "insect_sprays", "nile", "radon", "radon_slopes",
-    "stackloss", "sunspots",
+    "stackloss", "sunspots", "weeds",
 )  # fmt: skip
-#: Their hidden paths are summed out in ways that plain PyMC does not have.
-REFUSED = ("coal_steps", "coal_trend", "dipper", "feeders")
+#: Their paths and shared labels are summed out in ways that plain PyMC does not have.
+REFUSED = (
+    "anaesthetists", "cervix", "coal_steps", "coal_trend", "cows", "dipper", "feeders", "gnp", "polio", "ponds",
+)  # fmt: skip
 QUICK = ("eight_schools", "sunspots")
 
 

@@ -9,6 +9,7 @@ from scipy import optimize, special, stats
 
 import bayeslab as bl
 from tests.models.shipped import MODELS, table
+from tests.models.test_labels import differs_by_a_constant
 
 # Dippers released in a year (1981-1986), and how many of these were caught next in each of the years after.
 RELEASED = (22, 60, 78, 80, 88, 98)
@@ -29,8 +30,24 @@ def simulated_visits(seed: int = 1984) -> pd.DataFrame:
     return pd.DataFrame(out, columns=["bird", "hour", "visits"])
 
 
-def test_visits_are_those_of_the_seed():
+def simulated_cows(seed: int = 1871) -> pd.DataFrame:
+    """What models/data/cows.csv holds."""
+    rng = np.random.default_rng(seed)
+    out = []
+    for cow in range(14):
+        rises, rests = special.expit(-2.2 + rng.normal(0, 0.8)), 0.15
+        grazes = rng.random() < rises / (rises + rests)
+        for slot in range(60):
+            if slot:
+                grazes = rng.random() < (1 - rests if grazes else rises)
+            moves = rng.normal(2.5 if grazes else 0.5, 0.6 if grazes else 0.8)
+            out.append((f"cow {cow + 1:02d}", slot + 1, round(float(moves), 2)))
+    return pd.DataFrame(out, columns=["cow", "slot", "log_moves"])
+
+
+def test_visits_and_cows_are_those_of_the_seed():
     pd.testing.assert_frame_equal(table("feeders"), simulated_visits())
+    pd.testing.assert_frame_equal(table("cows"), simulated_cows())
 
 
 def test_dippers_are_those_of_the_publication():
@@ -155,3 +172,114 @@ def test_the_mode_of_regimes_and_a_trend():
     start = np.array([*np.log(at["rate"]), float(at["b"]), *special.logit(stay)])
     best = optimize.minimize(falls, start, method="BFGS")
     assert falls(start) - best.fun < 1e-3
+
+
+# ------------------------------------------------------------------------------------------- gnp
+
+
+def hamilton(growth, moves, mu, phi, sigma) -> float:
+    """Log likelihood given the first four quarters, by the filter over the states of five quarters in a row."""
+    tuples = np.array(np.meshgrid(*[[0, 1]] * 5, indexing="ij")).reshape(5, -1).T  # this quarter, and four back
+    share = np.array([moves[1, 0], moves[0, 1]]) / (moves[0, 1] + moves[1, 0])
+    alpha = share[tuples[:, 4]]
+    for k in (3, 2, 1, 0):
+        alpha = alpha * moves[tuples[:, k + 1], tuples[:, k]]
+    total = 0.0
+    for t in range(4, len(growth)):
+        if t > 4:
+            before = np.zeros((2,) * 5)
+            np.add.at(before, tuple(tuples.T), alpha)
+            before = before.sum(axis=4)
+            alpha = before[tuple(tuples[:, 1:].T)] * moves[tuples[:, 1], tuples[:, 0]]
+        gaps = growth[t - 1 - np.arange(4)] - mu[tuples[:, 1:]]
+        alpha = alpha * stats.norm.pdf(growth[t], mu[tuples[:, 0]] + gaps @ phi, sigma)
+        total += np.log(alpha.sum())
+        alpha = alpha / alpha.sum()
+    return float(total)
+
+
+def test_likelihood_of_business_cycles_at_the_published_estimates():
+    """Hamilton (1989), table I; others find -181.263 there."""
+    moves = np.array([[0.754673, 1 - 0.754673], [0.095915, 1 - 0.095915]])
+    phi = np.array([0.013486, -0.057521, -0.246983, -0.212923])
+    mu = np.array([-0.358811, 1.163516])
+    found = hamilton(table("gnp")["growth"].to_numpy(), moves, mu, phi, np.exp(-0.262658))
+    assert found == pytest.approx(-181.26339, abs=2e-4)
+
+
+@pytest.mark.slow(why="compiles")
+def test_density_of_business_cycles():
+    growth = table("gnp")["growth"].to_numpy()
+
+    def truth(p):
+        moves, mu, phi = np.asarray(p["P"]), np.asarray(p["mu"]), np.asarray(p["phi"])
+        prior = (np.array([[2.0, 0.0], [0.0, 8.0]]) * np.log(moves)).sum()
+        prior += stats.norm.logpdf(mu, [-0.5, 1], 0.5).sum() + stats.norm.logpdf(phi, 0, 0.5).sum()
+        return hamilton(growth, moves, mu, phi, float(p["sigma"])) + prior + stats.halfnorm.logpdf(p["sigma"])
+
+    differs_by_a_constant("gnp", truth)
+
+
+@pytest.mark.slow(why="statistical")
+def test_quarters_of_recessions():
+    """The probabilities fall into the recessions that the National Bureau of Economic Research dates."""
+    fit = bl.fit(MODELS / "gnp.yaml", runs=None, progress=False)
+    boom = fit.posterior["z"].mean(("chain", "draw")).to_series()
+    for quarter in ("1957Q4", "1958Q1", "1974Q4", "1975Q1", "1981Q4", "1982Q1"):
+        assert boom[quarter] < 0.35, quarter
+    for quarter in ("1955Q1", "1963Q3", "1965Q2", "1972Q2", "1983Q3"):
+        assert boom[quarter] > 0.85, quarter
+
+
+# ----------------------------------------------------------------------------------------- polio
+
+
+@pytest.mark.slow(why="compiles")
+def test_density_of_outbreaks_that_depend_on_the_season():
+    """A forward pass with the transitions of each month."""
+    cases, turn = table("polio")["cases"].to_numpy(), 2 * np.pi * np.arange(168) / 12
+
+    def truth(p):
+        begins = special.expit(p["a"] + p["b"][0] * np.cos(turn) + p["b"][1] * np.sin(turn))
+        ends, alpha, total = float(p["ends"]), np.array([1.0, 0.0]), 0.0
+        for t, count in enumerate(cases):
+            if t:
+                alpha = alpha @ np.array([[1 - begins[t], begins[t]], [ends, 1 - ends]])
+            alpha = alpha * stats.poisson.pmf(count, p["rate"])
+            total += np.log(alpha.sum())
+            alpha = alpha / alpha.sum()
+        prior = stats.gamma.logpdf(p["rate"], 2, scale=2).sum() + stats.norm.logpdf(p["a"], -2)
+        return total + prior + stats.norm.logpdf(p["b"]).sum()
+
+    differs_by_a_constant("polio", truth)
+
+
+# ------------------------------------------------------------------------------------------ cows
+
+
+@pytest.mark.slow(why="compiles")
+def test_density_of_cows_that_differ():
+    """A forward pass for each cow, with its own chance to rise."""
+    rows = [cow["log_moves"].to_numpy() for _, cow in table("cows").groupby("cow")]
+
+    def truth(p):
+        rests, total = float(p["rests"]), 0.0
+        for moves, rises in zip(rows, special.expit(p["restless"] + p["spread"] * p["habit"]), strict=True):
+            steps, alpha = np.array([[1 - rises, rises], [rests, 1 - rests]]), np.array([0.5, 0.5])
+            for t, value in enumerate(moves):
+                alpha = (alpha @ steps if t else alpha) * stats.norm.pdf(value, p["level"], p["sigma"])
+                total += np.log(alpha.sum())
+                alpha = alpha / alpha.sum()
+        total += stats.norm.logpdf(p["level"], 1, 2).sum() + stats.halfnorm.logpdf(p["sigma"]).sum()
+        total += stats.norm.logpdf(p["restless"], -2) + stats.halfnorm.logpdf(p["spread"])
+        return total + stats.norm.logpdf(p["habit"]).sum() + stats.beta.logpdf(rests, 1, 3)
+
+    differs_by_a_constant("cows", truth)
+
+
+@pytest.mark.slow(why="statistical")
+def test_cows_are_found_again():
+    rows = bl.fit(MODELS / "cows.yaml", runs=None, progress=False).summary()
+    truth = {"restless": -2.2, "spread": 0.8, "rests": 0.15, "level[resting]": 0.5, "level[grazing]": 2.5}
+    for name, value in (truth | {"sigma[resting]": 0.8, "sigma[grazing]": 0.6}).items():
+        assert abs(rows.loc[name, "mean"] - value) < 3 * rows.loc[name, "sd"], name

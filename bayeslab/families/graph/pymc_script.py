@@ -70,6 +70,8 @@ class _Script:
         self.late: dict[str, int] = {}
         self.summed = list(summed_out(model, self.columns))
         self.tied = set(self.summed)
+        # Where chains start; pymc_extras takes no model that says it itself.
+        self.starts: dict[str, Any] = {}
         self._built: Any = None
 
     # -- names
@@ -92,6 +94,8 @@ class _Script:
     def text(self) -> str:
         for dim in {dim: None for node in self.nodes.values() for dim in node.dims}:
             self.data.dimension(dim)
+        for name in self.summed:
+            self._check_shared(self.nodes[name])
         for unit in units(self.nodes, {name for name in self.nodes if name in self.columns}):
             if len(unit) > 1:
                 raise not_exported(f"'{unit[0].name}', which looks back at another node,", *unit[0].path)
@@ -157,12 +161,26 @@ class _Script:
     def _sampling(self) -> str:
         given = {"random_seed": self.model.seed, "target_accept": self.model.inference.get("target_accept")}
         given |= {word: self.model.inference.get(word) for word in ("draws", "tune", "chains")}
+        given["initvals"] = self.starts or None
         return ", ".join(f"{word}={value!r}" for word, value in given.items() if value is not None)
 
     def _marginalized(self) -> list[str]:
         if not self.summed:
             return []
         return ["", "# Discrete nodes without data are summed out.", f"model = pmx.marginalize(model, {self.summed!r})"]
+
+    def _check_shared(self, node: Node) -> None:
+        """pymc_extras sums out cell by cell, and no cell that several rows share."""
+        tied, todo = {node.name}, True
+        while todo:
+            below = [n for n in self.nodes.values() if n.parents & tied and n.name not in tied]
+            tied |= {n.name for n in below if n.kind == "deterministic"}
+            todo = any(n.kind == "deterministic" for n in below)
+            for other in below:
+                if other.kind == "random" and not set(node.dims) <= set(other.dims):
+                    raise not_exported(
+                        f"'{node.name}', cells of which several cells of '{other.name}' share,", *node.path
+                    )
 
     # -- nodes
 
@@ -247,7 +265,11 @@ class _Script:
                 call = filled("pm.Truncated(N, D, lower=0)", N=repr(node.name), D=self.distribution(inner, dims, None))
                 extra["transform"] = filled("pm.distributions.transforms.Ordered(positive=True)")
                 extra["default_transform"] = ast.Constant(None)
-            extra["initval"] = literal(self._start(node.name))
+            start = self._start(node.name)
+            if self.summed:
+                self.starts[node.name] = start.tolist()
+            else:
+                extra["initval"] = literal(start)
         else:
             call = self.distribution(tree, dims, node.name)
         if word == "LogitNormal":
