@@ -227,9 +227,20 @@ class Kernel:
         ModelError
             With the column of the problem in ``offset``.
         """
-        root = _Reader(columns, frozenset(hyperparameters), dict(levels or {})).read(parse(text).tree)
+        return replace(cls.read(parse(text).tree, columns, hyperparameters, levels), text=text)
+
+    @classmethod
+    def read(
+        cls,
+        tree: ast.expr,
+        columns: Collection[str] | None = None,
+        hyperparameters: Collection[str] = (),
+        levels: Mapping[str, Sequence[str]] | None = None,
+    ) -> Kernel:
+        """Read a checked syntax tree: :meth:`parse` without the text."""
+        root = _Reader(columns, frozenset(hyperparameters), dict(levels or {})).read(tree)
         used = dict.fromkeys(c for leaf in root.leaves() for c in leaf.columns)
-        return cls(text, root, _parameters(root), tuple(used), dict(levels or {}))
+        return cls(ast.unparse(tree), root, _parameters(root), tuple(used), dict(levels or {}))
 
     @property
     def names(self) -> tuple[str, ...]:

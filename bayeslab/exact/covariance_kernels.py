@@ -808,3 +808,58 @@ def log_likelihood_whitened(parameters, ops, columns, at, fixed, x, place, y, tr
         _with_jitter(weights, share)
         grad[:n_theta] = _gathered(_lower_gradient(ops, columns, slots, x, weights), at, n_theta)
     return value, grad
+
+
+# -------------------------------------------------------------------- a function made of standard normals
+
+
+@numba.njit(cache=True)
+def coloured(theta, z, ops, columns, at, fixed, x, base):  # type: ignore[no-untyped-def]
+    """L z of each row of z, with L the Cholesky factor of K(x, x); NaN where there is none."""
+    m = x.shape[1]
+    lower, out = np.empty((m, m)), np.zeros(z.shape)
+    jitter, _ = _factored(ops, columns, _slots(theta, at, fixed), x, np.zeros(m), base[0], lower)
+    if math.isnan(jitter):
+        out[:] = np.nan
+        return out
+    for k in range(len(z)):
+        for i in range(m):
+            for j in range(i + 1):
+                out[k, i] += lower[i, j] * z[k, j]
+    return out
+
+
+@numba.njit(cache=True)
+def coloured_gradient(theta, z, to_f, ops, columns, at, fixed, x, base):  # type: ignore[no-untyped-def]
+    """Derivatives by θ and by z, one after the other, of what has the derivatives ``to_f`` by :func:`coloured`.
+
+    The derivative by K is that of :func:`log_likelihood_whitened`, summed over the rows of z.
+    """
+    m, n_theta = x.shape[1], len(theta)
+    grad = np.zeros(n_theta + z.size)
+    slots, lower = _slots(theta, at, fixed), np.empty((m, m))
+    jitter, share = _factored(ops, columns, slots, x, np.zeros(m), base[0], lower)
+    if math.isnan(jitter):
+        return grad
+    weights, u = np.zeros((m, m)), np.zeros(m)
+    for k in range(len(z)):
+        u[:] = 0.0
+        for i in range(m):
+            for j in range(i + 1):
+                u[j] += lower[i, j] * to_f[k, i]
+        grad[n_theta + k * m : n_theta + (k + 1) * m] = u
+        for i in range(m):
+            for j in range(i + 1):
+                weights[i, j] += 0.5 * u[i] * z[k, j]
+    if n_theta > 0:
+        for i in range(m):
+            for j in range(i):
+                weights[j, i] = weights[i, j]
+        _solve_in_place(lower, weights, True)
+        for i in range(m):
+            for j in range(i):
+                weights[i, j], weights[j, i] = weights[j, i], weights[i, j]
+        _solve_in_place(lower, weights, True)
+        _with_jitter(weights, share)
+        grad[:n_theta] = _gathered(_lower_gradient(ops, columns, slots, x, weights), at, n_theta)
+    return grad

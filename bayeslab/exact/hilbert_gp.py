@@ -46,9 +46,11 @@ __all__ = [
     "HilbertGaussianProcess",
     "HilbertLatent",
     "HilbertRegression",
+    "Unserved",
     "WeightedFunctions",
     "choose_basis",
     "reason_against",
+    "unserved",
 ]
 
 # Order of the Matérn process, and the distance of the walls from the inputs in lengthscales.
@@ -275,17 +277,26 @@ class HilbertBasis:
             out.append((argument.name, rest * power * value ** (power - 1) * shape))
         return variance * shape, out
 
-    def _density(self, term: _Term, of: Any) -> tuple[np.ndarray, list[tuple[str, np.ndarray]]]:
+    def frequencies(self, term: _Term) -> dict[str, np.ndarray]:
+        """Of each function of a term, by column."""
         walls = [self.walls[term.text, c] for c in term.columns]
         grids = np.meshgrid(*(np.pi * np.arange(1, w.n + 1) / (2.0 * w.half_width) for w in walls), indexing="ij")
-        frequency = dict(zip(term.columns, (g.ravel() for g in grids), strict=True))
-        shape, logs = np.ones(len(grids[0].ravel())), []
+        return dict(zip(term.columns, (g.ravel() for g in grids), strict=True))
+
+    @staticmethod
+    def order(part: Node) -> float:
+        """Of a Matérn process; infinity for ExpQuad."""
+        return _SPECTRA[part.word][0]
+
+    def _density(self, term: _Term, of: Any) -> tuple[np.ndarray, list[tuple[str, np.ndarray]]]:
+        frequency = self.frequencies(term)
+        shape, logs = np.ones(self._size(term)), []
         for part in term.spectral:
             arguments = part.arguments["lengthscale"]
             lengths = [of(a) for a in arguments]
             squares = [frequency[c] ** 2 for c in part.columns]
             total = sum(length**2 * s for length, s in zip(lengths, squares, strict=True))
-            d, nu = len(part.columns), _SPECTRA[part.word][0]
+            d, nu = len(part.columns), self.order(part)
             if math.isinf(nu):
                 shape = shape * (2.0 * np.pi) ** (d / 2) * math.prod(lengths) * np.exp(-0.5 * total)
                 falls = np.ones(len(shape))
@@ -384,6 +395,65 @@ def choose_basis(
     if basis.n_functions > _MOST:
         raise ModelError(_too_many(basis, len(x)), code="too-costly")
     return basis
+
+
+@dataclass(frozen=True, slots=True)
+class Unserved:
+    """A lengthscale of a posterior that the sines of a column do not serve.
+
+    Attributes
+    ----------
+    name, column : str
+    value : float
+        A quantile of the posterior: below the shortest lengthscale of the box, or far above the longest.
+    box : Box
+    """
+
+    name: str
+    column: str
+    value: float
+    box: Box
+
+    @property
+    def short(self) -> bool:
+        return self.value < self.box.shortest
+
+    @property
+    def text(self) -> str:
+        """The finding."""
+        if self.short:
+            served = f"{self.box.n} sines of {self.column} serve from {self.box.shortest:.3g}"
+            return f"{self.name} reaches down to {self.value:.3g}; {served}"
+        served = f"the box of {self.column} serves up to {self.box.longest:.3g}"
+        return f"{self.name} reaches up to {self.value:.3g}; {served}"
+
+    @property
+    def functions(self) -> int:
+        """How many sines would serve."""
+        return int(np.ceil(1.1 * self.box.n * self.box.shortest / self.value))
+
+    @property
+    def domain(self) -> tuple[float, float]:
+        """A domain whose box would serve."""
+        span = 0.5 * (self.value - self.box.longest)
+        return self.box.low - span, self.box.high + span
+
+
+def unserved(basis: HilbertBasis, draws: Mapping[str, np.ndarray]) -> list[Unserved]:
+    """Lengthscales of a posterior, by draws of hyperparameters, that the functions do not serve."""
+    out = []
+    for term in basis.terms:
+        for part in term.spectral:
+            for argument, column in zip(part.arguments["lengthscale"], part.columns, strict=False):
+                if argument.name not in draws:
+                    continue
+                low, high = np.quantile(draws[argument.name], [0.05, 0.95])
+                box = basis.walls[term.text, column]
+                if low < box.shortest:
+                    out.append(Unserved(argument.name, column, float(low), box))
+                if high > 2.0 * box.longest:
+                    out.append(Unserved(argument.name, column, float(high), box))
+    return out
 
 
 def _too_many(basis: HilbertBasis, n: int) -> str:

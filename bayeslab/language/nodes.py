@@ -86,6 +86,11 @@ class Node:
         return self.distribution in DISTRIBUTIONS and DISTRIBUTIONS[str(self.distribution)].path
 
     @cached_property
+    def process(self) -> bool:
+        """Whether its values are those of an unknown function of columns."""
+        return self.distribution in DISTRIBUTIONS and DISTRIBUTIONS[str(self.distribution)].process
+
+    @cached_property
     def finite(self) -> bool:
         """Whether a discrete node has few values, so that it can be summed out."""
         word = self.distribution
@@ -489,6 +494,9 @@ def _check_distribution(tree: ast.expr, *, outermost: bool = False) -> None:
             code="unknown-function",
         )
     entry = DISTRIBUTIONS[word]
+    if entry.process:
+        _check_process(tree, entry, outermost=outermost)
+        return
     for name, value in bound_arguments(tree, word, entry).items():
         if name in entry.distributions:
             _check_distribution(value)
@@ -514,6 +522,28 @@ def _check_path(tree: ast.Call, entry: Distribution, *, outermost: bool) -> None
                 f"{entry.name}: '{name}' is the name of a column of the data, not '{ast.unparse(given[name])}'",
                 offset=given[name].col_offset,
                 code="wrong-arguments",
+            )
+
+
+def _check_process(tree: ast.Call, entry: Distribution, *, outermost: bool) -> None:
+    """A function is a node of its own; its covariance function has a language of its own."""
+    if not outermost:
+        raise ModelError(
+            f"{entry.name}(...) can only be the outermost call of a node", offset=tree.col_offset, code="misplaced"
+        )
+    given = bound_arguments(tree, entry.name, entry)
+    if "kernel" not in given:
+        raise ModelError(
+            f"{entry.name}() needs a covariance function, such as {entry.name}(Matern52(x, lengthscale, scale))",
+            offset=tree.col_offset,
+            code="wrong-arguments",
+        )
+    for name, words in entry.words.items():
+        if name in given and not (isinstance(given[name], ast.Name) and given[name].id in words):  # type: ignore[attr-defined]
+            raise ModelError(
+                f"{name} is {' or '.join(words)}, or left out, not '{ast.unparse(given[name])}'",
+                offset=given[name].col_offset,
+                code="unknown-word",
             )
 
 

@@ -12,6 +12,7 @@ import pytest
 import bayeslab as bl
 from bayeslab.exact.gp_likelihoods import Bernoulli
 from bayeslab.exact.laplace_gp import LaplaceRegression
+from bayeslab.exact.prior_quantiles import quantiles
 from bayeslab.families.gaussian_process import approximations, predictions
 from bayeslab.families.gaussian_process import model as gaussian_process_model
 from tests.refusals import refused
@@ -124,9 +125,9 @@ def test_prior_quantiles_are_those_of_the_distributions():
         ("Gamma(2, 0.1)", gamma(2, scale=10)),
         ("Normal(-3, 2)", norm(-3, 2)),
     ):
-        np.testing.assert_allclose(approximations.quantiles(text), law.ppf([0.1, 0.5, 0.95]), rtol=2e-3)
-    assert approximations.quantiles("HalfNormal(tau)") is None
-    assert approximations.quantiles("HalfFlat()") is None
+        np.testing.assert_allclose(quantiles(text), law.ppf([0.1, 0.5, 0.95]), rtol=2e-3)
+    assert quantiles("HalfNormal(tau)") is None
+    assert quantiles("HalfFlat()") is None
 
 
 @pytest.mark.parametrize(

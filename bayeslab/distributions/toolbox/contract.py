@@ -138,6 +138,8 @@ class Distribution:
         Whether the density integrates to one.
     path : bool
         Whether one draw is a path of hidden states along the node's last dimension.
+    process : bool
+        Whether one draw is a function of columns of the data, along the node's last dimension.
     words : mapping of str to tuple of str
         Parameters that may be a word in place of an expression, and the words.
     columns : tuple of str
@@ -162,6 +164,7 @@ class Distribution:
     proper: bool = True
     angles: tuple[str, ...] = ()
     path: bool = False
+    process: bool = False
     words: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     columns: tuple[str, ...] = ()
     response: Response | None = None
@@ -209,6 +212,7 @@ def declared(
     proper: bool = True,
     angles: tuple[str, ...] = (),
     path: bool = False,
+    process: bool = False,
     words: Mapping[str, tuple[str, ...]] | None = None,
     columns: tuple[str, ...] = (),
     response: Response | None = None,
@@ -246,6 +250,7 @@ def declared(
         proper,
         angles,
         path,
+        process,
         words or {},
         columns,
         response,

@@ -20,23 +20,20 @@ on the data and the priors only, so that a model and its data always mean the sa
 
 from __future__ import annotations
 
-import ast
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 from weakref import WeakKeyDictionary
 
 import numpy as np
 
-from bayeslab.distributions import SCALARS, log_density, log_size
 from bayeslab.errors import ModelError
 from bayeslab.exact import gp_likelihoods as known
 from bayeslab.exact import hilbert_gp, laplace_gp, linear_sde, sparse_gaussian_process, state_space
 from bayeslab.exact.covariance import Kernel
 from bayeslab.exact.hilbert_gp import choose_basis
 from bayeslab.exact.linear_sde import of_kernel
+from bayeslab.exact.prior_quantiles import quantiles
 from bayeslab.families.gaussian_process.hyperpriors import Scales
-from bayeslab.language.expressions import parse
-from bayeslab.language.nodes import bound_arguments, call_name
 
 if TYPE_CHECKING:
     from bayeslab.exact.gp_likelihoods import Likelihood
@@ -55,8 +52,6 @@ __all__ = [
 ]
 
 INDUCING = 100
-# Shares of a lengthscale's prior that boxes and functions need not serve, below and above.
-_BELOW, _ABOVE = 0.1, 0.05
 # Functions of hsgp serve beyond the inputs by this share of their range.
 _MARGIN = 0.05
 
@@ -177,26 +172,14 @@ def _domain(seen: Resolved) -> dict[str, tuple[float, float]]:
 def unserved(seen: Resolved, draws: Mapping[str, np.ndarray]) -> list[tuple[str, str, float | None, str, str]]:
     """Lengthscales of a posterior that the functions of hsgp do not serve."""
     out: list[tuple[str, str, float | None, str, str]] = []
-    basis = regression_of(seen).basis
-    for term in basis.terms:
-        for part in term.spectral:
-            for argument, column in zip(part.arguments["lengthscale"], part.columns, strict=False):
-                if argument.name not in seen.dims:
-                    continue
-                low, high = np.quantile(draws[argument.name], [0.05, 0.95])
-                box = basis.walls[term.text, column]
-                if low < box.shortest:
-                    text = f"{argument.name} reaches down to {low:.3g}; {box.n} sines of {column} serve from"
-                    enough = int(np.ceil(1.1 * box.n * box.shortest / low))
-                    advice = f"standard deviations are too small; fit with `functions: {enough}` or more"
-                    out.append(("functions", argument.name, float(low), f"{text} {box.shortest:.3g}", advice))
-                if high > 2.0 * box.longest:
-                    text = (
-                        f"{argument.name} reaches up to {high:.3g}; the box of {column} serves up to {box.longest:.3g}"
-                    )
-                    span = 0.5 * (high - box.longest)
-                    wide = f"domain: {{{column}: [{box.low - span:.4g}, {box.high + span:.4g}]}}"
-                    out.append(("box", argument.name, float(high), text, f"fit with a wider box, `{wide}`"))
+    inferred = {name: values for name, values in draws.items() if name in seen.dims}
+    for found in hilbert_gp.unserved(regression_of(seen).basis, inferred):
+        if found.short:
+            advice = f"standard deviations are too small; fit with `functions: {found.functions}` or more"
+            out.append(("functions", found.name, found.value, found.text, advice))
+        else:
+            wide = f"domain: {{{found.column}: [{found.domain[0]:.4g}, {found.domain[1]:.4g}]}}"
+            out.append(("box", found.name, found.value, found.text, f"fit with a wider box, `{wide}`"))
     return out
 
 
@@ -214,36 +197,6 @@ def prior_quantiles(seen: Resolved, name: str) -> tuple[float, float, float]:
         return low, float(np.sqrt(low * high)), high
     spread = 1.0 if seen.y is None else float(np.std(seen.y)) or 1.0
     return 0.1 * spread, spread, 10 * spread
-
-
-def quantiles(text: str) -> tuple[float, float, float] | None:
-    """Of a prior whose parameters are numbers, by summing its density over a grid; None for others."""
-    tree = parse(text).tree
-    word = call_name(tree)
-    if not isinstance(tree, ast.Call) or word is None or word not in SCALARS:
-        return None
-    arguments = {}
-    for key, value in bound_arguments(tree, word).items():
-        try:
-            arguments[key] = float(ast.literal_eval(value))
-        except (ValueError, TypeError, SyntaxError):
-            return None
-    density, lower, upper, proper = log_density(word, arguments)
-    if not proper:
-        return None
-    middle = log_size(density, lower)
-    if lower >= 0.0:
-        grid = np.exp(middle + np.linspace(-40.0, 40.0, 40_001))
-    else:
-        half = np.exp(middle + np.linspace(-20.0, 20.0, 20_001))
-        grid = np.concatenate([-half[::-1], half])
-    grid = grid[(grid > lower) & (grid < upper)]
-    with np.errstate(all="ignore"):
-        heights = np.nan_to_num(np.exp(density(grid) + middle), posinf=0.0)
-    widths = np.diff(grid * np.exp(-middle))
-    steps = np.concatenate([[0.0], np.cumsum(0.5 * (heights[1:] + heights[:-1]) * widths)])
-    low, middle, high = np.interp(np.array([_BELOW, 0.5, 1 - _ABOVE]) * steps[-1], steps, grid)
-    return float(low), float(middle), float(high)
 
 
 def _own(seen: Resolved, values: Mapping[str, Any]) -> list[float]:

@@ -33,6 +33,7 @@ from bayeslab.families.graph.conjugacy import closed_form
 from bayeslab.families.graph.domains import OF_TRIALS, Domains, levels_refused
 from bayeslab.families.graph.hidden_paths import hidden_path
 from bayeslab.families.graph.levels import categories, takes_levels
+from bayeslab.families.graph.processes import check_inputs, check_process, unserved_lengthscales
 from bayeslab.families.graph.recursion import broadcast, deterministic_recursion, random_recursion, rows_together
 from bayeslab.families.graph.spelling import check_spelling
 from bayeslab.language.expressions import MOST_COUNTED, Evaluator, Term, as_float, parse
@@ -67,6 +68,7 @@ __all__ = [
     "exact",
     "factors",
     "graph",
+    "judged",
     "network",
     "outcomes",
     "remarks",
@@ -114,6 +116,9 @@ def check(model: Model, columns: set[str] | None) -> None:
     """Everything that can be found wrong without building the graph."""
     nodes = nodes_of(_spec(model).nodes)
     check_nodes(nodes, _dimensions(model), columns, model.data.derive)
+    for node in nodes.values():
+        if node.process:
+            check_process(node, nodes)
     known = (columns or set()) | nodes.keys()
     for name in model.data.dims if columns else ():
         # Data to predict from may lack what is predicted.
@@ -276,6 +281,13 @@ def remarks(model: Model, data: Data) -> list[tuple[str, str, float | None, str,
     return out
 
 
+def judged(
+    model: Model, data: Data, draws: Mapping[str, np.ndarray]
+) -> tuple[tuple[str, str, float | None, str, str], ...]:
+    """Lengthscales of functions that the sines which stand for them do not serve."""
+    return tuple(unserved_lengthscales(nodes_of(_spec(model).nodes), data, draws))
+
+
 def network(model: Model, data: Data) -> nx.DiGraph:
     """The model's nodes and edges with attributes ``kind``, ``text`` and ``dims``."""
     nodes = nodes_of(_spec(model).nodes)
@@ -351,6 +363,8 @@ def bound(model: Model, data: Data) -> Data:
     for node in nodes.values():
         with _node_errors(node):
             domains.check(node)
+            if node.process:
+                check_inputs(node, nodes, data)
     return data
 
 
@@ -690,6 +704,9 @@ class _Builder:
         if node.hidden_path:
             self._hidden_path(node, observed)
             return
+        if node.process:
+            self._process(node, observed)
+            return
         if self.own_sums and node.name in self.summed and observed is None:
             self._latent(node)
             return
@@ -775,6 +792,20 @@ class _Builder:
         symbol = pt.tensor(node.name, dtype="int64", shape=shape)
         self.latents[node.name] = Latent(node.name, symbol, shape, 0, path.law.n_states, path)
         self.terms[node.name] = self._states(path, symbol, node.dims)
+
+    def _process(self, node: Node, observed: Any) -> None:
+        """A function: standard normals, and its values made of them."""
+        from bayeslab.families.graph.process_values import process_values
+
+        if observed is not None:
+            raise ModelError(
+                f"'{node.name}' is a column of the data and a function without noise; give the function another name, f"
+                f", and what is observed a node around it: {node.name}[{', '.join(node.dims)}]: Normal(f, sigma)",
+                path=node.path,
+                code="misplaced",
+            )
+        value = self.pm.Deterministic(node.name, process_values(self, node), dims=node.dims)
+        self.terms[node.name] = Term(value, node.dims)
 
     @staticmethod
     def _states(path: HiddenPath, value: Any, dims: tuple[str, ...]) -> Term:

@@ -210,8 +210,8 @@ class Domains:
 
     def _parameters(self, node: Node, call: ast.Call, dims: tuple[str, ...]) -> None:
         word = str(call_name(call))
-        if word in MODIFIERS or DISTRIBUTIONS[word].path:
-            return  # probabilities of paths are checked where their dimensions are read
+        if word in MODIFIERS or DISTRIBUTIONS[word].path or DISTRIBUTIONS[word].process:
+            return  # probabilities of paths are checked where their dimensions are read, and so are functions
         entry, domain = DISTRIBUTIONS[word], DISTRIBUTIONS[word].domain
         given = bound_arguments(call, word)
         batch = dims[: len(dims) - entry.support]

@@ -1,0 +1,46 @@
+"""Quantiles of a prior that is written with numbers alone."""
+
+from __future__ import annotations
+
+import ast
+
+import numpy as np
+
+from bayeslab.distributions import SCALARS, log_density, log_size
+from bayeslab.language.expressions import parse
+from bayeslab.language.nodes import bound_arguments, call_name
+
+__all__ = ["ABOVE", "BELOW", "quantiles"]
+
+# Shares of a lengthscale's prior that boxes and functions need not serve, below and above.
+BELOW, ABOVE = 0.1, 0.05
+
+
+def quantiles(text: str) -> tuple[float, float, float] | None:
+    """Of a prior whose parameters are numbers, by summing its density over a grid; None for others."""
+    tree = parse(text).tree
+    word = call_name(tree)
+    if not isinstance(tree, ast.Call) or word is None or word not in SCALARS:
+        return None
+    arguments = {}
+    for key, value in bound_arguments(tree, word).items():
+        try:
+            arguments[key] = float(ast.literal_eval(value))
+        except (ValueError, TypeError, SyntaxError):
+            return None
+    density, lower, upper, proper = log_density(word, arguments)
+    if not proper:
+        return None
+    middle = log_size(density, lower)
+    if lower >= 0.0:
+        grid = np.exp(middle + np.linspace(-40.0, 40.0, 40_001))
+    else:
+        half = np.exp(middle + np.linspace(-20.0, 20.0, 20_001))
+        grid = np.concatenate([-half[::-1], half])
+    grid = grid[(grid > lower) & (grid < upper)]
+    with np.errstate(all="ignore"):
+        heights = np.nan_to_num(np.exp(density(grid) + middle), posinf=0.0)
+    widths = np.diff(grid * np.exp(-middle))
+    steps = np.concatenate([[0.0], np.cumsum(0.5 * (heights[1:] + heights[:-1]) * widths)])
+    low, middle, high = np.interp(np.array([BELOW, 0.5, 1 - ABOVE]) * steps[-1], steps, grid)
+    return float(low), float(middle), float(high)
