@@ -18,14 +18,15 @@ HEAVY = {"pymc", "arviz", "sklearn", "pytensor", "numba"}
 # verdict (and how it is shown) lies below them.
 LAYERS = [
     {"compiling", "errors", "memory", "options", "registry", "code_cache", "arrays", "streams", "files"},
-    {"constants", "digits", "progress", "training_warnings", "distributions"},
+    {"constants", "digits", "evidence", "progress", "training_warnings", "distributions"},
     {"language"},
     {"data"},
     {"exact", "structure", "decisions", "learners", "theory"},
+    {"latents"},
     {"formats"},
     {"language.model_file", "run_folder"},
     {"posterior.evaluation", "posterior.forward", "posterior.observed", "posterior.open_cells", "posterior.transforms"},
-    {"families", "evidence"},
+    {"families"},
     {
         "results.verdict",
         "results.psis",
@@ -217,6 +218,7 @@ def test_only_engines_and_families_know_pymc():
         if names & {"pymc", "pytensor", "pymc_extras", "nutpie"}:
             assert path.relative_to(PACKAGE).parts[0] in (
                 "families",
+                "latents",
                 "engines",
                 "posterior",
                 "job.py",

@@ -68,7 +68,7 @@ def test_evidence_is_that_of_all_paths(word, parameters, cells, density):
     assert not hidden.learned
     by_state = [{name: v[k] for name, v in parameters.items()} for k in range(2)]
     table = np.array([[0.0 if np.isnan(x) else density(x, **own) for own in by_state] for x in cells])
-    assert hidden.law({}).terms(True).sum() == pytest.approx(by_paths(table), rel=1e-9)
+    assert hidden.law({}).log_likelihoods(True).sum() == pytest.approx(by_paths(table), rel=1e-9)
 
 
 def test_a_word_for_each_column_multiplies_their_densities():
@@ -86,7 +86,7 @@ def test_a_word_for_each_column_multiplies_their_densities():
     table = np.nan_to_num(stats.gamma.logpdf(wait[:, None], [2, 5]))
     table += np.nan_to_num(stats.vonmises.logpdf(angle[:, None], [2, 4], loc=[3, 0.5]))
     table += stats.norm.logpdf(size[:, None], [0, 1], [1, 2])
-    assert hidden.law({}).terms(True).sum() == pytest.approx(by_paths(table), rel=1e-9)
+    assert hidden.law({}).log_likelihoods(True).sum() == pytest.approx(by_paths(table), rel=1e-9)
 
 
 # --------------------------------------------------------------------------------- expectation maximisation

@@ -34,7 +34,7 @@ def test_sequences_are_independent():
     cells = [0.5, 2.0, np.nan, 7.0]
     table = pd.DataFrame({"y": cells + cells[::-1], "s": ["a"] * 4 + ["b"] * 4})
     model = chain("Gamma", {"alpha": [1.5, 4.0], "beta": [2.0, 0.7]}, sequence="s")
-    found = resolved(model, bl.check(model, table)).law({}).terms(True)
+    found = resolved(model, bl.check(model, table)).law({}).log_likelihoods(True)
     for own, log_evidence in zip((cells, cells[::-1]), found, strict=True):
         density = stats.gamma.pdf(np.array(own)[:, None], [1.5, 4.0], scale=[1 / 2.0, 1 / 0.7])
         density[np.isnan(density)] = 1.0
@@ -77,13 +77,13 @@ def test_every_kind_of_chain_climbs_to_a_maximum(more):
     fit = bl.fit(model, table, "em", prior="ignore", restarts=2, seed=1, progress=False, runs=None)
     hidden = resolved(model, fit.data)
     values = {name: fit.posterior[name].to_numpy()[0, 0] for name in hidden.learned}
-    top = float(np.sum(hidden.law(values).terms(True)))
+    top = float(np.sum(hidden.law(values).log_likelihoods(True)))
     for name in hidden.learned:
         if "alpha" in name or "beta" in name:
             for size in (0.97, 1.03):
                 moved = {n: np.array(v, copy=True) for n, v in values.items()}
                 moved[name].flat[0] *= size
-                assert float(np.sum(hidden.law(moved).terms(True))) <= top + 1e-4
+                assert float(np.sum(hidden.law(moved).log_likelihoods(True))) <= top + 1e-4
 
 
 @pytest.mark.parametrize("word", ["Weibull", "gaussian"])

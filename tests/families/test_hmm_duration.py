@@ -72,8 +72,8 @@ def test_every_law_equals_the_sum_over_segmentations(word, states):
     y = hidden.rows
     rows = np.where(np.isnan(y), 0.0, stats.norm.logpdf(y, values["mean"], values["sd"]))
     law = hidden.law(values)
-    found, paths, heights = law.expected(), *law.best(1)
-    terms, several = hidden.law(values)._pairs.terms(True), hidden.law(values).terms(True)
+    found, paths, heights = law.expected(), *law.mode(1)
+    terms, several = hidden.law(values).pairs.log_likelihoods(True), hidden.law(values).log_likelihoods(True)
     for s, own in enumerate((slice(0, 6), slice(6, 10))):
         total, (posterior, *_), best = truth(chain, rows[own])
         assert found.log_evidence[s] == pytest.approx(np.log(total), rel=1e-11)
@@ -82,8 +82,8 @@ def test_every_law_equals_the_sum_over_segmentations(word, states):
         np.testing.assert_allclose(found.posterior[own], posterior, atol=1e-11)
         np.testing.assert_array_equal(paths[0][own], best[1])
         assert heights[0, s] == pytest.approx(np.log(best[0]), rel=1e-11)
-    pairs = law._pairs
-    ages = forward_backward.smooth(pairs.chain, pairs.log_emission, pairs.offsets).posterior
+    pairs = law.pairs
+    ages = forward_backward.smooth(pairs.chain, pairs.log_density, pairs.offsets).posterior
     np.testing.assert_allclose(hidden.chain.fold(ages), found.posterior, atol=1e-10)
 
 
@@ -102,12 +102,12 @@ def test_paths_are_ranked_and_drawn_as_segmentations_are():
         every[path] = every.get(path, 0.0) + p
     ranked = sorted(every.items(), key=lambda item: -item[1])
     law = hidden.law(values)
-    paths, heights = law.best(4)
+    paths, heights = law.mode(4)
     for (path, p), own, height in zip(ranked, paths, heights[:, 0], strict=False):
         assert tuple(int(z) for z in own) == path
         assert height == pytest.approx(np.log(p), rel=1e-10)
     n, total = 4000, sum(every.values())
-    drawn = [tuple(int(z) for z in law.sampled(rng)) for _ in range(n)]
+    drawn = [tuple(int(z) for z in law.sample(rng)) for _ in range(n)]
     for path, p in ranked[:4]:
         share = p / total
         assert abs(drawn.count(path) / n - share) < 4.5 * np.sqrt(share * (1 - share) / n)
@@ -120,7 +120,7 @@ def test_filtered_and_expected_states_are_those_of_shorter_data():
     declared = model(durations={"longest": 3, "law": "negative_binomial"})
     whole = hidden_of(declared, bl.check(declared, {"y": y}))
     values = random_values(whole, rng)
-    filtered, expected = whole.law(values).filtered("filter"), whole.law(values).filtered("predict")
+    filtered, expected = whole.law(values).filter("filter"), whole.law(values).filter("predict")
     for t in range(7):
         rows = whole.log_emission(values)[: t + 1]
         law = whole.chain.segments(values)
@@ -142,9 +142,9 @@ def test_geometric_durations_are_an_ordinary_chain():
         emitted | {"transition": np.array([[0.0, 1], [1, 0]]), "duration_mu": mu, "duration_alpha": np.ones(2)}
     )
     theirs = hidden_of(plain, bl.check(plain, table)).law(emitted | {"transition": np.array([[0.7, 0.3], [0.6, 0.4]])})
-    np.testing.assert_allclose(mine.terms(False), theirs.terms(False), atol=1e-10)
+    np.testing.assert_allclose(mine.log_likelihoods(False), theirs.log_likelihoods(False), atol=1e-10)
     np.testing.assert_allclose(mine.expected().posterior, theirs.expected().posterior, atol=1e-10)
-    np.testing.assert_array_equal(mine.best(1)[0], theirs.best(1)[0])
+    np.testing.assert_array_equal(mine.mode(1)[0], theirs.mode(1)[0])
 
 
 def test_a_longest_duration_of_one_changes_state_every_time():
@@ -225,7 +225,9 @@ def test_truncated_laws_are_fitted_as_direct_search_finds_them(word):
     chain = hidden_of(declared, bl.check(declared, {"y": [0.0, 1.0, 2.0]})).chain
     counts = np.array([[1.0, 2.5, 7.0, 6.0, 9.0, 3.0], [20.0, 6.0, 3.0, 2.0, 0.0, 1.0]])
     found = chain.maximise(
-        {"duration": counts, "initial": np.ones(2), "transition": np.ones((2, 2))}, prior=False, start=chain.calm()
+        {"duration": counts, "initial": np.ones(2), "transition": np.ones((2, 2))},
+        prior=False,
+        start=chain.start_values(),
     )
 
     def height(values):

@@ -112,7 +112,7 @@ def test_each_mother_with_one_daughter_is_a_chain():
     mine, theirs = one.law(values), other.law(values)
     np.testing.assert_allclose(mine.expected().log_evidence, theirs.expected().log_evidence, rtol=1e-12)
     np.testing.assert_allclose(mine.expected().posterior, theirs.expected().posterior, atol=1e-10)
-    np.testing.assert_array_equal(mine.best(1)[0], theirs.best(1)[0])
+    np.testing.assert_array_equal(mine.mode(1)[0], theirs.mode(1)[0])
     # Of one tree every row is left out given all others: the ratio of two evidences.
     whole = theirs.expected().log_evidence.sum()
     rows = other.log_emission(values)
@@ -120,7 +120,7 @@ def test_each_mother_with_one_daughter_is_a_chain():
         without = rows.copy()
         without[t] = 0.0
         rest = other.law(values, without).expected().log_evidence.sum()
-        assert mine.terms(False)[t] == pytest.approx(whole - rest, abs=1e-10)
+        assert mine.log_likelihoods(False)[t] == pytest.approx(whole - rest, abs=1e-10)
 
 
 @pytest.fixture(scope="module")

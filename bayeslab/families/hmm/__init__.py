@@ -32,21 +32,16 @@ from bayeslab.families.hmm import (
     gibbs_sampling,
     infinite,
     linear,
+    product_labels,
     pymc_graph,
     replications,
 )
 from bayeslab.families.hmm import classes as hmm_classes
+from bayeslab.families.hmm.chains import chain_of, labels_of, product_of
 from bayeslab.families.hmm.choice import hidden_of
 from bayeslab.families.hmm.decoding import posterior_mean
 from bayeslab.families.hmm.given_parameters import given_of
-from bayeslab.families.hmm.hidden import (
-    Hidden,
-    chain_of,
-    draws_of,
-    labels_of,
-    layout_of,
-)
-from bayeslab.families.hmm.product import ProductChain, product_of
+from bayeslab.families.hmm.hidden import Hidden, draws_of, layout_of
 from bayeslab.families.hmm.product_parts import additive, check_parameters
 from bayeslab.families.hmm.regression import known_regression
 from bayeslab.families.hmm.replications import position, resolved
@@ -54,6 +49,7 @@ from bayeslab.families.hmm.spec import HMM, emission_parameters
 from bayeslab.families.hmm.truncation import REFUSED, limit_of, shown, truncated
 from bayeslab.families.hmm.urns import balls_of
 from bayeslab.language.spec import Model
+from bayeslab.latents.chains.product import ProductChain
 
 if TYPE_CHECKING:
     import pymc
@@ -330,7 +326,7 @@ def relabelled(model: Model, data: Data, draws: Mapping[str, np.ndarray]) -> tup
         return None
     hidden = hidden_of(model, data)
     if isinstance(hidden.chain, ProductChain):
-        return hidden.chain.relabelled(hidden, draws)
+        return product_labels.relabelled(hidden, draws)
     if not all(name in draws for name in hidden.learned):
         return None
     own = {name: draws[name] for name in hidden.learned}
@@ -442,7 +438,7 @@ def log_likelihoods(
         return {"sequence": (("sequence_number",), np.stack(each))}
     out = []
     for _, values in draws_of(hidden, draws):
-        found = hidden.law(values).terms(several)
+        found = hidden.law(values).log_likelihoods(several)
         out.append(found if several else found[hidden.sequences.at])
     dims = ("sequence_number",) if several else (model.data.rows,)
     return {"sequence" if several else "row": (dims, np.stack(out))}

@@ -42,9 +42,9 @@ from bayeslab.errors import DataError, ModelError
 from bayeslab.exact.expectation_maximisation import EMResult, maximise, restarted
 from bayeslab.exact.mixture import k_means
 from bayeslab.families.hmm import expectation_maximisation
-from bayeslab.families.hmm.classes import ClassChain
 from bayeslab.families.hmm.hidden import Hidden, hidden_at
 from bayeslab.language.spec import Model
+from bayeslab.latents.chains.classes import ClassChain
 
 if TYPE_CHECKING:
     from bayeslab.families.hmm.spec import HMM
@@ -270,16 +270,16 @@ def split_of(hidden: Hidden, recipe: tuple[str, Any]) -> Split:
     kind, what = recipe
     if kind == "sequences":
         test = hidden.of_sequences(np.flatnonzero(what))
-        return Split(hidden.of_sequences(np.flatnonzero(~what)), lambda values: test.law(values).terms(True))
+        return Split(hidden.of_sequences(np.flatnonzero(~what)), lambda values: test.law(values).log_likelihoods(True))
     if kind == "ahead":
         begin, end = what
         known = hidden.prefix(end)
-        return Split(hidden.prefix(begin), lambda values: known.law(values).terms(False)[begin:end])
+        return Split(hidden.prefix(begin), lambda values: known.law(values).log_likelihoods(False)[begin:end])
     train = replace(hidden, rows=np.where(what[:, None], np.nan, hidden.rows))
 
     def score(values: Values) -> np.ndarray:
         """log p(rows left out | the others)."""
-        return np.asarray(hidden.law(values).terms(True) - train.law(values).terms(True))
+        return np.asarray(hidden.law(values).log_likelihoods(True) - train.law(values).log_likelihoods(True))
 
     return Split(train, score)
 
@@ -336,7 +336,7 @@ def _halved(hidden: Hidden, posterior: np.ndarray, state: int, larger: Hidden) -
     weights = np.insert(posterior, state + 1, posterior[:, state] * second, axis=1)
     weights[:, state] *= 1 - second
     out = larger.emitting(larger.rows, weights + 1e-9)
-    return out | larger.chain.calm()
+    return out | larger.chain.start_values()
 
 
 def hidden_of(model: Model, data: Data) -> Hidden:

@@ -13,7 +13,7 @@ import numpy as np
 
 from bayeslab.errors import DataError, OptionError, hint
 from bayeslab.families.hmm.hidden import Hidden, draws_of
-from bayeslab.families.hmm.product import ProductChain
+from bayeslab.latents.chains.product import ProductChain
 
 __all__ = ["METHODS", "averaged", "chances_of", "decoded", "posterior_mean"]
 
@@ -57,7 +57,7 @@ def averaged(hidden: Hidden, draws: Mapping[str, np.ndarray], kind: str, most: i
                 hidden.check_possible(values)
             total += found.posterior
         else:
-            own = law.filtered(kind)
+            own = law.filter(kind)
             # Before its first row a sequence of a known class begins in that class with less than probability 1.
             total += own / own.sum(axis=1, keepdims=True)
         n += 1
@@ -153,7 +153,7 @@ def _paths(
     index: dict[str, np.ndarray],
     at: str,
 ) -> tuple[dict[str, np.ndarray], dict[str, Any]]:
-    paths, heights = hidden.law(values).best(best)
+    paths, heights = hidden.law(values).mode(best)
     parts: list[dict[str, np.ndarray]] = []
     of = hidden.sequences.sequence
     for k in range(best):

@@ -17,8 +17,8 @@ from scipy import special, stats
 
 from bayeslab.exact import markov_chain
 from bayeslab.exact.answer import Plan
-from bayeslab.families.hmm.chain import Chain
 from bayeslab.families.hmm.hidden import Hidden
+from bayeslab.latents.chains.chain import Chain
 
 __all__ = ["CountedChain", "plan"]
 

@@ -10,9 +10,9 @@ from bayeslab.data.dataset import Data
 from bayeslab.errors import ModelError
 from bayeslab.families.hmm.hidden import Hidden, hidden_at
 from bayeslab.families.hmm.spec import HMM
-from bayeslab.families.hmm.state_chain import MarkovChain
 from bayeslab.language.expansion import Expansion, listed_numbers, nested, numbers
 from bayeslab.language.spec import Model
+from bayeslab.latents.chains.state_chain import MarkovChain
 from bayeslab.posterior.observed.language import emission_nodes, unsupported
 
 __all__ = ["expand"]

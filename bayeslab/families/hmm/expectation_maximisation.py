@@ -19,8 +19,8 @@ import numpy as np
 from bayeslab.errors import ModelError, OptionError
 from bayeslab.exact.answer import EMPlan
 from bayeslab.exact.emissions import dof_from_real, dof_to_real
-from bayeslab.families.hmm.driven import LOG_ODDS
 from bayeslab.families.hmm.hidden import Hidden
+from bayeslab.latents.chains.driven import LOG_ODDS
 
 __all__ = ["HiddenProblem", "collapsed", "plan"]
 
@@ -90,7 +90,7 @@ class HiddenProblem:
 
     def _height(self, theta: Values, statistics: Mapping[str, Any]) -> float:
         """What has the slope of the log posterior where the totals come from."""
-        value = self.hidden.chain.expected(statistics, theta) + self.log_prior(theta)
+        value = self.hidden.chain.expected_log_density(statistics, theta) + self.log_prior(theta)
         for k, part in enumerate(self.hidden.parts):
             if part.learned:
                 own = _own(statistics, k)

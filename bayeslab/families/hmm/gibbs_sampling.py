@@ -20,10 +20,10 @@ from bayeslab.exact.expectation_maximisation import restarted
 from bayeslab.exact.hidden_gibbs import DrawnPath, draw_path, draw_probabilities, statistics_of
 from bayeslab.exact.markov_chain import stationary
 from bayeslab.exact.sampler import Arrays, Sampler, recorded, stacked
-from bayeslab.families.hmm.chain import Chain
 from bayeslab.families.hmm.expectation_maximisation import HiddenProblem
 from bayeslab.families.hmm.hidden import Hidden
-from bayeslab.families.hmm.product import ProductChain
+from bayeslab.latents.chains.chain import Chain
+from bayeslab.latents.chains.product import ProductChain
 
 __all__ = ["PathSampler", "by_gibbs", "draw_emissions", "refusal"]
 
@@ -135,7 +135,7 @@ def _start(hidden: Hidden, rng: np.random.Generator) -> dict[str, np.ndarray]:
 def drawn_path(hidden: Hidden, values: Values, rng: np.random.Generator) -> DrawnPath:
     """The paths of the chain that is computed with."""
     law: Any = hidden.law(values)
-    return draw_path(law.chain, law.log_emission, rng, law.offsets)
+    return draw_path(law.chain, law.log_density, rng, law.offsets)
 
 
 def draw_chain(hidden: Hidden, path: DrawnPath, values: Values, rng: np.random.Generator) -> dict[str, np.ndarray]:

@@ -10,40 +10,30 @@ import numpy as np
 
 from bayeslab.data.dataset import Data
 from bayeslab.errors import DataError, ModelError, hint
-from bayeslab.exact import emissions, markov_chain
+from bayeslab.exact import emissions
 from bayeslab.exact.forward_backward import HiddenChain
 from bayeslab.exact.mixture import k_means
-from bayeslab.families.hmm.chain import SECOND_ORDER, Chain
-from bayeslab.families.hmm.classes import ClassChain, class_chain
-from bayeslab.families.hmm.driven import LOG_ODDS, driven
-from bayeslab.families.hmm.durations import lasting
+from bayeslab.families.hmm import classes, product_labels, product_parts
+from bayeslab.families.hmm.chains import branching, chain_of, driven, labels_of
 from bayeslab.families.hmm.emission_parts import parts_of
 from bayeslab.families.hmm.given_parameters import columns_of
 from bayeslab.families.hmm.joint import joint_of
-from bayeslab.families.hmm.law import Law
 from bayeslab.families.hmm.merged_groups import lumped
-from bayeslab.families.hmm.product import ProductChain, product_of
-from bayeslab.families.hmm.product_parts import parts_of as parts_of_chains
 from bayeslab.families.hmm.regression import expert_of
 from bayeslab.families.hmm.sequences import Sequences, read_columns, sequences_of, spread
-from bayeslab.families.hmm.spec import HMM, chain_parameters, emission_parameters
-from bayeslab.families.hmm.state_chain import StateChain
-from bayeslab.families.hmm.tree import branching, forest_of
+from bayeslab.families.hmm.spec import HMM, emission_parameters
+from bayeslab.families.hmm.tree import forest_of
 from bayeslab.families.hmm.truncation import truncated
 from bayeslab.families.hmm.urns import urns_of
-from bayeslab.families.hmm.words import Durations
 from bayeslab.language.spec import Model
+from bayeslab.latents.chains.classes import ClassChain
+from bayeslab.latents.chains.product import ProductChain
+from bayeslab.latents.chains.state_chain import StateChain
+from bayeslab.latents.latent import Law
 from bayeslab.posterior.observed.categories import Categories
 from bayeslab.posterior.observed.part import StatePart
 
-__all__ = [
-    "Hidden",
-    "chain_of",
-    "draws_of",
-    "hidden_at",
-    "labels_of",
-    "layout_of",
-]
+__all__ = ["Hidden", "draws_of", "hidden_at", "layout_of"]
 
 # Starting points are found on at most so many rows.
 _SOME = 20_000
@@ -183,7 +173,7 @@ class Hidden:
     def numbered(self, values: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
         """Values with states that can trade places in the order of :meth:`rule`."""
         if isinstance(self.chain, ProductChain):
-            return self.chain.numbered(self, values)
+            return product_labels.numbered(self, values)
         if (name := self.numbering) is not None and name in values:
             return self.settled(self.permuted(values, np.argsort(values[name], kind="stable")))
         if not self.blocks or not any(name in values for name in self.parts[0].learned):
@@ -211,11 +201,11 @@ class Hidden:
         """Where a search can begin: at groups of similar rows; random, or (without rng) always the same."""
         own = rng if rng is not None else np.random.default_rng(0)
         if isinstance(self.chain, ProductChain):
-            return self.chain.begin(self, rng)
-        groups = self.chain.groups if isinstance(self.chain, ClassChain) else _grouped
+            return product_parts.starting_values(self, rng)
+        groups = classes.similar_rows if isinstance(self.chain, ClassChain) else _grouped
         rows, weights = groups(self, own, rng is not None)
         out = self.numbered(self.emitting(rows, weights))
-        return out | (self.chain.draw(rng) if rng is not None else self.chain.calm())
+        return out | (self.chain.draw(rng) if rng is not None else self.chain.start_values())
 
     def emitting(self, rows: np.ndarray, weights: np.ndarray) -> dict[str, np.ndarray]:
         """The most probable parameters of emissions for rows that belong to states by weights (n_rows, n_states)."""
@@ -263,7 +253,7 @@ class Hidden:
         cells = np.flatnonzero(self.sequences.at == row)
         where = f"row {cells[0] + 1}" if len(cells) else f"time {self.sequences.times[row]}"
         raise DataError(
-            f"{where}{whose} has probability zero {law.given}, whatever the state: check the"
+            f"{where}{whose} has probability zero {law.condition}, whatever the state: check the"
             " values, and zeros in initial, transition and parameters",
             code="probability-zero",
         )
@@ -297,201 +287,6 @@ def layout_of(spec: HMM) -> list[tuple[str, str, tuple[str, ...]]]:
     return columns_of(spec.columns, spec.emission)
 
 
-def labels_of(spec: HMM) -> np.ndarray:
-    """Names of the states."""
-    if spec.chains is not None:
-        return product_of(spec).states
-    n = spec.most if spec.states == "infinite" else spec.states
-    return np.arange(1, n + 1) if isinstance(n, int) else np.array(n)
-
-
-def chain_of(spec: HMM) -> StateChain:
-    """The chain of a spec.
-
-    Raises
-    ------
-    ModelError
-        A pattern or probabilities that do not fit.
-    """
-    if spec.chains is not None:
-        return product_of(spec)
-    k = len(labels_of(spec))
-    mask = _mask(spec, k)
-    if spec.durations is not None and spec.initial == "stationary":
-        raise ModelError(
-            "where segments settle is not where times do: durations go with initial: free, uniform or probabilities",
-            path=("model", "initial"),
-            code="conflict",
-        )
-    if spec.order == 2 and spec.transition is not None:
-        raise ModelError(
-            "transition is a table of one state and the next; of a chain of order 2 give second_transition and"
-            " transition in `parameters`",
-            path=("model", "transition"),
-            code="misplaced",
-        )
-    if spec.order == 2 and (not mask.all() or spec.initial == "stationary"):
-        raise ModelError(
-            "a chain of order 2 is ergodic, with a free or given initial state",
-            path=("model", "order"),
-            code="unsupported",
-        )
-    order = spec.order if k > 1 else 1  # a chain that cannot move has no past
-    transition = None
-    if spec.transition is not None:
-        transition = _probabilities(spec.transition, (k, k), ("model", "transition"))
-        _refuse_excluded(spec, transition, mask)
-        mask = mask & (transition > 0)
-    initial: Any = spec.initial
-    if initial is None:
-        initial = np.eye(k)[0] if spec.topology == "left_right" else "free"
-    elif not isinstance(initial, str):
-        initial = _probabilities(initial, (k,), ("model", "initial"))
-    elif initial == "uniform":
-        initial = np.full(k, 1.0 / k)
-    elif initial == "stationary" and transition is not None:
-        initial = markov_chain.stationary(transition)
-    if k == 1:
-        # Nothing to learn of a chain that cannot move.
-        initial, transition = np.ones(1), np.ones((1, 1))
-    prior = np.full((k, k), float(spec.pseudocount)) + (spec.stickiness or 0.0) * np.eye(k)
-    known = _known_moves(spec, k) if spec.durations is None else {}
-    chain = Chain(k, mask, order, initial, transition, prior, np.full(k, float(spec.pseudocount)), known)
-    if spec.durations is None:
-        return chain
-    return lasting(chain, spec.durations, spec.pseudocount, _known_durations(spec, k))
-
-
-def _known_durations(spec: HMM, k: int) -> dict[str, np.ndarray]:
-    """Parameters of durations that are given as numbers."""
-    names = chain_parameters(spec)
-    given = {name: spec.parameters[name] for name in names if name in spec.parameters}
-    out: dict[str, np.ndarray] = {}
-    for name, value in given.items():
-        path = ("model", "parameters", name)
-        if name == "duration":
-            longest = spec.durations.longest if isinstance(spec.durations, Durations) else spec.durations
-            assert longest is not None
-            out[name] = _probabilities(value, (k, longest), path)
-            continue
-        try:
-            own = np.asarray(value, dtype=float)
-        except (TypeError, ValueError):
-            raise ModelError("positive numbers are meant: the prior is fixed", path=path, code="wrong-type") from None
-        own = np.full(k, own) if own.ndim == 0 else own
-        if own.shape != (k,):
-            raise ModelError(f"{k} numbers are meant, not {own.shape}", path=path, code="wrong-shape")
-        if not np.all(np.isfinite(own)) or np.any(own <= 0):
-            raise ModelError("positive numbers are meant", path=path, code="out-of-range")
-        out[name] = own
-    if given and len(given) < len(names):
-        lost = next(name for name in names if name not in given)
-        raise ModelError(
-            f"parameters of durations are known together or learned together: '{lost}' is missing",
-            path=("model", "parameters"),
-            code="incomplete",
-        )
-    return out
-
-
-def _known_moves(spec: HMM, k: int) -> dict[str, np.ndarray]:
-    """Transitions of second order or on inputs that are given as numbers."""
-    out: dict[str, np.ndarray] = {}
-    given = {name: spec.parameters[name] for name in chain_parameters(spec) if name in spec.parameters}
-    if k == 1 and given:
-        raise ModelError(
-            "one state has no transitions to give",
-            path=("model", "parameters", next(iter(given))),
-            code="not-applicable",
-        )
-    for name, value in given.items():
-        path = ("model", "parameters", name)
-        if name in SECOND_ORDER and spec.order == 2:
-            out[name] = _probabilities(value, (k,) * (2 if name == "second_transition" else 3), path)
-            continue
-        shape = (k, k) if name == "log_odds" else (k, k, len(spec.transitions_on))
-        try:
-            out[name] = np.asarray(value, dtype=float)
-        except (TypeError, ValueError):
-            raise ModelError(
-                "log odds are numbers, a row for each state; their priors are fixed", path=path, code="wrong-type"
-            ) from None
-        if out[name].shape != shape:
-            raise ModelError(
-                f"{' × '.join(map(str, shape))} numbers are meant, not {out[name].shape}", path=path, code="wrong-shape"
-            )
-        if not np.all(np.isfinite(out[name])) or np.any(out[name][np.arange(k), np.arange(k)] != 0):
-            raise ModelError(
-                "log odds are finite, and against staying: 0 from a state to itself", path=path, code="out-of-range"
-            )
-    if set(given) & set(LOG_ODDS) and len(given) < len(LOG_ODDS):
-        lost = next(name for name in LOG_ODDS if name not in given)
-        raise ModelError(
-            f"log odds and their slopes are known together or learned together: '{lost}' is missing",
-            path=("model", "parameters"),
-            code="incomplete",
-        )
-    return out
-
-
-def _refuse_excluded(spec: HMM, transition: np.ndarray, mask: np.ndarray) -> None:
-    """Given transitions go only where the topology lets them: what they have elsewhere would be lost."""
-    if not (outside := (transition > 0) & ~mask).any():
-        return
-    i, j = (int(at) for at in np.argwhere(outside)[0])
-    kind = spec.topology if isinstance(spec.topology, str) else "the given pattern"
-    raise ModelError(
-        f"transition[{i + 1}][{j + 1}] is {transition[i, j]:g}, and topology: {kind} has no way from state {i + 1} to"
-        f" {j + 1}; make it 0, or leave `topology` out: the zeros of `transition` say as much",
-        path=("model", "transition"),
-        code="contradiction",
-    )
-
-
-def _mask(spec: HMM, k: int) -> np.ndarray:
-    match spec.topology:
-        case "ergodic":
-            return markov_chain.ergodic(k)
-        case "left_right":
-            return markov_chain.left_right(k, spec.reach)
-        case "banded":
-            return markov_chain.banded(k, spec.reach)
-    path = ("model", "topology")
-    try:
-        mask = np.asarray(spec.topology, dtype=float) != 0
-    except ValueError:
-        raise ModelError("a pattern is a list of rows of zeros and ones", path=path, code="wrong-type") from None
-    if mask.shape != (k, k):
-        raise ModelError(
-            f"a pattern for {k} states has {k} rows of {k}, not {mask.shape}", path=path, code="wrong-shape"
-        )
-    if not mask.any(axis=1).all():
-        raise ModelError(
-            f"row {int(np.argmin(mask.any(axis=1))) + 1} of the pattern leads nowhere", path=path, code="contradiction"
-        )
-    return mask
-
-
-def _probabilities(value: Any, shape: tuple[int, ...], path: tuple[str, ...]) -> np.ndarray:
-    try:
-        out = np.asarray(value, dtype=float)
-    except (ValueError, TypeError):
-        raise ModelError("probabilities are numbers, in rows of equal length", path=path, code="wrong-type") from None
-    if out.shape != shape:
-        raise ModelError(
-            f"{' × '.join(map(str, shape))} numbers are meant, not {out.shape}", path=path, code="wrong-shape"
-        )
-    if np.any(out < 0) or np.any(np.abs(out.sum(axis=-1) - 1) > 1e-8):
-        rows = out.reshape(-1, shape[-1])
-        row = int(np.argmax(np.abs(rows.sum(axis=-1) - 1)))
-        raise ModelError(
-            f"row {row + 1} sums to {rows[row].sum():g}, not to 1, or has negative numbers",
-            path=path,
-            code="not-probabilities",
-        )
-    return out
-
-
 def hidden_at(model: Model, data: Data) -> Hidden:
     """The model on its data, which remember it; of a range of numbers of states see :mod:`.choice`."""
     if "hidden" not in data.memo:
@@ -519,7 +314,7 @@ def _resolved(spec: Any, data: Data) -> Hidden:
     base = read if data.origin is None else _read_origin(data.origin, order, categories)
     parts: tuple[StatePart, ...]
     if isinstance(chain, ProductChain):
-        parts = parts_of_chains(spec, data, chain, layout, read, base)
+        parts = product_parts.parts_of(spec, data, chain, layout, read, base)
     elif spec.covariance in ("full", "tied"):
         parts = (joint_of(spec, read, base, chain.n_states, parameters),)
     else:
@@ -544,7 +339,7 @@ def _names(spec: HMM, chain: StateChain) -> np.ndarray:
 def _chain(spec: HMM, data: Data, sequences: Sequences) -> StateChain:
     """The chain, with what drives it."""
     if spec.classes is not None:
-        return class_chain(spec, data, sequences, chain_of)
+        return classes.class_chain(spec, data, sequences, chain_of)
     if spec.parent is not None:
         return branching(chain_of(spec), forest_of(data, spec.parent)[1])
     base, names = chain_of(spec), tuple(spec.transitions_on)

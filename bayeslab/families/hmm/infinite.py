@@ -129,7 +129,7 @@ class _LimitSampler(Sampler):
         values: Values = {n.removeprefix("value_"): v for n, v in state.items() if n.startswith("value_")}
         for _ in range(_SWEEPS):
             law: Any = hidden.law(values)
-            path = draw_path(law.chain, law.log_emission, rng, law.offsets)
+            path = draw_path(law.chain, law.log_density, rng, law.offsets)
             before, process = process, draw_limit(limit, process, path.starts, path.moves, rng)
             held, values = values, _of(process) | draw_emissions(hidden, path.states, values, rng)
         sizes = np.bincount(path.states, minlength=limit.most)

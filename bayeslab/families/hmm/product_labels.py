@@ -25,7 +25,7 @@ import numpy as np
 from scipy.optimize import linear_sum_assignment
 
 if TYPE_CHECKING:
-    from bayeslab.families.hmm.chain_factors import Factors
+    from bayeslab.latents.chains.product import ProductChain
 
 __all__ = ["Freedom", "Moves", "freedom_of", "moved", "numbered", "relabelled"]
 
@@ -78,7 +78,7 @@ class Moves:
 
 def freedom_of(hidden: Any) -> Freedom:
     """What nothing written tells apart."""
-    chain: Factors = hidden.chain
+    chain: ProductChain = hidden.chain
     n_chains, switching = len(chain.names), chain.coupling == "switching"
     states = [_even(chain, c) and all(p.symmetric for p in _parts(hidden, c)) for c in range(n_chains)]
     states = [free and chain.sizes[c] > 1 for c, free in enumerate(states)]
@@ -94,7 +94,7 @@ def freedom_of(hidden: Any) -> Freedom:
     return Freedom(tuple(states), tuple(groups))
 
 
-def _even(chain: Factors, c: int) -> bool:
+def _even(chain: ProductChain, c: int) -> bool:
     """Whether the chain's own law is the same for all its states."""
     name = chain.names[c]
     first = chain.known.get(f"initial_{name}")
@@ -109,7 +109,7 @@ def _parts(hidden: Any, c: int) -> list[Any]:
 
 def _interchangeable(hidden: Any, c: int) -> bool:
     """Whether the chain can trade places with others of its size."""
-    chain: Factors = hidden.chain
+    chain: ProductChain = hidden.chain
     if chain.coupling == "coupled" or not _even(chain, c):
         return False
     if chain.coupling == "factorial":
@@ -136,7 +136,7 @@ def moved(hidden: Any, values: Mapping[str, np.ndarray], moves: Moves) -> dict[s
 def _renamed(
     hidden: Any, values: Mapping[str, np.ndarray], name: str, source: np.ndarray, orders: list[np.ndarray]
 ) -> np.ndarray:
-    chain: Factors = hidden.chain
+    chain: ProductChain = hidden.chain
     value = values[_before(hidden, name, source)]
     for axis, dim in enumerate(hidden.dims[name], 1):
         if dim == "state":
@@ -149,7 +149,7 @@ def _renamed(
 
 def _before(hidden: Any, name: str, source: np.ndarray) -> str:
     """What a parameter of a chain was called for the chain it comes from."""
-    chain: Factors = hidden.chain
+    chain: ProductChain = hidden.chain
     for owner in (chain, *hidden.parts):
         found = owner.owned(name)
         if found is not None:
@@ -158,7 +158,7 @@ def _before(hidden: Any, name: str, source: np.ndarray) -> str:
     return name
 
 
-def _joint(chain: Factors, source: np.ndarray, orders: list[np.ndarray]) -> np.ndarray:
+def _joint(chain: ProductChain, source: np.ndarray, orders: list[np.ndarray]) -> np.ndarray:
     """The old state of the product for each new one."""
     new = chain.space.states
     old = np.empty_like(new)
@@ -177,7 +177,7 @@ def numbered(hidden: Any, values: Mapping[str, np.ndarray]) -> dict[str, np.ndar
 
 
 def _rule(hidden: Any, values: Mapping[str, np.ndarray], n_draws: int) -> Moves:
-    chain: Factors = hidden.chain
+    chain: ProductChain = hidden.chain
     freedom = freedom_of(hidden)
     keys = [_told(hidden, values, c) for c in range(len(chain.names))]
     orders = [np.argsort(k, kind="stable") if free else np.arange(len(k))
@@ -189,7 +189,7 @@ def _rule(hidden: Any, values: Mapping[str, np.ndarray], n_draws: int) -> Moves:
     return _repeated(chain, source, [orders[c] for c in source], n_draws)
 
 
-def _repeated(chain: Factors, source: np.ndarray, orders: list[np.ndarray], n_draws: int) -> Moves:
+def _repeated(chain: ProductChain, source: np.ndarray, orders: list[np.ndarray], n_draws: int) -> Moves:
     if chain.coupling == "switching":  # the switch names chains
         orders = [source[1:] - 1, *orders[1:]]
     return Moves(np.tile(source, (n_draws, 1)), [np.tile(order, (n_draws, 1)) for order in orders])
@@ -197,7 +197,7 @@ def _repeated(chain: Factors, source: np.ndarray, orders: list[np.ndarray], n_dr
 
 def _told(hidden: Any, values: Mapping[str, np.ndarray], c: int) -> np.ndarray:
     """A number for each state of a chain: what the first column tells of it."""
-    chain: Factors = hidden.chain
+    chain: ProductChain = hidden.chain
     for part in hidden.parts:
         for name in part.names:
             dims = hidden.dims.get(name, ())
@@ -214,7 +214,7 @@ def _told(hidden: Any, values: Mapping[str, np.ndarray], c: int) -> np.ndarray:
 
 def relabelled(hidden: Any, draws: Mapping[str, np.ndarray]) -> tuple[dict[str, np.ndarray], str] | None:
     """Draws whose chains and states have names that agree, numbered by the rule; and whose they are."""
-    chain: Factors = hidden.chain
+    chain: ProductChain = hidden.chain
     freedom = freedom_of(hidden)
     if not freedom.any or not all(name in draws for name in hidden.learned):
         return None
@@ -235,7 +235,7 @@ def _smoothed(hidden: Any, values: Mapping[str, np.ndarray]) -> np.ndarray:
     return np.asarray(hidden.law(values).expected().posterior)
 
 
-def _agreed(chain: Factors, freedom: Freedom, marginals: list[np.ndarray]) -> Moves:
+def _agreed(chain: ProductChain, freedom: Freedom, marginals: list[np.ndarray]) -> Moves:
     """The best of several descents: from names as they are, and from the names of single draws."""
     n_draws = len(marginals[0])
     starts = [[p.mean(axis=0) for p in marginals]]
@@ -245,7 +245,7 @@ def _agreed(chain: Factors, freedom: Freedom, marginals: list[np.ndarray]) -> Mo
 
 
 def _descent(
-    chain: Factors, freedom: Freedom, marginals: list[np.ndarray], middle: list[np.ndarray]
+    chain: ProductChain, freedom: Freedom, marginals: list[np.ndarray], middle: list[np.ndarray]
 ) -> tuple[float, Moves]:
     """Draws to the average, and the average anew, until the divergence falls no more."""
     divergence, best = np.inf, Moves.none(len(marginals[0]), chain.sizes)
@@ -271,7 +271,7 @@ def _rearranged(marginals: list[np.ndarray], moves: Moves) -> list[np.ndarray]:
     return out
 
 
-def _nearest(chain: Factors, freedom: Freedom, marginals: list[np.ndarray], log_middle: list[np.ndarray]) -> Moves:
+def _nearest(chain: ProductChain, freedom: Freedom, marginals: list[np.ndarray], log_middle: list[np.ndarray]) -> Moves:
     """The move of each draw with the least divergence from the average."""
     n_draws = len(marginals[0])
     moves = Moves.none(n_draws, chain.sizes)
@@ -288,7 +288,7 @@ def _nearest(chain: Factors, freedom: Freedom, marginals: list[np.ndarray], log_
 
 
 def _fit(
-    chain: Factors,
+    chain: ProductChain,
     freedom: Freedom,
     marginals: list[np.ndarray],
     log_middle: list[np.ndarray],

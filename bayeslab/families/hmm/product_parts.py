@@ -25,13 +25,14 @@ from bayeslab.exact.product_chain import ProductSpace
 from bayeslab.families.hmm.emission_parts import parts_of as emitted_parts
 from bayeslab.families.hmm.given_parameters import columns_of, given_of, parameter_names
 from bayeslab.families.hmm.joint import joint_of
+from bayeslab.families.hmm.product_labels import numbered
+from bayeslab.latents.chains.product import ProductChain
 from bayeslab.posterior.observed.part import StatePart
 
 if TYPE_CHECKING:
-    from bayeslab.families.hmm.chain_factors import Factors
     from bayeslab.families.hmm.spec import HMM
 
-__all__ = ["Additive", "OneChain", "additive", "begin", "check_parameters", "parts_of"]
+__all__ = ["Additive", "OneChain", "additive", "check_parameters", "parts_of", "starting_values"]
 
 # Starting points are found on at most so many rows.
 _SOME = 20_000
@@ -417,7 +418,7 @@ def additive(spec: HMM) -> bool:
     return True
 
 
-def check_parameters(spec: HMM, chain: Factors, layout: Sequence[tuple[str, str, tuple[str, ...]]]) -> None:
+def check_parameters(spec: HMM, chain: ProductChain, layout: Sequence[tuple[str, str, tuple[str, ...]]]) -> None:
     """Names and shapes of what a file gives.
 
     Raises
@@ -442,19 +443,19 @@ def check_parameters(spec: HMM, chain: Factors, layout: Sequence[tuple[str, str,
         given_of(given[chain.names[c]], _layout(spec, chain, c), chain.sizes[c])
 
 
-def _speaking(chain: Factors) -> range:
+def _speaking(chain: ProductChain) -> range:
     """The chains that emit: behind a switch all but the first."""
     return range(1 if chain.coupling == "switching" else 0, len(chain.names))
 
 
-def _layout(spec: HMM, chain: Factors, c: int) -> list[tuple[str, str, tuple[str, ...]]]:
+def _layout(spec: HMM, chain: ProductChain, c: int) -> list[tuple[str, str, tuple[str, ...]]]:
     """The parts of one chain."""
     own = spec.columns if spec.emits is None else spec.emits.get(chain.names[c], [])
     words = spec.emission if isinstance(spec.emission, str) else {k: v for k, v in spec.emission.items() if k in own}
     return columns_of(own, words) if own else []
 
 
-def _shared(spec: HMM, chain: Factors, given: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
+def _shared(spec: HMM, chain: ProductChain, given: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
     """Parameters of the emissions by chain, without the chain's name."""
     home = {
         f"{inner}_{chain.names[c]}": (chain.names[c], inner)
@@ -475,7 +476,7 @@ def _shared(spec: HMM, chain: Factors, given: Mapping[str, Any]) -> dict[str, di
     return out
 
 
-def _known_effects(spec: HMM, chain: Factors) -> dict[str, np.ndarray]:
+def _known_effects(spec: HMM, chain: ProductChain) -> dict[str, np.ndarray]:
     """All parameters of additive columns as numbers, or none."""
     names = ("mean", *(f"effect_{name}" for name in chain.names), "sd")
     rest = {name: value for name, value in spec.parameters.items() if name not in chain.every}
@@ -520,7 +521,7 @@ def _known_effects(spec: HMM, chain: Factors) -> dict[str, np.ndarray]:
 def parts_of(
     spec: HMM,
     data: Data,
-    chain: Factors,
+    chain: ProductChain,
     layout: Sequence[tuple[str, str, tuple[str, ...]]],
     rows: np.ndarray,
     scaled_by: np.ndarray,
@@ -560,7 +561,7 @@ def parts_of(
     return tuple(out)
 
 
-def _one(chain: Factors, c: int, part: StatePart, at: Sequence[int]) -> OneChain:
+def _one(chain: ProductChain, c: int, part: StatePart, at: Sequence[int]) -> OneChain:
     suffix = f"_{chain.names[c]}"
     inner = replace(
         part,
@@ -574,7 +575,7 @@ def _one(chain: Factors, c: int, part: StatePart, at: Sequence[int]) -> OneChain
     return OneChain.of(inner, chain.names[c], SpreadEmission(part.emission, chain.space, c, seen_in))
 
 
-def _additive_of(spec: HMM, chain: Factors, rows: np.ndarray, scaled_by: np.ndarray) -> Additive:
+def _additive_of(spec: HMM, chain: ProductChain, rows: np.ndarray, scaled_by: np.ndarray) -> Additive:
     columns, known = tuple(spec.columns), _known_effects(spec, chain)
     if not known:
         refuse_constant(scaled_by, columns)
@@ -586,11 +587,20 @@ def _additive_of(spec: HMM, chain: Factors, rows: np.ndarray, scaled_by: np.ndar
     )  # fmt: skip
 
 
-# --------------------------------------------------------------------------------- beginnings
+# --------------------------------------------------------------------------------- starting points
 
 
-def begin(hidden: Any, rng: np.random.Generator) -> dict[str, np.ndarray]:
-    """Parameters of the emissions to begin a search at: of groups of similar rows."""
+def starting_values(hidden: Any, rng: np.random.Generator | None) -> dict[str, np.ndarray]:
+    """Where a search can begin; random, or (without rng) always the same."""
+    chain: ProductChain = hidden.chain
+    out = _emitting(hidden, np.random.default_rng(0) if rng is None else rng)
+    if rng is None:
+        return numbered(hidden, out | chain.start_values())
+    return out | {name: 0.5 * value + 0.5 * chain.start_values()[name] for name, value in chain.draw(rng).items()}
+
+
+def _emitting(hidden: Any, rng: np.random.Generator) -> dict[str, np.ndarray]:
+    """Parameters of the emissions of groups of similar rows."""
     chain, rows = hidden.chain, hidden.rows[:_SOME]
     out: dict[str, np.ndarray] = {}
     if isinstance(hidden.parts[0], Additive):
@@ -605,7 +615,7 @@ def begin(hidden: Any, rng: np.random.Generator) -> dict[str, np.ndarray]:
     return out
 
 
-def _grouped(hidden: Any, chain: Factors, rows: np.ndarray, rng: np.random.Generator) -> np.ndarray:
+def _grouped(hidden: Any, chain: ProductChain, rows: np.ndarray, rng: np.random.Generator) -> np.ndarray:
     """Weights (n_rows, n_states) of the product from groups of similar rows."""
     space = chain.space
     log_weight = np.zeros((len(rows), space.n_states))

@@ -10,8 +10,8 @@ import numpy as np
 from bayeslab.data.dataset import Data
 from bayeslab.exact.forward_backward import GAUSSIAN_KERNEL
 from bayeslab.families.hmm.hidden import Hidden
-from bayeslab.families.hmm.state_chain import MarkovChain
 from bayeslab.language.spec import Model
+from bayeslab.latents.chains.state_chain import MarkovChain
 from bayeslab.posterior.observed.normal import Normal
 from bayeslab.posterior.observed.part import StatePart
 
@@ -152,4 +152,4 @@ def _paths(hidden: Hidden) -> Any:
 
 def _drawn_path(hidden: Hidden, uniform: np.ndarray, probabilities: list[np.ndarray]) -> np.ndarray:
     values = dict(zip(hidden.chain.learned, probabilities, strict=True))
-    return hidden.chain.simulated(values, uniform, hidden.sequences.offsets)
+    return hidden.chain.simulate(values, uniform, hidden.sequences.offsets)

@@ -200,7 +200,7 @@ def drawn(
     windowed = _windowed(spec, data, hidden) if spec.window else None
     rounds = [] if windowed is None else windowed.rounds()
     for _, values in draws_of(hidden, draws):
-        states = hidden.law(values).sampled(rng)
+        states = hidden.law(values).sample(rng)
         if windowed is not None:
             made[spec.columns[0]].append(_replicated_in_turn(rng, hidden, windowed, rounds, values, states)[at])
             continue

@@ -12,12 +12,9 @@ from bayeslab.errors import (
     Flaw,
     hint,
 )
-from bayeslab.families.hmm.chain import SECOND_ORDER
-from bayeslab.families.hmm.driven import LOG_ODDS
 from bayeslab.families.hmm.words import (
     INFINITE,
     MOST_STATES,
-    OF_DURATIONS,
     SEVERAL,
     Durations,
     as_chains,
@@ -25,6 +22,9 @@ from bayeslab.families.hmm.words import (
 )
 from bayeslab.language.column_distributions import is_distribution
 from bayeslab.language.spec import ColumnName, Family, Identifier
+from bayeslab.latents.chains.chain import SECOND_ORDER
+from bayeslab.latents.chains.driven import LOG_ODDS
+from bayeslab.latents.chains.durations import OF_DURATIONS
 from bayeslab.posterior.observed.prior import ORDERS
 
 __all__ = ["HMM", "chain_parameters", "emission_parameters"]

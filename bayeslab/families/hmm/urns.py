@@ -1,122 +1,27 @@
-"""States that are urns with known balls, drawn without replacement: emissions change with what is drawn.
-
-Everything is asked of :mod:`bayeslab.exact.urns`; the chain from urn to urn is learned as any other.
-"""
+"""A column of colours that urns give, as a part of a model, and the balls and draws that a file and its data hold."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
-from functools import cached_property
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from bayeslab.data.dataset import Data
-from bayeslab.errors import DataError, ModelError, OptionError
+from bayeslab.errors import DataError, ModelError
 from bayeslab.exact import urns
 from bayeslab.exact.emissions import EmissionWithoutParameters
-from bayeslab.exact.forward_backward import HiddenChain, simulate_states
-from bayeslab.exact.urns import SmoothedDraws, UrnDraws
-from bayeslab.families.hmm.chain import Chain, dense_logs
-from bayeslab.families.hmm.chain_graph import GivenUniforms
-from bayeslab.families.hmm.law import Expected
+from bayeslab.exact.urns import UrnDraws
 from bayeslab.families.hmm.sequences import Sequences, read_columns, spread
-from bayeslab.families.hmm.state_chain import ChainOver
+from bayeslab.latents.chains.chain import Chain
+from bayeslab.latents.chains.urns import UrnChain
 from bayeslab.posterior.observed.part import StatePart
 
 if TYPE_CHECKING:
     from bayeslab.families.hmm.spec import HMM
 
-__all__ = ["UrnChain", "UrnPart", "balls_of", "urns_of"]
-
-
-@dataclass(frozen=True, eq=False)
-class UrnChain(ChainOver):
-    """From urn to urn; all that is not said here is as of ``base``.
-
-    Attributes
-    ----------
-    base : Chain
-    draws : UrnDraws
-    """
-
-    base: Chain
-    draws: UrnDraws
-
-    how = "Baum-Welch: the hidden urns and what each has given are summed out"
-
-    def prefix(self, n_times: int) -> UrnChain:
-        return replace(self, draws=self.draws.prefix(n_times))
-
-    def of_sequences(self, which: np.ndarray, times: np.ndarray) -> UrnChain:
-        raise ModelError("numbers of urns are not chosen: their balls are given", code="not-applicable")
-
-    def hidden(self, values: Mapping[str, np.ndarray]) -> HiddenChain:
-        raise ModelError("what urns emit depends on the path: `law` answers for them", code="not-applicable")
-
-    def moves(self, values: Mapping[str, np.ndarray]) -> HiddenChain:
-        """Start and transition, dense."""
-        own = self.base.complete(values)
-        return HiddenChain.of(own["initial"], own["transition"])
-
-    def law(self, values: Mapping[str, np.ndarray], log_emission: np.ndarray, offsets: np.ndarray) -> UrnLaw:
-        return UrnLaw(self.draws, self.moves(values))
-
-    def simulated(self, values: Mapping[str, np.ndarray], uniform: np.ndarray, offsets: np.ndarray) -> np.ndarray:
-        """Urns drawn without data, by one uniform number a time."""
-        return simulate_states(self.moves(values), self.draws.offsets, GivenUniforms(uniform))
-
-    def evidence(self, values: Mapping[str, Any], log_emission: Any, offsets: np.ndarray) -> Any:
-        """log p(colours | parameters) as a PyTensor expression."""
-        import pytensor.tensor as pt
-
-        from bayeslab.evidence import log_evidence
-
-        nothing_else = np.zeros(self.draws.n_rows * self.draws.n_urns)
-        flat = pt.concatenate([*dense_logs(self.base, values), nothing_else])
-        own = self.draws
-        return log_evidence(urns.KERNEL, flat, own.offsets, own.begins, own.targets, own.weights)
-
-
-@dataclass(frozen=True, eq=False)
-class UrnLaw:
-    """Urns at given parameters; see :class:`bayeslab.families.hmm.law.Law`."""
-
-    draws: UrnDraws
-    chain: HiddenChain
-
-    given = "given the rows before it"
-
-    @cached_property
-    def _smoothed(self) -> SmoothedDraws:
-        return urns.smooth(self.draws, self.chain)
-
-    def expected(self) -> Expected:
-        found = self._smoothed
-        counts = {"initial": found.start_counts, "transition": found.transition_counts}
-        return Expected(found.log_evidence, found.posterior, counts)
-
-    def impossible(self) -> np.ndarray:
-        return self._smoothed.impossible
-
-    def filtered(self, kind: str) -> np.ndarray:
-        found = self._smoothed.possible()
-        return found.predicted if kind == "predict" else found.filtered
-
-    def terms(self, several: bool) -> np.ndarray:
-        found = self._smoothed.possible()
-        return found.log_evidence if several else found.log_predictive
-
-    def best(self, n: int) -> tuple[np.ndarray, np.ndarray]:
-        if n > 1:
-            raise OptionError("of urns the one most likely path is found: leave `best` out", code="not-applicable")
-        self._smoothed.possible()
-        states, heights = urns.best(self.draws, self.chain)
-        return states[None], heights[None]
-
-    def sampled(self, rng: np.random.Generator) -> np.ndarray:
-        return np.asarray(urns.sample(self.draws, self.chain, 1, rng)[0])
+__all__ = ["UrnPart", "balls_of", "urns_of"]
 
 
 @dataclass(frozen=True, eq=False)

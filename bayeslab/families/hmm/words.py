@@ -12,8 +12,9 @@ from bayeslab.errors import (
     hint,
 )
 from bayeslab.language.spec import Spec
+from bayeslab.latents.chains.durations import OF_DURATIONS
 
-__all__ = ["INFINITE", "MOST_STATES", "OF_DURATIONS", "SEVERAL", "Durations", "as_chains", "as_durations"]
+__all__ = ["INFINITE", "MOST_STATES", "SEVERAL", "Durations", "as_chains", "as_durations"]
 
 # A transition matrix of 512 × 512 numbers at every time is about what a second a pass over a few thousand rows allows.
 MOST_STATES = 512
@@ -44,14 +45,6 @@ SEVERAL = frozenset(
     )
 )
 _LONGEST = 100_000
-
-
-# Names of the parameters of each law of durations.
-OF_DURATIONS = {
-    "table": ("duration",),
-    "poisson": ("duration_mu",),
-    "negative_binomial": ("duration_mu", "duration_alpha"),
-}
 
 
 class Durations(Spec):

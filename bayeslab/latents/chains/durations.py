@@ -28,23 +28,27 @@ from typing import Any
 import numpy as np
 from scipy import optimize, special, stats
 
-from bayeslab.errors import ModelError
 from bayeslab.exact import duration
 from bayeslab.exact.forward_backward import Edges, HiddenChain
-from bayeslab.families.hmm.chain import Chain, dense_logs
-from bayeslab.families.hmm.law import Expected, MarkovLaw
-from bayeslab.families.hmm.state_chain import ChainOver
-from bayeslab.families.hmm.words import OF_DURATIONS, Durations
+from bayeslab.latents.chains.chain import Chain, dense_logs
+from bayeslab.latents.chains.state_chain import ChainOver, MarkovLaw
+from bayeslab.latents.latent import Expected, Law
 
-__all__ = ["DurationChain", "lasting"]
+__all__ = ["OF_DURATIONS", "DurationChain"]
 
+# Names of the parameters of each law of durations.
+OF_DURATIONS = {
+    "table": ("duration",),
+    "poisson": ("duration_mu",),
+    "negative_binomial": ("duration_mu", "duration_alpha"),
+}
 # Where the M-step looks for mu (times the longest duration) and alpha.
 _MU, _ALPHA = (1e-8, 50.0), (1e-3, 1e5)
 
 
 @dataclass(frozen=True, eq=False)
 class DurationChain(ChainOver):
-    """A chain of segments; see :class:`bayeslab.families.hmm.state_chain.StateChain`.
+    """A chain of segments; see :class:`bayeslab.latents.chains.state_chain.StateChain`.
 
     Attributes
     ----------
@@ -186,8 +190,8 @@ class DurationChain(ChainOver):
         start[:, 0] = law.log_start
         return HiddenChain(start.ravel(), values_on, self.edges)
 
-    def law(self, values: Mapping[str, np.ndarray], log_emission: np.ndarray, offsets: np.ndarray) -> SegmentLaw:
-        return SegmentLaw(self, values, log_emission, offsets)
+    def law(self, values: Mapping[str, np.ndarray], log_density: np.ndarray, offsets: np.ndarray) -> SegmentLaw:
+        return SegmentLaw(self, values, log_density, offsets)
 
     # ------------------------------------------------------------------ learning
 
@@ -203,7 +207,7 @@ class DurationChain(ChainOver):
             sums = total.sum(axis=1, keepdims=True)
             out["duration"] = np.where(sums > 0, total / np.where(sums > 0, sums, 1.0), 1 / self.longest)
             return out
-        before = self.calm() if start is None else start
+        before = self.start_values() if start is None else start
         theta = np.stack([before[name] for name in self.of_durations], axis=-1)
         found = np.stack([self._fitted(n, at, prior=prior) for n, at in zip(own, theta, strict=True)])
         return out | {name: found[:, q] for q, name in enumerate(self.of_durations)}
@@ -235,9 +239,9 @@ class DurationChain(ChainOver):
         own = np.log(self._rate) - self._rate * theta[0]
         return float(own + (stats.gamma.logpdf(theta[1], 2, scale=10) if len(theta) > 1 else 0.0))
 
-    def expected(self, counts: Mapping[str, np.ndarray], values: Mapping[str, np.ndarray]) -> float:
+    def expected_log_density(self, counts: Mapping[str, np.ndarray], values: Mapping[str, np.ndarray]) -> float:
         at, log_p = counts["duration"] > 0, self.log_duration(values)
-        return self.base.expected(counts, values) + float(np.sum(counts["duration"][at] * log_p[at]))
+        return self.base.expected_log_density(counts, values) + float(np.sum(counts["duration"][at] * log_p[at]))
 
     def log_prior(self, values: Mapping[str, np.ndarray]) -> float:
         total = self.base.log_prior(values)
@@ -262,7 +266,7 @@ class DurationChain(ChainOver):
         }
         return out | {name: own[name] for name in self.of_durations}
 
-    def calm(self) -> dict[str, np.ndarray]:
+    def start_values(self) -> dict[str, np.ndarray]:
         """Durations about which little is said."""
         k = self.n_states
         own = {
@@ -270,7 +274,7 @@ class DurationChain(ChainOver):
             "duration_mu": np.full(k, self.longest / 3),
             "duration_alpha": np.full(k, 2.0),
         }
-        return self.base.calm() | {name: own[name] for name in self.of_durations if name not in self.given}
+        return self.base.start_values() | {name: own[name] for name in self.of_durations if name not in self.given}
 
     # ------------------------------------------------------------------ PyMC
 
@@ -293,12 +297,12 @@ class DurationChain(ChainOver):
                     out[name] = pm.Gamma(name, 2, 0.1, **own)
         return out
 
-    def evidence(self, values: Mapping[str, Any], log_emission: Any, offsets: np.ndarray) -> Any:
+    def evidence(self, values: Mapping[str, Any], log_density: Any, offsets: np.ndarray) -> Any:
         import pytensor.tensor as pt
 
         from bayeslab.evidence import log_evidence
 
-        flat = pt.concatenate([*dense_logs(self.base, values), self._log_table(values).ravel(), log_emission.ravel()])
+        flat = pt.concatenate([*dense_logs(self.base, values), self._log_table(values).ravel(), log_density.ravel()])
         return log_evidence(duration.KERNEL, flat, offsets, np.array([self.n_states, self.longest, 1]))
 
     def _log_table(self, values: Mapping[str, Any]) -> Any:
@@ -318,18 +322,18 @@ class DurationChain(ChainOver):
 
 
 @dataclass(frozen=True, eq=False)
-class SegmentLaw:
+class SegmentLaw(Law):
     """Segments at given parameters; what is not counted is asked of the chain of pairs."""
 
     states: DurationChain
     values: Mapping[str, np.ndarray]
-    log_emission: np.ndarray
+    log_density: np.ndarray
     offsets: np.ndarray
 
-    given = MarkovLaw.given
+    condition = MarkovLaw.condition
 
     def expected(self) -> Expected:
-        found = duration.smooth(self.states.segments(self.values), self.log_emission, self.offsets)
+        found = duration.smooth(self.states.segments(self.values), self.log_density, self.offsets)
         counts = {
             "initial": found.start_counts,
             "transition": found.transition_counts,
@@ -338,26 +342,27 @@ class SegmentLaw:
         return Expected(found.log_evidence, found.posterior, counts)
 
     @cached_property
-    def _pairs(self) -> MarkovLaw:
-        expanded = self.log_emission[:, self.states.last]
+    def pairs(self) -> MarkovLaw:
+        """The chain of pairs (state, age)."""
+        expanded = self.log_density[:, self.states.last]
         return MarkovLaw(self.states, self.states.hidden(self.values), expanded, self.offsets)
 
     def impossible(self) -> np.ndarray:
         if np.all(self.expected().log_evidence > -np.inf):
             return np.full(len(self.offsets) - 1, -1)
-        return self._pairs.impossible()
+        return self.pairs.impossible()
 
-    def filtered(self, kind: str) -> np.ndarray:
-        return self._pairs.filtered(kind)
+    def filter(self, kind: str) -> np.ndarray:
+        return self.pairs.filter(kind)
 
-    def terms(self, several: bool) -> np.ndarray:
-        return self.expected().log_evidence if several else self._pairs.terms(several)
+    def log_likelihoods(self, by_sequence: bool) -> np.ndarray:
+        return self.expected().log_evidence if by_sequence else self.pairs.log_likelihoods(by_sequence)
 
-    def best(self, n: int) -> tuple[np.ndarray, np.ndarray]:
-        return self._pairs.best(n)
+    def mode(self, n: int) -> tuple[np.ndarray, np.ndarray]:
+        return self.pairs.mode(n)
 
-    def sampled(self, rng: np.random.Generator) -> np.ndarray:
-        return self._pairs.sampled(rng)
+    def sample(self, rng: np.random.Generator) -> np.ndarray:
+        return self.pairs.sample(rng)
 
 
 def _weights(longest: int, theta: np.ndarray) -> np.ndarray:
@@ -376,34 +381,3 @@ def _slopes(longest: int, theta: np.ndarray) -> np.ndarray:
         return (d / mu)[:, None]
     alpha = theta[1]
     return np.column_stack([d * alpha / (mu * (mu + alpha)), special.psi(d + alpha) - d / (mu + alpha)])
-
-
-def lasting(
-    base: Chain, durations: int | Durations, pseudocount: float, given: Mapping[str, np.ndarray] | None = None
-) -> DurationChain:
-    """A chain whose states last for durations of their own, with parameters that may be given.
-
-    Raises
-    ------
-    ModelError
-        A chain of another kind.
-    """
-    own = durations if isinstance(durations, Durations) else Durations(longest=durations)
-    path = ("model", "durations")
-    if base.order != 1:
-        raise ModelError("durations go with a chain of order 1", path=path, code="unsupported")
-    if np.ptp(base.prior) > 0:
-        raise ModelError("durations say how long states last; leave `stickiness` out", path=path, code="conflict")
-    stays = np.eye(base.n_states, dtype=bool)
-    elsewhere = base.mask & ~stays
-    # Where nothing follows a state, another segment of it does.
-    mask = np.where(elsewhere.any(axis=1, keepdims=True), elsewhere, base.mask)
-    if base.transition is not None and np.any(base.transition[base.mask & ~mask] > 0):
-        state = int(np.flatnonzero((base.mask & ~mask).any(axis=1))[0])
-        raise ModelError(
-            f"with durations a segment is followed by one of another state: transition[{state + 1}][{state + 1}] is"
-            f" {base.transition[state, state]:g}, and 0 is meant",
-            path=("model", "transition"),
-            code="contradiction",
-        )
-    return DurationChain(replace(base, mask=mask), own.longest, own.law, float(pseudocount), given or {})

@@ -22,26 +22,41 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from functools import cached_property
+from typing import Any, Literal
 
 import numpy as np
 
-from bayeslab.errors import ModelError
 from bayeslab.exact.forward_backward import KERNEL, HiddenChain
-from bayeslab.families.hmm import product_labels as labelling
-from bayeslab.families.hmm import product_parts as emitting
-from bayeslab.families.hmm.chain_factors import Factors
-from bayeslab.families.hmm.state_chain import StateChain
+from bayeslab.exact.product_chain import ProductSpace
+from bayeslab.latents.chains.state_chain import StateChain
 
-if TYPE_CHECKING:
-    from bayeslab.families.hmm.spec import HMM
-
-__all__ = ["ProductChain", "product_of"]
+__all__ = ["ProductChain"]
 
 
 @dataclass(frozen=True, eq=False)
-class ProductChain(Factors, StateChain):
-    """Several chains as one; see :class:`bayeslab.families.hmm.state_chain.StateChain`."""
+class ProductChain(StateChain):
+    """Several chains as one.
+
+    Attributes
+    ----------
+    names : tuple of str
+        Of the chains.
+    levels : tuple of ndarray
+        Names of the states of each.
+    coupling : {"factorial", "coupled", "switching"}
+    known : mapping of str to ndarray
+        Initial and transition probabilities that are given, by posterior name.
+    pseudocount, stickiness : float
+        Of the Dirichlet priors.
+    """
+
+    names: tuple[str, ...]
+    levels: tuple[np.ndarray, ...]
+    coupling: Literal["factorial", "coupled", "switching"]
+    known: Mapping[str, np.ndarray]
+    pseudocount: float
+    stickiness: float
 
     order = 1
     full = True
@@ -49,6 +64,23 @@ class ProductChain(Factors, StateChain):
     symmetric = False
     initial = "free"
     transition = None
+
+    @cached_property
+    def space(self) -> ProductSpace:
+        return ProductSpace(self.sizes)
+
+    @property
+    def sizes(self) -> tuple[int, ...]:
+        return tuple(len(own) for own in self.levels)
+
+    @property
+    def n_states(self) -> int:
+        return self.space.n_states
+
+    @property
+    def every(self) -> tuple[str, ...]:
+        """Names of all initial and transition probabilities."""
+        return tuple(f"{word}_{name}" for name in self.names for word in ("initial", "transition"))
 
     @property
     def states(self) -> np.ndarray:
@@ -69,20 +101,21 @@ class ProductChain(Factors, StateChain):
         at = self.every.index(name) if name in self.every else -1
         return None if at < 0 else (("initial", "transition")[at % 2], at // 2)
 
-    def _owned(self, name: str) -> tuple[str, int]:
-        found = self.owned(name)
-        assert found is not None
-        return found
+    def owner(self, name: str) -> tuple[str, int]:
+        """As :meth:`owned`, of a parameter of the chains."""
+        owner = self.owned(name)
+        assert owner is not None
+        return owner
 
     def dims(self, name: str) -> tuple[str, ...]:
-        word, c = self._owned(name)
+        word, c = self.owner(name)
         if word == "initial":
             return (self.names[c],)
         before = self.names if self.coupling == "coupled" else (self.names[c],)
         return (*before, f"next_{self.names[c]}")
 
     def shape(self, name: str) -> tuple[int, ...]:
-        word, c = self._owned(name)
+        word, c = self.owner(name)
         if word == "initial":
             return (self.sizes[c],)
         return (*(self.sizes if self.coupling == "coupled" else (self.sizes[c],)), self.sizes[c])
@@ -93,7 +126,7 @@ class ProductChain(Factors, StateChain):
 
     def concentration(self, name: str) -> np.ndarray:
         """Of the Dirichlet prior of a parameter."""
-        word, c = self._owned(name)
+        word, c = self.owner(name)
         out = np.full(self.shape(name), float(self.pseudocount))
         if word == "transition":
             stay = self.stickiness * np.eye(self.sizes[c])
@@ -104,7 +137,7 @@ class ProductChain(Factors, StateChain):
         return out
 
     def prior_text(self, name: str) -> str:
-        if self.stickiness and self._owned(name)[0] == "transition":
+        if self.stickiness and self.owner(name)[0] == "transition":
             return "Dirichlet, row by row"
         return f"Dirichlet([{', '.join([f'{self.pseudocount:g}'] * self.shape(name)[-1])}])"
 
@@ -130,11 +163,11 @@ class ProductChain(Factors, StateChain):
             out[f"transition_{name}"] = fold(transition, c)
         return out
 
-    def calm(self) -> dict[str, np.ndarray]:
+    def start_values(self) -> dict[str, np.ndarray]:
         """Transitions that mostly stay."""
         out = {}
         for name in self.learned:
-            word, c = self._owned(name)
+            word, c = self.owner(name)
             a = np.ones(self.shape(name))
             if word == "transition":
                 shape = [1] * a.ndim
@@ -144,22 +177,6 @@ class ProductChain(Factors, StateChain):
         return out
 
     # ------------------------------------------------------------------ several chains
-
-    def begin(self, hidden: Any, rng: np.random.Generator | None) -> dict[str, np.ndarray]:
-        """Where a search can begin; random, or (without rng) always the same."""
-        own = rng if rng is not None else np.random.default_rng(0)
-        out = emitting.begin(hidden, own)
-        if rng is None:
-            return self.numbered(hidden, out | self.calm())
-        return out | {name: 0.5 * value + 0.5 * self.calm()[name] for name, value in self.draw(rng).items()}
-
-    def numbered(self, hidden: Any, values: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
-        """Values with states and chains numbered by the rule."""
-        return labelling.numbered(hidden, values)
-
-    def relabelled(self, hidden: Any, draws: Mapping[str, np.ndarray]) -> tuple[dict[str, np.ndarray], str] | None:
-        """Draws in which states and chains have names that agree."""
-        return labelling.relabelled(hidden, draws)
 
     def named(self, states: np.ndarray) -> dict[str, np.ndarray]:
         """The state of each chain, by its name."""
@@ -187,7 +204,7 @@ class ProductChain(Factors, StateChain):
             out[name] = pm.Dirichlet(name, self.concentration(name), dims=self.dims(name), **begin)
         return out
 
-    def evidence(self, values: Mapping[str, Any], log_emission: Any, offsets: np.ndarray) -> Any:
+    def evidence(self, values: Mapping[str, Any], log_density: Any, offsets: np.ndarray) -> Any:
         """log p(data) as a PyTensor expression."""
         import pytensor.tensor as pt
 
@@ -202,57 +219,5 @@ class ProductChain(Factors, StateChain):
                 log_transition = log_transition + own.reshape((n, self.sizes[c]))[:, states[:, c]]
             else:
                 log_transition = log_transition + own[states[:, c, None], states[:, c]]
-        flat = pt.concatenate([log_start, log_transition.ravel(), log_emission.ravel()])  # type: ignore[attr-defined]
+        flat = pt.concatenate([log_start, log_transition.ravel(), log_density.ravel()])  # type: ignore[attr-defined]
         return log_evidence(KERNEL, flat, offsets, np.array([n, 1, 1]))
-
-
-# --------------------------------------------------------------------------------- reading the spec
-
-
-def product_of(spec: HMM) -> ProductChain:
-    """The chain of a spec with several.
-
-    Raises
-    ------
-    ModelError
-        Probabilities that do not fit.
-    """
-    assert spec.chains is not None
-    names = tuple(spec.chains)
-    levels = [np.arange(1, own + 1) if isinstance(own, int) else np.array(own) for own in spec.chains.values()]
-    if spec.coupling == "switching":
-        levels[0] = np.array(names[1:])
-    chain = ProductChain(
-        names, tuple(levels), spec.coupling, {}, float(spec.pseudocount), float(spec.stickiness or 0.0)
-    )
-    known: dict[str, np.ndarray] = {}
-    for name in chain.every:
-        word, c = chain._owned(name)
-        if chain.sizes[c] == 1:  # nothing to learn of a chain that cannot move
-            known[name] = np.ones(chain.shape(name))
-        elif word == "initial" and spec.initial == "uniform":
-            known[name] = np.full(chain.sizes[c], 1.0 / chain.sizes[c])
-        if name in spec.parameters:
-            known[name] = _probabilities(spec.parameters[name], chain.shape(name), name)
-    return ProductChain(
-        names, tuple(levels), spec.coupling, known, float(spec.pseudocount), float(spec.stickiness or 0.0)
-    )
-
-
-def _probabilities(value: Any, shape: tuple[int, ...], name: str) -> np.ndarray:
-    path = ("model", "parameters", name)
-    try:
-        out = np.asarray(value, dtype=float)
-    except (ValueError, TypeError):
-        raise ModelError(
-            "probabilities are numbers, in rows of equal length; their prior is Dirichlet, by pseudocount",
-            path=path,
-            code="wrong-type",
-        ) from None
-    if out.shape != shape:
-        raise ModelError(
-            f"{' × '.join(map(str, shape))} numbers are meant, not {out.shape}", path=path, code="wrong-shape"
-        )
-    if np.any(out < 0) or np.any(np.abs(out.sum(axis=-1) - 1) > 1e-8):
-        raise ModelError("probabilities are at least 0 and sum to 1 in every row", path=path, code="not-probabilities")
-    return out

@@ -11,7 +11,7 @@ import numpy as np
 from bayeslab.exact.forward_backward import Edges, HiddenChain
 from bayeslab.exact.markov_chain import stationary
 from bayeslab.exact.stationary_transitions import best_transition
-from bayeslab.families.hmm.state_chain import MarkovChain
+from bayeslab.latents.chains.state_chain import MarkovChain
 
 __all__ = ["SECOND_ORDER", "Chain", "dense_logs", "log_or_constant"]
 
@@ -157,15 +157,15 @@ class Chain(MarkovChain):
         """Whether the chain begins where it settles."""
         return isinstance(self.initial, str) and self.initial == "stationary"
 
-    def expected(self, counts: Mapping[str, np.ndarray], values: Mapping[str, np.ndarray]) -> float:
-        out = super().expected(counts, values)
+    def expected_log_density(self, counts: Mapping[str, np.ndarray], values: Mapping[str, np.ndarray]) -> float:
+        out = super().expected_log_density(counts, values)
         if not self.settled:
             return out
         at, initial = counts["initial"] > 0, self.complete(values)["initial"]
         with np.errstate(divide="ignore"):
             return out + float(np.sum(counts["initial"][at] * np.log(initial[at])))
 
-    def calm(self) -> dict[str, np.ndarray]:
+    def start_values(self) -> dict[str, np.ndarray]:
         out = {}
         for name in self.learned:
             a = (self.concentration(name) > 0).astype(float)

@@ -20,13 +20,12 @@ from typing import Any
 import numpy as np
 from scipy.special import log_softmax
 
-from bayeslab.errors import DataError, ModelError
 from bayeslab.exact.forward_backward import HiddenChain
-from bayeslab.exact.mixture import fit_gate
-from bayeslab.families.hmm.chain import Chain, log_or_constant
-from bayeslab.families.hmm.state_chain import ChainOver, MarkovChain, StateChain
+from bayeslab.exact.multinomial_logit import fit_gate
+from bayeslab.latents.chains.chain import Chain, log_or_constant
+from bayeslab.latents.chains.state_chain import ChainOver, MarkovChain
 
-__all__ = ["LOG_ODDS", "DrivenChain", "driven"]
+__all__ = ["LOG_ODDS", "DrivenChain"]
 
 LOG_ODDS = ("log_odds", "log_odds_slope")
 
@@ -35,7 +34,7 @@ _SD = 2.5
 
 @dataclass(frozen=True, eq=False)
 class DrivenChain(ChainOver, MarkovChain):
-    """A chain of first order; see :class:`bayeslab.families.hmm.state_chain.StateChain`.
+    """A chain of first order; see :class:`bayeslab.latents.chains.state_chain.StateChain`.
 
     Attributes
     ----------
@@ -156,7 +155,7 @@ class DrivenChain(ChainOver, MarkovChain):
             gates[i, own] = fit_gate(design, targets, before[i, own], _SD**-2 if prior else 1e-9)
         return out | self._values(gates)
 
-    def expected(self, counts: Mapping[str, np.ndarray], values: Mapping[str, np.ndarray]) -> float:
+    def expected_log_density(self, counts: Mapping[str, np.ndarray], values: Mapping[str, np.ndarray]) -> float:
         """Expected log density of the states, given expected counts."""
         own = self.hidden(values)
         first, moves = counts["initial"], counts["moves"]
@@ -180,13 +179,18 @@ class DrivenChain(ChainOver, MarkovChain):
         first = {"initial": rng.dirichlet(np.ones(k))} if "initial" in self.learned else {}
         return first if self.known else first | self._values(gates)
 
-    def calm(self) -> dict[str, np.ndarray]:
+    def start_values(self) -> dict[str, np.ndarray]:
         """Transitions that mostly stay."""
         k = self.n_states
         gates = np.zeros((k, k, 1 + len(self.names)))
         gates[..., 0] = np.where(np.eye(k) > 0, 0.0, -2.0)
         first = {"initial": np.full(k, 1 / k)} if "initial" in self.learned else {}
         return first if self.known else first | self._values(gates)
+
+    def constrained(self, values: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
+        """Log odds against staying, whichever of the equal coordinates a search came to."""
+        k = np.arange(self.n_states)
+        return {name: values[name] - values[name][k, k][:, None] for name in LOG_ODDS if name in values}
 
     # ------------------------------------------------------------------ PyMC
 
@@ -232,34 +236,3 @@ class DrivenChain(ChainOver, MarkovChain):
         gates = values["_gates"].reshape((k * k, design.shape[1]))
         eta = pt.dot(design, gates.T).reshape((self.n_steps, k, k))
         return eta - pt.logsumexp(eta, axis=2, keepdims=True)
-
-
-def driven(base: StateChain, names: tuple[str, ...], inputs: np.ndarray, of_fit: np.ndarray) -> DrivenChain:
-    """A chain with inputs (n_times, n_inputs).
-
-    Raises
-    ------
-    ModelError, DataError
-        With a pattern or known transitions; an input is missing or does not vary.
-    """
-    if (
-        not isinstance(base, Chain)
-        or base.order != 1
-        or not base.mask.all()
-        or base.transition is not None
-        or str(base.initial) == "stationary"
-    ):
-        raise ModelError(
-            "transitions on inputs are learned, ergodic, of order 1, with a free or given initial state",
-            path=("model", "transitions_on"),
-            code="unsupported",
-        )
-    for j, name in enumerate(names):
-        if np.isnan(inputs[:, j]).any():
-            t = int(np.flatnonzero(np.isnan(inputs[:, j]))[0])
-            raise DataError(
-                f"input '{name}' is missing at time number {t + 1}: transitions need it at every time", code="missing"
-            )
-        if np.ptp(of_fit[~np.isnan(of_fit[:, j]), j]) == 0:
-            raise DataError(f"input '{name}' is constant; leave it out", code="constant")
-    return DrivenChain(base, names, inputs, np.nanmean(of_fit, axis=0), np.nanstd(of_fit, axis=0), base.given)

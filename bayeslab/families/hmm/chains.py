@@ -1,0 +1,351 @@
+"""How hidden states follow each other, as a file says it: one chain or several, durations, inputs, trees."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+
+from bayeslab.errors import DataError, ModelError
+from bayeslab.exact import markov_chain
+from bayeslab.families.hmm.spec import HMM, chain_parameters
+from bayeslab.families.hmm.words import Durations
+from bayeslab.latents.chains.chain import SECOND_ORDER, Chain
+from bayeslab.latents.chains.driven import LOG_ODDS, DrivenChain
+from bayeslab.latents.chains.durations import DurationChain
+from bayeslab.latents.chains.product import ProductChain
+from bayeslab.latents.chains.state_chain import StateChain
+from bayeslab.latents.chains.tree import TreeChain
+
+__all__ = ["branching", "chain_of", "driven", "labels_of", "product_of", "semi_markov"]
+
+
+def labels_of(spec: HMM) -> np.ndarray:
+    """Names of the states."""
+    if spec.chains is not None:
+        return product_of(spec).states
+    n = spec.most if spec.states == "infinite" else spec.states
+    return np.arange(1, n + 1) if isinstance(n, int) else np.array(n)
+
+
+def chain_of(spec: HMM) -> StateChain:
+    """The chain of a spec.
+
+    Raises
+    ------
+    ModelError
+        A pattern or probabilities that do not fit.
+    """
+    if spec.chains is not None:
+        return product_of(spec)
+    k = len(labels_of(spec))
+    mask = _mask(spec, k)
+    if spec.durations is not None and spec.initial == "stationary":
+        raise ModelError(
+            "where segments settle is not where times do: durations go with initial: free, uniform or probabilities",
+            path=("model", "initial"),
+            code="conflict",
+        )
+    if spec.order == 2 and spec.transition is not None:
+        raise ModelError(
+            "transition is a table of one state and the next; of a chain of order 2 give second_transition and"
+            " transition in `parameters`",
+            path=("model", "transition"),
+            code="misplaced",
+        )
+    if spec.order == 2 and (not mask.all() or spec.initial == "stationary"):
+        raise ModelError(
+            "a chain of order 2 is ergodic, with a free or given initial state",
+            path=("model", "order"),
+            code="unsupported",
+        )
+    order = spec.order if k > 1 else 1  # a chain that cannot move has no past
+    transition = None
+    if spec.transition is not None:
+        transition = _probabilities(spec.transition, (k, k), ("model", "transition"))
+        _refuse_excluded(spec, transition, mask)
+        mask = mask & (transition > 0)
+    initial: Any = spec.initial
+    if initial is None:
+        initial = np.eye(k)[0] if spec.topology == "left_right" else "free"
+    elif not isinstance(initial, str):
+        initial = _probabilities(initial, (k,), ("model", "initial"))
+    elif initial == "uniform":
+        initial = np.full(k, 1.0 / k)
+    elif initial == "stationary" and transition is not None:
+        initial = markov_chain.stationary(transition)
+    if k == 1:
+        # Nothing to learn of a chain that cannot move.
+        initial, transition = np.ones(1), np.ones((1, 1))
+    prior = np.full((k, k), float(spec.pseudocount)) + (spec.stickiness or 0.0) * np.eye(k)
+    known = _known_moves(spec, k) if spec.durations is None else {}
+    chain = Chain(k, mask, order, initial, transition, prior, np.full(k, float(spec.pseudocount)), known)
+    if spec.durations is None:
+        return chain
+    return semi_markov(chain, spec.durations, spec.pseudocount, _known_durations(spec, k))
+
+
+def _known_durations(spec: HMM, k: int) -> dict[str, np.ndarray]:
+    """Parameters of durations that are given as numbers."""
+    names = chain_parameters(spec)
+    given = {name: spec.parameters[name] for name in names if name in spec.parameters}
+    out: dict[str, np.ndarray] = {}
+    for name, value in given.items():
+        path = ("model", "parameters", name)
+        if name == "duration":
+            longest = spec.durations.longest if isinstance(spec.durations, Durations) else spec.durations
+            assert longest is not None
+            out[name] = _probabilities(value, (k, longest), path)
+            continue
+        try:
+            own = np.asarray(value, dtype=float)
+        except (TypeError, ValueError):
+            raise ModelError("positive numbers are meant: the prior is fixed", path=path, code="wrong-type") from None
+        own = np.full(k, own) if own.ndim == 0 else own
+        if own.shape != (k,):
+            raise ModelError(f"{k} numbers are meant, not {own.shape}", path=path, code="wrong-shape")
+        if not np.all(np.isfinite(own)) or np.any(own <= 0):
+            raise ModelError("positive numbers are meant", path=path, code="out-of-range")
+        out[name] = own
+    if given and len(given) < len(names):
+        lost = next(name for name in names if name not in given)
+        raise ModelError(
+            f"parameters of durations are known together or learned together: '{lost}' is missing",
+            path=("model", "parameters"),
+            code="incomplete",
+        )
+    return out
+
+
+def _known_moves(spec: HMM, k: int) -> dict[str, np.ndarray]:
+    """Transitions of second order or on inputs that are given as numbers."""
+    out: dict[str, np.ndarray] = {}
+    given = {name: spec.parameters[name] for name in chain_parameters(spec) if name in spec.parameters}
+    if k == 1 and given:
+        raise ModelError(
+            "one state has no transitions to give",
+            path=("model", "parameters", next(iter(given))),
+            code="not-applicable",
+        )
+    for name, value in given.items():
+        path = ("model", "parameters", name)
+        if name in SECOND_ORDER and spec.order == 2:
+            out[name] = _probabilities(value, (k,) * (2 if name == "second_transition" else 3), path)
+            continue
+        shape = (k, k) if name == "log_odds" else (k, k, len(spec.transitions_on))
+        try:
+            out[name] = np.asarray(value, dtype=float)
+        except (TypeError, ValueError):
+            raise ModelError(
+                "log odds are numbers, a row for each state; their priors are fixed", path=path, code="wrong-type"
+            ) from None
+        if out[name].shape != shape:
+            raise ModelError(
+                f"{' × '.join(map(str, shape))} numbers are meant, not {out[name].shape}", path=path, code="wrong-shape"
+            )
+        if not np.all(np.isfinite(out[name])) or np.any(out[name][np.arange(k), np.arange(k)] != 0):
+            raise ModelError(
+                "log odds are finite, and against staying: 0 from a state to itself", path=path, code="out-of-range"
+            )
+    if set(given) & set(LOG_ODDS) and len(given) < len(LOG_ODDS):
+        lost = next(name for name in LOG_ODDS if name not in given)
+        raise ModelError(
+            f"log odds and their slopes are known together or learned together: '{lost}' is missing",
+            path=("model", "parameters"),
+            code="incomplete",
+        )
+    return out
+
+
+def _refuse_excluded(spec: HMM, transition: np.ndarray, mask: np.ndarray) -> None:
+    """Given transitions go only where the topology lets them: what they have elsewhere would be lost."""
+    if not (outside := (transition > 0) & ~mask).any():
+        return
+    i, j = (int(at) for at in np.argwhere(outside)[0])
+    kind = spec.topology if isinstance(spec.topology, str) else "the given pattern"
+    raise ModelError(
+        f"transition[{i + 1}][{j + 1}] is {transition[i, j]:g}, and topology: {kind} has no way from state {i + 1} to"
+        f" {j + 1}; make it 0, or leave `topology` out: the zeros of `transition` say as much",
+        path=("model", "transition"),
+        code="contradiction",
+    )
+
+
+def _mask(spec: HMM, k: int) -> np.ndarray:
+    match spec.topology:
+        case "ergodic":
+            return markov_chain.ergodic(k)
+        case "left_right":
+            return markov_chain.left_right(k, spec.reach)
+        case "banded":
+            return markov_chain.banded(k, spec.reach)
+    path = ("model", "topology")
+    try:
+        mask = np.asarray(spec.topology, dtype=float) != 0
+    except ValueError:
+        raise ModelError("a pattern is a list of rows of zeros and ones", path=path, code="wrong-type") from None
+    if mask.shape != (k, k):
+        raise ModelError(
+            f"a pattern for {k} states has {k} rows of {k}, not {mask.shape}", path=path, code="wrong-shape"
+        )
+    if not mask.any(axis=1).all():
+        raise ModelError(
+            f"row {int(np.argmin(mask.any(axis=1))) + 1} of the pattern leads nowhere", path=path, code="contradiction"
+        )
+    return mask
+
+
+def _probabilities(value: Any, shape: tuple[int, ...], path: tuple[str, ...]) -> np.ndarray:
+    try:
+        out = np.asarray(value, dtype=float)
+    except (ValueError, TypeError):
+        raise ModelError("probabilities are numbers, in rows of equal length", path=path, code="wrong-type") from None
+    if out.shape != shape:
+        raise ModelError(
+            f"{' × '.join(map(str, shape))} numbers are meant, not {out.shape}", path=path, code="wrong-shape"
+        )
+    if np.any(out < 0) or np.any(np.abs(out.sum(axis=-1) - 1) > 1e-8):
+        rows = out.reshape(-1, shape[-1])
+        row = int(np.argmax(np.abs(rows.sum(axis=-1) - 1)))
+        raise ModelError(
+            f"row {row + 1} sums to {rows[row].sum():g}, not to 1, or has negative numbers",
+            path=path,
+            code="not-probabilities",
+        )
+    return out
+
+
+# --------------------------------------------------------------------------------- durations, inputs, trees
+
+
+def semi_markov(
+    base: Chain, durations: int | Durations, pseudocount: float, given: Mapping[str, np.ndarray] | None = None
+) -> DurationChain:
+    """A chain whose states last for durations of their own, with parameters that may be given.
+
+    Raises
+    ------
+    ModelError
+        A chain of another kind.
+    """
+    own = durations if isinstance(durations, Durations) else Durations(longest=durations)
+    path = ("model", "durations")
+    if base.order != 1:
+        raise ModelError("durations go with a chain of order 1", path=path, code="unsupported")
+    if np.ptp(base.prior) > 0:
+        raise ModelError("durations say how long states last; leave `stickiness` out", path=path, code="conflict")
+    stays = np.eye(base.n_states, dtype=bool)
+    elsewhere = base.mask & ~stays
+    # Where nothing follows a state, another segment of it does.
+    mask = np.where(elsewhere.any(axis=1, keepdims=True), elsewhere, base.mask)
+    if base.transition is not None and np.any(base.transition[base.mask & ~mask] > 0):
+        state = int(np.flatnonzero((base.mask & ~mask).any(axis=1))[0])
+        raise ModelError(
+            f"with durations a segment is followed by one of another state: transition[{state + 1}][{state + 1}] is"
+            f" {base.transition[state, state]:g}, and 0 is meant",
+            path=("model", "transition"),
+            code="contradiction",
+        )
+    return DurationChain(replace(base, mask=mask), own.longest, own.law, float(pseudocount), given or {})
+
+
+def driven(base: StateChain, names: tuple[str, ...], inputs: np.ndarray, of_fit: np.ndarray) -> DrivenChain:
+    """A chain with inputs (n_times, n_inputs).
+
+    Raises
+    ------
+    ModelError, DataError
+        With a pattern or known transitions; an input is missing or does not vary.
+    """
+    if (
+        not isinstance(base, Chain)
+        or base.order != 1
+        or not base.mask.all()
+        or base.transition is not None
+        or str(base.initial) == "stationary"
+    ):
+        raise ModelError(
+            "transitions on inputs are learned, ergodic, of order 1, with a free or given initial state",
+            path=("model", "transitions_on"),
+            code="unsupported",
+        )
+    for j, name in enumerate(names):
+        if np.isnan(inputs[:, j]).any():
+            t = int(np.flatnonzero(np.isnan(inputs[:, j]))[0])
+            raise DataError(
+                f"input '{name}' is missing at time number {t + 1}: transitions need it at every time", code="missing"
+            )
+        if np.ptp(of_fit[~np.isnan(of_fit[:, j]), j]) == 0:
+            raise DataError(f"input '{name}' is constant; leave it out", code="constant")
+    return DrivenChain(base, names, inputs, np.nanmean(of_fit, axis=0), np.nanstd(of_fit, axis=0), base.given)
+
+
+def branching(base: Any, parents: np.ndarray) -> TreeChain:
+    """A chain along the branches of trees.
+
+    Raises
+    ------
+    ModelError
+        A chain of another kind.
+    """
+    if not isinstance(base, Chain) or base.order != 1:
+        raise ModelError(
+            "trees go with plain transitions of order 1 from parent to child",
+            path=("model", "parent"),
+            code="unsupported",
+        )
+    return TreeChain(base, parents)
+
+
+# --------------------------------------------------------------------------------- several chains
+
+
+def product_of(spec: HMM) -> ProductChain:
+    """The chain of a spec with several.
+
+    Raises
+    ------
+    ModelError
+        Probabilities that do not fit.
+    """
+    assert spec.chains is not None
+    names = tuple(spec.chains)
+    levels = [np.arange(1, own + 1) if isinstance(own, int) else np.array(own) for own in spec.chains.values()]
+    if spec.coupling == "switching":
+        levels[0] = np.array(names[1:])
+    chain = ProductChain(
+        names, tuple(levels), spec.coupling, {}, float(spec.pseudocount), float(spec.stickiness or 0.0)
+    )
+    known: dict[str, np.ndarray] = {}
+    for name in chain.every:
+        word, c = chain.owner(name)
+        if chain.sizes[c] == 1:  # nothing to learn of a chain that cannot move
+            known[name] = np.ones(chain.shape(name))
+        elif word == "initial" and spec.initial == "uniform":
+            known[name] = np.full(chain.sizes[c], 1.0 / chain.sizes[c])
+        if name in spec.parameters:
+            known[name] = _row_probabilities(spec.parameters[name], chain.shape(name), name)
+    return ProductChain(
+        names, tuple(levels), spec.coupling, known, float(spec.pseudocount), float(spec.stickiness or 0.0)
+    )
+
+
+def _row_probabilities(value: Any, shape: tuple[int, ...], name: str) -> np.ndarray:
+    path = ("model", "parameters", name)
+    try:
+        out = np.asarray(value, dtype=float)
+    except (ValueError, TypeError):
+        raise ModelError(
+            "probabilities are numbers, in rows of equal length; their prior is Dirichlet, by pseudocount",
+            path=path,
+            code="wrong-type",
+        ) from None
+    if out.shape != shape:
+        raise ModelError(
+            f"{' × '.join(map(str, shape))} numbers are meant, not {out.shape}", path=path, code="wrong-shape"
+        )
+    if np.any(out < 0) or np.any(np.abs(out.sum(axis=-1) - 1) > 1e-8):
+        raise ModelError("probabilities are at least 0 and sum to 1 in every row", path=path, code="not-probabilities")
+    return out
