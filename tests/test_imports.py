@@ -25,7 +25,16 @@ LAYERS = [
     {"latents"},
     {"formats"},
     {"language.model_file", "run_folder"},
-    {"posterior.evaluation", "posterior.forward", "posterior.observed", "posterior.open_cells", "posterior.transforms"},
+    {
+        "posterior.bijectors",
+        "posterior.evaluation",
+        "posterior.forward",
+        "posterior.latent_problem",
+        "posterior.mixtures",
+        "posterior.observed",
+        "posterior.open_cells",
+        "posterior.transforms",
+    },
     {"families"},
     {
         "results.verdict",

@@ -108,7 +108,7 @@ class Latent(ABC):
     def one_pass(
         self, values: Values, emission: Any, parameters: Mapping[str, Any], rows: np.ndarray
     ) -> tuple[float, dict[str, Any]] | None:
-        """Log evidence, expected counts and the emission's totals of complete rows by one fused kernel, if there is one.
+        """Log evidence, expected counts and the emission's totals of complete rows by a fused kernel, if there is one.
 
         Parameters
         ----------

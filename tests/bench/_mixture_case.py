@@ -10,7 +10,7 @@ import numpy as np
 
 from bayeslab.exact.components import normalise
 from bayeslab.exact.emissions import gaussian
-from bayeslab.exact.mixture import MixtureProblem
+from bayeslab.posterior.mixtures.problem import MixtureProblem
 
 N_ROWS, N_COMPONENTS, ITERATIONS, REPEATS = 100_000, 5, 20, 3
 
@@ -28,7 +28,7 @@ def ours(rows: np.ndarray, start: dict[str, np.ndarray], covariance: Any, iterat
     d = rows.shape[1]
     unit = np.stack([np.eye(d)] * N_COMPONENTS) if covariance == "full" else np.ones((N_COMPONENTS, d))
     theta: Any = {**start, "covariance" if covariance == "full" else "variance": unit}
-    problem = MixtureProblem(gaussian(d, covariance), rows, N_COMPONENTS)
+    problem = MixtureProblem.of(gaussian(d, covariance), rows, N_COMPONENTS)
     begun = time.perf_counter()
     for _ in range(iterations):
         _, statistics = problem.expect(theta)

@@ -29,7 +29,7 @@ from bayeslab.exact.emissions import (
     column_variances,
     gaussian,
 )
-from bayeslab.exact.mixture import MixtureProblem
+from bayeslab.posterior.mixtures.problem import MixtureProblem
 from tests.refusals import refused
 
 K, N = 2, 60
@@ -170,7 +170,7 @@ def test_the_m_step_is_the_highest_point(name, prior):
         if name in ("poisson", "exponential"):
             emission = replace(emission, prior=(3.0, 2.0))
         p = emission.maximise(emission.statistics(rows, r), p)
-    problem = MixtureProblem(emission, rows, K)
+    problem = MixtureProblem.of(emission, rows, K)
     weights = np.array([0.4, 0.6])
 
     def height(x: np.ndarray) -> float:

@@ -7,7 +7,7 @@ import pytest
 from scipy import optimize, stats
 
 from bayeslab.exact.emissions import GaussianMixture
-from bayeslab.exact.mixture import MixtureProblem
+from bayeslab.posterior.mixtures.problem import MixtureProblem
 from tests.refusals import refused
 
 K, M, N, D = 2, 3, 40, 2
@@ -86,7 +86,7 @@ def test_one_state_is_a_mixture():
     one = {name: value[:1] for name, value in p.items()}
     from bayeslab.exact.emissions import gaussian
 
-    problem = MixtureProblem(gaussian(D, "diagonal"), rows, M)
+    problem = MixtureProblem.of(gaussian(D, "diagonal"), rows, M)
     theta = {"weights": one["weight"][0], "mean": one["mean"][0], "variance": one["variance"][0]}
     value, statistics = problem.expect(theta)
     assert emission.log_density(one, rows).sum() == pytest.approx(value, rel=1e-12)

@@ -27,20 +27,14 @@ from bayeslab.exact.emissions import (
     gaussian,
 )
 from bayeslab.exact.expectation_maximisation import maximise, standard_errors
-from bayeslab.exact.mixture import (
-    MixtureOptions,
-    MixtureProblem,
-    fit_mixture,
-    k_means,
-    leader_clusters,
-    merging,
-    seeds,
-    start_from_labels,
-)
-from bayeslab.exact.mixture_choice import choose_components
-from bayeslab.exact.mixture_gibbs import MixtureSampler
+from bayeslab.exact.k_means import k_means, leader_clusters, seeds
 from bayeslab.exact.sampler import run
-from bayeslab.exact.variational_mixture import fit_variational
+from bayeslab.posterior.mixtures.choice import choose_components
+from bayeslab.posterior.mixtures.gibbs import MixtureSampler
+from bayeslab.posterior.mixtures.problem import MixtureProblem
+from bayeslab.posterior.mixtures.search import MixtureOptions, fit_mixture, merging
+from bayeslab.posterior.mixtures.starts import start_from_labels
+from bayeslab.posterior.mixtures.variational import fit_variational
 from tests.refusals import refused
 
 # --------------------------------------------------------------------------------- planted data
@@ -60,7 +54,7 @@ def planted(seed: int = 0, n: int = 500) -> tuple[np.ndarray, np.ndarray]:
 @pytest.fixture(scope="module")
 def fitted():
     rows, labels = planted()
-    fit = fit_mixture(MixtureProblem(gaussian(2), rows, 3), rng=np.random.default_rng(1))
+    fit = fit_mixture(MixtureProblem.of(gaussian(2), rows, 3), rng=np.random.default_rng(1))
     return rows, labels, fit
 
 
@@ -79,7 +73,7 @@ COUNTS = np.array([c[-1] for c in CELLS], float)
 
 
 def candy() -> MixtureProblem:
-    return MixtureProblem(Bernoulli(3), CANDY, 2, row_weights=COUNTS)
+    return MixtureProblem.of(Bernoulli(3), CANDY, 2, row_weights=COUNTS)
 
 
 def bags(theta: float, first: list[float], second: list[float]) -> dict[str, np.ndarray]:
@@ -159,12 +153,12 @@ def test_em_candy_two_attr():
     def cells(x):
         theta = {"weights": np.array([x[0], 1 - x[0]]), "probability": np.array([x[1:3], x[3:5]])}
         rows = np.array(list(itertools.product((0.0, 1.0), repeat=2)))
-        return np.exp(MixtureProblem(Bernoulli(2), rows, 2).responsibilities(theta)[0])
+        return np.exp(MixtureProblem.of(Bernoulli(2), rows, 2).responsibilities(theta)[0])
 
     x = np.array([0.55, 0.7, 0.8, 0.35, 0.25])
     jacobian = [(cells(x + s) - cells(x - s)) / 2e-6 for s in 1e-6 * np.eye(5)]
     assert np.linalg.matrix_rank(np.array(jacobian), tol=1e-6) == 3
-    problem = MixtureProblem(Bernoulli(2), CANDY[:, :2], 2, row_weights=COUNTS)
+    problem = MixtureProblem.of(Bernoulli(2), CANDY[:, :2], 2, row_weights=COUNTS)
     rng = np.random.default_rng(0)
     ends = [maximise(problem, bags_two(rng), tolerance=1e-10, max_iterations=5000) for _ in range(4)]
     values = [end.log_likelihood for end in ends]
@@ -189,7 +183,7 @@ def test_em_random_restart():
 def test_em_mcmc():
     """Stochastic EM, its average over the long run, ends where EM ends."""
     rows, _ = planted(3, 300)
-    problem = MixtureProblem(gaussian(2), rows, 3)
+    problem = MixtureProblem.of(gaussian(2), rows, 3)
     start = fit_mixture(problem, rng=np.random.default_rng(0)).parameters
     end = maximise(problem, start, variant="stochastic", max_iterations=300, rng=np.random.default_rng(1))
     assert end.log_likelihood == pytest.approx(problem.expect(start)[0], abs=0.05)
@@ -237,7 +231,7 @@ def test_em_general(name):
         rows[(rng.random(rows.shape) < 0.15) & (np.arange(rows.shape[1]) > 0)] = np.nan
         weights = rng.integers(1, 4, len(rows)).astype(float) if seed % 2 else None
         emission = make() if seed < 4 else make().with_prior(rows, 2)
-        problem = MixtureProblem(emission, rows, 2, row_weights=weights, concentration=1.0 if seed < 4 else 2.0)
+        problem = MixtureProblem.of(emission, rows, 2, row_weights=weights, concentration=1.0 if seed < 4 else 2.0)
         start = start_from_labels(problem, rng.dirichlet([1, 1], len(rows)))
         theta, values = start, []
         for _ in range(25):
@@ -256,7 +250,7 @@ def test_the_slope_by_fishers_identity_is_that_of_the_observed_log_posterior(nam
         rows = rows_for(kind, rng)
         rows[(rng.random(rows.shape) < 0.15) & (np.arange(rows.shape[1]) > 0)] = np.nan
         emission = make().with_prior(rows, 2) if seed else make()
-        problem = MixtureProblem(emission, rows, 2, concentration=2.0 if seed else 1.0)
+        problem = MixtureProblem.of(emission, rows, 2, concentration=2.0 if seed else 1.0)
         theta = start_from_labels(problem, rng.dirichlet([1, 1], len(rows)))
         x = problem.flatten(theta) + rng.normal(0, 0.1, len(problem.flatten(theta)))
         theta = problem.unflatten(x)
@@ -272,7 +266,7 @@ def test_the_slope_by_fishers_identity_is_that_of_the_observed_log_posterior(nam
 
 def test_what_is_fixed_has_no_coordinates():
     rows = planted(3, 50)[0]
-    problem = MixtureProblem(StudentT(2, 4.0), rows, 2, fixed_weights=np.array([0.3, 0.7]))
+    problem = MixtureProblem.of(StudentT(2, 4.0), rows, 2, fixed_weights=np.array([0.3, 0.7]))
     theta = start_from_labels(problem, np.arange(50) % 2)
     again = problem.unflatten(problem.flatten(theta))
     assert len(problem.flatten(theta)) == 4 + 8
@@ -283,12 +277,12 @@ def test_what_is_fixed_has_no_coordinates():
 def test_newton_and_standard_errors():
     """The quasi-Newton variant ends where EM ends; errors of one normal's mean and variance are the textbook's."""
     rows, _ = planted(3, 200)
-    problem = MixtureProblem(gaussian(2), rows, 3)
+    problem = MixtureProblem.of(gaussian(2), rows, 3)
     start = start_from_labels(problem, np.argmin([np.sum((rows - m) ** 2, axis=1) for m in MEANS], axis=0))
     em = maximise(problem, start, tolerance=1e-10, max_iterations=5000)
     newton = maximise(problem, start, variant="newton", tolerance=1e-10)
     assert newton.log_likelihood == pytest.approx(em.log_likelihood, abs=1e-6)
-    one = MixtureProblem(gaussian(1, "diagonal"), rows[:, :1], 1)
+    one = MixtureProblem.of(gaussian(1, "diagonal"), rows[:, :1], 1)
     theta = one.update(one.statistics(np.ones((200, 1))))
     errors = standard_errors(one, theta)
     variance = theta["variance"][0, 0]
@@ -300,7 +294,7 @@ def test_newton_and_standard_errors():
 def test_the_fixed_point_of_em_is_the_direct_optimum(name):
     make, kind = FAMILIES[name]
     rng = np.random.default_rng(5)
-    problem = MixtureProblem(make(), rows_for(kind, rng), 2)
+    problem = MixtureProblem.of(make(), rows_for(kind, rng), 2)
     fit = fit_mixture(problem, MixtureOptions(tolerance=1e-10, max_iterations=5000, restarts=5), rng=rng)
     x = problem.flatten(fit.parameters)
 
@@ -318,14 +312,14 @@ def test_weights_of_rows_are_repeated_rows_and_missing_cells_are_summed_out():
     rows, _ = planted(1, 80)
     counts = np.random.default_rng(0).integers(1, 4, 80)
     start = {"weights": np.array([0.4, 0.6]), "mean": rows[:2], "covariance": np.stack([np.eye(2)] * 2)}
-    few = MixtureProblem(gaussian(2), rows, 2, row_weights=counts.astype(float))
-    many = MixtureProblem(gaussian(2), np.repeat(rows, counts, axis=0), 2)
+    few = MixtureProblem.of(gaussian(2), rows, 2, row_weights=counts.astype(float))
+    many = MixtureProblem.of(gaussian(2), np.repeat(rows, counts, axis=0), 2)
     a, b = (maximise(p, start, max_iterations=20, tolerance=0) for p in (few, many))
     np.testing.assert_allclose(a.trace, b.trace, rtol=1e-10)
     np.testing.assert_allclose(a.parameters["covariance"], b.parameters["covariance"], rtol=1e-8)
     # Columns always missing together: EM on rows split in two groups equals maximising their marginals.
     rows[::2, 1] = np.nan
-    problem = MixtureProblem(gaussian(2), rows, 1)
+    problem = MixtureProblem.of(gaussian(2), rows, 1)
     fit = fit_mixture(
         problem, MixtureOptions(restarts=1, tolerance=1e-12, max_iterations=10_000), rng=np.random.default_rng(0)
     )
@@ -374,7 +368,7 @@ def test_scikit_learn_has_the_same_likelihood_at_its_own_optimum(fitted, ours, t
     ).fit(rows)
     key = "covariance" if ours in ("full", "tied") else "variance"
     theta = {"weights": other.weights_, "mean": other.means_, key: other.covariances_}
-    problem = MixtureProblem(gaussian(2, ours), rows, 3)
+    problem = MixtureProblem.of(gaussian(2, ours), rows, 3)
     assert problem.expect(theta)[0] == pytest.approx(other.score(rows) * len(rows), rel=1e-10)
     fit = fit_mixture(problem, MixtureOptions(tolerance=1e-9), rng=np.random.default_rng(0))
     assert fit.log_likelihood == pytest.approx(other.score(rows) * len(rows), abs=1e-3)
@@ -382,7 +376,9 @@ def test_scikit_learn_has_the_same_likelihood_at_its_own_optimum(fitted, ours, t
 
 
 def test_gmm_means_known_var():
-    problem = MixtureProblem(gaussian(1, "known", known=1.0), np.array([[1.0]]), 2, fixed_weights=np.array([0.5, 0.5]))
+    problem = MixtureProblem.of(
+        gaussian(1, "known", known=1.0), np.array([[1.0]]), 2, fixed_weights=np.array([0.5, 0.5])
+    )
     theta = {"weights": np.array([0.5, 0.5]), "mean": np.array([[0.0], [3.0]])}
     assert problem.responsibilities(theta)[1][0, 0] == pytest.approx(0.817574, abs=5e-7)
     rng = np.random.default_rng(0)
@@ -397,7 +393,7 @@ def test_gmm_means_known_var():
 def test_gmm_complete():
     """With all labels known, one step is each class's own fit."""
     rows, labels = planted(2, 200)
-    problem = MixtureProblem(gaussian(2), rows, 3, allowed=np.eye(3, dtype=bool)[labels])
+    problem = MixtureProblem.of(gaussian(2), rows, 3, allowed=np.eye(3, dtype=bool)[labels])
     fit = fit_mixture(problem, MixtureOptions(restarts=1), rng=np.random.default_rng(0))
     for k in range(3):
         own = rows[labels == k]
@@ -442,10 +438,10 @@ def degenerate_data() -> np.ndarray:
 
 def test_gmm_degenerate(fitted):
     """Both detectors fire where trouble is planted, and neither on good data."""
-    from bayeslab.exact.mixture import Collapse
+    from bayeslab.posterior.mixtures.problem import Collapse
 
     rows = degenerate_data()
-    problem = MixtureProblem(gaussian(2), rows, 3)
+    problem = MixtureProblem.of(gaussian(2), rows, 3)
     near = np.where(np.arange(200) < 15, 0, 1 + (rows[:, 0] > 0))
     start = start_from_labels(problem, near)
     with pytest.raises(Collapse) as caught:
@@ -454,7 +450,7 @@ def test_gmm_degenerate(fitted):
     good, _, fit = fitted
     twin = {name: np.concatenate([value, value[:1]]) for name, value in fit.parameters.items()}
     twin["weights"][[0, 3]] = fit.parameters["weights"][0] / 2
-    assert merging(MixtureProblem(gaussian(2), good, 4), twin) == [(0, 3)]
+    assert merging(MixtureProblem.of(gaussian(2), good, 4), twin) == [(0, 3)]
     assert merging(fit.problem, fit.parameters) == [] and fit.repaired == () and fit.warnings == ()
     assert not fit.problem.emission.degenerate(fit.parameters, fit.problem.variances).any()
 
@@ -474,7 +470,7 @@ def test_gmm_restart(fitted):
     assert repaired.log_likelihood == pytest.approx(fit.log_likelihood, abs=1e-3)
     assert "merged" in repaired.repaired[0] and not repaired.warnings
     rows = degenerate_data()
-    problem = MixtureProblem(gaussian(2), rows, 3)
+    problem = MixtureProblem.of(gaussian(2), rows, 3)
     start = start_from_labels(problem, np.where(np.arange(200) < 15, 0, 1 + (rows[:, 0] > 0)))
     end = fit_mixture(problem, replace(options, repairs=5), rng=np.random.default_rng(0), start=start)
     assert "collapsed" in end.repaired[0] and np.isfinite(end.log_likelihood)
@@ -485,7 +481,7 @@ def test_gmm_restart(fitted):
 def test_gmm_map_em():
     """A prior keeps a component off duplicated points; uniform priors give plain EM."""
     rows = degenerate_data()
-    problem = MixtureProblem(gaussian(2), rows, 3)
+    problem = MixtureProblem.of(gaussian(2), rows, 3)
     with_prior = replace(problem, emission=gaussian(2).with_prior(rows, 3))
     start = start_from_labels(with_prior, np.where(np.arange(200) < 15, 0, 1 + (rows[:, 0] > 0)))
     end = maximise(with_prior, start, tolerance=1e-9)
@@ -494,7 +490,7 @@ def test_gmm_map_em():
     assert np.all(np.diff(end.posterior_trace) >= -1e-8)
     rows, _ = planted(5, 150)
     flat_prior = NormalPrior(np.zeros(2), 0.0, -4.0, np.zeros((2, 2)))
-    plain, uniform = (MixtureProblem(gaussian(2, prior=p), rows, 3, concentration=1.0) for p in (None, flat_prior))
+    plain, uniform = (MixtureProblem.of(gaussian(2, prior=p), rows, 3, concentration=1.0) for p in (None, flat_prior))
     start = start_from_labels(plain, np.arange(150) % 3)
     a, b = (maximise(p, start, max_iterations=60, tolerance=0) for p in (plain, uniform))
     n = min(len(a.trace), len(b.trace))
@@ -507,7 +503,7 @@ def test_gmm_init():
     for start in ("k_means", "random"):
         total = 0
         for seed in range(6):
-            problem = MixtureProblem(gaussian(2), planted(seed, 200)[0], 3)
+            problem = MixtureProblem.of(gaussian(2), planted(seed, 200)[0], 3)
             total += fit_mixture(
                 problem,
                 MixtureOptions(method="map", start=start, restarts=1, repairs=0),
@@ -520,7 +516,7 @@ def test_gmm_init():
 def test_gmm_bayes():
     """The posterior of weights and means concentrates on the planted mixture, up to the numbering."""
     rows, _ = planted(6, 600)
-    problem = MixtureProblem(gaussian(2), rows, 3)
+    problem = MixtureProblem.of(gaussian(2), rows, 3)
     start = fit_mixture(problem, MixtureOptions(restarts=3), rng=np.random.default_rng(0)).parameters
     draws = run(MixtureSampler(problem, lambda _: start), np.random.default_rng(1), 400, 100)
     order = np.argsort(draws["mean"][:, :, 0], axis=1)
@@ -548,7 +544,7 @@ def test_gibbs_equals_the_posterior_by_enumeration():
     total = logsumexp(values)
     for labels, value in zip(itertools.product(range(2), repeat=5), values, strict=True):
         together += np.exp(value - total) * np.equal.outer(labels, labels)
-    problem = MixtureProblem(emission, rows, 2)
+    problem = MixtureProblem.of(emission, rows, 2)
     start = {"weights": np.array([0.5, 0.5]), "mean": np.array([[0.0], [3.0]]), "covariance": np.ones((2, 1, 1))}
     draws = run(MixtureSampler(problem, lambda _: start), rng, 8000, 100)
     same = draws["labels"][:, :, None] == draws["labels"][:, None, :]
@@ -566,7 +562,7 @@ def test_em_variational(name):
     make, kind = FAMILIES[name]
     for seed in range(4):
         rows = rows_for(kind, np.random.default_rng(seed))
-        problem = MixtureProblem(make(), rows, 3, row_weights=np.full(60, 2.0) if seed == 3 else None)
+        problem = MixtureProblem.of(make(), rows, 3, row_weights=np.full(60, 2.0) if seed == 3 else None)
         fit = fit_variational(problem, rng=np.random.default_rng(seed), restarts=1, start="random", tolerance=1e-8)
         assert np.all(np.diff(fit.trace) > -1e-8 * abs(fit.elbo)), name
 
@@ -589,7 +585,7 @@ def test_the_bound_is_below_the_evidence():
                 )
                 values.append(prior + emission.log_marginal(emission.statistics(rows, r)).sum())
             exact = logsumexp(values)
-            fit = fit_variational(MixtureProblem(emission, rows, k), rng=rng, restarts=3)
+            fit = fit_variational(MixtureProblem.of(emission, rows, k), rng=rng, restarts=3)
             assert fit.elbo <= exact + 1e-9
             if k == 1:
                 assert fit.elbo == pytest.approx(exact, abs=1e-9)
@@ -599,7 +595,7 @@ def test_the_bound_is_below_the_evidence():
 def test_autoclass():
     """The evidence picks the planted number of components; so do BIC, ICL and held-out rows."""
     rows, labels = planted(7, 400)
-    problem = MixtureProblem(gaussian(2), rows, 1)
+    problem = MixtureProblem.of(gaussian(2), rows, 1)
     options = MixtureOptions(restarts=3)
     for criterion in ("evidence", "bic", "icl"):
         choice = choose_components(
@@ -619,7 +615,7 @@ def test_numbers_of_components_that_collapse_are_not_chosen():
     rows = np.random.default_rng(0).normal(size=(12, 2))
     for criterion in ("bic", "held_out"):
         choice = choose_components(
-            MixtureProblem(gaussian(2), rows, 1),
+            MixtureProblem.of(gaussian(2), rows, 1),
             (1, 6),
             criterion=criterion,
             rng=np.random.default_rng(0),
@@ -628,7 +624,7 @@ def test_numbers_of_components_that_collapse_are_not_chosen():
         )
         assert choice.best == 1 and np.isneginf(choice.scores[1])
     with refused("data.degenerate"):
-        choose_components(MixtureProblem(gaussian(2), rows, 1), [6], rng=np.random.default_rng(0))
+        choose_components(MixtureProblem.of(gaussian(2), rows, 1), [6], rng=np.random.default_rng(0))
 
 
 def test_candy_scores():
@@ -657,7 +653,7 @@ def test_kmeans_vq():
     centres = points[:4]
     found = k_means(points, 4, np.random.default_rng(0), centres=centres)
     for method in ("em", "hard"):
-        problem = MixtureProblem(gaussian(2, "known", known=1e-5), points, 4, fixed_weights=np.full(4, 0.25))
+        problem = MixtureProblem.of(gaussian(2, "known", known=1e-5), points, 4, fixed_weights=np.full(4, 0.25))
         start = {"weights": np.full(4, 0.25), "mean": centres}
         fit = fit_mixture(
             problem, MixtureOptions(method=method, restarts=1, repairs=0), rng=np.random.default_rng(0), start=start
@@ -713,7 +709,7 @@ def test_clustering_unsup():
     rows, labels = planted(8, 400)
     for method in ("em", "map", "hard"):
         fit = fit_mixture(
-            MixtureProblem(gaussian(2), rows, 3), MixtureOptions(method=method), rng=np.random.default_rng(0)
+            MixtureProblem.of(gaussian(2), rows, 3), MixtureOptions(method=method), rng=np.random.default_rng(0)
         )
         assert adjusted_rand_index(fit.labels, labels) > 0.95, method
     rng = np.random.default_rng(9)
@@ -723,7 +719,7 @@ def test_clustering_unsup():
     mixed[rng.random(mixed.shape) < 0.1] = np.nan
     mixed = np.where(np.isnan(mixed).all(axis=1, keepdims=True), 0.0, mixed)
     parts = {"place": ((0, 1), gaussian(2)), "kind": ((2,), Bernoulli(1)), "count": ((3,), Poisson(1))}
-    fit = fit_mixture(MixtureProblem(Product(parts), mixed, 3), MixtureOptions(restarts=5), rng=rng)
+    fit = fit_mixture(MixtureProblem.of(Product(parts), mixed, 3), MixtureOptions(restarts=5), rng=rng)
     assert adjusted_rand_index(fit.labels, labels) > 0.9
 
 
@@ -742,16 +738,20 @@ def test_mixture_of_experts_bayes():
     """A piecewise linear function is recovered, with a bound that never falls; EM gives the same pieces."""
     x, y = bent()
     rows = np.column_stack([x, y])
-    problem = MixtureProblem(Regression(2), rows, 2, inputs=x)
+    problem = MixtureProblem.of(Regression(2), rows, 2, inputs=x)
     bayes = fit_variational(problem, rng=np.random.default_rng(0), restarts=4, tolerance=1e-4)
     assert np.all(np.diff(bayes.trace) > -1e-8 * abs(bayes.elbo))
-    em = fit_mixture(replace(problem, gate_precision=0.01), MixtureOptions(restarts=4), rng=np.random.default_rng(0))
+    em = fit_mixture(
+        replace(problem, latent=replace(problem.latent, gate_precision=0.01)),
+        MixtureOptions(restarts=4),
+        rng=np.random.default_rng(0),
+    )
     assert np.all(np.diff(em.trace) > -1e-6)
     for theta in (bayes.mode(), em.parameters):
         order = np.argsort(-theta["coefficients"][:, 1])
         np.testing.assert_allclose(theta["coefficients"][order], [[1, 2], [4, -1]], atol=0.15)
         np.testing.assert_allclose(theta["variance"], 0.04, rtol=0.5)
-        gate = np.exp(replace(problem).log_weights(theta))
+        gate = np.exp(problem.latent.log_weights(theta))
         mean = np.sum(gate * (x @ theta["coefficients"].T), axis=1)
         truth = np.where(x[:, 1] < 0.5, 1 + 2 * x[:, 1], 4 - x[:, 1])
         away = np.abs(x[:, 1] - 0.5) > 0.4
@@ -767,7 +767,7 @@ def test_the_gate_bound_is_below_the_evidence():
     rng = np.random.default_rng(1)
     rows = np.column_stack([np.ones(5), rng.normal(0, 2, 5)])
     emission = Regression(1, prior=0.5, spread=10.0)
-    problem = MixtureProblem(emission, rows, 2, inputs=np.ones((5, 1)), gate_precision=0.5)
+    problem = MixtureProblem.of(emission, rows, 2, inputs=np.ones((5, 1)), gate_precision=0.5)
     nodes, weights = np.polynomial.hermite_e.hermegauss(80)
     odds = nodes / np.sqrt(0.5)
     log_w = np.stack([-np.logaddexp(0, odds), -np.logaddexp(0, -odds)])
@@ -786,16 +786,16 @@ def test_mixture_of_regressions_and_logistic_experts():
     x = np.column_stack([np.ones(n), rng.uniform(-2, 2, n)])
     z = rng.random(n) < 0.3
     y = np.where(z, 3 - 2 * x[:, 1], -1 + x[:, 1]) + 0.3 * rng.normal(size=n)
-    fit = fit_mixture(MixtureProblem(Regression(2), np.column_stack([x, y]), 2), rng=rng)
+    fit = fit_mixture(MixtureProblem.of(Regression(2), np.column_stack([x, y]), 2), rng=rng)
     order = np.argsort(fit.parameters["coefficients"][:, 1])
     np.testing.assert_allclose(fit.parameters["coefficients"][order], [[3, -2], [-1, 1]], atol=0.12)
     np.testing.assert_allclose(fit.parameters["weights"][order], [0.3, 0.7], atol=0.07)
     success = (rng.random(n) < 1 / (1 + np.exp(-np.where(x[:, 1] > 0, 4 * x[:, 1] - 2, -4 * x[:, 1] - 2)))).astype(
         float
     )
-    problem = MixtureProblem(Regression(2, "bernoulli"), np.column_stack([x, success]), 2, inputs=x)
+    problem = MixtureProblem.of(Regression(2, "bernoulli"), np.column_stack([x, success]), 2, inputs=x)
     experts = fit_mixture(problem, MixtureOptions(restarts=3, max_iterations=200), rng=rng)
-    alone = fit_mixture(replace(problem, n_components=1), MixtureOptions(restarts=1), rng=rng)
+    alone = fit_mixture(problem.sized(1), MixtureOptions(restarts=1), rng=rng)
     assert experts.log_likelihood > alone.log_likelihood + 30
     assert np.all(np.diff(experts.trace) > -1e-6)
 
@@ -813,11 +813,17 @@ def test_semi_supervised():
         known = np.concatenate([rng.choice(np.flatnonzero(labels == k), 4, replace=False) for k in range(3)])
         allowed = np.ones((300, 3), bool)
         allowed[known] = np.eye(3, dtype=bool)[labels[known]]
-        both = fit_mixture(MixtureProblem(gaussian(2), rows, 3, allowed=allowed), MixtureOptions(restarts=3), rng=rng)
+        both = fit_mixture(
+            MixtureProblem.of(gaussian(2), rows, 3, allowed=allowed), MixtureOptions(restarts=3), rng=rng
+        )
         assert np.array_equal(both.labels[known], labels[known])
-        only = MixtureProblem(gaussian(2).with_prior(rows, 3), rows[known], 3, allowed=allowed[known])
+        only = MixtureProblem.of(gaussian(2).with_prior(rows, 3), rows[known], 3, allowed=allowed[known])
         alone = fit_mixture(only, MixtureOptions(restarts=1), rng=rng)
-        other = replace(alone.problem, rows=rows, allowed=None).responsibilities(alone.parameters)[1].argmax(axis=1)
+        other = (
+            replace(alone.problem, rows=rows, latent=alone.problem.latent.on())
+            .responsibilities(alone.parameters)[1]
+            .argmax(axis=1)
+        )
         rest = np.setdiff1d(np.arange(300), known)
         wins += np.mean(both.labels[rest] == labels[rest]) > np.mean(other[rest] == labels[rest])
     assert wins >= 4
@@ -832,7 +838,7 @@ def test_label_noise():
     reported = np.where(adult, 1.0, (rng.random(n) < rate).astype(float))
     prior = np.array([[[4.0, 2.0]], [[2.0, 40.0]]])
     parts = {"height": ((0,), gaussian(1)), "report": ((1,), Categorical((2,), prior))}
-    problem = MixtureProblem(Product(parts), np.column_stack([height, reported]), 2)
+    problem = MixtureProblem.of(Product(parts), np.column_stack([height, reported]), 2)
     start = start_from_labels(problem, reported.astype(int))
     fit = fit_mixture(problem, MixtureOptions(restarts=1), rng=rng, start=start)
     confusion = fit.parameters["report.probability"][:, 0]
@@ -873,28 +879,28 @@ def test_bad_input_is_refused_in_one_line():
     missing = rows.copy()
     missing[3] = np.nan
     cases = [
-        ("data.too-few", "20.*21", MixtureProblem(gaussian(2), rows, 21)),
-        ("option.out-of-range", "component.*0", MixtureProblem(gaussian(2), rows, 0)),
-        ("data.missing", "row 3", MixtureProblem(gaussian(2), missing, 2)),
-        ("data.constant", "column 1", MixtureProblem(gaussian(2), rows * [1, 0], 2)),
-        ("data.no-rows", "", MixtureProblem(gaussian(2), rows[:0], 2)),
-        ("data.dependent-columns", "columns 0, 1", MixtureProblem(gaussian(2), rows[:, [0, 0]] * [1, -3], 2)),
-        ("data.no-values", "column 1", MixtureProblem(gaussian(2), rows * [1, np.nan], 2)),
-        ("data.nothing-observed", "weights", MixtureProblem(gaussian(2), rows, 2, row_weights=np.zeros(20))),
-        ("option.not-probabilities", "2", MixtureProblem(gaussian(2), rows, 2, fixed_weights=np.array([0.5]))),
-        ("data.wrong-length", "row_weights.*3", MixtureProblem(gaussian(2), rows, 2, row_weights=np.ones(3))),
-        ("data.out-of-range", "weights", MixtureProblem(gaussian(2), rows, 2, row_weights=-np.ones(20))),
+        ("data.too-few", "20.*21", MixtureProblem.of(gaussian(2), rows, 21)),
+        ("option.out-of-range", "component.*0", MixtureProblem.of(gaussian(2), rows, 0)),
+        ("data.missing", "row 3", MixtureProblem.of(gaussian(2), missing, 2)),
+        ("data.constant", "column 1", MixtureProblem.of(gaussian(2), rows * [1, 0], 2)),
+        ("data.no-rows", "", MixtureProblem.of(gaussian(2), rows[:0], 2)),
+        ("data.dependent-columns", "columns 0, 1", MixtureProblem.of(gaussian(2), rows[:, [0, 0]] * [1, -3], 2)),
+        ("data.no-values", "column 1", MixtureProblem.of(gaussian(2), rows * [1, np.nan], 2)),
+        ("data.nothing-observed", "weights", MixtureProblem.of(gaussian(2), rows, 2, row_weights=np.zeros(20))),
+        ("option.not-probabilities", "2", MixtureProblem.of(gaussian(2), rows, 2, fixed_weights=np.array([0.5]))),
+        ("data.wrong-length", "row_weights.*3", MixtureProblem.of(gaussian(2), rows, 2, row_weights=np.ones(3))),
+        ("data.out-of-range", "weights", MixtureProblem.of(gaussian(2), rows, 2, row_weights=-np.ones(20))),
         (
             "data.not-allowed",
             "allowed|component",
-            MixtureProblem(gaussian(2), rows, 2, allowed=np.zeros((20, 2), bool)),
+            MixtureProblem.of(gaussian(2), rows, 2, allowed=np.zeros((20, 2), bool)),
         ),
-        ("data.degenerate", "", MixtureProblem(gaussian(2), np.repeat(rows[:3], 7, axis=0), 2)),
+        ("data.degenerate", "", MixtureProblem.of(gaussian(2), np.repeat(rows[:3], 7, axis=0), 2)),
     ]
     for code, match, problem in cases:
         with refused(code, match):
             fit_mixture(problem, rng=np.random.default_rng(0))
-    good = MixtureProblem(gaussian(2), rows, 2)
+    good = MixtureProblem.of(gaussian(2), rows, 2)
     for options in (MixtureOptions(method="me"), MixtureOptions(start="rondom"), MixtureOptions(restarts=0)):
         with pytest.raises(OptionError):
             fit_mixture(good, options, rng=np.random.default_rng(0))
@@ -917,7 +923,7 @@ def test_an_interrupted_fit_keeps_what_it_has():
         if search == 1 and iteration == 2:
             raise KeyboardInterrupt
 
-    fit = fit_mixture(MixtureProblem(gaussian(2), rows, 3), rng=np.random.default_rng(0), progress=progress)
+    fit = fit_mixture(MixtureProblem.of(gaussian(2), rows, 3), rng=np.random.default_rng(0), progress=progress)
     assert fit.ends.shape == (2,) and {s for s, _ in seen} == {0, 1}
     assert "interrupted in search 2 of 10" in fit.warnings
     assert fit.log_posterior == max(value for _, value in seen)
@@ -925,5 +931,5 @@ def test_an_interrupted_fit_keeps_what_it_has():
 
 def test_two_runs_agree():
     rows, _ = planted(0, 100)
-    a, b = (fit_mixture(MixtureProblem(gaussian(2), rows, 3), rng=np.random.default_rng(3)) for _ in range(2))
+    a, b = (fit_mixture(MixtureProblem.of(gaussian(2), rows, 3), rng=np.random.default_rng(3)) for _ in range(2))
     assert a.log_likelihood == b.log_likelihood and np.array_equal(a.labels, b.labels)

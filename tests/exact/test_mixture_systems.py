@@ -11,8 +11,10 @@ import bayeslab as bl
 from bayeslab.exact.clusters import adjusted_rand_index
 from bayeslab.exact.emissions import Poisson, gaussian
 from bayeslab.exact.expectation_maximisation import maximise
-from bayeslab.exact.mixture import MixtureProblem, leader_clusters, start_from_labels
-from bayeslab.exact.variational_mixture import climb, prepared
+from bayeslab.exact.k_means import leader_clusters
+from bayeslab.posterior.mixtures.problem import MixtureProblem
+from bayeslab.posterior.mixtures.starts import start_from_labels
+from bayeslab.posterior.mixtures.variational import climb, prepared
 
 WEIGHTS = np.array([0.2, 0.3, 0.5])
 MEANS = np.array([[-4.0, 0.0], [0.0, 3.0], [4.0, -1.0]])
@@ -39,7 +41,7 @@ def test_em_mcmc_is_within_monte_carlo_error_of_em():
     too, where draws are most uncertain."""
     rng = np.random.default_rng(3)
     counts = rng.poisson(rng.choice([2.0, 8.0], (150, 1))).astype(float)
-    problem = MixtureProblem(Poisson(1), counts, 2)
+    problem = MixtureProblem.of(Poisson(1), counts, 2)
     start = start_from_labels(problem, (counts[:, 0] > 5).astype(int))
     exact = maximise(problem, start, variant="accelerated", tolerance=1e-12).parameters
     runs = [
@@ -65,7 +67,7 @@ def test_the_bound_of_any_responsibilities_is_below_the_log_likelihood():
     """Neal and Hinton's free energy, with a factor for each row that need not be the posterior: at most log p(x | θ),
     equal at the responsibilities; and an E-step that may use only what is near never lowers it."""
     rows, _ = planted(1, 80)
-    problem = MixtureProblem(gaussian(2, "diagonal"), rows, 3)
+    problem = MixtureProblem.of(gaussian(2, "diagonal"), rows, 3)
     rng = np.random.default_rng(0)
     theta = start_from_labels(problem, np.arange(80) % 3)
 
@@ -95,7 +97,7 @@ def test_the_bound_of_any_responsibilities_is_below_the_log_likelihood():
 def test_variational_em_never_lowers_the_bound_whatever_the_start():
     for seed in range(5):
         rows, _ = planted(seed, 60)
-        problem = prepared(MixtureProblem(gaussian(2), rows, 4, concentration=0.3))
+        problem = prepared(MixtureProblem.of(gaussian(2), rows, 4, concentration=0.3))
         guess = np.random.default_rng(seed).dirichlet(np.full(4, 0.2), 60)
         trace = climb(problem, guess, tolerance=0, max_iterations=60).trace
         assert np.all(np.diff(trace) > -1e-8) and trace[-1] > trace[0]

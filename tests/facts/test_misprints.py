@@ -15,7 +15,6 @@ from scipy.stats import chi2, multivariate_normal
 from bayeslab.exact.conjugate import DirichletMultinomial, NormalInverseGamma, NormalKnownVariance
 from bayeslab.exact.emissions import gaussian
 from bayeslab.exact.learning import TableProblem
-from bayeslab.exact.mixture import MixtureProblem
 from bayeslab.exact.network import DiscreteNetwork
 from bayeslab.learners.adaboost import AdaBoost
 from bayeslab.learners.decision_tree import deviation
@@ -28,6 +27,7 @@ from bayeslab.learners.neural_network import NeuralNetworkClassifier
 from bayeslab.learners.perceptron import Perceptron
 from bayeslab.learners.svm import SVMClassifier
 from bayeslab.learners.toolbox.layers import Layers, forward, gradient
+from bayeslab.posterior.mixtures.problem import MixtureProblem
 from bayeslab.theory.hypothesis_space import boolean_space
 from tests.learners.restaurant import DOMAINS, rows
 
@@ -37,7 +37,7 @@ def step() -> tuple[np.ndarray, np.ndarray, dict[str, np.ndarray]]:
     """Rows, responsibilities, and what one step of EM makes of them."""
     rng = np.random.default_rng(0)
     x = np.concatenate([rng.normal(3, 1, (40, 2)), rng.normal(-2, 0.7, (60, 2))])
-    problem = MixtureProblem(gaussian(2), x, 2)
+    problem = MixtureProblem.of(gaussian(2), x, 2)
     theta = {
         "weights": np.array([0.5, 0.5]),
         "mean": np.array([[2.0, 2.0], [-1.0, -1.0]]),

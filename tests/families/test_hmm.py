@@ -10,7 +10,7 @@ import pytest
 from scipy import stats
 
 import bayeslab as bl
-from bayeslab.exact.forward_backward import HiddenChain, filter_states, simulate_states, smooth
+from bayeslab.exact.forward_backward import HiddenChain, simulate_states, smooth
 from bayeslab.families import hmm
 from bayeslab.families.hmm.choice import hidden_of
 from bayeslab.posterior.density import Density
@@ -323,10 +323,8 @@ def test_filtered_counts_in_place_of_smoothed_ones_fail():
         theta = problem.update(problem.expect(theta)[1], theta)
     top, statistics = problem.expect(theta)
     top += problem.log_prior(theta)
-    hidden = problem.hidden
-    filtered = np.exp(filter_states(*hidden.computed(theta)).log_filtered)
-    own = hidden.parts[0].emission.statistics(hidden.rows, filtered, hidden.parts[0].to_exact(theta))
-    wrong = problem.update(statistics | {f"0.{n}": v for n, v in own.items()}, theta)
+    filtered = problem.law(theta).filter("filter")
+    wrong = problem.update(statistics | problem.totals(filtered, theta), theta)
     right = problem.update(statistics, theta)
     assert problem.expect(right)[0] + problem.log_prior(right) > top - 1e-9
     assert problem.expect(wrong)[0] + problem.log_prior(wrong) < top - 1e-4

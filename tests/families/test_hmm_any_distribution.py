@@ -13,7 +13,6 @@ from bayeslab.distributions import DISTRIBUTIONS
 from bayeslab.families import hmm
 from bayeslab.families.hmm.choice import hidden_of
 from bayeslab.families.hmm.decoding import posterior_mean
-from bayeslab.families.hmm.expectation_maximisation import HiddenProblem
 from bayeslab.posterior.density import Density
 from tests.families._climb import climbed
 from tests.families._models import two_states as model
@@ -121,7 +120,7 @@ def test_em_climbs_to_a_maximum_near_the_truth(word, truth, prior):
     states, y = planted(word, truth)
     declared = model(emission=word)
     hidden = hidden_of(declared, bl.check(declared, {"y": y}))
-    problem, theta = HiddenProblem(hidden, prior), hidden.guess(None)
+    problem, theta = hidden.problem(prior), hidden.guess(None)
     theta, _ = climbed(problem, theta, 25, rtol=0, atol=1e-7)
     top = problem.expect(theta)[0] + problem.log_prior(theta)
     for name in hidden.parts[0].learned:
@@ -209,7 +208,7 @@ def test_the_graph_has_the_density_of_em(word, parameters, draw):
     graph, hidden = hmm.graph(declared, data), hidden_of(declared, data)
     own = Density.of(graph, jacobian=False)
     value = graph.compile_logp(jacobian=False, mode="FAST_COMPILE")
-    problem, rng = HiddenProblem(hidden, True), np.random.default_rng(2)
+    problem, rng = hidden.problem(), np.random.default_rng(2)
     start = np.asarray(own.flat(graph.initial_point()))
     for _ in range(3):
         point = own.split(start + 0.2 * rng.standard_normal(own.n_dim))

@@ -10,9 +10,9 @@ from scipy import stats
 
 import bayeslab as bl
 from bayeslab.exact.emissions import gaussian
-from bayeslab.exact.mixture import MixtureProblem
 from bayeslab.families import hmm
 from bayeslab.families.hmm.choice import hidden_of
+from bayeslab.posterior.mixtures.problem import MixtureProblem
 from tests.exact._paths import log_sum_over_paths
 from tests.families._interpreted import Interpreted
 from tests.families._models import two_states as model
@@ -91,7 +91,7 @@ def test_one_state_of_a_mixture_is_a_mixture():
     hidden = hidden_of(declared, bl.check(declared, {"y": y}))
     value = hidden.law({}).expected().log_evidence.sum()
     theta = {"weights": np.array([0.3, 0.7]), "mean": np.array([[-1.0], [2.0]]), "variance": np.array([[1.0], [4.0]])}
-    want = MixtureProblem(gaussian(1, "diagonal"), y[:, None], 2).expect(theta)[0]
+    want = MixtureProblem.of(gaussian(1, "diagonal"), y[:, None], 2).expect(theta)[0]
     assert value == pytest.approx(want, rel=1e-12)
 
 
@@ -208,7 +208,7 @@ def test_em_of_a_stationary_start():
     free = model(sequence="who", initial="uniform")
     other, _ = at_the_top(free, bl.check(free, table))
     assert np.abs(theta["transition"] - other["transition"]).max() > 1e-3
-    assert problem.hidden.chain.complete(theta)["initial"][0] == pytest.approx(2 / 3, abs=0.15)
+    assert problem.latent.complete(theta)["initial"][0] == pytest.approx(2 / 3, abs=0.15)
 
 
 @pytest.mark.slow(why="large")
@@ -585,7 +585,7 @@ def test_bad_scores(content, table, code, where, match):
 @pytest.mark.slow(why="statistical")
 def test_codes_of_groups_and_normal_emissions_agree_on_separated_states():
     """k-means codes in a categorical hidden Markov model decode like normal emissions."""
-    from bayeslab.exact.mixture import k_means
+    from bayeslab.exact.k_means import k_means
 
     rng = np.random.default_rng(0)
     states = np.zeros(300, int)

@@ -8,7 +8,6 @@ import pytest
 
 import bayeslab as bl
 from bayeslab.families.hmm.choice import hidden_of
-from bayeslab.families.hmm.expectation_maximisation import HiddenProblem
 
 N = 12
 COLUMNS = {
@@ -68,7 +67,7 @@ def resolved(name):
 def test_expected_counts_have_the_slope_of_the_evidence(name):
     """d log p(rows | θ) = d E[log p(rows, states | θ)], the expectation held at θ: differences of both."""
     hidden = resolved(name)
-    problem = HiddenProblem(hidden, True)
+    problem = hidden.problem()
     theta = hidden.guess(np.random.default_rng(5))
     x = problem.flatten(theta)
     theta = problem.unflatten(x + np.random.default_rng(6).normal(0, 0.1, len(x)))

@@ -8,7 +8,6 @@ import pytest
 import bayeslab as bl
 from bayeslab.families import hmm
 from bayeslab.families.hmm.choice import hidden_of
-from bayeslab.families.hmm.expectation_maximisation import HiddenProblem
 from tests.families._interpreted import Interpreted
 from tests.families._models import two_states as model
 from tests.refusals import refused
@@ -49,7 +48,7 @@ def heights(content):
     data = bl.check(declared, table())
     graph, hidden = hmm.graph(declared, data), hidden_of(declared, data)
     density = Interpreted(graph)
-    problem, rng, out = HiddenProblem(hidden, True), np.random.default_rng(3), []
+    problem, rng, out = hidden.problem(), np.random.default_rng(3), []
     start = density.flat(graph.initial_point())
     for point in (start, start + rng.uniform(-0.2, 0.2, len(start))):
         values = {n: v for n, v in density.parameters(point).items() if n in hidden.learned}

@@ -259,7 +259,7 @@ def test_em_knows_the_priors_written_for_a_chain():
     gaps = []
     for _ in range(3):
         point = density.near(rng)
-        theta = {n: v for n, v in density.parameters(point).items() if n in problem.hidden.learned}
+        theta = {n: v for n, v in density.parameters(point).items() if n in problem.kinds()}
         gaps.append(density.value(point) - problem.expect(theta)[0] - problem.log_prior(theta))
     np.testing.assert_allclose(gaps, gaps[0], rtol=1e-8)
     theta = plan.start(rng)

@@ -204,7 +204,7 @@ def evidence(oracle, seen):
                 total += beta_bernoulli(own[:, j], a, b, trials)
         return total
 
-    concentration = np.broadcast_to(np.asarray(seen.problem.concentration, float), (seen.n_components,))
+    concentration = seen.problem.latent.prior_counts
     value = oracle.log_evidence(concentration, cluster)
     return None if np.isnan(value) else value
 

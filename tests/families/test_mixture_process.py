@@ -14,8 +14,8 @@ from bayeslab.errors import ModelError
 from bayeslab.exact.clusters import adjusted_rand_index
 from bayeslab.exact.dirichlet_process import ProcessPrior, log_partition_probability
 from bayeslab.exact.emissions import gaussian
-from bayeslab.exact.mixture import MixtureProblem
-from bayeslab.exact.variational_process import climb_sticks
+from bayeslab.posterior.mixtures.problem import MixtureProblem
+from bayeslab.posterior.mixtures.variational_process import climb_sticks
 from tests.exact._enumeration import partitions
 from tests.refusals import refused
 
@@ -141,7 +141,7 @@ def test_a_row_left_out_equals_enumeration(enumerated):
 def test_the_variational_bound_is_below_the_evidence(enumerated):
     """With α known; it never falls, and α's own factor and empirical Bayes only raise what they should."""
     emission, evidence, _, _, _ = enumerated
-    problem = MixtureProblem(emission, VALUES[:, None], 6)
+    problem = MixtureProblem.of(emission, VALUES[:, None], 6)
     begin = np.eye(6)[[0, 0, 0, 1, 1, 1, 1, 2]]
     ends = {}
     for word, prior in {

@@ -9,8 +9,8 @@ from scipy.special import gammaln, logsumexp
 
 import bayeslab as bl
 from bayeslab.exact import emissions
-from bayeslab.exact.mixture import MixtureProblem
-from bayeslab.exact.variational_mixture import climb, prepared
+from bayeslab.posterior.mixtures.problem import MixtureProblem
+from bayeslab.posterior.mixtures.variational import climb, prepared
 from tests.families._models import mixture
 from tests.refusals import refused
 
@@ -59,11 +59,11 @@ def test_importance_ratios_are_those_of_densities_written_out(gated):
     y = rng.normal(size=15) * 2
     if gated:
         emission: object = emissions.Regression(2, prior=0.5, spread=8.0)
-        problem = MixtureProblem(emission, np.column_stack([x, y]), 3, inputs=x, gate_precision=0.3)
+        problem = MixtureProblem.of(emission, np.column_stack([x, y]), 3, inputs=x, gate_precision=0.3)
     else:
         prior = emissions.NormalPrior(np.array([0.3, 0.1]), 0.4, 5.0, np.array([[2.0, 0.3], [0.3, 1.0]]))
         rows = np.column_stack([x[:, 1], y])
-        problem = MixtureProblem(emissions.gaussian(2, prior=prior), rows, 3, concentration=1.5)
+        problem = MixtureProblem.of(emissions.gaussian(2, prior=prior), rows, 3, concentration=1.5)
     problem = prepared(problem)
     fit = climb(problem, rng.dirichlet(np.ones(3), 15))
     theta = fit.draw(rng)

@@ -40,7 +40,7 @@ import numpy as np
 from bayeslab.data.dataset import Data
 from bayeslab.errors import DataError, ModelError
 from bayeslab.exact.expectation_maximisation import EMResult, maximise, restarted
-from bayeslab.exact.mixture import k_means
+from bayeslab.exact.k_means import k_means
 from bayeslab.families.hmm import expectation_maximisation
 from bayeslab.families.hmm.hidden import Hidden, hidden_at
 from bayeslab.language.spec import Model

@@ -12,7 +12,7 @@ from bayeslab.data.dataset import Data
 from bayeslab.errors import DataError, ModelError, hint
 from bayeslab.exact.clusters import relabel_by_probabilities
 from bayeslab.exact.forward_backward import Smoothed, smooth
-from bayeslab.exact.mixture import k_means
+from bayeslab.exact.k_means import k_means
 from bayeslab.families.hmm.sequences import Sequences
 from bayeslab.latents.chains.chain import Chain
 from bayeslab.latents.chains.classes import ClassChain

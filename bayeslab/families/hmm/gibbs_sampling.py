@@ -20,7 +20,6 @@ from bayeslab.exact.expectation_maximisation import restarted
 from bayeslab.exact.hidden_gibbs import DrawnPath, draw_path, draw_probabilities, statistics_of
 from bayeslab.exact.markov_chain import stationary
 from bayeslab.exact.sampler import Arrays, Sampler, recorded, stacked
-from bayeslab.families.hmm.expectation_maximisation import HiddenProblem
 from bayeslab.families.hmm.hidden import Hidden
 from bayeslab.latents.chains.chain import Chain
 from bayeslab.latents.chains.product import ProductChain
@@ -122,7 +121,7 @@ def _swapped(
 def _start(hidden: Hidden, rng: np.random.Generator) -> dict[str, np.ndarray]:
     """Parameters that a search by EM ends near: Gibbs steps leave a lower mode only slowly."""
     found = restarted(
-        HiddenProblem(hidden, True), hidden.guess, restarts=_SEARCHES, rng=rng, max_iterations=_STEPS, tolerance=1e-4
+        hidden.problem(), hidden.guess, restarts=_SEARCHES, rng=rng, max_iterations=_STEPS, tolerance=1e-4
     )
     values = {name: np.asarray(v, float) for name, v in found.best.parameters.items()}
     try:

@@ -12,7 +12,7 @@ from bayeslab.data.dataset import Data
 from bayeslab.errors import DataError, ModelError, hint
 from bayeslab.exact import emissions
 from bayeslab.exact.forward_backward import HiddenChain
-from bayeslab.exact.mixture import k_means
+from bayeslab.exact.k_means import k_means
 from bayeslab.families.hmm import classes, product_labels, product_parts
 from bayeslab.families.hmm.chains import branching, chain_of, driven, labels_of
 from bayeslab.families.hmm.emission_parts import parts_of
@@ -30,6 +30,7 @@ from bayeslab.latents.chains.classes import ClassChain
 from bayeslab.latents.chains.product import ProductChain
 from bayeslab.latents.chains.state_chain import StateChain
 from bayeslab.latents.latent import Law
+from bayeslab.posterior.latent_problem import LatentModel
 from bayeslab.posterior.observed.categories import Categories
 from bayeslab.posterior.observed.part import StatePart
 
@@ -122,12 +123,16 @@ class Hidden:
             out |= part.labels()
         return out
 
+    def problem(self, prior: bool = True) -> LatentModel:
+        """The model as EM sees it, with priors or without."""
+        return LatentModel(self.chain, self.parts, self.rows, self.sequences.offsets, prior)
+
     def log_emission(self, values: Mapping[str, np.ndarray], rows: np.ndarray | None = None) -> np.ndarray:
         """log p(row | state), (n_times, n_states)."""
         rows = self.rows if rows is None else rows
         out = np.zeros((len(rows), self.n_states))
         for part in self.parts:
-            out += part.emission.log_density(part.to_exact(values), rows[:, list(part.at)])
+            out += part.log_density(values, rows)
         return out
 
     def computed(self, values: Mapping[str, np.ndarray]) -> tuple[HiddenChain, np.ndarray]:

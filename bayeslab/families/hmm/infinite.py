@@ -19,7 +19,7 @@ from bayeslab.exact.answer import GibbsDraws, GibbsPlan, Note
 from bayeslab.exact.clusters import coclustering, point_partition, relabel_to_pivot
 from bayeslab.exact.hidden_gibbs import draw_path
 from bayeslab.exact.infinite_hidden import Limit, LimitState, draw_limit, prior_state
-from bayeslab.exact.mixture import k_means
+from bayeslab.exact.k_means import k_means
 from bayeslab.exact.sampler import Arrays, Sampler, recorded, stacked
 from bayeslab.families.hmm.gibbs_sampling import draw_emissions, refusal
 from bayeslab.families.hmm.hidden import Hidden, hidden_at

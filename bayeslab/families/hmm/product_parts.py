@@ -20,7 +20,7 @@ from bayeslab.data.weak_priors import refuse_constant, scaled, shown
 from bayeslab.errors import ModelError, hint
 from bayeslab.exact.emissions import Emission, column_variances
 from bayeslab.exact.emissions.additive import AdditiveGaussian
-from bayeslab.exact.mixture import k_means
+from bayeslab.exact.k_means import k_means
 from bayeslab.exact.product_chain import ProductSpace
 from bayeslab.families.hmm.emission_parts import parts_of as emitted_parts
 from bayeslab.families.hmm.given_parameters import columns_of, given_of, parameter_names

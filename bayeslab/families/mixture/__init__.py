@@ -14,6 +14,7 @@ References
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Literal
 
 import networkx as nx
@@ -172,7 +173,7 @@ def exact(model: Model, data: Data) -> Plan | str:
     seen = resolved(model, data)
     if seen.choice is not None:
         return f"components are summed out, {expectation_maximisation.said(seen.choice)}"
-    if seen.design is not None or seen.problem.inputs is not None:
+    if seen.design is not None or seen.problem.latent.inputs is not None:
         return "components are summed out"
     return exact_inference.exact(seen)
 
@@ -203,11 +204,8 @@ def priors(model: Model, data: Data) -> dict[str, str]:
     out: dict[str, str] = {}
     if seen.process is not None:
         out |= prior_words(seen.process)
-    elif seen.problem.inputs is not None:
-        out["gate"] = f"Normal(0, {seen.problem.gate_precision**-0.5:.3g}) on standardised inputs"
-    elif seen.n_components > 1:
-        shown = ", ".join(f"{a:g}" for a in np.atleast_1d(seen.problem.concentration))
-        out["weights"] = f"Dirichlet({shown})"
+    elif seen.problem.latent.inputs is not None or seen.n_components > 1:
+        out |= {name: seen.problem.latent.prior_text(name) for name in seen.problem.latent.learned}
     for part in seen.parts.values():
         out |= part.prior_words()
     return out
@@ -362,7 +360,7 @@ def _with_parameters(model: Model, data: Data) -> Resolved:
 def exchangeable(model: Model, data: Data) -> bool:
     """Whether components can trade places without changing the model."""
     spec, seen = _spec(model), resolved(model, data)
-    even = np.ptp(seen.problem.concentration) == 0 and seen.process is None
+    even = np.ptp(seen.problem.latent.dirichlet) == 0 and seen.process is None
     return seen.n_components > 1 and even and not spec.labels and seen.number is None
 
 
@@ -411,7 +409,7 @@ def relabelled(model: Model, data: Data, draws: Mapping[str, np.ndarray]) -> tup
 
     seen = resolved(model, data)
     kept = {name for name, dims in seen.dims.items() if dims[:1] == ("component",)} | _inner(seen, draws)
-    if seen.problem.inputs is not None and "_gate" in draws:
+    if seen.problem.latent.inputs is not None and "_gate" in draws:
         kept.add("_gate")
     if _spec(model).order is not None:
         return {n: v for n, v in ordered(model, data, draws).items() if n in kept}, "the component"
@@ -430,7 +428,7 @@ def relabelled(model: Model, data: Data, draws: Mapping[str, np.ndarray]) -> tup
 
 def _responsibilities(seen: Resolved, draws: Mapping[str, np.ndarray], rows: np.ndarray | None = None) -> Any:
     """Log evidence (N,) and responsibilities (N, K) at each draw."""
-    problem = seen.problem if rows is None else expectation_maximisation.some_rows(seen.problem, rows)
+    problem = seen.problem if rows is None else seen.problem.at(rows)
     names = list(seen.dims)
     for i in range(len(draws[names[0]])):
         yield problem.responsibilities(seen.theta({name: draws[name][i] for name in names}))
@@ -459,9 +457,10 @@ def predictive(
     names, n_rows = list(seen.dims), len(seen.rows)
     columns = [c for part in seen.parts.values() for c in part.columns]
     out = np.empty((len(draws[names[0]]), n_rows, len(columns)))
+    latent = replace(seen.problem.latent, allowed=None)  # before anything of the rows is seen
     for i in range(len(out)):
         theta = seen.theta({name: draws[name][i] for name in names})
-        labels = expectation_maximisation.draw_labels(seen.problem, theta, n_rows, rng)
+        labels = latent.simulate(theta, rng.random(n_rows))
         at = 0
         for name, part in seen.parts.items():
             own = seen.own(name, theta)

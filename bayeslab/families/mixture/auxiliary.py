@@ -18,10 +18,10 @@ from bayeslab.exact.clusters import canonical
 from bayeslab.exact.dirichlet_process import ProcessPrior, draw_concentration, restaurant
 from bayeslab.exact.normal_rows import fill_normal
 from bayeslab.exact.sampler import Arrays, Chains, frozen, thawed
-from bayeslab.families.mixture.completion import drawn_labels
 from bayeslab.families.mixture.model import Resolved
 from bayeslab.families.mixture.prior_numbers import numbers
 from bayeslab.families.mixture.shares import drawn_shares
+from bayeslab.latents.labels.labels import drawn_labels
 from bayeslab.posterior.observed.normal import Normal
 from bayeslab.posterior.observed.student_t import StudentT
 
@@ -297,7 +297,7 @@ class Held:
         log_density = fresh.log_density(seen.rows)
         chance = np.exp(log_density - log_density.max(axis=1, keepdims=True))
         chance *= probabilities[:, -1:] / chance.sum(axis=1, keepdims=True)
-        cluster = drawn_labels(np.hstack([probabilities[:, :-1], chance]), rng)
+        cluster = drawn_labels(np.hstack([probabilities[:, :-1], chance]), rng.random(len(probabilities)))
         every, rows = atoms.joined(fresh), seen.rows.copy()
         lower = np.linalg.inv(every.roots)
         fill_normal(rows, cluster, every.means, lower @ lower.transpose(0, 2, 1), every.dofs, rng)

@@ -16,6 +16,7 @@ from scipy.stats import multivariate_t
 
 from bayeslab.exact.normal_rows import fill_normal
 from bayeslab.families.mixture.model import Resolved
+from bayeslab.latents.labels.labels import drawn_labels
 from bayeslab.posterior.observed.joint_normal import JointNormal
 from bayeslab.posterior.observed.part import StatePart
 
@@ -24,7 +25,6 @@ __all__ = [
     "completed",
     "completed_in_clusters",
     "drawn_in_clusters",
-    "drawn_labels",
     "normal_predictions",
 ]
 
@@ -46,7 +46,7 @@ def completed(seen: Resolved, draws: Mapping[str, np.ndarray], rng: np.random.Ge
     out = np.repeat(seen.rows[None][:, :, at], n_draws, axis=0)
     for i in range(n_draws):
         theta = seen.theta({name: draws[name][i] for name in names})
-        labels = drawn_labels(seen.problem.responsibilities(theta)[1], rng)
+        labels = seen.problem.law(theta).sample(rng)
         first = 0
         for name, part in seen.parts.items():
             place = slice(first, first + len(part.columns))
@@ -57,12 +57,6 @@ def completed(seen: Resolved, draws: Mapping[str, np.ndarray], rng: np.random.Ge
                 made = _drawn(part, seen.own(name, theta), labels, out[i, :, place], given, rng)
                 out[i, :, place] = np.where(lacking, made, out[i, :, place])
     return {c: out[..., j] for j, c in enumerate(columns)}
-
-
-def drawn_labels(probabilities: np.ndarray, rng: np.random.Generator) -> np.ndarray:
-    """A component (M,) for each row of probabilities (M, K)."""
-    cumulated = np.cumsum(probabilities, axis=1)
-    return np.asarray((rng.random((len(cumulated), 1)) * cumulated[:, -1:] >= cumulated).sum(axis=1))
 
 
 class Clusters(Protocol):
@@ -100,7 +94,7 @@ def drawn_in_clusters(
     probabilities : ndarray (M, t + 1)
         Of the clusters given each new row, the last a new one.
     """
-    cluster = drawn_labels(probabilities, rng)
+    cluster = drawn_labels(probabilities, rng.random(len(probabilities)))
     member = np.eye(probabilities.shape[1])[labels]
     out = []
     for part in seen.parts.values():

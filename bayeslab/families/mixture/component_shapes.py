@@ -76,7 +76,7 @@ def shapes(seen: Resolved, draws: Mapping[str, np.ndarray], columns: Sequence[st
     for k in part.given_at:
         # Trials differ from row to row; their middle stands for them.
         rows[:, k] = np.nanmedian(seen.rows[:, k])
-    problem, names = replace(seen.problem, rows=rows, allowed=None, inputs=None), list(seen.dims)
+    problem, names = replace(seen.problem, rows=rows, latent=seen.problem.latent.on()), list(seen.dims)
     some = np.unique(np.linspace(0, len(draws[names[0]]) - 1, _DRAWS).astype(int))
     total = np.zeros((seen.n_components, len(places)))
     for i in some:

@@ -28,6 +28,7 @@ from bayeslab.families.mixture.completion import (
 )
 from bayeslab.families.mixture.model import Resolved
 from bayeslab.families.mixture.shares import drawn_shares
+from bayeslab.latents.labels.labels import drawn_labels
 
 if TYPE_CHECKING:
     from bayeslab.families.mixture.spec import Mixture
@@ -433,8 +434,7 @@ def counted(responsibilities: Any, rng: np.random.Generator) -> dict[str, np.nda
     """Numbers free of names from draws of all rows' components: clusters, entropy of their shares, the largest."""
     out: dict[str, list[float]] = {"n_clusters": [], "entropy": [], "largest": [], "log_likelihood": []}
     for evidence, r in responsibilities:
-        cumulated = np.cumsum(r, axis=1)
-        z = (rng.random((len(r), 1)) * cumulated[:, -1:] >= cumulated).sum(axis=1)
+        z = drawn_labels(r, rng.random(len(r)))
         sizes = np.bincount(z)
         share = sizes[sizes > 0] / len(z)
         out["n_clusters"].append(len(share))
@@ -520,7 +520,7 @@ def joined(
 def as_components(seen: Resolved, partition: np.ndarray) -> tuple[Resolved, dict[str, np.ndarray]]:
     """A mixture of the clusters of a partition as components, and one draw: their mode given it."""
     count = int(partition.max()) + 1
-    problem = replace(seen.problem, n_components=count)
+    problem = seen.problem.sized(count)
     member = np.eye(count)[partition]
     theta = dict(problem.emission.maximise(problem.emission.statistics(problem.rows, member)))
     theta["weights"] = member.mean(axis=0)

@@ -11,8 +11,8 @@ import numpy as np
 
 from bayeslab.errors import OptionError, Reason
 from bayeslab.exact.answer import Plan
-from bayeslab.exact.known_components import KnownComponents, Marginal, component_marginals
 from bayeslab.families.mixture.model import Resolved
+from bayeslab.posterior.mixtures.known_labels import KnownComponents, Marginal, component_marginals
 from bayeslab.posterior.observed.categories import Categories
 
 __all__ = ["exact"]
@@ -20,7 +20,7 @@ __all__ = ["exact"]
 
 def exact(seen: Resolved) -> Plan | str:
     """The closed form, where every label is known and every prior is conjugate."""
-    allowed = seen.problem.allowed
+    allowed = seen.problem.latent.allowed
     if allowed is None:
         return "components are summed out"
     unknown = int((allowed.sum(axis=1) != 1).sum())

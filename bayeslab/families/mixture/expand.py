@@ -54,7 +54,7 @@ def _written(spec: Mixture, seen: Resolved, data: Data) -> Expansion:
             "cells are missing, which the family leaves out and a graph makes parameters of: leave these rows out",
             "columns",
         )
-    concentration = np.broadcast_to(np.asarray(seen.problem.concentration, float), (k,))
+    concentration = seen.problem.latent.prior_counts
     parts = [replace(part, n_states=k) for part in seen.parts.values()]
     emitted = emission_nodes(parts, _LABEL, row, seen.columns)
     dims = {"component": [str(name) for name in seen.names[:k]], **emitted.dims}

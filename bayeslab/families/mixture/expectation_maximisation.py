@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -12,22 +11,16 @@ from bayeslab.errors import BayeslabError, EngineRefusal, ModelError, OptionErro
 from bayeslab.exact.answer import EMPlan, Note, Searched
 from bayeslab.exact.emissions import Parameters
 from bayeslab.exact.expectation_maximisation import Restarts
-from bayeslab.exact.mixture import (
-    MixtureOptions,
-    MixtureProblem,
-    fit_mixture,
-    merging,
-    search,
-    start_from_labels,
-    starting_labels,
-)
-from bayeslab.exact.mixture_choice import ComponentChoice
 from bayeslab.families.mixture.model import Resolved, without_prior
+from bayeslab.posterior.mixtures.choice import ComponentChoice
+from bayeslab.posterior.mixtures.problem import MixtureProblem
+from bayeslab.posterior.mixtures.search import MixtureOptions, fit_mixture, merging, search
+from bayeslab.posterior.mixtures.starts import start_from_labels, starting_labels
 from bayeslab.posterior.observed.joint_normal import JointNormal
 from bayeslab.posterior.observed.normal import Normal
 from bayeslab.posterior.observed.student_t import StudentT
 
-__all__ = ["draw_labels", "em", "first_guess", "maximum_likelihood", "said", "some_rows"]
+__all__ = ["em", "first_guess", "maximum_likelihood", "said"]
 
 
 def first_guess(seen: Resolved) -> Parameters | None:
@@ -44,7 +37,7 @@ def first_guess(seen: Resolved) -> Parameters | None:
 def em(seen: Resolved) -> EMPlan:
     """How EM finds the mode of the posterior, or of the likelihood."""
     problem = seen.problem
-    kinds = {"gate": "real"} if problem.inputs is not None else {"weights": "simplex"}
+    kinds = {name: problem.latent.kind(name) for name in problem.latent.learned}
     kinds |= {name: part.kind(name) for part in seen.parts.values() for name in part.results}
 
     def start(rng: np.random.Generator) -> Mapping[str, Any]:
@@ -182,25 +175,3 @@ def said(choice: ComponentChoice) -> str:
     """The choice of the number of components, in a line."""
     scores = ", ".join(f"{k}: {s:.1f}" for k, s in zip(choice.numbers, choice.scores, strict=True))
     return f"{choice.best} components, chosen by {choice.criterion} ({scores}; the highest is best)"
-
-
-def some_rows(problem: MixtureProblem, rows: np.ndarray) -> MixtureProblem:
-    """The problem on some of its rows."""
-
-    def some(values: np.ndarray | None) -> np.ndarray | None:
-        return None if values is None else values[rows]
-
-    return replace(
-        problem,
-        rows=problem.rows[rows],
-        allowed=some(problem.allowed),
-        inputs=some(problem.inputs),
-        row_weights=some(problem.row_weights),
-    )
-
-
-def draw_labels(problem: MixtureProblem, theta: Mapping[str, Any], n_rows: int, rng: np.random.Generator) -> np.ndarray:
-    """Components of new rows, before anything of them is seen."""
-    log_weights = np.atleast_2d(replace(problem, allowed=None).log_weights(theta))
-    cumulated = np.cumsum(np.exp(log_weights), axis=1)
-    return np.asarray((rng.random((n_rows, 1)) * cumulated[:, -1:] >= cumulated).sum(axis=1))

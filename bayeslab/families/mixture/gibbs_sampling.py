@@ -12,11 +12,12 @@ from bayeslab.exact.answer import GibbsDraws, GibbsPlan, Note
 from bayeslab.exact.clusters import coclustering, point_partition
 from bayeslab.exact.component_number import PartitionSampler, integrable
 from bayeslab.exact.emissions import ConjugateEmission
-from bayeslab.exact.mixture import MixtureOptions, fit_mixture
-from bayeslab.exact.mixture_gibbs import MixtureSampler
 from bayeslab.exact.sampler import Arrays, recorded, stacked
 from bayeslab.families.mixture.expectation_maximisation import first_guess
 from bayeslab.families.mixture.model import Resolved
+from bayeslab.latents.labels.labels import drawn_labels
+from bayeslab.posterior.mixtures.gibbs import MixtureSampler
+from bayeslab.posterior.mixtures.search import MixtureOptions, fit_mixture
 
 __all__ = ["by_gibbs", "cluster_summaries", "number_sampled"]
 
@@ -29,7 +30,7 @@ _WRITTEN = "the priors of mean, sd or correlation are not conjugate"
 
 def by_gibbs(seen: Resolved) -> GibbsPlan | str:
     """Labels and parameters in turns, or why not."""
-    if seen.problem.inputs is not None:
+    if seen.problem.latent.inputs is not None:
         return Reason("a gate has no conjugate prior; use nuts or em", code="not-conjugate")
     if seen.searched is not None:
         return seen.searched
@@ -60,7 +61,7 @@ def by_gibbs(seen: Resolved) -> GibbsPlan | str:
         return GibbsDraws(arrays, {"log_likelihood": stacked(kept, "log_likelihood", n_draws)})
 
     # Components that only their weights' prior tells apart have more than one mode.
-    swaps = np.ndim(problem.concentration) > 0 and problem.allowed is None and "reported" not in seen.parts
+    swaps = np.ndim(problem.latent.dirichlet) > 0 and problem.latent.allowed is None and "reported" not in seen.parts
     how = f"{len(seen.rows):,} labels and the parameters of {seen.n_components} components in turns"
     return GibbsPlan(how, recorded(MixtureSampler(problem, start, swaps), finish), seen.dims, seen.labels)
 
@@ -137,8 +138,7 @@ def cluster_summaries(
     for _, r in responsibilities:
         total += r
         n += 1
-        cumulated = np.cumsum(r, axis=1)
-        labels.append((rng.random((len(r), 1)) * cumulated[:, -1:] >= cumulated).sum(axis=1))
+        labels.append(drawn_labels(r, rng.random(len(r))))
     probability = total / max(n, 1)
     out: dict[str, tuple[tuple[str, ...], np.ndarray]] = {
         "probability": ((rows, "component"), probability),

@@ -14,12 +14,13 @@ from bayeslab.errors import DataError, ModelError, OptionError, Reason, hint
 from bayeslab.exact import emissions
 from bayeslab.exact.component_number import NumberPrior
 from bayeslab.exact.dirichlet_process import ProcessPrior
-from bayeslab.exact.mixture import MixtureProblem
-from bayeslab.exact.mixture_choice import ComponentChoice, choose_components
 from bayeslab.families.mixture.columns import column_names, gate_inputs, named, names_and_labels, read_rows
 from bayeslab.families.mixture.components import component_parts, design_of, regression_part
 from bayeslab.families.mixture.prior_numbers import concentration, process_prior
 from bayeslab.language.spec import Model
+from bayeslab.latents.labels.labels import Labels
+from bayeslab.posterior.mixtures.choice import ComponentChoice, choose_components
+from bayeslab.posterior.mixtures.problem import MixtureProblem
 from bayeslab.posterior.observed.any_distribution import DistributedPart
 from bayeslab.posterior.observed.joint_normal import JointNormal
 from bayeslab.posterior.observed.part import StatePart
@@ -261,16 +262,12 @@ def _candidates(model: Model, data: Data) -> Candidates:
             problems[n] = MixtureProblem(
                 _emission(parts[n]),
                 rows,
-                n,
-                concentration(spec, n),
-                allowed=allowed,
-                inputs=inputs,
-                gate_precision=0.1,
+                Labels(n, concentration(spec, n), allowed=allowed, inputs=inputs, gate_precision=0.1),
             )
             _check_rows(spec, problems[n], columns)
             if spec.order is not None:
                 _part_of(parts[n], spec.order)
-                if not spec.labels and np.ptp(problems[n].concentration) > 0:
+                if not spec.labels and np.ptp(problems[n].latent.dirichlet) > 0:
                     raise ModelError(
                         "weights with different priors tell the components apart, and an order would number them anew:"
                         " leave one of them out",
@@ -291,10 +288,10 @@ def _first(spec: Mixture, model: Model, data: Data) -> Resolved:
     problem = found.problems[n]
     number = None
     if spec.components == "sampled":
-        if np.ptp(problem.concentration) > 0:
+        if np.ptp(problem.latent.dirichlet) > 0:
             text = "the components of a sampled number are all alike a priori: one number, not one for each"
             raise ModelError(text, path=("model", "priors", "weights"), code="wrong-length")
-        number = NumberPrior.uniform(n, float(np.ravel(problem.concentration)[0]))
+        number = NumberPrior.uniform(n, float(np.ravel(problem.latent.dirichlet)[0]))
     by = None if spec.labels else spec.order or spec.modelled[0]
     process = None
     if spec.components == "dirichlet_process":
@@ -329,7 +326,7 @@ def _on(fitted: Resolved, spec: Mixture, model: Model, data: Data) -> Resolved:
             own = list(part.at)
             with emissions.renumbered(own):
                 part.emission.check(rows[:, own])
-    problem = replace(fitted.problem, rows=rows, allowed=allowed, inputs=inputs)
+    problem = replace(fitted.problem, rows=rows, latent=fitted.problem.latent.on(allowed, inputs))
     return replace(fitted, problem=problem, origin=fitted)
 
 
@@ -375,7 +372,8 @@ def _chosen(spec: Mixture, found: Candidates) -> ComponentChoice:
 
 def without_prior(problem: MixtureProblem) -> MixtureProblem:
     """The problem whose posterior is the likelihood."""
-    return replace(problem, emission=_plain(problem.emission), concentration=1.0, gate_precision=1e-6)
+    labels = replace(problem.latent, dirichlet=1.0, gate_precision=1e-6)
+    return replace(problem, emission=_plain(problem.emission), latent=labels)
 
 
 def _plain(emission: Any) -> Any:

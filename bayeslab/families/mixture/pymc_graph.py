@@ -9,12 +9,11 @@ import numpy as np
 
 from bayeslab.data.dataset import Data, Dataset, bind
 from bayeslab.errors import ModelError
-from bayeslab.exact.components import ANY
-from bayeslab.exact.mixture import AllCollapsed, MixtureOptions, fit_mixture
 from bayeslab.families import graph as graphs
 from bayeslab.families.mixture.expectation_maximisation import first_guess
 from bayeslab.families.mixture.model import Resolved
 from bayeslab.language.spec import Model
+from bayeslab.posterior.mixtures.search import AllCollapsed, MixtureOptions, fit_mixture
 
 if TYPE_CHECKING:
     import pymc
@@ -25,9 +24,9 @@ __all__ = ["with_evidence", "written_out"]
 def start_of(seen: Resolved) -> dict[str, Any] | None:
     """The mode of the posterior, from a few searches: where chains start. None: all searches collapsed."""
     problem = seen.problem
-    if np.max(problem.concentration) < 1 and problem.inputs is None:
+    if np.max(problem.latent.dirichlet) < 1 and problem.latent.inputs is None:
         # A Dirichlet that favours few components has no mode inside.
-        problem = replace(problem, concentration=1.0)
+        problem = replace(problem, latent=replace(problem.latent, dirichlet=1.0))
     options = MixtureOptions(method="map", restarts=3, max_iterations=200, tolerance=1e-3, repairs=1)
     try:
         found = fit_mixture(problem, options, rng=np.random.default_rng(0), start=first_guess(seen))
@@ -58,22 +57,17 @@ def with_evidence(model: Model, seen: Resolved, *, search: bool = True) -> pymc.
         start = seen.theta(seen.renumbered(seen.values(start), order))
     built = _begun(model, seen)
     with built:
-        log_weights = _mixing(seen, start)
+        mixing = _mixing(seen, start)
         variables = _variables(seen, start)
-        plain = problem.allowed is None and problem.inputs is None and not np.isnan(problem.rows).any()
+        plain = problem.latent.plain and not np.isnan(problem.rows).any()
         only = next(iter(seen.parts.values())) if len(seen.parts) == 1 and plain else None
         kernel = None if only is None else only.compiled(variables, problem.rows)
         if kernel is not None:
-            parameters = pt.concatenate([log_weights, *kernel.parameters])
+            parameters = pt.concatenate([mixing["log_weights"], *kernel.parameters])
             value = log_evidence(kernel.kernel, parameters, kernel.rows) + kernel.constant
         else:
-            terms = sum(part.density(variables, seen.rows) for part in seen.parts.values())
-            if problem.inputs is not None or problem.allowed is not None:
-                terms = terms + (log_weights if problem.inputs is not None else log_weights[None, :])
-                log_weights = pt.zeros(seen.n_components)
-            if problem.allowed is not None:
-                terms = terms + np.where(problem.allowed, 0.0, -np.inf)
-            value = log_evidence(ANY, pt.concatenate([log_weights, terms.ravel()]), np.array([seen.n_components]))
+            density = sum(part.density(variables, seen.rows) for part in seen.parts.values())
+            value = problem.latent.evidence(mixing, density)
         pm.Potential("evidence", value)
     return built
 
@@ -107,29 +101,11 @@ def _variables(seen: Resolved, start: dict[str, Any] | None) -> dict[str, Any]:
     return out
 
 
-def _mixing(seen: Resolved, start: dict[str, Any] | None) -> Any:
-    """Log weights (K,), or (N, K) where a gate makes them."""
-    import pymc as pm
-    import pytensor.tensor as pt
-
-    problem, k = seen.problem, seen.n_components
-    if problem.inputs is not None:
-        shape = (k - 1, problem.inputs.shape[1])
-        begin = None if start is None else start["gate"][1:]
-        free = pm.Normal("_gate", 0.0, problem.gate_precision**-0.5, shape=shape, initval=begin)
-        gate = pm.Deterministic("gate", pt.concatenate([pt.zeros((1, shape[1])), free]), dims=("component", "input"))
-        eta = pt.dot(problem.inputs, gate.T)
-        return eta - pt.logsumexp(eta, axis=1, keepdims=True)
-    if seen.process is not None:
-        return _sticks(seen, None if start is None else start["weights"])
-    if k == 1:
-        return pt.log(pm.Deterministic("weights", pt.ones(1), dims="component"))
-    begin = None
-    if start is not None:
-        begin = np.maximum(start["weights"], 0.1 / k)
-        begin = begin / begin.sum()
-    concentration = np.broadcast_to(np.asarray(problem.concentration, float), (k,))
-    return pt.log(pm.Dirichlet("weights", concentration, dims="component", initval=begin))
+def _mixing(seen: Resolved, start: dict[str, Any] | None) -> dict[str, Any]:
+    """The weights or the gate, and ``log_weights`` (K,), or (N, K) where a gate makes them."""
+    if seen.process is not None and seen.problem.latent.inputs is None:
+        return {"log_weights": _sticks(seen, None if start is None else start["weights"])}
+    return seen.problem.latent.variables(start)
 
 
 def _sticks(seen: Resolved, start: np.ndarray | None) -> Any:
@@ -175,11 +151,11 @@ def written_out(model: Model, seen: Resolved, data: Data) -> pymc.Model:
         if rows in data.labels:
             built.add_coord(rows, data.labels[rows].tolist())
         dims = rows if rows in data.labels else None
-        log_weights = _mixing(seen, None)
+        log_weights = _mixing(seen, None)["log_weights"]
         variables = _variables(seen, None)
         cells = seen.rows if len(seen.rows) else np.full((n_rows, len(seen.columns)), np.nan)
         p = pt.exp(log_weights)
-        p = p if seen.problem.inputs is not None else pt.repeat(p[None, :], n_rows, axis=0)
+        p = p if seen.problem.latent.inputs is not None else pt.repeat(p[None, :], n_rows, axis=0)
         label = pm.Categorical("label", p=p, dims=dims)
         for part in seen.parts.values():
             for column, variable in part.drawn(variables, label, cells).items():

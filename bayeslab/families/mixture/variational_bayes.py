@@ -11,11 +11,13 @@ from scipy.special import gammaln
 
 from bayeslab.errors import DataError, OptionError, Reason
 from bayeslab.exact.answer import Note, VariationalEnd, VariationalPlan
-from bayeslab.exact.mixture import MixtureProblem, merging, starting_labels
-from bayeslab.exact.variational_mixture import VariationalFit, climb, prepared
-from bayeslab.exact.variational_process import StickFit, climb_sticks
 from bayeslab.families.mixture.expectation_maximisation import first_guess, said
 from bayeslab.families.mixture.model import Resolved
+from bayeslab.posterior.mixtures.problem import MixtureProblem
+from bayeslab.posterior.mixtures.search import merging
+from bayeslab.posterior.mixtures.starts import starting_labels
+from bayeslab.posterior.mixtures.variational import VariationalFit, climb, prepared
+from bayeslab.posterior.mixtures.variational_process import StickFit, climb_sticks
 
 __all__ = ["sticks", "variational"]
 
@@ -42,15 +44,15 @@ def variational(seen: Resolved) -> VariationalPlan | str:
         )
     except (OptionError, DataError) as error:
         return Reason(error.message, code=error.code)
-    mixing = "normal × " if problem.inputs is not None else "Dirichlet × " if seen.n_components > 1 else ""
-    even = np.ndim(problem.concentration) == 0 and seen.by is not None
+    mixing = "normal × " if problem.latent.inputs is not None else "Dirichlet × " if seen.n_components > 1 else ""
+    even = np.ndim(problem.latent.dirichlet) == 0 and seen.by is not None
     return VariationalPlan(
         how=f"{mixing}{seen.n_components} conjugate components × {len(rows):,} labels, as if independent of each other",
         search=lambda rng, tolerance, most, progress: _search(seen, problem, rng, tolerance, most, progress),
         dims=seen.dims,
         labels=seen.labels,
         log_copies=float(gammaln(seen.n_components + 1)) if even else 0.0,
-        otherwise="sample with method nuts" + ("" if problem.inputs is not None else " or gibbs"),
+        otherwise="sample with method nuts" + ("" if problem.latent.inputs is not None else " or gibbs"),
     )
 
 
@@ -96,20 +98,20 @@ def sticks(seen: Resolved) -> VariationalPlan | str:
     most, held = seen.n_components, min(seen.n_components, len(seen.rows))
     try:
         # A stick may have more pieces than there are rows: a search begins in no more of them.
-        problem = prepared(replace(seen.problem, n_components=held))
+        problem = prepared(seen.problem.sized(held))
         problem.emission.log_base(problem.rows)
     except (OptionError, DataError) as error:
         return Reason(error.message, code=error.code)
     if most < 2:
         return "a stick needs at least two pieces: raise `most`"
     dims = seen.dims | ({"alpha": ()} if not isinstance(prior.alpha, float) else {})
-    problem = replace(problem, n_components=most)
+    problem = problem.sized(most)
     named = replace(seen, problem=problem)
 
     def search(
         rng: np.random.Generator, tolerance: float, max_iterations: int, progress: Callable[[int, float], None]
     ) -> VariationalEnd:
-        begin = starting_labels(replace(problem, n_components=held), "k_means", rng)
+        begin = starting_labels(problem.sized(held), "k_means", rng)
         begin = np.pad(begin, ((0, 0), (0, most - held)))
         fit = climb_sticks(problem, prior, begin, tolerance=tolerance, max_iterations=max_iterations, progress=progress)
 

@@ -10,7 +10,7 @@ Priors that a file does not write are weak and scaled by the data, and the same 
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
+from abc import abstractmethod
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any, Self
@@ -18,6 +18,7 @@ from typing import Any, Self
 import numpy as np
 
 from bayeslab.distributions import SCALARS
+from bayeslab.posterior.observed.emitted import Emitted
 from bayeslab.posterior.observed.prior import Prior
 
 __all__ = ["COMPONENTS", "SPREADS", "STATES", "Compiled", "StatePart", "Style"]
@@ -89,7 +90,7 @@ class Compiled:
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
-class StatePart(ABC):
+class StatePart(Emitted):
     """Columns that states emit by one kind of distribution.
 
     Attributes
@@ -156,9 +157,6 @@ class StatePart(ABC):
         return bare.removeprefix(f"{self.name}_") if self.name else bare
 
     @abstractmethod
-    def shape(self, name: str) -> tuple[int, ...]: ...
-
-    @abstractmethod
     def dims(self, name: str) -> tuple[str, ...]:
         """Dimensions of a parameter."""
 
@@ -185,6 +183,9 @@ class StatePart(ABC):
     def angles(self) -> tuple[str, ...]:
         """Learned parameters of which a turn more makes no difference."""
         return ()
+
+    def select(self, rows: np.ndarray) -> np.ndarray:
+        return rows[:, list(self.at)]
 
     def position(self, column: str) -> int:
         """Where the column is in the rows."""
@@ -265,10 +266,6 @@ class StatePart(ABC):
         """Values with the parts inside states in their order; ``lead`` axes come before those of the parameters."""
         return dict(values)
 
-    def constrained(self, values: Values) -> dict[str, np.ndarray]:
-        """Those of the values that a search moved off a constraint, put back without a change of the likelihood."""
-        return {}
-
     def internal(self, values: Values) -> dict[str, np.ndarray]:
         """Draws of the variables behind parameters, whose names begin with _, from those of the parameters.
 
@@ -297,10 +294,6 @@ class StatePart(ABC):
         return np.ones(np.shape(states), dtype=bool)
 
     # ------------------------------------------------------------------ exact kernels
-
-    @abstractmethod
-    def to_exact(self, values: Values) -> dict[str, np.ndarray]:
-        """Parameters as the exact emission takes them."""
 
     @abstractmethod
     def from_exact(self, theta: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
@@ -340,10 +333,6 @@ class StatePart(ABC):
     def kind(self, name: str) -> str:
         """What values a parameter can have: simplex, unit, positive, matrix or real."""
         return _KINDS.get(self.parameter(name), "real")
-
-    def coordinates(self, name: str) -> str:
-        """What kind of values a search takes a parameter through."""
-        return self.kind(name)
 
     def unit(self, name: str) -> Any:
         """What a parameter is measured in, so that searches do not depend on the data's units."""

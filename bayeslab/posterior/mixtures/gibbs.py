@@ -20,8 +20,8 @@ import numpy as np
 from bayeslab.errors import OptionError
 from bayeslab.exact.emissions import ConjugateEmission
 from bayeslab.exact.hidden_gibbs import completed
-from bayeslab.exact.mixture import MixtureProblem
 from bayeslab.exact.sampler import Arrays, Sampler
+from bayeslab.posterior.mixtures.problem import MixtureProblem
 
 __all__ = ["MixtureSampler"]
 
@@ -57,7 +57,7 @@ class MixtureSampler(Sampler):
     @cached_property
     def problem(self) -> MixtureProblem:
         problem = self.given
-        if problem.inputs is not None or problem.row_weights is not None:
+        if problem.latent.inputs is not None or problem.latent.row_weights is not None:
             raise OptionError(
                 "Gibbs draws are for mixtures without gate and row weights; use method: em or nuts", code="not-suited"
             )
@@ -65,8 +65,7 @@ class MixtureSampler(Sampler):
             raise OptionError(
                 f"{type(problem.emission).__name__} has no conjugate prior; use method: nuts", code="not-conjugate"
             )
-        if not problem.emission.has_prior:
-            problem = replace(problem, emission=problem.emission.with_prior(problem.rows, problem.n_components))
+        problem = problem.with_weak_prior()
         problem.check()
         return problem
 
@@ -75,17 +74,16 @@ class MixtureSampler(Sampler):
 
     def step(self, rng: np.random.Generator, state: Arrays) -> tuple[Arrays, Arrays]:
         problem = self.problem
-        evidence, r = problem.responsibilities(state)
-        cumulated = np.cumsum(r, axis=1)
-        z = (rng.random((len(r), 1)) * cumulated[:, -1:] >= cumulated).sum(axis=1)
+        law = problem.law(state)
+        evidence, z = law.log_likelihoods(True), law.sample(rng)
         whole = replace(problem, rows=completed(rng, problem.emission, problem.rows, z, state))
         statistics = whole.statistics(np.eye(problem.n_components)[z], state)
-        weights = problem.fixed_weights
+        weights = problem.latent.fixed_weights
         if weights is None:
-            weights = rng.dirichlet(np.asarray(problem.concentration) + statistics["component"])
+            weights = rng.dirichlet(problem.latent.prior_counts + statistics["weights"])
         theta = {"weights": np.asarray(weights, float), **problem.emission.draw(rng, statistics)}
         if self.swaps:
-            theta = _swapped(problem, theta, statistics["component"], rng)
+            theta = _swapped(problem, theta, statistics["weights"], rng)
         return theta, {**state, "labels": z, "log_likelihood": evidence.sum()}
 
 
@@ -95,15 +93,15 @@ def _swapped(
     """Parameters with two components in each other's place, if that is accepted."""
     i, j = rng.choice(problem.n_components, size=2, replace=False)
     weights = np.log(np.maximum(theta["weights"], 1e-300))
-    if problem.fixed_weights is not None:
+    if problem.latent.fixed_weights is not None:
         # The weights stay, and the rows move.
         gain = (counts[i] - counts[j]) * (weights[j] - weights[i])
     else:
-        prior = np.broadcast_to(np.asarray(problem.concentration, float), weights.shape)
+        prior = problem.latent.prior_counts
         gain = (prior[i] - prior[j]) * (weights[j] - weights[i])
     if np.log(rng.random()) >= gain:
         return theta
     order = np.arange(problem.n_components)
     order[[i, j]] = j, i
-    stay = ("weights",) if problem.fixed_weights is not None else ()
+    stay = ("weights",) if problem.latent.fixed_weights is not None else ()
     return {name: value if name in stay else value[order] for name, value in theta.items()}

@@ -20,7 +20,7 @@ from scipy.special import gammaln
 
 from bayeslab.errors import OptionError
 from bayeslab.exact.emissions import Categorical, DiagonalGaussian, FullGaussian
-from bayeslab.exact.mixture import MixtureProblem
+from bayeslab.posterior.mixtures.problem import MixtureProblem
 
 __all__ = ["KnownComponents", "Marginal", "component_marginals"]
 
@@ -109,7 +109,7 @@ class KnownComponents:
 
     @cached_property
     def statistics(self) -> dict[str, Any]:
-        allowed = self.problem.allowed
+        allowed = self.problem.latent.allowed
         if allowed is None or not (allowed.sum(axis=1) == 1).all():
             raise OptionError("the component of every row must be known", code="incomplete")
         return self.problem.statistics(allowed.astype(float))
@@ -117,8 +117,7 @@ class KnownComponents:
     @cached_property
     def concentration(self) -> np.ndarray:
         """Of the weights' Dirichlet posterior, (K,)."""
-        prior = np.broadcast_to(np.asarray(self.problem.concentration, float), (self.problem.n_components,))
-        return prior + self.statistics["component"]
+        return self.problem.latent.prior_counts + self.statistics["weights"]
 
     @property
     def weights(self) -> Marginal:
@@ -130,7 +129,7 @@ class KnownComponents:
     def log_evidence(self) -> float:
         """Log density of rows and labels."""
         after = self.concentration
-        before = after - self.statistics["component"]
+        before = after - self.statistics["weights"]
         labels = (gammaln(after) - gammaln(before)).sum() + gammaln(before.sum()) - gammaln(after.sum())
         emission = self.problem.emission
         rows = emission.log_marginal(self.statistics).sum() + emission.log_base(self.problem.rows).sum()

@@ -25,15 +25,16 @@ References
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Literal
 
 import numpy as np
 from scipy.special import xlogy
 
 from bayeslab.errors import OptionError, hint
-from bayeslab.exact.mixture import AllCollapsed, MixtureFit, MixtureOptions, MixtureProblem, fit_mixture
-from bayeslab.exact.variational_mixture import VariationalFit, fit_variational
+from bayeslab.posterior.mixtures.problem import MixtureProblem
+from bayeslab.posterior.mixtures.search import AllCollapsed, MixtureFit, MixtureOptions, fit_mixture
+from bayeslab.posterior.mixtures.variational import VariationalFit, fit_variational
 
 __all__ = ["CRITERIA", "ComponentChoice", "Criterion", "aic", "bic", "choose_components", "held_out", "icl"]
 
@@ -54,7 +55,7 @@ def aic(fit: MixtureFit) -> float:
 def icl(fit: MixtureFit) -> float:
     """BIC less the entropy of the responsibilities."""
     r = fit.responsibilities
-    weights = 1.0 if fit.problem.row_weights is None else fit.problem.row_weights[:, None]
+    weights = 1.0 if fit.problem.latent.row_weights is None else fit.problem.latent.row_weights[:, None]
     return bic(fit) + float(np.sum(weights * xlogy(r, r)))
 
 
@@ -118,10 +119,11 @@ def choose_components(
     if not numbers:
         raise OptionError("no numbers of components to choose from; give at least one", code="incomplete")
     options = options or MixtureOptions()
-    made = problem if callable(problem) else lambda number: replace(problem, n_components=int(number))
+    made = problem if callable(problem) else lambda number: problem.sized(int(number))
     candidates = [made(int(number)) for number in numbers]
     for one in candidates:
-        if one.allowed is not None or np.ndim(one.concentration) or one.fixed_weights is not None:
+        labels = one.latent
+        if labels.allowed is not None or np.ndim(labels.dirichlet) or labels.fixed_weights is not None:
             raise OptionError(
                 "allowed components and weights fixed one by one belong to one number of components", code="conflict"
             )
@@ -168,20 +170,12 @@ def held_out(problem: MixtureProblem, options: MixtureOptions, folds: int, rng: 
     fold = np.random.default_rng(n_rows).permutation(n_rows) % folds
     density = np.empty(n_rows)
 
-    def some(values: np.ndarray | None, at: np.ndarray) -> np.ndarray | None:
-        return None if values is None else values[at]
-
     for k in range(folds):
         kept = fold != k
-        part = replace(
-            problem,
-            rows=problem.rows[kept],
-            row_weights=some(problem.row_weights, kept),
-            inputs=some(problem.inputs, kept),
-        )
         try:
-            fit = fit_mixture(part, options, rng=rng)
+            fit = fit_mixture(problem.at(kept), options, rng=rng)
         except AllCollapsed:
             return np.full(n_rows, -np.inf)
-        density[~kept] = fit.log_evidence(problem.rows[~kept], some(problem.inputs, ~kept))
-    return density if problem.row_weights is None else problem.row_weights * density
+        density[~kept] = fit.log_evidence(problem.rows[~kept], problem.at(~kept).latent.inputs)
+    weights = problem.latent.row_weights
+    return density if weights is None else weights * density

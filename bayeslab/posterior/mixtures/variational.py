@@ -33,7 +33,8 @@ from scipy.special import digamma, gammaln, logsumexp
 from bayeslab.errors import OptionError
 from bayeslab.exact.components import normalise
 from bayeslab.exact.emissions import ConjugateEmission, Statistics
-from bayeslab.exact.mixture import MixtureProblem, Start, starting_labels
+from bayeslab.posterior.mixtures.problem import MixtureProblem
+from bayeslab.posterior.mixtures.starts import Start, starting_labels
 
 __all__ = ["VariationalFit", "climb", "fit_variational", "prepared"]
 
@@ -145,7 +146,7 @@ class VariationalFit:
     @property
     def counts(self) -> np.ndarray:
         """Expected rows of each component, (K,)."""
-        return np.asarray(self.statistics["component"])
+        return np.asarray(self.statistics["weights"])
 
     def mode(self) -> dict[str, Any]:
         """Parameters at the mode given the responsibilities, the weights at their mean."""
@@ -168,9 +169,8 @@ class VariationalFit:
         of that; so the prior cancels.
         """
         problem = self.problem
-        own = {name: value for name, value in theta.items() if name not in ("weights", "gate")}
-        log_density = problem.emission.log_density(own, problem.rows)
-        log_weights = problem.log_weights(theta)
+        log_density = problem.log_density(theta)
+        log_weights = problem.latent.log_weights(theta)
         evidence, _ = normalise(log_weights, log_density)
         weights = _row_weights(problem)
         held = self.responsibilities * weights[:, None]
@@ -178,7 +178,7 @@ class VariationalFit:
         value = float(weights @ evidence) - share + float(weights @ problem.emission.log_base(problem.rows))
         value += float(problem.emission.log_marginal(self.statistics).sum())
         if self.gate is not None:
-            return value + self.gate.log_ratio(theta["gate"], problem.gate_precision)
+            return value + self.gate.log_ratio(theta["gate"], problem.latent.gate_precision)
         before = self.concentration - self.counts
         value += _log_normaliser(self.concentration) - _log_normaliser(before)
         return value - float(self.counts @ np.log(np.maximum(theta["weights"], 1e-300)))
@@ -199,12 +199,12 @@ def prepared(problem: MixtureProblem) -> MixtureProblem:
         raise OptionError(
             f"{type(problem.emission).__name__} has no conjugate prior; use method: map", code="not-conjugate"
         )
-    if problem.fixed_weights is not None:
+    if problem.latent.fixed_weights is not None:
         raise OptionError("fixed weights have no posterior; use method: em or map", code="not-applicable")
-    if not problem.emission.has_prior:
-        problem = replace(problem, emission=problem.emission.with_prior(problem.rows, max(problem.n_components, 1)))
-    if problem.inputs is not None:
-        problem = replace(problem, gate_precision=max(problem.gate_precision, 1e-2))
+    problem = problem.with_weak_prior()
+    if problem.latent.inputs is not None:
+        precision = max(problem.latent.gate_precision, 1e-2)
+        problem = replace(problem, latent=replace(problem.latent, gate_precision=precision))
     problem.check()
     return problem
 
@@ -237,10 +237,14 @@ def climb(
 ) -> VariationalFit:
     """One search, from a guess of the rows' components (N, K), of a :func:`prepared` problem."""
     k, emission = problem.n_components, problem.emission
-    prior = np.broadcast_to(np.asarray(problem.concentration, float), (k,))
+    prior = problem.latent.prior_counts
     weights = _row_weights(problem)
     base = float(weights @ emission.log_base(problem.rows))
-    gate = None if problem.inputs is None else _Gate.prior(problem.inputs, weights, k, problem.gate_precision)
+    gate = (
+        None
+        if problem.latent.inputs is None
+        else _Gate.prior(problem.latent.inputs, weights, k, problem.latent.gate_precision)
+    )
     trace: list[float] = []
     converged, better = False, responsibilities
     for iteration in range(max_iterations):
@@ -251,15 +255,15 @@ def climb(
         # KL(q(θ) || p(θ)): the expected log likelihood of what was added, less its evidence.
         divergence = float(np.sum(held * expected)) - base - float(emission.log_marginal(statistics).sum())
         concentration = prior + held.sum(axis=0)
-        if gate is not None and problem.inputs is not None:
-            gate = gate.update(problem.inputs, weights, responsibilities)
-            log_weights = gate.expected_log(problem.inputs)
-            divergence += gate.divergence(problem.gate_precision)
+        if gate is not None and problem.latent.inputs is not None:
+            gate = gate.update(problem.latent.inputs, weights, responsibilities)
+            log_weights = gate.expected_log(problem.latent.inputs)
+            divergence += gate.divergence(problem.latent.gate_precision)
         else:
             log_weights = digamma(concentration) - digamma(concentration.sum())
             divergence += _dirichlet_divergence(concentration, prior)
-        if problem.allowed is not None:
-            log_weights = np.where(problem.allowed, log_weights, -np.inf)
+        if problem.latent.allowed is not None:
+            log_weights = np.where(problem.latent.allowed, log_weights, -np.inf)
         evidence, better = normalise(log_weights, expected)
         trace.append(float(weights @ evidence) - divergence)
         if progress is not None:
@@ -271,7 +275,7 @@ def climb(
 
 
 def _row_weights(problem: MixtureProblem) -> np.ndarray:
-    return np.ones(len(problem.rows)) if problem.row_weights is None else problem.row_weights
+    return np.ones(len(problem.rows)) if problem.latent.row_weights is None else problem.latent.row_weights
 
 
 def _log_normaliser(a: np.ndarray) -> float:

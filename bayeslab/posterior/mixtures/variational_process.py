@@ -2,8 +2,8 @@ r"""Coordinate ascent for mixtures of a Dirichlet or Pitman-Yor process, the sti
 
 The posterior of sticks, components, rows' components and α is approximated by a product [1]_: each v_k is
 Beta(1 - σ + N_k, α̃ + k σ + Σ_{l>k} N_l) with N_k the expected rows of component k and α̃ = E α, components are as in
-:mod:`bayeslab.exact.variational_mixture`, and α is Gamma(a + K - 1, b - Σ E log(1 - v)) where its prior is Gamma(a, b).
-Components in the order of their sizes fit a stick best [2]_. The bound on the log evidence never falls.
+:mod:`bayeslab.posterior.mixtures.variational`, and α is Gamma(a + K - 1, b - Σ E log(1 - v)) where its prior is
+Gamma(a, b). Components in the order of their sizes fit a stick best [2]_. The bound on the log evidence never falls.
 
 References
 ----------
@@ -25,7 +25,7 @@ from bayeslab.errors import OptionError
 from bayeslab.exact.components import normalise
 from bayeslab.exact.dirichlet_process import ENDS, ProcessPrior
 from bayeslab.exact.emissions import Statistics
-from bayeslab.exact.mixture import MixtureProblem
+from bayeslab.posterior.mixtures.problem import MixtureProblem
 
 __all__ = ["StickFit", "climb_sticks"]
 

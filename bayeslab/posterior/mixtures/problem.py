@@ -1,0 +1,189 @@
+"""Mixtures as problems for EM: components that may collapse, and classification EM.
+
+A row comes from component k with probability w_k, and then from the k-th set of an emission's parameters. EM fills the
+unseen component in by its responsibilities and takes the best parameters for them; no step lowers the likelihood [1]_.
+Every variant of `expectation_maximisation.maximise` works for them. Where a component has lost its rows or its
+spread, the likelihood of a Gaussian has no bound: the M-step raises :class:`Collapse`.
+
+References
+----------
+.. [1] Dempster, Laird, Rubin (1977). Maximum likelihood from incomplete data via the EM algorithm. JRSS B 39, 1-38.
+.. [2] Celeux, Govaert (1992). A classification EM algorithm for clustering and two stochastic versions.
+   Computational Statistics & Data Analysis 14, 315-332 (hard EM).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+
+from bayeslab.errors import DataError, OptionError
+from bayeslab.exact.emissions import Parameters, Statistics, column_variances
+from bayeslab.latents.labels.labels import Labels
+from bayeslab.posterior.latent_problem import LatentProblem
+from bayeslab.posterior.observed.emitted import EmittedRows
+
+__all__ = ["Collapse", "HardProblem", "MixtureProblem"]
+
+
+class Collapse(Exception):
+    """Components lost their rows or their spread in an M-step."""
+
+    def __init__(self, components: np.ndarray, theta: Parameters) -> None:
+        super().__init__(f"components {components.tolist()} collapsed")
+        self.components, self.theta = components, theta
+
+
+@dataclass(frozen=True, eq=False)
+class MixtureProblem(LatentProblem):
+    """A mixture and its data, as EM sees them.
+
+    Parameters ("theta") are those of the labels, ``weights`` or ``gate``, and the emission's. An emission without a
+    prior is fitted by maximum likelihood.
+
+    Attributes
+    ----------
+    emission : Emission
+    rows : ndarray (N, D)
+        NaN marks a missing cell.
+    latent : Labels
+    """
+
+    emission: Any
+    rows: np.ndarray
+    latent: Labels
+
+    prior = True
+
+    @classmethod
+    def of(
+        cls, emission: Any, rows: np.ndarray, n_components: int, concentration: float | np.ndarray = 1.0, **labels: Any
+    ) -> MixtureProblem:
+        """A mixture of so many components; ``labels`` are further attributes of the labels."""
+        return cls(emission, rows, Labels(n_components, concentration, **labels))
+
+    def at(self, rows: np.ndarray) -> MixtureProblem:
+        """The same on some of the rows, by number or by mask."""
+        return replace(self, rows=self.rows[rows], latent=self.latent.at(rows))
+
+    def sized(self, n_components: int) -> MixtureProblem:
+        """The same with another number of components."""
+        return replace(self, latent=replace(self.latent, n_states=n_components))
+
+    def with_weak_prior(self) -> MixtureProblem:
+        """The same with a prior of the emission, on the scale of the rows, where it has none."""
+        if self.emission.prior is not None:
+            return self
+        return replace(self, emission=self.emission.with_prior(self.rows, max(self.n_components, 1)))
+
+    def check(self) -> None:
+        """Refuse what cannot be fitted.
+
+        Raises
+        ------
+        OptionError, DataError
+        """
+        n_rows, k = len(self.rows), self.n_components
+        if k < 1:
+            raise OptionError(f"a mixture has at least 1 component, not {k}", code="out-of-range")
+        if n_rows == 0:
+            raise DataError("there are no rows; give at least as many as components", code="no-rows")
+        if n_rows < k:
+            raise DataError(
+                f"{n_rows} rows cannot support {k} components; use at most {n_rows} components", code="too-few"
+            )
+        if self.rows.ndim == 2 and self.rows.shape[1] and (lost := np.isnan(self.rows).all(axis=1)).any():
+            raise DataError(f"row {int(np.argmax(lost))} is missing in every column; remove it", code="missing")
+        self.emission.check(self.rows)
+        self.latent.check(n_rows)
+
+    # ------------------------------------------------------------------ facts
+
+    @property
+    def n_components(self) -> int:
+        return self.latent.n_states
+
+    @cached_property
+    def parts(self) -> tuple[EmittedRows]:
+        return (EmittedRows(self.emission, self.rows, self.n_components, ("weights", "gate")),)
+
+    @cached_property
+    def offsets(self) -> np.ndarray:
+        """Every row is a sequence of its own."""
+        return np.arange(len(self.rows) + 1)
+
+    @cached_property
+    def variances(self) -> np.ndarray:
+        return column_variances(self.rows)
+
+    @property
+    def n_effective(self) -> float:
+        """Rows, counted with their weights."""
+        weights = self.latent.row_weights
+        return float(len(self.rows) if weights is None else weights.sum())
+
+    @property
+    def n_free(self) -> int:
+        """Free parameters."""
+        return self.latent.n_free + int(self.emission.n_free(self.n_components))
+
+    # ------------------------------------------------------------------ EM
+
+    def responsibilities(self, theta: Parameters) -> tuple[np.ndarray, np.ndarray]:
+        """Log evidence of each row (N,) and posterior of its component (N, K)."""
+        law = self.law(theta)
+        return law.log_likelihoods(True), law.filter("filter")
+
+    def statistics(self, responsibilities: np.ndarray, theta: Parameters | None = None) -> Statistics:
+        """What the M-step needs, from responsibilities (N, K)."""
+        return self.latent.counts(responsibilities) | self.totals(responsibilities, theta)
+
+    def update(self, statistics: Mapping[str, Any], theta: Parameters | None = None) -> dict[str, Any]:
+        """The best parameters for these totals.
+
+        Raises
+        ------
+        Collapse
+            If a component has lost its rows or its spread.
+        """
+        if "responsibilities" in statistics:
+            statistics = self.statistics(statistics["responsibilities"], theta)
+        fitted = super().update(statistics, theta)
+        flags = self.emission.degenerate(self.parts[0].to_exact(fitted), self.variances)
+        if self.emission.prior is None:
+            flags = flags | (statistics["weights"] < 1e-10 * self.n_effective)
+        if flags.any():
+            raise Collapse(np.flatnonzero(flags), fitted)
+        return fitted
+
+    def chain(self, theta: Parameters, rng: np.random.Generator) -> Callable[[Parameters], Statistics]:
+        """Draws of the components, for stochastic EM; totals are averaged as responsibilities."""
+        return lambda at: {"responsibilities": np.eye(self.n_components)[self.law(at).sample(rng)]}
+
+
+@dataclass(frozen=True, eq=False)
+class HardProblem:
+    """Classification EM [2]_: each row wholly in its best component.
+
+    The joint log likelihood of rows and labels takes the place of the log likelihood, and never falls.
+    """
+
+    problem: MixtureProblem
+
+    def expect(self, theta: Parameters) -> tuple[float, Statistics]:
+        law = self.problem.law(theta)
+        labels, heights = (values[0] for values in law.mode(1))
+        weights = np.ones(len(labels)) if self.problem.latent.row_weights is None else self.problem.latent.row_weights
+        counted = weights > 0
+        value = float(weights[counted] @ heights[counted])
+        return value, self.problem.statistics(np.eye(self.problem.n_components)[labels], theta)
+
+    def update(self, statistics: Mapping[str, Any], theta: Parameters) -> Parameters:
+        return self.problem.update(statistics, theta)
+
+    def log_prior(self, theta: Parameters) -> float:
+        return self.problem.log_prior(theta)

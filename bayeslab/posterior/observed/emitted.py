@@ -1,0 +1,176 @@
+"""What EM asks of observed columns: log densities, expected totals, their M-step, and coordinates of what is learned.
+
+:class:`bayeslab.posterior.observed.part.StatePart` is the contract in full, for models with names of their own;
+:class:`EmittedRows` are the rows of an exact emission as they are, by the emission's names.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+__all__ = ["Emitted", "EmittedRows"]
+
+type Values = Mapping[str, Any]
+
+
+class Emitted(ABC):
+    """Columns that latent states emit."""
+
+    if TYPE_CHECKING:  # fields of subclasses
+
+        @property
+        def emission(self) -> Any: ...
+
+    @property
+    @abstractmethod
+    def learned(self) -> tuple[str, ...]:
+        """Names of what is unknown."""
+
+    @property
+    def has_learned(self) -> bool:
+        """Whether anything is."""
+        return bool(self.learned)
+
+    @property
+    def constants(self) -> dict[str, np.ndarray]:
+        """What is known, and goes along with what is learned."""
+        return {}
+
+    @abstractmethod
+    def shape(self, name: str) -> tuple[int, ...]: ...
+
+    @abstractmethod
+    def select(self, rows: np.ndarray) -> np.ndarray:
+        """What the emission takes of the rows of a model."""
+
+    @abstractmethod
+    def to_exact(self, values: Values) -> dict[str, np.ndarray]:
+        """Parameters as the exact emission takes them, of all values of a model."""
+
+    @abstractmethod
+    def kind(self, name: str) -> str:
+        """What values a parameter can have, as :mod:`bayeslab.posterior.bijectors` calls it."""
+
+    def coordinates(self, name: str) -> str:
+        """What kind of values a search takes a parameter through."""
+        return self.kind(name)
+
+    def unit(self, name: str) -> Any:
+        """What a parameter is measured in, so that searches do not depend on the data's units."""
+        return 1.0
+
+    def constrained(self, values: Values) -> dict[str, np.ndarray]:
+        """Those of the values that a search moved off a constraint, put back without a change of the likelihood."""
+        return {}
+
+    @abstractmethod
+    def fitted(self, statistics: Mapping[str, Any], values: Values, *, prior: bool) -> dict[str, np.ndarray]:
+        """The M-step: the most probable parameters for expected totals; what is known stays."""
+
+    @abstractmethod
+    def log_prior(self, values: Values) -> float:
+        """Log density of the prior of what is learned, up to a constant."""
+
+    # ------------------------------------------------------------------ what follows
+
+    @property
+    def has_one_pass(self) -> bool:
+        """Whether a fused kernel sums states out of complete rows."""
+        return bool(self.emission.has_one_pass)
+
+    def log_density(self, values: Values, rows: np.ndarray) -> np.ndarray:
+        """log p(columns | state), (n_rows, n_states)."""
+        return np.asarray(self.emission.log_density(self.to_exact(values), self.select(rows)))
+
+    def totals(self, rows: np.ndarray, posterior: np.ndarray, values: Values | None = None) -> dict[str, Any]:
+        """Expected totals of rows that belong to states by weights (n_rows, n_states)."""
+        parameters = None if values is None else self.to_exact(values)
+        return dict(self.emission.statistics(self.select(rows), posterior, parameters))
+
+    def expected_log_density(self, statistics: Mapping[str, Any], values: Values) -> float:
+        """Expected log density of the columns, given expected totals."""
+        return float(self.emission.expected_log_likelihood(statistics, self.to_exact(values)))
+
+
+# Of the parameters of exact emissions, by name.
+_KINDS = {
+    "weight": "simplex",
+    "weights": "simplex",
+    "dof": "dof",
+    "variance": "positive",
+    "rate": "positive",
+    "covariance": "matrix",
+    "scale": "matrix",
+}
+_INTERVALS = {(0.0, np.inf): "positive", (0.0, 1.0): "unit"}
+
+
+@dataclass(frozen=True, eq=False)
+class EmittedRows(Emitted):
+    """Rows of an exact emission, its parameters by their names there.
+
+    Attributes
+    ----------
+    emission : Emission
+        With its prior, or without one for maximum likelihood.
+    rows : ndarray (N, D)
+    n_states : int
+    others : tuple of str
+        Names of values of a model that are not the emission's.
+    """
+
+    emission: Any
+    rows: np.ndarray
+    n_states: int
+    others: tuple[str, ...] = ()
+
+    @cached_property
+    def _example(self) -> dict[str, np.ndarray]:
+        """Some parameters: their names, shapes, and the values of those that are fixed."""
+        guess = np.random.default_rng(0).dirichlet(np.full(self.n_states, 5.0), len(self.rows))
+        return dict(self.emission.maximise(self.emission.statistics(self.rows, guess)))
+
+    @property
+    def learned(self) -> tuple[str, ...]:
+        fixed = set(self.emission.fixed_parameters)
+        return tuple(name for name in self._example if name not in fixed)
+
+    @property
+    def has_learned(self) -> bool:
+        return True
+
+    @property
+    def constants(self) -> dict[str, np.ndarray]:
+        return {name: self._example[name] for name in self.emission.fixed_parameters if name in self._example}
+
+    def shape(self, name: str) -> tuple[int, ...]:
+        return self._example[name].shape
+
+    def select(self, rows: np.ndarray) -> np.ndarray:
+        return rows
+
+    def to_exact(self, values: Values) -> dict[str, np.ndarray]:
+        return {name: value for name, value in values.items() if name not in self.others}
+
+    def kind(self, name: str) -> str:
+        interval = self.emission.intervals.get(name)
+        if interval is not None:
+            return _INTERVALS.get(interval, "real")
+        bare = name.rpartition(".")[2]
+        if bare == "probability":
+            return "simplex" if len(self.shape(name)) == 3 else "unit"
+        return _KINDS.get(bare, "real")
+
+    def fitted(self, statistics: Mapping[str, Any], values: Values, *, prior: bool) -> dict[str, np.ndarray]:
+        emission = self.emission if prior else self.emission.without_prior()
+        parameters = self.to_exact(values) or None
+        return dict(emission.maximise(dict(statistics), parameters))
+
+    def log_prior(self, values: Values) -> float:
+        return float(self.emission.log_prior(self.to_exact(values)))
