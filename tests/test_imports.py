@@ -231,6 +231,7 @@ def test_only_engines_and_families_know_pymc():
                 "engines",
                 "posterior",
                 "job.py",
+                "code_cache.py",
                 "language",
                 "data",
                 "distributions",
