@@ -84,7 +84,7 @@ def run(job: Job) -> Outcome:
         log_evidence=log_evidence if has_evidence(density) else None,
         attrs={"approximation": "laplace"},
         findings=(_heights(found),),
-        modes=_left_out(target, best, found, gaussian, rng),
+        modes=_left_out(target, best, found, gaussian, rng.spawn(1)[0]),
         timings=timings,
     )
 
