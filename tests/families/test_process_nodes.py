@@ -155,6 +155,20 @@ def test_functions_of_people_and_of_levels():
     assert built["f"].type.shape == (25,)
 
 
+def test_labels_that_are_numbers_are_inputs():
+    """Of the node's dimension: the years that rows are called, and the places of a length."""
+    nodes = {"f[year]": "GaussianProcess(ExpQuad(year, 2.0, 0.5))", "y[year]": "Normal(f, 1)"}
+    spec = bl.Model(data={"rows": "year"}, model={"family": "graph", "nodes": nodes})
+    years, z = np.array([1851, 1853, 1854, 1860]), RNG.normal(size=4)
+    got = values_of(bl.to_pymc(spec, data={"year": years, "y": np.zeros(4)}), {"_f_z": z})
+    k = 0.25 * np.exp(-0.5 * ((years[:, None] - years) / 2.0) ** 2)
+    np.testing.assert_allclose(got, np.linalg.cholesky(k + 0.25e-8 * np.eye(4)) @ z, atol=1e-9)
+    spec = bl.Model(data={"rows": "year"}, dims={"year": 4}, model={"family": "graph", "nodes": nodes})
+    got = values_of(bl.to_pymc(spec, data={"y": np.zeros(4)}), {"_f_z": z})
+    k = 0.25 * np.exp(-0.5 * ((np.arange(4)[:, None] - np.arange(4)) / 2.0) ** 2)
+    np.testing.assert_allclose(got, np.linalg.cholesky(k + 0.25e-8 * np.eye(4)) @ z, atol=1e-9)
+
+
 # ------------------------------------------------------------------------------------ predictions
 
 

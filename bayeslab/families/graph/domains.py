@@ -100,6 +100,8 @@ class Domains:
         ModelError, DataError
             With the node's path, the value, where it stands, and what is allowed.
         """
+        if node.process:
+            return  # covariance functions are checked where they are read
         tree = node.expression.tree
         self._arithmetic(node, tree)
         if node.kind == "random":
@@ -210,8 +212,8 @@ class Domains:
 
     def _parameters(self, node: Node, call: ast.Call, dims: tuple[str, ...]) -> None:
         word = str(call_name(call))
-        if word in MODIFIERS or DISTRIBUTIONS[word].path or DISTRIBUTIONS[word].process:
-            return  # probabilities of paths are checked where their dimensions are read, and so are functions
+        if word in MODIFIERS or DISTRIBUTIONS[word].path:
+            return  # probabilities of paths are checked where their dimensions are read
         entry, domain = DISTRIBUTIONS[word], DISTRIBUTIONS[word].domain
         given = bound_arguments(call, word)
         batch = dims[: len(dims) - entry.support]

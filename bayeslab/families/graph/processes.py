@@ -19,7 +19,7 @@ from bayeslab.exact import hilbert_gp
 from bayeslab.exact.covariance import Kernel, Parameter
 from bayeslab.exact.hilbert_gp import HilbertBasis
 from bayeslab.exact.prior_quantiles import quantiles
-from bayeslab.language.expressions import Term
+from bayeslab.language.expressions import Term, labels_are_numbers
 from bayeslab.language.nodes import Node, bound_arguments
 
 __all__ = [
@@ -105,7 +105,9 @@ def process_of(node: Node, nodes: Mapping[str, Node], data: Data | None) -> Proc
         )
     columns = None if data is None else data.names()
     single = {name for name, other in nodes.items() if not other.dims and name not in (columns or ())}
-    inputs = None if columns is None else columns | {name for name, other in nodes.items() if other.dims}
+    inputs = None
+    if data is not None:
+        inputs = data.names() | set(data.labels) | {name for name, other in nodes.items() if other.dims}
     kernel = Kernel.read(given["kernel"], inputs, single, _levels(given["kernel"], data))
     _check_inputs(kernel, given["kernel"], nodes, columns or set())
     _check_complete(kernel, given["kernel"], single)
@@ -312,7 +314,12 @@ def inputs_of(process: Process, node: Node, nodes: Mapping[str, Node], data: Dat
 
 def _column(name: str, process: Process, node: Node, data: Data, environment: Environment) -> np.ndarray:
     try:
-        term = data.term(name, missing=True) if name in data.names() else environment.lookup(name)
+        if name in data.names():
+            term = data.term(name, missing=True)
+        elif name in data.labels:
+            term = Term(None, (name,), codes=np.arange(len(data.labels[name])), factor=name)
+        else:
+            term = environment.lookup(name)
     except NotExact as error:
         raise ModelError(str(error), path=node.path, code="unsupported") from None
     if term.dims != (node.dims[-1],):
@@ -323,7 +330,7 @@ def _column(name: str, process: Process, node: Node, data: Data, environment: En
             path=node.path,
             code="bad-dimensions",
         )
-    values = _numbers(name, term, process, node)
+    values = _numbers(name, term, process, node, data)
     if np.isnan(values).any():
         row = int(np.argmax(np.isnan(values)))
         raise DataError(
@@ -334,7 +341,7 @@ def _column(name: str, process: Process, node: Node, data: Data, environment: En
     return values
 
 
-def _numbers(name: str, term: Term, process: Process, node: Node) -> np.ndarray:
+def _numbers(name: str, term: Term, process: Process, node: Node, data: Data) -> np.ndarray:
     if name in process.kernel.categorical:
         if term.codes is None:
             raise ModelError(
@@ -343,6 +350,9 @@ def _numbers(name: str, term: Term, process: Process, node: Node) -> np.ndarray:
                 code="wrong-type",
             )
         return np.where(np.asarray(term.codes) < 0, np.nan, np.asarray(term.codes, dtype=float))
+    labels = data.labels.get(str(term.factor)) if term.value is None else None
+    if labels is not None and (labels.dtype.kind in "iuf" or labels_are_numbers(labels)):
+        return np.where(np.asarray(term.codes) < 0, np.nan, labels.astype(float)[term.codes])
     if term.value is None:
         raise ModelError(
             f"'{name}' holds names, and a function of '{name}' needs numbers; of names take Coregion({name})",
