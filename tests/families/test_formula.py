@@ -257,7 +257,7 @@ def test_arithmetic_is_that_of_numpy_in_floats():
         "I(x - (z - k))": x - (z - k),
         "I((x > 0) + (z > 0))": (x > 0) * 1.0 + (z > 0),
         "I(big * big)": np.full(len(data), 2.0**80),
-        "I(-x ** 2)": x**2,  # as formulae reads it: the sign binds tighter
+        "I(-x ** 2)": -(x**2),
         "I(k ** 50)": k**50.0,
         "I(g == 'b')": (data["g"] == "b") * 1.0,
         "I(g != 'b')": (data["g"] != "b") * 1.0,

@@ -14,6 +14,7 @@ from scipy import stats
 from scipy.special import logsumexp
 
 import bayeslab as bl
+from tests.refusals import refused
 
 PYTHON = Mode("py", "fast_compile")
 STATES = {"state": 2, "next_state": "state"}
@@ -90,6 +91,31 @@ def test_density_of_a_chain(given, start):
     built = bl.to_pymc(model(nodes, rows="t"), {"y": Y})
     want = enumerated(5, 2, chain_probability(np.asarray(start), P2), normal(Y, MU))
     assert evidence(built, {"P": P2, "mu": MU, "start": START}) == pytest.approx(want, abs=1e-10)
+
+
+@pytest.mark.parametrize("lengths", [STATES, {"next_state": 2, "state": "next_state"}])
+@pytest.mark.parametrize("dims", ["state, next_state", "next_state, state"])
+def test_rows_and_columns_are_as_the_node_names_them(lengths, dims):
+    """Whatever is declared first, and whichever is called the twin."""
+    nodes = NODES | {"z[t]": "MarkovChain(P, [0.6, 0.4])", f"P[{dims}]": "Dirichlet(1)"}
+    if dims != "state, next_state":
+        del nodes["P[state, next_state]"]
+    built = bl.to_pymc(model(nodes, lengths, rows="t"), {"y": Y})
+    want = enumerated(5, 2, chain_probability(START, P2), normal(Y, MU))
+    assert evidence(built, {"P": P2, "mu": MU}) == pytest.approx(want, abs=1e-10)
+
+
+def test_an_expression_whose_dimensions_come_in_another_order_is_refused():
+    nodes = {
+        "a[next_state]": "Normal(0, 1)",
+        "b[state]": "Normal(0, 1)",
+        "z[t]": "MarkovChain(softmax(a + b, next_state))",
+        "y[t]": "Normal(b[z], 1)",
+    }
+    with refused("model.bad-dimensions", "next_state"):
+        bl.to_pymc(model(nodes, rows="t"), {"y": Y})
+    clear = nodes | {"P[state, next_state]": "softmax(a + b, next_state)", "z[t]": "MarkovChain(P)"}
+    assert bl.to_pymc(model(clear, rows="t"), {"y": Y}).potentials
 
 
 def test_missing_cells_are_a_factor_of_one():

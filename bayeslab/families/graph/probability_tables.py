@@ -116,7 +116,8 @@ def log_table(
     """
     found = _listed(reader, tree, dims, core, name) if isinstance(tree, ast.List | ast.Tuple) else None
     if found is None:
-        found = _named(reader, reader.evaluator.eval(tree), dims, core, word, name, of)
+        written = isinstance(tree.value if isinstance(tree, ast.Subscript) else tree, ast.Name)
+        found = _named(reader, reader.evaluator.eval(tree), dims, core, word, name, of, written=written)
     _check_sums(reader, found, word, name, joint)
     return found
 
@@ -179,7 +180,10 @@ def _entries(tree: ast.List | ast.Tuple, core: int, name: str) -> tuple[list[ast
     return level, tuple(sizes)
 
 
-def _named(reader: Reader, term: Term, dims: tuple[str, ...], core: int, word: str, name: str, of: Any) -> LogTable:
+def _named(
+    reader: Reader, term: Term, dims: tuple[str, ...], core: int, word: str, name: str, of: Any, *, written: bool
+) -> LogTable:
+    """A name or an expression; ``written``: whether its dimensions are in the order in which a node names them."""
     import pytensor.tensor as pt
 
     if term.value is None:
@@ -192,7 +196,8 @@ def _named(reader: Reader, term: Term, dims: tuple[str, ...], core: int, word: s
             f" of the node ({', '.join(dims)}); it has ({have})",
             code="bad-dimensions",
         )
-    states = tuple(_in_order(reader, rest, name) if of is _TWINS else sorted(rest, key=lambda dim: dim != of))
+    of_twins = of is _TWINS
+    states = tuple(_in_order(reader, rest, name, written) if of_twins else sorted(rest, key=lambda dim: dim != of))
     batch = tuple(dim for dim in dims if dim in term.dims)
     order = [*(term.dims.index(dim) for dim in batch), *_axes(term.dims, rest, states)]
     if term.random:
@@ -223,21 +228,30 @@ def _axes(dims: Sequence[str | None], rest: Sequence[str | None], states: Sequen
     return [dims.index(dim) for dim in states]
 
 
-def _in_order(reader: Reader, rest: Sequence[str | None], name: str) -> Sequence[str | None]:
-    """Dimensions of states from the earliest to the next state, which are a dimension and its twins."""
+def _in_order(reader: Reader, rest: Sequence[str | None], name: str, written: bool) -> Sequence[str | None]:
+    """Dimensions of states from the earliest to the next state, which are a dimension and its twins.
+
+    A node's are in the order in which it names them, as in ``P[state, next_state]``. Those of an expression have the
+    order of their declaration, if they come in it: the sum of ``b[next_state]`` and ``a[state]`` has no order.
+    """
     if len(rest) == 1 or None in rest:
         return rest
     base = [dim for dim in rest if dim not in reader.twins]
     twins = [dim for dim in rest if dim in reader.twins]
-    if len(base) == 1 and all(reader.twins[str(dim)] == base[0] for dim in twins):
-        # Of two twins the one declared last is the next state.
-        declared = list(reader.twins)
-        return [*base, *sorted(twins, key=lambda dim: declared.index(str(dim)))]
     first, *others = (str(dim) for dim in rest)
-    twin = ", ".join(f"{dim}: {first}" for dim in others)
+    if len({reader.twins.get(str(dim), str(dim)) for dim in rest}) > 1:
+        twin = ", ".join(f"{dim}: {first}" for dim in others)
+        raise ModelError(
+            f"the dimensions of '{name}', {listed(map(str, rest))}, are the states a path leaves and enters: declare"
+            f" the second a twin of the first in dims ({twin})",
+            code="bad-dimensions",
+        )
+    declared = list(reader.twins)
+    if written or list(rest) == [*base, *sorted(twins, key=lambda dim: declared.index(str(dim)))]:
+        return rest
     raise ModelError(
-        f"the dimensions of '{name}', {listed(map(str, rest))}, are the states a path leaves and enters: declare the"
-        f" second a twin of the first in dims ({twin})",
+        f"which of {listed(map(str, rest))} is the next state of '{name}' is not clear: give its expression a node,"
+        f" P[...], whose dimensions go from the state that is left to the one that is entered",
         code="bad-dimensions",
     )
 
