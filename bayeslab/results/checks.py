@@ -321,6 +321,10 @@ def _convergence_findings(
             yield _motionless(len(chains), rejects)
         return
     yield from _movement(found, chains)
+    if np.isnan(found.r_hat).all():  # of an odd number of draws only the middle one differs, which is in neither half
+        text = "no quantity varies within halves of chains: there is no R-hat"
+        yield Finding("warn", "R-hat", "", None, text, "run longer (tune and draws)")
+        return
     yield _r_hat_finding(found, label, remedies)
     longer = bool(np.nanmax(found.r_hat) <= APART)  # more draws do not bring together chains that are apart
     yield _ess_finding("bulk ESS", found.ess_bulk, label, len(chains), longer, remedies)

@@ -120,7 +120,8 @@ def test_one_posterior():
     assert all(fit.verdict.status == "pass" for fit in fits), [str(fit.verdict) for fit in fits]
     for name in ("rate", "transition"):
         one, two = (fit.summary(var_names=[name]) for fit in fits)
-        error = np.hypot(one["mcse_mean"], two["mcse_mean"]).to_numpy()
+        # Their states are numbered from 0 and from 1.
+        error = np.hypot(one["mcse_mean"].to_numpy(), two["mcse_mean"].to_numpy())
         assert np.all(np.abs(one["mean"].to_numpy() - two["mean"].to_numpy()) < 5 * error)
     chances = [fit.decode(method="smooth").filter(like="P(state=").to_numpy()[:, 1] for fit in fits]
     np.testing.assert_allclose(*chances, atol=0.05)

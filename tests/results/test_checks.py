@@ -191,6 +191,14 @@ def test_ten_thousand_independent_quantities_pass(rng):
     assert "10,000 quantities" in one(verdict, "bulk ESS").message
 
 
+def test_a_quantity_that_differs_in_the_middle_draw_alone_has_no_r_hat():
+    """Halves of an odd number of draws leave the middle one out."""
+    x = np.zeros((1, 9))
+    x[0, 4] = 1.0
+    finding = one(judge_mcmc(tree({"x": x})), "R-hat")
+    assert finding.status == "warn" and finding.value is None
+
+
 def test_a_shifted_chain_fails_and_is_named(rng):
     a = rng.normal(size=(CHAINS, DRAWS, 3))
     a[2, :, 1] += 4
