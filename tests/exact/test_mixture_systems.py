@@ -106,6 +106,7 @@ def test_variational_em_never_lowers_the_bound_whatever_the_start():
 # --------------------------------------------------------------------------------- trouble on a user's data
 
 
+@pytest.mark.slow(why="statistical")
 def test_duplicated_rows_end_well_and_are_reported():
     """Fifteen equal rows far from three clusters: with priors they are a component that is named; without, where the
     likelihood has no bound there, the collapse is repaired, and said."""

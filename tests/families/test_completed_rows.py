@@ -234,6 +234,7 @@ def test_rows_of_a_buffet_that_are_open_in_part_are_refused():
         fit.predict(pd.DataFrame({"a": [1.0], "b": [np.nan], "c": [0.0]}))
 
 
+@pytest.mark.slow(why="statistical")
 @pytest.mark.parametrize("emission", [{"covariance": "full"}, {"covariance": "tied"}, {"emission": "gaussian_mixture"}])
 def test_open_cells_of_chains_are_given_the_rest_of_their_row(emission):
     """Sequences of one row: the state by its initial probability and the cell that is there, the other cell given both."""

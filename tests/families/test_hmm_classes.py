@@ -259,6 +259,7 @@ def test_sequences_without_a_class_are_learned_from():
     assert transition[0, 0] > 0.7 and transition[2, 2] < 0.4
 
 
+@pytest.mark.slow(why="large")
 def test_paths_of_words_go_onward():
     """Left to right: states are the thirds of a word; names given once serve every class."""
     rng, rows = np.random.default_rng(0), []

@@ -66,6 +66,7 @@ def test_density_of_mixtures_is_that_of_all_paths_and_its_slope_is_right():
     assert exact == pytest.approx(log_sum_over_paths(own["initial"], own["transition"], emission), rel=1e-10)
 
 
+@pytest.mark.slow(why="statistical")
 def test_mixtures_find_states_that_single_normals_cannot():
     """EM is monotone, higher than single normals on such data, and decodes the planted states."""
     states, y = planted(400)

@@ -345,6 +345,7 @@ def test_em_recovers_coupled_chains():
     assert np.mean(found["b"] - 1 == b) > 0.97
 
 
+@pytest.mark.slow(why="statistical")
 def test_em_recovers_chains_behind_a_switch_and_numbers_them_by_rule():
     rng = np.random.default_rng(1)
     n = 2000

@@ -31,6 +31,7 @@ def planted(n=600, seed=0, outcome="gaussian"):
     return z, {"x": x, "y": eta + np.array([1.0, 2.0])[z] * rng.standard_normal(n)}
 
 
+@pytest.mark.slow(why="statistical")
 def test_planted_regressions_are_recovered():
     z, table = planted()
     table["y"][50:60] = np.nan
@@ -44,6 +45,7 @@ def test_planted_regressions_are_recovered():
     assert np.mean(path == z + 1) > 0.95
 
 
+@pytest.mark.slow(why="statistical")
 def test_counts_with_inputs():
     _, table = planted(outcome="poisson")
     fit = bl.fit(model(emission="poisson"), table, method="em", seed=1, runs=None, progress=False, restarts=8)

@@ -11,6 +11,7 @@ import bayeslab as bl
 from bayeslab.families.graph.lkj import log_constant
 
 
+@pytest.mark.slow(why="large")
 @pytest.mark.parametrize("eta", [1.0, 2.5])
 def test_the_constant_by_quadrature(eta):
     two = integrate.quad(lambda r: (1 - r**2) ** (eta - 1), -1, 1)[0]

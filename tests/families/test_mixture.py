@@ -499,6 +499,7 @@ def two_lines():
     return z, {"x": x, "y": np.where(z, 5 + 2 * x, 60 - 1.5 * x) + rng.normal(0, 1.5, 120)}
 
 
+@pytest.mark.slow(why="statistical")
 @pytest.mark.parametrize("gating", [[], ["x"]])
 def test_a_mixture_of_regressions_and_of_experts(gating):
     """EM without priors against a direct search of the likelihood, on the scale of the data."""

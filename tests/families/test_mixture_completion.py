@@ -27,6 +27,7 @@ def test_the_component_is_known_from_the_other_cells():
         assert found.std() == pytest.approx(1, rel=0.15)
 
 
+@pytest.mark.slow(why="statistical")
 @pytest.mark.parametrize("component", ["gaussian", "student_t"])
 def test_columns_that_depend_on_each_other_are_regressed(component):
     rng = np.random.default_rng(2)

@@ -327,6 +327,7 @@ def test_trials_may_be_a_column():
     assert np.array_equal(*draws)
 
 
+@pytest.mark.slow(why="large")
 def test_new_rows_with_an_open_cell_have_the_marginal_of_full_covariances():
     rows = np.array([[0.0, 0.3], [1.0, 1.2], [0.4, 0.1], [6.0, 4.0], [7.0, 5.5]])
     mean, kappa, nu, scale, alpha = np.array([2.0, 2.0]), 0.2, 4.0, np.array([[2.0, 0.8], [0.8, 1.5]]), 1.0

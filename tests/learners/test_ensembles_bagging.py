@@ -102,6 +102,7 @@ def test_condensed_nn():
     assert KNeighborsClassifier(1).fit(x[kept], y[kept]).score(x, y) == 1
 
 
+@pytest.mark.slow(why="statistical")
 @pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
 def test_stability():
     """stability: answers of trees, nets and condensed neighbours change with the sample, those of neighbours less."""

@@ -216,6 +216,7 @@ def maximum_likelihood(minus_log_likelihood, start) -> tuple[np.ndarray, np.ndar
     return found.x, np.sqrt(np.diag(np.linalg.inv(information)))
 
 
+@pytest.mark.slow(why="large")
 def test_absences_by_maximum_likelihood(fits):
     """``glm.nb(Days ~ Eth + Sex + Age + Lrn)`` of R's MASS prints -0.569 (0.153) for culture, theta 1.275 (0.161)."""
     data = table("absences")

@@ -155,6 +155,7 @@ def test_decisions_between_words(binary):
         binary.decide(new, "zero_one", node="a")
 
 
+@pytest.mark.slow(why="statistical")
 def test_calibration_of_probabilities(binary):
     table = binary.calibration(bins=5)
     assert table["n"].sum() == N and table["state"].unique().tolist() == ["won"]

@@ -58,6 +58,7 @@ class MixtureProblem(LatentProblem):
     latent: Labels
 
     prior = True
+    order_of_differences = 2
 
     @classmethod
     def of(
