@@ -16,7 +16,7 @@ export RERUN
 
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
-.PHONY: help demo test test-all lint format docs bench notebooks clean
+.PHONY: help demo test test-all test-slow lint format docs bench notebooks clean
 
 help:  ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-10s %s\n", $$1, $$2 }' Makefile
@@ -27,8 +27,10 @@ demo: $(VENV)/.stamp-base  ## fit a real model: posterior table, verdict, run fo
 test: $(VENV)/.stamp-test  ## run the quick tests of every module: eight minutes, the first time fourteen (ARGS="-k name" passes options to pytest)
 	$(BIN)/python -m pytest -n 2 --dist loadfile -m 'not slow' $(ARGS)
 
-test-all: $(VENV)/.stamp-test  ## run all tests, two files at a time
-	$(BIN)/python -m pytest -n 2 --dist loadfile $(ARGS)
+test-all: test test-slow  ## run all tests: the quick ones, then the slow ones (about an hour)
+
+test-slow: $(VENV)/.stamp-test  ## run the slow tests only: statistics, compiling, notebooks, comparisons with others' answers
+	$(BIN)/python -m pytest -n 2 --dist loadfile -m slow $(ARGS)
 
 lint: $(VENV)/.stamp-test  ## ruff (lint and format) and mypy
 	$(BIN)/ruff check .

@@ -76,7 +76,7 @@ def drawn_from_prior(rng, part):
             out[part.called("mean")] = 0.5 + sd / np.sqrt(prior.kappa) * rng.standard_normal(wide)
             out |= part.known
         case "categorical":
-            out[part.called("p")] = rng.dirichlet(np.ones(len(part.levels)), k)
+            out[part.called("p")] = rng.dirichlet(np.ones(len(part.levels_of(part.columns[0]))), k)
         case "bernoulli" | "binomial":
             out[part.called("probability")] = rng.random(part.shape(part.called("probability")))
         case _:
