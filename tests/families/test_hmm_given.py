@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import itertools
+
 import numpy as np
 import pytest
+from scipy import stats
 
 import bayeslab as bl
 from bayeslab.families import hmm
 from bayeslab.families.hmm.choice import hidden_of
+from bayeslab.results.decode import decode
 from tests.families._interpreted import Interpreted
 from tests.families._models import two_states as model
 from tests.refusals import refused
@@ -204,3 +208,23 @@ def test_mixtures_say_what_puts_components_in_order():
         bl.Model(
             model={"family": "mixture", "columns": ["y"], "components": 2, "priors": {"mean": "Ordered(Normal(0, 1))"}}
         )
+
+
+@pytest.mark.parametrize("emission", ["gaussian", "poisson"])
+def test_a_short_series_is_decoded_where_everything_is_given(emission):
+    """Three rows, whose input does not vary: nothing is estimated, and the sums over all paths are the answer."""
+    y, x = np.array([0.0, 3.0, 2.0]), np.ones(3)
+    start, moves = np.array([0.5, 0.5]), np.array([[0.75, 0.25], [0.5, 0.5]])
+    known = LINES | ({"sd": [1.0, 2.0]} if emission == "gaussian" else {"intercept": [0.0, 1.0]})
+    centre = np.array(known["intercept"]) + np.array(LINES["slope"])[:, 0]
+    law = stats.norm(centre, [1.0, 2.0]) if emission == "gaussian" else stats.poisson(np.exp(centre))
+    each = law.pdf(y[:, None]) if emission == "gaussian" else law.pmf(y[:, None])
+    paths = list(itertools.product(range(2), repeat=3))
+    weights = np.array([
+        start[p[0]] * moves[p[0], p[1]] * moves[p[1], p[2]] * np.prod(each[range(3), p]) for p in paths
+    ])  # fmt: skip
+    shares = [weights[[p[t] == 1 for p in paths]].sum() / weights.sum() for t in range(3)]
+    chain = {"initial": start.tolist(), "transition": moves.tolist()}
+    declared = model(emission=emission, inputs=["x"], parameters=known, **chain)
+    states = decode(declared, {"y": y, "x": x}, "smooth")
+    np.testing.assert_allclose(states.iloc[:, -1], shares, atol=1e-8)

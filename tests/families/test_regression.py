@@ -483,6 +483,15 @@ def test_missing_cells_of_a_transformed_response_are_dropped():
     np.testing.assert_allclose(lowered.y, np.log(data["y"].drop(index=5)))
 
 
+def test_predictions_have_no_use_for_weights():
+    """New rows may have any, or none at all."""
+    table = small().assign(w=1.0)
+    fit = bl.fit(formula_model("y ~ z", weights="w"), table, runs=None, progress=False)
+    new = table[["z"]].iloc[:3]
+    want = fit.predict(new)
+    pd.testing.assert_frame_equal(fit.predict(new.assign(w=-1.0)), want)
+
+
 def test_weights_that_are_all_zero_are_refused():
     with refused("data.nothing-observed", "'w'"):
         check(formula_model("y ~ z", weights="w"), small().assign(w=0.0))

@@ -404,6 +404,8 @@ ARRAYS = [
     ("ragged", '{"y": [1, 2], "X": [[1, 2], [3]]}', "ragged"),
     ("a number", "3", "nested lists"),
     ("mixed", '{"y": [1, "a"]}', "mixes text"),
+    ("text among numbers", '{"y": [1, 2, "12 kg", 4]}', "row 3: '12 kg'"),
+    ("a number among text", '{"y": ["a", 2, "b", "c"]}', "row 2: 2"),
     ("nested mapping", '{"y": {"a": 1}}', "'y'"),
     ("other length", '{"y": [1, 2, 3], "x": [1, 2]}', "'x'"),
     ("no dims", '{"y": [1, 2, 3], "x": [[1, 2], [3, 4]]}', "data.dims"),

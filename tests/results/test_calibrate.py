@@ -264,3 +264,29 @@ def test_a_point_is_not_calibrated():
     model = bl.Model(name="m", data={"rows": "row"}, dims={"row": 5}, model=bl.Graph(nodes=nodes))
     with refused("option.not-applicable", "map"):
         bl.calibrate(model, n=10, method="map", seed=1, runs=None, jobs=1)
+
+
+COUNTS = {"y": [0, 1, 5, 6, 2, 9]}
+
+
+def test_states_that_trade_places_are_not_ranked():
+    """Draws are renamed to agree with each other, and the truth has no names: ranks would say that a right sampler errs."""
+    declared = bl.Model(name="m", model=bl.Mixture(columns=["y"], components=2, component="poisson"))
+    with refused("option.not-applicable", "`order"):
+        calibrate(declared, 10, COUNTS, "gibbs", draws=100, seed=1, jobs=1, runs=None, progress=False)
+
+
+@pytest.mark.slow(why="statistical")
+def test_components_in_order_are_calibrated():
+    declared = bl.Model(name="m", model=bl.Mixture(columns=["y"], components=2, component="poisson", order="y"))
+    found = calibrate(declared, 200, COUNTS, "gibbs", draws=300, seed=3, jobs=1, runs=None, progress=False)
+    assert found.verdict.status == "pass"
+
+
+@pytest.mark.slow(why="compiles")
+def test_rates_in_order_are_ranked_once():
+    """What they are sorted from is no quantity of the posterior."""
+    rates = {"rate": "PositiveOrdered(Gamma(2, 0.5))"}
+    declared = bl.Model(name="m", model=bl.HMM(columns=["y"], states=2, emission="poisson", parameters=rates))
+    found = calibrate(declared, 10, COUNTS, "nuts", draws=100, tune=200, seed=1, jobs=1, runs=None, progress=False)
+    assert {name.split("[")[0] for name in found.quantities} == {"initial", "transition", "rate"}

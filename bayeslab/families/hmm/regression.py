@@ -94,7 +94,9 @@ def expert_of(
     rows = _design(spec, data, sequences)
     base = rows if data.origin is None else _design(spec, data.origin, _sequences(spec, data.origin))
     usable = base[~np.isnan(base).any(axis=1)]
-    if len(usable) < n_states * rows.shape[1]:
+    # Where every number is given nothing is estimated, and any series will do.
+    estimated = not {"intercept", "slope", *(["sd"] if spec.emission == "gaussian" else [])} <= known.keys()
+    if estimated and len(usable) < n_states * rows.shape[1]:
         raise DataError(
             f"{len(usable)} rows with inputs and outcome cannot support {n_states} regressions on"
             f" {rows.shape[1] - 2} inputs",
@@ -102,13 +104,18 @@ def expert_of(
         )
     outcome, inputs = usable[:, 0], usable[:, 2:]
     for j, name in enumerate(inputs_of(spec)):
-        if np.ptp(inputs[:, j]) == 0:
+        if estimated and np.ptp(inputs[:, j]) == 0:
             raise DataError(f"input '{name}' is constant; leave it out", code="constant")
-    if spec.emission == "gaussian" and np.ptp(outcome) == 0:
-        raise DataError(f"column '{spec.columns[0]}' is constant ({outcome[0]:g}): leave it out", code="constant")
     normal = spec.emission == "gaussian"
-    centre = np.concatenate([[0.0], inputs.mean(axis=0), [outcome.mean() if normal else 0.0]])
-    scale = np.concatenate([[1.0], inputs.std(axis=0), [outcome.std() if normal else 1.0]])
+    if estimated and normal and np.ptp(outcome) == 0:
+        raise DataError(f"column '{spec.columns[0]}' is constant ({outcome[0]:g}): leave it out", code="constant")
+    if estimated:
+        middle, unit = inputs.mean(axis=0), inputs.std(axis=0)
+        at_outcome, of_outcome = (outcome.mean(), outcome.std()) if normal else (0.0, 1.0)
+    else:
+        middle, unit, at_outcome, of_outcome = np.zeros(inputs.shape[1]), np.ones(inputs.shape[1]), 0.0, 1.0
+    centre = np.concatenate([[0.0], middle, [at_outcome]])
+    scale = np.concatenate([[1.0], unit, [of_outcome]])
     kind = cast(Literal["gaussian", "bernoulli", "poisson"], spec.emission)
     inner = Regression(inputs.shape[1] + 1, kind, 0.01 if normal else 0.1, 1.0)
     at = (*range(1, rows.shape[1]), 0)
@@ -123,7 +130,7 @@ def expert_of(
     ready[np.isnan(rows[:, 1:]).any(axis=1), 0] = np.nan
     ready[:, 1:] = np.where(np.isnan(rows[:, 1:]), 0.0, rows[:, 1:])
     part.emission.check(ready[:, list(at)])
-    return replace(part, spread=np.array([outcome.std()])), ready
+    return replace(part, spread=np.array([outcome.std() if estimated else 1.0])), ready
 
 
 def _sequences(spec: HMM, data: Data) -> Sequences:

@@ -50,7 +50,8 @@ def complete_rows(spec: Regression, formula: Formula, data: Data, base: Lowered 
     trials = (
         _trials(formula, data) if formula.trials and (formula.trials.isdigit() or data.has(formula.trials)) else None
     )
-    weights = _numbers(data, spec.weights) if spec.weights and data.has(spec.weights) else None
+    # Weights count rows of the fit; predictions of new rows have no use for them.
+    weights = _numbers(data, spec.weights) if spec.weights and base is None and data.has(spec.weights) else None
     gone: dict[str, np.ndarray] = {}
     for name in sorted(formula.predictor_columns() - set(spec.missing)):
         term = data.term(name, missing=True)
@@ -85,7 +86,7 @@ def complete_rows(spec: Regression, formula: Formula, data: Data, base: Lowered 
         raise DataError(f"column '{spec.weights}' holds weights and has a negative one", code="out-of-range")
     if weights is not None and np.any(np.isinf(weights)):
         raise DataError(f"column '{spec.weights}' holds weights and has an infinite one", code="not-finite")
-    if weights is not None and base is None and not np.any(weights):
+    if weights is not None and not np.any(weights):
         raise DataError(
             f"column '{spec.weights}' holds weights and all are zero: no row counts; give some a weight",
             code="nothing-observed",
