@@ -694,9 +694,9 @@ def _from_objects(array: np.ndarray, what: str) -> tuple[np.ndarray, np.ndarray 
         odd = next((i for i in present if not isinstance(flat[i], str | _NUMBER)), None)
         if odd is None:  # numbers among text, or text among numbers: the rarer is the odd one
             texts = [i for i in present if isinstance(flat[i], str)]
-            numbers = [i for i in present if not isinstance(flat[i], str)]
-            odd = texts[0] if len(texts) < len(numbers) else numbers[0]
-            kind = type(flat[numbers[0]]).__name__
+            others = [i for i in present if not isinstance(flat[i], str)]
+            odd = texts[0] if len(texts) < len(others) else others[0]
+            kind = type(flat[others[0]]).__name__
             cell = ascii(flat[odd][:40]) if isinstance(flat[odd], str) else _brief(flat[odd])
             raise UnusableColumn(
                 f"{what} mixes text and {kind} (row {odd + 1}: {cell}); a column is numbers or text",
