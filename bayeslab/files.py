@@ -15,7 +15,7 @@ import numpy as np
 
 from bayeslab.errors import BayeslabError, DataError, RunError
 
-__all__ = ["memory_size", "ordinary_size", "read_npz", "shown", "write_npz", "write_text"]
+__all__ = ["is_there", "memory_size", "ordinary_size", "read_npz", "shown", "write_npz", "write_text"]
 
 _KINDS = {
     stat.S_IFDIR: "a folder",
@@ -30,6 +30,14 @@ def shown(path: str | os.PathLike[str]) -> str:
     """A path for an error message, its middle left out where it is very long."""
     text = os.fspath(path)
     return text if len(text) <= 300 else f"{text[:140]}…{text[-140:]}"
+
+
+def is_there(path: Path) -> bool:
+    """Whether something lies at a path; nothing does at one that no file can have."""
+    try:
+        return path.exists()
+    except (OSError, ValueError):  # a name that is too long, a zero byte
+        return False
 
 
 def ordinary_size(path: Path, error: type[BayeslabError] = DataError) -> int:

@@ -33,7 +33,7 @@ from bayeslab.data.dataset import (
     whole_numbers,
 )
 from bayeslab.errors import DataError, listed, printable
-from bayeslab.files import memory_size, ordinary_size, shown
+from bayeslab.files import is_there, memory_size, ordinary_size, shown
 from bayeslab.language.spec import DataSource
 
 __all__ = ["read_dataset", "write_netcdf", "write_table"]
@@ -77,7 +77,7 @@ def read_dataset(
     found = Dataset(rows=source.rows)
     if not (isinstance(given, Mapping) and all(dim in given for dim in source.tables)):
         for dim, path in source.tables.items():
-            if (base / path).exists() or given is None:
+            if given is None or is_there(base / path):
                 found = found.joined(_table(base / path, dim, path, cells))
     if given is not None:
         return _read(found.joined(_read_given(given, source, cells)).renamed(source.rename), cells)

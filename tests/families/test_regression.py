@@ -492,6 +492,21 @@ def test_predictions_have_no_use_for_weights():
     pd.testing.assert_frame_equal(fit.predict(new.assign(w=-1.0)), want)
 
 
+@pytest.mark.parametrize("prior", ["Normal", "10**400", "(-8)**0.5", "0**-1", "Normal(0, 10**400)"])
+def test_priors_that_are_no_distribution_of_numbers_are_refused(prior):
+    with pytest.raises(bl.BayeslabError) as refusal:
+        check(formula_model("y ~ z", priors={"b": prior}), small())
+    assert refusal.value.path[0] == "model"
+
+
+@pytest.mark.parametrize("path", ["a" * 5000, "a\0b"])
+def test_a_second_table_at_an_impossible_path_is_refused(path):
+    declared = bl.Model(data={"tables": {"h": path}}, model=bl.Regression(formula="y ~ z"))
+    with pytest.raises(bl.BayeslabError):
+        bl.check(declared)
+    check(declared, small())  # given data: the file is not asked for
+
+
 def test_weights_that_are_all_zero_are_refused():
     with refused("data.nothing-observed", "'w'"):
         check(formula_model("y ~ z", weights="w"), small().assign(w=0.0))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -255,7 +256,10 @@ def _arithmetic(a: float, op: ast.operator, b: float) -> float | None:
         case ast.Div():
             return a / b if b else None
         case ast.Pow():
-            return float(a**b)
+            try:
+                return math.pow(a, b)
+            except (OverflowError, ValueError):  # no number: whoever evaluates it says so
+                return None
     return None
 
 
