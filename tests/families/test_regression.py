@@ -492,6 +492,21 @@ def test_predictions_have_no_use_for_weights():
     pd.testing.assert_frame_equal(fit.predict(new.assign(w=-1.0)), want)
 
 
+def test_new_rows_may_have_an_empty_response():
+    fit = bl.fit(formula_model("y ~ z"), small(), runs=None, progress=False)
+    new = small()[["z"]].iloc[:3]
+    pd.testing.assert_frame_equal(fit.predict(new.assign(y=np.nan)), fit.predict(new))
+
+
+@pytest.mark.slow(why="compiles")
+def test_new_rows_may_have_an_empty_response_of_levels():
+    fit = bl.fit(formula_model("g ~ z", likelihood="categorical"), small(), method="laplace", runs=None, progress=False)
+    new = small()[["z"]].iloc[:3]
+    pd.testing.assert_frame_equal(fit.predict(new.assign(g=np.nan)), fit.predict(new))
+    with refused("data.unknown-level", "'g'"):
+        fit.predict(new.assign(g=[1.0, 2.0, 3.0]))
+
+
 @pytest.mark.parametrize("prior", ["Normal", "10**400", "(-8)**0.5", "0**-1", "Normal(0, 10**400)"])
 def test_priors_that_are_no_distribution_of_numbers_are_refused(prior):
     with pytest.raises(bl.BayeslabError) as refusal:

@@ -47,6 +47,8 @@ def complete_rows(spec: Regression, formula: Formula, data: Data, base: Lowered 
         )
     _present(formula, data, base)
     y, levels = _response(spec, formula, data, base)
+    if base is not None and y is not None and np.isnan(y).all():
+        y = None  # a column without a value is what the predictions are to fill
     trials = (
         _trials(formula, data) if formula.trials and (formula.trials.isdigit() or data.has(formula.trials)) else None
     )
@@ -186,7 +188,15 @@ def _response(
     if chosen.levels is None:
         return values, ()
     levels = base.levels if base else tuple(f"{x:g}" for x in np.unique(values[~np.isnan(values)]))
-    numbers = np.array([float(level) for level in levels])
+    if np.isnan(values).all():
+        return values, levels  # new rows whose response is empty
+    try:
+        numbers = np.array([float(level) for level in levels])
+    except ValueError:
+        raise DataError(
+            f"the response '{formula.response}' is numbers here; those of the fit are the levels {listed(levels)}",
+            code="unknown-level",
+        ) from None
     codes = np.searchsorted(numbers, values).clip(0, len(numbers) - 1).astype(float)
     return np.where(np.isnan(values), np.nan, codes), levels
 
