@@ -695,17 +695,13 @@ def _from_objects(array: np.ndarray, what: str) -> tuple[np.ndarray, np.ndarray 
         if odd is None:  # numbers among text, or text among numbers: the rarer is the odd one
             texts = [i for i in present if isinstance(flat[i], str)]
             others = [i for i in present if not isinstance(flat[i], str)]
-            odd = texts[0] if len(texts) < len(others) else others[0]
-            kind = type(flat[others[0]]).__name__
+            odd, kind = min(texts, others, key=len)[0], type(flat[others[0]]).__name__
+        else:
+            kind = type(flat[odd]).__name__
+        if str in kinds:
             cell = ascii(flat[odd][:40]) if isinstance(flat[odd], str) else _brief(flat[odd])
             raise UnusableColumn(
-                f"{what} mixes text and {kind} (row {odd + 1}: {cell}); a column is numbers or text",
-                code="odd-cell",
-            )
-        kind = type(flat[odd]).__name__
-        if str in kinds:
-            raise UnusableColumn(
-                f"{what} mixes text and {kind} (row {odd + 1}); a column is numbers or text", code="odd-cell"
+                f"{what} mixes text and {kind} (row {odd + 1}: {cell}); a column is numbers or text", code="odd-cell"
             )
         raise UnusableColumn(
             f"{what} holds {kind} (row {odd + 1}); a column is numbers or text: make numbers of it, say days",

@@ -196,7 +196,7 @@ def _replicate(task: _Task, number: int, columns: Mapping[str, Column], truth: A
         outcome = module.run(Job(task.model, data, options, derived([task.seed, number], "fit", 32), Progress(None)))
     except BayeslabError as error:
         return {"ranks": blank, "ess": np.full(len(truth), np.nan), "status": np.array(f"error: {error.message}")}
-    _refuse_renamed(task.model, outcome.verdict)
+    _refuse_renamed(task.model, data, outcome.verdict)
     group = xr.Dataset({n: outcome.groups["posterior"][n].transpose("chain", "draw", ...) for n in task.names})
     found = convergence.blocks(group)
     draws = np.concatenate([b.values.reshape(*b.values.shape[:2], -1) for b in found], axis=-1).astype(float)
@@ -216,19 +216,21 @@ def _replicate(task: _Task, number: int, columns: Mapping[str, Column], truth: A
     return {"ranks": ranks, "ess": ess, "status": np.array(outcome.verdict.status)}
 
 
-def _refuse_renamed(model: Model, verdict: Verdict) -> None:
+def _refuse_renamed(model: Model, data: Data, verdict: Verdict) -> None:
     """States that trade places get names after sampling, by the draws alone: the true states have no such names."""
+    renamed = next((finding for finding in verdict.findings if finding.check == "relabelled"), None)
+    if renamed is None:
+        return
     family = registry.load("families", model.model.family)
-    if hasattr(family, "numbering") and family.numbering(model):
-        return  # prior draws obey the same rule
-    for finding in verdict.findings:
-        if finding.check == "relabelled":
-            raise OptionError(
-                f"calibration ranks true values among draws, and the states of {finding.where} can trade places: the"
-                " draws are named to agree with each other, which says nothing of the true states. Put them in order:"
-                " `order: column` of a mixture, `Ordered(...)` around the prior of a parameter",
-                code="not-applicable",
-            )
+    # Draws from the prior obey a rule too; quantities without an order are not ranked.
+    ruled = hasattr(family, "numbering") and family.numbering(model)
+    if not ruled and not family.network(model, data).graph.get("unordered"):
+        raise OptionError(
+            f"calibration ranks true values among draws, and the states of {renamed.where} can trade places: the draws"
+            " are named to agree with each other, which says nothing of the true states. Put them in order:"
+            " `order: column` of a mixture, `Ordered(...)` around the prior of a parameter",
+            code="not-applicable",
+        )
 
 
 def _bound(model: Model, dataset: Dataset, columns: Mapping[str, Column], memory: Any) -> Data:
@@ -387,8 +389,6 @@ def _ranked(model: Model, data: Data, prior: Any) -> tuple[str, ...]:
     network = registry.load("families", model.model.family).network(model, data)
     kinds = dict(network.nodes(data="kind"))
     inner = {name for name, is_inner in network.nodes(data="inner") if is_inner}
-    # A parameter in order is drawn out of order, then sorted: only the sorted one is in the posterior.
-    inner |= {f"{name}_unordered" for name in map(str, prior.data_vars)}
     inner |= set(network.graph.get("unordered", ()))
 
     def wanted(name: str) -> bool:

@@ -446,6 +446,8 @@ def compare(
         The models are not of the same data, weigh rows differently, or a value is censored in one and not in the
         other; the message names what differs.
     """
+    if not isinstance(fits, Mapping):
+        raise OptionError("fits are given by name: bl.compare({'one': fit, 'other': fit})", code="wrong-type")
     fits = dict(fits)
     if criterion not in _CRITERIA:
         raise OptionError(f"unknown criterion '{criterion}'{hint(criterion, _CRITERIA)}", code="unknown-word")

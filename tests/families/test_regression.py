@@ -495,7 +495,8 @@ def test_predictions_have_no_use_for_weights():
 def test_new_rows_may_have_an_empty_response():
     fit = bl.fit(formula_model("y ~ z"), small(), runs=None, progress=False)
     new = small()[["z"]].iloc[:3]
-    pd.testing.assert_frame_equal(fit.predict(new.assign(y=np.nan)), fit.predict(new))
+    for cells in (np.nan, [np.nan, 10.0, 11.0]):
+        pd.testing.assert_frame_equal(fit.predict(new.assign(y=cells)), fit.predict(new))
 
 
 @pytest.mark.slow(why="compiles")
@@ -511,7 +512,7 @@ def test_new_rows_may_have_an_empty_response_of_levels():
 def test_priors_that_are_no_distribution_of_numbers_are_refused(prior):
     with pytest.raises(bl.BayeslabError) as refusal:
         check(formula_model("y ~ z", priors={"b": prior}), small())
-    assert refusal.value.path[0] == "model"
+    assert refusal.value.path == ("model", "priors", "b")
 
 
 @pytest.mark.parametrize("path", ["a" * 5000, "a\0b"])

@@ -286,6 +286,17 @@ NETS: dict[str, dict] = {
             "status": {"states": ["no", "yes"], "parents": ["cause", "k"]},
         },
     },
+    "numbers": {
+        "variables": {
+            "bit": [0, 1], "k": {"states": ["a", "b", "c"], "parents": ["bit"]},
+        },
+    },
+    "numbers below what is hidden": {
+        "variables": {
+            "cause": ["one", "two"], "bit": {"states": [0, 1], "parents": ["cause"]},
+            "k": {"states": ["a", "b", "c"], "parents": ["bit"]},
+        },
+    },
     "a table that is given": {
         "variables": {
             "k": {"states": ["a", "b", "c"], "table": [0.2, 0.3, 0.5]},
@@ -303,7 +314,7 @@ NETS: dict[str, dict] = {
 def test_a_net_and_its_expansion_have_the_same_density(name):
     k = np.arange(24)
     words = {"other": np.array(["no", "yes"])[k // 2 % 2], "third": np.array(["no", "yes"])[k // 3 % 2]}
-    data = table().assign(**words)
+    data = table().assign(**words, bit=k // 2 % 2)
     data["holes"] = data["other"].where(k != 5)
     model = bl.Model(data={"rows": "row"}, model={"family": "bayes_net"} | NETS[name])
     agree_by_name(bl.to_pymc(model, data), bl.to_pymc(bl.expand(model, data), data))

@@ -111,6 +111,10 @@ SMALL: dict[str, dict] = {
     "ordered": {"c[k]": "Ordered(Normal(0, 2))", "d[k]": "PositiveOrdered(Gamma(2, 1))",
                 "y[row]": "Normal(c[0] * x + c[1] + d[1], d[0])"},
     "autoregression": {"r": "Normal(0, 1)", "y[row]": "Normal(r * lag(y, 1) + lag(x, 2), 1)"},
+    "covariance": {
+        "L[k, k2]": "LKJCholeskyCov(eta=2, sd_dist=Exponential(1))", "e[k]": "Normal(0, 1)",
+        "y[row]": "Normal((L @ rename(e, k2))[0] + (L @ rename(e, k2))[1] * x, 1)",
+    },
     "summed out": {"w": "Beta(1, 1)", "m[k]": "Normal(0, 1)", "k_of[row]": "Bernoulli(w)",
                    "y[row]": "Normal(m[k_of], 1)"},
 }  # fmt: skip

@@ -375,6 +375,11 @@ def test_other_data_are_refused(exact, data, code, match):
         compare({"a": exact["line"], "b": other}, progress=False)
 
 
+def test_fits_without_names_are_refused(exact):
+    with refused("option.wrong-type", "by name"):
+        bl.compare(exact["line"], exact["cubic"])
+
+
 def test_other_outcomes_are_refused(exact):
     other = bl.fit(regression("z ~ x"), {"x": X, "z": Y}, progress=False, runs=None)
     with refused("data.different-data", "'a'.*'y'.*'b'.*'z'"):

@@ -113,8 +113,8 @@ class _Written:
             else f"index({p}_state)[{p}]"
             for p, own in zip(parents, states, strict=True)
         ]
-        if index != list(parents) or any(not self.data.has(p) for p in parents):
-            index.append(f"{v}_state")  # the whole of it
+        if index:
+            index.append(f"{v}_state")  # the whole of it: states that are numbers do not say which axis they are of
         key = v if self.row is None else f"{v}[{self.row}]"
         self.nodes[key] = f"Categorical(p_{v}[{', '.join(index)}])" if index else f"Categorical(p_{v})"
         if self.row is not None and not self.data.has(v):

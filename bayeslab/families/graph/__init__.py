@@ -1090,7 +1090,7 @@ class _Builder:
                     f"prior draws of {word}(...) need the same parameters for every element along '{node.dims[-1]}'",
                     code="unsupported",
                 )
-            unsorted = self.model.register_rv(drawn, f"{node.name}_unordered", dims=node.dims)
+            unsorted = self.model.register_rv(drawn, f"_{node.name}_unordered", dims=node.dims)
             value = self.pm.Deterministic(node.name, unsorted.sort(axis=-1), dims=node.dims)
             self.terms[node.name] = Term(value, node.dims)
             return

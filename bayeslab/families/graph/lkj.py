@@ -15,7 +15,7 @@ from pymc.distributions import multivariate
 from pymc.logprob.abstract import _logprob
 from scipy.special import betaln
 
-__all__ = ["cholesky_covariance", "log_constant"]
+__all__ = ["cholesky_covariance", "correction", "log_constant"]
 
 
 def log_constant(eta: float, n: int) -> float:
@@ -27,6 +27,12 @@ def log_constant(eta: float, n: int) -> float:
     before = np.tril_indices(n, -1)[1]
     alpha = eta + (n - 2 - before) / 2.0
     return -float(np.sum(betaln(alpha, alpha) + (2.0 * alpha - 1.0) * np.log(2.0)))
+
+
+def correction(eta: float, n: int) -> float:
+    """What PyMC's log density of ``LKJCholeskyCov`` lacks."""
+    theirs = pt.as_tensor(multivariate._lkj_normalizing_constant(eta, n))
+    return log_constant(eta, n) - float(theirs.eval())
 
 
 class _CholeskyRV(multivariate._LKJCholeskyCovRV):
@@ -49,7 +55,7 @@ class _Cholesky(multivariate._LKJCholeskyCov):
 def _log_density(op: Any, values: Any, rng: Any, n: Any, eta: Any, sd_dist: Any, **kwargs: Any) -> Any:
     there = multivariate._LKJCholeksyCovRV_logp(op, values, rng, n, eta, sd_dist, **kwargs)
     known = float(pt.get_underlying_scalar_constant_value(eta)), int(pt.get_underlying_scalar_constant_value(n))
-    return there - multivariate._lkj_normalizing_constant(*known) + log_constant(*known)
+    return there + correction(*known)
 
 
 def cholesky_covariance(name: str, eta: Any, n: int, deviations: Any) -> tuple[Any, Any, Any]:

@@ -311,11 +311,17 @@ class _Script:
 
     def _cholesky(self, node: Node, tree: ast.Call) -> None:
         """The factor of a covariance, with its correlations and standard deviations."""
+        from bayeslab.families.graph.lkj import correction
+
         given = bound_arguments(tree, "LKJCholeskyCov")
         inner, size = given["sd_dist"], self.data.length(node.dims[0])
         assert isinstance(inner, ast.Call)
         deviations = self._with(self.distribution(inner, node.dims[:1], None), shape=size)
         eta = self.printer.print(given["eta"]).tree
+        try:
+            lacking = correction(float(ast.literal_eval(given["eta"])), len(self.bound.labels[node.dims[0]]))
+        except ValueError:
+            raise not_exported(f"eta of '{node.name}', which is not a number,", *node.path) from None
         variable = self.names.of(node.name)
         corr, stds = self.names.of(f"{node.name}_corr"), self.names.of(f"{node.name}_stds")
         call = filled(
@@ -323,6 +329,10 @@ class _Script:
             N=repr(f"{node.name}_packed"), E=eta, K=size, S=deviations,
         )  # fmt: skip
         self._statement(node, f"{variable}, {corr}, {stds}", call)
+        self.lines.append(
+            "    # PyMC 6.3 adds the constant of the correlations, which is to be taken away."
+        )
+        self.lines.append(f"    pm.Potential({f'{node.name}_constant'!r}, {lacking!r})")
         for name, made, dims in (
             (node.name, variable, node.dims),
             (f"{node.name}_corr", corr, node.dims),

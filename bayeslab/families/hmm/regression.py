@@ -94,31 +94,18 @@ def expert_of(
     rows = _design(spec, data, sequences)
     base = rows if data.origin is None else _design(spec, data.origin, _sequences(spec, data.origin))
     usable = base[~np.isnan(base).any(axis=1)]
-    # Where every number is given nothing is estimated, and any series will do.
-    estimated = not {"intercept", "slope", *(["sd"] if spec.emission == "gaussian" else [])} <= known.keys()
-    if estimated and len(usable) < n_states * rows.shape[1]:
-        raise DataError(
-            f"{len(usable)} rows with inputs and outcome cannot support {n_states} regressions on"
-            f" {rows.shape[1] - 2} inputs",
-            code="too-few",
-        )
-    outcome, inputs = usable[:, 0], usable[:, 2:]
-    for j, name in enumerate(inputs_of(spec)):
-        if estimated and np.ptp(inputs[:, j]) == 0:
-            raise DataError(f"input '{name}' is constant; leave it out", code="constant")
     normal = spec.emission == "gaussian"
-    if estimated and normal and np.ptp(outcome) == 0:
-        raise DataError(f"column '{spec.columns[0]}' is constant ({outcome[0]:g}): leave it out", code="constant")
-    if estimated:
-        middle, unit = inputs.mean(axis=0), inputs.std(axis=0)
-        at_outcome, of_outcome = (outcome.mean(), outcome.std()) if normal else (0.0, 1.0)
-    else:
-        middle, unit, at_outcome, of_outcome = np.zeros(inputs.shape[1]), np.ones(inputs.shape[1]), 0.0, 1.0
-    centre = np.concatenate([[0.0], middle, [at_outcome]])
-    scale = np.concatenate([[1.0], unit, [of_outcome]])
-    kind = cast(Literal["gaussian", "bernoulli", "poisson"], spec.emission)
-    inner = Regression(inputs.shape[1] + 1, kind, 0.01 if normal else 0.1, 1.0)
     at = (*range(1, rows.shape[1]), 0)
+    centre, scale, sd = np.zeros(len(at)), np.ones(len(at)), 1.0
+    # Where every number is given nothing is estimated, and any series will do.
+    if len(known) < (3 if normal else 2):
+        _check_estimable(spec, usable, n_states)
+        columns = usable[:, list(at)]
+        scaled = slice(1, None if normal else -1)
+        centre[scaled], scale[scaled] = columns[:, scaled].mean(axis=0), columns[:, scaled].std(axis=0)
+        sd = columns[:, -1].std()
+    kind = cast(Literal["gaussian", "bernoulli", "poisson"], spec.emission)
+    inner = Regression(len(at) - 1, kind, 0.01 if normal else 0.1, 1.0)
     emission = Standardised(inner, centre, scale)
     part = RegressionPart(
         word=spec.emission, columns=(spec.columns[0],), inputs=inputs_of(spec), at=at, n_states=n_states,
@@ -130,7 +117,22 @@ def expert_of(
     ready[np.isnan(rows[:, 1:]).any(axis=1), 0] = np.nan
     ready[:, 1:] = np.where(np.isnan(rows[:, 1:]), 0.0, rows[:, 1:])
     part.emission.check(ready[:, list(at)])
-    return replace(part, spread=np.array([outcome.std() if estimated else 1.0])), ready
+    return replace(part, spread=np.array([sd])), ready
+
+
+def _check_estimable(spec: HMM, usable: np.ndarray, n_states: int) -> None:
+    """Enough rows for a line in each state, and nothing that does not vary."""
+    if len(usable) < n_states * usable.shape[1]:
+        raise DataError(
+            f"{len(usable)} rows with inputs and outcome cannot support {n_states} regressions on"
+            f" {usable.shape[1] - 2} inputs",
+            code="too-few",
+        )
+    for j, name in enumerate(inputs_of(spec), 2):
+        if np.ptp(usable[:, j]) == 0:
+            raise DataError(f"input '{name}' is constant; leave it out", code="constant")
+    if spec.emission == "gaussian" and np.ptp(usable[:, 0]) == 0:
+        raise DataError(f"column '{spec.columns[0]}' is constant ({usable[0, 0]:g}): leave it out", code="constant")
 
 
 def _sequences(spec: HMM, data: Data) -> Sequences:

@@ -46,7 +46,7 @@ from bayeslab.families.regression.arrays import replications
 from bayeslab.families.regression.exact_inference import plan
 from bayeslab.families.regression.likelihoods import likelihood
 from bayeslab.families.regression.lowered import Remark
-from bayeslab.families.regression.lowering import lower
+from bayeslab.families.regression.lowering import lower, written_places
 from bayeslab.families.regression.pymc_graph import with_rows_summed, with_weights
 from bayeslab.families.regression.rows import without_response
 from bayeslab.families.regression.spec import Regression
@@ -173,9 +173,10 @@ def graph(
     lowered = lower(model, data)
     if purpose == "fit" and lowered.y is None:
         raise DataError(without_response(lowered.formula, data), path=("model", "formula"), code="unknown-column")
-    if purpose == "fit" and lowered.summable:
-        return with_rows_summed(lowered)
-    built = graphs.graph(lowered.model, lowered.data, purpose=purpose, targets=targets)
+    with written_places(lowered.spec, lowered.nodes):
+        if purpose == "fit" and lowered.summable:
+            return with_rows_summed(lowered)
+        built = graphs.graph(lowered.model, lowered.data, purpose=purpose, targets=targets)
     return with_weights(lowered, built) if purpose == "fit" and lowered.weights is not None else built
 
 

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 
 import numpy as np
 
 from bayeslab.data.dataset import Column, Data, Dataset, bind
 from bayeslab.data.design import Design
 from bayeslab.digits import check_size
-from bayeslab.errors import ModelError
+from bayeslab.errors import BayeslabError
 from bayeslab.families import graph as graphs
 from bayeslab.families.regression.data_remarks import remarks_of
 from bayeslab.families.regression.likelihoods import likelihood
@@ -21,7 +22,7 @@ from bayeslab.language.expressions import parse
 from bayeslab.language.formula import Formula, parse_formula
 from bayeslab.language.spec import Model
 
-__all__ = ["lower"]
+__all__ = ["lower", "written_places"]
 
 
 def lower(model: Model, data: Data) -> Lowered:
@@ -77,10 +78,8 @@ def _lowered(model: Model, data: Data) -> Lowered:
         else {data.dataset.rows: row_names}
     )
     dataset = Dataset(columns, data.dataset.rows, levels)
-    try:
+    with written_places(spec, nodes):
         graphs.check(lowered_model, set(columns))
-    except ModelError as error:
-        raise _where_written(spec, nodes, error) from None
     lowered_data = bind(lowered_model, dataset, graphs.factors(lowered_model))
     return Lowered(
         spec, formula, lowered_model, lowered_data, design, centre, rest, rows.y, rows.levels, rows.trials,
@@ -88,14 +87,19 @@ def _lowered(model: Model, data: Data) -> Lowered:
     )  # fmt: skip
 
 
-def _where_written(spec: Regression, nodes: Mapping[str, str], error: ModelError) -> ModelError:
-    """An error in a node, at the prior of the file that became the node."""
-    text = next((nodes[str(word)] for word in error.path if str(word) in nodes), None)
-    for place, written in (("priors", spec.priors), ("missing", spec.missing)):
-        for name, own in written.items():
-            if str(own) == text:
-                return ModelError(error.message, path=("model", place, name), offset=error.offset, code=error.code)
-    return error
+@contextmanager
+def written_places(spec: Regression, nodes: Mapping[str, str]) -> Iterator[None]:
+    """Errors in a node have the place of the prior of the file that became the node."""
+    try:
+        yield
+    except BayeslabError as error:
+        text = next((nodes[str(word)] for word in error.path if str(word) in nodes), None)
+        for place, written in (("priors", spec.priors), ("missing", spec.missing)):
+            for name, own in written.items():
+                if str(own) == text:
+                    path = ("model", place, name)
+                    raise type(error)(error.message, path=path, offset=error.offset, code=error.code) from None
+        raise
 
 
 def _columns(

@@ -47,8 +47,8 @@ def complete_rows(spec: Regression, formula: Formula, data: Data, base: Lowered 
         )
     _present(formula, data, base)
     y, levels = _response(spec, formula, data, base)
-    if base is not None and y is not None and np.isnan(y).all():
-        y = None  # a column without a value is what the predictions are to fill
+    if base is not None and y is not None and np.isnan(y).any():
+        y = None  # of new rows it is not known yet: predictions do without
     trials = (
         _trials(formula, data) if formula.trials and (formula.trials.isdigit() or data.has(formula.trials)) else None
     )
@@ -189,7 +189,7 @@ def _response(
         return values, ()
     levels = base.levels if base else tuple(f"{x:g}" for x in np.unique(values[~np.isnan(values)]))
     if np.isnan(values).all():
-        return values, levels  # new rows whose response is empty
+        return values, levels
     try:
         numbers = np.array([float(level) for level in levels])
     except ValueError:

@@ -361,7 +361,7 @@ class Writer:
             alone = len(kinds) == 1
             name, dim = ("b", "predictor") if alone else (f"_b_{number}", f"predictor_{number}")
             end = "" if alone else f"_{number}"
-            if kind == _NUMBERS:
+            if kind == _NORMAL_OF_NUMBERS:
                 numbers = np.array([_plain_normal(self.slopes[k]) for k in columns])
                 self.columns[f"b_location{end}"] = Column(numbers[:, 0], (dim,))
                 self.columns[f"b_scale{end}"] = Column(numbers[:, 1], (dim,))
@@ -461,13 +461,13 @@ _SHRUNK = re.compile(r"(Normal|Laplace)\(0, tau \* ([\d.e+-]+)\)\Z")
 
 
 # The kind of normal priors that differ in their numbers.
-_NUMBERS = "Normal(number, number)"
+_NORMAL_OF_NUMBERS = "Normal(number, number)"
 
 
 def _kind(text: str) -> str:
     """Priors that differ in numbers only are one vector."""
     shrunk = _SHRUNK.match(text)
-    return _NUMBERS if _plain_normal(text) else f"{shrunk[1]}(0, tau * unit)" if shrunk else text
+    return _NORMAL_OF_NUMBERS if _plain_normal(text) else f"{shrunk[1]}(0, tau * unit)" if shrunk else text
 
 
 def _plain_normal(text: str) -> tuple[float, float] | None:

@@ -49,7 +49,7 @@ def _ordered(prior: Prior, name: str, shape: tuple[int, ...], dims: tuple[str, .
 
     distribution = pymc_class(prior.word)
     if start is None:
-        free = distribution(f"{name}_unordered", **prior.arguments, shape=shape)
+        free = distribution(f"_{name}_unordered", **prior.arguments, shape=shape)
         return pm.Deterministic(name, free.sort(), dims=dims)
     lower, upper = prior.support
     transforms = pm.distributions.transforms
