@@ -62,14 +62,20 @@ class Density:
         return out
 
 
-def agree(first: pm.Model, second: pm.Model, seed: int = 1, count: int = 3, rtol: float = 1e-9) -> None:
-    """That two models have the same parameters, the same differences of log densities, and the same gradients."""
+def agree(
+    first: pm.Model, second: pm.Model, seed: int = 1, count: int = 3, rtol: float = 1e-9, constant: float = np.inf
+) -> None:
+    """That two models have the same parameters, the same differences of log densities, and the same gradients.
+
+    Their log densities differ by at most ``constant``, relative to their size.
+    """
     one, other = Density.of(first), Density.of(second)
     assert set(one.names) == set(other.names)
     at = [(one.at(point), other.at(point)) for point in one.points(np.random.default_rng(seed), count)]
     sizes = [max(1.0, abs(a[0])) for a, _ in at]
     offsets = np.array([a[0] - b[0] for a, b in at])
     assert np.all(np.abs(offsets - offsets[0]) <= rtol * np.array(sizes)), offsets
+    assert np.all(np.abs(offsets) <= constant * np.array(sizes)), offsets
     for (_, mine), (_, theirs) in at:
         for name, slope in mine.items():
             size = max(1.0, float(np.abs(slope).max(initial=0.0)))

@@ -329,10 +329,8 @@ class _Script:
             N=repr(f"{node.name}_packed"), E=eta, K=size, S=deviations,
         )  # fmt: skip
         self._statement(node, f"{variable}, {corr}, {stds}", call)
-        self.lines.append(
-            "    # PyMC 6.3 adds the constant of the correlations, which is to be taken away."
-        )
-        self.lines.append(f"    pm.Potential({f'{node.name}_constant'!r}, {lacking!r})")
+        self.lines.append("    # PyMC 6.3 adds the constant of the correlations, which is to be taken away.")
+        self.lines.append(f"    pm.Potential({f'{node.name}_constant'!r}, pm.math.constant({lacking!r}))")
         for name, made, dims in (
             (node.name, variable, node.dims),
             (f"{node.name}_corr", corr, node.dims),
