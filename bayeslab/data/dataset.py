@@ -695,7 +695,7 @@ def _from_objects(array: np.ndarray, what: str) -> tuple[np.ndarray, np.ndarray 
         if odd is None:  # numbers among text, or text among numbers: the rarer is the odd one
             texts = [i for i in present if isinstance(flat[i], str)]
             others = [i for i in present if not isinstance(flat[i], str)]
-            odd, kind = min(texts, others, key=len)[0], type(flat[others[0]]).__name__
+            odd, kind = min(others, texts, key=len)[0], type(flat[others[0]]).__name__
         else:
             kind = type(flat[odd]).__name__
         if str in kinds:
