@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from bayeslab.errors import DataError
 from bayeslab.families.regression.likelihoods import category_probabilities, inverse_link
 
 if TYPE_CHECKING:
@@ -67,10 +66,6 @@ def replications(lowered: Lowered, draws: Mapping[str, np.ndarray], rng: np.rand
     """Draws of the response; None where a predictor has missing cells of its own."""
     if not lowered.additive:
         return None
-    if lowered.formula.trials and lowered.trials is None:
-        raise DataError(
-            f"the data have no column '{lowered.formula.trials}', the number of trials", code="unknown-column"
-        )
     draw = lowered.likelihood.draw
     parts = [draw(rng, mean, a, constants_of(lowered)) for mean, a in parts_of(lowered, draws)]
     return {lowered.formula.outcome: ((lowered.data.dataset.rows,), np.concatenate(parts))}

@@ -68,7 +68,7 @@ def complete_rows(spec: Regression, formula: Formula, data: Data, base: Lowered 
             f"column '{name}' of the new data has a missing cell (row {int(np.flatnonzero(gone[name])[0]) + 1})",
             code="missing",
         )
-    if y is not None and formula.trials is not None and trials is None:
+    if formula.trials is not None and trials is None:
         raise DataError(
             f"the data have no column '{formula.trials}', the number of trials{hint(formula.trials, data.names())}",
             code="unknown-column",
