@@ -15,7 +15,7 @@ from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from bayeslab import registry
-from bayeslab.data.dataset import frame_columns
+from bayeslab.data.frames import frame_columns
 from bayeslab.errors import DataError, ModelError, hint, listed
 from bayeslab.fitting import fit
 from bayeslab.language.nodes import nodes_of

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any, Unpack
 
 from bayeslab import running
-from bayeslab.data.dataset import Data
+from bayeslab.data.bound import Data
 from bayeslab.language.spec import Model
 from bayeslab.options import FitOptions
 from bayeslab.preparation import (

@@ -11,7 +11,7 @@ import numpy as np
 from pydantic import ValidationError
 
 from bayeslab import registry
-from bayeslab.data.dataset import Data
+from bayeslab.data.bound import Data
 from bayeslab.errors import OptionError, hint
 from bayeslab.language.spec import Model, Spec
 from bayeslab.language.wording import (

@@ -13,7 +13,9 @@ from typing import Any
 import numpy as np
 
 from bayeslab import registry
-from bayeslab.data.dataset import Column, Data, Dataset, bind
+from bayeslab.data.binding import bind
+from bayeslab.data.bound import Data
+from bayeslab.data.dataset import Column, Dataset
 from bayeslab.data.tables import read_dataset
 from bayeslab.engines import auto
 from bayeslab.errors import BayeslabError, DataError, EngineRefusal, ModelError, NothingToFit, OptionError, hint, listed

@@ -15,7 +15,9 @@ from importlib.metadata import PackageNotFoundError, version
 from typing import Any
 
 from bayeslab import registry
-from bayeslab.data.dataset import Data, Dataset, Memory, bind
+from bayeslab.data.binding import bind
+from bayeslab.data.bound import Data, Memory
+from bayeslab.data.dataset import Dataset
 from bayeslab.data.tables import read_dataset
 from bayeslab.errors import BayeslabError, OptionError, RunError, Stopped, hint
 from bayeslab.job import MemoryStore, Outcome, options_of

@@ -15,7 +15,8 @@ import networkx as nx
 import numpy as np
 
 from bayeslab.arrays import count
-from bayeslab.data.dataset import Column, Dataset, as_values, number_in, slip_of
+from bayeslab.data.cells import as_values, number_in
+from bayeslab.data.dataset import Column, Dataset, slip_of
 from bayeslab.data.tables import read_dataset
 from bayeslab.errors import DataError, ModelError, OptionError, hint
 from bayeslab.exact.mixed_network import MixedNetwork

@@ -214,6 +214,6 @@ def test_used_column_of_dates(entry, model):
 
 
 def test_column_that_was_left_out_is_named(capsys):
-    from bayeslab.data.dataset import describe
+    from bayeslab.data.binding import describe
 
     assert "left out, neither numbers nor text: 'day'" in describe(bl.check(regression(), DATED))

@@ -8,7 +8,9 @@ import numpy as np
 import pytest
 
 import bayeslab as bl
-from bayeslab.data.dataset import Data, Dataset, bind
+from bayeslab.data.binding import bind
+from bayeslab.data.bound import Data
+from bayeslab.data.dataset import Dataset
 from bayeslab.language.expressions import Evaluator, Term, parse
 from tests.refusals import refused
 

@@ -11,14 +11,14 @@ from bayeslab.cli.toolbox.shared import DataOption, FileArgument, JsonOption, as
 from bayeslab.errors import listed
 
 if TYPE_CHECKING:
-    from bayeslab.data.dataset import Data
+    from bayeslab.data.bound import Data
     from bayeslab.language.spec import Model
 
 _MOST = 20  # priors shown
 
 
 def _described(bound: Data, evidence: Collection[str]) -> str:
-    from bayeslab.data.dataset import describe
+    from bayeslab.data.binding import describe
 
     if bound.names():
         return describe(bound)

@@ -21,7 +21,8 @@ from typing import Any
 
 import numpy as np
 
-from bayeslab.data.dataset import LARGEST_EXACT, Data
+from bayeslab.data.bound import Data
+from bayeslab.data.cells import LARGEST_EXACT
 from bayeslab.digits import two_means
 from bayeslab.errors import BayeslabError, DataError, hint, listed
 from bayeslab.language.formula import Formula

@@ -10,7 +10,7 @@ from collections import Counter
 from collections.abc import Collection, Iterable
 from dataclasses import dataclass
 
-from bayeslab.data.dataset import WORDS_APART
+from bayeslab.data.cells import WORDS_APART
 
 __all__ = ["STOP_WORDS", "WordLimits", "chosen_words", "words_of"]
 

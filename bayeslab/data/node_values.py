@@ -14,7 +14,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from bayeslab.data.dataset import Data
+from bayeslab.data.bound import Data
 from bayeslab.errors import ModelError
 from bayeslab.language.expressions import Evaluator, Term
 from bayeslab.language.nodes import Node

@@ -21,17 +21,9 @@ from typing import Any, TextIO
 
 import numpy as np
 
-from bayeslab.data.dataset import (
-    LARGEST_EXACT,
-    MISSING_WORDS,
-    Cells,
-    Dataset,
-    as_text,
-    check_exact,
-    frame_columns,
-    number_in,
-    whole_numbers,
-)
+from bayeslab.data.cells import LARGEST_EXACT, MISSING_WORDS, Cells, as_text, check_exact, number_in, whole_numbers
+from bayeslab.data.dataset import Dataset
+from bayeslab.data.frames import frame_columns
 from bayeslab.errors import DataError, listed, printable
 from bayeslab.files import is_there, memory_size, ordinary_size, shown
 from bayeslab.language.spec import DataSource

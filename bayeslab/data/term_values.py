@@ -19,7 +19,7 @@ from formulae.environment import Environment
 from formulae.matrices import DesignMatrices
 from formulae.transforms import Offset
 
-from bayeslab.data.dataset import LARGEST_EXACT
+from bayeslab.data.cells import LARGEST_EXACT
 from bayeslab.data.transforms import TRANSFORMS
 from bayeslab.digits import check_digits
 from bayeslab.errors import DataError, hint, listed

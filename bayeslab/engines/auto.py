@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from bayeslab import registry
-from bayeslab.data.dataset import Data
+from bayeslab.data.bound import Data
 from bayeslab.engines import exact
 from bayeslab.job import summed_out
 from bayeslab.language.spec import Model

@@ -15,7 +15,7 @@ from typing import Any, Literal, cast
 import numpy as np
 from pydantic import Field, field_validator
 
-from bayeslab.data.dataset import Data
+from bayeslab.data.bound import Data
 from bayeslab.engines.toolbox.plans import Planned
 from bayeslab.errors import EngineRefusal, ModelError, OptionError, Reason, hint
 from bayeslab.exact.answer import EMPlan

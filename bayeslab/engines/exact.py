@@ -14,7 +14,7 @@ from typing import Any, Literal
 import numpy as np
 from pydantic import Field
 
-from bayeslab.data.dataset import Data
+from bayeslab.data.bound import Data
 from bayeslab.engines.toolbox.plans import Planned, numbers_of
 from bayeslab.engines.toolbox.structure_groups import structure_groups
 from bayeslab.errors import OptionError

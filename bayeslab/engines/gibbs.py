@@ -13,7 +13,7 @@ from dataclasses import replace
 import numpy as np
 from pydantic import Field
 
-from bayeslab.data.dataset import Data
+from bayeslab.data.bound import Data
 from bayeslab.engines.toolbox.plans import Planned
 from bayeslab.engines.toolbox.stepped import stepped
 from bayeslab.exact.answer import GibbsPlan

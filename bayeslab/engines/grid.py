@@ -22,7 +22,7 @@ import numpy as np
 from pydantic import Field
 
 from bayeslab import registry
-from bayeslab.data.dataset import Data
+from bayeslab.data.bound import Data
 from bayeslab.engines.exact import QUANTILES
 from bayeslab.engines.toolbox.approximate import has_evidence, improper
 from bayeslab.engines.toolbox.optimiser import Optimum, hessian, maxima, newton

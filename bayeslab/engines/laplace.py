@@ -22,7 +22,7 @@ import numpy as np
 from pydantic import Field
 
 from bayeslab.constants import LOG_2PI
-from bayeslab.data.dataset import Data
+from bayeslab.data.bound import Data
 from bayeslab.engines.toolbox.approximate import has_evidence, outcome
 from bayeslab.engines.toolbox.gaussians import Gaussian
 from bayeslab.engines.toolbox.modes import Draws, suspects

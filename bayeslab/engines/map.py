@@ -25,7 +25,7 @@ from numpy.typing import NDArray
 from pydantic import Field
 
 from bayeslab import registry
-from bayeslab.data.dataset import Data
+from bayeslab.data.bound import Data
 from bayeslab.engines.toolbox.optimiser import newton, search
 from bayeslab.engines.toolbox.scouts import starts
 from bayeslab.engines.toolbox.target import WALL, Array, Target

@@ -28,7 +28,7 @@ from pydantic import Field
 from threadpoolctl import threadpool_limits
 
 from bayeslab import registry
-from bayeslab.data.dataset import Data
+from bayeslab.data.bound import Data
 from bayeslab.engines.toolbox.approximate import improper
 from bayeslab.engines.toolbox.modes import Draws, finding, outside, suspects
 from bayeslab.engines.toolbox.starts import height, middle, near

@@ -21,7 +21,7 @@ from typing import Any, Literal
 import numpy as np
 from pydantic import Field
 
-from bayeslab.data.dataset import Data
+from bayeslab.data.bound import Data
 from bayeslab.engines.toolbox.approximate import outcome
 from bayeslab.engines.toolbox.gaussians import Mixture
 from bayeslab.engines.toolbox.paths import Path, pathfinder

@@ -29,7 +29,7 @@ from typing import Any
 import numpy as np
 from pydantic import Field
 
-from bayeslab.data.dataset import Data
+from bayeslab.data.bound import Data
 from bayeslab.engines.toolbox.approximate import improper, systematic
 from bayeslab.engines.toolbox.starts import prior_function
 from bayeslab.engines.toolbox.target import Array, Target

@@ -13,7 +13,7 @@ from typing import Any, Literal
 import numpy as np
 from pydantic import Field
 
-from bayeslab.data.dataset import Data
+from bayeslab.data.bound import Data
 from bayeslab.engines.toolbox.structure_groups import members_of_sets, structure_groups
 from bayeslab.errors import EngineRefusal, NothingToFit, Reason, Stopped
 from bayeslab.families.bayes_net.structure_spec import unknown

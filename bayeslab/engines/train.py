@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 from pydantic import Field, field_validator
 
-from bayeslab.data.dataset import Data
+from bayeslab.data.bound import Data
 from bayeslab.decisions import scores
 from bayeslab.errors import DataError, Reason
 from bayeslab.families import learner

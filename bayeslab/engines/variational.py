@@ -20,7 +20,7 @@ from typing import Any
 import numpy as np
 from pydantic import Field
 
-from bayeslab.data.dataset import Data
+from bayeslab.data.bound import Data
 from bayeslab.engines.toolbox.plans import Planned
 from bayeslab.exact.answer import VariationalEnd, VariationalPlan
 from bayeslab.job import Job, Outcome

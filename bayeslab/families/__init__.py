@@ -5,7 +5,7 @@ Contract. A family module has
 ``Spec``
     a frozen :class:`bayeslab.language.spec.Family`: what the file may say.
 ``graph(model, data, *, purpose="fit", targets=()) -> pymc.Model``
-    the model as a PyMC graph on bound data (:class:`bayeslab.data.dataset.Data`): to ``fit``; to
+    the model as a PyMC graph on bound data (:class:`bayeslab.data.bound.Data`): to ``fit``; to
     ``predict``, with the targets left random; or to ``simulate``, with every random node random.
 ``check(model, columns) -> None``
     everything that can be found wrong without building the graph; ``columns`` are the names the

@@ -19,7 +19,8 @@ import networkx as nx
 import numpy as np
 from pydantic import Field, field_validator, model_validator
 
-from bayeslab.data.dataset import Data, bind
+from bayeslab.data.binding import bind
+from bayeslab.data.bound import Data
 from bayeslab.distributions import DISTRIBUTIONS, SCALARS, log_densities
 from bayeslab.errors import (
     DataError,

@@ -178,7 +178,7 @@ class Family(Spec):
     def categories(self, data: Any) -> Mapping[str, str | None]:
         """Outcomes whose values are levels, each with the dimension whose labels these are (None: its own).
 
-        ``data`` is a :class:`~bayeslab.data.dataset.Data` in which these outcomes have levels of their own yet.
+        ``data`` is a :class:`~bayeslab.data.bound.Data` in which these outcomes have levels of their own yet.
         """
         return {}
 

@@ -33,7 +33,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bayeslab import registry
-from bayeslab.data.dataset import Column, Data, Dataset, bind
+from bayeslab.data.binding import bind
+from bayeslab.data.bound import Data
+from bayeslab.data.dataset import Column, Dataset
 from bayeslab.errors import BayeslabError, OptionError
 from bayeslab.job import Job, options_of
 from bayeslab.language.spec import Model

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from bayeslab import registry
-from bayeslab.data.dataset import Data
+from bayeslab.data.bound import Data
 from bayeslab.errors import DataError
 from bayeslab.families import ATOM, DENSITY, GIVEN, LEFT, PROBABILITY, RIGHT, UNREAD
 from bayeslab.language.spec import Model

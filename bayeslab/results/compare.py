@@ -34,7 +34,7 @@ from numpy.typing import NDArray
 from scipy.special import logsumexp, softmax
 
 from bayeslab import registry
-from bayeslab.data.dataset import bind
+from bayeslab.data.binding import bind
 from bayeslab.engines.exact import plan
 from bayeslab.errors import DataError, OptionError, hint, listed
 from bayeslab.families import GIVEN

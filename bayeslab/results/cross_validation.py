@@ -27,7 +27,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bayeslab import registry
-from bayeslab.data.dataset import Data, Dataset, Memory, bind
+from bayeslab.data.binding import bind
+from bayeslab.data.bound import Data, Memory
+from bayeslab.data.dataset import Dataset
 from bayeslab.data.tables import read_dataset
 from bayeslab.decisions import loss as losses
 from bayeslab.decisions import scores

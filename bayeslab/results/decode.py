@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from bayeslab import registry
-from bayeslab.data.dataset import Data
+from bayeslab.data.bound import Data
 from bayeslab.errors import ModelError, OptionError
 from bayeslab.language.spec import Model
 from bayeslab.plots.hmm import Drawn, draw_chains, draw_diagrams, draw_level, draw_states, draw_transitions

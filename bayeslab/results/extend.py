@@ -8,7 +8,8 @@ from typing import Any
 import numpy as np
 
 from bayeslab import registry, running
-from bayeslab.data.dataset import Column, Dataset, bind
+from bayeslab.data.binding import bind
+from bayeslab.data.dataset import Column, Dataset
 from bayeslab.data.tables import read_dataset
 from bayeslab.errors import DataError, OptionError
 from bayeslab.job import options_of

@@ -9,7 +9,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from bayeslab import registry
-from bayeslab.data.dataset import Data, Dataset, bind
+from bayeslab.data.binding import bind
+from bayeslab.data.bound import Data
+from bayeslab.data.dataset import Dataset
 from bayeslab.data.tables import read_dataset
 from bayeslab.language.spec import Model
 from bayeslab.results.verdict import Verdict

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Literal
 import numpy as np
 
 from bayeslab import registry
-from bayeslab.data.dataset import Data
+from bayeslab.data.bound import Data
 from bayeslab.decisions import scores
 from bayeslab.errors import DataError, OptionError, hint, listed
 from bayeslab.families import learner as family

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Literal
 import numpy as np
 
 from bayeslab import registry
-from bayeslab.data.dataset import Data
+from bayeslab.data.bound import Data
 from bayeslab.errors import DataError, ModelError, OptionError, listed
 from bayeslab.families.regression.likelihoods import likelihood
 from bayeslab.language.expressions import is_whole_number, labels_are_numbers

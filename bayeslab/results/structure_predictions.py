@@ -8,7 +8,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bayeslab.arrays import lengths
-from bayeslab.data.dataset import Column, Data
+from bayeslab.data.bound import Data
+from bayeslab.data.dataset import Column
 from bayeslab.errors import DataError, OptionError
 from bayeslab.exact.gaussian_network import joint, observe
 from bayeslab.exact.junction_tree import JunctionTree

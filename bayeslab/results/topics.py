@@ -21,7 +21,8 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
-from bayeslab.data.dataset import WORDS_APART, Data
+from bayeslab.data.bound import Data
+from bayeslab.data.cells import WORDS_APART
 from bayeslab.errors import DataError, OptionError, RunError, hint
 from bayeslab.exact import topics as lda
 from bayeslab.exact.topic_coherence import coherence_interval

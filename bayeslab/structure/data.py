@@ -17,7 +17,9 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from bayeslab.data.dataset import Column, Dataset, as_values, frame_series, number_in
+from bayeslab.data.cells import as_values, number_in
+from bayeslab.data.dataset import Column, Dataset
+from bayeslab.data.frames import frame_series
 from bayeslab.errors import DataError, hint
 
 __all__ = ["MOST_STATES", "Kind", "Observations", "measured"]

@@ -15,7 +15,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from bayeslab.data.dataset import Column, as_values
+from bayeslab.data.cells import as_values
+from bayeslab.data.dataset import Column
 from bayeslab.errors import DataError, EngineRefusal, ModelError, hint
 from bayeslab.structure.data import CodedColumn, Observations, _lookup, _states_of_numbers, columns_of
 

@@ -13,7 +13,7 @@ import pandas as pd
 import pytest
 
 import bayeslab as bl
-from bayeslab.data.dataset import as_values
+from bayeslab.data.cells import as_values
 from bayeslab.data.tables import read_dataset
 from bayeslab.errors import BayeslabError
 from bayeslab.formats.network_files import read_network

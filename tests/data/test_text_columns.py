@@ -7,8 +7,8 @@ import pandas as pd
 import pytest
 
 import bayeslab as bl
-from bayeslab.data import dataset
-from bayeslab.data.dataset import as_values
+from bayeslab.data import cells
+from bayeslab.data.cells import as_values
 from bayeslab.data.tables import read_dataset
 from bayeslab.language.spec import DataSource
 from tests.refusals import refused
@@ -49,7 +49,7 @@ def test_lists_of_words_are_text_cut_already():
 
 def test_a_column_of_text_has_a_limit(monkeypatch, tmp_path):
     """All cells have room for the longest: one long document among many short ones."""
-    monkeypatch.setattr(dataset, "MOST_TEXT", 1000)
+    monkeypatch.setattr(cells, "MOST_TEXT", 1000)
     with refused("data.too-costly"):
         as_values(["a" * 200, "b", None], "column")
     (tmp_path / "t.csv").write_text("text\n" + "a" * 300 + "\nb\n")

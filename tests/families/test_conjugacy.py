@@ -8,7 +8,7 @@ from scipy import integrate, stats
 from scipy.special import logsumexp
 
 import bayeslab as bl
-from bayeslab.data.dataset import bind
+from bayeslab.data.binding import bind
 from bayeslab.data.tables import read_dataset
 from bayeslab.engines import auto, exact
 from bayeslab.exact.answer import Plan

@@ -14,7 +14,8 @@ from pytensor.compile.mode import Mode
 from scipy import special
 
 import bayeslab as bl
-from bayeslab.data.dataset import Dataset, bind
+from bayeslab.data.binding import bind
+from bayeslab.data.dataset import Dataset
 from bayeslab.errors import BayeslabError, ModelError
 from bayeslab.language.expressions import FUNCTIONS, Evaluator, Term, parse
 from tests.refusals import refused

@@ -9,7 +9,8 @@ import numpy as np
 import pytest
 
 import bayeslab as bl
-from bayeslab.data.dataset import Dataset, bind
+from bayeslab.data.binding import bind
+from bayeslab.data.dataset import Dataset
 from bayeslab.exact.state_space_kernels import log_marginal
 from bayeslab.families import gaussian_process as processes
 from bayeslab.families.gaussian_process.model import resolved

@@ -7,7 +7,8 @@ import pandas as pd
 import pytest
 
 import bayeslab as bl
-from bayeslab.data.dataset import Dataset, bind
+from bayeslab.data.binding import bind
+from bayeslab.data.dataset import Dataset
 from bayeslab.engines.gibbs import plan
 from bayeslab.families import hmm, latent_features, mixture, topics
 

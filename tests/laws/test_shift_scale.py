@@ -13,7 +13,8 @@ import numpy as np
 import pytest
 
 import bayeslab as bl
-from bayeslab.data.dataset import Dataset, bind
+from bayeslab.data.binding import bind
+from bayeslab.data.dataset import Dataset
 from bayeslab.exact.conjugate import NormalInverseGamma
 from bayeslab.families import gaussian_process as processes
 from bayeslab.families import graph as graphs

@@ -16,7 +16,7 @@ from scipy import stats
 
 import bayeslab as bl
 from bayeslab.cli import main
-from bayeslab.data.dataset import Data
+from bayeslab.data.bound import Data
 from bayeslab.progress import Progress
 from bayeslab.results.calibrate import N_RANKED, Calibration, calibrate, calibrated, chi_square, rank_of, uniform_bands
 from tests.refusals import refused

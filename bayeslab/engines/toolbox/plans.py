@@ -6,7 +6,7 @@ import math
 from typing import Any
 
 from bayeslab import registry
-from bayeslab.data.dataset import Data
+from bayeslab.data.bound import Data
 from bayeslab.errors import EngineRefusal, Reason
 from bayeslab.job import Job
 from bayeslab.language.spec import Model

@@ -20,7 +20,8 @@ from typing import TYPE_CHECKING, Any, Literal
 import networkx as nx
 import numpy as np
 
-from bayeslab.data.dataset import Column, Data, Dataset
+from bayeslab.data.bound import Data
+from bayeslab.data.dataset import Column, Dataset
 from bayeslab.decisions.influence import InfluenceDiagram
 from bayeslab.errors import DataError, ModelError, OptionError, hint, listed
 from bayeslab.exact import strong_junction_tree

@@ -22,7 +22,7 @@ import numpy as np
 from scipy.special import betaincinv, gammaln
 
 from bayeslab.constants import HALF_LOG_2PI
-from bayeslab.data.dataset import Data
+from bayeslab.data.bound import Data
 from bayeslab.errors import DataError
 from bayeslab.exact.answer import Plan
 from bayeslab.exact.conjugate import NormalInverseGamma

@@ -7,7 +7,7 @@ from typing import Any
 import networkx as nx
 import numpy as np
 
-from bayeslab.data.dataset import Data
+from bayeslab.data.bound import Data
 from bayeslab.errors import ModelError, listed
 from bayeslab.families.bayes_net.net import Net, resolved
 from bayeslab.families.bayes_net.spec import BayesNet

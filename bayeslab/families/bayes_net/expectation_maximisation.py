@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from bayeslab.data.dataset import Data
+from bayeslab.data.bound import Data
 from bayeslab.errors import ModelError
 from bayeslab.exact.answer import EMPlan
 from bayeslab.exact.learning import TableProblem

@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import networkx as nx
 import numpy as np
 
-from bayeslab.data.dataset import Column, Data
+from bayeslab.data.bound import Data
+from bayeslab.data.dataset import Column
 from bayeslab.errors import DataError, ModelError, hint
 from bayeslab.exact.mixed_network import MixedNetwork
 from bayeslab.exact.network import DiscreteNetwork

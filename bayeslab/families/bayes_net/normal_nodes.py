@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from bayeslab.data.dataset import Data
+from bayeslab.data.bound import Data
 from bayeslab.errors import DataError, ModelError, hint
 from bayeslab.exact.mixed_network import LinearGaussian
 from bayeslab.families.bayes_net.local_distributions import Place

@@ -8,7 +8,9 @@ from typing import TYPE_CHECKING, Any
 import networkx as nx
 import numpy as np
 
-from bayeslab.data.dataset import Data, Dataset, bind
+from bayeslab.data.binding import bind
+from bayeslab.data.bound import Data
+from bayeslab.data.dataset import Dataset
 from bayeslab.errors import ModelError
 from bayeslab.exact.incomplete_rows import IncompleteRows
 from bayeslab.exact.junction_tree import JunctionTree

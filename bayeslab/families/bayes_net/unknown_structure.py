@@ -12,7 +12,8 @@ from typing import TYPE_CHECKING, Any, Literal
 import networkx as nx
 import numpy as np
 
-from bayeslab.data.dataset import Column, Data, Dataset
+from bayeslab.data.bound import Data
+from bayeslab.data.dataset import Column, Dataset
 from bayeslab.errors import DataError, ModelError, OptionError, hint, listed
 from bayeslab.families.bayes_net import exact_structure
 from bayeslab.families.bayes_net.net import codes_from

@@ -31,7 +31,9 @@ from typing import TYPE_CHECKING, Any, Literal
 import networkx as nx
 import numpy as np
 
-from bayeslab.data.dataset import Data, Dataset, bind
+from bayeslab.data.binding import bind
+from bayeslab.data.bound import Data
+from bayeslab.data.dataset import Dataset
 from bayeslab.errors import DataError, EngineRefusal, ModelError, hint
 from bayeslab.exact.answer import Plan, PointEstimate
 from bayeslab.exact.covariance import Kernel

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from bayeslab.data.dataset import Data
+from bayeslab.data.bound import Data
 from bayeslab.data.design import Design
 from bayeslab.data.trials import check_trials
 from bayeslab.digits import check_size, located

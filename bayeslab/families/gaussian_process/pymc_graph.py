@@ -6,7 +6,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from bayeslab.data.dataset import Dataset, bind
+from bayeslab.data.binding import bind
+from bayeslab.data.dataset import Dataset
 from bayeslab.errors import ModelError
 from bayeslab.exact.gaussian_process import LOG_LIKELIHOOD, LOG_MARGINAL, LOG_MARGINAL_IN_TIME, likelihood_words
 from bayeslab.families import graph as graphs

@@ -22,7 +22,7 @@ import networkx as nx
 import numpy as np
 from pydantic import BeforeValidator, Field
 
-from bayeslab.data.dataset import Data
+from bayeslab.data.bound import Data
 from bayeslab.digits import far, remedy
 from bayeslab.distributions import DISTRIBUTIONS, Distribution, pymc_class
 from bayeslab.errors import BayeslabError, DataError, ModelError, hint, listed

@@ -17,7 +17,7 @@ from typing import Any, Protocol
 import numpy as np
 from scipy.special import gammaln, xlogy
 
-from bayeslab.data.dataset import Data
+from bayeslab.data.bound import Data
 from bayeslab.data.node_values import POINTS, Environment, NotExact
 from bayeslab.distributions import DISTRIBUTIONS, Interval, conjugate
 from bayeslab.errors import BayeslabError, ModelError

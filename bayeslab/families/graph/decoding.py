@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from bayeslab.data.dataset import Data
+from bayeslab.data.bound import Data
 from bayeslab.errors import DataError, ModelError, OptionError, hint
 from bayeslab.families.graph.path_sums import PathSum, Sums
 from bayeslab.posterior.transforms import tables_at

@@ -16,7 +16,7 @@ from itertools import pairwise
 import numpy as np
 from pydantic import BaseModel
 
-from bayeslab.data.dataset import Data
+from bayeslab.data.bound import Data
 from bayeslab.data.node_values import Environment, NotExact
 from bayeslab.distributions import DISTRIBUTIONS, MODIFIERS, Domain, Interval
 from bayeslab.errors import BayeslabError, DataError, ModelError, listed

@@ -21,7 +21,7 @@ from functools import cached_property
 
 import numpy as np
 
-from bayeslab.data.dataset import Data
+from bayeslab.data.bound import Data
 from bayeslab.data.node_values import POINTS, Environment, NotExact
 from bayeslab.distributions import SCALARS, log_density
 from bayeslab.errors import ModelError

@@ -8,7 +8,7 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from bayeslab.data.dataset import Data
+from bayeslab.data.bound import Data
 from bayeslab.errors import DataError, ModelError, hint
 from bayeslab.exact import hidden_tree
 from bayeslab.exact.markov_chain import classes

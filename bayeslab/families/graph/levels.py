@@ -13,7 +13,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from bayeslab.data.dataset import Data
+from bayeslab.data.bound import Data
 from bayeslab.data.node_values import Environment, NotExact
 from bayeslab.errors import BayeslabError
 from bayeslab.language.expressions import Term

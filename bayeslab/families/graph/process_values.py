@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 import numpy as np
 import pytensor.tensor as pt
 
-from bayeslab.data.dataset import Data
+from bayeslab.data.bound import Data
 from bayeslab.errors import DataError
 from bayeslab.families.graph.process_nodes import AtNewInputs, at_inputs, roots_of_spectrum
 from bayeslab.families.graph.processes import Inputs, Process, basis_of, functions_refused, inputs_of, process_of

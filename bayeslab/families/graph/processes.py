@@ -11,7 +11,7 @@ from functools import cached_property
 
 import numpy as np
 
-from bayeslab.data.dataset import Data
+from bayeslab.data.bound import Data
 from bayeslab.data.node_values import Environment, NotExact
 from bayeslab.distributions import DISTRIBUTIONS, MODIFIERS
 from bayeslab.errors import BayeslabError, DataError, ModelError

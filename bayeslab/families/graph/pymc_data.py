@@ -16,7 +16,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from bayeslab.data.dataset import MISSING_WORDS, Column, Data
+from bayeslab.data.bound import Data
+from bayeslab.data.cells import MISSING_WORDS
+from bayeslab.data.dataset import Column
 from bayeslab.errors import BayeslabError, DataError
 from bayeslab.families.graph.pymc_code import Printer
 from bayeslab.families.graph.pymc_values import Code, filled, not_exported

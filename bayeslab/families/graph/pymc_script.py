@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from bayeslab.data.dataset import Data
+from bayeslab.data.bound import Data
 from bayeslab.distributions import DISTRIBUTIONS, MODIFIERS, pymc_class
 from bayeslab.errors import ModelError
 from bayeslab.families.graph import Graph, graph, summed_out

@@ -16,7 +16,7 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from bayeslab.data.dataset import Data
+from bayeslab.data.bound import Data
 from bayeslab.distributions import DISTRIBUTIONS, pymc_class
 from bayeslab.errors import ModelError
 from bayeslab.language.expressions import DIM_ARGUMENTS, Evaluator, Term

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 
-from bayeslab.data.dataset import Data
+from bayeslab.data.bound import Data
 from bayeslab.errors import ModelError
 from bayeslab.language.expressions import parse
 from bayeslab.language.nodes import Node

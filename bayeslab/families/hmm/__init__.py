@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any, Literal
 import networkx as nx
 import numpy as np
 
-from bayeslab.data.dataset import Data
+from bayeslab.data.bound import Data
 from bayeslab.errors import DataError, ModelError, NothingToFit, OptionError, hint
 from bayeslab.exact.answer import EMPlan, GibbsPlan, Plan
 from bayeslab.exact.clusters import relabel_by_probabilities

@@ -37,7 +37,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 
-from bayeslab.data.dataset import Data
+from bayeslab.data.bound import Data
 from bayeslab.errors import DataError, ModelError
 from bayeslab.exact.expectation_maximisation import EMResult, maximise, restarted
 from bayeslab.exact.k_means import k_means

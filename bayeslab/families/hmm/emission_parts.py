@@ -8,7 +8,7 @@ from typing import Any, cast
 
 import numpy as np
 
-from bayeslab.data.dataset import Data
+from bayeslab.data.bound import Data
 from bayeslab.data.weak_priors import refuse_constant
 from bayeslab.errors import DataError, ModelError
 from bayeslab.exact import emissions as exact

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from bayeslab.data.dataset import Data
+from bayeslab.data.bound import Data
 from bayeslab.errors import ModelError
 from bayeslab.families.hmm.hidden import Hidden, hidden_at
 from bayeslab.families.hmm.spec import HMM

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from bayeslab.data.dataset import Data
+from bayeslab.data.bound import Data
 from bayeslab.errors import DataError, ModelError, hint
 from bayeslab.exact import emissions
 from bayeslab.exact.forward_backward import HiddenChain

@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from bayeslab.data.dataset import Data
+from bayeslab.data.bound import Data
 from bayeslab.exact.answer import GibbsDraws, GibbsPlan, Note
 from bayeslab.exact.clusters import coclustering, point_partition, relabel_to_pivot
 from bayeslab.exact.hidden_gibbs import draw_path

@@ -24,7 +24,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from bayeslab.data.dataset import Data
+from bayeslab.data.bound import Data
 from bayeslab.errors import DataError, ModelError, OptionError, hint
 from bayeslab.exact import kalman
 from bayeslab.exact.answer import EMPlan

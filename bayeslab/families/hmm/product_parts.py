@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from bayeslab.constants import HALF_LOG_2PI
-from bayeslab.data.dataset import Data
+from bayeslab.data.bound import Data
 from bayeslab.data.weak_priors import refuse_constant, scaled, shown
 from bayeslab.errors import ModelError, hint
 from bayeslab.exact.emissions import Emission, column_variances

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from bayeslab.data.dataset import Data
+from bayeslab.data.bound import Data
 from bayeslab.exact.forward_backward import GAUSSIAN_KERNEL
 from bayeslab.families.hmm.hidden import Hidden
 from bayeslab.language.spec import Model

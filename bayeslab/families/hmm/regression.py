@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Literal, cast
 
 import numpy as np
 
-from bayeslab.data.dataset import Data
+from bayeslab.data.bound import Data
 from bayeslab.errors import DataError, ModelError, hint
 from bayeslab.exact.emissions import Regression
 from bayeslab.families.hmm.sequences import Sequences, read_columns, sequences_of, spread

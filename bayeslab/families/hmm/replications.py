@@ -19,7 +19,7 @@ from typing import Any
 
 import numpy as np
 
-from bayeslab.data.dataset import Data
+from bayeslab.data.bound import Data
 from bayeslab.errors import DataError
 from bayeslab.families import ATOM, DENSITY, GIVEN, PROBABILITY
 from bayeslab.families.hmm import linear

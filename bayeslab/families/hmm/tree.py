@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from bayeslab.data.dataset import Data
+from bayeslab.data.bound import Data
 from bayeslab.errors import DataError, hint
 from bayeslab.exact import hidden_tree
 from bayeslab.families.hmm.sequences import Sequences

@@ -24,7 +24,7 @@ from typing import TYPE_CHECKING, Any, Literal
 import networkx as nx
 import numpy as np
 
-from bayeslab.data.dataset import Data
+from bayeslab.data.bound import Data
 from bayeslab.errors import ModelError, OptionError, hint
 from bayeslab.exact.answer import EMPlan, GibbsPlan, Plan
 from bayeslab.families.latent_features.model import Resolved, Written, resolved

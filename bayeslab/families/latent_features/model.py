@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from bayeslab.data.dataset import Data
+from bayeslab.data.bound import Data
 from bayeslab.digits import check_digits, check_size, constant
 from bayeslab.distributions import SCALARS, log_density, pymc_class
 from bayeslab.errors import DataError, ModelError, Reason, hint

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from bayeslab.data.dataset import Data
+from bayeslab.data.bound import Data
 from bayeslab.distributions import pymc_class
 from bayeslab.errors import ModelError
 from bayeslab.exact.binary_features import sample

@@ -24,7 +24,7 @@ from scipy.special import ndtri
 
 from bayeslab import registry
 from bayeslab.constants import HALF_LOG_2PI
-from bayeslab.data.dataset import Data
+from bayeslab.data.bound import Data
 from bayeslab.errors import (
     Flaw,
     ModelError,

@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bayeslab import registry
-from bayeslab.data.dataset import Data
+from bayeslab.data.bound import Data
 from bayeslab.digits import check_size
 from bayeslab.errors import DataError, ModelError, hint, listed
 from bayeslab.language.spec import Model

@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any, Literal
 import networkx as nx
 import numpy as np
 
-from bayeslab.data.dataset import Data
+from bayeslab.data.bound import Data
 from bayeslab.errors import DataError, ModelError, OptionError, Reason, hint
 from bayeslab.exact.answer import EMPlan, GibbsPlan, Note, Plan, VariationalPlan
 from bayeslab.exact.clusters import ordered as by_location

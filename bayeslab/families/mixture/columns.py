@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from bayeslab.data.dataset import Data
+from bayeslab.data.bound import Data
 from bayeslab.digits import check_size
 from bayeslab.errors import DataError, ModelError, hint
 from bayeslab.language.spec import Model

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from bayeslab.data.dataset import Data
+from bayeslab.data.bound import Data
 from bayeslab.errors import ModelError
 from bayeslab.families.mixture.model import Resolved, resolved
 from bayeslab.families.mixture.spec import Mixture

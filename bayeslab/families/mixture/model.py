@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from bayeslab.data.dataset import Data
+from bayeslab.data.bound import Data
 from bayeslab.data.design import Design
 from bayeslab.errors import DataError, ModelError, OptionError, Reason, hint
 from bayeslab.exact import emissions

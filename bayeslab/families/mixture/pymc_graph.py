@@ -7,7 +7,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from bayeslab.data.dataset import Data, Dataset, bind
+from bayeslab.data.binding import bind
+from bayeslab.data.bound import Data
+from bayeslab.data.dataset import Dataset
 from bayeslab.errors import ModelError
 from bayeslab.families import graph as graphs
 from bayeslab.families.mixture.expectation_maximisation import first_guess

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from bayeslab.data.dataset import Data
+from bayeslab.data.bound import Data
 from bayeslab.data.trials import check_trials
 from bayeslab.errors import DataError, hint
 from bayeslab.families.mixture.spec import Mixture

@@ -36,7 +36,7 @@ from typing import TYPE_CHECKING, Literal
 import networkx as nx
 import numpy as np
 
-from bayeslab.data.dataset import Data
+from bayeslab.data.bound import Data
 from bayeslab.distributions import DISTRIBUTIONS
 from bayeslab.errors import DataError, ModelError, hint, listed
 from bayeslab.families import DENSITY, LEFT, PROBABILITY, RIGHT

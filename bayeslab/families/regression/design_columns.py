@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 from formulae.expr import Binary, Call, Grouping, Literal, QuotedName, Unary, Variable
 
-from bayeslab.data.dataset import Data
+from bayeslab.data.bound import Data
 from bayeslab.errors import ModelError
 from bayeslab.language.spec import node_name, plain_name
 from bayeslab.language.term_reader import FUNCTIONS, bound_arguments, constant, shown

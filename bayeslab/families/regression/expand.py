@@ -9,7 +9,8 @@ from typing import Any
 
 import numpy as np
 
-from bayeslab.data.dataset import Data, bind
+from bayeslab.data.binding import bind
+from bayeslab.data.bound import Data
 from bayeslab.errors import ModelError, listed
 from bayeslab.families import graph as graphs
 from bayeslab.families.regression.design_columns import DesignColumns

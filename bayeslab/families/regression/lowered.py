@@ -8,7 +8,7 @@ from functools import cached_property
 
 import numpy as np
 
-from bayeslab.data.dataset import Data
+from bayeslab.data.bound import Data
 from bayeslab.data.design import Design
 from bayeslab.distributions import DISTRIBUTIONS
 from bayeslab.families.regression.likelihoods import Likelihood, likelihood

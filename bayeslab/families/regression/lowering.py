@@ -7,7 +7,9 @@ from contextlib import contextmanager
 
 import numpy as np
 
-from bayeslab.data.dataset import Column, Data, Dataset, bind
+from bayeslab.data.binding import bind
+from bayeslab.data.bound import Data
+from bayeslab.data.dataset import Column, Dataset
 from bayeslab.data.design import Design
 from bayeslab.digits import check_size
 from bayeslab.errors import BayeslabError

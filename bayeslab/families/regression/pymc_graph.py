@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from bayeslab.constants import LOG_2PI
-from bayeslab.data.dataset import Dataset, bind
+from bayeslab.data.binding import bind
+from bayeslab.data.dataset import Dataset
 from bayeslab.exact.coordinates import Observations, coordinates
 from bayeslab.families import graph as graphs
 

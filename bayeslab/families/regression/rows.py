@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from bayeslab.data.dataset import Column, Data, Dataset
+from bayeslab.data.bound import Data
+from bayeslab.data.dataset import Column, Dataset
 from bayeslab.data.trials import check_trials
 from bayeslab.digits import check_digits, check_size, constant
 from bayeslab.errors import DataError, hint, listed

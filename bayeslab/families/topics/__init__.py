@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any, Literal
 import networkx as nx
 import numpy as np
 
-from bayeslab.data.dataset import Data
+from bayeslab.data.bound import Data
 from bayeslab.errors import ModelError, OptionError, hint
 from bayeslab.exact.answer import GibbsPlan, Plan, VariationalPlan
 from bayeslab.families.topics import gibbs_sampling, pymc_graph, variational_bayes

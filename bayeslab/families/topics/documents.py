@@ -10,7 +10,9 @@ from itertools import pairwise
 
 import numpy as np
 
-from bayeslab.data.dataset import WORDS_APART, Column, Data, Dataset
+from bayeslab.data.bound import Data
+from bayeslab.data.cells import WORDS_APART
+from bayeslab.data.dataset import Column, Dataset
 from bayeslab.data.documents import STOP_WORDS, WordLimits, chosen_words, words_of
 from bayeslab.errors import DataError, hint, listed
 from bayeslab.exact.topics import Corpus

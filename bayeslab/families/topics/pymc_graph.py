@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from bayeslab.data.dataset import Data
+from bayeslab.data.bound import Data
 from bayeslab.errors import ModelError
 from bayeslab.exact import topics as lda
 from bayeslab.exact.topic_concentrations import ALPHA_PRIOR, BETA_PRIOR

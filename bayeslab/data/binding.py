@@ -1,0 +1,245 @@
+"""Binding a dataset to a model: which columns are factors, which levels they have, and in which order."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from graphlib import CycleError, TopologicalSorter
+
+import numpy as np
+
+from bayeslab.data.bound import Data, Memory
+from bayeslab.data.cells import Cells
+from bayeslab.data.dataset import Column, Dataset, check_lengths, label_array, slip_of
+from bayeslab.errors import DataError, ModelError, hint, listed
+from bayeslab.language.expressions import labels_are_numbers, parse
+from bayeslab.language.spec import RESERVED, Model, plain_name
+
+__all__ = ["bind", "describe"]
+
+
+def bind(model: Model, dataset: Dataset, factors: Iterable[str], memory: Memory | None = None) -> Data:
+    """Bind a dataset to a model.
+
+    Parameters
+    ----------
+    factors
+        Dimensions the model indexes by a column of the same name.
+    memory
+        Of an earlier fit: its levels hold, and its reductions.
+
+    Raises
+    ------
+    DataError
+        Lengths or levels that do not fit.
+    """
+    memory = memory or Memory()
+    if not model.model.any_names:
+        dataset = dataset.plain()
+    dataset = _in_order(dataset, memory)
+    columns = dataset.columns
+    check_lengths(columns, "data")
+    single = [name for name, column in columns.items() if column.dims == ()]
+    if single and len(single) == len(columns) and not dataset.levels and model.model.family != "graph":
+        raise DataError(
+            f"'{single[0]}' is a single value, and so is all of the data: give a list, one value for each row",
+            code="not-a-column",
+        )
+    labels: dict[str, np.ndarray] = {}
+    lengths = {d: n for c in columns.values() if c.dims for d, n in zip(c.dims, c.values.shape, strict=True)}
+    lengths |= {d: len(names) for d, names in dataset.levels.items()}
+    for dim, length in lengths.items():
+        if dim in RESERVED:
+            raise DataError(
+                f"the dimension '{dim}' is reserved by the results format; choose another name", code="reserved-name"
+            )
+        labels[dim] = dataset.levels.get(dim, np.arange(length))
+    for dim, entry in model.dims.items():
+        if isinstance(entry, str):
+            continue
+        declared = np.arange(entry) if isinstance(entry, int) else label_array(entry)
+        if isinstance(entry, int) and len(memory.levels.get(dim, ())) == entry:
+            declared = label_array(memory.levels[dim])  # which an outcome of the fit may have named
+        if dim in lengths and lengths[dim] != len(declared):
+            raise DataError(
+                f"dimension '{dim}' has {len(declared)} levels in the model, {lengths[dim]} in the data",
+                code="wrong-length",
+            )
+        if dim in dataset.levels and isinstance(entry, list):
+            given, want = [str(x) for x in dataset.levels[dim].tolist()], [str(x) for x in entry]
+            for row, (word, level) in enumerate(zip(given, want, strict=True)):
+                if word != level:
+                    raise DataError(
+                        f"column '{dim}', row {row + 1}: '{word}' where the model has the level '{level}'",
+                        code="unknown-level",
+                    )
+        labels[dim] = declared
+    # A column with the name of a dimension is an index into it, by the dimension's labels.
+    named = {name for name in labels.keys() & columns.keys() if columns[name].dims != (name,)}
+    wanted = set(factors) | named | {name for name, column in columns.items() if column.text}
+    factor_columns = {name for name in wanted & columns.keys() if columns[name].dims is not None}
+    for name, own in model.model.levels().items():
+        if name in columns and name not in labels:
+            labels[name] = np.array(own)
+    for name in sorted(factor_columns):
+        if name not in labels:
+            labels[name] = _levels(name, columns[name], memory)
+    for dim, levels in memory.levels.items():
+        labels.setdefault(dim, label_array(levels))
+    for dim, entry in model.dims.items():
+        if isinstance(entry, str):
+            if entry not in labels:
+                raise ModelError(
+                    f"twin of '{entry}', which is not a dimension{hint(entry, labels)}",
+                    path=("dims", dim),
+                    code="unknown-dimension",
+                )
+            labels[dim] = labels[entry]
+    derive = {}
+    for name, text in model.data.derive.items():
+        try:
+            derive[name] = parse(text)
+        except ModelError as error:
+            raise ModelError(
+                error.message, path=("data", "derive", name), offset=error.offset, code=error.code
+            ) from None
+    try:
+        TopologicalSorter({name: e.names & derive.keys() for name, e in derive.items()}).prepare()
+    except CycleError as error:
+        circle = error.args[1][::-1]
+        path = ("data", "derive", circle[0])
+        raise ModelError(f"computed columns go in a circle: {' -> '.join(circle)}", path=path, code="cycle") from None
+    out = Data(dataset, labels, derive, factor_columns, memory.frozen)
+    in_order = {*model.dims, *model.model.levels(), *memory.levels}
+    out.alphabetical = frozenset(n for n in factor_columns - in_order if columns[n].text and columns[n].order is None)
+    known = {*model.declared(), *memory.levels, *map(plain_name, Cells.of(model.data).text)}
+    out.slips = {
+        name: slip
+        for name, column in columns.items()
+        if column.text and plain_name(name) not in known and (slip := slip_of(name, column)) is not None
+    }
+    if not model.model.any_names:
+        free = columns.keys() - set(factors) - known
+        out.digits = frozenset(name for name in free if columns[name].order is None and _all_numbers(columns[name]))
+    _name_categories(out, model)
+    out.of_rows = model.model.of_rows
+    return out
+
+
+def _in_order(dataset: Dataset, memory: Memory) -> Dataset:
+    """Tables of groups with their rows in the order of the fit, where they are the same rows."""
+    for dim, names in dataset.levels.items():
+        known = list(map(str, memory.levels.get(dim, ())))
+        place = {str(name): row for row, name in enumerate(names.tolist())}
+        if known != list(place) and sorted(known) == sorted(place):
+            dataset = dataset.take(np.array([place[word] for word in known]), dim)
+    return dataset
+
+
+def _name_categories(data: Data, model: Model) -> None:
+    """Let outcomes whose values are levels have the labels of the dimension that their probabilities lie along.
+
+    A dimension without labels, of which only the length is known, takes the levels of its outcomes.
+
+    Raises
+    ------
+    DataError
+        The levels of outcomes do not fit the length of the dimension.
+    """
+    columns = data.dataset.columns
+    given = {name: dim for name, dim in model.model.categories(data).items() if name in columns}
+    found = {name: dim if dim is not None and dim in data.labels else name for name, dim in given.items()}
+    coded = set[str]()
+    for name, dim in found.items():
+        if dim == name and name not in model.dims:
+            continue
+        foreign = columns[name].text and not _levels_of(name, data) <= set(map(str, data.labels[dim].tolist()))
+        if foreign and dim != name and _nameless(dim, data, model):
+            _give_names(dim, [other for other in found if found[other] == dim and columns[other].text], data)
+        if columns[name].text or labels_are_numbers(data.labels[dim]):
+            data.labels[name] = data.labels[dim]
+            data.factors |= {name}
+            data.dimension_of[name] = dim
+            coded |= set() if columns[name].text else {name}
+    data.coded = frozenset(coded)
+    data.alphabetical -= data.dimension_of.keys()
+    data.forget()
+
+
+def _levels_of(name: str, data: Data) -> set[str]:
+    column = data.dataset.columns[name]
+    return set(column.values[~column.absent()].tolist())
+
+
+def _nameless(dim: str, data: Data, model: Model) -> bool:
+    """Whether of a dimension only the length is known."""
+    entry = model.dims.get(dim)
+    while isinstance(entry, str):
+        dim, entry = entry, model.dims.get(entry)
+    of_data = dim in data.dataset.levels or dim in data.dataset.columns
+    return not isinstance(entry, list) and not of_data and data.labels[dim].dtype.kind != "U"
+
+
+def _give_names(dim: str, names: Sequence[str], data: Data) -> None:
+    old = data.labels[dim]
+    levels = max((data.labels[name].tolist() for name in names), key=len)
+    words = set[str]().union(*(_levels_of(name, data) for name in names))
+    if not words <= set(levels):
+        levels = sorted(words)
+    if len(levels) != len(old):
+        shown = ", ".join(map(str, levels[:8])) + ", ..." * (len(levels) < len(old) or len(levels) > 8)
+        raise DataError(
+            f"column '{names[0]}' has {len(levels)} levels, {listed(levels)}, and '{dim}', along which their"
+            f" probabilities lie, has {len(old)}: name them in dims, {dim}: [{shown}]",
+            code="wrong-length",
+        )
+    named = np.array(levels)
+    for other, labels in data.labels.items():
+        if labels is old:  # the dimension and its twins
+            data.labels[other] = named
+
+
+def _all_numbers(column: Column) -> bool:
+    """Whether a column is text, and each of its words a number that is no code such as 01."""
+    if not column.text:
+        return False
+    words = np.unique(column.values[~column.absent()]).tolist()
+    return bool(words) and all(word.isdigit() and (word == "0" or word[0] != "0") for word in words)
+
+
+def _levels(name: str, column: Column, memory: Memory) -> np.ndarray:
+    if name in memory.levels:
+        return label_array(memory.levels[name])
+    present = column.values[~column.absent()]
+    if column.text and column.order is not None:
+        there = set(present.ravel().tolist())
+        return np.array([word for word in map(str.strip, column.order) if word in there])
+    if not column.text:
+        if present.dtype.kind == "f" and np.any(present != np.floor(present)):
+            odd = present[present != np.floor(present)][0]
+            raise DataError(
+                f"column '{name}' is to tell groups or classes apart, and holds numbers that are not whole ({odd:g}):"
+                f" if these are names, list it in the data section, text: [{name}]; if it is measured, take a model (a"
+                " learner, a likelihood, a task) for numbers",
+                code="not-states",
+            )
+        present = present.astype(np.int64)
+    if not present.size:
+        raise DataError(f"column '{name}' is used as a dimension but has no values", code="no-values")
+    return np.unique(present)
+
+
+def describe(data: Data) -> str:
+    """One line about the data: rows and columns of each table, and arrays."""
+    groups: dict[str | None, list[str]] = {}
+    for name, column in data.dataset.columns.items():
+        groups.setdefault(column.dims[0] if column.dims and len(column.dims) == 1 else None, []).append(name)
+    parts = []
+    for dim, names in sorted(groups.items(), key=lambda item: (item[0] != data.dataset.rows, item[0] is None)):
+        if dim is None:
+            parts.append(f"arrays {listed(names)}")
+        else:
+            of = "" if dim == data.dataset.rows else f" of '{dim}'"
+            parts.append(f"{len(data.labels[dim]):,} rows{of}, columns {listed(names)}")
+    if data.dataset.left_out:
+        parts.append(f"left out, neither numbers nor text: {listed(data.dataset.left_out)}")
+    return "; ".join(parts)

@@ -1,0 +1,388 @@
+"""A dataset bound to a model: what every name of the model stands for.
+
+:class:`Data` has the levels of every dimension, factors as positions in them, computed columns, and the values of
+data-only reductions (``mean(height)``), which stay those of the fit when the model later predicts new data.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+
+from bayeslab.data.cells import as_words
+from bayeslab.data.dataset import Column, Dataset
+from bayeslab.errors import DataError, ModelError, hint, listed
+from bayeslab.language.expressions import Evaluator, Expression, Term
+
+__all__ = ["Data", "Memory"]
+
+
+@dataclass(frozen=True, slots=True)
+class Memory:
+    """What a fit must remember about its data to read new data the same way.
+
+    Attributes
+    ----------
+    levels : mapping
+        Levels of every dimension that is not the rows of the main table.
+    frozen : mapping
+        Values of data-only reductions by their text.
+    """
+
+    levels: Mapping[str, list[Any]] = field(default_factory=dict)
+    frozen: Mapping[str, Any] = field(default_factory=dict)
+
+
+class Data:
+    """A dataset bound to a model.
+
+    Attributes
+    ----------
+    dataset : Dataset
+    labels : dict of str to ndarray
+        Levels of every known dimension; their number is its length.
+    frozen : dict
+        Values of data-only reductions used so far.
+    origin : Data or None
+        The data of the fit, where these are new data to predict from.
+    memo : dict
+        What a family has worked out about these data.
+    slips : mapping of str to str
+        Columns that cannot be used as they are, each with the reason.
+    alphabetical : frozenset of str
+        Columns of text whose levels are in the order of the alphabet, because no other is given.
+    digits : frozenset of str
+        Columns of text whose cells are all numbers, and which nothing else says are names.
+    used : set of str
+        Columns that the model has looked at.
+    dimension_of : dict of str to str
+        Columns whose cells are labels of another dimension, and that dimension.
+    coded : frozenset of str
+        Columns of whole numbers that are labels, and no quantities.
+    of_rows : bool
+        Whether the model is about the rows of one table, so that columns of others are refused.
+    """
+
+    def __init__(
+        self,
+        dataset: Dataset,
+        labels: dict[str, np.ndarray],
+        derive: Mapping[str, Expression],
+        factors: Iterable[str],
+        frozen: Mapping[str, Any],
+    ) -> None:
+        self.dataset, self.labels, self.derive = dataset, labels, derive
+        self.factors = frozenset(factors)
+        self.frozen: dict[str, Any] = dict(frozen)
+        self.origin: Data | None = None
+        self.memo: dict[str, Any] = {}
+        self.slips: Mapping[str, str] = {}
+        self.alphabetical: frozenset[str] = frozenset()
+        self.digits: frozenset[str] = frozenset()
+        self.used: set[str] = set()
+        self.dimension_of: dict[str, str] = {}
+        self.coded: frozenset[str] = frozenset()
+        self.of_rows = False
+        self._terms: dict[str, Term] = {}
+
+    def __getstate__(self) -> dict[str, Any]:
+        """Without what families have worked out: they work it out again."""
+        return self.__dict__ | {"memo": {}}
+
+    @cached_property
+    def evaluator(self) -> Evaluator:
+        """Evaluates expressions that involve data only."""
+        return Evaluator(self.term, self.labels, self.frozen, rows=self.dataset.rows, cells=self.cells)
+
+    def forget(self) -> None:
+        """Drop what was read of columns before their levels were known."""
+        self._terms.clear()
+        self.used.clear()
+
+    def cells(self, name: str) -> Term:
+        """A column, missing cells allowed."""
+        return self.term(name, missing=True)
+
+    def has(self, name: str) -> bool:
+        """Whether the data offer a column, given or computed, of this name."""
+        if name in self.dataset.columns:
+            return True
+        wanted, seen = [name], set[str]()
+        while wanted:
+            one = wanted.pop()
+            if one in seen or one in self.dataset.columns or (one in self.labels and one != name):
+                continue
+            if one not in self.derive:
+                return False
+            seen.add(one)
+            wanted += self.derive[one].names
+        return True
+
+    def placed(self, name: str) -> bool:
+        """Whether the dimensions of a column are known."""
+        return name not in self.dataset.columns or self.dataset.columns[name].dims is not None
+
+    def present(self, name: str) -> bool:
+        """Whether a column has a cell that is not missing."""
+        if name in self.dataset.columns:
+            return not np.all(self.dataset.columns[name].absent())
+        return not np.all(_missing(self._of_any_table(name)))
+
+    def names(self) -> set[str]:
+        """Names of all columns, given and computed."""
+        return set(self.dataset.columns) | {name for name in self.derive if self.has(name)}
+
+    def term(self, name: str, *, missing: bool = False, role: str | None = None) -> Term:
+        """A column as a term; ``missing`` allows missing cells (of observed nodes).
+
+        ``role`` says what the column is, for the error of missing cells; a predictor in a graph if it is not given.
+
+        Raises
+        ------
+        ModelError, DataError
+            No such column; its dimensions are unknown; cells are missing; a value is no level; it is of another table
+            than the model.
+        """
+        term = self._of_any_table(name)
+        if self.of_rows:
+            self._check_table(name, term.dims)
+        if not missing:
+            self._complete(name, term, role)
+        return term
+
+    def column(self, name: str) -> Column:
+        """A column of the data as it was given, dates and numbers among text too.
+
+        Raises
+        ------
+        DataError
+            It is of another table than the model.
+        """
+        column = self.dataset.columns[name]
+        if self.of_rows and column.dims is not None:
+            self._check_table(name, column.dims)
+        return column
+
+    def _of_any_table(self, name: str) -> Term:
+        if name not in self._terms:
+            self.look_at(name)
+            self._terms[name] = self._named(name)
+        return self._terms[name]
+
+    def _check_table(self, name: str, dims: tuple[str | None, ...]) -> None:
+        """Refuse what does not have one value a row: by position it would be bound to other rows."""
+        rows = self.dataset.rows
+        if dims in ((rows,), ()):
+            return
+        known = " × ".join(f"'{dim}'" for dim in dims)
+        remedy = f"; bring it to the rows in data.derive, {name}_of_row: {name}[{dims[0]}]" if self._joins(dims) else ""
+        raise DataError(
+            f"'{name}' is not a column of the table of '{rows}', one value a row: it runs along {known}{remedy}",
+            code="not-a-column",
+        )
+
+    def _joins(self, dims: tuple[str | None, ...]) -> bool:
+        """Whether the rows have a column that says which row of another table each belongs to."""
+        column = self.dataset.columns.get(str(dims[0]))
+        return len(dims) == 1 and column is not None and column.dims == (self.dataset.rows,)
+
+    def look_at(self, name: str) -> None:
+        """Note that a column is used.
+
+        Raises
+        ------
+        DataError
+            It is text, and nearly all of its cells are numbers.
+        """
+        self.used.add(name)
+        if name in self.slips:
+            raise DataError(self.slips[name], code="odd-cell")
+
+    def check_order(self, name: str, what: str) -> None:
+        """Refuse levels of text in the order of the alphabet where their order means something.
+
+        Raises
+        ------
+        DataError
+            With the levels, and how to give the order.
+        """
+        if name in self.alphabetical:
+            words = ", ".join(map(str, self.labels[name].tolist()[:8]))
+            raise DataError(
+                f"'{name}' is text, and {what} needs the order of its levels, which is not that of the alphabet: give"
+                f" it under dims, {name}: [{words}] in the order from low to high, or as ordered categories, or as"
+                " numbers",
+                code="no-level-order",
+            )
+
+    def remarks(self) -> list[tuple[str, str, float | None, str, str]]:
+        """What is odd about the columns that are used, and about the data section.
+
+        Levels that differ only in capitals or spaces; numbers as text; entries of the data section that fit no column.
+        """
+        out: list[tuple[str, str, float | None, str, str]] = [
+            (key, "", None, message, "correct it, or take it out") for key, message in self.dataset.unused
+        ]
+        for name in sorted(self.used & self.digits):
+            message = f"'{name}' is text, and all of its cells are numbers: they are names here, not quantities"
+            out.append(("text", name, None, message, f"make numbers of it, or say text: [{name}] in the data section"))
+        for name in sorted(self.used & self.dataset.columns.keys() & self.labels.keys()):
+            alike: dict[str, list[str]] = {}
+            if self.dataset.columns[name].text:
+                for word in map(str, self.labels[name].tolist()):
+                    alike.setdefault("".join(word.casefold().split()), []).append(word)
+            for words in alike.values():
+                if len(words) > 1:
+                    message = f"'{name}': the levels {listed(words)} differ only in capitals or spaces"
+                    out.append(("levels", name, None, message, "make them one in the data if they are one"))
+        return out
+
+    def _named(self, name: str) -> Term:
+        if name in self.dataset.columns:
+            return self._given(name)
+        if name in self.derive:
+            return self._derived(name)
+        if name in self.labels:
+            # A dimension's own name: the factor that tells its levels apart.
+            return Term(None, (name,), np.arange(len(self.labels[name])), name, column=name)
+        if name in self.dataset.left_out:
+            raise DataError(self.dataset.left_out[name], code="odd-cell")
+        known = self.names() | self.labels.keys()
+        raise ModelError(
+            f"'{name}' is neither a node, a column of the data, nor a dimension{hint(name, known)}", code="unknown-name"
+        )
+
+    def _complete(self, name: str, term: Term, role: str | None) -> None:
+        gone = _missing(term)
+        if np.any(gone):
+            rows = np.unique(np.nonzero(np.atleast_1d(gone))[0]) + 1
+            shown = ", ".join(str(row) for row in rows[:5]) + (" ..." if len(rows) > 5 else "")
+            many = f"column '{name}' has {(n := np.sum(gone))} missing cell{'s' * bool(n > 1)} (row {shown})"
+            if role is not None:
+                raise DataError(
+                    f"{many} and is {role}, known in every row: drop the rows, or say what holds there in a"
+                    f" column of data.derive, where(isnan({name}), ..., {name})",
+                    code="missing",
+                )
+            raise DataError(
+                f"{many} and is used as a predictor: drop"
+                f" the rows; or give it a node, such as {name}[{', '.join(map(str, term.dims))}]: Normal(m, s), so that"
+                f" missing cells become parameters; or say what holds there, where(isnan({name}), ..., {name})",
+                code="missing",
+            )
+
+    def _given(self, name: str) -> Term:
+        column = self.dataset.columns[name]
+        rows = self.dataset.rows
+        if column.dims is None and column.values.ndim == 1 and rows in self.labels:
+            other = next((n for n, c in self.dataset.columns.items() if c.dims == (rows,)), None)
+            length = f"'{rows}' has {len(self.labels[rows])}" + (f", as '{other}' does" if other else "")
+            raise DataError(
+                f"the array '{name}' has {len(column.values)} values, and {length}: give as many, or name its dimension"
+                " in data.dims if it runs along another",
+                code="wrong-length",
+            )
+        if column.dims is None:
+            shape = " × ".join(str(n) for n in column.values.shape)
+            raise DataError(
+                f"the array '{name}' ({shape}) has no dimension names; name them in data.dims", code="bad-dimensions"
+            )
+        if column.values.dtype.kind == "f":
+            _check_magnitude(name, column.values)
+        codes = factor = None
+        if name in self.factors:
+            factor, codes = name, self._codes(name, column)
+        value = None if column.text or name in self.coded else column.values
+        return Term(value, column.dims, codes, factor, column=name, given=True)
+
+    def _codes(self, name: str, column: Column) -> np.ndarray:
+        levels = self.labels[name]
+        absent = column.absent()
+        if column.text or levels.dtype.kind == "U":
+            words = column.values if column.text else as_words(column.values)
+            known: dict[Any, int] = {str(level): i for i, level in enumerate(levels)}
+        else:
+            words, known = column.values, {level: i for i, level in enumerate(levels.tolist())}
+        distinct, inverse = np.unique(words, return_inverse=True)
+        lookup = np.array([known.get(word, -2) for word in distinct.tolist()], dtype=np.int64)
+        codes = np.where(absent, -1, lookup[inverse].reshape(column.values.shape))
+        if np.any(codes == -2):
+            row = int(np.nonzero((codes == -2).ravel())[0][0])
+            value = words.ravel()[row]
+            dim = self.dimension_of.get(name, name)
+            raise DataError(
+                f"column '{name}', row {row + 1}: '{value}' is not a level of the dimension '{dim}'{hint(value, known)}"
+                f"; nothing is known of others: leave the row out, or the cell empty where a model understands missing"
+                f" cells",
+                code="unknown-level",
+            )
+        return codes
+
+    def _derived(self, name: str) -> Term:
+        expression = self.derive[name]
+        read = self._of_any_table
+        evaluator = Evaluator(read, self.labels, self.frozen, rows=self.dataset.rows, cells=read)
+        try:
+            term = evaluator.term(expression)
+        except ModelError as error:
+            raise type(error)(
+                error.message, path=error.path or ("data", "derive", name), offset=error.offset, code=error.code
+            ) from None
+        except DataError as error:
+            raise (
+                error if error.where else DataError(error.message, path=("data", "derive", name), code=error.code)
+            ) from None
+        value = np.asarray(term.value)
+        if value.dtype.kind == "f" and not np.all(np.isfinite(value)):
+            absent = np.zeros(value.shape, bool)
+            for used in expression.names & self.names():
+                other = self._of_any_table(used)
+                if other.value is not None and other.dims == term.dims:
+                    absent |= np.isnan(np.asarray(other.value, dtype=float))
+            wrong = ~np.isfinite(value) & ~absent
+            if np.any(wrong):
+                row = int(np.nonzero(np.atleast_1d(wrong))[0][0])
+                raise DataError(
+                    f"'{name}: {expression.text}' is not a finite number in row {row + 1}",
+                    path=("data", "derive", name),
+                    code="not-finite",
+                )
+        if term.undefined:
+            raise ModelError(
+                "lag() without start cannot be used in a computed column",
+                path=("data", "derive", name),
+                code="bad-start",
+            )
+        if self.of_rows and term.factor is not None:
+            self.labels.setdefault(name, self.labels[term.factor])  # a factor of the rows under a name of its own
+        return replace(term, column=name, given=True)
+
+    def memory(self) -> Memory:
+        """What predictions on new data need."""
+        kept = {d: levels.tolist() for d, levels in self.labels.items() if d != self.dataset.rows}
+        return Memory(kept, dict(self.frozen))
+
+
+def _missing(term: Term) -> np.ndarray:
+    """Which cells of a column are missing."""
+    gone = term.codes < 0 if term.codes is not None else np.isnan(np.asarray(term.value, dtype=float))
+    return np.asarray(gone)
+
+
+# Squares of larger numbers are no numbers any more.
+_MOST_MAGNITUDE = 1e153
+
+
+def _check_magnitude(name: str, values: np.ndarray) -> None:
+    large = np.isfinite(values) & (np.abs(values) > _MOST_MAGNITUDE)
+    if np.any(large):
+        at = int(np.flatnonzero(large)[0])
+        raise DataError(
+            f"column '{name}', row {at + 1}: {values.ravel()[at]:g} is too large to reckon with (at most"
+            f" {_MOST_MAGNITUDE:g}): divide the column by a unit",
+            code="too-large",
+        )
