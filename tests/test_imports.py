@@ -29,6 +29,7 @@ LAYERS = [
         "posterior.bijectors",
         "posterior.evaluation",
         "posterior.forward",
+        "posterior.latent_gibbs",
         "posterior.latent_problem",
         "posterior.mixtures",
         "posterior.observed",

@@ -19,7 +19,10 @@ from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 
-__all__ = ["Expected", "Latent", "Law", "Values"]
+from bayeslab.errors import EvidenceError
+from bayeslab.exact.hidden_gibbs import draw_probabilities
+
+__all__ = ["Drawn", "Expected", "Latent", "Law", "Values"]
 
 type Values = Mapping[str, np.ndarray]
 
@@ -41,6 +44,24 @@ class Expected:
     log_evidence: np.ndarray
     posterior: np.ndarray
     counts: Mapping[str, np.ndarray]
+
+
+@dataclass(frozen=True, eq=False)
+class Drawn:
+    """States drawn from their posterior, and counted.
+
+    Attributes
+    ----------
+    states : ndarray (n_rows,)
+    counts : mapping of str to ndarray
+        Of what is learned.
+    log_evidence : float
+        log p(rows | parameters), the states summed out.
+    """
+
+    states: np.ndarray
+    counts: Mapping[str, np.ndarray]
+    log_evidence: float
 
 
 class Law(ABC):
@@ -72,6 +93,16 @@ class Law(ABC):
     @abstractmethod
     def sample(self, rng: np.random.Generator) -> np.ndarray:
         """States (n_rows,) drawn given all rows."""
+
+    def draw(self, rng: np.random.Generator) -> Drawn:
+        """As :meth:`sample`, counted: where the latent has Gibbs steps.
+
+        Raises
+        ------
+        EvidenceError
+            The rows have probability zero.
+        """
+        raise EvidenceError("states of this kind have no Gibbs steps", code="not-applicable")
 
 
 class Latent(ABC):
@@ -194,6 +225,19 @@ class Latent(ABC):
     def no_em(self) -> str:
         """Why EM does not apply, if it does not."""
         return ""
+
+    @property
+    def no_gibbs(self) -> str:
+        """Why Gibbs steps do not apply; empty where they do."""
+        return "these transitions have no conjugate prior; use nuts, map or em"
+
+    def draw_given(self, rng: np.random.Generator, counts: Values, values: Values) -> dict[str, np.ndarray]:
+        """What is learned, from its posterior given counts of states; ``values`` are those before."""
+        out = {}
+        for name in self.learned:
+            prior = self.concentration(name)
+            out[name] = draw_probabilities(rng, np.where(prior > 0, prior + counts[name], 0.0))
+        return out
 
     @abstractmethod
     def start_values(self) -> dict[str, np.ndarray]:

@@ -13,7 +13,7 @@ from bayeslab.exact.emissions import NormalPrior
 from bayeslab.exact.forward_backward import HiddenChain
 from bayeslab.exact.hidden_gibbs import draw_path, draw_probabilities, draw_tied, imputed, statistics_of
 from bayeslab.exact.sampler import run
-from bayeslab.posterior.mixtures.gibbs import MixtureSampler
+from bayeslab.posterior.mixtures.gibbs import mixture_sampler
 from bayeslab.posterior.mixtures.problem import MixtureProblem
 from tests.exact._paths import random_case, truth
 from tests.refusals import refused
@@ -179,7 +179,7 @@ def test_a_mixture_with_missing_cells_has_the_spread_of_its_posterior():
     weights /= weights.sum()
     problem = MixtureProblem.of(emission, x, 1, np.ones(1))
     start = {"weights": np.ones(1), "mean": np.zeros((1, 2)), "covariance": np.eye(2)[None]}
-    found = run(MixtureSampler(problem, lambda _: start), rng, 8_000, 200)
+    found = run(mixture_sampler(problem, lambda _: start), rng, 8_000, 200)
     for own, drawn in ((mean[:, 1], found["mean"][:, 0, 1]), (np.log(covariance[:, 1, 1]),
                                                              np.log(found["covariance"][:, 0, 1, 1]))):  # fmt: skip
         centre = weights @ own

@@ -30,7 +30,7 @@ from bayeslab.exact.expectation_maximisation import maximise, standard_errors
 from bayeslab.exact.k_means import k_means, leader_clusters, seeds
 from bayeslab.exact.sampler import run
 from bayeslab.posterior.mixtures.choice import choose_components
-from bayeslab.posterior.mixtures.gibbs import MixtureSampler
+from bayeslab.posterior.mixtures.gibbs import mixture_sampler
 from bayeslab.posterior.mixtures.problem import MixtureProblem
 from bayeslab.posterior.mixtures.search import MixtureOptions, fit_mixture, merging
 from bayeslab.posterior.mixtures.starts import start_from_labels
@@ -518,7 +518,7 @@ def test_gmm_bayes():
     rows, _ = planted(6, 600)
     problem = MixtureProblem.of(gaussian(2), rows, 3)
     start = fit_mixture(problem, MixtureOptions(restarts=3), rng=np.random.default_rng(0)).parameters
-    draws = run(MixtureSampler(problem, lambda _: start), np.random.default_rng(1), 400, 100)
+    draws = run(mixture_sampler(problem, lambda _: start), np.random.default_rng(1), 400, 100)
     order = np.argsort(draws["mean"][:, :, 0], axis=1)
     means = np.take_along_axis(draws["mean"], order[:, :, None], axis=1)
     weights = np.take_along_axis(draws["weights"], order, axis=1)
@@ -546,8 +546,8 @@ def test_gibbs_equals_the_posterior_by_enumeration():
         together += np.exp(value - total) * np.equal.outer(labels, labels)
     problem = MixtureProblem.of(emission, rows, 2)
     start = {"weights": np.array([0.5, 0.5]), "mean": np.array([[0.0], [3.0]]), "covariance": np.ones((2, 1, 1))}
-    draws = run(MixtureSampler(problem, lambda _: start), rng, 8000, 100)
-    same = draws["labels"][:, :, None] == draws["labels"][:, None, :]
+    draws = run(mixture_sampler(problem, lambda _: start, keeps_states=True), rng, 8000, 100)
+    same = draws["states"][:, :, None] == draws["states"][:, None, :]
     batches = same.reshape(50, 160, 5, 5).mean(axis=1)
     error = batches.std(axis=0) / np.sqrt(50) + 1e-12
     assert np.all(np.abs(same.mean(axis=0) - together) < 4.5 * error)
@@ -844,7 +844,7 @@ def test_label_noise():
     confusion = fit.parameters["report.probability"][:, 0]
     assert confusion[0, 1] == pytest.approx(rate, abs=0.1)
     full = replace(problem, emission=problem.emission.with_prior(problem.rows, 2))
-    draws = run(MixtureSampler(full, lambda _: fit.parameters), rng, 800, 200)
+    draws = run(mixture_sampler(full, lambda _: fit.parameters), rng, 800, 200)
     low, high = np.quantile(draws["report.probability"][:, 0, 0, 1], [0.025, 0.975])
     assert low < rate < high and high - low < 0.25
     # Taking reports at face value says that nobody misreports; the true labels are found better than that.

@@ -14,8 +14,8 @@ from bayeslab.exact.decoding import sample_paths
 from bayeslab.exact.emissions import NormalPrior
 from bayeslab.exact.forward_backward import HiddenChain, filter_states, simulate_states
 from bayeslab.families import hmm
-from bayeslab.families.hmm import gibbs_sampling
 from bayeslab.families.hmm.choice import hidden_of
+from bayeslab.posterior.latent_gibbs import drawn_parameters
 from tests.families._models import two_states as model
 from tests.refusals import refused
 
@@ -147,11 +147,7 @@ def test_steps_keep_the_joint_distribution_of_parameters_and_data(case):
     for _ in range(1_500 if slow else 3_000):
         now = simulated(rng, hidden, values, gaps)
         chain.append(told(now, values))
-        path = gibbs_sampling.drawn_path(now, values, rng)
-        states = now.chain.last[path.states]
-        values = gibbs_sampling.draw_chain(now, path, values, rng) | gibbs_sampling.draw_emissions(
-            now, states, values, rng
-        )
+        values = drawn_parameters(now.problem(), now.law(values).draw(rng), values, rng)
     batches = np.stack(chain).reshape(30, -1, independent.shape[1]).mean(1)
     error = np.hypot(independent.std(0) / np.sqrt(len(independent)), batches.std(0) / np.sqrt(len(batches)))
     z = (batches.mean(0) - independent.mean(0)) / np.maximum(error, 1e-12)

@@ -12,7 +12,9 @@ from typing import Any
 
 import numpy as np
 import pytest
+from scipy.special import gammaln
 
+from bayeslab.exact.sampler import run
 from bayeslab.exact.urns import UrnDraws
 from bayeslab.latents.chains.chain import Chain
 from bayeslab.latents.chains.classes import ClassChain
@@ -23,6 +25,7 @@ from bayeslab.latents.chains.tree import TreeChain
 from bayeslab.latents.chains.urns import UrnChain
 from bayeslab.latents.labels.labels import Labels
 from bayeslab.latents.latent import Latent
+from bayeslab.posterior.latent_gibbs import LatentSampler
 from bayeslab.posterior.latent_problem import LatentModel
 from bayeslab.posterior.observed.emitted import Emitted
 
@@ -59,6 +62,9 @@ class Known(Emitted):
 
     def log_prior(self, values):
         return 0.0
+
+    def draw_given(self, rng, rows, states, values):
+        return {}
 
     def log_density(self, values, rows):
         return self.table
@@ -356,3 +362,50 @@ def test_coordinates_come_back(name):
     back = problem.unflatten(problem.flatten(values))
     for name_, value in values.items():
         np.testing.assert_allclose(back[name_], value, atol=1e-12)
+
+
+def counted(name, path):
+    """How often each probability of a path of labels or of a chain is used."""
+    if name == "labels":
+        return {"weights": np.bincount(path, minlength=2)}
+    out = {"initial": np.zeros(len(path)), "transition": np.zeros((len(path), len(path)))}
+    for z in sequences(path):
+        out["initial"][z[0]] += 1
+        for i, j in itertools.pairwise(z):
+            out["transition"][i, j] += 1
+    k = CASES[name].latent.n_states
+    return {"initial": out["initial"][:k], "transition": out["transition"][:k, :k]}
+
+
+@pytest.mark.slow(why="statistical")
+@pytest.mark.parametrize("name", ["labels", "chain", "left right"])
+def test_gibbs_draws_have_the_posterior_of_parameters(name):
+    """Given a path parameters are Dirichlet, so that paths weighted by their evidence give the exact means."""
+    latent, values, table, paths, _ = of(name)
+    prior = {n: latent.concentration(n) for n in latent.learned}
+    log_joint, means = [], []
+    for path in paths:
+        after = {
+            n: np.where(a > 0, a + c, 0.0)
+            for (n, a), c in zip(prior.items(), counted(name, path).values(), strict=True)
+        }
+        impossible = any(
+            np.any(c[a == 0] > 0) for a, c in zip(prior.values(), counted(name, path).values(), strict=True)
+        )
+        log_p = sum(_log_dirichlet(after[n]) - _log_dirichlet(a) for n, a in prior.items())
+        log_joint.append(-np.inf if impossible else log_p + sum(table[n, k] for n, k in enumerate(path)))
+        means.append({n: a / a.sum(axis=-1, keepdims=True) for n, a in after.items()})
+    share = np.exp(log_joint - np.logaddexp.reduce(log_joint))
+    problem = LatentModel(latent, (Known(table),), np.zeros((N, 1)), OFFSETS)
+    draws = run(LatentSampler(problem, lambda _: values), np.random.default_rng(2), 6000, 200)
+    for n in latent.learned:
+        exact = sum(p * mean[n] for p, mean in zip(share, means, strict=True))
+        batches = draws[n].reshape(50, 120, *exact.shape).mean(axis=1)
+        error = batches.std(axis=0, ddof=1) / np.sqrt(50)
+        assert np.all(np.abs(batches.mean(axis=0) - exact) < 4.5 * error + 1e-12)
+
+
+def _log_dirichlet(a):
+    """The normalising constants of rows of Dirichlet distributions."""
+    used = a > 0
+    return float(gammaln(a[used]).sum() - gammaln(np.atleast_2d(a).sum(axis=-1)).sum())

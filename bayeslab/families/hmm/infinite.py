@@ -21,10 +21,11 @@ from bayeslab.exact.hidden_gibbs import draw_path
 from bayeslab.exact.infinite_hidden import Limit, LimitState, draw_limit, prior_state
 from bayeslab.exact.k_means import k_means
 from bayeslab.exact.sampler import Arrays, Sampler, recorded, stacked
-from bayeslab.families.hmm.gibbs_sampling import draw_emissions, refusal
+from bayeslab.families.hmm.gibbs_sampling import refusal
 from bayeslab.families.hmm.hidden import Hidden, hidden_at
 from bayeslab.families.hmm.truncation import based, limit_of
 from bayeslab.language.spec import Model
+from bayeslab.posterior.latent_gibbs import drawn_parts
 
 __all__ = ["infinite", "priors"]
 
@@ -131,7 +132,7 @@ class _LimitSampler(Sampler):
             law: Any = hidden.law(values)
             path = draw_path(law.chain, law.log_density, rng, law.offsets)
             before, process = process, draw_limit(limit, process, path.starts, path.moves, rng)
-            held, values = values, _of(process) | draw_emissions(hidden, path.states, values, rng)
+            held, values = values, _of(process) | drawn_parts(hidden.parts, hidden.rows, path.states, values, rng)
         sizes = np.bincount(path.states, minlength=limit.most)
         shares = sizes[sizes > 0] / sizes.sum()
         kept: dict[str, Any] = {
@@ -177,7 +178,7 @@ def _start(hidden: Hidden, limit: Limit, rng: np.random.Generator) -> tuple[Limi
     # From a flat β no state is too rare to be tried.
     state = draw_limit(limit, replace(begun, beta=np.full(most, 1 / most)), starts, moves, rng)
     calm = hidden.emitting(rows, np.eye(most)[states])  # where missing cells of matrices are drawn from
-    return state, _of(state) | draw_emissions(hidden, states, calm, rng)
+    return state, _of(state) | drawn_parts(hidden.parts, hidden.rows, states, calm, rng)
 
 
 # --------------------------------------------------------------------------------- names for states

@@ -16,7 +16,7 @@ from bayeslab.exact.sampler import Arrays, recorded, stacked
 from bayeslab.families.mixture.expectation_maximisation import first_guess
 from bayeslab.families.mixture.model import Resolved
 from bayeslab.latents.labels.labels import drawn_labels
-from bayeslab.posterior.mixtures.gibbs import MixtureSampler
+from bayeslab.posterior.mixtures.gibbs import mixture_sampler
 from bayeslab.posterior.mixtures.search import MixtureOptions, fit_mixture
 
 __all__ = ["by_gibbs", "cluster_summaries", "number_sampled"]
@@ -30,8 +30,8 @@ _WRITTEN = "the priors of mean, sd or correlation are not conjugate"
 
 def by_gibbs(seen: Resolved) -> GibbsPlan | str:
     """Labels and parameters in turns, or why not."""
-    if seen.problem.latent.inputs is not None:
-        return Reason("a gate has no conjugate prior; use nuts or em", code="not-conjugate")
+    if seen.problem.latent.no_gibbs:
+        return Reason(seen.problem.latent.no_gibbs, code="not-conjugate")
     if seen.searched is not None:
         return seen.searched
     if not seen.conjugate:
@@ -53,7 +53,7 @@ def by_gibbs(seen: Resolved) -> GibbsPlan | str:
 
     def finish(kept: Mapping[int, Arrays], n_draws: int) -> GibbsDraws:
         values = [
-            [seen.values({name: v[i] for name, v in chain.items() if name not in ("labels", "log_likelihood")})
+            [seen.values({name: v[i] for name, v in chain.items() if name != "log_likelihood"})
              for i in range(n_draws)]
             for chain in kept.values()
         ]  # fmt: skip
@@ -63,7 +63,7 @@ def by_gibbs(seen: Resolved) -> GibbsPlan | str:
     # Components that only their weights' prior tells apart have more than one mode.
     swaps = np.ndim(problem.latent.dirichlet) > 0 and problem.latent.allowed is None and "reported" not in seen.parts
     how = f"{len(seen.rows):,} labels and the parameters of {seen.n_components} components in turns"
-    return GibbsPlan(how, recorded(MixtureSampler(problem, start, swaps), finish), seen.dims, seen.labels)
+    return GibbsPlan(how, recorded(mixture_sampler(problem, start, swaps), finish), seen.dims, seen.labels)
 
 
 def number_sampled(seen: Resolved, rows: str) -> GibbsPlan | str:

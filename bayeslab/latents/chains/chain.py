@@ -153,6 +153,24 @@ class Chain(MarkovChain):
         return out
 
     @property
+    def no_gibbs(self) -> str:
+        return ""
+
+    def draw_given(
+        self, rng: np.random.Generator, counts: Mapping[str, np.ndarray], values: Mapping[str, np.ndarray]
+    ) -> dict[str, np.ndarray]:
+        """From Dirichlet posteriors; with a stationary first state rows are proposed so, and accepted by its ratio."""
+        out = super().draw_given(rng, counts, values)
+        if self.settled and "transition" in out:
+            starts = counts["initial"]
+            with np.errstate(divide="ignore", invalid="ignore"):
+                new, old = np.log(stationary(out["transition"])), np.log(stationary(values["transition"]))
+                log_ratio = np.sum(np.where(starts > 0, starts * (new - old), 0.0))
+            if not np.log(1 - rng.random()) < log_ratio:
+                out["transition"] = values["transition"]
+        return out
+
+    @property
     def settled(self) -> bool:
         """Whether the chain begins where it settles."""
         return isinstance(self.initial, str) and self.initial == "stationary"

@@ -178,6 +178,10 @@ class ProductChain(StateChain):
 
     # ------------------------------------------------------------------ several chains
 
+    @property
+    def no_gibbs(self) -> str:
+        return "several chains are not drawn by Gibbs steps; use nuts, map or em"
+
     def named(self, states: np.ndarray) -> dict[str, np.ndarray]:
         """The state of each chain, by its name."""
         each = self.space.states[states]

@@ -24,8 +24,9 @@ from bayeslab.exact.forward_backward import (
     simulate_states,
     smooth,
 )
+from bayeslab.exact.hidden_gibbs import draw_path
 from bayeslab.latents.chains.chain_graph import GivenUniforms, chain_variables
-from bayeslab.latents.latent import Expected, Latent, Law, Values
+from bayeslab.latents.latent import Drawn, Expected, Latent, Law, Values
 
 __all__ = ["ChainOver", "MarkovChain", "MarkovLaw", "StateChain"]
 
@@ -166,6 +167,12 @@ class MarkovLaw(Law):
     def sample(self, rng: np.random.Generator) -> np.ndarray:
         path = decoding.sample_paths(self.chain, self.log_density, 1, rng, self.offsets)[0]
         return np.asarray(self.states.last[path])
+
+    def draw(self, rng: np.random.Generator) -> Drawn:
+        path = draw_path(self.chain, self.log_density, rng, self.offsets)
+        edges = self.states.edges
+        counts = self.states.counts(path.starts, path.moves if edges is None else edges.take(path.moves))
+        return Drawn(self.states.last[path.states], counts, path.log_evidence)
 
 
 class MarkovChain(StateChain):

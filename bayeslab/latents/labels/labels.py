@@ -22,7 +22,7 @@ from scipy.special import logsumexp
 from bayeslab.errors import DataError, OptionError
 from bayeslab.exact.components import ANY, normalise
 from bayeslab.exact.multinomial_logit import fit_gate
-from bayeslab.latents.latent import Expected, Latent, Law, Values
+from bayeslab.latents.latent import Drawn, Expected, Latent, Law, Values
 
 __all__ = ["LabelLaw", "Labels", "drawn_labels"]
 
@@ -210,6 +210,15 @@ class Labels(Latent):
         gate = 0.3 * rng.standard_normal(self.shape("gate"))
         return {"gate": gate - gate[0]}
 
+    @property
+    def no_gibbs(self) -> str:
+        return "a gate has no conjugate prior; use nuts or em" if self.inputs is not None else ""
+
+    def draw_given(self, rng: np.random.Generator, counts: Values, values: Values) -> dict[str, np.ndarray]:
+        if self.fixed_weights is not None:
+            return self.constants
+        return {"weights": rng.dirichlet(self.prior_counts + counts["weights"])}
+
     def maximise(self, counts: Values, *, prior: bool, start: Values | None = None) -> dict[str, np.ndarray]:
         if self.inputs is None:
             return super().maximise(counts, prior=prior) | self.constants
@@ -335,6 +344,11 @@ class LabelLaw(Law):
     def sample(self, rng: np.random.Generator) -> np.ndarray:
         responsibilities = self._normalised[1]
         return drawn_labels(responsibilities, rng.random(len(responsibilities)))
+
+    def draw(self, rng: np.random.Generator) -> Drawn:
+        states = self.sample(rng)
+        counts = np.bincount(states, minlength=self.labels.n_states).astype(float)
+        return Drawn(states, {"weights": counts}, float(self._normalised[0].sum()))
 
 
 def drawn_labels(probabilities: np.ndarray, uniform: np.ndarray) -> np.ndarray:

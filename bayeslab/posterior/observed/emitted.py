@@ -14,6 +14,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from bayeslab.exact.hidden_gibbs import completed, statistics_of
+
 __all__ = ["Emitted", "EmittedRows"]
 
 type Values = Mapping[str, Any]
@@ -76,6 +78,12 @@ class Emitted(ABC):
     @abstractmethod
     def log_prior(self, values: Values) -> float:
         """Log density of the prior of what is learned, up to a constant."""
+
+    @abstractmethod
+    def draw_given(
+        self, rng: np.random.Generator, rows: np.ndarray, states: np.ndarray, values: Values
+    ) -> dict[str, np.ndarray]:
+        """What is learned, from its conjugate posterior given the rows' states; ``values`` are those before."""
 
     # ------------------------------------------------------------------ what follows
 
@@ -174,3 +182,9 @@ class EmittedRows(Emitted):
 
     def log_prior(self, values: Values) -> float:
         return float(self.emission.log_prior(self.to_exact(values)))
+
+    def draw_given(
+        self, rng: np.random.Generator, rows: np.ndarray, states: np.ndarray, values: Values
+    ) -> dict[str, np.ndarray]:
+        whole = completed(rng, self.emission, rows, states, self.to_exact(values))
+        return dict(self.emission.draw(rng, statistics_of(self.emission, whole, states, self.n_states)))

@@ -18,6 +18,7 @@ from typing import Any, Self
 import numpy as np
 
 from bayeslab.distributions import SCALARS
+from bayeslab.exact.hidden_gibbs import statistics_of
 from bayeslab.posterior.observed.emitted import Emitted
 from bayeslab.posterior.observed.prior import Prior
 
@@ -384,6 +385,12 @@ class StatePart(Emitted):
         """Parameters from their conjugate posterior given statistics of rows and states."""
         drawn = self.from_exact(self.emission.draw(rng, statistics))
         return {name: drawn[name] for name in self.learned}
+
+    def draw_given(
+        self, rng: np.random.Generator, rows: np.ndarray, states: np.ndarray, values: Values
+    ) -> dict[str, np.ndarray]:
+        whole = self.imputed(rng, self.select(rows), states, values)
+        return self.draw(rng, statistics_of(self.emission, whole, states, self.n_states))
 
     def imputed(self, rng: np.random.Generator, rows: np.ndarray, states: np.ndarray, values: Values) -> np.ndarray:
         """Rows whose statistics are sufficient: missing cells filled, where columns depend on each other."""
