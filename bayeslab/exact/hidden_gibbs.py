@@ -96,8 +96,16 @@ def draw_probabilities(rng: np.random.Generator, concentration: np.ndarray) -> n
 
 def statistics_of(emission: Any, rows: np.ndarray, states: np.ndarray, n_states: int) -> dict[str, Any]:
     """The emission's statistics of rows whose states are known: sums by state, without a weight for every state."""
+    if isinstance(emission, Product):
+        named = (
+            (name, statistics_of(part, rows[:, list(columns)], states, n_states))
+            for name, (columns, part) in emission.parts.items()
+        )
+        return {f"{name}.{key}": value for name, values in named for key, value in values.items()}
     if isinstance(emission, DiagonalGaussian):
         return _moments(rows, states, n_states)
+    if isinstance(emission, FullGaussian) and not np.isnan(rows).any():
+        return _matrix_moments(rows, states, n_states)
     if isinstance(emission, Bernoulli | Binomial | Poisson | Exponential):
         won, base = emission.counted(rows)
         return {"won": _sums(won, states, n_states), "base": _sums(base, states, n_states)}
@@ -125,6 +133,19 @@ def _moments(rows: np.ndarray, states: np.ndarray, n_states: int) -> dict[str, n
     weight = _sums(seen, states, n_states)
     shift = ratio(_sums(apart, states, n_states), weight, 0.0)
     scatter = _sums((apart - shift[states]) ** 2 * seen, states, n_states)
+    return {"weight": weight, "mean": about + shift, "scatter": scatter}
+
+
+def _matrix_moments(rows: np.ndarray, states: np.ndarray, n_states: int) -> dict[str, np.ndarray]:
+    """As :meth:`FullGaussian.statistics` of complete rows, the sums about the columns' means."""
+    about = rows.mean(axis=0)
+    apart = rows - about
+    weight = np.bincount(states, minlength=n_states).astype(float)
+    shift = ratio(_sums(apart, states, n_states), weight[:, None], 0.0)
+    scatter = np.empty((n_states, rows.shape[1], rows.shape[1]))
+    for k in range(n_states):
+        within = apart[states == k] - shift[k]
+        scatter[k] = within.T @ within
     return {"weight": weight, "mean": about + shift, "scatter": scatter}
 
 

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 
-from bayeslab.errors import EvidenceError
+from bayeslab.errors import OptionError
 from bayeslab.exact.hidden_gibbs import draw_probabilities
 
 __all__ = ["Drawn", "Expected", "Latent", "Law", "Values"]
@@ -101,8 +101,10 @@ class Law(ABC):
         ------
         EvidenceError
             The rows have probability zero.
+        OptionError
+            The latent has no Gibbs steps.
         """
-        raise EvidenceError("states of this kind have no Gibbs steps", code="not-applicable")
+        raise OptionError("states of this kind have no Gibbs steps; use nuts, map or em", code="not-suited")
 
 
 class Latent(ABC):
@@ -229,7 +231,7 @@ class Latent(ABC):
     @property
     def no_gibbs(self) -> str:
         """Why Gibbs steps do not apply; empty where they do."""
-        return "these transitions have no conjugate prior; use nuts, map or em"
+        return ""
 
     def draw_given(self, rng: np.random.Generator, counts: Values, values: Values) -> dict[str, np.ndarray]:
         """What is learned, from its posterior given counts of states; ``values`` are those before."""
@@ -237,7 +239,7 @@ class Latent(ABC):
         for name in self.learned:
             prior = self.concentration(name)
             out[name] = draw_probabilities(rng, np.where(prior > 0, prior + counts[name], 0.0))
-        return out
+        return out | self.constants
 
     @abstractmethod
     def start_values(self) -> dict[str, np.ndarray]:

@@ -42,6 +42,9 @@ class LatentSampler(Sampler):
         Parameters where a chain begins, from its generator.
     permuted : callable, optional
         Parameters with state ``order[k]`` as the new state k. With it two states may trade places in every sweep.
+    all_learned : bool
+        Whether all that tells states apart is learned, and so trades places with them: every numbering has the same
+        evidence, and priors alone choose.
     keeps_states : bool
         Whether the ``states`` drawn at the parameters are kept, too.
     """
@@ -49,36 +52,40 @@ class LatentSampler(Sampler):
     problem: LatentProblem
     start: Callable[[np.random.Generator], Values]
     permuted: Callable[[Values, np.ndarray], Values] | None = None
+    all_learned: bool = False
     keeps_states: bool = False
 
     def init(self, rng: np.random.Generator, tune: int) -> Arrays:
         return dict(self.start(rng))
 
     def step(self, rng: np.random.Generator, state: Arrays) -> tuple[Arrays, Arrays]:
-        values: Values = dict(state)
-        drawn = self.problem.law(values).draw(rng)
-        if self.permuted is not None:
-            values, drawn = self._swapped(self.permuted, values, drawn, rng)
+        values, drawn = self._drawn(state, rng)
         kept = dict(values) | {"log_likelihood": np.asarray(drawn.log_evidence)}
         if self.keeps_states:
             kept["states"] = drawn.states
         return drawn_parameters(self.problem, drawn, values, rng), kept
 
-    def _swapped(
-        self, permuted: Callable[[Values, np.ndarray], Values], values: Values, drawn: Drawn, rng: np.random.Generator
-    ) -> tuple[Values, Drawn]:
-        """Parameters with two states in each other's place and states drawn anew, if a Metropolis step accepts them."""
-        latent = self.problem.latent
+    def _drawn(self, values: Values, rng: np.random.Generator) -> tuple[Values, Drawn]:
+        """States given the parameters, in which two states trade places if a Metropolis step accepts it."""
+        law, latent = self.problem.law, self.problem.latent
+        if self.permuted is None:
+            return values, law(values).draw(rng)
         order = np.arange(latent.n_states)
         i, j = rng.choice(latent.n_states, size=2, replace=False)
         order[[i, j]] = j, i
-        other = permuted(values, order)
+        other = self.permuted(values, order)
+        gain = latent.log_prior(other) - latent.log_prior(values)
+        threshold = np.log(1 - rng.random())
+        if self.all_learned:
+            values = other if threshold < gain else values
+            return values, law(values).draw(rng)
+        drawn = law(values).draw(rng)
         try:
-            again = self.problem.law(other).draw(rng)
+            again = law(other).draw(rng)
         except EvidenceError:
             return values, drawn
-        gain = again.log_evidence - drawn.log_evidence + latent.log_prior(other) - latent.log_prior(values)
-        return (other, again) if np.log(1 - rng.random()) < gain else (values, drawn)
+        accepted = threshold < gain + again.log_evidence - drawn.log_evidence
+        return (other, again) if accepted else (values, drawn)
 
 
 def drawn_parameters(

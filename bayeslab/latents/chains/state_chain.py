@@ -113,6 +113,10 @@ class StateChain(Latent):
     def how(self) -> str:
         return "Baum-Welch: the hidden states are summed out by forward-backward"
 
+    @property
+    def no_gibbs(self) -> str:
+        return "these transitions have no conjugate prior; use nuts, map or em"
+
     def variables(self, start: Values | None) -> dict[str, Any]:
         return chain_variables(self, start)
 

@@ -19,7 +19,7 @@ from typing import Any
 import numpy as np
 from scipy.special import logsumexp
 
-from bayeslab.errors import DataError, OptionError
+from bayeslab.errors import DataError, EvidenceError, OptionError
 from bayeslab.exact.components import ANY, normalise
 from bayeslab.exact.multinomial_logit import fit_gate
 from bayeslab.latents.latent import Drawn, Expected, Latent, Law, Values
@@ -214,11 +214,6 @@ class Labels(Latent):
     def no_gibbs(self) -> str:
         return "a gate has no conjugate prior; use nuts or em" if self.inputs is not None else ""
 
-    def draw_given(self, rng: np.random.Generator, counts: Values, values: Values) -> dict[str, np.ndarray]:
-        if self.fixed_weights is not None:
-            return self.constants
-        return {"weights": rng.dirichlet(self.prior_counts + counts["weights"])}
-
     def maximise(self, counts: Values, *, prior: bool, start: Values | None = None) -> dict[str, np.ndarray]:
         if self.inputs is None:
             return super().maximise(counts, prior=prior) | self.constants
@@ -346,9 +341,14 @@ class LabelLaw(Law):
         return drawn_labels(responsibilities, rng.random(len(responsibilities)))
 
     def draw(self, rng: np.random.Generator) -> Drawn:
+        log_evidence = self.log_likelihoods(True)
+        if (lost := log_evidence == -np.inf).any():
+            raise EvidenceError(
+                f"row {int(np.argmax(lost))} has probability zero in every component", code="probability-zero"
+            )
         states = self.sample(rng)
         counts = np.bincount(states, minlength=self.labels.n_states).astype(float)
-        return Drawn(states, {"weights": counts}, float(self._normalised[0].sum()))
+        return Drawn(states, {"weights": counts}, float(log_evidence.sum()))
 
 
 def drawn_labels(probabilities: np.ndarray, uniform: np.ndarray) -> np.ndarray:

@@ -53,8 +53,9 @@ def mixture_sampler(
     problem = problem.with_weak_prior()
     problem.check()
     constants = problem.latent.constants
+    all_learned = not constants and problem.latent.allowed is None
 
     def permuted(values: Mapping[str, Any], order: np.ndarray) -> dict[str, Any]:
         return {name: value if name in constants else value[order] for name, value in values.items()}
 
-    return LatentSampler(problem, start, permuted if swaps else None, keeps_states)
+    return LatentSampler(problem, start, permuted if swaps else None, all_learned, keeps_states)
