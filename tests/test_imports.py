@@ -34,6 +34,7 @@ LAYERS = [
         "posterior.mixtures",
         "posterior.observed",
         "posterior.open_cells",
+        "posterior.relabelling",
         "posterior.transforms",
     },
     {"families"},

@@ -22,7 +22,6 @@ import numpy as np
 from bayeslab.data.bound import Data
 from bayeslab.errors import DataError, ModelError, NothingToFit, OptionError, hint
 from bayeslab.exact.answer import EMPlan, GibbsPlan, Plan
-from bayeslab.exact.clusters import relabel_by_probabilities
 from bayeslab.exact.expectation_maximisation import restarted
 from bayeslab.families.hmm import (
     choice,
@@ -50,6 +49,7 @@ from bayeslab.families.hmm.truncation import REFUSED, limit_of, shown, truncated
 from bayeslab.families.hmm.urns import balls_of
 from bayeslab.language.spec import Model
 from bayeslab.latents.chains.product import ProductChain
+from bayeslab.posterior.relabelling import agreeing, evenly
 
 if TYPE_CHECKING:
     import pymc
@@ -337,9 +337,8 @@ def relabelled(model: Model, data: Data, draws: Mapping[str, np.ndarray]) -> tup
         moves = hmm_classes.relabelling(hidden, lambda some: (values for _, values in draws_of(some, own)))
         return _ruled(hidden, own, moves, draws), "each class"
     first = hidden.prefix(_PREFIX)
-    telling = np.unique(np.linspace(0, first.sequences.n_times - 1, _TELLING).astype(int))
-    chances = [_posterior(first, values)[telling] for _, values in draws_of(first, own)]
-    return _ruled(hidden, own, relabel_by_probabilities(np.stack(chances)), draws), "the chain"
+    laws = (first.law(values) for _, values in draws_of(first, own))
+    return _ruled(hidden, own, agreeing(laws, evenly(first.sequences.n_times, _TELLING)), draws), "the chain"
 
 
 def _ruled(
@@ -351,11 +350,6 @@ def _ruled(
     rule = np.broadcast_to(hidden.rule(middle), moves.shape)
     out = hidden.settled(hidden.permuted(moved, rule, lead=1), 1)
     return out | hidden.internal(out, draws)
-
-
-def _posterior(hidden: Hidden, values: Mapping[str, np.ndarray]) -> np.ndarray:
-    """Smoothed probabilities of the states."""
-    return hidden.law(values).expected().posterior
 
 
 def _number(spec: HMM) -> str:

@@ -10,12 +10,12 @@ import numpy as np
 
 from bayeslab.data.bound import Data
 from bayeslab.errors import DataError, ModelError, hint
-from bayeslab.exact.clusters import relabel_by_probabilities
 from bayeslab.exact.forward_backward import Smoothed, smooth
 from bayeslab.exact.k_means import k_means
 from bayeslab.families.hmm.sequences import Sequences
 from bayeslab.latents.chains.chain import Chain
 from bayeslab.latents.chains.classes import ClassChain
+from bayeslab.posterior.relabelling import agreeing, evenly
 
 if TYPE_CHECKING:
     from bayeslab.families.hmm.spec import HMM
@@ -236,19 +236,12 @@ def relabelling(hidden: Any, each: Any) -> np.ndarray:
     ndarray (n_draws, n_states)
     """
 
-    chain: Any = hidden.chain
-    moves: list[np.ndarray] = []
-    for c, block in enumerate(chain.blocks):
+    moves = []
+    for c, block in enumerate(hidden.chain.blocks):
         which = np.unique(hidden.sequences.sequence[_rows_of(hidden, c, 1_000)])
-        own = hidden.of_sequences(which) if len(which) else hidden
-        telling = np.unique(np.linspace(0, own.sequences.n_times - 1, _TELLING).astype(int))
-        chances = []
-        for values in each(own):
-            found = _smoothed(own, values, own.sequences.offsets).possible().posterior[telling][:, block]
-            chances.append((found + 1e-12) / (found + 1e-12).sum(axis=1, keepdims=True))
-        stacked = np.stack(chances)
-        still = np.zeros((len(stacked), 1), int)
-        moves.append(block[relabel_by_probabilities(stacked) if len(block) > 1 else still])
+        some = hidden.of_sequences(which) if len(which) else hidden
+        laws = (some.law(values) for values in each(some))
+        moves.append(agreeing(laws, evenly(some.sequences.n_times, _TELLING), block))
     return np.concatenate(moves, axis=1)
 
 

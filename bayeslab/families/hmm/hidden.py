@@ -33,6 +33,7 @@ from bayeslab.latents.latent import Law
 from bayeslab.posterior.latent_problem import LatentModel
 from bayeslab.posterior.observed.categories import Categories
 from bayeslab.posterior.observed.part import StatePart
+from bayeslab.posterior.relabelling import evenly
 
 __all__ = ["Hidden", "draws_of", "hidden_at", "layout_of"]
 
@@ -399,5 +400,5 @@ def draws_of(
     if lacking:
         raise ModelError(f"'{lacking[0]}' is unknown: fit the model, or give it as numbers", code="not-learned")
     n = len(next(iter(draws.values()))) if hidden.learned else 1
-    for i in range(n) if most is None else np.unique(np.linspace(0, n - 1, min(n, most)).astype(int)):
+    for i in range(n) if most is None else evenly(n, most):
         yield int(i), {name: draws[name][i] for name in hidden.learned}

@@ -26,6 +26,7 @@ from bayeslab.families.hmm.hidden import Hidden, hidden_at
 from bayeslab.families.hmm.truncation import based, limit_of
 from bayeslab.language.spec import Model
 from bayeslab.posterior.latent_gibbs import drawn_parts
+from bayeslab.posterior.relabelling import evenly
 
 __all__ = ["infinite", "priors"]
 
@@ -98,7 +99,7 @@ def infinite(model: Model, data: Data) -> GibbsPlan | str:
 
 def _telling(hidden: Hidden) -> np.ndarray:
     n = hidden.sequences.n_times
-    return np.unique(np.linspace(0, n - 1, min(n, _TIMES)).astype(int))
+    return evenly(n, _TIMES)
 
 
 @dataclass(frozen=True, eq=False)
@@ -196,7 +197,7 @@ def _named(
     """The groups of results, and what the verdict says of the states; arrays are (chains, draws, ...)."""
     chains, draws = n_occupied.shape
     paths = paths.reshape(-1, paths.shape[-1]).astype(np.int64)
-    some = paths[np.unique(np.linspace(0, len(paths) - 1, min(len(paths), _DRAWS)).astype(int))]
+    some = paths[evenly(len(paths), _DRAWS)]
     partition = point_partition(some, max_clusters=limit.most).labels
     moves = relabel_to_pivot(paths, limit.most, partition)
     sizes = np.take_along_axis(sizes.reshape(-1, sizes.shape[-1]), moves, axis=1)

@@ -32,6 +32,7 @@ from bayeslab.exact.emissions import column_variances
 from bayeslab.exact.kalman import LinearGaussian
 from bayeslab.families.hmm.sequences import Sequences, read_columns, sequences_of, spread
 from bayeslab.language.spec import Model
+from bayeslab.posterior.relabelling import evenly
 
 if TYPE_CHECKING:
     import pymc
@@ -392,7 +393,7 @@ def _each(linear: Linear, draws: Values, most: int | None = None) -> Iterator[di
     if lacking:
         raise ModelError(f"'{lacking[0]}' is unknown: fit the model first", code="not-learned")
     n = len(draws[linear.learned[0]])
-    for i in range(n) if most is None else np.unique(np.linspace(0, n - 1, min(n, most)).astype(int)):
+    for i in range(n) if most is None else evenly(n, most):
         yield {name: draws[name][i] for name in linear.learned}
 
 

@@ -24,6 +24,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from scipy.optimize import linear_sum_assignment
 
+from bayeslab.posterior.relabelling import evenly, probabilities_at
+
 if TYPE_CHECKING:
     from bayeslab.latents.chains.product import ProductChain
 
@@ -221,18 +223,13 @@ def relabelled(hidden: Any, draws: Mapping[str, np.ndarray]) -> tuple[dict[str, 
     own = {name: np.asarray(draws[name]) for name in hidden.learned}
     n_draws = len(next(iter(own.values())))
     first = hidden.prefix(max(_TELLING, min(_PREFIX, _WORK // chain.space.n_states**2)))
-    telling = np.unique(np.linspace(0, first.sequences.n_times - 1, _TELLING).astype(int))
-    chances = [_smoothed(first, {n: v[i] for n, v in own.items()})[telling] for i in range(n_draws)]
-    joint = np.stack(chances)
+    laws = (first.law({n: v[i] for n, v in own.items()}) for i in range(n_draws))
+    joint = probabilities_at(laws, evenly(first.sequences.n_times, _TELLING))
     marginals = [chain.space.marginal(joint, c) for c in range(len(chain.names))]
     out = moved(hidden, own, _agreed(chain, freedom, marginals))
     middle = {name: value.mean(axis=0) for name, value in out.items()}
     out = moved(hidden, out, _rule(hidden, middle, n_draws))
     return out | hidden.internal(out, draws), f"the chains {', '.join(chain.names)}"
-
-
-def _smoothed(hidden: Any, values: Mapping[str, np.ndarray]) -> np.ndarray:
-    return np.asarray(hidden.law(values).expected().posterior)
 
 
 def _agreed(chain: ProductChain, freedom: Freedom, marginals: list[np.ndarray]) -> Moves:

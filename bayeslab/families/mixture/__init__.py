@@ -13,7 +13,7 @@ References
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -24,7 +24,7 @@ from bayeslab.data.bound import Data
 from bayeslab.errors import DataError, ModelError, OptionError, Reason, hint
 from bayeslab.exact.answer import EMPlan, GibbsPlan, Note, Plan, VariationalPlan
 from bayeslab.exact.clusters import ordered as by_location
-from bayeslab.exact.clusters import permute, permute_labels, relabel_by_probabilities
+from bayeslab.exact.clusters import permute, permute_labels
 from bayeslab.families.mixture import (
     completion,
     component_shapes,
@@ -41,7 +41,9 @@ from bayeslab.families.mixture.spec import Mixture
 from bayeslab.families.mixture.trials import check_drawn
 from bayeslab.language.formula import parse_formula
 from bayeslab.language.spec import Model
+from bayeslab.latents.latent import Law
 from bayeslab.posterior.open_cells import row_by_row
+from bayeslab.posterior.relabelling import agreeing, evenly
 
 if TYPE_CHECKING:
     import pymc
@@ -413,9 +415,8 @@ def relabelled(model: Model, data: Data, draws: Mapping[str, np.ndarray]) -> tup
         kept.add("_gate")
     if _spec(model).order is not None:
         return {n: v for n, v in ordered(model, data, draws).items() if n in kept}, "the component"
-    rows = np.unique(np.linspace(0, len(seen.rows) - 1, _TELLING).astype(int))
-    chances = np.stack([r for _, r in _responsibilities(seen, draws, rows)])
-    moves = relabel_by_probabilities(chances)
+    rows = evenly(len(seen.rows), _TELLING)
+    moves = agreeing(_laws(seen, draws, rows), np.arange(len(rows)))
     if seen.by is not None:
         # Names agree now; which is which is settled by a column, the same in every run.
         centres = permute(seen.location(draws, seen.by), moves).mean(axis=0)
@@ -426,12 +427,17 @@ def relabelled(model: Model, data: Data, draws: Mapping[str, np.ndarray]) -> tup
 # --------------------------------------------------------------------------------- from draws
 
 
-def _responsibilities(seen: Resolved, draws: Mapping[str, np.ndarray], rows: np.ndarray | None = None) -> Any:
-    """Log evidence (N,) and responsibilities (N, K) at each draw."""
+def _laws(seen: Resolved, draws: Mapping[str, np.ndarray], rows: np.ndarray | None = None) -> Iterator[Law]:
+    """The components of all rows, or of some, at each draw."""
     problem = seen.problem if rows is None else seen.problem.at(rows)
     names = list(seen.dims)
     for i in range(len(draws[names[0]])):
-        yield problem.responsibilities(seen.theta({name: draws[name][i] for name in names}))
+        yield problem.law(seen.theta({name: draws[name][i] for name in names}))
+
+
+def _responsibilities(seen: Resolved, draws: Mapping[str, np.ndarray]) -> Iterator[tuple[np.ndarray, np.ndarray]]:
+    """Log evidence (N,) and responsibilities (N, K) at each draw."""
+    return ((law.log_likelihoods(True), law.filter("filter")) for law in _laws(seen, draws))
 
 
 def log_likelihoods(
@@ -516,7 +522,7 @@ def probabilities(model: Model, seen: Data, new: Data, draws: Mapping[str, np.nd
     on = _with_parameters(model, new)
     names = list(on.dims)
     n = len(draws[names[0]])
-    some = np.unique(np.linspace(0, n - 1, min(n, _DRAWS)).astype(int))
+    some = evenly(n, _DRAWS)
     total = np.zeros((len(on.rows), on.n_components))
     for _, r in _responsibilities(on, {name: draws[name][some] for name in names}):
         total += r

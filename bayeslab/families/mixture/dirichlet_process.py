@@ -29,6 +29,7 @@ from bayeslab.families.mixture.completion import (
 from bayeslab.families.mixture.model import Resolved
 from bayeslab.families.mixture.shares import drawn_shares
 from bayeslab.latents.labels.labels import drawn_labels
+from bayeslab.posterior.relabelling import evenly
 
 if TYPE_CHECKING:
     from bayeslab.families.mixture.spec import Mixture
@@ -322,7 +323,7 @@ def kept_of(seen: Resolved, draws: Mapping[str, np.ndarray]) -> Kept:
 def some_labels(labels: np.ndarray) -> np.ndarray:
     """As many partitions (S, N) as summaries take."""
     most = max(20, min(_SUMMARISED, _SUMMARISED_CELLS // max(labels.shape[1], 1)))
-    return labels[np.unique(np.linspace(0, len(labels) - 1, min(len(labels), most)).astype(int))].astype(np.int64)
+    return labels[evenly(len(labels), most)].astype(np.int64)
 
 
 def summaries(labels: np.ndarray, rows: str) -> dict[str, tuple[tuple[str, ...], np.ndarray]]:
@@ -376,7 +377,7 @@ def membership(seen: Resolved, on: Resolved, draws: Mapping[str, np.ndarray]) ->
     partition = point_partition(some_labels(found.labels)).labels
     n_clusters = int(partition.max()) + 1
     n = len(found.labels)
-    some = np.unique(np.linspace(0, n - 1, min(n, _PREDICTED)).astype(int))
+    some = evenly(n, _PREDICTED)
     total = np.zeros((len(on.rows), n_clusters + 1))
     for s, (_, p) in zip(some, found.predictions(on.rows, some), strict=True):
         first = np.unique(found.labels[s], return_inverse=True)[1]

@@ -18,6 +18,7 @@ from bayeslab.families.mixture.model import Resolved
 from bayeslab.latents.labels.labels import drawn_labels
 from bayeslab.posterior.mixtures.gibbs import mixture_sampler
 from bayeslab.posterior.mixtures.search import MixtureOptions, fit_mixture
+from bayeslab.posterior.relabelling import evenly
 
 __all__ = ["by_gibbs", "cluster_summaries", "number_sampled"]
 
@@ -113,7 +114,7 @@ def number_sampled(seen: Resolved, rows: str) -> GibbsPlan | str:
 
 
 def _thinned(values: np.ndarray) -> np.ndarray:
-    return values[np.unique(np.linspace(0, len(values) - 1, min(len(values), _LABEL_DRAWS)).astype(int))]
+    return values[evenly(len(values), _LABEL_DRAWS)]
 
 
 def _summaries(labels: np.ndarray, rows: str) -> dict[str, tuple[tuple[str, ...], np.ndarray]]:

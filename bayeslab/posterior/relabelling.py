@@ -1,0 +1,53 @@
+"""Names of latent states that agree between draws: permutations by the states' probabilities at some rows.
+
+References
+----------
+.. [1] Stephens (2000). Dealing with label switching in mixture models. JRSS B 62, 795-809.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+import numpy as np
+
+from bayeslab.exact.clusters import relabel_by_probabilities
+from bayeslab.latents.latent import Law
+
+__all__ = ["agreeing", "evenly", "probabilities_at"]
+
+
+def evenly(n: int, most: int) -> np.ndarray:
+    """Numbers of at most so many of n rows or draws, evenly spaced."""
+    return np.unique(np.linspace(0, n - 1, min(n, most)).astype(int))
+
+
+def probabilities_at(laws: Iterable[Law], rows: np.ndarray) -> np.ndarray:
+    """P(state | all rows) of some rows at each draw, (n_draws, len(rows), n_states)."""
+    return np.stack([law.expected().posterior[rows] for law in laws])
+
+
+def agreeing(laws: Iterable[Law], rows: np.ndarray, block: np.ndarray | None = None) -> np.ndarray:
+    """Orders of the states in which P(state | all rows) of the draws agree best [1]_.
+
+    Parameters
+    ----------
+    laws
+        The states given the data, at each draw.
+    rows : ndarray of int
+        Where probabilities are compared.
+    block : ndarray of int, optional
+        The states that trade places; default: all.
+
+    Returns
+    -------
+    ndarray (n_draws, n_states), or of the block
+        The states by their numbers in the draw.
+    """
+    chances = probabilities_at(laws, rows)
+    if block is None:
+        return relabel_by_probabilities(chances)
+    if len(block) == 1:
+        return np.tile(block, (len(chances), 1))
+    within = chances[..., block] + 1e-12  # rows may be of none of these states
+    return block[relabel_by_probabilities(within / within.sum(axis=-1, keepdims=True))]
