@@ -43,6 +43,7 @@ LAYERS = [
         "results.psis",
         "results.convergence",
         "results.tails",
+        "results.late_chains",
         "results.checks",
         "results.render",
         "results.structure_checks",

@@ -1041,7 +1041,23 @@ class Evaluator:
                 f" ({', '.join(map(str, right.dims))})",
                 code="bad-dimensions",
             )
+        if len(shared) == 2 and len(left.dims) == len(right.dims) == 2 and self._twins(*shared):
+            # Two square matrices over the same twins: rows of the first, columns of the second.
+            first, second = left.dims
+            other = "the columns of the product"
+            columns = replace(right, dims=(second, other))
+            return replace(self._contract(left, columns, second), dims=(first, second))
+        if len(shared) > 1 and not left.dims[-1] == right.dims[-1] == shared[-1]:
+            raise ModelError(
+                f"'@' contracts the one dimension both sides have; here they share {listed(shared)}; name it:"
+                " dot(a, b, dim)",
+                code="bad-dimensions",
+            )
         return self._contract(left, right, shared[-1])
+
+    def _twins(self, first: str | None, second: str | None) -> bool:
+        """Whether two dimensions have the same labels."""
+        return np.array_equal(self.labels.get(str(first), ()), self.labels.get(str(second), ()))
 
     def _name_by_partner(self, term: Term, partner: Term) -> Term:
         if term.dims != (None,):

@@ -118,7 +118,7 @@ def check_together(job: Job, draws: int, option: str) -> None:
     )
 
 
-_NO_PARAMETERS = "the model has no parameters: every random node is observed"
+_NO_PARAMETERS = "the model has no parameters to sample: every random node is observed or discrete"
 
 
 @dataclass(frozen=True, eq=False)

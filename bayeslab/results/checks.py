@@ -45,6 +45,7 @@ from bayeslab.results.convergence import (
     level,
     r_hat_and_ess,
 )
+from bayeslab.results.late_chains import late
 from bayeslab.results.psis import pareto_smoothed
 from bayeslab.results.tails import concentrated, heavy, least_accepted
 from bayeslab.results.verdict import Finding, Status, Verdict
@@ -321,6 +322,7 @@ def _convergence_findings(
             yield _motionless(len(chains), rejects)
         return
     yield from _movement(found, chains)
+    yield from _late(variables, label, chains)
     if np.isnan(found.r_hat).all():  # of an odd number of draws only the middle one differs, which is in neither half
         text = "no quantity varies within halves of chains: there is no R-hat"
         yield Finding("warn", "R-hat", "", None, text, "run longer (tune and draws)")
@@ -333,6 +335,20 @@ def _convergence_findings(
         n, first = int(found.constant.sum()), label(int(found.constant.argmax()))
         text = f"{_some(n, len(found.constant))} never vary and are not judged (such as {first})"
         yield Finding("pass", "constant", first, n, text)
+
+
+def _late(variables: Sequence[Block], label: _Labels, chains: list[str]) -> Iterator[Finding]:
+    """Chains that came to the others only after the warm-up."""
+    runs = in_batches(variables, late)
+    if not np.any(runs > 0):
+        return
+    number, chain = np.unravel_index(int(np.argmax(runs)), runs.shape)
+    length, where = int(runs[number, chain]), label(int(number))
+    text = (
+        f"the first {length:,} draws of {chains[chain]} are from where no chain comes again (seen in '{where}'): its"
+        " warm-up was too short, and they are in means and sds"
+    )
+    yield Finding("fail", "warm-up", where, length, text, "give chains a longer warm-up (tune)")
 
 
 class _Labels:

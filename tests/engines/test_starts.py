@@ -34,6 +34,23 @@ def test_data_that_no_start_allows_are_named_with_the_node_its_value_and_initval
         middle(found, {"mm": 1.0})
 
 
+def test_a_matrix_that_is_singular_at_the_start_is_named():
+    nodes = {
+        "m": "Normal(0, 1)",
+        "s[k, k2]": "inv(m * ones)",
+        "y[row, k]": "MvNormal(0, cov=s)",
+        "w[row]": "Uniform(0, 1)",
+    }
+    model = bl.Model(
+        model={"family": "graph", "nodes": nodes},
+        data={"dims": {"ones": ["k", "k2"], "y": ["row", "k"], "w": ["row"]}},
+        dims={"k": 2, "k2": "k"},
+    )
+    found = Density.of(bl.to_pymc(model, {"ones": np.ones((2, 2)), "y": np.zeros((3, 2)), "w": -np.ones(3)}))
+    with refused("model.no-start", "matrix that 'y' depends on"):
+        middle(found)
+
+
 def test_vague_priors_of_a_survival_model_start():
     """BUGS's mice: at the centre of the priors a survival probability is exp(-1e8)."""
     nodes = {

@@ -165,6 +165,12 @@ CASES = {
     "x @ a": (x @ A, "j"),
     "s @ x": (S.T @ x, "i2"),
     "[1, 2, 3, 4] @ v": (30, ""),
+    # square matrices over twins: rows of the first, columns of the second
+    "(s * x) @ transpose(s * x)": ((S * x[:, None]) @ (S * x[:, None]).T, "i i2"),
+    "(s * x) @ s": ((S * x[:, None]) @ S, "i i2"),
+    "transpose(s * x) @ (s * x)": ((S * x[:, None]).T @ (S * x[:, None]), "i2 i"),
+    "inv(s * x) @ (s * x)": (np.eye(3), "i2 i"),
+    "a @ (a * 2)": ((A * A * 2).sum(axis=1), "i"),
     "dot(x, u)": (x @ u, ""),
     "dot(a, a, j)": ((A * A).sum(axis=1), "i"),
     "dot(a, [1, 0, 0, 1])": (A[:, 0] + A[:, 3], "i"),
@@ -310,6 +316,11 @@ def test_the_order_of_dims_does_not_matter(arrays, text, random):
 def test_pytensor_broadcasts_like_numpy(arrays, text):
     one, other = (named(arrays, text, symbolic=symbolic) for symbolic in (False, True))
     np.testing.assert_allclose(one, other, rtol=1e-12)
+
+
+def test_a_product_that_could_be_two_is_refused():
+    with refused("model.bad-dimensions", "share 'i', 'j'"):
+        evaluator().eval(parse("a @ transpose(a)").tree)
 
 
 @settings(max_examples=60, deadline=None)

@@ -8,10 +8,12 @@ import math
 import numpy as np
 import pytest
 import xarray as xr
+from scipy import stats
 from scipy.signal import lfilter
 
 from bayeslab.results import checks, convergence
 from bayeslab.results.checks import Remedies, judge_mcmc, point_verdict
+from bayeslab.results.late_chains import late
 from bayeslab.results.structure_checks import mean_error
 from bayeslab.results.tails import heavy, stays, tail_shapes
 from bayeslab.results.verdict import Finding, Verdict
@@ -286,6 +288,33 @@ def test_divergences(rng, n, status):
         assert finding.where == "chain 2"
     if status != "pass":
         assert "target_accept to 0.99" in finding.advice
+
+
+def test_chains_all_of_whose_draws_diverge_are_judged(rng):
+    diverging = np.ones((CHAINS, DRAWS), bool)
+    data = tree({"x": rng.normal(size=(CHAINS, DRAWS))}, {"diverging": diverging})
+    assert one(judge_mcmc(data, target_accept=0.95), "divergences").status == "fail"
+
+
+def test_a_chain_that_comes_late_fails(rng):
+    """The first draws are from elsewhere; R-hat passes, and the sd is twice what it should be."""
+    draws = rng.normal(size=(CHAINS, DRAWS))
+    draws[1, :40] += 18
+    finding = one(judge_mcmc(tree({"x": draws})), "warm-up")
+    assert finding.status == "fail"
+    assert finding.value == 40
+    assert draws.std() > 1.9
+
+
+@pytest.mark.parametrize("kind", ["normal", "cauchy", "slow", "late by chance"])
+def test_chains_that_are_where_the_others_are_have_no_finding_of_warm_up(rng, kind):
+    """A thousand quantities of each kind: heavy tails, slow chains, and a few first draws outside."""
+    draws = ar1(rng, 0.98 if kind == "slow" else 0.3, (1000, CHAINS, DRAWS))
+    if kind == "cauchy":
+        draws = np.tan(np.pi * (stats.norm.cdf(draws) - 0.5))
+    if kind == "late by chance":
+        draws[:, 0, :5] += 12
+    assert not late(draws).any()
 
 
 @pytest.mark.parametrize(("slow", "status"), [(0.98, "fail"), (0.0, "warn")])

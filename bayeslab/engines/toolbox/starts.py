@@ -156,6 +156,9 @@ def _reason(density: Density, point: np.ndarray, tried: int) -> str:
             return (
                 f"{lead}: '{rv.name.removesuffix('_observed')}' needs {broken}; check the column or node that gives it"
             )
+        except np.linalg.LinAlgError as error:
+            name = rv.name.removesuffix("_observed")
+            return f"{lead}: a matrix that '{name}' depends on cannot be used ({str(error).lower()}); {advice}"
         bad = np.argwhere(~np.isfinite(np.atleast_1d(terms[0])))
         if len(bad):
             at = tuple(int(i) for i in bad[0])

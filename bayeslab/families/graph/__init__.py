@@ -30,6 +30,7 @@ from bayeslab.exact.answer import Plan
 from bayeslab.families import ATOM, DENSITY, PROBABILITY, UNREAD
 from bayeslab.families.graph import marginalized as with_extras
 from bayeslab.families.graph.conjugacy import closed_form
+from bayeslab.families.graph.discrete_only import DiscretePiece, all_discrete
 from bayeslab.families.graph.domains import OF_TRIALS, Domains, levels_refused
 from bayeslab.families.graph.hidden_paths import hidden_path
 from bayeslab.families.graph.levels import categories, takes_levels
@@ -264,8 +265,12 @@ def derived(model: Model, columns: set[str]) -> tuple[str, ...]:
 
 
 def exact(model: Model, data: Data) -> Plan | str:
-    """Conjugate pairs, and what is Gaussian given at most two scales; else the reason why not."""
-    return closed_form(nodes_of(_spec(model).nodes), data)
+    """Conjugate pairs, what is Gaussian given at most two scales, and what is discrete; else the reason why not."""
+    nodes, columns = nodes_of(_spec(model).nodes), data.names()
+    if all_discrete(nodes, columns) and not imputed(model, data):
+        piece = DiscretePiece(summed_out(model, columns), lambda: elimination(model, data))
+        return closed_form(nodes, data, piece)
+    return closed_form(nodes, data)
 
 
 def remarks(model: Model, data: Data) -> list[tuple[str, str, float | None, str, str]]:

@@ -24,6 +24,7 @@ from bayeslab.errors import BayeslabError, ModelError
 from bayeslab.exact.answer import Answer, Plan
 from bayeslab.exact.conjugate import BetaBinomial, DirichletMultinomial, GammaPoisson
 from bayeslab.exact.gaussian import empirical_bayes
+from bayeslab.families.graph.discrete_only import DiscretePiece
 from bayeslab.families.graph.gaussian import GaussianPiece, _ancestors, _factors, gaussian_piece
 from bayeslab.language.expressions import Term
 from bayeslab.language.nodes import Node, bound_arguments, look_back_at_each_other, sorted_nodes
@@ -34,14 +35,18 @@ __all__ = ["closed_form"]
 _PRIORS = ("Beta", "Dirichlet", "Gamma")
 
 
-def closed_form(nodes: Mapping[str, Node], data: Data) -> Plan | str:
+def closed_form(nodes: Mapping[str, Node], data: Data, discrete: DiscretePiece | None = None) -> Plan | str:
     """How the model is solved exactly, or the one line why not.
 
     Parameters
     ----------
     nodes, data
         The model's nodes by name and the data bound to it.
+    discrete
+        How the model is solved where all that is unknown is discrete.
     """
+    if discrete is not None:
+        return Plan(discrete.how, lambda: _Answer([discrete.solve()], nodes, data))
     try:
         if look_back_at_each_other(nodes, data.names()):
             raise NotExact("nodes look back at each other")

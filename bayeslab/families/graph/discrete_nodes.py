@@ -135,6 +135,8 @@ class SummedOut:
     tables : TensorVariable
         What is summed: a flat vector.
     plan : Elimination
+    factors : tuple of Factor
+        Which cells meet in which part of the flat vector.
     latents : tuple of Latent
     observed : dict of str to (dims, scopes, place)
         For each node with data whose density meets discrete cells: its dims, the cells that meet in each of its
@@ -144,6 +146,7 @@ class SummedOut:
     log_sum: Any
     tables: Any
     plan: Elimination
+    factors: tuple[Factor, ...]
     latents: tuple[Latent, ...]
     observed: dict[str, tuple[tuple[str, ...], list[np.ndarray], int]]
 
@@ -160,6 +163,30 @@ class SummedOut:
         """Values of the nodes drawn jointly at each of some tables (draws, length)."""
         states = kernels.draw(tables, rng.random((len(tables), self.plan.part.size)), *self.plan.arrays)
         return {name: np.asarray(value) for name, value in self.values(states).items()}
+
+    def probabilities(self, table: np.ndarray) -> dict[str, np.ndarray]:
+        """Of each value of each cell of each node, given the data: the node's shape, then its values.
+
+        By Fisher's identity they are the slopes of the log of the sum along the entries of a table.
+        """
+        slopes = kernels.log_sum(table, *self.plan.arrays)[1]
+        numbers = [latent.states for latent in self.latents for _ in range(math.prod(latent.shape))]
+        of_cell: list[np.ndarray | None] = [None] * len(numbers)
+        for factor in self.factors:
+            states = [numbers[cell] for cell in factor.scope]
+            if all(of_cell[cell] is not None for cell in factor.scope):
+                continue
+            digits = np.indices(states).reshape(len(states), -1)
+            joint = slopes[factor.offset + np.array(factor.strides) @ digits].reshape(states)
+            for axis, cell in enumerate(factor.scope):
+                of_cell[cell] = joint.sum(axis=tuple(k for k in range(len(states)) if k != axis))
+        out, at = {}, 0
+        for latent in self.latents:
+            size = math.prod(latent.shape)
+            rows = [row for row in of_cell[at : at + size] if row is not None]
+            out[latent.name] = np.array(rows).reshape(*latent.shape, latent.states)
+            at += size
+        return out
 
     def log_evidence(self, tables: np.ndarray) -> np.ndarray:
         """The log of the sum (draws,) at each of some tables."""
@@ -303,7 +330,7 @@ def summed_out(latents: Sequence[Latent], densities: Sequence[Density], model: p
     # A parameter that was copied on the way would be drawn anew at each evaluation.
     drawn = {v for v in ancestors([flat]) if v.owner is not None and hasattr(v.owner.op, "dist_params")}
     assert all(v in model.basic_RVs for v in drawn if v.dtype.startswith(("float", "int")))
-    return SummedOut(log_evidence(KERNEL, flat, *plan.arrays), flat, plan, tuple(latents), observed)
+    return SummedOut(log_evidence(KERNEL, flat, *plan.arrays), flat, plan, tuple(factors), tuple(latents), observed)
 
 
 def by_element(value: Any, cells: Mapping[Any, np.ndarray], known: Mapping[Any, Any]) -> Any:

@@ -1,0 +1,100 @@
+"""Graphs in which all that is unknown is discrete are solved exactly: against enumeration."""
+
+from __future__ import annotations
+
+import itertools
+
+import numpy as np
+import pytest
+from scipy import stats
+
+import bayeslab as bl
+from tests.refusals import refused
+
+CLINIC = {
+    "asia": "Bernoulli(0.5)",
+    "smoking": "Bernoulli(0.5)",
+    "tuberculosis": "Bernoulli(where(asia, 0.05, 0.01))",
+    "lung_cancer": "Bernoulli(where(smoking, 0.1, 0.01))",
+    "bronchitis": "Bernoulli(where(smoking, 0.6, 0.3))",
+    "either": "tuberculosis or lung_cancer",
+    "dyspnoea": "Bernoulli(where(either, where(bronchitis, 0.9, 0.7), where(bronchitis, 0.8, 0.1)))",
+}
+
+
+def solved(nodes, data, columns=None, **rest):
+    model = bl.Model(model={"family": "graph", "nodes": nodes}, data={"dims": columns or {}}, **rest)
+    return bl.fit(model, data, seed=1, progress=False, runs=None)
+
+
+def evidence_of(fit):
+    return fit.data_tree["exact_posterior"].attrs["log_evidence"]
+
+
+def bernoulli(value, p):
+    return p if value else 1 - p
+
+
+def test_a_clinic_of_known_tables():
+    fit = solved(CLINIC, {"asia": 1, "dyspnoea": 1}, {"asia": [], "dyspnoea": []})
+    assert fit.method == "exact"
+    total, means = 0.0, np.zeros(4)
+    for smoking, tuberculosis, cancer, bronchitis in itertools.product((0, 1), repeat=4):
+        breath = ((0.1, 0.8), (0.7, 0.9))[tuberculosis or cancer][bronchitis]
+        p = 0.5 * 0.5 * bernoulli(tuberculosis, 0.05) * bernoulli(cancer, (0.01, 0.1)[smoking])
+        p *= bernoulli(bronchitis, (0.3, 0.6)[smoking]) * breath
+        total += p
+        means += p * np.array([smoking, tuberculosis, cancer, bronchitis])
+    names = ["smoking", "tuberculosis", "lung_cancer", "bronchitis"]
+    assert fit.summary().loc[names, "mean"].to_numpy() == pytest.approx(means / total, rel=1e-12)
+    assert evidence_of(fit) == pytest.approx(np.log(total), rel=1e-12)
+    draws = fit.posterior
+    assert np.array_equal(
+        draws["either"], draws["tuberculosis"].values.astype(bool) | draws["lung_cancer"].values.astype(bool)
+    )
+    for name, mean in zip(names, means / total, strict=True):
+        assert float(draws[name].mean()) == pytest.approx(mean, abs=4 * np.sqrt(mean * (1 - mean) / 4000))
+
+
+def test_labels_of_rows_with_known_components():
+    """Means, sds and quantiles of a number of three values for each row, and rows that meet no label."""
+    y, other = np.array([-1.0, 0.3, 2.5, 0.9]), np.array([0.2, -0.4, 1.0, 2.0])
+    prior, places = np.array([0.2, 0.5, 0.3]), np.array([-1.0, 0.0, 2.0])
+    nodes = {
+        "z[obs_id]": "Categorical([0.2, 0.5, 0.3])",
+        "y[obs_id]": "Normal(where(z == 0, -1, where(z == 1, 0, 2)), 0.8)",
+        "other[obs_id]": "Normal(0.1, 1.5)",
+    }
+    fit = solved(nodes, {"y": y, "other": other})
+    joint = prior * stats.norm.pdf(y[:, None], places, 0.8)
+    p = joint / joint.sum(axis=1, keepdims=True)
+    table = fit.summary()
+    mean = p @ np.arange(3)
+    assert table["mean"].to_numpy() == pytest.approx(mean, rel=1e-12)
+    assert table["sd"].to_numpy() == pytest.approx(np.sqrt(p @ np.arange(3) ** 2 - mean**2), rel=1e-10)
+    evidence = np.log(joint.sum(axis=1)).sum() + stats.norm.logpdf(other, 0.1, 1.5).sum()
+    assert evidence_of(fit) == pytest.approx(evidence, rel=1e-12)
+    low = fit.data_tree["exact_posterior"]["z"].sel(statistic="q5.5").values
+    assert low.tolist() == [int(np.argmax(np.cumsum(row) >= 0.055)) for row in p]
+
+
+def test_a_hidden_path_of_known_parameters():
+    y = np.array([0.1, 1.9, 2.2, -0.3, np.nan, 1.1])
+    nodes = {
+        "z[t]": "MarkovChain([[0.8, 0.2], [0.3, 0.7]], initial=[0.6, 0.4])",
+        "y[t]": "Normal(where(z == 0, 0, 2), 1)",
+    }
+    fit = solved(nodes, {"y": y}, {"y": ["t"]}, dims={"state": 2})
+    P, total, mean = np.array([[0.8, 0.2], [0.3, 0.7]]), 0.0, np.zeros(6)
+    for path in itertools.product((0, 1), repeat=6):
+        p = (0.6, 0.4)[path[0]] * np.prod([P[a, b] for a, b in itertools.pairwise(path)])
+        p *= np.prod([1.0 if np.isnan(v) else stats.norm.pdf(v, 2 * s, 1) for v, s in zip(y, path, strict=True)])
+        total, mean = total + p, mean + p * np.array(path)
+    assert fit.method == "exact"
+    assert evidence_of(fit) == pytest.approx(np.log(total), rel=1e-10)
+    assert fit.summary()["mean"].to_numpy() == pytest.approx(mean / total, rel=1e-10)
+
+
+def test_data_that_no_values_explain_are_refused():
+    with refused("evidence.probability-zero", "whatever the discrete nodes are"):
+        solved({"a": "Bernoulli(0.5)", "b": "Bernoulli(where(a, 0, 0))"}, {"b": 1}, {"b": []})
