@@ -9,6 +9,7 @@ import pytest
 from scipy import stats
 
 import bayeslab as bl
+from bayeslab import registry
 from tests.refusals import refused
 
 CLINIC = {
@@ -98,3 +99,22 @@ def test_a_hidden_path_of_known_parameters():
 def test_data_that_no_values_explain_are_refused():
     with refused("evidence.probability-zero", "whatever the discrete nodes are"):
         solved({"a": "Bernoulli(0.5)", "b": "Bernoulli(where(a, 0, 0))"}, {"b": 1}, {"b": []})
+
+
+def test_rows_that_meet_different_nodes_have_tables_of_their_own():
+    """Twelve genotypes in one density by `stack`: 36 numbers, not the half a million of one table for all."""
+    names = [f"g{k}" for k in range(12)]
+    nodes = dict.fromkeys(names, "Categorical([0.5, 0.3, 0.2])")
+    nodes["ill[pig]"] = f"stack([{', '.join(f'{name} == 2' for name in names)}], pig)"
+    nodes["seen[pig]"] = "Bernoulli(where(ill, 0.9, 0.2))"
+    seen = np.arange(12) % 2
+    model = bl.Model(model={"family": "graph", "nodes": nodes}, data={"dims": {"seen": ["pig"]}}, dims={"pig": 12})
+    fit = bl.fit(model, {"seen": seen}, seed=1, progress=False, runs=None)
+    likelihood = np.where(seen[:, None] == 1, [0.2, 0.2, 0.9], [0.8, 0.8, 0.1])
+    joint = np.array([0.5, 0.3, 0.2]) * likelihood
+    p = joint / joint.sum(axis=1, keepdims=True)
+    assert fit.summary().loc[names, "mean"].to_numpy() == pytest.approx(p @ np.arange(3), rel=1e-12)
+    assert evidence_of(fit) == pytest.approx(np.log(joint.sum(axis=1)).sum(), rel=1e-12)
+    family = registry.load("families", "graph")
+    _, sums = family.elimination(fit.model, fit.data)
+    assert sums.tables.type.shape[0] == 12 * 3 + 12 * 3

@@ -55,7 +55,7 @@ from bayeslab.memory import require_memory
 if TYPE_CHECKING:
     import pymc
 
-    from bayeslab.families.graph.discrete_nodes import Latent
+    from bayeslab.families.graph.discrete_tables import Latent
     from bayeslab.families.graph.path_laws import HiddenPath
     from bayeslab.families.graph.path_sums import Sums
 
@@ -749,7 +749,8 @@ class _Builder:
         """A discrete node without data: a symbol for its values, and their log probabilities."""
         import pytensor.tensor as pt
 
-        from bayeslab.families.graph.discrete_nodes import Latent, states_of
+        from bayeslab.families.graph.discrete_nodes import states_of
+        from bayeslab.families.graph.discrete_tables import Latent
 
         tree = node.expression.tree
         assert isinstance(tree, ast.Call)
@@ -777,7 +778,7 @@ class _Builder:
         """A path of hidden states: a symbol for them where they are summed out, else a random variable."""
         import pytensor.tensor as pt
 
-        from bayeslab.families.graph.discrete_nodes import Latent
+        from bayeslab.families.graph.discrete_tables import Latent
 
         path, shape = hidden_path(self, node), self.lengths(node.dims)
         if observed is not None and np.ma.is_masked(observed):
@@ -1012,7 +1013,8 @@ class _Builder:
         """The node with a symbol for its missing cells, which are summed out as a discrete node of their own is."""
         import pytensor.tensor as pt
 
-        from bayeslab.families.graph.discrete_nodes import Latent, states_of
+        from bayeslab.families.graph.discrete_nodes import states_of
+        from bayeslab.families.graph.discrete_tables import Latent
 
         gone, name = np.ma.getmaskarray(observed), f"{node.name}_unobserved"
         try:

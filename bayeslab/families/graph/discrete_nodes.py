@@ -20,7 +20,7 @@ from pymc.distributions.censored import CensoredRV
 from pymc.distributions.truncated import TruncatedRV
 from pymc.logprob.utils import CheckParameterValue
 from pytensor.graph.basic import Constant
-from pytensor.graph.replace import clone_replace, graph_replace, vectorize_graph
+from pytensor.graph.replace import clone_replace, graph_replace
 from pytensor.graph.traversal import ancestors, io_toposort
 from pytensor.scalar.basic import EQ, Log, Log1p, Neg, Switch
 from pytensor.scalar.math import Sigmoid
@@ -34,15 +34,14 @@ from bayeslab.evidence import log_evidence
 from bayeslab.exact import elimination_kernels as kernels
 from bayeslab.exact.elimination import Elimination, Factor, planned
 from bayeslab.families.graph.dependence import scopes_of
+from bayeslab.families.graph.discrete_tables import Latent, density_table
 
 if TYPE_CHECKING:
     import pymc
 
-    from bayeslab.families.graph.path_laws import HiddenPath
 
 __all__ = [
     "Density",
-    "Latent",
     "SummedOut",
     "by_element",
     "flat_at_zero",
@@ -55,35 +54,8 @@ __all__ = [
 KERNEL = "bayeslab.exact.elimination_kernels:log_sum"
 # Distributions without values below zero.
 _COUNTS = {"PoissonRV", "NegBinomialRV", "GeometricRV", "BinomialRV", "BetaBinomialRV", "DiscreteWeibullRV"}
-#: Values of one discrete cell, and numbers in the table of one density.
-MOST_STATES, MOST_NUMBERS = 10_000, 10_000_000
-
-
-@dataclass(frozen=True, eq=False)
-class Latent:
-    """A discrete node without data.
-
-    Attributes
-    ----------
-    symbol : TensorVariable
-        Stands for its values.
-    first, states : int
-        Its lowest value, and how many there are.
-    path : HiddenPath or None
-        How its cells follow each other, where they are a path of hidden states.
-    """
-
-    name: str
-    symbol: Any
-    shape: tuple[int, ...]
-    first: int
-    states: int
-    path: HiddenPath | None = None
-
-    @property
-    def size(self) -> int:
-        """How many cells it has."""
-        return math.prod(self.shape)
+#: Values of one discrete cell.
+MOST_STATES = 10_000
 
 
 @dataclass(frozen=True, eq=False)
@@ -138,9 +110,9 @@ class SummedOut:
     factors : tuple of Factor
         Which cells meet in which part of the flat vector.
     latents : tuple of Latent
-    observed : dict of str to (dims, scopes, place)
+    observed : dict of str to (dims, scopes, places)
         For each node with data whose density meets discrete cells: its dims, the cells that meet in each of its
-        elements, and where the table begins; an element that meets none has its value there.
+        elements, and where each one's table begins; an element that meets none has its value there.
     """
 
     log_sum: Any
@@ -148,7 +120,7 @@ class SummedOut:
     plan: Elimination
     factors: tuple[Factor, ...]
     latents: tuple[Latent, ...]
-    observed: dict[str, tuple[tuple[str, ...], list[np.ndarray], int]]
+    observed: dict[str, tuple[tuple[str, ...], list[np.ndarray], np.ndarray]]
 
     def values(self, states: np.ndarray) -> dict[str, np.ndarray]:
         """States (draws, cells) as values of the nodes."""
@@ -215,7 +187,7 @@ class SummedOut:
         each = kernels.parts(tables, *self.plan.arrays)[:, self.plan.roots]
         out = {}
         for name, part in self._parts.items():
-            alone = tables[:, self.observed[name][2] + np.arange(len(part)) * (part < 0)]
+            alone = tables[:, self.observed[name][2]]
             out[name] = np.where(part >= 0, each[:, part], alone)
         return out
 
@@ -319,9 +291,9 @@ def summed_out(latents: Sequence[Latent], densities: Sequence[Density], model: p
     for density in densities:
         value = by_element(density.value, cells, known)
         scopes = scopes_of(value, cells, at, known)
-        table, own = _table(density.name, value, scopes, latents, cells, sizes, length)
+        table, own = density_table(density.name, value, scopes, latents, cells, sizes, length)
         if density.observed:
-            observed[density.name] = (density.dims, scopes, length)
+            observed[density.name] = (density.dims, scopes, np.array([factor.offset for factor in own[0]], int))
         factors += own[0]
         tables.append(table)
         length += own[1]
@@ -360,77 +332,6 @@ def standing(model: pymc.Model) -> dict[Any, Any]:
             )
         out[rv] = pt.constant(np.full(shape, 0.5 if rv.dtype.startswith("float") else 1, dtype=rv.dtype))
     return out
-
-
-def _table(
-    name: str,
-    value: Any,
-    scopes: list[np.ndarray],
-    latents: Sequence[Latent],
-    cells: Mapping[Any, np.ndarray],
-    sizes: np.ndarray,
-    length: int,
-) -> tuple[Any, tuple[list[Factor], int]]:
-    """A density at every value of the cells that meet in it, flat, and where its elements' tables are in it."""
-    used = [latent for latent in latents if latent.symbol in set(ancestors([value]))]
-    colours = _coloured(scopes, len(sizes))
-    slots: list[Latent] = []  # one for each colour of each latent, slowest first
-    slot_of: dict[int, int] = {}
-    for latent in used:
-        own = cells[latent.symbol].ravel()
-        for colour in np.unique(colours[own]):
-            if colour >= 0:
-                slot_of |= dict.fromkeys(own[colours[own] == colour].tolist(), len(slots))
-                slots.append(latent)
-    states = [latent.states for latent in slots]
-    number, elements = math.prod(states), len(scopes)
-    if number * elements > MOST_NUMBERS:
-        raise ModelError(
-            f"summing out takes {number:,} values of '{name}' for each of its {elements:,} elements, because"
-            f" {len(slots)} discrete values meet in one; at most {MOST_NUMBERS:,} numbers are kept",
-            code="too-costly",
-        )
-    strides = [elements * math.prod(states[k + 1 :]) for k in range(len(states))]
-    factors = [
-        Factor(tuple(scope.tolist()), length + n, tuple(strides[slot_of[c]] for c in scope.tolist()))
-        for n, scope in enumerate(scopes)
-    ]
-    if not slots:
-        return value.ravel() if value.ndim else value[None], (factors, elements)
-    digits = np.stack(np.unravel_index(np.arange(number), states), axis=1)
-    changes = {}
-    for latent in used:
-        own = cells[latent.symbol].ravel()
-        places = np.array([slot_of.get(int(c), -1) for c in own], np.int64)
-        chosen = np.where(places >= 0, digits[:, np.maximum(places, 0)], 0)
-        changes[latent.symbol] = pt.constant((latent.first + chosen).reshape(number, *latent.shape))
-    # A parameter whose prior depends on another one would be copied: what stands for parameters is put back after.
-    drawn = [v for v in ancestors([value]) if v.owner is not None and hasattr(v.owner.op, "dist_params")]
-    held = {v: v.type() for v in drawn}
-    batched = vectorize_graph(graph_replace([value], held, strict=False)[0], changes)
-    batched = graph_replace([batched], {symbol: v for v, symbol in held.items()}, strict=False)[0]
-    return batched.reshape((number * elements,)), (factors, number * elements)
-
-
-def _coloured(scopes: list[np.ndarray], number: int) -> np.ndarray:
-    """A colour for each cell that occurs, such that cells which meet have different ones; -1 for the others."""
-    colours = np.full(number, -1)
-    meeting: dict[int, set[int]] = {}
-    for scope in scopes:
-        if len(scope) == 1:
-            meeting.setdefault(int(scope[0]), set())
-        for cell in scope.tolist() if len(scope) > 1 else ():
-            meeting.setdefault(cell, set()).update(scope.tolist())
-    for cell in sorted(meeting):
-        taken = {colours[other] for other in meeting[cell] if other != cell}
-        colour = 0
-        while colour in taken:
-            colour += 1
-        colours[cell] = colour
-    return colours
-
-
-# ------------------------------------------------------------------------- what is not possible
 
 
 def flat_at_zero(value: Any, symbols: Sequence[Any]) -> Any:

@@ -17,7 +17,7 @@ from bayeslab.errors import ModelError, listed
 from bayeslab.language.expressions import Evaluator, Term
 
 if TYPE_CHECKING:
-    from bayeslab.families.graph.discrete_nodes import Latent
+    from bayeslab.families.graph.discrete_tables import Latent
 
 __all__ = ["LogTable", "Reader", "log_table", "uniform"]
 

@@ -1,0 +1,165 @@
+"""Densities as tables over the values of the discrete cells that meet in them."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pytensor.tensor as pt
+from pytensor.graph.replace import graph_replace, vectorize_graph
+from pytensor.graph.traversal import ancestors
+
+from bayeslab.errors import ModelError
+from bayeslab.exact.elimination import Factor
+
+if TYPE_CHECKING:
+    from bayeslab.families.graph.path_laws import HiddenPath
+
+__all__ = ["MOST_NUMBERS", "Latent", "density_table"]
+
+#: Numbers in the table of one density.
+MOST_NUMBERS = 10_000_000
+# Elements have tables of their own where these are so many at most, and together this share of one for all.
+_MOST_TABLES, _WORTH_IT = 64, 0.25
+
+
+@dataclass(frozen=True, eq=False)
+class Latent:
+    """A discrete node without data.
+
+    Attributes
+    ----------
+    symbol : TensorVariable
+        Stands for its values.
+    first, states : int
+        Its lowest value, and how many there are.
+    path : HiddenPath or None
+        How its cells follow each other, where they are a path of hidden states.
+    """
+
+    name: str
+    symbol: Any
+    shape: tuple[int, ...]
+    first: int
+    states: int
+    path: HiddenPath | None = None
+
+    @property
+    def size(self) -> int:
+        """How many cells it has."""
+        return math.prod(self.shape)
+
+
+def density_table(
+    name: str,
+    value: Any,
+    scopes: list[np.ndarray],
+    latents: Sequence[Latent],
+    cells: Mapping[Any, np.ndarray],
+    sizes: np.ndarray,
+    length: int,
+) -> tuple[Any, tuple[list[Factor], int]]:
+    """A density at every value of the cells that meet in it, flat, and where its elements' tables are in it."""
+    used = [latent for latent in latents if latent.symbol in set(ancestors([value]))]
+    colours = _coloured(scopes, len(sizes))
+    slots: list[Latent] = []  # one for each colour of each latent, slowest first
+    slot_of: dict[int, int] = {}
+    for latent in used:
+        own = cells[latent.symbol].ravel()
+        for colour in np.unique(colours[own]):
+            if colour >= 0:
+                slot_of |= dict.fromkeys(own[colours[own] == colour].tolist(), len(slots))
+                slots.append(latent)
+    if not slots:
+        factors = [Factor((), length + n, ()) for n in range(len(scopes))]
+        return value.ravel() if value.ndim else value[None], (factors, len(scopes))
+    groups = _groups([tuple(sorted({slot_of[c] for c in scope.tolist()})) for scope in scopes], slots)
+    total = sum(_numbers(group, slots, len(scopes)) for group in groups)
+    if total > MOST_NUMBERS:
+        most = max(groups, key=lambda group: _numbers(group, slots, 1))
+        raise ModelError(
+            f"summing out takes {_numbers(most, slots, 1):,} values of '{name}' for each of its {len(scopes):,}"
+            f" elements, because {len(most)} discrete values meet in one; at most {MOST_NUMBERS:,} numbers are kept",
+            code="too-costly",
+        )
+    found: list[Factor | None] = [None] * len(scopes)
+    tables, begin = [], length
+    for group, elements in groups.items():
+        states = [slots[slot].states for slot in group]
+        tables.append(_batched(value, used, cells, slot_of, group, states)[:, elements].ravel())
+        for place, n in enumerate(elements):
+            strides = tuple(
+                len(elements) * math.prod(states[group.index(slot_of[c]) + 1 :]) for c in scopes[n].tolist()
+            )
+            found[n] = Factor(tuple(scopes[n].tolist()), begin + place, strides)
+        begin += math.prod(states) * len(elements)
+    table = pt.concatenate(tables) if len(tables) > 1 else tables[0]
+    return table, ([factor for factor in found if factor is not None], begin - length)
+
+
+def _groups(needs: Sequence[tuple[int, ...]], slots: Sequence[Latent]) -> dict[tuple[int, ...], list[int]]:
+    """The elements of a density by the slots that their tables run over.
+
+    One table of all slots is one expression; tables of their own for elements that meet other slots are fewer numbers.
+    """
+    own: dict[tuple[int, ...], list[int]] = {}
+    for n, need in enumerate(needs):
+        own.setdefault(need, []).append(n)
+    whole = {tuple(range(len(slots))): list(range(len(needs)))}
+    apart = sum(_numbers(group, slots, len(needs)) for group in own)
+    together = sum(_numbers(group, slots, len(needs)) for group in whole)
+    return own if len(own) <= _MOST_TABLES and apart < _WORTH_IT * together else whole
+
+
+def _numbers(group: tuple[int, ...], slots: Sequence[Latent], elements: int) -> int:
+    return elements * math.prod(slots[slot].states for slot in group)
+
+
+def _batched(
+    value: Any,
+    used: Sequence[Latent],
+    cells: Mapping[Any, np.ndarray],
+    slot_of: Mapping[int, int],
+    group: tuple[int, ...],
+    states: Sequence[int],
+) -> Any:
+    """A density at all values of some slots, the others at their first: (values, elements)."""
+    number = math.prod(states)
+    digits = np.stack(np.unravel_index(np.arange(number), states), axis=1) if states else np.zeros((1, 1), np.int64)
+    place_of = {slot: place for place, slot in enumerate(group)}
+    changes = {}
+    for latent in used:
+        own = cells[latent.symbol].ravel()
+        places = np.array([place_of.get(slot_of.get(int(c), -1), -1) for c in own], np.int64)
+        chosen = np.where(places >= 0, digits[:, np.maximum(places, 0)], 0)
+        changes[latent.symbol] = pt.constant((latent.first + chosen).reshape(number, *latent.shape))
+    # A parameter whose prior depends on another one would be copied: what stands for parameters is put back after.
+    drawn = [v for v in ancestors([value]) if v.owner is not None and hasattr(v.owner.op, "dist_params")]
+    held = {v: v.type() for v in drawn}
+    batched = vectorize_graph(graph_replace([value], held, strict=False)[0], changes)
+    batched = graph_replace([batched], {symbol: v for v, symbol in held.items()}, strict=False)[0]
+    return batched.reshape((number, -1))
+
+
+def _coloured(scopes: list[np.ndarray], number: int) -> np.ndarray:
+    """A colour for each cell that occurs, such that cells which meet have different ones; -1 for the others."""
+    colours = np.full(number, -1)
+    meeting: dict[int, set[int]] = {}
+    for scope in scopes:
+        if len(scope) == 1:
+            meeting.setdefault(int(scope[0]), set())
+        for cell in scope.tolist() if len(scope) > 1 else ():
+            meeting.setdefault(cell, set()).update(scope.tolist())
+    for cell in sorted(meeting):
+        taken = {colours[other] for other in meeting[cell] if other != cell}
+        colour = 0
+        while colour in taken:
+            colour += 1
+        colours[cell] = colour
+    return colours
+
+
+# ------------------------------------------------------------------------- what is not possible
