@@ -51,9 +51,14 @@ def moments(p: Array) -> Values:
     return p, p * (1 - p)
 
 
-def _terms(x: Array) -> tuple[Array, Array, Array]:
+def _counts(x: Array) -> tuple[Array, Array]:
     """What an item adds to the prior of p."""
-    return x, 1 - x, np.zeros(np.shape(x))
+    return x, 1 - x
 
 
-CONJUGATE = Conjugate("p", "Beta", _terms)
+def _rest(x: Array) -> Array:
+    """The part of the log density without p."""
+    return np.zeros(np.shape(x))
+
+
+CONJUGATE = Conjugate("p", "Beta", _counts, _rest)

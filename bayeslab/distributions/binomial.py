@@ -52,9 +52,14 @@ def moments(n: Array, p: Array) -> Values:
     return n * p, n * p * (1 - p)
 
 
-def _terms(x: Array, n: Array) -> tuple[Array, Array, Array]:
+def _counts(x: Array, n: Array) -> tuple[Array, Array]:
     """What an item adds to the prior of p."""
-    return x, n - x, gammaln(n + 1) - gammaln(x + 1) - gammaln(n - x + 1)
+    return x, n - x
 
 
-CONJUGATE = Conjugate("p", "Beta", _terms)
+def _rest(x: Array, n: Array) -> Array:
+    """The part of the log density without p."""
+    return gammaln(n + 1) - gammaln(x + 1) - gammaln(n - x + 1)
+
+
+CONJUGATE = Conjugate("p", "Beta", _counts, _rest)

@@ -49,9 +49,14 @@ def moments(lam: Array) -> Values:
     return 1 / lam, 1 / lam**2
 
 
-def _terms(x: Array) -> tuple[Array, Array, Array]:
+def _counts(x: Array) -> tuple[Array, Array]:
     """What an item adds to the prior of lam."""
-    return np.ones(np.shape(x)), x, np.zeros(np.shape(x))
+    return np.ones(np.shape(x)), x
 
 
-CONJUGATE = Conjugate("lam", "Gamma", _terms)
+def _rest(x: Array) -> Array:
+    """The part of the log density without lam."""
+    return np.zeros(np.shape(x))
+
+
+CONJUGATE = Conjugate("lam", "Gamma", _counts, _rest)

@@ -55,9 +55,14 @@ def moments(alpha: Array, beta: Array) -> Values:
     return alpha / beta, alpha / beta**2
 
 
-def _terms(x: Array, alpha: Array) -> tuple[Array, Array, Array]:
+def _counts(x: Array, alpha: Array) -> tuple[Array, Array]:
     """What an item adds to the prior of beta."""
-    return alpha, x, xlogy(alpha - 1, x) - gammaln(alpha)
+    return alpha, x
 
 
-CONJUGATE = Conjugate("beta", "Gamma", _terms)
+def _rest(x: Array, alpha: Array) -> Array:
+    """The part of the log density without beta."""
+    return xlogy(alpha - 1, x) - gammaln(alpha)
+
+
+CONJUGATE = Conjugate("beta", "Gamma", _counts, _rest)

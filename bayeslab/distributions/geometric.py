@@ -47,9 +47,14 @@ def moments(p: Array) -> Values:
     return 1 / p, (1 - p) / p**2
 
 
-def _terms(x: Array) -> tuple[Array, Array, Array]:
+def _counts(x: Array) -> tuple[Array, Array]:
     """What an item adds to the prior of p."""
-    return np.ones(np.shape(x)), x - 1, np.zeros(np.shape(x))
+    return np.ones(np.shape(x)), x - 1
 
 
-CONJUGATE = Conjugate("p", "Beta", _terms)
+def _rest(x: Array) -> Array:
+    """The part of the log density without p."""
+    return np.zeros(np.shape(x))
+
+
+CONJUGATE = Conjugate("p", "Beta", _counts, _rest)

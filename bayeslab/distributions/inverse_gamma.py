@@ -55,9 +55,14 @@ def moments(alpha: Array, beta: Array) -> Values:
         return mean, np.where(alpha > 2, beta**2 / ((alpha - 1) ** 2 * (alpha - 2)), np.inf)
 
 
-def _terms(x: Array, alpha: Array) -> tuple[Array, Array, Array]:
+def _counts(x: Array, alpha: Array) -> tuple[Array, Array]:
     """What an item adds to the prior of beta."""
-    return alpha, 1 / x, -(alpha + 1) * np.log(x) - gammaln(alpha)
+    return alpha, 1 / x
 
 
-CONJUGATE = Conjugate("beta", "Gamma", _terms)
+def _rest(x: Array, alpha: Array) -> Array:
+    """The part of the log density without beta."""
+    return -(alpha + 1) * np.log(x) - gammaln(alpha)
+
+
+CONJUGATE = Conjugate("beta", "Gamma", _counts, _rest)

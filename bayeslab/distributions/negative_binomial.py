@@ -63,10 +63,16 @@ def moments(mu: Array, alpha: Array) -> Values:
     return mu, mu + mu**2 / alpha
 
 
-def _terms(x: Array, alpha: Array | None = None, n: Array | None = None) -> tuple[Array, Array, Array]:
+def _counts(x: Array, alpha: Array | None = None, n: Array | None = None) -> tuple[Array, Array]:
     """What an item adds to the prior of p."""
     _, size = canonical(0.0, alpha, None, n)
-    return size, x, log_rising(size, x) - gammaln(x + 1)
+    return size, x
 
 
-CONJUGATE = Conjugate("p", "Beta", _terms)
+def _rest(x: Array, alpha: Array | None = None, n: Array | None = None) -> Array:
+    """The part of the log density without p."""
+    _, size = canonical(0.0, alpha, None, n)
+    return log_rising(size, x) - gammaln(x + 1)
+
+
+CONJUGATE = Conjugate("p", "Beta", _counts, _rest)

@@ -43,9 +43,14 @@ def moments(alpha: Array, m: Array) -> Values:
         return mean, np.where(alpha > 2, alpha * m**2 / ((alpha - 1) ** 2 * (alpha - 2)), np.inf)
 
 
-def _terms(x: Array, m: Array) -> tuple[Array, Array, Array]:
+def _counts(x: Array, m: Array) -> tuple[Array, Array]:
     """What an item adds to the prior of alpha."""
-    return np.ones(np.shape(x)), np.log(x / m), -np.log(x)
+    return np.ones(np.shape(x)), np.log(x / m)
 
 
-CONJUGATE = Conjugate("alpha", "Gamma", _terms)
+def _rest(x: Array, m: Array) -> Array:
+    """The part of the log density without alpha."""
+    return -np.log(x)
+
+
+CONJUGATE = Conjugate("alpha", "Gamma", _counts, _rest)

@@ -47,9 +47,14 @@ def moments(mu: Array) -> Values:
     return mu, mu
 
 
-def _terms(x: Array) -> tuple[Array, Array, Array]:
+def _counts(x: Array) -> tuple[Array, Array]:
     """What an item adds to the prior of mu."""
-    return x, np.ones(np.shape(x)), -gammaln(x + 1)
+    return x, np.ones(np.shape(x))
 
 
-CONJUGATE = Conjugate("mu", "Gamma", _terms)
+def _rest(x: Array) -> Array:
+    """The part of the log density without mu."""
+    return -gammaln(x + 1)
+
+
+CONJUGATE = Conjugate("mu", "Gamma", _counts, _rest)

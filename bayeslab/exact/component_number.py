@@ -33,16 +33,7 @@ from scipy.special import gammaln, logsumexp, multigammaln
 
 from bayeslab.constants import LOG_PI
 from bayeslab.errors import DataError, OptionError
-from bayeslab.exact.emissions import (
-    Bernoulli,
-    Binomial,
-    Categorical,
-    DiagonalGaussian,
-    Exponential,
-    FullGaussian,
-    Poisson,
-    Product,
-)
+from bayeslab.exact.emissions import Categorical, DiagonalGaussian, FullGaussian, OneParameter, Product
 from bayeslab.exact.sampler import Arrays, Sampler, stacked
 
 __all__ = ["NumberPosterior", "NumberPrior", "PartitionSampler", "integrable"]
@@ -136,15 +127,13 @@ def _categorical(emission: Categorical, rows: np.ndarray) -> _Items:
     return _Items(np.hstack(parts), blocks, np.concatenate(hyper))
 
 
-def _pairs(code: int) -> Callable[[Any, np.ndarray], _Items]:
-    def items(emission: Any, rows: np.ndarray) -> _Items:
-        won, base = emission.counted(rows)
-        d = won.shape[1]
-        statistics = np.stack([won, base], axis=2).reshape(len(rows), 2 * d)
-        prior = np.stack([np.broadcast_to(p, (d,)) for p in emission.prior], axis=1)
-        return _Items(statistics, [(code, 2 * j, 2 * j) for j in range(d)], prior.ravel().astype(float))
-
-    return items
+def _one_parameter(emission: OneParameter, rows: np.ndarray) -> _Items:
+    assert emission.prior is not None
+    won, base = emission.counted(rows)
+    d, code = won.shape[1], {"Beta": 3, "Gamma": 4}[emission.pair.name]
+    statistics = np.stack([won, base], axis=2).reshape(len(rows), 2 * d)
+    prior = np.stack([np.broadcast_to(p, (d,)) for p in emission.prior], axis=1)
+    return _Items(statistics, [(code, 2 * j, 2 * j) for j in range(d)], prior.ravel().astype(float))
 
 
 def _product(emission: Product, rows: np.ndarray) -> _Items:
@@ -162,10 +151,7 @@ _READERS: dict[type, Callable[[Any, np.ndarray], _Items]] = {
     FullGaussian: _full,
     DiagonalGaussian: _diagonal,
     Categorical: _categorical,
-    Bernoulli: _pairs(3),
-    Binomial: _pairs(3),
-    Poisson: _pairs(4),
-    Exponential: _pairs(4),
+    OneParameter: _one_parameter,
     Product: _product,
 }
 

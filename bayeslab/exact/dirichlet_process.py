@@ -48,16 +48,7 @@ from scipy.optimize import brentq
 from scipy.special import digamma, gammaln
 
 from bayeslab.errors import DataError, OptionError
-from bayeslab.exact.emissions import (
-    Bernoulli,
-    Binomial,
-    Categorical,
-    DiagonalGaussian,
-    Exponential,
-    FullGaussian,
-    Poisson,
-    Product,
-)
+from bayeslab.exact.emissions import Categorical, DiagonalGaussian, FullGaussian, OneParameter, Product
 from bayeslab.exact.sampler import frozen, thawed
 
 __all__ = [
@@ -351,7 +342,7 @@ def _categorical(emission: Categorical, gaps: bool) -> list[_Block]:
     return [block(j, levels) for j, levels in enumerate(emission.levels)]
 
 
-def _bernoulli(emission: Bernoulli, gaps: bool) -> list[_Block]:
+def _bernoulli(emission: OneParameter) -> list[_Block]:
     assert emission.prior is not None
     won, lost = (np.broadcast_to(p, (emission.n_columns,)) for p in emission.prior)
 
@@ -364,23 +355,22 @@ def _bernoulli(emission: Bernoulli, gaps: bool) -> list[_Block]:
     return [block(j) for j in range(emission.n_columns)]
 
 
-def _counted(code: int) -> Callable[[Any, bool], list[_Block]]:
-    def reader(emission: Any, gaps: bool) -> list[_Block]:
-        # Of successes, not of their numbers of trials, which may be columns too.
-        d = getattr(emission, "n_outcomes", emission.n_columns)
-        first, second = (np.broadcast_to(p, (d,)) for p in emission.prior)
+def _one_parameter(emission: OneParameter, gaps: bool) -> list[_Block]:
+    if emission.distribution == "Bernoulli":
+        return _bernoulli(emission)
+    assert emission.prior is not None
+    d, code = emission.n_outcomes, {"Beta": 3, "Gamma": 4}[emission.pair.name]
+    first, second = (np.broadcast_to(p, (d,)) for p in emission.prior)
 
-        def block(j: int) -> _Block:
-            def arranged(rows: np.ndarray) -> np.ndarray:
-                won, base = emission.counted(rows)
-                return np.column_stack([won[:, j], base[:, j]])
+    def block(j: int) -> _Block:
+        def arranged(rows: np.ndarray) -> np.ndarray:
+            won, base = emission.counted(rows)
+            return np.column_stack([won[:, j], base[:, j]])
 
-            # The whole emission's, once.
-            return _Block(code, 2, 2, 3, [first[j], second[j]], arranged, _zero if j else emission.log_base)
+        # The whole emission's, once.
+        return _Block(code, 2, 2, 3, [first[j], second[j]], arranged, _zero if j else emission.log_base)
 
-        return [block(j) for j in range(d)]
-
-    return reader
+    return [block(j) for j in range(d)]
 
 
 def _product(emission: Product, gaps: bool) -> list[_Block]:
@@ -406,10 +396,7 @@ _READERS: dict[type, Callable[[Any, bool], list[_Block]]] = {
     FullGaussian: _full,
     DiagonalGaussian: _diagonal,
     Categorical: _categorical,
-    Bernoulli: _bernoulli,
-    Binomial: _counted(3),
-    Poisson: _counted(4),
-    Exponential: _counted(4),
+    OneParameter: _one_parameter,
     Product: _product,
 }
 

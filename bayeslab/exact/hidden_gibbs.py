@@ -18,9 +18,10 @@ from typing import Any
 
 import numpy as np
 
+from bayeslab.distributions.toolbox.logarithms import ratio
 from bayeslab.errors import EvidenceError
-from bayeslab.exact.emissions import Bernoulli, Binomial, Categorical, Exponential, FullGaussian, Poisson, Product
-from bayeslab.exact.emissions.cells import column_means, observed, ratio
+from bayeslab.exact.emissions import Categorical, FullGaussian, OneParameter, Product
+from bayeslab.exact.emissions.cells import column_means, observed
 from bayeslab.exact.emissions.normal import DiagonalGaussian, inverse_wishart, patterns
 from bayeslab.exact.forward_backward import HiddenChain, read_rows, room
 
@@ -106,7 +107,7 @@ def statistics_of(emission: Any, rows: np.ndarray, states: np.ndarray, n_states:
         return _moments(rows, states, n_states)
     if isinstance(emission, FullGaussian) and not np.isnan(rows).any():
         return _matrix_moments(rows, states, n_states)
-    if isinstance(emission, Bernoulli | Binomial | Poisson | Exponential):
+    if isinstance(emission, OneParameter):
         won, base = emission.counted(rows)
         return {"won": _sums(won, states, n_states), "base": _sums(base, states, n_states)}
     if isinstance(emission, Categorical):

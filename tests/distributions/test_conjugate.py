@@ -32,7 +32,7 @@ def scipy_log(law: object, x: np.ndarray, *, discrete: bool) -> np.ndarray:
 
 
 def test_every_conjugate_parameter_is_tested():
-    declared = {name for name in DISTRIBUTIONS if conjugate(name) is not None and conjugate(name).terms is not None}
+    declared = {name for name in DISTRIBUTIONS if conjugate(name) is not None and conjugate(name).counts is not None}
     assert declared == set(CASES)
 
 
@@ -41,7 +41,7 @@ def test_every_conjugate_parameter_is_tested():
 def test_terms_are_the_log_density(name, theta):
     values, others, law = CASES[name]
     x, pair = np.array(values), conjugate(name)
-    a, b, c = pair.terms(x, **others)
+    (a, b), c = pair.counts(x, **others), pair.rest(x, **others)
     second = np.log1p(-theta) if pair.prior == "Beta" else -theta
     truth = scipy_log(law(theta), x, discrete=DISTRIBUTIONS[name].discrete)
     np.testing.assert_allclose(a * np.log(theta) + b * second + c, truth, rtol=1e-12)

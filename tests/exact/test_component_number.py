@@ -7,16 +7,7 @@ import pytest
 from scipy.special import gammaln, logsumexp
 
 from bayeslab.exact.component_number import NumberPrior
-from bayeslab.exact.emissions import (
-    Bernoulli,
-    Binomial,
-    Categorical,
-    Exponential,
-    Poisson,
-    Product,
-    StudentT,
-    gaussian,
-)
+from bayeslab.exact.emissions import Categorical, OneParameter, Product, StudentT, gaussian
 from tests.exact._enumeration import partitions
 from tests.exact.partitions import sample_component_number
 from tests.refusals import refused
@@ -48,17 +39,19 @@ def small(name: str):
     holes[[1, 4], [0, 1]] = np.nan
     counts = np.array([[2.0], [2], [9], [12], [3], [1], [10]])
     codes = np.column_stack([rng.integers(0, 3, n), rng.integers(0, 2, n)]).astype(float)
-    mixed = Product({"x": ((0,), gaussian(1)), "c": ((2, 3), Categorical((3, 2))), "n": ((1,), Poisson(1))})
+    mixed = Product(
+        {"x": ((0,), gaussian(1)), "c": ((2, 3), Categorical((3, 2))), "n": ((1,), OneParameter("Poisson", 1))}
+    )
     return {
         "full": (gaussian(2), normal),
         "diagonal": (gaussian(2, "diagonal"), normal),
         "diagonal, missing": (gaussian(2, "diagonal"), holes),
         "known": (gaussian(2, "known", known=np.array([[1, 0.3], [0.3, 2.0]])), normal),
         "categorical": (Categorical((3, 2)), codes),
-        "bernoulli": (Bernoulli(3), rng.integers(0, 2, (n, 3)).astype(float)),
-        "poisson": (Poisson(1), counts),
-        "exponential": (Exponential(1), counts / 3),
-        "binomial": (Binomial(1, 12), counts),
+        "bernoulli": (OneParameter("Bernoulli", 3), rng.integers(0, 2, (n, 3)).astype(float)),
+        "poisson": (OneParameter("Poisson", 1), counts),
+        "exponential": (OneParameter("Exponential", 1), counts / 3),
+        "binomial": (OneParameter("Binomial", 1, known={"n": 12}), counts),
         "mixed": (mixed, np.column_stack([normal[:, 0], counts, codes])),
     }[name]
 

@@ -25,16 +25,7 @@ from bayeslab.exact.dirichlet_process import (
     table_probabilities,
     truncation_bound,
 )
-from bayeslab.exact.emissions import (
-    Bernoulli,
-    Binomial,
-    Categorical,
-    Exponential,
-    Poisson,
-    Product,
-    StudentT,
-    gaussian,
-)
+from bayeslab.exact.emissions import Categorical, OneParameter, Product, StudentT, gaussian
 from bayeslab.exact.sampler import frozen, thawed
 from tests.exact._enumeration import partitions
 from tests.refusals import refused
@@ -60,7 +51,9 @@ def small(name: str, n: int = 6):
     holes[[1, 4], [0, 1]] = np.nan
     counts = np.array([[2.0], [2], [9], [12], [3], [1], [10], [4]])[:n]
     codes = np.column_stack([rng.integers(0, 3, n), rng.integers(0, 2, n)]).astype(float)
-    mixed = Product({"x": ((0,), gaussian(1)), "c": ((2, 3), Categorical((3, 2))), "n": ((1,), Poisson(1))})
+    mixed = Product(
+        {"x": ((0,), gaussian(1)), "c": ((2, 3), Categorical((3, 2))), "n": ((1,), OneParameter("Poisson", 1))}
+    )
     both = Product({"x": ((0, 1), gaussian(2)), "c": ((2, 3), Categorical((3, 2)))})
     return {
         "one normal": (gaussian(1, "diagonal"), normal[:, :1]),
@@ -71,10 +64,10 @@ def small(name: str, n: int = 6):
         "known": (gaussian(2, "known", known=np.array([[1, 0.3], [0.3, 2.0]])), normal),
         "categorical": (Categorical((3, 2)), codes),
         "categorical, missing": (Categorical((3, 2)), np.where(np.isnan(holes), np.nan, codes)),
-        "bernoulli": (Bernoulli(3), rng.integers(0, 2, (n, 3)).astype(float)),
-        "poisson": (Poisson(1), counts),
-        "exponential": (Exponential(1), counts / 3),
-        "binomial": (Binomial(1, 12), counts),
+        "bernoulli": (OneParameter("Bernoulli", 3), rng.integers(0, 2, (n, 3)).astype(float)),
+        "poisson": (OneParameter("Poisson", 1), counts),
+        "exponential": (OneParameter("Exponential", 1), counts / 3),
+        "binomial": (OneParameter("Binomial", 1, known={"n": 12}), counts),
         "mixed": (mixed, np.column_stack([normal[:, 0], counts, codes])),
         "normal and categorical": (both, np.column_stack([normal, codes])),
     }[name]

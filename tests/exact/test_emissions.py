@@ -8,7 +8,6 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from bayeslab.distributions import bernoulli, binomial, exponential, poisson
 from bayeslab.exact.conjugate import (
     BetaBinomial,
     DirichletMultinomial,
@@ -17,12 +16,9 @@ from bayeslab.exact.conjugate import (
     NormalWishart,
 )
 from bayeslab.exact.emissions import (
-    Bernoulli,
-    Binomial,
     Categorical,
-    Exponential,
     NormalPrior,
-    Poisson,
+    OneParameter,
     Product,
     Regression,
     StudentT,
@@ -36,7 +32,11 @@ K, N = 2, 60
 
 
 def mixed() -> Product:
-    parts = {"size": ((0, 2), gaussian(2)), "kind": ((1,), Categorical((3,))), "count": ((3,), Poisson(1))}
+    parts = {
+        "size": ((0, 2), gaussian(2)),
+        "kind": ((1,), Categorical((3,))),
+        "count": ((3,), OneParameter("Poisson", 1)),
+    }
     return Product(parts)
 
 
@@ -69,10 +69,10 @@ EMISSIONS = {
     "known": lambda: gaussian(3, "known", known=np.array([[1.0, 0.2, 0], [0.2, 2, 0], [0, 0, 0.7]])),
     "student": lambda: StudentT(3),
     "categorical": lambda: Categorical((3, 2)),
-    "bernoulli": lambda: Bernoulli(3),
-    "binomial": lambda: Binomial(2, (9, 8)),
-    "poisson": lambda: Poisson(2),
-    "exponential": lambda: Exponential(2),
+    "bernoulli": lambda: OneParameter("Bernoulli", 3),
+    "binomial": lambda: OneParameter("Binomial", 2, known={"n": (9, 8)}),
+    "poisson": lambda: OneParameter("Poisson", 2),
+    "exponential": lambda: OneParameter("Exponential", 2),
     "mixed": mixed,
     "regression": lambda: Regression(2),
     "logistic": lambda: Regression(2, "bernoulli"),
@@ -141,7 +141,7 @@ def test_discrete_densities():
 
 def test_impossible_values_have_density_zero_and_zero_times_log_zero_is_zero():
     p = {"probability": np.array([[0.0, 1.0], [0.5, 0.5]])}
-    found = Bernoulli(2).log_density(p, np.array([[0.0, 1.0], [1.0, 1.0]]))
+    found = OneParameter("Bernoulli", 2).log_density(p, np.array([[0.0, 1.0], [1.0, 1.0]]))
     assert found[0, 0] == 0.0 and np.isneginf(found[1, 0])
     np.testing.assert_allclose(found[:, 1], np.log(0.25))
 
@@ -150,7 +150,7 @@ def test_a_product_is_the_sum_of_its_parts():
     _, emission, rows, _, p = setting("mixed")
     size = gaussian(2).log_density({"mean": p["size.mean"], "covariance": p["size.covariance"]}, rows[:, [0, 2]])
     kind = Categorical((3,)).log_density({"probability": p["kind.probability"]}, rows[:, [1]])
-    count = Poisson(1).log_density({"rate": p["count.rate"]}, rows[:, [3]])
+    count = OneParameter("Poisson", 1).log_density({"rate": p["count.rate"]}, rows[:, [3]])
     np.testing.assert_allclose(emission.log_density(p, rows), size + kind + count)
     assert emission.n_free(2) == 2 * (5 + 2 + 1)
 
@@ -250,10 +250,10 @@ def test_evidence_of_clusters_is_that_of_the_conjugate_pairs():
     np.testing.assert_allclose(found(known, one), [pair.log_evidence(one[labels == k, 0]) for k in range(K)])
     counts = rng.poisson(3.0, (N, 1)).astype(float)
     expected = [GammaPoisson(2.0, 0.5).log_evidence(counts[labels == k, 0]) for k in range(K)]
-    np.testing.assert_allclose(found(Poisson(1, (2.0, 0.5)), counts), expected)
+    np.testing.assert_allclose(found(OneParameter("Poisson", 1, (2.0, 0.5)), counts), expected)
     won = rng.integers(0, 6, (N, 1)).astype(float)
     expected = [BetaBinomial(2.0, 0.5).log_evidence(won[labels == k, 0], 6) for k in range(K)]
-    np.testing.assert_allclose(found(Binomial(1, 6, (2.0, 0.5)), won), expected)
+    np.testing.assert_allclose(found(OneParameter("Binomial", 1, (2.0, 0.5), {"n": 6}), won), expected)
     codes = rng.integers(0, 3, (N, 1)).astype(float)
     expected = [
         DirichletMultinomial.of([0.7] * 3).log_evidence(np.bincount(codes[labels == k, 0].astype(int), minlength=3))
@@ -300,10 +300,15 @@ def test_wrong_data_and_options_are_refused_in_one_line():
         (gaussian(3), rows, "data.wrong-shape", r"\(10, 2\).*3"),
         (gaussian(2), np.where(rows > 1, np.inf, rows), "data.not-finite", "column 0"),
         (Categorical((2, 2)), np.full((3, 2), 2.0), "data.impossible-value", "row 0, column 0 is 2;"),
-        (Bernoulli(2), rows, "data.impossible-value", r"row 0, column 0 is 0\.12573;"),
-        (Poisson(2), -np.ones((3, 2)), "data.impossible-value", "row 0, column 0 is -1;"),
-        (Binomial(2, 3), np.full((3, 2), 4.0), "data.impossible-value", "row 0, column 0 is 4;"),
-        (Exponential(2), -np.ones((3, 2)), "data.impossible-value", "row 0, column 0 is -1;"),
+        (OneParameter("Bernoulli", 2), rows, "data.impossible-value", r"row 0, column 0 is 0\.12573;"),
+        (OneParameter("Poisson", 2), -np.ones((3, 2)), "data.impossible-value", "row 0, column 0 is -1;"),
+        (
+            OneParameter("Binomial", 2, known={"n": 3}),
+            np.full((3, 2), 4.0),
+            "data.impossible-value",
+            "row 0, column 0 is 4;",
+        ),
+        (OneParameter("Exponential", 2), -np.ones((3, 2)), "data.impossible-value", "row 0, column 0 is -1;"),
         (Regression(1), np.array([[np.nan, 1.0], [1.0, 2.0]]), "data.missing", "row 0, input column 0"),
     ]
     for emission, bad, code, match in cases:
@@ -334,21 +339,41 @@ def test_degenerate_says_which():
 
 
 @pytest.mark.parametrize(
-    ("emission", "distribution", "others"),
+    ("emission", "scipy", "values"),
     [
-        (Bernoulli(2), bernoulli, {}),
-        (Binomial(2, 9), binomial, {"n": 9}),
-        (Poisson(2), poisson, {}),
-        (Exponential(2), exponential, {}),
+        (OneParameter("Binomial", 2, known={"n": 9}), lambda t: stats.binom(9, t), [0.0, 4.0, 9.0]),
+        (OneParameter("Geometric", 2), stats.geom, [1.0, 2.0, 7.0]),
+        (OneParameter("NegativeBinomial", 2, known={"n": 2.5}), lambda t: stats.nbinom(2.5, t), [0.0, 2.0, 9.0]),
+        (OneParameter("Exponential", 2), lambda t: stats.expon(scale=1 / t), [0.0, 0.4, 3.0]),
+        (OneParameter("Gamma", 2, known={"alpha": 1.7}), lambda t: stats.gamma(1.7, scale=1 / t), [0.3, 1.0, 4.0]),
+        (OneParameter("InverseGamma", 2, known={"alpha": 1.7}), lambda t: stats.invgamma(1.7, scale=t), [0.3, 1.0, 4]),
+        (OneParameter("Pareto", 2, known={"m": 0.2}), lambda t: stats.pareto(t, scale=0.2), [0.3, 1.0, 4.0]),
     ],
 )
-def test_cells_count_as_the_vocabulary_says(emission, distribution, others):
-    """The kernels count in their own code, which is hot; what a cell adds to the prior is the distribution's."""
-    rows = np.array([[0.0, 1.0], [1.0, np.nan], [1.0, 0.0], [np.nan, np.nan]])
-    there = ~np.isnan(rows)
-    won, base, constant = (
-        np.where(there, term, 0.0) for term in distribution.CONJUGATE.terms(np.where(there, rows, 0.0), **others)
-    )
-    for found, expected in zip(emission.counted(rows), (won, base), strict=True):
-        np.testing.assert_array_equal(found, expected)
-    np.testing.assert_allclose(emission.log_base(rows), constant.sum(axis=1), rtol=1e-14)
+def test_any_distribution_with_a_conjugate_parameter_is_one_of_columns(emission, scipy, values):
+    """Densities, the M-step, and cells that are missing, which say nothing."""
+    rows = np.array([[values[0], np.nan], [values[1], values[2]], [np.nan, np.nan]])
+    emission.check(rows)
+    theta = np.array([[0.2, 0.3], [0.8, 0.4]])
+    density = emission.log_density({emission.name: theta}, rows)
+    for n, row in enumerate(rows):
+        for k in range(2):
+            laws = [scipy(t) for t in theta[k]]
+            log = [law.logpmf if emission.declaration.discrete else law.logpdf for law in laws]
+            expected = sum(float(log[j](x)) for j, x in enumerate(row) if not np.isnan(x))
+            assert density[n, k] == pytest.approx(expected, rel=1e-12, abs=1e-12)
+    best = emission.maximise(emission.statistics(rows, np.ones((3, 1))))[emission.name]
+    top = emission.log_density({emission.name: best}, rows).sum()
+    for factor in (0.99, 1.01):
+        assert emission.log_density({emission.name: np.minimum(best * factor, 1.0)}, rows).sum() <= top + 1e-12
+
+
+def test_trials_beside_successes():
+    """The numbers of trials are columns; a row without one says nothing."""
+    emission = OneParameter("Binomial", 1)
+    rows = np.array([[3.0, 9.0], [3.0, np.nan], [np.nan, 4.0], [2.0, 2.0]])
+    emission.check(rows)
+    density = emission.log_density({"probability": np.array([[0.4]])}, rows)[:, 0]
+    np.testing.assert_allclose(density, [stats.binom(9, 0.4).logpmf(3), 0.0, 0.0, 2 * np.log(0.4)], rtol=1e-12)
+    with refused("data.impossible-value", "row 0, column 0 is 3;"):
+        emission.check(np.array([[3.0, 2.0]]))

@@ -100,10 +100,13 @@ CELLS = {
         lambda rng: np.column_stack([rng.poisson(3, 60), rng.normal(1e6, 2.0, (60, 2))]),
     ),
     "categories": (emissions.Categorical((3, 2)), lambda rng: rng.integers(0, 2, (60, 2)).astype(float)),
-    "counts": (emissions.Poisson(2), lambda rng: rng.poisson(3, (60, 2)).astype(float)),
-    "times": (emissions.Exponential(2), lambda rng: rng.exponential(3, (60, 2))),
-    "trials": (emissions.Binomial(2, 7), lambda rng: rng.binomial(7, 0.3, (60, 2)).astype(float)),
-    "signs": (emissions.Bernoulli(2), lambda rng: rng.integers(0, 2, (60, 2)).astype(float)),
+    "counts": (emissions.OneParameter("Poisson", 2), lambda rng: rng.poisson(3, (60, 2)).astype(float)),
+    "times": (emissions.OneParameter("Exponential", 2), lambda rng: rng.exponential(3, (60, 2))),
+    "trials": (
+        emissions.OneParameter("Binomial", 2, known={"n": 7}),
+        lambda rng: rng.binomial(7, 0.3, (60, 2)).astype(float),
+    ),
+    "signs": (emissions.OneParameter("Bernoulli", 2), lambda rng: rng.integers(0, 2, (60, 2)).astype(float)),
 }
 
 

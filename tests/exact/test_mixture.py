@@ -15,12 +15,9 @@ from bayeslab.errors import OptionError
 from bayeslab.exact.clusters import adjusted_rand_index
 from bayeslab.exact.components import log_evidence
 from bayeslab.exact.emissions import (
-    Bernoulli,
-    Binomial,
     Categorical,
-    Exponential,
     NormalPrior,
-    Poisson,
+    OneParameter,
     Product,
     Regression,
     StudentT,
@@ -73,7 +70,7 @@ COUNTS = np.array([c[-1] for c in CELLS], float)
 
 
 def candy() -> MixtureProblem:
-    return MixtureProblem.of(Bernoulli(3), CANDY, 2, row_weights=COUNTS)
+    return MixtureProblem.of(OneParameter("Bernoulli", 3), CANDY, 2, row_weights=COUNTS)
 
 
 def bags(theta: float, first: list[float], second: list[float]) -> dict[str, np.ndarray]:
@@ -153,12 +150,12 @@ def test_em_candy_two_attr():
     def cells(x):
         theta = {"weights": np.array([x[0], 1 - x[0]]), "probability": np.array([x[1:3], x[3:5]])}
         rows = np.array(list(itertools.product((0.0, 1.0), repeat=2)))
-        return np.exp(MixtureProblem.of(Bernoulli(2), rows, 2).responsibilities(theta)[0])
+        return np.exp(MixtureProblem.of(OneParameter("Bernoulli", 2), rows, 2).responsibilities(theta)[0])
 
     x = np.array([0.55, 0.7, 0.8, 0.35, 0.25])
     jacobian = [(cells(x + s) - cells(x - s)) / 2e-6 for s in 1e-6 * np.eye(5)]
     assert np.linalg.matrix_rank(np.array(jacobian), tol=1e-6) == 3
-    problem = MixtureProblem.of(Bernoulli(2), CANDY[:, :2], 2, row_weights=COUNTS)
+    problem = MixtureProblem.of(OneParameter("Bernoulli", 2), CANDY[:, :2], 2, row_weights=COUNTS)
     rng = np.random.default_rng(0)
     ends = [maximise(problem, bags_two(rng), tolerance=1e-10, max_iterations=5000) for _ in range(4)]
     values = [end.log_likelihood for end in ends]
@@ -212,11 +209,11 @@ FAMILIES = {
     "known": (lambda: gaussian(2, "known", known=1.5), "normal"),
     "student": (lambda: StudentT(2), "normal"),
     "student, 4": (lambda: StudentT(2, 4.0), "normal"),
-    "poisson": (lambda: Poisson(2), "counts"),
-    "bernoulli": (lambda: Bernoulli(4), "binary"),
+    "poisson": (lambda: OneParameter("Poisson", 2), "counts"),
+    "bernoulli": (lambda: OneParameter("Bernoulli", 4), "binary"),
     "categorical": (lambda: Categorical((3, 3, 3)), "codes"),
-    "exponential": (lambda: Exponential(2), "times"),
-    "binomial": (lambda: Binomial(2, 12), "wins"),
+    "exponential": (lambda: OneParameter("Exponential", 2), "times"),
+    "binomial": (lambda: OneParameter("Binomial", 2, known={"n": 12}), "wins"),
     "mixed": (lambda: Product({"a": ((0,), gaussian(1)), "b": ((1,), gaussian(1, "diagonal"))}), "normal"),
 }
 
@@ -718,7 +715,11 @@ def test_clustering_unsup():
     mixed = np.column_stack([rows, kind, count])
     mixed[rng.random(mixed.shape) < 0.1] = np.nan
     mixed = np.where(np.isnan(mixed).all(axis=1, keepdims=True), 0.0, mixed)
-    parts = {"place": ((0, 1), gaussian(2)), "kind": ((2,), Bernoulli(1)), "count": ((3,), Poisson(1))}
+    parts = {
+        "place": ((0, 1), gaussian(2)),
+        "kind": ((2,), OneParameter("Bernoulli", 1)),
+        "count": ((3,), OneParameter("Poisson", 1)),
+    }
     fit = fit_mixture(MixtureProblem.of(Product(parts), mixed, 3), MixtureOptions(restarts=5), rng=rng)
     assert adjusted_rand_index(fit.labels, labels) > 0.9
 

@@ -9,7 +9,7 @@ from scipy.stats import norm
 
 import bayeslab as bl
 from bayeslab.exact.clusters import adjusted_rand_index
-from bayeslab.exact.emissions import Poisson, gaussian
+from bayeslab.exact.emissions import OneParameter, gaussian
 from bayeslab.exact.expectation_maximisation import maximise
 from bayeslab.exact.k_means import leader_clusters
 from bayeslab.posterior.mixtures.problem import MixtureProblem
@@ -41,7 +41,7 @@ def test_em_mcmc_is_within_monte_carlo_error_of_em():
     too, where draws are most uncertain."""
     rng = np.random.default_rng(3)
     counts = rng.poisson(rng.choice([2.0, 8.0], (150, 1))).astype(float)
-    problem = MixtureProblem.of(Poisson(1), counts, 2)
+    problem = MixtureProblem.of(OneParameter("Poisson", 1), counts, 2)
     start = start_from_labels(problem, (counts[:, 0] > 5).astype(int))
     exact = maximise(problem, start, variant="accelerated", tolerance=1e-12).parameters
     runs = [

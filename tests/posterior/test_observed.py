@@ -181,28 +181,28 @@ CASES = {
     ),
     "poisson": plain(
         OneParameter,
-        emissions.Poisson(2),
+        emissions.OneParameter("Poisson", 2),
         COUNTS,
         by_cell(lambda x, v, j: stats.poisson(at(v["rate"], j)).logpmf(x)),
         word="poisson",
     ),
     "exponential": plain(
         OneParameter,
-        emissions.Exponential(2),
+        emissions.OneParameter("Exponential", 2),
         np.abs(REAL),
         by_cell(lambda x, v, j: stats.expon(scale=1 / at(v["rate"], j)).logpdf(x)),
         word="exponential",
     ),
     "bernoulli": plain(
         OneParameter,
-        emissions.Bernoulli(2),
+        emissions.OneParameter("Bernoulli", 2),
         FLAGS,
         by_cell(lambda x, v, j: stats.bernoulli(at(v["probability"], j)).logpmf(x)),
         word="bernoulli",
     ),
     "binomial": plain(
         OneParameter,
-        emissions.Binomial(2, 20),
+        emissions.OneParameter("Binomial", 2, known={"n": 20}),
         COUNTS,
         by_cell(lambda x, v, j: stats.binom(20, at(v["probability"], j)).logpmf(x)),
         word="binomial",
@@ -317,7 +317,7 @@ def test_one_chain_of_a_name_has_its_parameters_by_that_name():
 
 def test_a_trials_column_is_given_not_predicted():
     rows = np.column_stack([COUNTS[:, 0], np.full(N, 20.0)])
-    emission = emissions.Binomial(1, None, (1.0, 1.0))
+    emission = emissions.OneParameter("Binomial", 1, (1.0, 1.0))
     part = OneParameter(word="binomial", columns=("won",), at=(0, 1), n_states=K, emission=emission, style=COMPONENTS)
     assert part.columns_at == (0,)
     assert part.given_at == (1,)

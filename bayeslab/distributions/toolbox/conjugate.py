@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from inspect import Parameter, signature
 
 from bayeslab.distributions.toolbox.contract import Array
 
@@ -18,8 +19,8 @@ class Conjugate:
     ----------
     parameter, prior : str
         PyMC's names of the parameter and of the prior.
-    terms : callable or None
-        ``(x, **others)`` to ``(a, b, c)``, the other parameters by PyMC's names: the log density of x is
+    counts, rest : callable or None
+        ``(x, **others)``, the other parameters by PyMC's names, to a and b, and to c: the log density of x is
         a log θ + b log(1 - θ) + c where the prior is a beta, a log θ - b θ + c where it is a gamma. With the prior
         Beta(α, β) or Gamma(α, β) the posterior is that of α + a and β + b. None where the prior is a Dirichlet: then
         outcomes are counted.
@@ -31,4 +32,16 @@ class Conjugate:
 
     parameter: str
     prior: str
-    terms: Callable[..., tuple[Array, Array, Array]] | None = None
+    counts: Callable[..., tuple[Array, Array]] | None = None
+    rest: Callable[..., Array] | None = None
+
+    @property
+    def others(self) -> frozenset[str]:
+        """Names of the other parameters that an item's counts may depend on."""
+        return frozenset() if self.counts is None else frozenset(signature(self.counts).parameters) - {"x"}
+
+    @property
+    def needed(self) -> tuple[str, ...]:
+        """Those of the others without which items cannot be counted."""
+        given = {} if self.counts is None else signature(self.counts).parameters
+        return tuple(word for word, one in given.items() if word != "x" and one.default is Parameter.empty)

@@ -38,7 +38,7 @@ from bayeslab.exact.emissions.categories import Categorical
 from bayeslab.exact.emissions.cells import column_variances, dependent_columns, refuse_dependent, renumbered
 from bayeslab.exact.emissions.normal import DiagonalGaussian, FullGaussian, NormalPrior, gaussian
 from bayeslab.exact.emissions.normal_mixture import GaussianMixture
-from bayeslab.exact.emissions.one_parameter import Bernoulli, Binomial, Exponential, Poisson
+from bayeslab.exact.emissions.one_parameter import OneParameter
 from bayeslab.exact.emissions.product import Product
 from bayeslab.exact.emissions.protocol import (
     ConjugateEmission,
@@ -52,20 +52,17 @@ from bayeslab.exact.emissions.student import StudentT, dof_from_real, dof_to_rea
 
 __all__ = [
     "AnyDistribution",
-    "Bernoulli",
-    "Binomial",
     "Categorical",
     "ConjugateEmission",
     "DiagonalGaussian",
     "Emission",
     "EmissionWithoutParameters",
-    "Exponential",
     "FullGaussian",
     "GaussianMixture",
     "Law",
     "NormalPrior",
+    "OneParameter",
     "Parameters",
-    "Poisson",
     "Product",
     "Regression",
     "Statistics",

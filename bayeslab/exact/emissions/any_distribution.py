@@ -34,7 +34,7 @@ from scipy.optimize import minimize
 
 from bayeslab.distributions import DISTRIBUTIONS, Distribution, Maths, maths
 from bayeslab.errors import ModelError, hint
-from bayeslab.exact.emissions.cells import check_shape, check_values, observed, scaled
+from bayeslab.exact.emissions.cells import check_numbers, check_shape, observed, renumbered, scaled
 from bayeslab.exact.emissions.protocol import Emission, Parameters, Statistics
 
 __all__ = ["AnyDistribution", "Law", "allowed", "interval", "never_learned", "usable"]
@@ -259,34 +259,17 @@ class AnyDistribution(Emission):
 
     def check(self, rows: np.ndarray) -> None:
         check_shape(rows, self.n_columns)
+        domain = self.declaration.domain
         for j in range(self.n_columns):
-            self._check_column(rows, j)
-
-    def _check_column(self, rows: np.ndarray, j: int) -> None:
-        domain, x = self.declaration.domain, rows[:, j]
-        values = domain.values
-        # Of ends that differ from state to state the widest.
-        low = float(self._column(values.low, j).min()) if isinstance(values.low, str) else values.low
-        high = float(self._column(values.high, j).max()) if isinstance(values.high, str) else values.high
-        good = ~values.outside(x, low, high)
-        # At such an end the density is zero or infinite.
-        at_end = np.zeros(len(x), bool)
-        for end, (word, _) in domain.bounded_by.items():
-            if word in self.learned:
-                at_end |= x == (low if end == "low" else high)
-        what = values.words(low, high)
-        if domain.bounded_by:
-            what = f"strictly between {low:g} and {high:g}" if np.isfinite(high) else f"above {low:g}"
-        kind = "whole numbers" if self.declaration.discrete else "numbers"
-        if self.declaration.discrete:
-            good &= x == np.floor(x)
-        what = f"the values of {self.name} are {kind} {what}"
-        hurdle = f"Hurdle{self.name}"
-        if hurdle in DISTRIBUTIONS and (at_end & (x == 0)).any() and (good | np.isnan(x)).all():
-            what += f"; {hurdle} gives 0 a probability of its own"
-        fine = np.ones(rows.shape, bool)
-        fine[:, j] = good & ~at_end
-        check_values(rows, fine, what)
+            x, ends = rows[:, [j]], {"low": domain.values.low, "high": domain.values.high}
+            # Of ends that differ from state to state the widest.
+            widest = {"low": np.min, "high": np.max}
+            known = {word: widest[end](self._column(word, j)) for end, word in ends.items() if isinstance(word, str)}
+            # At such an end the density is zero or infinite.
+            at = {end: known[word] if isinstance(word, str) else word for end, word in ends.items()}
+            lost = [x == at[end] for end, (word, _) in domain.bounded_by.items() if word in self.learned]
+            with renumbered([j]):
+                check_numbers(self.declaration, x, known, excluded=np.any(lost, axis=0))
 
     def features(self, rows: np.ndarray) -> np.ndarray:
         if self.declaration.angles:

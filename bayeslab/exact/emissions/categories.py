@@ -8,7 +8,8 @@ from typing import Self
 import numpy as np
 from scipy.special import digamma, gammaln
 
-from bayeslab.exact.emissions.cells import check_shape, check_values, impossible, prior_of, ratio, safe_log
+from bayeslab.distributions.toolbox.logarithms import impossible, ratio, safe_log
+from bayeslab.exact.emissions.cells import check_shape, check_values, prior_of
 from bayeslab.exact.emissions.protocol import ConjugateEmission, Parameters, Statistics
 
 __all__ = ["Categorical"]

@@ -1,57 +1,37 @@
-"""What emissions share: cells that may be missing, checks, and logarithms of zero."""
+"""What emissions share: cells that may be missing, and checks."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any
 
 import numpy as np
 
+from bayeslab.distributions import DISTRIBUTIONS, Distribution
 from bayeslab.errors import DataError, OptionError
 
 __all__ = [
-    "LOG_ZERO",
+    "check_numbers",
     "check_shape",
     "check_values",
     "column_means",
     "column_variances",
     "dependent_columns",
-    "impossible",
     "observed",
     "prior_of",
-    "ratio",
     "refuse_constant",
     "refuse_dependent",
     "renumbered",
-    "safe_log",
     "scaled",
 ]
-
-# The logarithm of zero, small enough to be impossible and finite so that 0 · log 0 = 0.
-LOG_ZERO = -1e30
-
-
-def safe_log(p: np.ndarray) -> np.ndarray:
-    with np.errstate(divide="ignore"):
-        return np.maximum(np.log(p), LOG_ZERO)
-
-
-def impossible(log_density: np.ndarray) -> np.ndarray:
-    return np.where(log_density < 0.1 * LOG_ZERO, -np.inf, log_density)
 
 
 def observed(rows: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """Values with zeros for missing cells, and 1 where a cell is observed."""
     seen = ~np.isnan(rows)
     return np.where(seen, rows, 0.0), seen.astype(float)
-
-
-def ratio(top: np.ndarray, bottom: np.ndarray, otherwise: np.ndarray | float) -> np.ndarray:
-    """top / bottom, and ``otherwise`` where a state has no rows."""
-    good = bottom > 0
-    return np.where(good, top / np.where(good, bottom, 1.0), otherwise)
 
 
 def scaled(rows: np.ndarray) -> np.ndarray:
@@ -91,6 +71,35 @@ def check_values(rows: np.ndarray, good: np.ndarray, what: str) -> None:
     if bad.any():
         n, j = np.argwhere(bad)[0]
         raise DataError(f"row {n}, column {j} is {rows[n, j]:g}; {what}", code="impossible-value")
+
+
+def check_numbers(
+    distribution: Distribution, rows: np.ndarray, parameters: Mapping[str, Any], *, excluded: np.ndarray | bool = False
+) -> None:
+    """Refuse values that a distribution does not have.
+
+    Parameters
+    ----------
+    parameters
+        Those that are ends of the values, by their names; NaN where one is not known.
+    excluded : ndarray of bool
+        Values at ends at which the density is zero or infinite.
+    """
+    domain, what = distribution.domain, "whole numbers" if distribution.discrete else "numbers"
+    values = domain.values
+    low, high = (np.asarray(parameters[e] if isinstance(e, str) else e, float) for e in (values.low, values.high))
+    good = ~values.outside(rows, low, high)
+    if distribution.discrete:
+        good &= rows == np.floor(rows)
+    ends = (float(np.nanmin(low)), float(np.nanmax(high)))
+    where = values.words(*ends)
+    if domain.bounded_by:
+        where = "strictly between {:g} and {:g}".format(*ends) if np.isfinite(ends[1]) else f"above {ends[0]:g}"
+    what = f"the values of {distribution.name} are {what} {where}"
+    hurdle = f"Hurdle{distribution.name}"
+    if hurdle in DISTRIBUTIONS and (excluded & (rows == 0)).any() and (good | np.isnan(rows)).all():
+        what += f"; {hurdle} gives 0 a probability of its own"
+    check_values(rows, good & ~np.asarray(excluded), what)
 
 
 @contextmanager

@@ -19,6 +19,7 @@ import numpy as np
 from scipy.special import digamma, gammaln, multigammaln
 
 from bayeslab.constants import LOG_2PI
+from bayeslab.distributions.toolbox.logarithms import ratio
 from bayeslab.errors import OptionError, hint
 from bayeslab.exact.components import inverse_cholesky
 from bayeslab.exact.emissions.cells import (
@@ -27,7 +28,6 @@ from bayeslab.exact.emissions.cells import (
     column_variances,
     observed,
     prior_of,
-    ratio,
     refuse_constant,
     refuse_dependent,
     scaled,

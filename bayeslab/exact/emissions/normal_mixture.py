@@ -20,7 +20,8 @@ from typing import Self
 import numpy as np
 from scipy.special import logsumexp
 
-from bayeslab.exact.emissions.cells import check_shape, ratio, refuse_constant, safe_log, scaled
+from bayeslab.distributions.toolbox.logarithms import ratio, safe_log
+from bayeslab.exact.emissions.cells import check_shape, refuse_constant, scaled
 from bayeslab.exact.emissions.normal import DiagonalGaussian, NormalPrior
 from bayeslab.exact.emissions.protocol import Emission, Parameters, Statistics
 

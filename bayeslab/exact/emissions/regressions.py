@@ -9,13 +9,13 @@ import numpy as np
 from scipy.special import digamma, expit, gammaln
 
 from bayeslab.constants import LOG_2PI
+from bayeslab.distributions.toolbox.logarithms import ratio
 from bayeslab.errors import DataError, OptionError
 from bayeslab.exact.emissions.cells import (
     check_shape,
     check_values,
     column_variances,
     prior_of,
-    ratio,
     refuse_constant,
     scaled,
 )

@@ -15,8 +15,9 @@ import numpy as np
 from scipy.special import digamma, expit, gammaln, logit
 
 from bayeslab.digits import log_rising
+from bayeslab.distributions.toolbox.logarithms import ratio
 from bayeslab.errors import OptionError
-from bayeslab.exact.emissions.cells import check_shape, ratio, refuse_constant, refuse_dependent, scaled
+from bayeslab.exact.emissions.cells import check_shape, refuse_constant, refuse_dependent, scaled
 from bayeslab.exact.emissions.normal import (
     FullGaussian,
     NormalPrior,

@@ -11,7 +11,6 @@ import ast
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from inspect import signature
 from typing import Any, Protocol
 
 import numpy as np
@@ -303,11 +302,12 @@ class _Pair:
         """What numbers add to a beta or gamma prior."""
         pair, tree = conjugate(str(node.distribution)), node.expression.tree
         assert pair is not None
-        assert pair.terms is not None
+        assert pair.counts is not None
+        assert pair.rest is not None
         assert isinstance(tree, ast.Call)
         given = bound_arguments(tree, str(node.distribution))
         others = given.keys() - {pair.parameter}
-        if pair.parameter not in given or others - signature(pair.terms).parameters.keys():
+        if pair.parameter not in given or others - pair.others:
             raise NotExact(f"'{node.name}' is not given by {pair.parameter}")
         known = {word: self.plain.on(given[word], node.dims)[0] for word in sorted(others)}
         value = self._counts(node, whole=DISTRIBUTIONS[str(node.distribution)].discrete)
@@ -319,7 +319,7 @@ class _Pair:
             at, factor = self._rate(given[pair.parameter], node.dims)
         with np.errstate(all="ignore"):
             try:
-                a, b, constant = pair.terms(value, **known)
+                (a, b), constant = pair.counts(value, **known), pair.rest(value, **known)
             except (TypeError, ModelError):
                 raise NotExact(f"the parameters of '{node.name}' are incomplete") from None
             constant = constant + xlogy(a, factor)

@@ -146,17 +146,13 @@ def _emission(
             return exact.StudentT(1, dof)
         case "categorical":
             return exact.Categorical((len(levels),))
-        case "bernoulli":
-            return exact.Bernoulli(len(columns))
-        case "poisson":
-            return exact.Poisson(len(columns))
-        case "exponential":
-            return exact.Exponential(len(columns))
+        case "bernoulli" | "poisson" | "exponential":
+            return exact.OneParameter(word.capitalize(), len(columns))
     if trials is None:
         raise ModelError(
             "a binomial column needs `trials`, the number of trials", path=("model", "trials"), code="incomplete"
         )
-    return exact.Binomial(len(columns), trials)
+    return exact.OneParameter("Binomial", len(columns), known={"n": trials})
 
 
 def _distributed(

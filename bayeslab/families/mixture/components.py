@@ -232,7 +232,8 @@ def _binomial(spec: Mixture, n: int) -> Any:
             path=("model", "trials"),
             code="unsupported",
         )
-    return emissions.Binomial(n, spec.trials if isinstance(spec.trials, int) else None)
+    known = {"n": spec.trials} if isinstance(spec.trials, int) else {}
+    return emissions.OneParameter("Binomial", n, known=known)
 
 
 def _categories(
@@ -296,9 +297,9 @@ def _label_part(spec: Mixture, data: Data, columns: tuple[str, ...], n_component
 _MAKERS: dict[str, Callable[..., StatePart]] = {
     "gaussian": _gaussian,
     "student_t": _student,
-    "poisson": _one(lambda spec, n: emissions.Poisson(n)),
-    "exponential": _one(lambda spec, n: emissions.Exponential(n)),
-    "bernoulli": _one(lambda spec, n: emissions.Bernoulli(n)),
+    "poisson": _one(lambda spec, n: emissions.OneParameter("Poisson", n)),
+    "exponential": _one(lambda spec, n: emissions.OneParameter("Exponential", n)),
+    "bernoulli": _one(lambda spec, n: emissions.OneParameter("Bernoulli", n)),
     "binomial": _one(_binomial),
     "categorical": _categories,
 }

@@ -18,11 +18,6 @@ from bayeslab.posterior.observed.prior import Prior
 
 __all__ = ["EmissionNodes", "emission_nodes"]
 
-_CALLS = {
-    "poisson": "Poisson({theta})", "exponential": "Exponential({theta})", "bernoulli": "Bernoulli({theta})",
-    "binomial": "Binomial({trials}, {theta})",
-}  # fmt: skip
-
 
 @dataclass
 class EmissionNodes:
@@ -105,13 +100,11 @@ class EmissionNodes:
             shape = (part.n_states, len(part.columns))
             a, b = (_across(np.broadcast_to(np.asarray(value, float), shape)) for value in part.emission.prior)
             a, b = self._one_way(part, f"{name}_a", a), self._one_way(part, f"{name}_b", b)
-            self.parameters[_key(part, name)] = f"{'Gamma' if part.is_rate else 'Beta'}({a}, {b})"
-        trials = self.read[part.given_at[0]] if part.given_at else ""
-        if part.word == "binomial" and part.emission.trials is not None:
-            trials = number(part.emission.trials)
+            self.parameters[_key(part, name)] = f"{part.emission.pair.name}({a}, {b})"
+        others = [number(value) for value in part.emission.known.values()] + [self.read[at] for at in part.given_at]
         for column in part.columns:
-            call = _CALLS[part.word].format(theta=self._at(part, name, column), trials=trials)
-            self.columns[f"{column}[{self.row}]"] = call
+            given = ", ".join([*others, self._at(part, name, column)])
+            self.columns[f"{column}[{self.row}]"] = f"{part.emission.distribution}({given})"
 
     def _categories(self, part: Categories) -> None:
         every = (part.n_states, len(part.columns), max(part.emission.levels))

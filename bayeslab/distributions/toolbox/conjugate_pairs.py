@@ -1,0 +1,132 @@
+"""The closed forms of beta and gamma priors of one parameter."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Mapping
+from typing import ClassVar
+
+import numpy as np
+from scipy.special import betaln, digamma, gammaln
+
+from bayeslab.distributions.toolbox.contract import Array
+from bayeslab.distributions.toolbox.logarithms import ratio, safe_log
+
+__all__ = ["PAIRS", "Pair"]
+
+type Both = tuple[Array, Array]
+
+
+class Pair(ABC):
+    """A family of priors with two parameters (a, b), whose log density is a weighted sum of f(θ) and g(θ).
+
+    Items with the log density a f(θ) + b g(θ) + c add their sums of a and b to those of the prior.
+    """
+
+    name: ClassVar[str]
+    parameter: ClassVar[str]
+
+    @abstractmethod
+    def logs(self, theta: Array) -> Both:
+        """f(θ) and g(θ)."""
+
+    @abstractmethod
+    def exponents(self, a: Array, b: Array) -> Both:
+        """What f and g are multiplied with in the log density of the prior."""
+
+    @abstractmethod
+    def expected_logs(self, a: Array, b: Array) -> Both:
+        """E f(θ) and E g(θ)."""
+
+    @abstractmethod
+    def log_normaliser(self, a: Array, b: Array) -> Array:
+        """Log of the integral of exp of the prior's weighted sum."""
+
+    @abstractmethod
+    def most_likely(self, a: Array, b: Array) -> Array:
+        """Where a f(θ) + b g(θ) is highest; some value where nothing is counted."""
+
+    @abstractmethod
+    def mode(self, a: Array, b: Array) -> Array:
+        """The mode of the prior (a, b)."""
+
+    @abstractmethod
+    def draw(self, rng: np.random.Generator, a: Array, b: Array) -> Array:
+        """Independent draws of the prior (a, b)."""
+
+    @abstractmethod
+    def weak(self, a: Array, b: Array) -> Both:
+        """A weak prior for items that add a and b together: uniform, or an exponential one about what they say."""
+
+    def log_density(self, theta: Array, a: Array, b: Array) -> Array:
+        """Log density of the prior (a, b), up to a constant; 0 log 0 is 0."""
+        (f, g), (up, down) = self.logs(theta), self.exponents(a, b)
+        return up * f + down * g
+
+
+class _Beta(Pair):
+    """Beta(a, b) for a probability: a successes and b failures, f = log θ and g = log(1 - θ)."""
+
+    name = "Beta"
+    parameter = "probability"
+
+    def logs(self, theta: Array) -> Both:
+        return safe_log(theta), safe_log(1 - theta)
+
+    def exponents(self, a: Array, b: Array) -> Both:
+        return np.asarray(a) - 1, np.asarray(b) - 1
+
+    def expected_logs(self, a: Array, b: Array) -> Both:
+        return digamma(a) - digamma(a + b), digamma(b) - digamma(a + b)
+
+    def log_normaliser(self, a: Array, b: Array) -> Array:
+        return betaln(a, b)
+
+    def most_likely(self, a: Array, b: Array) -> Array:
+        return ratio(a, a + b, 0.5)
+
+    def mode(self, a: Array, b: Array) -> Array:
+        return self.most_likely(np.maximum(a - 1, 0.0), np.maximum(b - 1, 0.0))
+
+    def draw(self, rng: np.random.Generator, a: Array, b: Array) -> Array:
+        return rng.beta(a, b)
+
+    def weak(self, a: Array, b: Array) -> Both:
+        return 1.0, 1.0
+
+
+class _Gamma(Pair):
+    """Gamma(a, b) for a rate: a events in a time b, f = log θ and g = -θ."""
+
+    name = "Gamma"
+    parameter = "rate"
+
+    def logs(self, theta: Array) -> Both:
+        return safe_log(theta), -theta
+
+    def exponents(self, a: Array, b: Array) -> Both:
+        return np.asarray(a) - 1, np.asarray(b)
+
+    def expected_logs(self, a: Array, b: Array) -> Both:
+        return digamma(a) - np.log(b), -a / b
+
+    def log_normaliser(self, a: Array, b: Array) -> Array:
+        return gammaln(a) - a * np.log(b)
+
+    def most_likely(self, a: Array, b: Array) -> Array:
+        # Events in no time at all have an infinite rate.
+        return np.where(a > 0, ratio(a, b, np.inf), np.where(b > 0, 0.0, 1.0))
+
+    def mode(self, a: Array, b: Array) -> Array:
+        return np.maximum(a - 1, 0.0) / b
+
+    def draw(self, rng: np.random.Generator, a: Array, b: Array) -> Array:
+        return rng.gamma(a) / b
+
+    def weak(self, a: Array, b: Array) -> Both:
+        rate = ratio(a, b, 0.0)
+        return 1.0, 1 / np.where(rate > 0, rate, 1.0)
+
+
+# By PyMC's name of the prior.
+PAIRS: Mapping[str, Pair] = {pair.name: pair for pair in (_Beta(), _Gamma())}
