@@ -34,6 +34,8 @@ from __future__ import annotations
 from bayeslab.distributions.toolbox.conjugate import Conjugate
 from bayeslab.distributions.toolbox.contract import Distribution, Domain, Interval, Maths
 from bayeslab.distributions.toolbox.graph import cell_draws, cell_log_density
+from bayeslab.distributions.toolbox.law import Law
+from bayeslab.distributions.toolbox.parameters import allowed, interval, never_learned, usable
 from bayeslab.distributions.toolbox.response import Response
 from bayeslab.distributions.toolbox.scalar import SCALARS, Density, log_densities, log_density, log_size
 from bayeslab.distributions.toolbox.table import (
@@ -56,15 +58,20 @@ __all__ = [
     "Distribution",
     "Domain",
     "Interval",
+    "Law",
     "Maths",
     "Response",
+    "allowed",
     "cell_draws",
     "cell_log_density",
     "closed_moments",
     "conjugate",
+    "interval",
     "log_densities",
     "log_density",
     "log_size",
     "maths",
+    "never_learned",
     "pymc_class",
+    "usable",
 ]

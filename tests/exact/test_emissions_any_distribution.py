@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from bayeslab.distributions import maths
-from bayeslab.exact.emissions import AnyDistribution, Law
+from bayeslab.distributions import Law, maths
+from bayeslab.exact.emissions import AnyDistribution
 from tests.refusals import refused
 
 # What the draws come from; parameters that are never learned are given to the emission.

@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bayeslab.distributions.toolbox.contract import Distribution, Maths
-from bayeslab.distributions.toolbox.table import DISTRIBUTIONS, maths
+from bayeslab.distributions.toolbox.table import DISTRIBUTIONS, ends, maths
 from bayeslab.errors import ModelError, hint
 
 __all__ = ["SCALARS", "Density", "log_densities", "log_density", "log_size"]
@@ -73,10 +73,7 @@ def log_density(name: str, arguments: Mapping[str, float]) -> Density:
             parameters = functions.canonical(**given)
     except ModelError as error:
         raise ModelError(f"{name} {error.message}", code=error.code) from None
-    names = [word for word in signature(functions.log_density).parameters if word != "x"]
-    bound = dict(zip(names, (float(value) for value in parameters), strict=True))
-    ends = entry.domain.values
-    lower, upper = (float(bound[end] if isinstance(end, str) else end) for end in (ends.low, ends.high))
+    lower, upper = map(float, ends(name, parameters))
 
     def at(x: NDArray[np.float64]) -> NDArray[np.float64]:
         return np.asarray(functions.log_density(np.asarray(x, dtype=float), *parameters))
@@ -108,10 +105,7 @@ def log_densities(name: str, arguments: Mapping[str, Any], x: NDArray[np.float64
             parameters = functions.canonical(**given)
         except ModelError as error:
             raise ModelError(f"{name} {error.message}", code=error.code) from None
-        names = [word for word in signature(functions.log_density).parameters if word != "x"]
-        bound = dict(zip(names, parameters, strict=True))
-        support = entry.domain.values
-        low, high = (bound[end] if isinstance(end, str) else end for end in (support.low, support.high))
+        low, high = ends(name, parameters)
         there = (x >= low) & (x <= high) & (~np.bool_(entry.discrete) | (x == np.floor(x)))
         return np.where(there, functions.log_density(np.where(there, x, np.nan), *parameters), -np.inf)
 

@@ -3,14 +3,27 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import cache
+from inspect import signature
 from typing import Any, cast
 
 from bayeslab import registry
 from bayeslab.distributions.toolbox.conjugate import Conjugate
 from bayeslab.distributions.toolbox.contract import Distribution, Maths, Values
 
-__all__ = ["DISTRIBUTIONS", "MODIFIERS", "NEEDS_CODE", "closed_moments", "conjugate", "maths", "pymc_class"]
+__all__ = [
+    "DISTRIBUTIONS",
+    "MODIFIERS",
+    "NEEDS_CODE",
+    "closed_moments",
+    "conjugate",
+    "density_parameters",
+    "ends",
+    "functions",
+    "maths",
+    "pymc_class",
+]
 
 # Names that are not the file's in capitals.
 _SPELT = {
@@ -76,6 +89,30 @@ def maths(name: str) -> Maths | None:
     """The functions of a distribution of single numbers; None where it is only declared."""
     module = registry.load("distributions", DISTRIBUTIONS.file(name))
     return cast(Maths, module) if hasattr(module, "log_density") else None
+
+
+@cache
+def functions(name: str) -> Maths:
+    """The functions of a distribution that has them."""
+    out = maths(name)
+    assert out is not None, name
+    return out
+
+
+@cache
+def density_parameters(name: str) -> tuple[str, ...]:
+    """Names of the parameters of a distribution's log density."""
+    return tuple(word for word in signature(functions(name).log_density).parameters if word != "x")
+
+
+def ends(name: str, parameters: Sequence[Any]) -> tuple[Any, Any]:
+    """The least and the greatest value at some parameters of the log density."""
+    values = DISTRIBUTIONS[name].domain.values
+    if not isinstance(values.low, str) and not isinstance(values.high, str):
+        return values.low, values.high
+    bound = dict(zip(density_parameters(name), parameters, strict=True))
+    low, high = (bound[end] if isinstance(end, str) else end for end in (values.low, values.high))
+    return low, high
 
 
 def closed_moments(name: str) -> Callable[..., Values] | None:

@@ -33,7 +33,7 @@ References
 
 from __future__ import annotations
 
-from bayeslab.exact.emissions.any_distribution import AnyDistribution, Law, usable
+from bayeslab.exact.emissions.any_distribution import AnyDistribution
 from bayeslab.exact.emissions.categories import Categorical
 from bayeslab.exact.emissions.cells import column_variances, dependent_columns, refuse_dependent, renumbered
 from bayeslab.exact.emissions.normal import DiagonalGaussian, FullGaussian, NormalPrior, gaussian
@@ -59,7 +59,6 @@ __all__ = [
     "EmissionWithoutParameters",
     "FullGaussian",
     "GaussianMixture",
-    "Law",
     "NormalPrior",
     "OneParameter",
     "Parameters",
@@ -74,5 +73,4 @@ __all__ = [
     "gaussian",
     "refuse_dependent",
     "renumbered",
-    "usable",
 ]

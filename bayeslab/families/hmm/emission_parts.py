@@ -10,6 +10,7 @@ import numpy as np
 
 from bayeslab.data.bound import Data
 from bayeslab.data.weak_priors import refuse_constant
+from bayeslab.distributions import Law
 from bayeslab.errors import DataError, ModelError
 from bayeslab.exact import emissions as exact
 from bayeslab.families.hmm.given_parameters import given_of, names_of
@@ -171,7 +172,7 @@ def _distributed(
     Raises
     ------
     ModelError, DataError
-        See :func:`bayeslab.exact.emissions.any_distribution.usable`; values that the distribution does not take; a
+        See :func:`bayeslab.distributions.usable`; values that the distribution does not take; a
         constant column that weak priors would be scaled by.
     """
     distribution, numbers = column_distribution(word)
@@ -183,7 +184,7 @@ def _distributed(
         distribution,
         len(columns),
         {k: np.asarray(v) for k, v in numbers.items()} | {mine[n]: v.reshape(full) for n, v in given.items()},
-        {mine[n]: exact.Law(p.word, {a: _by_state(v) for a, v in p.arguments.items()}) for n, p in laws.items()},
+        {mine[n]: Law(p.word, {a: _by_state(v) for a, v in p.arguments.items()}) for n, p in laws.items()},
     )
     if any(word not in (emission.prior or {}) for word in emission.learned):
         refuse_constant(base, columns)

@@ -8,11 +8,10 @@ from typing import Any, cast
 
 import numpy as np
 
-from bayeslab.distributions import DISTRIBUTIONS
+from bayeslab.distributions import DISTRIBUTIONS, allowed, interval, never_learned, usable
 from bayeslab.distributions import SCALARS as SCALAR_PRIORS
 from bayeslab.distributions import log_density as scalar_density
 from bayeslab.errors import ModelError, hint
-from bayeslab.exact.emissions.any_distribution import allowed, interval, never_learned, usable
 from bayeslab.families.bayes_net.local_distributions import constant
 from bayeslab.language.column_distributions import column_distribution, is_distribution
 from bayeslab.language.expressions import parse

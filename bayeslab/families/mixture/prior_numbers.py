@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from bayeslab.distributions import DISTRIBUTIONS, maths
+from bayeslab.distributions import DISTRIBUTIONS, Law, maths
 from bayeslab.errors import ModelError, OptionError, hint
 from bayeslab.exact import emissions
 from bayeslab.exact.dirichlet_process import Concentration, ProcessPrior
@@ -140,7 +140,7 @@ def gaussian_prior(spec: Mixture, emission: Any, rows: np.ndarray, n_components:
     return emissions.NormalPrior(mean, kappa, nu, scale)
 
 
-def given_law(text: str, distribution: str, parameter: str, path: tuple[str | int, ...]) -> emissions.Law:
+def given_law(text: str, distribution: str, parameter: str, path: tuple[str | int, ...]) -> Law:
     """The prior that a file gives to one parameter of a distribution, for all components.
 
     Raises
@@ -177,7 +177,7 @@ def given_law(text: str, distribution: str, parameter: str, path: tuple[str | in
         raise ModelError(f"{what} is {name} with numbers, not {text}", path=path, code="bad-prior") from None
     if entry.angles and parameter not in DISTRIBUTIONS[distribution].angles:
         raise ModelError(f"{what}: {name} is of angles, and {parameter} is none", path=path, code="out-of-range")
-    law = emissions.Law(name, given)
+    law = Law(name, given)
     interval = DISTRIBUTIONS[distribution].domain.parameters.get(parameter)
     if interval is not None:
         low, high = float(interval.low), float(interval.high)

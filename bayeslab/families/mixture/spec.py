@@ -9,9 +9,9 @@ from typing import Annotated, Any, Literal
 import numpy as np
 from pydantic import BeforeValidator, Field, model_validator
 
-from bayeslab.distributions import DISTRIBUTIONS
+from bayeslab.distributions import DISTRIBUTIONS, usable
 from bayeslab.errors import Flaw, ModelError, hint, listed
-from bayeslab.exact.emissions import AnyDistribution, usable
+from bayeslab.exact.emissions import AnyDistribution
 from bayeslab.language.column_distributions import column_distribution, is_distribution
 from bayeslab.language.formula import parse_formula
 from bayeslab.language.spec import ColumnName, Family, plain_name

@@ -14,9 +14,8 @@ from typing import Any
 import numpy as np
 
 from bayeslab.data.weak_priors import scaled, shown
-from bayeslab.distributions import cell_draws, cell_log_density, closed_moments, pymc_class
-from bayeslab.exact.emissions import AnyDistribution, Law
-from bayeslab.exact.emissions.any_distribution import interval
+from bayeslab.distributions import Law, cell_draws, cell_log_density, closed_moments, interval, pymc_class
+from bayeslab.exact.emissions import AnyDistribution
 from bayeslab.posterior.observed.part import StatePart
 from bayeslab.posterior.observed.prior_variables import named_variables
 

@@ -20,8 +20,9 @@ from typing import Any
 
 import numpy as np
 
-from bayeslab.distributions import log_density
+from bayeslab.distributions import log_densities
 from bayeslab.posterior.observed.part import SPREADS
+from bayeslab.posterior.observed.prior_variables import across
 from bayeslab.posterior.observed.standard import StandardPart
 
 __all__ = ["CellwisePart", "climb", "climbed", "log_prior"]
@@ -182,24 +183,7 @@ def _is_scaled_by(part: CellwisePart, name: str, spread: str) -> bool:
 def _log_density(part: CellwisePart, name: str, values: Values) -> np.ndarray:
     """Of every element of a parameter, up to a constant."""
     if name in part.priors:
-        return _written(part, name, values[name])
+        prior, value = part.priors[name], values[name]
+        return log_densities(prior.word, {a: across(v, value.shape) for a, v in prior.arguments.items()}, value)
     with np.errstate(divide="ignore", invalid="ignore"):
         return part.default_log_density(name, values)
-
-
-def _written(part: CellwisePart, name: str, value: np.ndarray) -> np.ndarray:
-    prior, out = part.priors[name], np.full(np.shape(value), -np.inf)
-    for state in range(part.n_states):
-        numbers = {a: float(v[state] if np.ndim(v) else v) for a, v in prior.arguments.items()}
-        density, lower, upper, _ = log_density(prior.word, numbers)
-        inside = (value[state] > lower) & (value[state] < upper)
-        with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
-            out[state] = np.where(inside, density(np.where(inside, value[state], 0.5 * _middle(lower, upper))), -np.inf)
-    return out
-
-
-def _middle(lower: float, upper: float) -> float:
-    """Twice a number inside a support."""
-    if np.isfinite(lower) and np.isfinite(upper):
-        return lower + upper
-    return 2 * (lower + 1) if np.isfinite(lower) else 2 * (upper - 1) if np.isfinite(upper) else 0.0
