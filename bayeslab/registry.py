@@ -40,6 +40,8 @@ TOOLBOX = "toolbox"
 _OPEN = ("families", "engines", "learners", "distributions")
 # Rules for choosing an engine, not engines.
 _EXEMPT = {("engines", "auto")}
+# Other folders beside plug-ins: what states emit is made of distributions.
+_APART = {"distributions": {"emissions"}}
 _NOUNS = {"families": "family", "engines": "method", "learners": "learner", "distributions": "distribution"}
 
 
@@ -105,7 +107,7 @@ def included(package: str) -> frozenset[str]:
     """Names of bayeslab's own plug-ins of a kind; other projects are not asked, which takes a moment."""
     folder = Path(__file__).parent / package
     files = [path.stem for path in folder.glob("*.py")] + [path.parent.name for path in folder.glob("*/__init__.py")]
-    return frozenset(files) - {"__init__", "__main__", TOOLBOX}
+    return frozenset(files) - {"__init__", "__main__", TOOLBOX} - _APART.get(package, set())
 
 
 @cache

@@ -25,10 +25,10 @@ from scipy import stats
 from scipy.special import gammaln, logsumexp
 
 from bayeslab.constants import LOG_2PI, LOG_PI
+from bayeslab.distributions.emissions import NormalPrior
+from bayeslab.distributions.emissions.components import inverse_cholesky
+from bayeslab.distributions.emissions.normal import inverse_wishart
 from bayeslab.errors import OptionError
-from bayeslab.exact.components import inverse_cholesky
-from bayeslab.exact.emissions import NormalPrior
-from bayeslab.exact.emissions.normal import inverse_wishart
 
 __all__ = ["Atoms", "BaseLaw", "IndependentNormals", "StudentsT", "leave_one_out", "predict", "seated", "sweep"]
 

@@ -32,8 +32,8 @@ import numpy as np
 from scipy.special import gammaln, logsumexp, multigammaln
 
 from bayeslab.constants import LOG_PI
+from bayeslab.distributions.emissions import Categorical, DiagonalGaussian, FullGaussian, OneParameter, Product
 from bayeslab.errors import DataError, OptionError
-from bayeslab.exact.emissions import Categorical, DiagonalGaussian, FullGaussian, OneParameter, Product
 from bayeslab.exact.sampler import Arrays, Sampler, stacked
 
 __all__ = ["NumberPosterior", "NumberPrior", "PartitionSampler", "integrable"]

@@ -47,8 +47,8 @@ import numpy as np
 from scipy.optimize import brentq
 from scipy.special import digamma, gammaln
 
+from bayeslab.distributions.emissions import Categorical, DiagonalGaussian, FullGaussian, OneParameter, Product
 from bayeslab.errors import DataError, OptionError
-from bayeslab.exact.emissions import Categorical, DiagonalGaussian, FullGaussian, OneParameter, Product
 from bayeslab.exact.sampler import frozen, thawed
 
 __all__ = [

@@ -8,8 +8,8 @@ from typing import Any
 
 import numpy as np
 
-from bayeslab.exact.components import normalise
-from bayeslab.exact.emissions import gaussian
+from bayeslab.distributions.emissions import gaussian
+from bayeslab.distributions.emissions.components import normalise
 from bayeslab.posterior.mixtures.problem import MixtureProblem
 
 N_ROWS, N_COMPONENTS, ITERATIONS, REPEATS = 100_000, 5, 20, 3

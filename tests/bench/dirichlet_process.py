@@ -13,9 +13,9 @@ import warnings
 
 import numpy as np
 
+from bayeslab.distributions.emissions import gaussian
 from bayeslab.exact.clusters import adjusted_rand_index
 from bayeslab.exact.dirichlet_process import Moves, ProcessPrior, ProcessProblem, advance, start
-from bayeslab.exact.emissions import gaussian
 
 SWEEPS, REPEATS = 5, 3
 

@@ -7,6 +7,7 @@ import pytest
 from scipy import stats
 from scipy.special import logsumexp
 
+from bayeslab.distributions.emissions import NormalPrior
 from bayeslab.exact.auxiliary_process import (
     IndependentNormals,
     StudentsT,
@@ -17,7 +18,6 @@ from bayeslab.exact.auxiliary_process import (
     sweep,
 )
 from bayeslab.exact.dirichlet_process import log_partition_probability
-from bayeslab.exact.emissions import NormalPrior
 from tests.exact._enumeration import partitions
 
 ROWS = np.array([-2.1, -1.8, 2.0, 0.4])[:, None]

@@ -7,6 +7,7 @@ import itertools
 import numpy as np
 import pytest
 
+from bayeslab.distributions.emissions import gaussian
 from bayeslab.exact.clusters import (
     adjusted_rand_index,
     binder_loss,
@@ -21,7 +22,6 @@ from bayeslab.exact.clusters import (
     variation_of_information,
 )
 from bayeslab.exact.component_number import NumberPrior
-from bayeslab.exact.emissions import gaussian
 from tests.exact._enumeration import partitions
 from tests.exact.partitions import sample_component_number
 from tests.refusals import refused

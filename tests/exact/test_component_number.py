@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 from scipy.special import gammaln, logsumexp
 
+from bayeslab.distributions.emissions import Categorical, OneParameter, Product, StudentT, gaussian
 from bayeslab.exact.component_number import NumberPrior
-from bayeslab.exact.emissions import Categorical, OneParameter, Product, StudentT, gaussian
 from tests.exact._enumeration import partitions
 from tests.exact.partitions import sample_component_number
 from tests.refusals import refused

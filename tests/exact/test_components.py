@@ -9,8 +9,8 @@ import pytest
 from scipy.special import logsumexp
 from scipy.stats import multivariate_normal
 
-from bayeslab.exact import component_kernels as kernels
-from bayeslab.exact.components import (
+from bayeslab.distributions.emissions import component_kernels as kernels
+from bayeslab.distributions.emissions.components import (
     ANY,
     DIAGONAL_GAUSSIAN,
     FULL_GAUSSIAN,

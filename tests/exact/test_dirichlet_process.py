@@ -8,6 +8,7 @@ from scipy.integrate import quad
 from scipy.special import gammaln, logsumexp
 from scipy.stats import gamma, multivariate_t
 
+from bayeslab.distributions.emissions import Categorical, OneParameter, Product, StudentT, gaussian
 from bayeslab.exact import dirichlet_process_kernels as kernels
 from bayeslab.exact.clusters import adjusted_rand_index, canonical
 from bayeslab.exact.dirichlet_process import (
@@ -25,7 +26,6 @@ from bayeslab.exact.dirichlet_process import (
     table_probabilities,
     truncation_bound,
 )
-from bayeslab.exact.emissions import Categorical, OneParameter, Product, StudentT, gaussian
 from bayeslab.exact.sampler import frozen, thawed
 from tests.exact._enumeration import partitions
 from tests.refusals import refused

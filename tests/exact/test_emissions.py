@@ -8,14 +8,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from bayeslab.exact.conjugate import (
-    BetaBinomial,
-    DirichletMultinomial,
-    GammaPoisson,
-    NormalKnownVariance,
-    NormalWishart,
-)
-from bayeslab.exact.emissions import (
+from bayeslab.distributions.emissions import (
     Categorical,
     NormalPrior,
     OneParameter,
@@ -24,6 +17,13 @@ from bayeslab.exact.emissions import (
     StudentT,
     column_variances,
     gaussian,
+)
+from bayeslab.exact.conjugate import (
+    BetaBinomial,
+    DirichletMultinomial,
+    GammaPoisson,
+    NormalKnownVariance,
+    NormalWishart,
 )
 from bayeslab.posterior.mixtures.problem import MixtureProblem
 from tests.refusals import refused

@@ -7,7 +7,7 @@ import pytest
 from scipy import stats
 
 from bayeslab.distributions import Law, maths
-from bayeslab.exact.emissions import AnyDistribution
+from bayeslab.distributions.emissions import AnyDistribution
 from tests.refusals import refused
 
 # What the draws come from; parameters that are never learned are given to the emission.

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from scipy import optimize, stats
 
-from bayeslab.exact.emissions import GaussianMixture
+from bayeslab.distributions.emissions import GaussianMixture
 from bayeslab.posterior.mixtures.problem import MixtureProblem
 from tests.refusals import refused
 
@@ -84,7 +84,7 @@ def test_one_state_is_a_mixture():
     _, rows, _, p = setting(3, missing=0.0)
     emission = GaussianMixture(D, M)
     one = {name: value[:1] for name, value in p.items()}
-    from bayeslab.exact.emissions import gaussian
+    from bayeslab.distributions.emissions import gaussian
 
     problem = MixtureProblem.of(gaussian(D, "diagonal"), rows, M)
     theta = {"weights": one["weight"][0], "mean": one["mean"][0], "variance": one["variance"][0]}

@@ -8,10 +8,10 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from bayeslab.exact import emissions
-from bayeslab.exact.emissions import NormalPrior
+from bayeslab.distributions import emissions
+from bayeslab.distributions.emissions import NormalPrior
 from bayeslab.exact.forward_backward import HiddenChain
-from bayeslab.exact.hidden_gibbs import draw_path, draw_probabilities, draw_tied, imputed, statistics_of
+from bayeslab.exact.hidden_gibbs import draw_path, draw_probabilities
 from bayeslab.exact.sampler import run
 from bayeslab.posterior.mixtures.gibbs import mixture_sampler
 from bayeslab.posterior.mixtures.problem import MixtureProblem
@@ -96,7 +96,9 @@ CELLS = {
     "spherical": (emissions.gaussian(2, "spherical"), lambda rng: rng.normal(0, 2.0, (60, 2))),
     "matrix": (emissions.gaussian(2, "full"), lambda rng: rng.normal(0, 2.0, (60, 2))),
     "groups": (
-        emissions.Product({"one": ((0,), emissions.Poisson(1)), "other": ((1, 2), emissions.gaussian(2, "full"))}),
+        emissions.Product(
+            {"one": ((0,), emissions.OneParameter("Poisson", 1)), "other": ((1, 2), emissions.gaussian(2, "full"))}
+        ),
         lambda rng: np.column_stack([rng.poisson(3, 60), rng.normal(1e6, 2.0, (60, 2))]),
     ),
     "categories": (emissions.Categorical((3, 2)), lambda rng: rng.integers(0, 2, (60, 2)).astype(float)),
@@ -117,7 +119,7 @@ def test_statistics_of_known_states_are_those_of_weights_of_zero_and_one(name):
     cells, states = rows(rng), rng.integers(0, 3, 60)  # state 3 has no rows
     if name not in ("matrix", "groups"):  # a matrix is conjugate only to whole rows
         cells[rng.random(cells.shape) < 0.3] = np.nan
-    found = statistics_of(emission, cells, states, 4)
+    found = emission.statistics_of_states(cells, states, 4)
     want = emission.statistics(cells, np.eye(4)[states])
     assert found.keys() == want.keys()
     for key, value in want.items():
@@ -132,7 +134,8 @@ def test_missing_cells_are_drawn_from_their_conditional():
     covariance = factor @ factor.swapaxes(1, 2) + 0.1 * np.eye(3)
     rows = np.array([[0.3, np.nan, np.nan], [np.nan, 1.0, -1.0], [np.nan] * 3, [1.0, 2.0, 3.0]])
     states = np.array([1, 0, 1, 0])
-    draws = np.stack([imputed(rng, rows, states, mean, covariance) for _ in range(8_000)])
+    emission, theta = emissions.gaussian(3), {"mean": mean, "covariance": covariance}
+    draws = np.stack([emission.imputed(rng, rows, states, theta) for _ in range(8_000)])
     assert np.all(draws[:, ~np.isnan(rows)] == rows[~np.isnan(rows)])
     s = covariance[1]
     centre = mean[1, 1:] + s[1:, 0] / s[0, 0] * (0.3 - mean[1, 0])
@@ -149,7 +152,7 @@ def test_one_matrix_for_all_states():
     emission = emissions.gaussian(2, "tied", prior=prior)
     rows, states = rng.normal(size=(30, 2)) + 1.0, rng.integers(0, 2, 30)
     statistics = emission.statistics(rows, np.eye(3)[states])
-    draws = [draw_tied(rng, emission, statistics) for _ in range(10_000)]
+    draws = [emission.draw_tied(rng, statistics) for _ in range(10_000)]
     found = np.stack([d["covariance"] for d in draws])
     means = np.stack([d["mean"] for d in draws])
     # The rows of a state given Σ are normal with covariance Σ between columns and I + 11' / κ between rows.

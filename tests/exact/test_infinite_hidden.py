@@ -8,9 +8,9 @@ import numpy as np
 import pytest
 from scipy.special import gammaln
 
-from bayeslab.exact import emissions
+from bayeslab.distributions import emissions
 from bayeslab.exact.forward_backward import HiddenChain, simulate_states
-from bayeslab.exact.hidden_gibbs import draw_path, statistics_of
+from bayeslab.exact.hidden_gibbs import draw_path
 from bayeslab.exact.infinite_hidden import (
     Limit,
     LimitState,
@@ -84,7 +84,7 @@ def test_partitions_have_their_exact_posterior(alpha, gamma, kappa):
         path = draw_path(chain, emission.log_density({"probability": p}, y[:, None]), rng, offsets)
         draw[:] = path.states
         state = draw_limit(limit, state, path.starts, path.moves, rng)
-        p = emission.draw(rng, statistics_of(emission, y[:, None] * 1.0, path.states, 3))["probability"]
+        p = emission.draw(rng, emission.statistics_of_states(y[:, None] * 1.0, path.states, 3))["probability"]
 
     def told(z):
         number = np.array([len(set(row)) for row in z])

@@ -11,10 +11,7 @@ from scipy.optimize import minimize
 from scipy.special import logsumexp
 from scipy.stats import multivariate_normal
 
-from bayeslab.errors import OptionError
-from bayeslab.exact.clusters import adjusted_rand_index
-from bayeslab.exact.components import log_evidence
-from bayeslab.exact.emissions import (
+from bayeslab.distributions.emissions import (
     Categorical,
     NormalPrior,
     OneParameter,
@@ -23,6 +20,9 @@ from bayeslab.exact.emissions import (
     StudentT,
     gaussian,
 )
+from bayeslab.distributions.emissions.components import log_evidence
+from bayeslab.errors import OptionError
+from bayeslab.exact.clusters import adjusted_rand_index
 from bayeslab.exact.expectation_maximisation import maximise, standard_errors
 from bayeslab.exact.k_means import k_means, leader_clusters, seeds
 from bayeslab.exact.sampler import run

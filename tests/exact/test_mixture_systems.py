@@ -8,8 +8,8 @@ from scipy.special import xlogy
 from scipy.stats import norm
 
 import bayeslab as bl
+from bayeslab.distributions.emissions import OneParameter, gaussian
 from bayeslab.exact.clusters import adjusted_rand_index
-from bayeslab.exact.emissions import OneParameter, gaussian
 from bayeslab.exact.expectation_maximisation import maximise
 from bayeslab.exact.k_means import leader_clusters
 from bayeslab.posterior.mixtures.problem import MixtureProblem

@@ -12,8 +12,8 @@ from scipy.integrate import trapezoid
 from scipy.special import expit
 from scipy.stats import chi2, multivariate_normal
 
+from bayeslab.distributions.emissions import gaussian
 from bayeslab.exact.conjugate import DirichletMultinomial, NormalInverseGamma, NormalKnownVariance
-from bayeslab.exact.emissions import gaussian
 from bayeslab.exact.learning import TableProblem
 from bayeslab.exact.network import DiscreteNetwork
 from bayeslab.learners.adaboost import AdaBoost

@@ -93,7 +93,7 @@ def test_a_word_for_each_column_multiplies_their_densities():
 
 def planted(word, parameters, n=400, seed=0):
     """States that stay for ten rows on average, and what they emit, by PyMC's own draws."""
-    from bayeslab.exact.emissions import AnyDistribution
+    from bayeslab.distributions.emissions import AnyDistribution
     from bayeslab.language.column_distributions import column_distribution
 
     rng = np.random.default_rng(seed)

@@ -9,7 +9,7 @@ import pytest
 from scipy import stats
 
 import bayeslab as bl
-from bayeslab.exact.emissions import gaussian
+from bayeslab.distributions.emissions import gaussian
 from bayeslab.families import hmm
 from bayeslab.families.hmm.choice import hidden_of
 from bayeslab.posterior.mixtures.problem import MixtureProblem

@@ -10,8 +10,8 @@ import pytest
 from scipy import stats
 
 import bayeslab as bl
+from bayeslab.distributions.emissions import NormalPrior
 from bayeslab.exact.decoding import sample_paths
-from bayeslab.exact.emissions import NormalPrior
 from bayeslab.exact.forward_backward import HiddenChain, filter_states, simulate_states
 from bayeslab.families import hmm
 from bayeslab.families.hmm.choice import hidden_of

@@ -9,10 +9,10 @@ import pytest
 from scipy import optimize, stats
 
 import bayeslab as bl
-from bayeslab.exact.emissions.additive import AdditiveGaussian
 from bayeslab.families import hmm
 from bayeslab.families.hmm import product_labels
 from bayeslab.families.hmm.choice import hidden_of
+from bayeslab.posterior.observed.additive import AdditiveGaussian
 from bayeslab.posterior.transforms import constrained
 from tests.families._climb import climbed
 from tests.families._interpreted import Interpreted

@@ -10,10 +10,10 @@ from scipy import stats
 from scipy.special import logsumexp
 
 import bayeslab as bl
+from bayeslab.distributions.emissions import gaussian
 from bayeslab.errors import ModelError
 from bayeslab.exact.clusters import adjusted_rand_index
 from bayeslab.exact.dirichlet_process import ProcessPrior, log_partition_probability
-from bayeslab.exact.emissions import gaussian
 from bayeslab.posterior.mixtures.problem import MixtureProblem
 from bayeslab.posterior.mixtures.variational_process import climb_sticks
 from tests.exact._enumeration import partitions

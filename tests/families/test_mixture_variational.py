@@ -8,7 +8,7 @@ from scipy import stats
 from scipy.special import gammaln, logsumexp
 
 import bayeslab as bl
-from bayeslab.exact import emissions
+from bayeslab.distributions import emissions
 from bayeslab.posterior.mixtures.problem import MixtureProblem
 from bayeslab.posterior.mixtures.variational import climb, prepared
 from tests.families._models import mixture

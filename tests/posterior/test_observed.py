@@ -13,7 +13,7 @@ import pymc as pm
 import pytest
 from scipy import stats
 
-from bayeslab.exact import emissions
+from bayeslab.distributions import emissions
 from bayeslab.posterior.observed.any_distribution import DistributedPart
 from bayeslab.posterior.observed.categories import Categories
 from bayeslab.posterior.observed.gaussian_mixture import MixedPart

@@ -10,9 +10,8 @@ import numpy as np
 
 from bayeslab.data.bound import Data
 from bayeslab.data.weak_priors import refuse_constant
-from bayeslab.distributions import Law
+from bayeslab.distributions import Law, emissions
 from bayeslab.errors import DataError, ModelError
-from bayeslab.exact import emissions as exact
 from bayeslab.families.hmm.given_parameters import given_of, names_of
 from bayeslab.language.column_distributions import column_distribution, is_distribution
 from bayeslab.posterior.observed.any_distribution import DistributedPart
@@ -102,7 +101,7 @@ def parts_of(
             "emission": emission,
             "known": {n: _shaped(known[n], n, word, len(own), len(levels), n_states) for n in named if n in known},
             "priors": {n: _of_one_number(priors[n], n, own) for n in named if n in priors},
-            "spread": np.sqrt(exact.column_variances(base)),
+            "spread": np.sqrt(emissions.column_variances(base)),
         }
         match word:
             case "gaussian":
@@ -142,18 +141,18 @@ def _emission(
 ) -> Any:
     match word:
         case "gaussian":
-            return exact.gaussian(len(columns), cast(Any, covariance))
+            return emissions.gaussian(len(columns), cast(Any, covariance))
         case "student_t":
-            return exact.StudentT(1, dof)
+            return emissions.StudentT(1, dof)
         case "categorical":
-            return exact.Categorical((len(levels),))
+            return emissions.Categorical((len(levels),))
         case "bernoulli" | "poisson" | "exponential":
-            return exact.OneParameter(word.capitalize(), len(columns))
+            return emissions.OneParameter(word.capitalize(), len(columns))
     if trials is None:
         raise ModelError(
             "a binomial column needs `trials`, the number of trials", path=("model", "trials"), code="incomplete"
         )
-    return exact.OneParameter("Binomial", len(columns), known={"n": trials})
+    return emissions.OneParameter("Binomial", len(columns), known={"n": trials})
 
 
 def _distributed(
@@ -180,7 +179,7 @@ def _distributed(
     given = {n: _by_column(known[n], n, len(columns), n_states) for n in mine if n in known}
     laws = {n: _of_one_number(priors[n], n, columns) for n in mine if n in priors}
     full = (n_states, len(columns))
-    emission = exact.AnyDistribution(
+    emission = emissions.AnyDistribution(
         distribution,
         len(columns),
         {k: np.asarray(v) for k, v in numbers.items()} | {mine[n]: v.reshape(full) for n, v in given.items()},
@@ -193,7 +192,7 @@ def _distributed(
         emission = emission.with_prior(base, n_states)
     except ModelError as error:
         raise ModelError(error.message, path=("model", "emission"), code=error.code) from None
-    spread = np.sqrt(exact.column_variances(base))
+    spread = np.sqrt(emissions.column_variances(base))
     return DistributedPart(
         name=name, word=word, columns=columns, at=at, n_states=n_states, emission=emission, known=given, priors=laws,
         spread=spread,
@@ -268,7 +267,7 @@ def _mixed(
     ModelError, DataError
         Some parameters but not all; shapes that do not fit; a constant column.
     """
-    emission = exact.GaussianMixture(len(columns), n_parts)
+    emission = emissions.GaussianMixture(len(columns), n_parts)
     part = MixedPart(name=name, columns=columns, at=at, n_states=n_states, emission=emission)
     if not known:
         refuse_constant(base, columns)
@@ -294,7 +293,7 @@ def _mixed(
         part,
         emission=emission.with_prior(base, n_states),
         known=known,
-        spread=np.sqrt(exact.column_variances(base)),
+        spread=np.sqrt(emissions.column_variances(base)),
     )
 
 

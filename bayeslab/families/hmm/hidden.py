@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 
 from bayeslab.data.bound import Data
+from bayeslab.distributions import emissions
 from bayeslab.errors import DataError, ModelError, hint
-from bayeslab.exact import emissions
 from bayeslab.exact.forward_backward import HiddenChain
 from bayeslab.exact.k_means import k_means
 from bayeslab.families.hmm import classes, product_labels, product_parts

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any, cast
 import numpy as np
 
 from bayeslab.data.weak_priors import refuse_constant
+from bayeslab.distributions import emissions
 from bayeslab.errors import ModelError
-from bayeslab.exact import emissions
 from bayeslab.posterior.observed.joint_normal import JointNormal
 
 if TYPE_CHECKING:

@@ -25,10 +25,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from bayeslab.data.bound import Data
+from bayeslab.distributions.emissions import column_variances
 from bayeslab.errors import DataError, ModelError, OptionError, hint
 from bayeslab.exact import kalman
 from bayeslab.exact.answer import EMPlan
-from bayeslab.exact.emissions import column_variances
 from bayeslab.exact.kalman import LinearGaussian
 from bayeslab.families.hmm.sequences import Sequences, read_columns, sequences_of, spread
 from bayeslab.language.spec import Model

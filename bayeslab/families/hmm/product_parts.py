@@ -17,9 +17,8 @@ import numpy as np
 from bayeslab.constants import HALF_LOG_2PI
 from bayeslab.data.bound import Data
 from bayeslab.data.weak_priors import refuse_constant, scaled, shown
+from bayeslab.distributions.emissions import Emission, column_variances
 from bayeslab.errors import ModelError, hint
-from bayeslab.exact.emissions import Emission, column_variances
-from bayeslab.exact.emissions.additive import AdditiveGaussian
 from bayeslab.exact.k_means import k_means
 from bayeslab.exact.product_chain import ProductSpace
 from bayeslab.families.hmm.emission_parts import parts_of as emitted_parts
@@ -27,6 +26,7 @@ from bayeslab.families.hmm.given_parameters import columns_of, given_of, paramet
 from bayeslab.families.hmm.joint import joint_of
 from bayeslab.families.hmm.product_labels import numbered
 from bayeslab.latents.chains.product import ProductChain
+from bayeslab.posterior.observed.additive import AdditiveGaussian
 from bayeslab.posterior.observed.part import StatePart
 
 if TYPE_CHECKING:

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any, Literal, cast
 import numpy as np
 
 from bayeslab.data.bound import Data
+from bayeslab.distributions.emissions import Regression
 from bayeslab.errors import DataError, ModelError, hint
-from bayeslab.exact.emissions import Regression
 from bayeslab.families.hmm.sequences import Sequences, read_columns, sequences_of, spread
 from bayeslab.posterior.observed.regression import RegressionPart, Standardised
 

@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from bayeslab.data.bound import Data
+from bayeslab.distributions.emissions import EmissionWithoutParameters
 from bayeslab.errors import DataError, ModelError
 from bayeslab.exact import urns
-from bayeslab.exact.emissions import EmissionWithoutParameters
 from bayeslab.exact.urns import UrnDraws
 from bayeslab.families.hmm.sequences import Sequences, read_columns, spread
 from bayeslab.latents.chains.chain import Chain

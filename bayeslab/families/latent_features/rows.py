@@ -8,11 +8,11 @@ import numpy as np
 
 from bayeslab.constants import LOG_2PI
 from bayeslab.digits import Moments
+from bayeslab.distributions.emissions.normal_rows import fill_normal
 from bayeslab.errors import OptionError
 from bayeslab.exact.factor_analysis import scores
 from bayeslab.exact.factor_kernels import HEYWOOD
 from bayeslab.exact.feature_kernels import binary_pass, draw_rows
-from bayeslab.exact.normal_rows import fill_normal
 from bayeslab.families.latent_features.model import MOST_SUMMED, Resolved
 
 __all__ = ["completed", "features", "log_likelihoods"]

@@ -1,9 +1,9 @@
 """Family ``mixture``: every row comes from one of K components, which one is not known.
 
-The component is summed out of the likelihood exactly (:mod:`bayeslab.exact.components`), so that the same pass over
-the rows serves EM, NUTS and the clustering afterwards. The numbering of components means nothing unless known
-labels, an ``order`` or different priors tell them apart: draws are renamed so that they agree (Stephens 2000), and
-``Fit.clusters`` gives summaries that need no names.
+The component is summed out of the likelihood exactly (:mod:`bayeslab.distributions.emissions.components`), so that the
+same pass over the rows serves EM, NUTS and the clustering afterwards. The numbering of components means nothing unless
+known labels, an ``order`` or different priors tell them apart: draws are renamed so that they agree (Stephens 2000),
+and ``Fit.clusters`` gives summaries that need no names.
 
 References
 ----------

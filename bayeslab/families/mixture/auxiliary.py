@@ -10,13 +10,13 @@ from typing import Any
 import numpy as np
 from scipy import stats
 
+from bayeslab.distributions.emissions.normal_rows import fill_normal
 from bayeslab.errors import ModelError, OptionError, Stopped
 from bayeslab.exact import auxiliary_process as process
 from bayeslab.exact.answer import GibbsDraws, GibbsPlan, Note
 from bayeslab.exact.auxiliary_process import Atoms, BaseLaw, IndependentNormals, StudentsT, sweep
 from bayeslab.exact.clusters import canonical
 from bayeslab.exact.dirichlet_process import ProcessPrior, draw_concentration, restaurant
-from bayeslab.exact.normal_rows import fill_normal
 from bayeslab.exact.sampler import Arrays, Chains, frozen, thawed
 from bayeslab.families.mixture.model import Resolved
 from bayeslab.families.mixture.prior_numbers import numbers

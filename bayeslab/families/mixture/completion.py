@@ -14,7 +14,7 @@ import numpy as np
 from scipy.special import logsumexp
 from scipy.stats import multivariate_t
 
-from bayeslab.exact.normal_rows import fill_normal
+from bayeslab.distributions.emissions.normal_rows import fill_normal
 from bayeslab.families.mixture.model import Resolved
 from bayeslab.latents.labels.labels import drawn_labels
 from bayeslab.posterior.observed.joint_normal import JointNormal

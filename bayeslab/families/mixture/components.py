@@ -10,8 +10,8 @@ import numpy as np
 
 from bayeslab.data.bound import Data
 from bayeslab.data.design import Design
+from bayeslab.distributions import emissions
 from bayeslab.errors import DataError, ModelError, OptionError
-from bayeslab.exact import emissions
 from bayeslab.families.mixture.prior_numbers import beta_or_gamma, concentration, gaussian_prior, given_law, lkj
 from bayeslab.language.column_distributions import column_distribution
 from bayeslab.language.formula import parse_formula

@@ -11,12 +11,12 @@ from typing import TYPE_CHECKING, Any, Protocol
 import numpy as np
 from scipy.stats import gamma
 
+from bayeslab.distributions.emissions import NormalPrior
 from bayeslab.errors import OptionError, Reason, Stopped
 from bayeslab.exact import dirichlet_process as process
 from bayeslab.exact.answer import GibbsDraws, GibbsPlan, Note
 from bayeslab.exact.clusters import canonical, coclustering, point_partition
 from bayeslab.exact.dirichlet_process import ProcessPrior, ProcessProblem
-from bayeslab.exact.emissions import NormalPrior
 from bayeslab.exact.sampler import Arrays, Chains
 from bayeslab.families.mixture import auxiliary
 from bayeslab.families.mixture.auxiliary import by_auxiliary

@@ -7,9 +7,9 @@ from typing import Any
 
 import numpy as np
 
+from bayeslab.distributions.emissions import Parameters
 from bayeslab.errors import BayeslabError, EngineRefusal, ModelError, OptionError
 from bayeslab.exact.answer import EMPlan, Note, Searched
-from bayeslab.exact.emissions import Parameters
 from bayeslab.exact.expectation_maximisation import Restarts
 from bayeslab.families.mixture.model import Resolved, without_prior
 from bayeslab.posterior.mixtures.choice import ComponentChoice

@@ -7,11 +7,11 @@ from typing import Any
 
 import numpy as np
 
+from bayeslab.distributions.emissions import ConjugateEmission
 from bayeslab.errors import OptionError, Reason
 from bayeslab.exact.answer import GibbsDraws, GibbsPlan, Note
 from bayeslab.exact.clusters import coclustering, point_partition
 from bayeslab.exact.component_number import PartitionSampler, integrable
-from bayeslab.exact.emissions import ConjugateEmission
 from bayeslab.exact.sampler import Arrays, recorded, stacked
 from bayeslab.families.mixture.expectation_maximisation import first_guess
 from bayeslab.families.mixture.model import Resolved

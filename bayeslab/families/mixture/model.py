@@ -10,8 +10,8 @@ import numpy as np
 
 from bayeslab.data.bound import Data
 from bayeslab.data.design import Design
+from bayeslab.distributions import emissions
 from bayeslab.errors import DataError, ModelError, OptionError, Reason, hint
-from bayeslab.exact import emissions
 from bayeslab.exact.component_number import NumberPrior
 from bayeslab.exact.dirichlet_process import ProcessPrior
 from bayeslab.families.mixture.columns import column_names, gate_inputs, named, names_and_labels, read_rows

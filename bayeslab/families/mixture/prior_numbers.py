@@ -8,9 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from bayeslab.distributions import DISTRIBUTIONS, Law, maths
+from bayeslab.distributions import DISTRIBUTIONS, Law, emissions, maths
 from bayeslab.errors import ModelError, OptionError, hint
-from bayeslab.exact import emissions
 from bayeslab.exact.dirichlet_process import Concentration, ProcessPrior
 from bayeslab.language.expressions import parse
 from bayeslab.language.nodes import bound_arguments, call_name

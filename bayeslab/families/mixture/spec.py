@@ -10,8 +10,8 @@ import numpy as np
 from pydantic import BeforeValidator, Field, model_validator
 
 from bayeslab.distributions import DISTRIBUTIONS, usable
+from bayeslab.distributions.emissions import AnyDistribution
 from bayeslab.errors import Flaw, ModelError, hint, listed
-from bayeslab.exact.emissions import AnyDistribution
 from bayeslab.language.column_distributions import column_distribution, is_distribution
 from bayeslab.language.formula import parse_formula
 from bayeslab.language.spec import ColumnName, Family, plain_name

@@ -19,8 +19,8 @@ from typing import Any
 import numpy as np
 from scipy.special import logsumexp
 
+from bayeslab.distributions.emissions.components import ANY, normalise
 from bayeslab.errors import DataError, EvidenceError, OptionError
-from bayeslab.exact.components import ANY, normalise
 from bayeslab.exact.multinomial_logit import fit_gate
 from bayeslab.latents.latent import Drawn, Expected, Latent, Law, Values
 

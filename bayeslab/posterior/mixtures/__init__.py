@@ -1,1 +1,1 @@
-"""Mixtures of exact emissions: rows whose components are summed out, their fits, choices of the number, draws."""
+"""Mixtures of emissions: rows whose components are summed out, their fits, choices of the number, draws."""

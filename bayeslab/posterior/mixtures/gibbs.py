@@ -11,8 +11,8 @@ from typing import Any
 
 import numpy as np
 
+from bayeslab.distributions.emissions import ConjugateEmission
 from bayeslab.errors import OptionError
-from bayeslab.exact.emissions import ConjugateEmission
 from bayeslab.posterior.latent_gibbs import LatentSampler
 from bayeslab.posterior.mixtures.problem import MixtureProblem
 

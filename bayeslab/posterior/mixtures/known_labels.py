@@ -18,8 +18,8 @@ import numpy as np
 from scipy import stats
 from scipy.special import gammaln
 
+from bayeslab.distributions.emissions import Categorical, DiagonalGaussian, FullGaussian
 from bayeslab.errors import OptionError
-from bayeslab.exact.emissions import Categorical, DiagonalGaussian, FullGaussian
 from bayeslab.posterior.mixtures.problem import MixtureProblem
 
 __all__ = ["KnownComponents", "Marginal", "component_marginals"]

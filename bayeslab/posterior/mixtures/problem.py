@@ -21,8 +21,8 @@ from typing import Any
 
 import numpy as np
 
+from bayeslab.distributions.emissions import Parameters, Statistics, column_variances
 from bayeslab.errors import DataError, OptionError
-from bayeslab.exact.emissions import Parameters, Statistics, column_variances
 from bayeslab.latents.labels.labels import Labels
 from bayeslab.posterior.latent_problem import LatentProblem
 from bayeslab.posterior.observed.emitted import EmittedRows

@@ -12,7 +12,7 @@ from typing import Literal
 import numpy as np
 from scipy.special import logsumexp
 
-from bayeslab.exact.emissions import Parameters
+from bayeslab.distributions.emissions import Parameters
 from bayeslab.exact.k_means import distances, k_means, seeds
 from bayeslab.posterior.mixtures.problem import MixtureProblem
 

@@ -30,9 +30,9 @@ from typing import Any
 import numpy as np
 from scipy.special import digamma, gammaln, logsumexp
 
+from bayeslab.distributions.emissions import ConjugateEmission, Statistics
+from bayeslab.distributions.emissions.components import normalise
 from bayeslab.errors import OptionError
-from bayeslab.exact.components import normalise
-from bayeslab.exact.emissions import ConjugateEmission, Statistics
 from bayeslab.posterior.mixtures.problem import MixtureProblem
 from bayeslab.posterior.mixtures.starts import Start, starting_labels
 

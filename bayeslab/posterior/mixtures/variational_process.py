@@ -21,10 +21,10 @@ import numpy as np
 from scipy.optimize import minimize_scalar
 from scipy.special import betaln, digamma, gammaln
 
+from bayeslab.distributions.emissions import Statistics
+from bayeslab.distributions.emissions.components import normalise
 from bayeslab.errors import OptionError
-from bayeslab.exact.components import normalise
 from bayeslab.exact.dirichlet_process import ENDS, ProcessPrior
-from bayeslab.exact.emissions import Statistics
 from bayeslab.posterior.mixtures.problem import MixtureProblem
 
 __all__ = ["StickFit", "climb_sticks"]

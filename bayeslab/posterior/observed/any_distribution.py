@@ -1,7 +1,7 @@
 """Columns of any distribution of single numbers, its parameters named as in a model's formulas.
 
 The arithmetic on plain arrays and the weak priors are those of
-:class:`bayeslab.exact.emissions.any_distribution.AnyDistribution`. Graphs have the same priors; in the whitened
+:class:`bayeslab.distributions.emissions.any_distribution.AnyDistribution`. Graphs have the same priors; in the whitened
 parametrisation normal and log-normal ones are in coordinates of order one.
 """
 
@@ -15,7 +15,7 @@ import numpy as np
 
 from bayeslab.data.weak_priors import scaled, shown
 from bayeslab.distributions import Law, cell_draws, cell_log_density, closed_moments, interval, pymc_class
-from bayeslab.exact.emissions import AnyDistribution
+from bayeslab.distributions.emissions import AnyDistribution
 from bayeslab.posterior.observed.part import StatePart
 from bayeslab.posterior.observed.prior_variables import named_variables
 

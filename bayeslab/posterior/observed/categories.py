@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from bayeslab.exact.emissions import Categorical
+from bayeslab.distributions.emissions import Categorical
 from bayeslab.posterior.observed.standard import StandardPart
 
 __all__ = ["Categories"]

@@ -14,8 +14,6 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from bayeslab.exact.hidden_gibbs import completed, statistics_of
-
 __all__ = ["Emitted", "EmittedRows"]
 
 type Values = Mapping[str, Any]
@@ -106,7 +104,7 @@ class Emitted(ABC):
         return float(self.emission.expected_log_likelihood(statistics, self.to_exact(values)))
 
 
-# Of the parameters of exact emissions, by name.
+# Of the parameters of emissions, by name.
 _KINDS = {
     "weight": "simplex",
     "weights": "simplex",
@@ -186,5 +184,6 @@ class EmittedRows(Emitted):
     def draw_given(
         self, rng: np.random.Generator, rows: np.ndarray, states: np.ndarray, values: Values
     ) -> dict[str, np.ndarray]:
-        whole = completed(rng, self.emission, rows, states, self.to_exact(values))
-        return dict(self.emission.draw(rng, statistics_of(self.emission, whole, states, self.n_states)))
+        if np.isnan(rows).any():
+            rows = self.emission.imputed(rng, rows, states, self.to_exact(values))
+        return dict(self.emission.draw(rng, self.emission.statistics_of_states(rows, states, self.n_states)))

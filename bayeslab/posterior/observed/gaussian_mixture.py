@@ -14,7 +14,7 @@ import numpy as np
 
 from bayeslab.constants import HALF_LOG_2PI
 from bayeslab.data.weak_priors import scaled, shown
-from bayeslab.exact.emissions import GaussianMixture
+from bayeslab.distributions.emissions import GaussianMixture
 from bayeslab.posterior.observed.part import StatePart
 
 __all__ = ["MixedPart"]

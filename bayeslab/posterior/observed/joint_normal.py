@@ -14,8 +14,7 @@ import numpy as np
 
 from bayeslab.constants import LOG_2PI
 from bayeslab.data.weak_priors import shown
-from bayeslab.exact.emissions import FullGaussian, NormalPrior
-from bayeslab.exact.hidden_gibbs import draw_tied, imputed
+from bayeslab.distributions.emissions import FullGaussian, NormalPrior
 from bayeslab.posterior.observed.part import Compiled, StatePart
 from bayeslab.posterior.observed.whitened import (
     Triangular,
@@ -114,16 +113,10 @@ class JointNormal(StatePart):
 
     # ------------------------------------------------------------------ Gibbs
 
-    def imputed(
-        self, rng: np.random.Generator, rows: np.ndarray, states: np.ndarray, values: Mapping[str, Any]
-    ) -> np.ndarray:
-        theta = self.to_exact(values)
-        return imputed(rng, rows, states, theta["mean"], self.emission.covariances(theta))
-
     def draw(self, rng: np.random.Generator, statistics: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
         if not self.tied:
             return super().draw(rng, statistics)
-        drawn = self.from_exact(draw_tied(rng, self.emission, statistics))
+        drawn = self.from_exact(self.emission.draw_tied(rng, dict(statistics)))
         return {name: drawn[name] for name in self.learned}
 
     # ------------------------------------------------------------------ PyMC

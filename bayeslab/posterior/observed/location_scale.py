@@ -12,7 +12,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from bayeslab.data.weak_priors import scaled, shown
-from bayeslab.exact.emissions import DiagonalGaussian, NormalPrior, StudentT
+from bayeslab.distributions.emissions import DiagonalGaussian, NormalPrior, StudentT
 from bayeslab.posterior.observed.given_priors import CellwisePart
 from bayeslab.posterior.observed.prior_variables import across
 

@@ -13,8 +13,8 @@ from typing import Any, ClassVar
 import numpy as np
 
 from bayeslab.constants import HALF_LOG_2PI
-from bayeslab.exact.components import DIAGONAL_GAUSSIAN
-from bayeslab.exact.emissions import DiagonalGaussian
+from bayeslab.distributions.emissions import DiagonalGaussian
+from bayeslab.distributions.emissions.components import DIAGONAL_GAUSSIAN
 from bayeslab.posterior.observed.location_scale import LocationScale
 from bayeslab.posterior.observed.part import Compiled
 from bayeslab.posterior.observed.standard import cell_values

@@ -9,8 +9,7 @@ from typing import Any
 import numpy as np
 
 from bayeslab.data.weak_priors import shown
-from bayeslab.distributions import pymc_class
-from bayeslab.exact import emissions
+from bayeslab.distributions import emissions, pymc_class
 from bayeslab.posterior.observed.given_priors import CellwisePart
 from bayeslab.posterior.observed.prior_variables import across
 

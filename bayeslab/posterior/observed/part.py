@@ -2,8 +2,8 @@
 
 States are those of a hidden chain or the components of a mixture. A part knows its parameters by the names they have in
 the posterior (``mean``, ``sd``, ``probability``; with several parts ``height_mean``), the same numbers as
-:mod:`bayeslab.exact.emissions` takes them, their priors, and the log density as a PyTensor expression. Families and
-engines see parts through this class and nothing else.
+:mod:`bayeslab.distributions.emissions` takes them, their priors, and the log density as a PyTensor expression. Families
+and engines see parts through this class and nothing else.
 
 Priors that a file does not write are weak and scaled by the data, and the same for every engine.
 """
@@ -18,7 +18,6 @@ from typing import Any, Self
 import numpy as np
 
 from bayeslab.distributions import SCALARS
-from bayeslab.exact.hidden_gibbs import statistics_of
 from bayeslab.posterior.observed.emitted import Emitted
 from bayeslab.posterior.observed.prior import Prior
 
@@ -389,12 +388,10 @@ class StatePart(Emitted):
     def draw_given(
         self, rng: np.random.Generator, rows: np.ndarray, states: np.ndarray, values: Values
     ) -> dict[str, np.ndarray]:
-        whole = self.imputed(rng, self.select(rows), states, values)
-        return self.draw(rng, statistics_of(self.emission, whole, states, self.n_states))
-
-    def imputed(self, rng: np.random.Generator, rows: np.ndarray, states: np.ndarray, values: Values) -> np.ndarray:
-        """Rows whose statistics are sufficient: missing cells filled, where columns depend on each other."""
-        return rows
+        emission, whole = self.emission, self.select(rows)
+        if np.isnan(whole).any():
+            whole = emission.imputed(rng, whole, states, self.to_exact(values))
+        return self.draw(rng, emission.statistics_of_states(whole, states, self.n_states))
 
     # ------------------------------------------------------------------ PyMC
 

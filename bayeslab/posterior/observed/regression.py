@@ -5,9 +5,9 @@ them one of experts. With a ``window`` of w the w values before are inputs too: 
 [2]_. Rows without a complete past are conditioned on and say nothing of the state.
 
 Inside, inputs and normal outcomes are standardised by the data of the fit, and the weak prior of
-:class:`bayeslab.exact.emissions.Regression` is put on their coefficients there; results are in the data's units. In
-the natural style rows are in the data's units as well, and the lines of states (``intercept`` and ``slope``) may be
-known; in the whitened style rows are standardised, and ``coefficients`` have a dimension of terms.
+:class:`bayeslab.distributions.emissions.Regression` is put on their coefficients there; results are in the data's
+units. In the natural style rows are in the data's units as well, and the lines of states (``intercept`` and ``slope``)
+may be known; in the whitened style rows are standardised, and ``coefficients`` have a dimension of terms.
 
 References
 ----------
@@ -26,8 +26,8 @@ import numpy as np
 from scipy.special import gammaln
 
 from bayeslab.constants import HALF_LOG_2PI
+from bayeslab.distributions.emissions import Emission, Regression
 from bayeslab.errors import ModelError
-from bayeslab.exact.emissions import Emission, Regression
 from bayeslab.posterior.observed.part import StatePart
 
 __all__ = ["RegressionPart", "Standardised"]

@@ -16,8 +16,8 @@ from typing import Any
 
 import numpy as np
 
+from bayeslab.distributions.emissions import EmissionWithoutParameters
 from bayeslab.errors import ModelError
-from bayeslab.exact.emissions import EmissionWithoutParameters
 from bayeslab.posterior.observed.part import StatePart
 
 __all__ = ["ScoredPart", "Scores"]
@@ -25,7 +25,7 @@ __all__ = ["ScoredPart", "Scores"]
 
 @dataclass(frozen=True, eq=False)
 class Scores(EmissionWithoutParameters):
-    """Scaled likelihoods; see :class:`bayeslab.exact.emissions.protocol.Emission` for what an emission offers.
+    """Scaled likelihoods; see :class:`bayeslab.distributions.emissions.protocol.Emission` for what an emission offers.
 
     Attributes
     ----------

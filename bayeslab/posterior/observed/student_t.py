@@ -13,7 +13,7 @@ from typing import Any, ClassVar
 import numpy as np
 from scipy.special import gammaln
 
-from bayeslab.exact import emissions
+from bayeslab.distributions import emissions
 from bayeslab.posterior.observed.location_scale import LocationScale
 from bayeslab.posterior.observed.standard import cell_values
 from bayeslab.posterior.observed.whitened import Triangular, conjugate, normal_prior_words

@@ -11,7 +11,7 @@ References
 .. [1] Bartlett (1933). On the theory of statistical regression. Proceedings of the Royal Society of Edinburgh 53,
    260-283.
 .. [2] Fraley, Raftery (2007). Bayesian regularization for normal mixture estimation. J. Classification 24, 155-181
-   (the default prior: see :class:`bayeslab.exact.emissions.NormalPrior`).
+   (the default prior: see :class:`bayeslab.distributions.emissions.NormalPrior`).
 .. [3] Lewandowski, Kurowicka, Joe (2009). Generating random correlation matrices based on vines and extended onion
    method. J. Multivariate Analysis 100, 1989-2001, section 2.4 (C-vines).
 """
@@ -25,8 +25,8 @@ from typing import Any
 import numpy as np
 
 from bayeslab.data.weak_priors import shown
-from bayeslab.exact.components import FULL_GAUSSIAN
-from bayeslab.exact.emissions import NormalPrior
+from bayeslab.distributions.emissions import NormalPrior
+from bayeslab.distributions.emissions.components import FULL_GAUSSIAN
 from bayeslab.posterior.observed.part import Compiled
 
 __all__ = [

@@ -8,9 +8,9 @@ from typing import Self
 import numpy as np
 from scipy.special import digamma, gammaln
 
+from bayeslab.distributions.emissions.cells import check_shape, check_values, prior_of
+from bayeslab.distributions.emissions.protocol import ConjugateEmission, Parameters, Statistics
 from bayeslab.distributions.toolbox.logarithms import impossible, ratio, safe_log
-from bayeslab.exact.emissions.cells import check_shape, check_values, prior_of
-from bayeslab.exact.emissions.protocol import ConjugateEmission, Parameters, Statistics
 
 __all__ = ["Categorical"]
 
@@ -63,6 +63,15 @@ class Categorical(ConjugateEmission):
             at = codes[seen[:, j], j]
             for k in range(n_states):
                 counts[k, j] = np.bincount(at, responsibilities[seen[:, j], k], size)
+        return {"counts": counts}
+
+    def statistics_of_states(self, rows: np.ndarray, states: np.ndarray, n_states: int) -> Statistics:
+        size = max(self.levels)
+        counts = np.empty((n_states, self.n_columns, size))
+        for j, column in enumerate(rows.T):
+            seen = ~np.isnan(column)
+            cells = states[seen] * size + column[seen].astype(np.int64)
+            counts[:, j] = np.bincount(cells, minlength=n_states * size).reshape(n_states, size)
         return {"counts": counts}
 
     def maximise(self, statistics: Statistics, parameters: Parameters | None = None) -> Parameters:

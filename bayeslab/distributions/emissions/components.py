@@ -37,9 +37,9 @@ __all__ = [
     "packed_triangles",
 ]
 
-ANY = "bayeslab.exact.component_kernels:log_evidence_and_gradient"
-FULL_GAUSSIAN = "bayeslab.exact.component_kernels:full_gaussian_evidence"
-DIAGONAL_GAUSSIAN = "bayeslab.exact.component_kernels:diagonal_gaussian_evidence"
+ANY = "bayeslab.distributions.emissions.component_kernels:log_evidence_and_gradient"
+FULL_GAUSSIAN = "bayeslab.distributions.emissions.component_kernels:full_gaussian_evidence"
+DIAGONAL_GAUSSIAN = "bayeslab.distributions.emissions.component_kernels:diagonal_gaussian_evidence"
 
 
 def normalise(log_weights: np.ndarray, log_components: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
@@ -55,7 +55,7 @@ def normalise(log_weights: np.ndarray, log_components: np.ndarray) -> tuple[np.n
     -----
     A row that no component can have made has evidence -inf and responsibilities zero.
     """
-    from bayeslab.exact.component_kernels import normalise_rows
+    from bayeslab.distributions.emissions.component_kernels import normalise_rows
 
     weights = np.atleast_2d(np.asarray(log_weights, float))
     return normalise_rows(np.ascontiguousarray(weights), np.ascontiguousarray(log_components, float))

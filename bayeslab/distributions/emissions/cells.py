@@ -25,6 +25,7 @@ __all__ = [
     "refuse_dependent",
     "renumbered",
     "scaled",
+    "sums_by_state",
 ]
 
 
@@ -32,6 +33,11 @@ def observed(rows: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """Values with zeros for missing cells, and 1 where a cell is observed."""
     seen = ~np.isnan(rows)
     return np.where(seen, rows, 0.0), seen.astype(float)
+
+
+def sums_by_state(values: np.ndarray, states: np.ndarray, n_states: int) -> np.ndarray:
+    """Sums of columns by state, (n_states, n_columns)."""
+    return np.stack([np.bincount(states, column, n_states) for column in values.T], axis=1)
 
 
 def scaled(rows: np.ndarray) -> np.ndarray:

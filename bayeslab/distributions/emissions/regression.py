@@ -9,9 +9,7 @@ import numpy as np
 from scipy.special import digamma, expit, gammaln
 
 from bayeslab.constants import LOG_2PI
-from bayeslab.distributions.toolbox.logarithms import ratio
-from bayeslab.errors import DataError, OptionError
-from bayeslab.exact.emissions.cells import (
+from bayeslab.distributions.emissions.cells import (
     check_shape,
     check_values,
     column_variances,
@@ -19,7 +17,9 @@ from bayeslab.exact.emissions.cells import (
     refuse_constant,
     scaled,
 )
-from bayeslab.exact.emissions.protocol import ConjugateEmission, Parameters, Statistics
+from bayeslab.distributions.emissions.protocol import ConjugateEmission, Parameters, Statistics
+from bayeslab.distributions.toolbox.logarithms import ratio
+from bayeslab.errors import DataError, OptionError
 
 __all__ = ["Regression"]
 

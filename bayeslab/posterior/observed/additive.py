@@ -26,9 +26,9 @@ import numpy as np
 from scipy.linalg import helmert
 
 from bayeslab.constants import LOG_2PI
-from bayeslab.exact.emissions.cells import check_shape, column_means, observed, refuse_constant, scaled
-from bayeslab.exact.emissions.normal import DiagonalGaussian, NormalPrior
-from bayeslab.exact.emissions.protocol import Emission, Parameters, Statistics
+from bayeslab.distributions.emissions.cells import check_shape, column_means, observed, refuse_constant, scaled
+from bayeslab.distributions.emissions.normal import DiagonalGaussian, NormalPrior
+from bayeslab.distributions.emissions.protocol import Emission, Parameters, Statistics
 from bayeslab.exact.product_chain import ProductSpace
 
 __all__ = ["AdditiveGaussian"]

@@ -16,7 +16,7 @@ type Statistics = dict[str, Any]
 
 
 class Emission(ABC):
-    """A distribution of rows with parameters for each state; see :mod:`bayeslab.exact.emissions`.
+    """A distribution of rows with parameters for each state; see :mod:`bayeslab.distributions.emissions`.
 
     Subclasses are frozen dataclasses with a field ``prior``, which is None for maximum likelihood.
     """
@@ -51,6 +51,10 @@ class Emission(ABC):
     def statistics(
         self, rows: np.ndarray, responsibilities: np.ndarray, parameters: Parameters | None = None
     ) -> Statistics: ...
+
+    def statistics_of_states(self, rows: np.ndarray, states: np.ndarray, n_states: int) -> Statistics:
+        """Statistics of rows whose states are known."""
+        return self.statistics(rows, np.eye(n_states)[states])
 
     @abstractmethod
     def maximise(self, statistics: Statistics, parameters: Parameters | None = None) -> Parameters: ...
@@ -93,6 +97,12 @@ class ConjugateEmission(Emission):
     @property
     def has_prior(self) -> bool:
         return cast(Any, self).prior is not None
+
+    def imputed(
+        self, rng: np.random.Generator, rows: np.ndarray, states: np.ndarray, parameters: Parameters
+    ) -> np.ndarray:
+        """Rows with those missing cells drawn that conjugate draws of parameters need."""
+        return rows
 
     @abstractmethod
     def draw(self, rng: np.random.Generator, statistics: Statistics) -> Parameters: ...

@@ -20,10 +20,10 @@ from typing import Self
 import numpy as np
 from scipy.special import logsumexp
 
+from bayeslab.distributions.emissions.cells import check_shape, refuse_constant, scaled
+from bayeslab.distributions.emissions.normal import DiagonalGaussian, NormalPrior
+from bayeslab.distributions.emissions.protocol import Emission, Parameters, Statistics
 from bayeslab.distributions.toolbox.logarithms import ratio, safe_log
-from bayeslab.exact.emissions.cells import check_shape, refuse_constant, scaled
-from bayeslab.exact.emissions.normal import DiagonalGaussian, NormalPrior
-from bayeslab.exact.emissions.protocol import Emission, Parameters, Statistics
 
 __all__ = ["GaussianMixture"]
 

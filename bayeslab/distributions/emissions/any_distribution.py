@@ -30,12 +30,12 @@ from typing import Any, Self
 import numpy as np
 
 from bayeslab.distributions import DISTRIBUTIONS, Distribution, Law
+from bayeslab.distributions.emissions.cells import check_numbers, check_shape, observed, renumbered, scaled
+from bayeslab.distributions.emissions.protocol import Emission, Parameters, Statistics
 from bayeslab.distributions.toolbox.law import weak_law
 from bayeslab.distributions.toolbox.parameter_search import REACH, ParameterSearch, counted_values
 from bayeslab.distributions.toolbox.parameters import interval, never_learned_defaults, somewhere, usable
 from bayeslab.distributions.toolbox.table import density_parameters, ends, functions
-from bayeslab.exact.emissions.cells import check_numbers, check_shape, observed, renumbered, scaled
-from bayeslab.exact.emissions.protocol import Emission, Parameters, Statistics
 
 __all__ = ["AnyDistribution"]
 

@@ -33,22 +33,22 @@ References
 
 from __future__ import annotations
 
-from bayeslab.exact.emissions.any_distribution import AnyDistribution
-from bayeslab.exact.emissions.categories import Categorical
-from bayeslab.exact.emissions.cells import column_variances, dependent_columns, refuse_dependent, renumbered
-from bayeslab.exact.emissions.normal import DiagonalGaussian, FullGaussian, NormalPrior, gaussian
-from bayeslab.exact.emissions.normal_mixture import GaussianMixture
-from bayeslab.exact.emissions.one_parameter import OneParameter
-from bayeslab.exact.emissions.product import Product
-from bayeslab.exact.emissions.protocol import (
+from bayeslab.distributions.emissions.any_distribution import AnyDistribution
+from bayeslab.distributions.emissions.categorical import Categorical
+from bayeslab.distributions.emissions.cells import column_variances, dependent_columns, refuse_dependent, renumbered
+from bayeslab.distributions.emissions.normal import DiagonalGaussian, FullGaussian, NormalPrior, gaussian
+from bayeslab.distributions.emissions.normal_mixture import GaussianMixture
+from bayeslab.distributions.emissions.one_parameter import OneParameter
+from bayeslab.distributions.emissions.product import Product
+from bayeslab.distributions.emissions.protocol import (
     ConjugateEmission,
     Emission,
     EmissionWithoutParameters,
     Parameters,
     Statistics,
 )
-from bayeslab.exact.emissions.regressions import Regression
-from bayeslab.exact.emissions.student import StudentT, dof_from_real, dof_to_real
+from bayeslab.distributions.emissions.regression import Regression
+from bayeslab.distributions.emissions.student_t import StudentT, dof_from_real, dof_to_real
 
 __all__ = [
     "AnyDistribution",

@@ -8,9 +8,9 @@ from typing import Any, Self
 
 import numpy as np
 
+from bayeslab.distributions.emissions.cells import check_shape, renumbered
+from bayeslab.distributions.emissions.protocol import ConjugateEmission, Parameters, Statistics
 from bayeslab.errors import DataError, OptionError
-from bayeslab.exact.emissions.cells import check_shape, renumbered
-from bayeslab.exact.emissions.protocol import ConjugateEmission, Parameters, Statistics
 
 __all__ = ["Product"]
 
@@ -75,6 +75,12 @@ class Product(ConjugateEmission):
             out |= self._named(name, e.statistics(some, responsibilities, own))
         return out
 
+    def statistics_of_states(self, rows: np.ndarray, states: np.ndarray, n_states: int) -> Statistics:
+        out: Statistics = {}
+        for name, e, some in self._each(rows):
+            out |= self._named(name, e.statistics_of_states(some, states, n_states))
+        return out
+
     def maximise(self, statistics: Statistics, parameters: Parameters | None = None) -> Parameters:
         out: dict[str, Any] = {}
         for name, (_, e) in self.parts.items():
@@ -120,6 +126,14 @@ class Product(ConjugateEmission):
 
     def log_base(self, rows: np.ndarray) -> np.ndarray:
         return sum(_conjugate(e).log_base(some) for _, e, some in self._each(rows))
+
+    def imputed(
+        self, rng: np.random.Generator, rows: np.ndarray, states: np.ndarray, parameters: Parameters
+    ) -> np.ndarray:
+        out = rows.copy()
+        for name, e, some in self._each(rows):
+            out[:, list(self.parts[name][0])] = _conjugate(e).imputed(rng, some, states, self._own(name, parameters))
+        return out
 
     def draw(self, rng: np.random.Generator, statistics: Statistics) -> Parameters:
         out: dict[str, Any] = {}

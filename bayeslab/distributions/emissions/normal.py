@@ -19,10 +19,7 @@ import numpy as np
 from scipy.special import digamma, gammaln, multigammaln
 
 from bayeslab.constants import LOG_2PI
-from bayeslab.distributions.toolbox.logarithms import ratio
-from bayeslab.errors import OptionError, hint
-from bayeslab.exact.components import inverse_cholesky
-from bayeslab.exact.emissions.cells import (
+from bayeslab.distributions.emissions.cells import (
     check_shape,
     column_means,
     column_variances,
@@ -31,9 +28,13 @@ from bayeslab.exact.emissions.cells import (
     refuse_constant,
     refuse_dependent,
     scaled,
+    sums_by_state,
 )
-from bayeslab.exact.emissions.protocol import ConjugateEmission, Parameters, Statistics
-from bayeslab.exact.normal_rows import fill_normal
+from bayeslab.distributions.emissions.components import inverse_cholesky
+from bayeslab.distributions.emissions.normal_rows import fill_normal
+from bayeslab.distributions.emissions.protocol import ConjugateEmission, Parameters, Statistics
+from bayeslab.distributions.toolbox.logarithms import ratio
+from bayeslab.errors import OptionError, hint
 
 __all__ = [
     "DiagonalGaussian",
@@ -133,7 +134,7 @@ def _matrices(parameters: Parameters, n_states: int, name: str) -> np.ndarray:
 
 
 def _gaussian_log_density(rows: np.ndarray, means: np.ndarray, covariances: np.ndarray) -> np.ndarray:
-    from bayeslab.exact.component_kernels import full_gaussian_log_density
+    from bayeslab.distributions.emissions.component_kernels import full_gaussian_log_density
 
     if not np.isnan(rows).any():
         return full_gaussian_log_density(
@@ -150,7 +151,7 @@ def _gaussian_log_density(rows: np.ndarray, means: np.ndarray, covariances: np.n
 
 def mahalanobis(rows: np.ndarray, means: np.ndarray, covariances: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """Squared Mahalanobis distances over observed cells (N, K), and how many cells those are (N,)."""
-    from bayeslab.exact.component_kernels import full_gaussian_log_density
+    from bayeslab.distributions.emissions.component_kernels import full_gaussian_log_density
 
     out = np.zeros((len(rows), len(means)))
     for at, seen in patterns(rows):
@@ -262,6 +263,20 @@ class FullGaussian(ConjugateEmission):
         first, second = moments_about(rows, responsibilities, responsibilities, means, covariances)
         return about_mean(responsibilities.sum(axis=0), first, second, means)
 
+    def statistics_of_states(self, rows: np.ndarray, states: np.ndarray, n_states: int) -> Statistics:
+        """As :meth:`statistics`; of complete rows the sums are about the columns' means."""
+        if np.isnan(rows).any():
+            return super().statistics_of_states(rows, states, n_states)
+        about = rows.mean(axis=0)
+        apart = rows - about
+        weight = np.bincount(states, minlength=n_states).astype(float)
+        shift = ratio(sums_by_state(apart, states, n_states), weight[:, None], 0.0)
+        scatter = np.empty((n_states, rows.shape[1], rows.shape[1]))
+        for k in range(n_states):
+            within = apart[states == k] - shift[k]
+            scatter[k] = within.T @ within
+        return {"weight": weight, "mean": about + shift, "scatter": scatter}
+
     @property
     def has_one_pass(self) -> bool:
         return True
@@ -270,7 +285,7 @@ class FullGaussian(ConjugateEmission):
         self, log_weights: np.ndarray, parameters: Parameters, rows: np.ndarray, row_weights: np.ndarray
     ) -> tuple[float, Statistics]:
         """E-step and statistics of a mixture of complete rows at once, nothing of size N · K stored."""
-        from bayeslab.exact.component_kernels import full_gaussian_pass
+        from bayeslab.distributions.emissions.component_kernels import full_gaussian_pass
 
         factors = inverse_cholesky(self.covariances(parameters))
         mean = np.ascontiguousarray(parameters["mean"])
@@ -386,6 +401,46 @@ class FullGaussian(ConjugateEmission):
         mean = centre + noise / np.sqrt(kappa)[:, None]
         return {"mean": mean} if self.covariance == "known" else {"mean": mean, "covariance": covariance}
 
+    def draw_tied(self, rng: np.random.Generator, statistics: Statistics) -> Parameters:
+        """Means and the one covariance matrix of all states from their posterior.
+
+        With means m_k given Σ normal about the prior's with covariance Σ / κ, and Σ inverse Wishart, the scatter of all
+        states adds up: Σ has the posterior IW(ν + Σ n_k, Ψ + Σ S_k + Σ κ n_k / (κ + n_k) d_k d_k').
+        """
+        prior, n, mean = prior_of(self), statistics["weight"], statistics["mean"]
+        kappa, apart = prior.kappa + n, mean - prior.mean
+        between = np.einsum("k,ki,kj->ij", prior.kappa * n / kappa, apart, apart)
+        covariance = inverse_wishart(rng, prior.nu + n.sum(), prior.scale + statistics["scatter"].sum(axis=0) + between)
+        noise = rng.standard_normal(mean.shape) @ np.linalg.cholesky(covariance).T
+        centre = prior.mean + apart * (n / kappa)[:, None]
+        return {"mean": centre + noise / np.sqrt(kappa)[:, None], "covariance": covariance}
+
+    def imputed(
+        self, rng: np.random.Generator, rows: np.ndarray, states: np.ndarray, parameters: Parameters
+    ) -> np.ndarray:
+        """Rows with missing cells drawn given the observed ones, the states and the parameters.
+
+        A covariance matrix is conjugate only to whole rows: their expectation would make the draws too narrow.
+        """
+        mean, covariances = parameters["mean"], self.covariances(parameters)
+        out = rows.copy()
+        if not np.isnan(rows).any():
+            return out
+        for at, seen in patterns(rows):
+            lost = np.setdiff1d(np.arange(rows.shape[1]), seen)
+            if not len(lost):
+                continue
+            for k in np.unique(states[at]):
+                own = at[states[at] == k]
+                centre, within = np.tile(mean[k, lost], (len(own), 1)), covariances[k][np.ix_(lost, lost)]
+                if len(seen):
+                    slope = np.linalg.solve(covariances[k][np.ix_(seen, seen)], covariances[k][np.ix_(seen, lost)])
+                    centre = centre + (rows[np.ix_(own, seen)] - mean[k, seen]) @ slope
+                    within = within - covariances[k][np.ix_(lost, seen)] @ slope
+                noise = rng.standard_normal((len(own), len(lost))) @ np.linalg.cholesky(0.5 * (within + within.T)).T
+                out[np.ix_(own, lost)] = centre + noise
+        return out
+
     def expected_log_density(self, statistics: Statistics, rows: np.ndarray) -> np.ndarray:
         kappa, centre, nu, scale = self.posterior(statistics)
         d = self.n_columns
@@ -442,7 +497,7 @@ class DiagonalGaussian(ConjugateEmission):
         return variance if variance.ndim == 2 else np.repeat(variance[:, None], self.n_columns, axis=1)
 
     def log_density(self, parameters: Parameters, rows: np.ndarray) -> np.ndarray:
-        from bayeslab.exact.component_kernels import diagonal_gaussian_log_density
+        from bayeslab.distributions.emissions.component_kernels import diagonal_gaussian_log_density
 
         log_sds = 0.5 * np.log(self.variances(parameters))
         return diagonal_gaussian_log_density(
@@ -460,6 +515,15 @@ class DiagonalGaussian(ConjugateEmission):
         scatter = np.stack([responsibilities[:, k] @ ((apart - s) ** 2 * seen) for k, s in enumerate(shift)])
         return {"weight": weight, "mean": about + shift, "scatter": scatter}
 
+    def statistics_of_states(self, rows: np.ndarray, states: np.ndarray, n_states: int) -> Statistics:
+        filled, seen = observed(rows)
+        about = column_means(rows)
+        apart = (filled - about) * seen
+        weight = sums_by_state(seen, states, n_states)
+        shift = ratio(sums_by_state(apart, states, n_states), weight, 0.0)
+        scatter = sums_by_state((apart - shift[states]) ** 2 * seen, states, n_states)
+        return {"weight": weight, "mean": about + shift, "scatter": scatter}
+
     @property
     def has_one_pass(self) -> bool:
         return True
@@ -468,7 +532,7 @@ class DiagonalGaussian(ConjugateEmission):
         self, log_weights: np.ndarray, parameters: Parameters, rows: np.ndarray, row_weights: np.ndarray
     ) -> tuple[float, Statistics]:
         """As :meth:`FullGaussian.one_pass`."""
-        from bayeslab.exact.component_kernels import diagonal_gaussian_pass
+        from bayeslab.distributions.emissions.component_kernels import diagonal_gaussian_pass
 
         mean = np.ascontiguousarray(parameters["mean"])
         log_sds = 0.5 * np.log(self.variances(parameters))

@@ -15,10 +15,8 @@ import numpy as np
 from scipy.special import digamma, expit, gammaln, logit
 
 from bayeslab.digits import log_rising
-from bayeslab.distributions.toolbox.logarithms import ratio
-from bayeslab.errors import OptionError
-from bayeslab.exact.emissions.cells import check_shape, refuse_constant, refuse_dependent, scaled
-from bayeslab.exact.emissions.normal import (
+from bayeslab.distributions.emissions.cells import check_shape, refuse_constant, refuse_dependent, scaled
+from bayeslab.distributions.emissions.normal import (
     FullGaussian,
     NormalPrior,
     about_mean,
@@ -28,8 +26,10 @@ from bayeslab.exact.emissions.normal import (
     patterns,
     start_moments,
 )
-from bayeslab.exact.emissions.protocol import Emission, Parameters, Statistics
-from bayeslab.exact.normal_rows import fill_normal
+from bayeslab.distributions.emissions.normal_rows import fill_normal
+from bayeslab.distributions.emissions.protocol import Emission, Parameters, Statistics
+from bayeslab.distributions.toolbox.logarithms import ratio
+from bayeslab.errors import OptionError
 
 __all__ = ["StudentT", "dof_from_real", "dof_to_real"]
 

@@ -10,11 +10,11 @@ from typing import Self
 import numpy as np
 
 from bayeslab.distributions import DISTRIBUTIONS, Conjugate, Distribution, conjugate, maths
+from bayeslab.distributions.emissions.cells import check_numbers, check_shape, prior_of, scaled, sums_by_state
+from bayeslab.distributions.emissions.protocol import ConjugateEmission, Parameters, Statistics
 from bayeslab.distributions.toolbox.conjugate_pairs import PAIRS, Pair
 from bayeslab.distributions.toolbox.logarithms import impossible
 from bayeslab.errors import OptionError
-from bayeslab.exact.emissions.cells import check_numbers, check_shape, prior_of, scaled
-from bayeslab.exact.emissions.protocol import ConjugateEmission, Parameters, Statistics
 
 __all__ = ["OneParameter"]
 
@@ -132,6 +132,10 @@ class OneParameter(ConjugateEmission):
     ) -> Statistics:
         won, base = self.counted(rows)
         return {"won": responsibilities.T @ won, "base": responsibilities.T @ base}
+
+    def statistics_of_states(self, rows: np.ndarray, states: np.ndarray, n_states: int) -> Statistics:
+        won, base = self.counted(rows)
+        return {"won": sums_by_state(won, states, n_states), "base": sums_by_state(base, states, n_states)}
 
     def maximise(self, statistics: Statistics, parameters: Parameters | None = None) -> Parameters:
         won, base = statistics["won"], statistics["base"]
