@@ -27,7 +27,7 @@ from scipy.special import gammaln, logsumexp
 from bayeslab.constants import LOG_2PI, LOG_PI
 from bayeslab.distributions.emissions import NormalPrior
 from bayeslab.distributions.emissions.components import inverse_cholesky
-from bayeslab.distributions.emissions.normal import inverse_wishart
+from bayeslab.distributions.emissions.normal_prior import inverse_wishart
 from bayeslab.errors import OptionError
 
 __all__ = ["Atoms", "BaseLaw", "IndependentNormals", "StudentsT", "leave_one_out", "predict", "seated", "sweep"]

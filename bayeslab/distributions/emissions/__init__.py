@@ -36,8 +36,10 @@ from __future__ import annotations
 from bayeslab.distributions.emissions.any_distribution import AnyDistribution
 from bayeslab.distributions.emissions.categorical import Categorical
 from bayeslab.distributions.emissions.cells import column_variances, dependent_columns, refuse_dependent, renumbered
-from bayeslab.distributions.emissions.normal import DiagonalGaussian, FullGaussian, NormalPrior, gaussian
+from bayeslab.distributions.emissions.joint_normal import FullGaussian
+from bayeslab.distributions.emissions.normal import DiagonalGaussian, gaussian
 from bayeslab.distributions.emissions.normal_mixture import GaussianMixture
+from bayeslab.distributions.emissions.normal_prior import NormalPrior
 from bayeslab.distributions.emissions.one_parameter import OneParameter
 from bayeslab.distributions.emissions.product import Product
 from bayeslab.distributions.emissions.protocol import (

@@ -21,7 +21,8 @@ import numpy as np
 from scipy.special import logsumexp
 
 from bayeslab.distributions.emissions.cells import check_shape, refuse_constant, scaled
-from bayeslab.distributions.emissions.normal import DiagonalGaussian, NormalPrior
+from bayeslab.distributions.emissions.normal import DiagonalGaussian
+from bayeslab.distributions.emissions.normal_prior import NormalPrior
 from bayeslab.distributions.emissions.protocol import Emission, Parameters, Statistics
 from bayeslab.distributions.toolbox.logarithms import ratio, safe_log
 

@@ -16,9 +16,8 @@ from scipy.special import digamma, expit, gammaln, logit
 
 from bayeslab.digits import log_rising
 from bayeslab.distributions.emissions.cells import check_shape, refuse_constant, refuse_dependent, scaled
-from bayeslab.distributions.emissions.normal import (
-    FullGaussian,
-    NormalPrior,
+from bayeslab.distributions.emissions.joint_normal import FullGaussian
+from bayeslab.distributions.emissions.normal_moments import (
     about_mean,
     about_normal,
     mahalanobis,
@@ -26,6 +25,7 @@ from bayeslab.distributions.emissions.normal import (
     patterns,
     start_moments,
 )
+from bayeslab.distributions.emissions.normal_prior import NormalPrior
 from bayeslab.distributions.emissions.normal_rows import fill_normal
 from bayeslab.distributions.emissions.protocol import Emission, Parameters, Statistics
 from bayeslab.distributions.toolbox.logarithms import ratio
@@ -106,10 +106,7 @@ class StudentT(Emission):
     def maximise(self, statistics: Statistics, parameters: Parameters | None = None) -> Parameters:
         u, n, mean, scatter = (statistics[name] for name in ("weight", "count", "mean", "scatter"))
         if (prior := self.prior) is not None:
-            apart = mean - prior.mean
-            mean = prior.mean + apart * (u / (prior.kappa + u))[:, None]
-            outer = apart[:, :, None] * apart[:, None, :]
-            scatter = prior.scale + scatter + (prior.kappa * u / (prior.kappa + u))[:, None, None] * outer
+            mean, scatter = prior.centres(u, mean), prior.scale + scatter + prior.between(u, mean)
             scale = scatter / (prior.nu + n + self.n_columns + 2)[:, None, None]
         else:
             # Parameter-expanded EM [2]_: over the weights' sum, not the count; as monotone, and faster.

@@ -27,7 +27,8 @@ from scipy.linalg import helmert
 
 from bayeslab.constants import LOG_2PI
 from bayeslab.distributions.emissions.cells import check_shape, column_means, observed, refuse_constant, scaled
-from bayeslab.distributions.emissions.normal import DiagonalGaussian, NormalPrior
+from bayeslab.distributions.emissions.normal import DiagonalGaussian
+from bayeslab.distributions.emissions.normal_prior import NormalPrior
 from bayeslab.distributions.emissions.protocol import Emission, Parameters, Statistics
 from bayeslab.exact.product_chain import ProductSpace
 

@@ -98,12 +98,13 @@ class EmissionNodes:
         (name,) = part.names
         if not self._given(part, name):
             shape = (part.n_states, len(part.columns))
+            assert part.emission.prior is not None
             a, b = (_across(np.broadcast_to(np.asarray(value, float), shape)) for value in part.emission.prior)
             a, b = self._one_way(part, f"{name}_a", a), self._one_way(part, f"{name}_b", b)
             self.parameters[_key(part, name)] = f"{part.emission.pair.name}({a}, {b})"
-        others = [number(value) for value in part.emission.known.values()] + [self.read[at] for at in part.given_at]
+        known = [number(float(value)) for value in part.emission.known.values()]
         for column in part.columns:
-            given = ", ".join([*others, self._at(part, name, column)])
+            given = ", ".join([*known, *(self.read[at] for at in part.given_at), self._at(part, name, column)])
             self.columns[f"{column}[{self.row}]"] = f"{part.emission.distribution}({given})"
 
     def _categories(self, part: Categories) -> None:

@@ -108,8 +108,7 @@ class Normal(LocationScale):
         name = self.learned[0]
         if name == self.called("mean"):
             sd = np.broadcast_to(self.known[self.called("sd")].reshape(len(n), -1), n.shape)
-            centre = prior.mean + (mean - prior.mean) * n / (prior.kappa + n)
-            drawn = centre + rng.standard_normal(n.shape) * sd / np.sqrt(prior.kappa + n)
+            drawn = prior.centres(n, mean) + rng.standard_normal(n.shape) * sd / np.sqrt(prior.kappa + n)
             return {name: drawn.reshape(self.shape(name))}
         scatter = scatter + n * (mean - self.known[self.called("mean")].reshape(n.shape)) ** 2
         if self.spherical:

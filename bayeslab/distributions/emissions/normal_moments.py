@@ -1,0 +1,129 @@
+"""Densities, distances and moments of normal rows whose missing cells are at their expectation.
+
+References
+----------
+.. [1] Little, Rubin (2002). Statistical Analysis with Missing Data, 2nd ed., section 11.2 (missing cells).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import numpy as np
+
+from bayeslab.constants import LOG_2PI
+from bayeslab.distributions.emissions.cells import column_means, column_variances, observed
+from bayeslab.distributions.emissions.components import inverse_cholesky
+from bayeslab.distributions.emissions.protocol import Statistics
+from bayeslab.distributions.toolbox.logarithms import ratio
+
+__all__ = [
+    "about_mean",
+    "about_normal",
+    "mahalanobis",
+    "moments_about",
+    "normal_log_density",
+    "patterns",
+    "start_moments",
+]
+
+
+def patterns(rows: np.ndarray) -> Iterator[tuple[np.ndarray, np.ndarray]]:
+    """Groups of rows with the same observed columns: (row numbers, observed columns)."""
+    seen = ~np.isnan(rows)
+    if seen.all():
+        yield np.arange(len(rows)), np.arange(rows.shape[1])
+        return
+    # Sorting whole rows of flags is slow; packed into bytes they are short strings.
+    packed = np.packbits(seen, axis=1)
+    _, first, kind = np.unique(packed.view(f"V{packed.shape[1]}").ravel(), return_index=True, return_inverse=True)
+    for number, example in enumerate(first):
+        yield np.flatnonzero(kind.ravel() == number), np.flatnonzero(seen[example])
+
+
+def normal_log_density(rows: np.ndarray, means: np.ndarray, covariances: np.ndarray) -> np.ndarray:
+    from bayeslab.distributions.emissions.component_kernels import full_gaussian_log_density
+
+    if not np.isnan(rows).any():
+        return full_gaussian_log_density(
+            np.ascontiguousarray(rows), np.ascontiguousarray(means), inverse_cholesky(covariances)
+        )
+    out = np.zeros((len(rows), len(means)))
+    for at, seen in patterns(rows):
+        if len(seen):
+            part = inverse_cholesky(covariances[:, seen[:, None], seen])
+            some = np.ascontiguousarray(rows[np.ix_(at, seen)])
+            out[at] = full_gaussian_log_density(some, np.ascontiguousarray(means[:, seen]), part)
+    return out
+
+
+def mahalanobis(rows: np.ndarray, means: np.ndarray, covariances: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Squared Mahalanobis distances over observed cells (N, K), and how many cells those are (N,)."""
+    from bayeslab.distributions.emissions.component_kernels import full_gaussian_log_density
+
+    out = np.zeros((len(rows), len(means)))
+    for at, seen in patterns(rows):
+        if len(seen):
+            factors = inverse_cholesky(covariances[:, seen[:, None], seen])
+            some = np.ascontiguousarray(rows[np.ix_(at, seen)])
+            density = full_gaussian_log_density(some, np.ascontiguousarray(means[:, seen]), factors)
+            log_det = np.log(np.einsum("kii->ki", factors)).sum(axis=1)
+            out[at] = np.maximum(2 * (log_det - density) - len(seen) * LOG_2PI, 0.0)
+    return out, (~np.isnan(rows)).sum(axis=1)
+
+
+def moments_about(
+    rows: np.ndarray, weights: np.ndarray, spread_weights: np.ndarray, means: np.ndarray, covariances: np.ndarray
+) -> tuple[np.ndarray, np.ndarray]:
+    """Σ w (x - m) and Σ w (x - m)(x - m)' + Σ v C with missing cells at their expectation.
+
+    C is the covariance of a row's missing cells given its observed ones, w ``weights`` and v
+    ``spread_weights`` (they differ for Student's t).
+    """
+    n_states, d = means.shape
+    first, second = np.zeros((n_states, d)), np.zeros((n_states, d, d))
+    for at, seen in patterns(rows):
+        lost = np.setdiff1d(np.arange(d), seen)
+        for k in range(n_states):
+            apart = np.zeros((len(at), d))
+            apart[:, seen] = rows[np.ix_(at, seen)] - means[k, seen]
+            if len(lost):
+                within = covariances[k][np.ix_(lost, lost)]
+                if len(seen):
+                    slope = np.linalg.solve(covariances[k][np.ix_(seen, seen)], covariances[k][np.ix_(seen, lost)])
+                    apart[:, lost] = apart[:, seen] @ slope
+                    within = within - covariances[k][np.ix_(lost, seen)] @ slope
+                second[k][np.ix_(lost, lost)] += spread_weights[at, k].sum() * within
+            weighted = weights[at, k, None] * apart
+            first[k] += weighted.sum(axis=0)
+            second[k] += weighted.T @ apart
+    return first, second
+
+
+def about_mean(weight: np.ndarray, first: np.ndarray, second: np.ndarray, about: np.ndarray) -> Statistics:
+    """(weight, mean, scatter) from sums of full Gaussians about some point."""
+    shift = ratio(first, weight[:, None], 0.0)
+    scatter = second - weight[:, None, None] * shift[:, :, None] * shift[:, None, :]
+    return {"weight": weight, "mean": about + shift, "scatter": scatter}
+
+
+def about_normal(statistics: Statistics, counts: np.ndarray, means: np.ndarray, covariances: np.ndarray) -> float:
+    """Expected normal log likelihood; the counts of the determinants are apart from the weights of the squares."""
+    factors = inverse_cholesky(covariances)
+    d, apart = means.shape[1], statistics["mean"] - means
+    square = statistics["scatter"] + statistics["weight"][:, None, None] * apart[:, :, None] * apart[:, None, :]
+    trace = np.einsum("kij,kjl,kil->k", factors, square, factors, optimize=True)
+    log_det = 2 * np.log(np.einsum("kii->ki", factors)).sum(axis=1)
+    return float(0.5 * np.sum(counts * (log_det - d * LOG_2PI) - trace))
+
+
+def start_moments(rows: np.ndarray, responsibilities: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Means and covariances to complete missing cells with before there are parameters: variances only."""
+    filled, seen = observed(rows)
+    weight = responsibilities.T @ seen
+    overall, variance = column_means(rows), column_variances(rows)
+    mean = ratio(responsibilities.T @ (filled - overall * seen), weight, 0.0) + overall
+    apart = np.stack([responsibilities[:, k] @ ((filled - m) ** 2 * seen) for k, m in enumerate(mean)])
+    spread = ratio(apart, weight, variance)
+    spread = np.where(spread > 0, spread, np.where(variance > 0, variance, 1.0))
+    return mean, np.stack([np.diag(v) for v in spread])
