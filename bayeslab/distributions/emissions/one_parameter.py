@@ -13,7 +13,7 @@ from bayeslab.distributions import DISTRIBUTIONS, Conjugate, Distribution, conju
 from bayeslab.distributions.emissions.cells import check_numbers, check_shape, prior_of, scaled, sums_by_state
 from bayeslab.distributions.emissions.protocol import ConjugateEmission, Parameters, Statistics
 from bayeslab.distributions.toolbox.conjugate_pairs import PAIRS, Pair
-from bayeslab.distributions.toolbox.logarithms import impossible
+from bayeslab.distributions.toolbox.logarithms import impossible, ratio
 from bayeslab.errors import OptionError
 
 __all__ = ["OneParameter"]
@@ -156,7 +156,11 @@ class OneParameter(ConjugateEmission):
         return n_states * self.n_outcomes
 
     def with_prior(self, rows: np.ndarray, n_states: int) -> Self:
-        return replace(self, prior=self.pair.weak(*(total.sum(axis=0) for total in self.counted(rows))))
+        """The emission with a uniform prior, or, of rates, an exponential one about those that fit all rows alike."""
+        if self.pair.uniform is not None:
+            return replace(self, prior=self.pair.uniform)
+        rate = ratio(*(total.sum(axis=0) for total in self.counted(rows)), 0.0)
+        return replace(self, prior=(1.0, 1 / np.where(rate > 0, rate, 1.0)))
 
     def degenerate(self, parameters: Parameters, variances: np.ndarray) -> np.ndarray:
         """States whose parameter is infinite, or whose times are all zero against the columns' spread."""

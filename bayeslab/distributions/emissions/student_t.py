@@ -31,11 +31,14 @@ from bayeslab.distributions.emissions.protocol import Emission, Parameters, Stat
 from bayeslab.distributions.toolbox.logarithms import ratio
 from bayeslab.errors import OptionError
 
-__all__ = ["StudentT", "dof_from_real", "dof_to_real"]
+__all__ = ["DOF_ENDS", "DOF_PRIOR", "StudentT", "dof_from_real", "dof_log_prior", "dof_to_real"]
 
 
 # Ends of what degrees of freedom are learned between, and how near to them a search may come, as a share.
-_LEAST, _MOST, _NEAR = 0.5, 200.0, 1e-9
+DOF_ENDS, _NEAR = (0.5, 200.0), 1e-9
+# Their weak prior, Gamma(shape, rate).
+DOF_PRIOR = (2.0, 0.1)
+_LEAST, _MOST = DOF_ENDS
 
 
 def dof_to_real(dof: np.ndarray) -> np.ndarray:
@@ -47,6 +50,12 @@ def dof_to_real(dof: np.ndarray) -> np.ndarray:
 def dof_from_real(x: np.ndarray) -> np.ndarray:
     """The inverse of :func:`dof_to_real`."""
     return np.asarray(_LEAST + (_MOST - _LEAST) * expit(x))
+
+
+def dof_log_prior(dof: np.ndarray) -> np.ndarray:
+    """Log density of the weak prior of degrees of freedom, up to a constant."""
+    shape, rate = DOF_PRIOR
+    return np.asarray((shape - 1) * np.log(dof) - rate * dof)
 
 
 @dataclass(frozen=True, eq=False)
@@ -124,7 +133,8 @@ class StudentT(Emission):
         def slope(dof: float) -> float:
             half = 0.5 * dof
             out = 0.5 * (count * (np.log(half) + 1 - digamma(half)) + gap)
-            return out + (1 / dof - 0.1 if self.prior is not None else 0.0)
+            shape, rate = DOF_PRIOR
+            return out + ((shape - 1) / dof - rate if self.prior is not None else 0.0)
 
         low, high = _LEAST, _MOST
         if slope(low) <= 0:
@@ -144,7 +154,7 @@ class StudentT(Emission):
         value = normal.log_prior({"mean": parameters["mean"], "covariance": parameters["scale"]})
         if self.dof is not None:
             return value
-        return value + float(np.sum(np.log(parameters["dof"]) - 0.1 * parameters["dof"]))
+        return value + float(np.sum(dof_log_prior(parameters["dof"])))
 
     def n_free(self, n_states: int) -> int:
         return FullGaussian(self.n_columns).n_free(n_states) + (n_states if self.dof is None else 0)

@@ -25,6 +25,8 @@ class Pair(ABC):
 
     name: ClassVar[str]
     parameter: ClassVar[str]
+    # (a, b) of the uniform prior, where that is proper.
+    uniform: ClassVar[tuple[float, float] | None]
 
     @abstractmethod
     def logs(self, theta: Array) -> Both:
@@ -54,10 +56,6 @@ class Pair(ABC):
     def draw(self, rng: np.random.Generator, a: Array, b: Array) -> Array:
         """Independent draws of the prior (a, b)."""
 
-    @abstractmethod
-    def weak(self, a: Array, b: Array) -> Both:
-        """A weak prior for items that add a and b together: uniform, or an exponential one about what they say."""
-
     def log_density(self, theta: Array, a: Array, b: Array) -> Array:
         """Log density of the prior (a, b), up to a constant; 0 log 0 is 0."""
         (f, g), (up, down) = self.logs(theta), self.exponents(a, b)
@@ -69,6 +67,7 @@ class _Beta(Pair):
 
     name = "Beta"
     parameter = "probability"
+    uniform = (1.0, 1.0)
 
     def logs(self, theta: Array) -> Both:
         return safe_log(theta), safe_log(1 - theta)
@@ -91,15 +90,13 @@ class _Beta(Pair):
     def draw(self, rng: np.random.Generator, a: Array, b: Array) -> Array:
         return rng.beta(a, b)
 
-    def weak(self, a: Array, b: Array) -> Both:
-        return 1.0, 1.0
-
 
 class _Gamma(Pair):
     """Gamma(a, b) for a rate: a events in a time b, f = log θ and g = -θ."""
 
     name = "Gamma"
     parameter = "rate"
+    uniform = None
 
     def logs(self, theta: Array) -> Both:
         return safe_log(theta), -theta
@@ -122,10 +119,6 @@ class _Gamma(Pair):
 
     def draw(self, rng: np.random.Generator, a: Array, b: Array) -> Array:
         return rng.gamma(a) / b
-
-    def weak(self, a: Array, b: Array) -> Both:
-        rate = ratio(a, b, 0.0)
-        return 1.0, 1 / np.where(rate > 0, rate, 1.0)
 
 
 # By PyMC's name of the prior.

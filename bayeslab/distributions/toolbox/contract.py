@@ -173,6 +173,8 @@ class Distribution:
 class Maths(Protocol):
     """The functions of a distribution of single numbers, on arrays that broadcast; its file has all or none of them.
 
+    Log densities made of arithmetic and NumPy's logarithms take PyTensor's variables as well.
+
     ``moments`` (mean and variance of the parameters) is there where both have a closed form.
     """
 

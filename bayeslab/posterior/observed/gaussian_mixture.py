@@ -12,8 +12,8 @@ from typing import Any
 
 import numpy as np
 
-from bayeslab.constants import HALF_LOG_2PI
 from bayeslab.data.weak_priors import scaled, shown
+from bayeslab.distributions import normal
 from bayeslab.distributions.emissions import GaussianMixture
 from bayeslab.posterior.observed.part import StatePart
 
@@ -151,7 +151,7 @@ class MixedPart(StatePart):
             there = ~np.isnan(rows[:, at])
             x = np.where(there, rows[:, at], np.nanmean(rows[:, at]) if there.any() else 0.0)[:, None, None]
             centre, spread = (mean[:, :, j], sd[:, :, j]) if mean.ndim == 3 else (mean, sd)
-            log_density = -0.5 * ((x - centre) / spread) ** 2 - pt.log(spread) - HALF_LOG_2PI
+            log_density = normal.log_density(x, centre, spread)
             terms = terms + (log_density if there.all() else pt.where(there[:, None, None], log_density, 0.0))
         return pt.logsumexp(terms, axis=2)
 

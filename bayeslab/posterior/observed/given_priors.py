@@ -21,6 +21,7 @@ from typing import Any
 import numpy as np
 
 from bayeslab.distributions import log_densities
+from bayeslab.distributions.emissions.student_t import DOF_ENDS
 from bayeslab.posterior.observed.part import SPREADS
 from bayeslab.posterior.observed.prior_variables import across
 from bayeslab.posterior.observed.standard import StandardPart
@@ -153,7 +154,7 @@ def _coordinate(
         case "rate":
             return lambda v: np.log(np.maximum(v, 1e-300)), lambda x: np.exp(np.clip(x, -690.0, 690.0))
         case "dof":
-            return np.log, lambda x: np.clip(np.exp(x), 0.5, 200.0)
+            return np.log, lambda x: np.clip(np.exp(x), *DOF_ENDS)
         case "probability":
             return (
                 lambda p: np.log(np.clip(p, 1e-12, 1.0)) - np.log(np.clip(1 - p, 1e-12, 1.0)),

@@ -13,6 +13,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from bayeslab.constants import HALF_LOG_2PI
+from bayeslab.distributions import normal
 from bayeslab.distributions.emissions import DiagonalGaussian
 from bayeslab.distributions.emissions.components import DIAGONAL_GAUSSIAN
 from bayeslab.posterior.observed.location_scale import LocationScale
@@ -199,7 +200,7 @@ class Normal(LocationScale):
         import pytensor.tensor as pt
 
         x, there = cell_values(cells)
-        out = -0.5 * ((x - theta["mean"]) / theta["sd"]) ** 2 - pt.log(theta["sd"]) - HALF_LOG_2PI
+        out = normal.log_density(x, theta["mean"], theta["sd"])
         return out if there.all() else pt.where(there[:, None], out, 0.0)
 
     def drawn(self, values: Mapping[str, Any], states: Any, rows: np.ndarray) -> dict[str, Any]:

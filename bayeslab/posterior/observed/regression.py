@@ -25,7 +25,7 @@ from typing import Any
 import numpy as np
 from scipy.special import gammaln
 
-from bayeslab.constants import HALF_LOG_2PI
+from bayeslab.distributions import normal
 from bayeslab.distributions.emissions import Emission, Regression
 from bayeslab.errors import ModelError
 from bayeslab.posterior.observed.part import StatePart
@@ -314,7 +314,7 @@ class RegressionPart(StatePart):
         eta = self._level(values, rows)
         if self.normal:
             sd = values["sd"] / self.outcome_unit if self.style.whitened else values["sd"]
-            out = -0.5 * ((y - eta) / sd) ** 2 - pt.log(sd) - HALF_LOG_2PI
+            out = normal.log_density(y, eta, sd)
         elif self.regression.outcome == "bernoulli":
             out = y * eta - pt.softplus(eta)
         else:

@@ -14,11 +14,14 @@ import numpy as np
 from scipy.special import gammaln
 
 from bayeslab.distributions import emissions
+from bayeslab.distributions.emissions.student_t import DOF_ENDS, DOF_PRIOR, dof_log_prior
 from bayeslab.posterior.observed.location_scale import LocationScale
 from bayeslab.posterior.observed.standard import cell_values
 from bayeslab.posterior.observed.whitened import Triangular, conjugate, normal_prior_words
 
 __all__ = ["StudentT"]
+
+_DOF_PRIOR = "Gamma({:g}, {:g})".format(*DOF_PRIOR)
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -96,7 +99,7 @@ class StudentT(LocationScale):
 
     def default_log_density(self, name: str, values: Mapping[str, np.ndarray]) -> np.ndarray:
         if self.parameter(name) == "dof":
-            return np.asarray(np.log(values[name]) - 0.1 * values[name])
+            return dof_log_prior(values[name])
         return super().default_log_density(name, values)
 
     # ------------------------------------------------------------------ Gibbs
@@ -109,21 +112,21 @@ class StudentT(LocationScale):
 
     def default_prior(self, name: str) -> str:
         if self.parameter(name) == "dof" and name not in self.priors:
-            return "Gamma(2, 0.1), between 0.5 and 200"
+            return f"{_DOF_PRIOR}, between {DOF_ENDS[0]:g} and {DOF_ENDS[1]:g}"
         return super().default_prior(name)
 
     def prior_words(self) -> dict[str, str]:
         if not self.style.whitened:
             return super().prior_words()
         out = normal_prior_words(self.weak, self.called("location"), self.called("scale_matrix"))
-        return out | ({self.called("dof"): "Gamma(2, 0.1)"} if self.emission.dof is None else {})
+        return out | ({self.called("dof"): _DOF_PRIOR} if self.emission.dof is None else {})
 
     def default_variable(self, name: str, made: Mapping[str, Any]) -> Any:
         if self.parameter(name) != "dof":
             return super().default_variable(name, made)
         import pymc as pm
 
-        return pm.Truncated(name, pm.Gamma.dist(2, 0.1), 0.5, 200, dims=self.dims(name))
+        return pm.Truncated(name, pm.Gamma.dist(*DOF_PRIOR), *DOF_ENDS, dims=self.dims(name))
 
     def variables(self) -> dict[str, Any]:
         if not self.style.whitened:
@@ -142,7 +145,7 @@ class StudentT(LocationScale):
         out[matrix] = pm.Deterministic(matrix, matrices, dims=self.dims(matrix))
         if emission.dof is None:
             first = None if start is None else np.clip(start["dof"], 1.0, 100.0)
-            out[dof] = pm.Gamma(dof, 2.0, 0.1, dims=self.dims(dof), initval=first)
+            out[dof] = pm.Gamma(dof, *DOF_PRIOR, dims=self.dims(dof), initval=first)
         else:
             fixed = pt.constant(np.full(self.n_states, float(emission.dof)))
             out[dof] = pm.Deterministic(dof, fixed, dims=self.dims(dof))
