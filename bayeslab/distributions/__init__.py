@@ -19,9 +19,13 @@ and, for single numbers, on arrays that broadcast (:class:`Maths`):
     where both have a closed form.
 
 ``CONJUGATE`` (optional)
-    a :class:`Conjugate`: the parameter that has a conjugate prior.
+    a :class:`Conjugate`: the parameter that has a conjugate prior, and what each number adds to it. Its closed forms
+    are those of the prior: :mod:`bayeslab.distributions.toolbox.conjugate_pairs`.
 
 ``pymc_class() -> class`` (optional) is there where PyMC has no distribution of that name.
+
+The folder ``emissions`` has columns of distributions with parameters for each of several states, and ``toolbox`` what
+distributions share: which parameters can be learned, weak priors, the search for the most probable parameters.
 
 References
 ----------

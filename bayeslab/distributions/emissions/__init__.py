@@ -4,11 +4,17 @@ Mixtures and hidden Markov models share these. Rows are a float array (N, D), wi
 cell and level codes 0, 1, … for categories; missing cells are summed out. Parameters are plain
 dictionaries of arrays whose first axis is the state, unless a parameter is shared by all states.
 
+What is said of a single distribution (densities, supports, conjugate terms and their priors' closed forms, weak priors,
+the search where nothing is closed) is said in :mod:`bayeslab.distributions` and its toolbox; here are columns × states:
+missing cells, products, normal rows, states that collapse. :mod:`bayeslab.posterior.observed` gives parameters the
+names, priors and graphs of a model.
+
 An emission offers what its conjugacy allows:
 
 ===========================  ==========================================================================
 ``log_density``              log p(row | state), (N, K)
 ``statistics``               expected sufficient statistics under responsibilities (N, K)
+``statistics_of_states``     the same of rows whose states are known
 ``maximise``                 the M-step: maximum likelihood, or the joint mode when ``prior`` is set
 ``expected_log_likelihood``  of rows and states, from the statistics; parts free of parameters may be left out
 ``log_prior``                log density of the prior, up to a constant; 0 without
@@ -18,6 +24,7 @@ An emission offers what its conjugacy allows:
 ``degenerate``               which states collapsed (no rows, no spread), given the columns' variances
 ``sample``                   rows from given states
 ``complete``                 rows from given states, open cells given the row's others
+``imputed``                  rows with the missing cells drawn that ``draw`` needs [conjugate]
 ``draw``                     parameters from the conjugate posterior given statistics [conjugate]
 ``expected_log_density``     E log p(row | state) under that posterior, for variational EM [conjugate]
 ``log_marginal``             log evidence of weighted rows, parameters integrated out [conjugate]

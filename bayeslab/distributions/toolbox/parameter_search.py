@@ -14,9 +14,10 @@ from typing import Any
 import numpy as np
 from scipy.optimize import minimize
 
+from bayeslab.distributions.toolbox.conjugate_pairs import PAIRS
 from bayeslab.distributions.toolbox.law import Law
 from bayeslab.distributions.toolbox.parameters import interval
-from bayeslab.distributions.toolbox.table import DISTRIBUTIONS, density_parameters, functions
+from bayeslab.distributions.toolbox.table import DISTRIBUTIONS, conjugate, density_parameters, functions
 
 __all__ = ["REACH", "ParameterSearch", "counted_values"]
 
@@ -63,9 +64,11 @@ class ParameterSearch:
     typical: Mapping[str, tuple[float, float]]
 
     def best(self, x: np.ndarray, weights: np.ndarray, start: np.ndarray | None) -> np.ndarray:
-        """The highest parameters, from a start, from what fits all rows, or from a grid of guesses."""
+        """The highest parameters: in closed form; else from a start, from what fits all rows, or from guesses."""
         if weights.sum() <= 1e-12 and not self.laws:
             return self._typical() if start is None else start
+        if (closed := self._closed(x, weights)) is not None:
+            return closed
         for begin in (start, self._typical() if self.typical else None):
             if begin is not None and np.isfinite(self.height(x, weights, begin)):
                 return self._climbed(x, weights, begin)
@@ -75,6 +78,24 @@ class ParameterSearch:
         good = [end for end in ends if np.isfinite(self.height(x, weights, end))] or ends
         best = sorted(good, key=lambda end: -self.height(x, weights, end))[:_TRIED]
         return max((self._climbed(x, weights, one) for one in best), key=lambda end: self.height(x, weights, end))
+
+    def _closed(self, x: np.ndarray, weights: np.ndarray) -> np.ndarray | None:
+        """The one unknown parameter, where its prior is conjugate or it has none."""
+        declared = conjugate(self.name)
+        if declared is None or declared.counts is None or self.learned != (declared.parameter,):
+            return None
+        a, b = 0.0, 0.0
+        if (law := self.laws.get(declared.parameter)) is not None:
+            if law.name != declared.prior or law.given.keys() != {"alpha", "beta"}:
+                return None
+            a, b = (float(law.given[word]) for word in ("alpha", "beta"))
+        counts = declared.counts(x, **{word: self.known[word] for word in declared.others if word in self.known})
+        won, base = (float(np.sum(weights * count)) for count in counts)
+        pair = PAIRS[declared.prior]
+        best = float(pair.most_likely(won, base) if law is None else pair.mode(a + won, b + base))
+        # An end of what the parameter can be is left to the search, which stays off it.
+        low, high = interval(self.name, declared.parameter)
+        return np.array([best]) if low < best < high else None
 
     def height(self, x: np.ndarray, weights: np.ndarray, theta: np.ndarray) -> float:
         """Log likelihood plus log prior."""

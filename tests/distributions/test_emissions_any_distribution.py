@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
-from scipy import stats
+from scipy import optimize, stats
 
 from bayeslab.distributions import Law, maths
 from bayeslab.distributions.emissions import AnyDistribution
@@ -272,3 +274,35 @@ def test_angles_on_both_sides_of_the_cut_are_near_each_other():
     apart = np.linalg.norm(points[1:3] - points[0], axis=1)
     assert apart[0] < apart[1]
     assert np.isfinite(points).all()
+
+
+@pytest.mark.parametrize("prior", [None, (2.0, 3.0)], ids=["likelihood", "posterior"])
+@pytest.mark.parametrize(
+    ("name", "scipy", "known", "conjugate"),
+    [
+        ("Geometric", stats.geom, {}, stats.beta),
+        ("Binomial", lambda t: stats.binom(7, t), {"n": 7.0}, stats.beta),
+        ("Poisson", stats.poisson, {}, stats.gamma),
+        ("Gamma", lambda t: stats.gamma(1.7, scale=1 / t), {"alpha": 1.7}, stats.gamma),
+        ("Pareto", stats.pareto, {"m": 1.0}, stats.gamma),
+    ],
+)
+def test_one_unknown_parameter_with_a_conjugate_prior_is_the_mode(name, scipy, known, conjugate, prior):
+    rng = np.random.default_rng(3)
+    x = scipy(0.4).rvs(200, random_state=rng).astype(float)
+    weights = rng.random((200, 1))
+    emission = AnyDistribution(name, 1, {word: np.asarray(value) for word, value in known.items()})
+    (word,) = emission.learned
+    if prior is not None:
+        law = Law("Beta" if conjugate is stats.beta else "Gamma", dict(zip(("alpha", "beta"), prior, strict=True)))
+        emission = replace(emission, prior={word: law})
+
+    def height(t: float) -> float:
+        law = scipy(t)
+        log = law.logpmf(x) if emission.declaration.discrete else law.logpdf(x)
+        before = conjugate(2, 3) if conjugate is stats.beta else conjugate(2, scale=1 / 3)
+        return float(weights[:, 0] @ log) + (0.0 if prior is None else float(before.logpdf(t)))
+
+    top = optimize.minimize_scalar(lambda t: -height(t), bounds=(0.01, 0.99), options={"xatol": 1e-10}).x
+    found = emission.maximise(emission.statistics(x[:, None], weights))[word]
+    assert found[0, 0] == pytest.approx(top, rel=1e-6)
