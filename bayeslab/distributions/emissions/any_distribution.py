@@ -39,6 +39,8 @@ from bayeslab.distributions.toolbox.table import density_parameters, ends, funct
 
 __all__ = ["AnyDistribution"]
 
+_KINDS = {(0.0, np.inf): "positive", (0.0, 1.0): "unit"}
+
 
 @dataclass(frozen=True, eq=False)
 class AnyDistribution(Emission):
@@ -95,10 +97,10 @@ class AnyDistribution(Emission):
         """Names of those that are known."""
         return tuple(self.known)
 
-    @property
-    def intervals(self) -> dict[str, tuple[float, float]]:
-        """Between which numbers each parameter lies."""
-        return {word: interval(self.name, word) for word in self.learned}
+    @cached_property
+    def kinds(self) -> dict[str, str]:
+        kinds = {word: _KINDS.get(interval(self.name, word)) for word in self.learned}
+        return {word: kind for word, kind in kinds.items() if kind is not None}
 
     # ------------------------------------------------------------------ rows
 

@@ -30,6 +30,10 @@ class Categorical(ConjugateEmission):
     def n_columns(self) -> int:
         return len(self.levels)
 
+    @property
+    def kinds(self) -> dict[str, str]:
+        return {"probability": "simplex"}
+
     def check(self, rows: np.ndarray) -> None:
         check_shape(rows, self.n_columns)
         good = (rows >= 0) & (rows < np.array(self.levels)) & (rows == np.floor(rows))

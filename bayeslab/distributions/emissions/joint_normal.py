@@ -52,6 +52,10 @@ class FullGaussian(ConjugateEmission):
     known: np.ndarray | None = None
     prior: NormalPrior | None = None
 
+    @property
+    def kinds(self) -> dict[str, str]:
+        return {"covariance": "matrix"}
+
     def check(self, rows: np.ndarray) -> None:
         check_shape(rows, self.n_columns)
         if self.prior is None and self.covariance != "known":

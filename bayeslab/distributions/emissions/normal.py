@@ -76,6 +76,10 @@ class DiagonalGaussian(ConjugateEmission):
     covariance: Literal["diagonal", "spherical"] = "diagonal"
     prior: NormalPrior | None = None
 
+    @property
+    def kinds(self) -> dict[str, str]:
+        return {"variance": "positive"}
+
     def check(self, rows: np.ndarray) -> None:
         check_shape(rows, self.n_columns)
         if self.prior is None and self.covariance == "diagonal":

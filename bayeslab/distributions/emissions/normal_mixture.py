@@ -50,6 +50,10 @@ class GaussianMixture(Emission):
     prior: NormalPrior | None = None
 
     @property
+    def kinds(self) -> dict[str, str]:
+        return {"weight": "simplex", "variance": "positive"}
+
+    @property
     def _normal(self) -> DiagonalGaussian:
         return DiagonalGaussian(self.n_columns, prior=self.prior)
 

@@ -67,6 +67,10 @@ class OneParameter(ConjugateEmission):
         """``probability`` or ``rate``."""
         return self.pair.parameter
 
+    @property
+    def kinds(self) -> dict[str, str]:
+        return {self.name: self.pair.kind}
+
     @cached_property
     def beside(self) -> tuple[str, ...]:
         """Other parameters that are columns of the rows."""

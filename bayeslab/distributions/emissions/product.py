@@ -39,9 +39,8 @@ class Product(ConjugateEmission):
         return tuple(f"{name}.{key}" for name, (_, e) in parts for key in e.fixed_parameters)
 
     @property
-    def intervals(self) -> dict[str, tuple[float, float]]:
-        parts = self.parts.items()
-        return {f"{name}.{key}": ends for name, (_, e) in parts for key, ends in e.intervals.items()}
+    def kinds(self) -> dict[str, str]:
+        return {f"{name}.{key}": kind for name, (_, e) in self.parts.items() for key, kind in e.kinds.items()}
 
     def _each(self, rows: np.ndarray) -> Iterator[tuple[str, Any, np.ndarray]]:
         for name, (columns, emission) in self.parts.items():

@@ -27,8 +27,8 @@ class Emission(ABC):
         return ()
 
     @property
-    def intervals(self) -> dict[str, tuple[float, float]]:
-        """What parameters are bound to, where that is not the natural interval of their kind."""
+    def kinds(self) -> dict[str, str]:
+        """What values parameters can have: simplex, unit, positive, matrix or dof; those left out are any numbers."""
         return {}
 
     @property

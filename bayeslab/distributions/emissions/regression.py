@@ -43,6 +43,10 @@ class Regression(ConjugateEmission):
     def n_columns(self) -> int:
         return self.n_inputs + 1
 
+    @property
+    def kinds(self) -> dict[str, str]:
+        return {"variance": "positive"}
+
     def check(self, rows: np.ndarray) -> None:
         check_shape(rows, self.n_columns)
         if np.isnan(rows[:, :-1]).any():

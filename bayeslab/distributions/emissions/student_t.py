@@ -75,6 +75,10 @@ class StudentT(Emission):
         """Parameters that are given rather than learned."""
         return () if self.dof is None else ("dof",)
 
+    @property
+    def kinds(self) -> dict[str, str]:
+        return {"scale": "matrix", "dof": "dof"}
+
     def check(self, rows: np.ndarray) -> None:
         check_shape(rows, self.n_columns)
         if self.dof is not None and not self.dof > 0:

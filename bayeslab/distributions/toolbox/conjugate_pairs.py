@@ -25,6 +25,8 @@ class Pair(ABC):
 
     name: ClassVar[str]
     parameter: ClassVar[str]
+    # What values the parameter can have.
+    kind: ClassVar[str]
     # (a, b) of the uniform prior, where that is proper.
     uniform: ClassVar[tuple[float, float] | None]
 
@@ -67,6 +69,7 @@ class _Beta(Pair):
 
     name = "Beta"
     parameter = "probability"
+    kind = "unit"
     uniform = (1.0, 1.0)
 
     def logs(self, theta: Array) -> Both:
@@ -96,6 +99,7 @@ class _Gamma(Pair):
 
     name = "Gamma"
     parameter = "rate"
+    kind = "positive"
     uniform = None
 
     def logs(self, theta: Array) -> Both:

@@ -200,16 +200,16 @@ def _student(
     return StudentT(**common, emission=replace(emission, prior=prior))
 
 
-def _one(make: Callable[[Mixture, int], Any]) -> Callable[..., StatePart]:
+def _one(make: Callable[[Mixture, int], emissions.OneParameter]) -> Callable[..., StatePart]:
     def maker(
         spec: Mixture, data: Data, rows: np.ndarray, columns: tuple[str, ...], common: dict[str, Any]
     ) -> StatePart:
         own: tuple[str, ...] = common["columns"]
         emission = make(spec, len(own))
         word = spec.word(own[0])
-        if (found := beta_or_gamma(spec, word)) is not None:
+        if (found := beta_or_gamma(spec, emission)) is not None:
             emission = replace(emission, prior=found)
-        elif not len(rows) and word in ("poisson", "exponential"):
+        elif not len(rows) and emission.pair.uniform is None:
             raise ModelError(
                 "the prior of the rates is on the scale of the data, and there are none; give"
                 " priors: {rate: Gamma(a, b)}",
@@ -225,7 +225,7 @@ def _one(make: Callable[[Mixture, int], Any]) -> Callable[..., StatePart]:
     return maker
 
 
-def _binomial(spec: Mixture, n: int) -> Any:
+def _binomial(spec: Mixture, n: int) -> emissions.OneParameter:
     if isinstance(spec.trials, str) and n > 1:
         raise ModelError(
             "one column of trials serves one binomial column; give trials as a number",

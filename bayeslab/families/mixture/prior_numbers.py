@@ -72,15 +72,12 @@ def concentration(spec: Mixture, n: int, where: str = "weights") -> Any:
     return float(value[0]) if even else value
 
 
-def beta_or_gamma(spec: Mixture, word: str) -> tuple[float, float] | None:
+def beta_or_gamma(spec: Mixture, emission: emissions.OneParameter) -> tuple[float, float] | None:
     """The prior of rates or probabilities, where the file has one."""
-    rates = word in ("poisson", "exponential")
-    name = "rate" if rates else "probability"
-    given = spec.priors.get(name)
+    name, given = emission.name, spec.priors.get(emission.name)
     if given is None:
         return None
-    form = {"Gamma": ("alpha", "beta")} if rates else {"Beta": ("alpha", "beta")}
-    _, (a, b) = numbers(str(given), form, name)
+    _, (a, b) = numbers(str(given), {emission.pair.name: ("alpha", "beta")}, name)
     if not (a > 0 and b > 0):
         raise ModelError(f"the parameters of {given} are positive", path=("model", "priors", name), code="out-of-range")
     return float(a), float(b)

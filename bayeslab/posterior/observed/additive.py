@@ -85,6 +85,10 @@ class AdditiveGaussian(Emission):
         level = mean + np.sum([effect.mean(axis=0) for effect in effects], axis=0)
         return np.vstack([level, *(basis.T @ e for basis, e in zip(self.bases, effects, strict=True))])
 
+    @property
+    def kinds(self) -> dict[str, str]:
+        return {"variance": "positive"}
+
     def check(self, rows: np.ndarray) -> None:
         check_shape(rows, self.n_columns)
         if self.prior is None:

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from bayeslab.data.weak_priors import scaled, shown
-from bayeslab.distributions import Law, cell_draws, cell_log_density, closed_moments, interval, pymc_class
+from bayeslab.distributions import Law, cell_draws, cell_log_density, closed_moments, pymc_class
 from bayeslab.distributions.emissions import AnyDistribution
 from bayeslab.posterior.observed.part import StatePart
 from bayeslab.posterior.observed.prior_variables import named_variables
@@ -68,8 +68,7 @@ class DistributedPart(StatePart):
         return (self.style.state, self.style.feature) if self.by_column else (self.style.state,)
 
     def kind(self, name: str) -> str:
-        low, high = interval(self.emission.name, self.parameter(name))
-        return "positive" if (low, high) == (0, np.inf) else "unit" if (low, high) == (0, 1) else "real"
+        return self.emission.kinds.get(self.parameter(name), "real")
 
     def unit(self, name: str) -> np.ndarray | float:
         if self.kind(name) != "real":

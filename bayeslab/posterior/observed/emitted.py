@@ -104,19 +104,6 @@ class Emitted(ABC):
         return float(self.emission.expected_log_likelihood(statistics, self.to_exact(values)))
 
 
-# Of the parameters of emissions, by name.
-_KINDS = {
-    "weight": "simplex",
-    "weights": "simplex",
-    "dof": "dof",
-    "variance": "positive",
-    "rate": "positive",
-    "covariance": "matrix",
-    "scale": "matrix",
-}
-_INTERVALS = {(0.0, np.inf): "positive", (0.0, 1.0): "unit"}
-
-
 @dataclass(frozen=True, eq=False)
 class EmittedRows(Emitted):
     """Rows of an exact emission, its parameters by their names there.
@@ -165,13 +152,7 @@ class EmittedRows(Emitted):
         return {name: value for name, value in values.items() if name not in self.others}
 
     def kind(self, name: str) -> str:
-        interval = self.emission.intervals.get(name)
-        if interval is not None:
-            return _INTERVALS.get(interval, "real")
-        bare = name.rpartition(".")[2]
-        if bare == "probability":
-            return "simplex" if len(self.shape(name)) == 3 else "unit"
-        return _KINDS.get(bare, "real")
+        return str(self.emission.kinds.get(name, "real"))
 
     def fitted(self, statistics: Mapping[str, Any], values: Values, *, prior: bool) -> dict[str, np.ndarray]:
         emission = self.emission if prior else self.emission.without_prior()

@@ -12,9 +12,10 @@ from typing import Any
 
 import numpy as np
 
-from bayeslab.data.weak_priors import scaled, shown
+from bayeslab.data.weak_priors import scaled
 from bayeslab.distributions import normal
 from bayeslab.distributions.emissions import GaussianMixture
+from bayeslab.posterior.observed.location_scale import centre_prior, spread_prior
 from bayeslab.posterior.observed.part import StatePart
 
 __all__ = ["MixedPart"]
@@ -105,9 +106,9 @@ class MixedPart(StatePart):
         assert prior is not None
         match self.parameter(name):
             case "mean":
-                return f"Normal({shown(prior.mean)}, {self.called('sd')} / {np.sqrt(prior.kappa):.4g})"
+                return centre_prior(prior, self.called("sd"))
             case "sd":
-                return f"sqrt(InverseGamma({prior.nu / 2:.4g}, {shown(0.5 * prior.scale)}))"
+                return spread_prior(prior)
         return f"Dirichlet([{', '.join(['1'] * self.n_layers)}]) in every state"
 
     # ------------------------------------------------------------------ PyMC

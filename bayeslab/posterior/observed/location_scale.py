@@ -16,7 +16,19 @@ from bayeslab.distributions.emissions import DiagonalGaussian, NormalPrior, Stud
 from bayeslab.posterior.observed.given_priors import CellwisePart
 from bayeslab.posterior.observed.prior_variables import across
 
-__all__ = ["LocationScale"]
+__all__ = ["LocationScale", "centre_prior", "spread_prior"]
+
+
+def centre_prior(prior: NormalPrior, spread: str) -> str:
+    """The conjugate prior of a mean, for people; ``spread`` is the standard deviation's name."""
+    return f"Normal({shown(prior.mean)}, {spread} / {np.sqrt(prior.kappa):.4g})"
+
+
+def spread_prior(prior: NormalPrior) -> str:
+    """The conjugate prior of a standard deviation, for people."""
+    scale = np.asarray(prior.scale)
+    half = 0.5 * np.ravel(np.diag(scale) if scale.ndim == 2 else scale)
+    return f"sqrt(InverseGamma({prior.nu / 2:.4g}, {shown(half)}))"
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -70,10 +82,8 @@ class LocationScale(CellwisePart):
             return self.priors[name].text
         prior = self.weak
         if self.parameter(name) == self.centre_name:
-            return f"Normal({shown(prior.mean)}, {self.called(self.spread_name)} / {np.sqrt(prior.kappa):.4g})"
-        scale = np.asarray(prior.scale)
-        half = 0.5 * np.ravel(np.diag(scale) if scale.ndim == 2 else scale)
-        return f"sqrt(InverseGamma({prior.nu / 2:.4g}, {shown(half)}))"
+            return centre_prior(prior, self.called(self.spread_name))
+        return spread_prior(prior)
 
     def default_variable(self, name: str, made: Mapping[str, Any]) -> Any:
         import pymc as pm

@@ -52,6 +52,10 @@ class Standardised(Emission):
     def prior(self) -> float | None:
         return self.inner.prior
 
+    @property
+    def kinds(self) -> dict[str, str]:
+        return self.inner.kinds
+
     def without_prior(self) -> Standardised:
         return replace(self, inner=replace(self.inner, prior=None))
 
