@@ -58,7 +58,7 @@ def _counts(x: Array) -> tuple[Array, Array]:
 
 def _rest(x: Array) -> Array:
     """The part of the log density without p."""
-    return np.zeros(np.shape(x))
+    return 0.0
 
 
 CONJUGATE = Conjugate("p", "Beta", _counts, _rest)

@@ -56,7 +56,7 @@ def _counts(x: Array) -> tuple[Array, Array]:
 
 def _rest(x: Array) -> Array:
     """The part of the log density without lam."""
-    return np.zeros(np.shape(x))
+    return 0.0
 
 
 CONJUGATE = Conjugate("lam", "Gamma", _counts, _rest)

@@ -120,6 +120,8 @@ class OneParameter(ConjugateEmission):
     def _rest(self, outcomes: np.ndarray, seen: np.ndarray, others: Mapping[str, np.ndarray]) -> np.ndarray:
         assert self.conjugate.rest is not None
         rest = self.conjugate.rest(outcomes, **others)
+        if np.ndim(rest) == 0 and rest == 0:
+            return np.zeros(len(outcomes))
         return np.asarray((rest if seen.all() else np.where(seen, rest, 0.0)).sum(axis=1))
 
     def log_density(self, parameters: Parameters, rows: np.ndarray) -> np.ndarray:
@@ -163,7 +165,8 @@ class OneParameter(ConjugateEmission):
         """The emission with a uniform prior, or, of rates, an exponential one about those that fit all rows alike."""
         if self.pair.uniform is not None:
             return replace(self, prior=self.pair.uniform)
-        rate = ratio(*(total.sum(axis=0) for total in self.counted(rows)), 0.0)
+        won, base = (total.sum(axis=0) for total in self.counted(rows))
+        rate = ratio(won, base, 0.0)
         return replace(self, prior=(1.0, 1 / np.where(rate > 0, rate, 1.0)))
 
     def degenerate(self, parameters: Parameters, variances: np.ndarray) -> np.ndarray:
