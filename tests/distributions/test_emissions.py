@@ -91,6 +91,18 @@ def setting(name: str, seed: int = 0):
 # --------------------------------------------------------------------------------- densities
 
 
+def test_open_cells_of_a_product_are_drawn_given_the_others_of_their_part():
+    """Two columns that are nearly one: what is open is nearly what is there; the column of another part is not."""
+    parts = {"pair": ((0, 2), gaussian(2)), "count": ((1,), OneParameter("Poisson", 1))}
+    emission = Product(parts)
+    covariance = np.array([[[1.0, 1.0], [1.0, 1.0 + 1e-12]]])
+    theta = {"pair.mean": np.zeros((1, 2)), "pair.covariance": covariance, "count.rate": np.array([[3.0]])}
+    rows = np.column_stack([np.linspace(-2, 2, 50), np.full(50, 4.0), np.full(50, np.nan)])
+    filled = emission.complete(np.random.default_rng(0), theta, np.zeros(50, int), rows)
+    np.testing.assert_allclose(filled[:, 2], rows[:, 0], atol=1e-4)
+    np.testing.assert_array_equal(filled[:, 1], 4.0)
+
+
 @pytest.mark.parametrize("name", ["full", "tied", "diagonal", "spherical", "known", "student"])
 def test_density_of_rows_with_missing_cells_is_the_marginal(name):
     rng, emission, rows, _, p = setting(name)

@@ -28,7 +28,6 @@ from bayeslab.distributions.emissions.normal_moments import (
     about_normal,
     moments_about,
     normal_log_density,
-    patterns,
     start_moments,
 )
 from bayeslab.distributions.emissions.normal_prior import NormalPrior, inverse_wishart
@@ -231,32 +230,6 @@ class FullGaussian(ConjugateEmission):
         covariance = inverse_wishart(rng, prior.nu + n.sum(), prior.scale + scatter.sum(axis=0))
         noise = rng.standard_normal(mean.shape) @ np.linalg.cholesky(covariance).T
         return {"mean": prior.centres(n, mean) + noise / np.sqrt(prior.kappa + n)[:, None], "covariance": covariance}
-
-    def imputed(
-        self, rng: np.random.Generator, rows: np.ndarray, states: np.ndarray, parameters: Parameters
-    ) -> np.ndarray:
-        """Rows with missing cells drawn given the observed ones, the states and the parameters.
-
-        A covariance matrix is conjugate only to whole rows: their expectation would make the draws too narrow.
-        """
-        mean, covariances = parameters["mean"], self.covariances(parameters)
-        out = rows.copy()
-        if not np.isnan(rows).any():
-            return out
-        for at, seen in patterns(rows):
-            lost = np.setdiff1d(np.arange(rows.shape[1]), seen)
-            if not len(lost):
-                continue
-            for k in np.unique(states[at]):
-                own = at[states[at] == k]
-                centre, within = np.tile(mean[k, lost], (len(own), 1)), covariances[k][np.ix_(lost, lost)]
-                if len(seen):
-                    slope = np.linalg.solve(covariances[k][np.ix_(seen, seen)], covariances[k][np.ix_(seen, lost)])
-                    centre = centre + (rows[np.ix_(own, seen)] - mean[k, seen]) @ slope
-                    within = within - covariances[k][np.ix_(lost, seen)] @ slope
-                noise = rng.standard_normal((len(own), len(lost))) @ np.linalg.cholesky(0.5 * (within + within.T)).T
-                out[np.ix_(own, lost)] = centre + noise
-        return out
 
     def expected_log_density(self, statistics: Statistics, rows: np.ndarray) -> np.ndarray:
         kappa, centre, nu, scale = self.posterior(statistics)

@@ -10,6 +10,8 @@ from __future__ import annotations
 
 import numpy as np
 
+from bayeslab.distributions.emissions.normal_moments import patterns
+
 __all__ = ["fill_normal"]
 
 
@@ -22,13 +24,15 @@ def fill_normal(
     rng: np.random.Generator,
 ) -> None:
     """Draw the open cells of rows in normal or Student's t clusters given the others, in place; empty rows whole."""
-    lacking = np.isnan(rows)
-    for pattern in np.unique(lacking[lacking.any(axis=1)], axis=0):
-        alike = (lacking == pattern).all(axis=1)
+    d = rows.shape[1]
+    for alike, seen in reversed(list(patterns(rows))):
+        lacking = ~np.isin(np.arange(d), seen)
+        if not lacking.any():
+            continue
         for k in np.unique(cluster[alike]):
-            here = np.flatnonzero(alike & (cluster == k))
+            here = alike[cluster[alike] == k]
             freedom = None if dof is None or np.isinf(dof[k]) else float(dof[k])
-            rows[np.ix_(here, pattern)] = _given_the_rest(centre[k], matrices[k], freedom, rows[here], pattern, rng)
+            rows[np.ix_(here, lacking)] = _given_the_rest(centre[k], matrices[k], freedom, rows[here], lacking, rng)
 
 
 def _given_the_rest(

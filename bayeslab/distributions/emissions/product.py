@@ -120,6 +120,18 @@ class Product(ConjugateEmission):
             out[:, list(columns)] = e.sample(rng, self._own(name, parameters), states)
         return out
 
+    @property
+    def columns_depend(self) -> bool:
+        return any(e.columns_depend for _, e in self.parts.values())
+
+    def complete(
+        self, rng: np.random.Generator, parameters: Parameters, states: np.ndarray, rows: np.ndarray
+    ) -> np.ndarray:
+        out = rows.copy()
+        for name, e, some in self._each(rows):
+            out[:, list(self.parts[name][0])] = e.complete(rng, self._own(name, parameters), states, some)
+        return out
+
     def features(self, rows: np.ndarray) -> np.ndarray:
         return np.concatenate([e.features(some) for _, e, some in self._each(rows)], axis=1)
 

@@ -101,8 +101,12 @@ class ConjugateEmission(Emission):
     def imputed(
         self, rng: np.random.Generator, rows: np.ndarray, states: np.ndarray, parameters: Parameters
     ) -> np.ndarray:
-        """Rows with those missing cells drawn that conjugate draws of parameters need."""
-        return rows
+        """Rows with those missing cells drawn that conjugate draws of parameters need.
+
+        Where columns depend on each other these are all: a covariance matrix is conjugate only to whole rows, and the
+        expectation of what is missing would make the draws too narrow.
+        """
+        return self.complete(rng, parameters, states, rows) if self.columns_depend else rows
 
     @abstractmethod
     def draw(self, rng: np.random.Generator, statistics: Statistics) -> Parameters: ...
