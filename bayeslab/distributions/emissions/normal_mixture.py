@@ -168,7 +168,3 @@ class GaussianMixture(Emission):
 
     def features(self, rows: np.ndarray) -> np.ndarray:
         return scaled(rows)
-
-    def ordered(self, parameters: Parameters) -> np.ndarray:
-        """The parts (K, M) of every state by increasing mean in the first column."""
-        return np.argsort(parameters["mean"][..., 0], axis=-1, kind="stable")

@@ -94,10 +94,6 @@ class Emission(ABC):
 class ConjugateEmission(Emission):
     """An emission whose parameters have a conjugate prior."""
 
-    @property
-    def has_prior(self) -> bool:
-        return cast(Any, self).prior is not None
-
     def imputed(
         self, rng: np.random.Generator, rows: np.ndarray, states: np.ndarray, parameters: Parameters
     ) -> np.ndarray:

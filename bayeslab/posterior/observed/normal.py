@@ -85,19 +85,18 @@ class Normal(LocationScale):
         out = super().maximised(statistics, values, prior)
         mean, sd = self.called("mean"), self.called("sd")
         if mean in self.known and sd in self.learned and not (prior and sd in self.priors):
-            out[sd] = self._about_known(statistics, prior)
+            n, squares = self._about_known(statistics)
+            weak = self.weak
+            variance = (self.scales + squares) / (weak.nu + n + 2) if prior else squares / np.maximum(n, 1e-300)
+            out[sd] = np.sqrt(variance).reshape(self.shape(sd))
         return out
 
-    def _about_known(self, statistics: Mapping[str, Any], prior: bool) -> np.ndarray:
-        """Standard deviations about known means."""
+    def _about_known(self, statistics: Mapping[str, Any]) -> tuple[np.ndarray, np.ndarray]:
+        """Counts, and sums of squares about known means, of each variance."""
         n, scatter = statistics["weight"], statistics["scatter"]
         mean = self.known[self.called("mean")].reshape(scatter.shape)
-        scatter = scatter + n * (statistics["mean"] - mean) ** 2
-        if self.spherical:
-            n, scatter = n.sum(axis=1), scatter.sum(axis=1)
-        weak = self.weak
-        variance = (self.scales + scatter) / (weak.nu + n + 2) if prior else scatter / np.maximum(n, 1e-300)
-        return np.asarray(np.sqrt(variance).reshape(self.shape(self.called("sd"))))
+        squares = scatter + n * (statistics["mean"] - mean) ** 2
+        return (n.sum(axis=1), squares.sum(axis=1)) if self.spherical else (n, squares)
 
     # ------------------------------------------------------------------ Gibbs
 
@@ -105,17 +104,14 @@ class Normal(LocationScale):
         if not self.known:
             return super().draw(rng, statistics)
         # Means where the standard deviations are known, or these where the means are.
-        prior, n, mean, scatter = self.weak, *(statistics[name] for name in ("weight", "mean", "scatter"))
-        name = self.learned[0]
+        prior, name = self.weak, self.learned[0]
         if name == self.called("mean"):
+            n, mean = statistics["weight"], statistics["mean"]
             sd = np.broadcast_to(self.known[self.called("sd")].reshape(len(n), -1), n.shape)
             drawn = prior.centres(n, mean) + rng.standard_normal(n.shape) * sd / np.sqrt(prior.kappa + n)
             return {name: drawn.reshape(self.shape(name))}
-        scatter = scatter + n * (mean - self.known[self.called("mean")].reshape(n.shape)) ** 2
-        if self.spherical:
-            variance = (self.scales + scatter.sum(axis=1)) / rng.chisquare(prior.nu + n.sum(axis=1))
-        else:
-            variance = (self.scales + scatter) / rng.chisquare(prior.nu + n)
+        n, squares = self._about_known(statistics)
+        variance = (self.scales + squares) / rng.chisquare(prior.nu + n)
         return {name: np.sqrt(variance).reshape(self.shape(name))}
 
     # ------------------------------------------------------------------ PyMC
