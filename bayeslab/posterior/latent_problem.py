@@ -110,7 +110,7 @@ class LatentProblem:
         if len(self.parts) > 1 or not self.parts[0].has_one_pass or (rows := self._contiguous) is None:
             return None
         part = self.parts[0]
-        return self.latent.one_pass(theta, part.emission, part.to_exact(theta), part.select(rows))
+        return self.latent.one_pass(theta, part.emission, part.to_emission(theta), part.select(rows))
 
     def _summed(self, log_evidence: np.ndarray) -> float:
         weights = self.latent.row_weights

@@ -131,7 +131,7 @@ def test_em_climbs_to_a_maximum_near_the_truth(word, truth, prior):
     part = hidden.parts[0]
     order = np.argsort(part.location(theta)) if word != "VonMises" else np.argsort(np.abs(theta["mu"]))
     n = np.bincount(states)
-    at = part.to_exact({name: v[order] for name, v in theta.items() if name in part.learned})
+    at = part.to_emission({name: v[order] for name, v in theta.items() if name in part.learned})
     for name, value in truth.items():
         # Of so many rows a state: a generous multiple of the relative error of a shape.
         gap = np.abs(at[name][:, 0] - value)

@@ -89,7 +89,7 @@ def simulated(rng, hidden, values, gaps):
     states = hidden.chain.last[path]
     rows = np.empty_like(hidden.rows)
     for part in hidden.parts:
-        rows[:, list(part.at)] = part.emission.sample(rng, part.to_exact(values), states)
+        rows[:, list(part.at)] = part.emission.sample(rng, part.to_emission(values), states)
     rows[gaps] = np.nan
     return replace(hidden, rows=rows)
 

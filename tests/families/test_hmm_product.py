@@ -216,9 +216,9 @@ def test_the_prior_of_effects_is_normal_with_sum_zero():
                 total += stats.multivariate_normal.logpdf(v[name][:, j], np.zeros(k), spread, allow_singular=True)
         return total
 
-    found = [part.emission.log_prior(part.to_exact(v)) for v in own]
+    found = [part.emission.log_prior(part.to_emission(v)) for v in own]
     assert found[1] - found[0] == pytest.approx(by_hand(own[1]) - by_hand(own[0]), rel=1e-10)
-    for name, value in part.from_exact(part.to_exact(own[0])).items():
+    for name, value in part.from_emission(part.to_emission(own[0])).items():
         np.testing.assert_allclose(value, own[0][name], atol=1e-12)
 
 

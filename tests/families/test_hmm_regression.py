@@ -82,7 +82,7 @@ def test_density_is_that_of_the_forward_pass_and_its_slope_is_right():
     theta = {n: own[n] for n in hidden_of(declared, data).learned}
     moved = theta | {"slope": theta["slope"] * 1.1}
     gap = problem.expect(moved)[0] + problem.log_prior(moved) - problem.expect(theta)[0] - problem.log_prior(theta)
-    exact = hidden_of(declared, data).parts[0].to_exact(moved)
+    exact = hidden_of(declared, data).parts[0].to_emission(moved)
     free = {rv.name: own[rv.name][None] for rv in graph.free_RVs} | {"_coefficients": exact["coefficients"][None]}
     other = density.flat({n: v[0] for n, v in unconstrained(graph, free).items()})
     assert density(other)[0] - value == pytest.approx(gap, abs=1e-6)

@@ -55,7 +55,7 @@ class Known(Emitted):
     def select(self, rows):
         return rows
 
-    def to_exact(self, values):
+    def to_emission(self, values):
         return {}
 
     def fitted(self, statistics, values, *, prior):

@@ -274,9 +274,9 @@ def test_densities_of_graphs_are_scipys(name, style):
 @pytest.mark.parametrize(("name", "style"), EVERY)
 def test_arrays_have_the_same_densities(name, style):
     part, rows, values, density = built(name, style)
-    theta = part.to_exact(values)
+    theta = part.to_emission(values)
     np.testing.assert_allclose(part.emission.log_density(theta, rows[:, list(part.at)]), density, rtol=1e-9, atol=1e-9)
-    back = part.from_exact(theta)
+    back = part.from_emission(theta)
     for parameter in part.results:
         np.testing.assert_allclose(back[parameter], values[parameter], rtol=1e-9, err_msg=parameter)
 
@@ -298,7 +298,7 @@ def test_parameters_have_their_dimensions(name, style):
 def test_columns_are_drawn_given_states(name, style):
     part, rows, values, _ = built(name, style)
     rng, states = np.random.default_rng(1), np.arange(N) % K
-    made = part.sample(rng, part.to_exact(values), states, rows[:, list(part.given_at)])
+    made = part.sample(rng, part.to_emission(values), states, rows[:, list(part.given_at)])
     assert made.shape == (N, len(part.columns))
     assert np.isfinite(made).all()
     if part.discrete:

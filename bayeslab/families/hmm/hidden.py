@@ -218,7 +218,7 @@ class Hidden:
         out: dict[str, np.ndarray] = {}
         for part in self.parts:
             statistics = part.emission.statistics(rows[:, list(part.at)], weights)
-            found = part.from_exact(part.emission.maximise(statistics))
+            found = part.from_emission(part.emission.maximise(statistics))
             out |= {name: found[name] for name in part.learned}
         return out
 

@@ -174,11 +174,11 @@ class OneChain(StatePart):
     def labels(self) -> dict[str, np.ndarray]:
         return self.inner.labels()
 
-    def to_exact(self, values: Mapping[str, Any]) -> dict[str, np.ndarray]:
-        return self.inner.to_exact(values)
+    def to_emission(self, values: Mapping[str, Any]) -> dict[str, np.ndarray]:
+        return self.inner.to_emission(values)
 
-    def from_exact(self, theta: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
-        return self.inner.from_exact(theta)
+    def from_emission(self, theta: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
+        return self.inner.from_emission(theta)
 
     def default_prior(self, name: str) -> str:
         return self.inner.default_prior(name)
@@ -299,14 +299,14 @@ class Additive(StatePart):
     def labels(self) -> dict[str, np.ndarray]:
         return {"feature": np.array(self.columns)} if len(self.columns) > 1 else {}
 
-    def to_exact(self, values: Mapping[str, Any]) -> dict[str, np.ndarray]:
+    def to_emission(self, values: Mapping[str, Any]) -> dict[str, np.ndarray]:
         d = len(self.columns)
         own = {name: np.asarray({**values, **self.known}[name], dtype=float) for name in self.names}
         effects = [own[name].reshape(-1, d) for name in self.names[1:-1]]
         coefficients = self.emission.coefficients(own["mean"].reshape(d), effects)
         return {"coefficients": coefficients, "variance": own["sd"].reshape(d) ** 2}
 
-    def from_exact(self, theta: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
+    def from_emission(self, theta: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
         effects = self.emission.effects(theta["coefficients"])
         own = [theta["coefficients"][0], *effects, np.sqrt(theta["variance"])]
         return {name: np.asarray(v).reshape(self.shape(name)) for name, v in zip(self.names, own, strict=True)}
@@ -323,7 +323,7 @@ class Additive(StatePart):
         if self.known:
             return {}
         n = len(values["sd"])
-        each = [self.to_exact({name: values[name][i] for name in self.names}) for i in range(n)]
+        each = [self.to_emission({name: values[name][i] for name in self.names}) for i in range(n)]
         return {"_coefficients": np.stack([own["coefficients"] for own in each])}
 
     # ------------------------------------------------------------------ PyMC
@@ -337,7 +337,7 @@ class Additive(StatePart):
             return {name: pt.as_tensor_variable(value) for name, value in self.known.items()}
         emission, prior, d = self.emission, self.emission.prior, len(self.columns)
         assert prior is not None
-        begin = self.to_exact(self.start) if self.start else {}
+        begin = self.to_emission(self.start) if self.start else {}
         first = {"initval": np.maximum(begin["variance"], 1e-12)} if begin else {}
         variance = pm.InverseGamma("_variance", prior.nu / 2, prior.scale / 2, shape=d, **first)
         shape = emission.n_coefficients, d
@@ -605,12 +605,12 @@ def _emitting(hidden: Any, rng: np.random.Generator) -> dict[str, np.ndarray]:
     out: dict[str, np.ndarray] = {}
     if isinstance(hidden.parts[0], Additive):
         part = hidden.parts[0]
-        found = part.from_exact(part.emission.begin(rows, rng))
+        found = part.from_emission(part.emission.begin(rows, rng))
         return {name: found[name] for name in part.learned}
     weights = _grouped(hidden, chain, rows, rng)
     for part in hidden.parts:
         statistics = part.emission.statistics(rows[:, list(part.at)], weights)
-        found = part.from_exact(part.emission.maximise(statistics))
+        found = part.from_emission(part.emission.maximise(statistics))
         out |= {name: found[name] for name in part.learned}
     return out
 

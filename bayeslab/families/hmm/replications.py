@@ -106,7 +106,7 @@ def _replicated_in_turn(
 ) -> np.ndarray:
     """The column (n_times,) given the states of all times: open cells in turn, then the rows that have a past anew."""
     (part,) = hidden.parts
-    theta, n = part.to_exact(values), windowed.before.shape[1]
+    theta, n = part.to_emission(values), windowed.before.shape[1]
     known = hidden.rows[:, list(part.at[:-1])][:, :-n]
 
     def at(times: np.ndarray, filled: np.ndarray) -> np.ndarray:

@@ -95,7 +95,7 @@ def _ellipses(
     means, covariances = np.empty((k, 2)), np.zeros((k, 2, 2))
     for j, (part, column) in enumerate(zip(parts, columns, strict=True)):
         assert isinstance(part, _WITH_ELLIPSES)
-        theta = part.to_exact({name: draws[name].mean(axis=0) for name in part.results})
+        theta = part.to_emission({name: draws[name].mean(axis=0) for name in part.results})
         own = part.columns.index(column)
         means[:, j] = theta["mean"][:, own]
         for i, (other, name) in enumerate(zip(parts, columns, strict=True)):

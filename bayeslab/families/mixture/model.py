@@ -139,7 +139,7 @@ class Resolved:
         """Parameters of the problem by their names in results."""
         out = {name: theta[name] for name in ("weights", "gate") if name in theta}
         for name, part in self.parts.items():
-            out |= part.from_exact(self.own(name, theta))
+            out |= part.from_emission(self.own(name, theta))
         return {name: np.asarray(out[name]) for name in self.dims}
 
     def location(self, values: Mapping[str, np.ndarray], column: str) -> np.ndarray:
@@ -172,7 +172,7 @@ class Resolved:
         """The inverse of :meth:`values`."""
         out = {name: values[name] for name in ("weights", "gate") if name in values}
         for name, part in self.parts.items():
-            own = part.to_exact(values)
+            own = part.to_emission(values)
             out |= own if len(self.parts) == 1 else {f"{name}.{key}": value for key, value in own.items()}
         return out
 

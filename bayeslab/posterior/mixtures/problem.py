@@ -154,7 +154,7 @@ class MixtureProblem(LatentProblem):
         if "responsibilities" in statistics:
             statistics = self.statistics(statistics["responsibilities"], theta)
         fitted = super().update(statistics, theta)
-        flags = self.emission.degenerate(self.parts[0].to_exact(fitted), self.variances)
+        flags = self.emission.degenerate(self.parts[0].to_emission(fitted), self.variances)
         if self.emission.prior is None:
             flags = flags | (statistics["weights"] < 1e-10 * self.n_effective)
         if flags.any():

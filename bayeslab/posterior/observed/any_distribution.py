@@ -76,13 +76,13 @@ class DistributedPart(StatePart):
         each = self.emission.typical[self.parameter(name)][1]
         return each if self.by_column else float(each[0])
 
-    def to_exact(self, values: Mapping[str, Any]) -> dict[str, np.ndarray]:
+    def to_emission(self, values: Mapping[str, Any]) -> dict[str, np.ndarray]:
         tables = {self.parameter(n): np.asarray(values[n], float) for n in self.learned}
         learned = {word: value.reshape(len(value), len(self.columns)) for word, value in tables.items()}
         full = (len(next(iter(learned.values()))) if learned else self.n_states, len(self.columns))
         return {w: np.broadcast_to(v, full) for w, v in self.emission.known.items()} | learned
 
-    def from_exact(self, theta: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
+    def from_emission(self, theta: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
         return {name: v if self.by_column else v[:, 0] for name in self.names for v in [theta[self.parameter(name)]]}
 
     def _mean(self, theta: Mapping[str, np.ndarray]) -> np.ndarray | None:
@@ -95,7 +95,7 @@ class DistributedPart(StatePart):
 
     def location(self, values: Mapping[str, np.ndarray]) -> np.ndarray:
         """The mean (K,) of the first column in each state where it has a closed form, else the first parameter."""
-        first = {word: value[:, 0] for word, value in self.to_exact(values).items()}
+        first = {word: value[:, 0] for word, value in self.to_emission(values).items()}
         mean = self._mean(first)
         if mean is not None and np.isfinite(mean).all():
             return np.broadcast_to(mean, (self.n_states,))
@@ -119,7 +119,7 @@ class DistributedPart(StatePart):
         return f"the mean of '{self.columns[0]}'" if closed else f"'{self.learned[0]}'"
 
     def collapsed(self, values: Mapping[str, np.ndarray]) -> bool:
-        return bool(self.emission.degenerate(self.to_exact(values), self.spread**2).any())
+        return bool(self.emission.degenerate(self.to_emission(values), self.spread**2).any())
 
     # ------------------------------------------------------------------ PyMC
 

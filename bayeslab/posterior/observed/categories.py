@@ -70,14 +70,14 @@ class Categories(StandardPart):
     def ruled_by(self) -> str:
         return f"the probability of '{self.states[0][0]}'"
 
-    def to_exact(self, values: Mapping[str, Any]) -> dict[str, np.ndarray]:
+    def to_emission(self, values: Mapping[str, Any]) -> dict[str, np.ndarray]:
         tables = list(self.by_parameter(values).values())
         out = np.zeros((len(tables[0]), len(tables), max(self.emission.levels)))
         for j, table in enumerate(tables):
             out[:, j, : table.shape[1]] = table
         return {"probability": out}
 
-    def from_exact(self, theta: Mapping[str, Any]) -> dict[str, np.ndarray]:
+    def from_emission(self, theta: Mapping[str, Any]) -> dict[str, np.ndarray]:
         p = theta["probability"]
         return {name: p[:, j, : len(self.states[j])] for j, name in enumerate(self.names)}
 

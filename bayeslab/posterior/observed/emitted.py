@@ -1,7 +1,7 @@
 """What EM asks of observed columns: log densities, expected totals, their M-step, and coordinates of what is learned.
 
 :class:`bayeslab.posterior.observed.part.StatePart` is the contract in full, for models with names of their own;
-:class:`EmittedRows` are the rows of an exact emission as they are, by the emission's names.
+:class:`EmittedRows` are the rows of an emission as they are, by the emission's names.
 """
 
 from __future__ import annotations
@@ -50,8 +50,8 @@ class Emitted(ABC):
         """What the emission takes of the rows of a model."""
 
     @abstractmethod
-    def to_exact(self, values: Values) -> dict[str, np.ndarray]:
-        """Parameters as the exact emission takes them, of all values of a model."""
+    def to_emission(self, values: Values) -> dict[str, np.ndarray]:
+        """Parameters as the emission takes them, of all values of a model."""
 
     @abstractmethod
     def kind(self, name: str) -> str:
@@ -92,21 +92,21 @@ class Emitted(ABC):
 
     def log_density(self, values: Values, rows: np.ndarray) -> np.ndarray:
         """log p(columns | state), (n_rows, n_states)."""
-        return np.asarray(self.emission.log_density(self.to_exact(values), self.select(rows)))
+        return np.asarray(self.emission.log_density(self.to_emission(values), self.select(rows)))
 
     def totals(self, rows: np.ndarray, posterior: np.ndarray, values: Values | None = None) -> dict[str, Any]:
         """Expected totals of rows that belong to states by weights (n_rows, n_states)."""
-        parameters = None if values is None else self.to_exact(values)
+        parameters = None if values is None else self.to_emission(values)
         return dict(self.emission.statistics(self.select(rows), posterior, parameters))
 
     def expected_log_density(self, statistics: Mapping[str, Any], values: Values) -> float:
         """Expected log density of the columns, given expected totals."""
-        return float(self.emission.expected_log_likelihood(statistics, self.to_exact(values)))
+        return float(self.emission.expected_log_likelihood(statistics, self.to_emission(values)))
 
 
 @dataclass(frozen=True, eq=False)
 class EmittedRows(Emitted):
-    """Rows of an exact emission, its parameters by their names there.
+    """Rows of an emission, its parameters by their names there.
 
     Attributes
     ----------
@@ -148,7 +148,7 @@ class EmittedRows(Emitted):
     def select(self, rows: np.ndarray) -> np.ndarray:
         return rows
 
-    def to_exact(self, values: Values) -> dict[str, np.ndarray]:
+    def to_emission(self, values: Values) -> dict[str, np.ndarray]:
         return {name: value for name, value in values.items() if name not in self.others}
 
     def kind(self, name: str) -> str:
@@ -156,15 +156,15 @@ class EmittedRows(Emitted):
 
     def fitted(self, statistics: Mapping[str, Any], values: Values, *, prior: bool) -> dict[str, np.ndarray]:
         emission = self.emission if prior else self.emission.without_prior()
-        parameters = self.to_exact(values) or None
+        parameters = self.to_emission(values) or None
         return dict(emission.maximise(dict(statistics), parameters))
 
     def log_prior(self, values: Values) -> float:
-        return float(self.emission.log_prior(self.to_exact(values)))
+        return float(self.emission.log_prior(self.to_emission(values)))
 
     def draw_given(
         self, rng: np.random.Generator, rows: np.ndarray, states: np.ndarray, values: Values
     ) -> dict[str, np.ndarray]:
         if np.isnan(rows).any():
-            rows = self.emission.imputed(rng, rows, states, self.to_exact(values))
+            rows = self.emission.imputed(rng, rows, states, self.to_emission(values))
         return dict(self.emission.draw(rng, self.emission.statistics_of_states(rows, states, self.n_states)))

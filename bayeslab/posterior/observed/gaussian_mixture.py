@@ -70,12 +70,12 @@ class MixedPart(StatePart):
     def labels(self) -> dict[str, np.ndarray]:
         return {"part": np.arange(1, self.n_layers + 1)} | super().labels()
 
-    def to_exact(self, values: Mapping[str, Any]) -> dict[str, np.ndarray]:
+    def to_emission(self, values: Mapping[str, Any]) -> dict[str, np.ndarray]:
         get = {p: np.asarray({**values, **self.known}[self.called(p)], float) for p in ("weight", "mean", "sd")}
         full = (self.n_states, self.n_layers, len(self.columns))
         return {"weight": get["weight"], "mean": get["mean"].reshape(full), "variance": get["sd"].reshape(full) ** 2}
 
-    def from_exact(self, theta: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
+    def from_emission(self, theta: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
         named = {"mean": theta["mean"], "sd": np.sqrt(theta["variance"]), "weight": theta["weight"]}
         return {self.called(p): v.reshape(self.shape(self.called(p))) for p, v in named.items()}
 
@@ -98,7 +98,7 @@ class MixedPart(StatePart):
 
     def location(self, values: Mapping[str, np.ndarray]) -> np.ndarray:
         """The mean (K,) of the first column in each state."""
-        theta = self.to_exact(values)
+        theta = self.to_emission(values)
         return np.asarray(np.sum(theta["weight"] * theta["mean"][..., 0], axis=1))
 
     def default_prior(self, name: str) -> str:

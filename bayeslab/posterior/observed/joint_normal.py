@@ -97,10 +97,10 @@ class JointNormal(StatePart):
     def labels(self) -> dict[str, np.ndarray]:
         return dict.fromkeys((self.style.feature, f"{self.style.feature}_2"), np.array(self.columns))
 
-    def to_exact(self, values: Mapping[str, Any]) -> dict[str, np.ndarray]:
+    def to_emission(self, values: Mapping[str, Any]) -> dict[str, np.ndarray]:
         return {self.parameter(name): np.asarray(values[name], float) for name in self.names}
 
-    def from_exact(self, theta: Mapping[str, Any]) -> dict[str, np.ndarray]:
+    def from_emission(self, theta: Mapping[str, Any]) -> dict[str, np.ndarray]:
         out = {name: theta[self.parameter(name)] for name in self.names}
         if len(self.results) > len(self.names):
             out[self.called("sd")] = np.sqrt(np.einsum("...ii->...i", theta["covariance"]))
@@ -116,7 +116,7 @@ class JointNormal(StatePart):
     def draw(self, rng: np.random.Generator, statistics: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
         if not self.tied:
             return super().draw(rng, statistics)
-        drawn = self.from_exact(self.emission.draw_tied(rng, dict(statistics)))
+        drawn = self.from_emission(self.emission.draw_tied(rng, dict(statistics)))
         return {name: drawn[name] for name in self.learned}
 
     # ------------------------------------------------------------------ PyMC
@@ -154,7 +154,7 @@ class JointNormal(StatePart):
     def variables(self) -> dict[str, Any]:
         import pymc as pm
 
-        start = self.to_exact(self.start) if self.start else None
+        start = self.to_emission(self.start) if self.start else None
         mean, sd, matrix = (self.called(p) for p in ("mean", "sd", "covariance"))
         if self.lkj is not None:
             return self._separated(start)

@@ -55,12 +55,12 @@ class Normal(LocationScale):
     def dims(self, name: str) -> tuple[str, ...]:
         return super().dims(name)[: len(self.shape(name))]
 
-    def to_exact(self, values: Mapping[str, Any]) -> dict[str, np.ndarray]:
+    def to_emission(self, values: Mapping[str, Any]) -> dict[str, np.ndarray]:
         theta = self.by_parameter(values)
         variance = theta["sd"] ** 2
         return {"mean": self.table(theta["mean"]), "variance": variance if self.spherical else self.table(variance)}
 
-    def from_exact(self, theta: Mapping[str, Any]) -> dict[str, np.ndarray]:
+    def from_emission(self, theta: Mapping[str, Any]) -> dict[str, np.ndarray]:
         sd = np.sqrt(theta["variance"])
         return {
             self.called("mean"): self.from_table(theta["mean"]),
@@ -137,7 +137,7 @@ class Normal(LocationScale):
         import pymc as pm
         import pytensor.tensor as pt
 
-        d, start = len(self.columns), self.to_exact(self.start) if self.start else None
+        d, start = len(self.columns), self.to_emission(self.start) if self.start else None
         mean_name, sd_name = self.called("mean"), self.called("sd")
         if self.free:
             mean, sd = language_variables({mean_name: self.start.get(mean_name), sd_name: self.start.get(sd_name)})

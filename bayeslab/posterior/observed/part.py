@@ -102,7 +102,7 @@ class StatePart(Emitted):
         Positions of what the emission takes in the rows.
     n_states : int
     emission : Emission
-        The exact one, with its weak prior.
+        The arithmetic on plain arrays, with its weak prior.
     name : str
         The column, where there are several parts; else empty.
     suffix : str
@@ -293,11 +293,11 @@ class StatePart(Emitted):
         """Whether rows in these states come from this part; also of PyTensor's variables."""
         return np.ones(np.shape(states), dtype=bool)
 
-    # ------------------------------------------------------------------ exact kernels
+    # ------------------------------------------------------------------ the emission
 
     @abstractmethod
-    def from_exact(self, theta: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
-        """The inverse of :meth:`to_exact`, and what else :attr:`results` show."""
+    def from_emission(self, theta: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
+        """The inverse of :meth:`to_emission`, and what else :attr:`results` show."""
 
     def sample(
         self, rng: np.random.Generator, theta: Mapping[str, Any], states: np.ndarray, given: np.ndarray
@@ -307,7 +307,7 @@ class StatePart(Emitted):
         Parameters
         ----------
         theta
-            Parameters as the exact emission takes them.
+            Parameters as the emission takes them.
         given : ndarray
             The cells at :attr:`given_at`.
         """
@@ -326,7 +326,7 @@ class StatePart(Emitted):
         cells : ndarray
             The same with those cells alone that new ones are drawn given.
         """
-        return np.asarray(self.emission.complete(rng, self.to_exact(values), states, cells[:, list(self.at)]))
+        return np.asarray(self.emission.complete(rng, self.to_emission(values), states, cells[:, list(self.at)]))
 
     # ------------------------------------------------------------------ EM
 
@@ -353,7 +353,7 @@ class StatePart(Emitted):
 
     def log_prior(self, values: Values) -> float:
         """Log density of the prior of what is learned, up to a constant."""
-        return float(self.emission.log_prior(self.to_exact(values)))
+        return float(self.emission.log_prior(self.to_emission(values)))
 
     def fitted(self, statistics: Mapping[str, Any], values: Values, *, prior: bool) -> dict[str, np.ndarray]:
         """The M-step: the most probable parameters for expected totals; what is known stays."""
@@ -366,7 +366,7 @@ class StatePart(Emitted):
     def maximised(self, statistics: Mapping[str, Any], values: Values, prior: bool) -> dict[str, np.ndarray]:
         """The M-step, before spreads are kept from vanishing; of what is known anything."""
         emission = self.emission if prior else self.emission.without_prior()
-        return self.from_exact(emission.maximise(statistics, self.to_exact(values)))
+        return self.from_emission(emission.maximise(statistics, self.to_emission(values)))
 
     @property
     def unknown_prior(self) -> str | None:
@@ -382,7 +382,7 @@ class StatePart(Emitted):
 
     def draw(self, rng: np.random.Generator, statistics: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
         """Parameters from their conjugate posterior given statistics of rows and states."""
-        drawn = self.from_exact(self.emission.draw(rng, statistics))
+        drawn = self.from_emission(self.emission.draw(rng, statistics))
         return {name: drawn[name] for name in self.learned}
 
     def draw_given(
@@ -390,7 +390,7 @@ class StatePart(Emitted):
     ) -> dict[str, np.ndarray]:
         emission, whole = self.emission, self.select(rows)
         if np.isnan(whole).any():
-            whole = emission.imputed(rng, whole, states, self.to_exact(values))
+            whole = emission.imputed(rng, whole, states, self.to_emission(values))
         return self.draw(rng, emission.statistics_of_states(whole, states, self.n_states))
 
     # ------------------------------------------------------------------ PyMC
@@ -410,7 +410,7 @@ class StatePart(Emitted):
 
     @property
     def prior_of_emission(self) -> bool:
-        """Whether the priors are those of the exact emission."""
+        """Whether the priors are those of the emission."""
         return not self.priors
 
     def starting(self, values: Values) -> Self:

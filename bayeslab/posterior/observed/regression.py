@@ -172,7 +172,7 @@ class RegressionPart(StatePart):
     def no_gibbs(self) -> str:
         return "regressions have no conjugate prior here; use nuts, map or em"
 
-    def to_exact(self, values: Mapping[str, Any]) -> dict[str, np.ndarray]:
+    def to_emission(self, values: Mapping[str, Any]) -> dict[str, np.ndarray]:
         values = {name: np.asarray(value, float) for name, value in {**values, **self.known}.items()}
         if self.style.whitened:
             first = 1 if self.intercept else 0
@@ -184,7 +184,7 @@ class RegressionPart(StatePart):
         out = {"coefficients": np.column_stack([level, slope * self.scale]) / self.outcome_unit}
         return out | ({"variance": (values["sd"] / self.outcome_unit) ** 2} if self.normal else {})
 
-    def from_exact(self, theta: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
+    def from_emission(self, theta: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
         out = self._lines(theta["coefficients"], np)
         return out | ({"sd": self.outcome_unit * np.sqrt(theta["variance"])} if self.normal else {})
 
@@ -217,7 +217,7 @@ class RegressionPart(StatePart):
         return dict(reversed(words.items())) if self.style.whitened else words
 
     def internal(self, values: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
-        each = [self.to_exact({n: values[n][i] for n in self.learned}) for i in range(len(values[self.learned[0]]))]
+        each = [self.to_emission({n: values[n][i] for n in self.learned}) for i in range(len(values[self.learned[0]]))]
         behind = [name for name in ("coefficients", "variance") if not self.known and name in each[0]]
         return {f"_{name}": np.stack([theta[name] for theta in each]) for name in behind}
 
@@ -231,16 +231,16 @@ class RegressionPart(StatePart):
         if "slope" not in self.known:
             # What a ridge on coefficients in units of the sd finds does not depend on the sd.
             plain = inner if prior else replace(inner, prior=None)
-            return self.from_exact({**plain.maximise(statistics), "variance": self.to_exact(values)["variance"]})
-        exact = self.to_exact(values)
+            return self.from_emission({**plain.maximise(statistics), "variance": self.to_emission(values)["variance"]})
+        exact = self.to_emission(values)
         residual, n = inner.residual(statistics, exact["coefficients"]), statistics["weight"]
         variance = (inner.rate + 0.5 * residual) / (2 + 0.5 * n) if prior else residual / np.maximum(n, 1e-300)
-        return self.from_exact({**exact, "variance": variance})
+        return self.from_emission({**exact, "variance": variance})
 
     def log_prior(self, values: Mapping[str, Any]) -> float:
         if not self.known:
             return super().log_prior(values)
-        inner, exact = self.regression, self.to_exact(values)
+        inner, exact = self.regression, self.to_emission(values)
         variance = exact["variance"]
         if "slope" in self.known:
             return float(-np.sum(2 * np.log(variance) + inner.rate / variance))
@@ -264,7 +264,7 @@ class RegressionPart(StatePart):
         """Outcomes (n_rows, 1) at the inputs of the rows, NaN where these are not known."""
         given = rows[:, list(self.at[:-1])]
         lost = np.isnan(given)
-        made = self.sample(rng, self.to_exact(values), states, np.where(lost, 0.0, given))
+        made = self.sample(rng, self.to_emission(values), states, np.where(lost, 0.0, given))
         return np.where(lost.any(axis=1)[:, None], np.nan, made)
 
     # ------------------------------------------------------------------ PyMC
@@ -273,7 +273,7 @@ class RegressionPart(StatePart):
         import pymc as pm
         import pytensor.tensor as pt
 
-        inner, begin = self.regression, self.to_exact(self.start) if self.start else {}
+        inner, begin = self.regression, self.to_emission(self.start) if self.start else {}
         assert inner.prior is not None
         out: dict[str, Any] = {name: pt.as_tensor_variable(value) for name, value in self.known.items()}
         spread: Any = 1.0

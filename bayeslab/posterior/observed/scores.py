@@ -79,10 +79,10 @@ class ScoredPart(StatePart):
     def labels(self) -> dict[str, np.ndarray]:
         return {}
 
-    def to_exact(self, values: Mapping[str, Any]) -> dict[str, np.ndarray]:
+    def to_emission(self, values: Mapping[str, Any]) -> dict[str, np.ndarray]:
         return {}
 
-    def from_exact(self, theta: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
+    def from_emission(self, theta: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
         return {}
 
     # ------------------------------------------------------------------ PyMC

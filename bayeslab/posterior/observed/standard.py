@@ -50,10 +50,10 @@ class StandardPart(StatePart):
         """A parameter as (n_states, n_columns)."""
         return value.reshape(len(value), len(self.columns))
 
-    def to_exact(self, values: Mapping[str, Any]) -> dict[str, np.ndarray]:
+    def to_emission(self, values: Mapping[str, Any]) -> dict[str, np.ndarray]:
         return {p: self.table(value) for p, value in self.by_parameter(values).items()}
 
-    def from_exact(self, theta: Mapping[str, Any]) -> dict[str, np.ndarray]:
+    def from_emission(self, theta: Mapping[str, Any]) -> dict[str, np.ndarray]:
         return {self.called(p): self.from_table(theta[p]) for p in self.parameters}
 
     def from_table(self, value: np.ndarray) -> np.ndarray:

@@ -62,14 +62,14 @@ class StudentT(LocationScale):
         matrix = {f"{self.style.feature}_2": np.array(self.columns)} if self.style.whitened else {}
         return super().labels() | matrix
 
-    def to_exact(self, values: Mapping[str, Any]) -> dict[str, np.ndarray]:
+    def to_emission(self, values: Mapping[str, Any]) -> dict[str, np.ndarray]:
         theta = self.by_parameter(values)
         k = len(theta["location"])
         matrix = theta["scale_matrix"] if self.style.whitened else theta["scale"].reshape(k, 1, 1) ** 2
         dof = np.full(k, float(self.emission.dof)) if self.emission.dof is not None else theta["dof"]
         return {"mean": self.table(theta["location"]), "scale": matrix, "dof": dof}
 
-    def from_exact(self, theta: Mapping[str, Any]) -> dict[str, np.ndarray]:
+    def from_emission(self, theta: Mapping[str, Any]) -> dict[str, np.ndarray]:
         scale = np.sqrt(np.einsum("kii->ki", theta["scale"]))
         named = {"location": self.from_table(theta["mean"]), "scale": self.from_table(scale), "dof": theta["dof"]}
         if self.style.whitened:
@@ -134,7 +134,7 @@ class StudentT(LocationScale):
         import pymc as pm
         import pytensor.tensor as pt
 
-        emission, start = self.emission, self.to_exact(self.start) if self.start else None
+        emission, start = self.emission, self.to_emission(self.start) if self.start else None
         begin = None if start is None else (start["mean"], start["scale"])
         inner = conjugate(self.called, self.weak, self.n_states, begin)
         location, scale, matrix, dof = (self.called(p) for p in ("location", "scale", "scale_matrix", "dof"))
