@@ -1,16 +1,9 @@
-r"""Columns of any distribution of single numbers: the M-step is a search, since nothing closed is known in general.
+r"""Columns of any distribution of single numbers, each with parameters of its own in every state.
 
-Given the state the columns are independent; each has parameters of its own in every state. Log density and slopes are
-those of :mod:`bayeslab.distributions`. The M-step climbs
-
-    Σ_n r_nk log p(y_n | θ_k) + log p(θ_k)
-
-in coordinates that may be any number, by Newton steps from the parameters of the step before, and never ends
-lower than it began: with such steps EM stays monotone [1]_.
-
-Weak priors are about the distribution that fits all rows alike, θ_0: a positive parameter is LogNormal(log θ_0, 2), a
-probability Beta(1, 1), an angle uniform, and any other number Normal(θ_0, 2 u), where u is what one row tells of it
-(1 / √ of the mean squared slope, the other parameters held: a unit-information prior [2]_, twice as wide).
+Log density and slopes are those of :mod:`bayeslab.distributions`. The M-step is in closed form where the one unknown
+parameter has a conjugate prior, and else a search (:mod:`bayeslab.distributions.toolbox.parameter_search`) that never
+ends lower than it began: with such steps EM stays monotone [1]_. Weak priors are about the distribution that fits all
+rows alike (:func:`bayeslab.distributions.toolbox.law.weak_law`): unit-information priors [2]_, twice as wide.
 
 References
 ----------

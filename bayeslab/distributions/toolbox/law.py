@@ -64,7 +64,7 @@ def weak_law(name: str, word: str, centre: np.ndarray, unit: np.ndarray) -> Law:
     """A weak prior of a distribution's parameter about what fits all rows alike.
 
     A positive parameter is LogNormal(log θ_0, 2), a probability Beta(1, 1), an angle uniform, and any other number
-    Normal(θ_0, 2 u), where u is what one row tells of it.
+    Normal(θ_0, 2 u), where u is what one row tells of it: 1 / √ of the mean squared slope, the other parameters held.
 
     Parameters
     ----------
