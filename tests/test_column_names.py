@@ -94,6 +94,19 @@ def test_lists_take_quoted_names():
         assert "body_mass" in check(bl.Model(model=model), odd).names(), model
 
 
+def test_keys_take_quoted_names():
+    odd, names = table().rename(columns=ODD), ["Blood pressure (mmHg)", "body.mass"]
+    words = dict.fromkeys(names, "student_t")
+    for model in (
+        {"family": "mixture", "components": 2, "columns": names, "component": words},
+        {"family": "hmm", "states": 2, "columns": names, "emission": words},
+    ):
+        assert "body_mass" in check(bl.Model(model=model), odd).names(), model
+        key = "component" if model["family"] == "mixture" else "emission"
+        with refused("model.duplicate", "'body_mass'"):
+            bl.Model(model=model | {key: words | {"body_mass": "gaussian"}})
+
+
 def test_expressions_take_quoted_names():
     nodes = {
         "a": "Normal(0, 1)",

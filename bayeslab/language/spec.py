@@ -38,6 +38,7 @@ __all__ = [
     "Model",
     "Problem",
     "Spec",
+    "columns_once",
     "node_name",
     "parse_model",
     "plain_name",
@@ -70,6 +71,15 @@ def _column_name(word: str) -> str:
             f"{word[:60]!r} is no column's name: that is 1 to 200 characters, no backtick among them", code="bad-name"
         )
     return _identifier(plain_name(word))
+
+
+def columns_once(value: Any) -> Any:
+    """A mapping by columns, as it is; two of its keys that are one column are refused."""
+    plain = [plain_name(key) for key in value if isinstance(key, str)] if isinstance(value, Mapping) else []
+    twice = next((name for at, name in enumerate(plain) if name in plain[:at]), None)
+    if twice is not None:
+        raise Flaw(f"two keys are the column '{twice}'", code="duplicate")
+    return value
 
 
 def plain_name(column: str) -> str:

@@ -450,6 +450,7 @@ def test_simulated_rows_follow_the_model():
         ({"states": 0}, "model.out-of-range", "model.states", "0.*1"),
         ({"states": []}, "model.duplicate", "model.states", ""),
         ({"states": True}, "model.wrong-type", "model.states", ""),
+        ({"states": [[1]]}, "model.wrong-type", "model.states", r"\[1\]"),
         ({"emission": "gausian"}, "model.not-a-distribution", "model.emission", "'gaussian'"),
         ({"emission": {"z": "gaussian"}}, "model.unknown-column", "model.emission", "'z'"),
         ({"topology": "left-right"}, "model.unknown-word", "model.topology", "'left_right'"),

@@ -21,7 +21,7 @@ from bayeslab.families.hmm.words import (
     as_durations,
 )
 from bayeslab.language.column_distributions import is_distribution
-from bayeslab.language.spec import ColumnName, Family, Identifier
+from bayeslab.language.spec import ColumnName, Family, Identifier, columns_once
 from bayeslab.latents.chains.chain import SECOND_ORDER
 from bayeslab.latents.chains.driven import LOG_ODDS
 from bayeslab.latents.chains.durations import OF_DURATIONS
@@ -51,6 +51,9 @@ def _as_states(value: Any) -> Any:
         if value > _MOST_STATES:
             raise Flaw(f"{value} states; at most {_MOST_STATES:,}", code="out-of-range")
         return value
+    odd = [v for v in value if not isinstance(v, str | int | float)]
+    if odd:
+        raise Flaw(f"a state is called by a text or a number, not {odd[0]!r:.60}", code="wrong-type")
     # Whole numbers stay numbers, as those of a column do.
     numbered = all(isinstance(v, int) and not isinstance(v, bool) for v in value)
     names = value if numbered else [("true" if v else "false") if isinstance(v, bool) else str(v) for v in value]
@@ -156,7 +159,7 @@ class HMM(Family):
         le=50,
         description="Of continuous states that drive all columns; left out: a level for each column.",
     )
-    emission: str | dict[str, str] = Field(
+    emission: Annotated[str | dict[ColumnName, str], BeforeValidator(columns_once)] = Field(
         default="gaussian",
         description="What states emit: gaussian, gaussian_mixture, student_t, categorical, bernoulli, binomial,"
         " poisson, exponential; or a distribution of single numbers such as Gamma or Pareto(m=1), with numbers for what"

@@ -14,7 +14,7 @@ from bayeslab.distributions.emissions import AnyDistribution
 from bayeslab.errors import Flaw, ModelError, hint, listed
 from bayeslab.language.column_distributions import column_distribution, is_distribution
 from bayeslab.language.formula import parse_formula
-from bayeslab.language.spec import ColumnName, Family, plain_name
+from bayeslab.language.spec import ColumnName, Family, columns_once, plain_name
 
 __all__ = ["KINDS", "Mixture"]
 
@@ -51,7 +51,7 @@ def _as_components(value: Any) -> Any:
 
 
 def _as_kinds(value: Any) -> Any:
-    each = list(value.values()) if isinstance(value, Mapping) else [value]
+    each = list(columns_once(value).values()) if isinstance(value, Mapping) else [value]
     for word in each:
         if isinstance(word, str) and is_distribution(word):
             _check_distribution(word)
@@ -124,7 +124,7 @@ class Mixture(Family):
         description="Of a sampled number: at most so many components; of a process: where nuts and variational"
         " break off the stick.",
     )
-    component: Annotated[str | dict[str, str], BeforeValidator(_as_kinds)] = Field(
+    component: Annotated[str | dict[ColumnName, str], BeforeValidator(_as_kinds)] = Field(
         default="gaussian",
         description="gaussian, student_t, poisson, binomial, exponential, bernoulli or categorical; any distribution of"
         " single numbers, such as Gamma, or Pareto(m=1) with what is known; or one for each column, independent given"
