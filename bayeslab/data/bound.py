@@ -374,15 +374,15 @@ def _missing(term: Term) -> np.ndarray:
 
 
 # Squares of larger numbers are no numbers any more.
-_MOST_MAGNITUDE = 1e153
+MOST_MAGNITUDE = 1e153
 
 
 def _check_magnitude(name: str, values: np.ndarray) -> None:
-    large = np.isfinite(values) & (np.abs(values) > _MOST_MAGNITUDE)
+    large = np.isfinite(values) & (np.abs(values) > MOST_MAGNITUDE)
     if np.any(large):
         at = int(np.flatnonzero(large)[0])
         raise DataError(
             f"column '{name}', row {at + 1}: {values.ravel()[at]:g} is too large to reckon with (at most"
-            f" {_MOST_MAGNITUDE:g}): divide the column by a unit",
+            f" {MOST_MAGNITUDE:g}): divide the column by a unit",
             code="too-large",
         )

@@ -274,6 +274,24 @@ REFUSED = {
         "data.not-finite",
         r"^model\.nodes\.y\[obs_id\].*'log\(x\)'.*row 3",
     ),
+    "constant that is no number": (
+        {"a": "Normal(0, 10**400)", "y[obs_id]": "Normal(a, 1)"},
+        {"y": Y},
+        "data.not-finite",
+        r"^model\.nodes\.a: '10 \*\* 400'(?!.*row)",
+    ),
+    "constant whose square is no number": (
+        {"a": "Normal(0, 1)", "b": 1e300, "y[obs_id]": "Normal(a + b, 1)"},
+        {"y": Y},
+        "model.out-of-range",
+        r"^model\.nodes\.b: 1e\+300",
+    ),
+    "number from cells that is too large": (
+        {"a": "Normal(0, 1)", "y[obs_id]": "Normal(a * exp(x), 1)"},
+        {"y": Y, "x": [1, 400, 2]},
+        "model.out-of-range",
+        r"^model\.nodes\.y\[obs_id\]: 'exp\(x\)'.*row 2",
+    ),
     "too few concentrations": (
         {"p[k]": "Dirichlet([1, 2])", "y[obs_id]": "Categorical(p)"},
         {"y": [0, 1, 2]},

@@ -244,15 +244,16 @@ def test_new_inputs_are_normal_given_the_old():
         ("GaussianProcess(Matern52(x, ell, s), length=2)", "model.unknown-parameter", "length"),
         ("GaussianProcess(Matern52(name, ell, s))", "model.not-numbers", "name"),
         ("GaussianProcess(Matern52(gap, ell, s))", "data.missing", "row 3"),
+        ("GaussianProcess(Matern52(beyond, ell, s))", "data.not-finite", "'beyond', row 3"),
         ("GaussianProcess(Matern52(same, ell, s))", "data.constant", "same"),
         ("GaussianProcess(Matern52(f, ell, s))", "model.self-reference", "f"),
         ("2 * GaussianProcess(Matern52(x, ell, s))", "model.misplaced", "GaussianProcess"),
     ],
 )
 def test_what_no_function_is(f, code, match):
-    gap = X.copy()
-    gap[2] = np.nan
-    data = DATA | {"name": np.where(X > 3, "u", "v"), "gap": gap, "same": np.ones(25)}
+    gap, beyond = X.copy(), X.copy()
+    gap[2], beyond[2] = np.nan, np.inf
+    data = DATA | {"name": np.where(X > 3, "u", "v"), "gap": gap, "beyond": beyond, "same": np.ones(25)}
     with refused(code, match, where="model.nodes.f[row]"):
         bl.to_pymc(model(f, more={"b[row]": "Normal(0, 1)"}), data=data)
 

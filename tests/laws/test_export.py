@@ -191,3 +191,11 @@ def test_data_in_memory_are_in_no_script():
         bl.export(model, {"y": [1.0, 2.0]})
     with refused("option.unknown-word"):
         bl.export(model, to="stan")
+
+
+def test_a_dimension_without_a_length_is_refused(tmp_path):
+    nodes = {"a[nowhere]": "Normal(0, 1)", "y[row]": "Normal(sum(a), 1)"}
+    model = bl.Model(data={"rows": "row"}, model={"family": "graph", "nodes": nodes})
+    (tmp_path / "y.csv").write_text("y\n1\n2\n")
+    with refused("model.unknown-dimension", "'nowhere'", where="model.nodes.a"):
+        bl.export(model, tmp_path / "y.csv")

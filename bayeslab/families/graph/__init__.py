@@ -13,7 +13,7 @@ from __future__ import annotations
 import ast
 import math
 import warnings
-from collections.abc import Callable, Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sized
 from contextlib import contextmanager
 from dataclasses import replace
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
@@ -367,10 +367,23 @@ def bound(model: Model, data: Data) -> Data:
     domains = Domains(nodes, data)
     for node in nodes.values():
         with _node_errors(node):
+            _lengths(node.dims, data.labels)
             domains.check(node)
             if node.process:
                 check_inputs(node, nodes, data)
     return data
+
+
+def _lengths(dims: Iterable[str], labels: Mapping[str, Sized]) -> tuple[int, ...]:
+    """The lengths of dimensions; one that nothing gives a length is refused."""
+    for dim in dims:
+        if dim not in labels:
+            raise ModelError(
+                f"the dimension '{dim}' has no length: no column or table brings it; declare it in dims"
+                f" (a list of labels or a length); known: {listed(labels)}",
+                code="unknown-dimension",
+            )
+    return tuple(len(labels[dim]) for dim in dims)
 
 
 def _check_proper(nodes: Mapping[str, Node], columns: Collection[str]) -> None:
@@ -559,14 +572,7 @@ class _Builder:
         return self.pm.Data(name, array, dims=dims, model=self.model)
 
     def lengths(self, dims: tuple[str, ...]) -> tuple[int, ...]:
-        for dim in dims:
-            if dim not in self.labels:
-                raise ModelError(
-                    f"the dimension '{dim}' has no length: no column or table brings it; declare it in dims"
-                    f" (a list of labels or a length); known: {listed(self.labels)}",
-                    code="unknown-dimension",
-                )
-        return tuple(len(self.labels[dim]) for dim in dims)
+        return _lengths(dims, self.labels)
 
     # -- building
 

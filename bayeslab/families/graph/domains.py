@@ -16,7 +16,7 @@ from itertools import pairwise
 import numpy as np
 from pydantic import BaseModel
 
-from bayeslab.data.bound import Data
+from bayeslab.data.bound import MOST_MAGNITUDE, Data
 from bayeslab.data.node_values import Environment, NotExact
 from bayeslab.distributions import DISTRIBUTIONS, MODIFIERS, Domain, Interval
 from bayeslab.errors import BayeslabError, DataError, ModelError, listed
@@ -178,7 +178,7 @@ class Domains:
     # -- arithmetic
 
     def _arithmetic(self, node: Node, tree: ast.expr) -> None:
-        """Refuse divisions by data that are zero, and functions of data that are no number there."""
+        """Refuse divisions by data that are zero, and what is no number there, or too large a one."""
         if isinstance(tree, ast.Call) and call_name(tree) in ("where", "isnan", "previous", "lag"):
             return
         if isinstance(tree, ast.BinOp | ast.Call) and call_name(tree) not in (*DISTRIBUTIONS, *MODIFIERS):
@@ -189,17 +189,19 @@ class Domains:
                 if np.any(wrong):
                     raise DataError(
                         f"'{ast.unparse(tree)}' is {value[wrong].flat[0]:g}{_place(term.dims, wrong)};"
-                        " it has to be a number: leave the row out, or say what holds there with where(...)",
+                        f" it has to be a number: {_remedy(tree, term.dims)}",
                         path=node.path,
                         code="not-finite",
                     )
+                _check_magnitude(node, tree, value, term.dims)
                 return
+        if isinstance(tree, ast.Constant) and isinstance(tree.value, int | float):
+            _check_magnitude(node, tree, np.asarray(tree.value, float), ())
         if isinstance(tree, ast.BinOp) and isinstance(tree.op, ast.Div):
             term = self._value(tree.right, node)
             if term is not None and np.any(zero := np.asarray(term.value) == 0):
                 raise DataError(
-                    f"'{ast.unparse(tree)}' divides by 0{_place(term.dims, zero)}: leave the row out, or say what"
-                    " holds there with where(...)",
+                    f"'{ast.unparse(tree)}' divides by 0{_place(term.dims, zero)}: {_remedy(tree, term.dims)}",
                     path=node.path,
                     code="not-finite",
                 )
@@ -533,6 +535,27 @@ def _refused(
             code=code,
         )
     return ModelError(f"{needed}; given: {value:g}", path=node.path, offset=tree.col_offset, code=code)
+
+
+def _check_magnitude(node: Node, tree: ast.expr, value: np.ndarray, dims: Sequence[str | None]) -> None:
+    """Refuse numbers whose squares are none, as those of columns are."""
+    large = np.isfinite(value) & (np.abs(value) > MOST_MAGNITUDE)
+    if np.any(large):
+        number = f"{value[large].flat[0]:g}"
+        which = number if isinstance(tree, ast.Constant) else f"'{ast.unparse(tree)}' is {number}{_place(dims, large)},"
+        raise ModelError(
+            f"{which} {'is ' if isinstance(tree, ast.Constant) else ''}too large to reckon with (at most"
+            f" {MOST_MAGNITUDE:g}): write a smaller number, or take other units",
+            path=node.path,
+            code="out-of-range",
+        )
+
+
+def _remedy(tree: ast.expr, dims: Sequence[str | None]) -> str:
+    """What to do about an expression of numbers and data that is no number."""
+    if not any(isinstance(part, ast.Name) for part in ast.walk(tree) if part is not getattr(tree, "func", None)):
+        return "write other numbers"
+    return f"{'leave the row out, or ' if dims else ''}say what holds there with where(...)"
 
 
 def _place(dims: Sequence[str | None], wrong: np.ndarray) -> str:

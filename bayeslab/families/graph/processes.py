@@ -338,6 +338,14 @@ def _column(name: str, process: Process, node: Node, data: Data, environment: En
             path=node.path,
             code="missing",
         )
+    if np.isinf(values).any():
+        row = int(np.argmax(np.isinf(values)))
+        raise DataError(
+            f"column '{name}', row {row + 1} is {values[row]:g}, and '{node.name}' is a function of it, which has"
+            " values at numbers only: correct the cell, or drop the row",
+            path=node.path,
+            code="not-finite",
+        )
     return values
 
 
