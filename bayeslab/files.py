@@ -103,7 +103,7 @@ def write_npz(path: Path, arrays: Mapping[str, np.ndarray]) -> None:
         os.chmod(temporary, 0o644)
         os.replace(temporary, path)
     except OSError as error:
-        raise RunError(f"cannot be written: {error.strerror}", where=str(path), code="cannot-write") from None
+        raise RunError(f"cannot be written: {error.strerror}", where=shown(path), code="cannot-write") from None
     finally:
         if temporary is not None:
             Path(temporary).unlink(missing_ok=True)

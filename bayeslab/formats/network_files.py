@@ -23,7 +23,7 @@ from typing import Any
 from bayeslab.errors import ModelError, OptionError, hint
 from bayeslab.exact.factors import FactorGraph
 from bayeslab.exact.network import DiscreteNetwork
-from bayeslab.files import write_text
+from bayeslab.files import shown, write_text
 from bayeslab.formats.nodes import File
 
 __all__ = ["FORMATS", "WRITTEN", "declared_variables", "is_network_file", "read_network", "write_network"]
@@ -75,7 +75,7 @@ def read_network(path: str | os.PathLike[str]) -> DiscreteNetwork | FactorGraph:
     """
     file = Path(path)
     if os.path.isdir(file):
-        raise ModelError("is a folder, not a file", where=str(file), code="not-a-file")
+        raise ModelError("is a folder, not a file", where=shown(file), code="not-a-file")
     return _module(_format_of(file)).read(File.at(file))
 
 
@@ -103,27 +103,27 @@ def write_network(
     name = _format_of(file) if format is None else format
     if name not in WRITTEN:
         raise OptionError(
-            f"'{name}' is no format that is written{hint(name, WRITTEN)}", where=str(file), code="unknown-format"
+            f"'{name}' is no format that is written{hint(name, WRITTEN)}", where=shown(file), code="unknown-format"
         )
     if isinstance(network, FactorGraph) and name != "uai":
         raise OptionError(
-            f"a factor graph can be written as uai, not as {name}", where=str(file), code="unknown-format"
+            f"a factor graph can be written as uai, not as {name}", where=shown(file), code="unknown-format"
         )
     if "" in network.states:
-        raise ModelError("a variable needs a name to be written", where=str(file), code="bad-name")
+        raise ModelError("a variable needs a name to be written", where=shown(file), code="bad-name")
     text, remarks = _module(name).write(network)
     try:
         write_text(file, text)
     except OSError as error:
-        raise ModelError(f"cannot be written: {error.strerror}", where=str(file), code="cannot-write") from None
+        raise ModelError(f"cannot be written: {error.strerror}", where=shown(file), code="cannot-write") from None
     return remarks
 
 
 def _format_of(file: Path) -> str:
     ending = file.suffix.lower()
     if ending not in _FORMAT_OF:
-        given = f"'{ending}' is no ending of a network file" if ending else "the file has no ending"
-        raise ModelError(f"{given}; there are {' '.join(_FORMAT_OF)}", where=str(file), code="unknown-format")
+        given = f"'{ending:.30}' is no ending of a network file" if ending else "the file has no ending"
+        raise ModelError(f"{given}; there are {' '.join(_FORMAT_OF)}", where=shown(file), code="unknown-format")
     return _FORMAT_OF[ending]
 
 

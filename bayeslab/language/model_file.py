@@ -130,7 +130,7 @@ def _with_network(content: Any, folder: Path, shown: str, places: dict[Path_, tu
     where = _where(shown, places, ("model", "network"))
     named, own = part["network"], part.get("variables") or {}
     if not isinstance(named, str):
-        raise ModelError(f"network is the path of a network file, not {named!r}", where=where, code="wrong-type")
+        raise ModelError(f"network is the path of a network file, not {named!r:.60}", where=where, code="wrong-type")
     try:
         declared = declared_variables(folder / named)
     except ModelError as error:

@@ -643,6 +643,13 @@ def test_numbers_keep_every_bit(tmp_path):
             np.testing.assert_array_equal(table, want)
 
 
+def test_long_paths_are_shortened_in_messages(tmp_path):
+    for name in ("a" * 5000, "a." + "b" * 5000):
+        with refused("model.unknown-format", "…") as caught:
+            read_network(tmp_path / name)
+        assert len(str(caught.value)) < 600
+
+
 # -- writing
 
 

@@ -191,8 +191,8 @@ class Writer:
             lacking = wanted - self.priors.keys()
             if lacking:
                 raise DataError(
-                    f"{self.without_response}: the default priors of {listed(sorted(lacking))} are scaled to it; give"
-                    f" the data, or write these priors",
+                    f"the default priors of {listed(sorted(lacking))} are scaled to the response: give its data, or"
+                    f" write these priors; {self.without_response}",
                     path=("model", "formula"),
                     code="no-data",
                 )
@@ -209,8 +209,8 @@ class Writer:
         written = {*self.priors, *(["sigma"] if {"sigma2", "precision"} & self.priors.keys() else [])}
         if lacking := [name for name in scaled if name not in written]:
             raise DataError(
-                f"{self.without_response}: the default priors of {listed(lacking)} are scaled to it; give the data, or"
-                " write these priors",
+                f"the default priors of {listed(lacking)} are scaled to the response: give its data, or write these"
+                f" priors; {self.without_response}",
                 code="no-data",
             )
         return 1.0
