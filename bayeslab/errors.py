@@ -20,6 +20,7 @@ __all__ = [
     "RunError",
     "Stopped",
     "hint",
+    "interrupted",
     "listed",
     "printable",
 ]
@@ -134,6 +135,14 @@ class RunError(BayeslabError):
 
 class Stopped(RunError):
     """A run was stopped before there was anything to report; it can be gone on with."""
+
+
+def interrupted(error: BaseException) -> bool:
+    """Whether an exception is Ctrl-C, also where it reached compiled code, which reports it as a ``SystemError``."""
+    before: BaseException | None = error
+    while isinstance(before, SystemError):
+        before = before.__cause__ or before.__context__
+    return isinstance(before, KeyboardInterrupt)
 
 
 class Reason(str):

@@ -19,7 +19,8 @@ from bayeslab.data.binding import bind
 from bayeslab.data.bound import Data, Memory
 from bayeslab.data.dataset import Dataset
 from bayeslab.data.tables import read_dataset
-from bayeslab.errors import BayeslabError, OptionError, RunError, Stopped, hint
+from bayeslab.errors import BayeslabError, OptionError, RunError, Stopped, hint, interrupted
+from bayeslab.files import shown
 from bayeslab.job import MemoryStore, Outcome, options_of
 from bayeslab.language.spec import Model
 from bayeslab.posterior.groups import labelled
@@ -124,7 +125,27 @@ def carried_on(
 
 
 def run(work: Prepared, folder: RunFolder | None, progress: bool, store: Any = None) -> Fitted:
-    """Do the inference, judge it, and keep it in its folder."""
+    """Do the inference, judge it, and keep it in its folder.
+
+    Raises
+    ------
+    KeyboardInterrupt
+        Ctrl-C before there was a result; its text says how to go on.
+    """
+    try:
+        return _run(work, folder, progress, store)
+    except (KeyboardInterrupt, SystemError) as error:
+        if not interrupted(error):
+            raise
+        text = "interrupted before there was anything to report"
+        if folder is None:
+            raise KeyboardInterrupt(f"{text}; nothing is kept") from None
+        with suppress(RunError):
+            folder.write_info(folder.info() | {"status": "interrupted", "error": text})
+        raise KeyboardInterrupt(f"{text}; `bayeslab fit --resume {shown(folder.path)}` goes on from here") from None
+
+
+def _run(work: Prepared, folder: RunFolder | None, progress: bool, store: Any) -> Fitted:
     model, data = work.model, work.data
     info = dict(work.info or described(model, data, work.engine, work.reason, work.options, work.seed))
     engine = registry.load("engines", work.engine)

@@ -1,6 +1,6 @@
 """The command line: one command per file, each a function ``command``.
 
-Exit codes: 0 ok, 1 model or data error, 2 usage, 3 the verdict is *fail*. Errors are one line on
+Exit codes: 0 ok, 1 model or data error, 2 usage, 3 the verdict is *fail*, 130 Ctrl-C. Errors are one line on
 standard error, and with ``--json`` also an object on standard output; ``--debug`` adds the traceback.
 """
 
@@ -12,13 +12,14 @@ import os
 import sys
 import traceback
 import warnings
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import suppress
+from functools import wraps
 from importlib.metadata import version as installed
 from typing import NamedTuple, TextIO
 
 from bayeslab import compiling, registry
-from bayeslab.errors import BayeslabError, printable
+from bayeslab.errors import BayeslabError, interrupted, printable
 
 __all__ = ["main"]
 
@@ -46,9 +47,14 @@ def main(arguments: Sequence[str] | None = None) -> int:
             code = command_line()(args=words, prog_name="bayeslab", standalone_mode=False)
         sys.stdout.flush()
         status = code if isinstance(code, int) else 0
+        if status == 130:  # Ctrl-C while the words were read
+            raise KeyboardInterrupt
     except BayeslabError as error:
         status = _failed(str(error), debug)
         failure = _Failure(code=error.code, message=error.message, where=error.where)
+    except _Interrupted as error:
+        status = _failed(str(error), debug, 130)
+        failure = _Failure(code="run.interrupted", message=str(error))
     except KeyboardInterrupt:
         status = _failed("interrupted", debug, 130)
         failure = _Failure(code="run.interrupted", message="interrupted")
@@ -73,6 +79,26 @@ def main(arguments: Sequence[str] | None = None) -> int:
         _print_failure(failure)
     _let_go(sys.stdout)
     sys.exit(status)
+
+
+class _Interrupted(Exception):
+    """Ctrl-C in a command, and what it left; a KeyboardInterrupt would be swallowed by the argument parser."""
+
+
+def _interruptible[**P, R](command: Callable[P, R]) -> Callable[P, R]:
+    """A command that says what Ctrl-C left."""
+
+    @wraps(command)
+    def wrapped(*args: P.args, **options: P.kwargs) -> R:
+        try:
+            return command(*args, **options)
+        except (KeyboardInterrupt, SystemError) as error:
+            if not interrupted(error):
+                raise
+            text = str(error) if isinstance(error, KeyboardInterrupt) else ""
+            raise _Interrupted(text or "interrupted") from error
+
+    return wrapped
 
 
 class _Failure(NamedTuple):
@@ -165,5 +191,5 @@ def command_line():  # type: ignore[no-untyped-def]
 
     for name in registry.names("cli"):
         module = registry.load("cli", name)
-        app.command(name)(module.command)
+        app.command(name)(_interruptible(module.command))
     return app

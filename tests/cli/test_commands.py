@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from bayeslab import registry
 from bayeslab.cli import main
 from tests.cli.calls import call, refused
 
@@ -186,3 +187,30 @@ def test_standard_streams_may_be_closed(closed):
     done = subprocess.run(["/bin/sh", "-c", command], capture_output=True, text=True)
     assert done.returncode == 0
     assert "Traceback" not in done.stderr
+
+
+def ctrl_c(compiled):
+    if not compiled:
+        raise KeyboardInterrupt
+    try:
+        try:
+            raise KeyboardInterrupt
+        except KeyboardInterrupt as error:
+            raise SystemError("a compiled function") from error
+    except SystemError as error:
+        raise SystemError("the one that called it") from error
+
+
+@pytest.mark.parametrize("compiled", [False, True])
+def test_ctrl_c_before_there_is_a_result_says_how_to_go_on(folder, capsys, tmp_path, monkeypatch, compiled):
+    with monkeypatch.context() as patch:
+        patch.setattr(registry.load("engines", "exact"), "run", lambda job: ctrl_c(compiled))
+        words = "fit", folder / "tiny.yaml", "--method", "exact", "--runs", tmp_path, "--name", "stopped"
+        refused(capsys, "run.interrupted", "--resume .*stopped", *words, "-q", status=130)
+    status, out, _ = call(capsys, "fit", "--resume", tmp_path / "stopped")
+    assert status == 0 and "PASS" in out
+
+
+def test_ctrl_c_outside_a_run_is_said(capsys, monkeypatch, folder):
+    monkeypatch.setattr("bayeslab.fitting.checked", lambda *_, **__: ctrl_c(compiled=True))
+    refused(capsys, "run.interrupted", "interrupted", "check", folder / "tiny.yaml", status=130)

@@ -238,7 +238,9 @@ class BayesNet(Family):
         named, given = content["network"], content.get("variables") or {}
         if not isinstance(named, str | os.PathLike):
             raise ModelError(
-                f"network is the path of a network file, not {named!r:.60}", path=("model", "network"), code="wrong-type"
+                f"network is the path of a network file, not {named!r:.60}",
+                path=("model", "network"),
+                code="wrong-type",
             )
         rest = {key: value for key, value in content.items() if key != "network"}
         return rest | {"variables": declared_variables(named) | given}
