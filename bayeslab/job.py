@@ -89,15 +89,16 @@ class Job:
 
     @cached_property
     def latent(self) -> tuple[str, ...]:
-        """The discrete nodes and missing cells that are summed out, to be recovered."""
+        """The nodes and missing cells that are summed out, to be recovered."""
         return summed_out(self.model, self.data)
 
 
 def summed_out(model: Model, data: Data) -> tuple[str, ...]:
-    """Discrete nodes without data, and missing cells of discrete ones, that are summed out."""
+    """Discrete nodes without data, missing cells of discrete ones, and linear-Gaussian states, that are summed out."""
     family = registry.load("families", model.model.family)
     cells = family.imputed(model, data) if hasattr(family, "imputed") else ()
-    return (*family.summed_out(model, data.names()), *cells)
+    states = family.integrated(model, data) if hasattr(family, "integrated") else ()
+    return (*family.summed_out(model, data.names()), *cells, *states)
 
 
 @dataclass(frozen=True, slots=True)

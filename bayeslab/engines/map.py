@@ -64,7 +64,8 @@ def refuse(model: Model, data: Data) -> str | None:
     family = registry.load("families", model.model.family)
     if hasattr(family, "no_mode") and (reason := family.no_mode(model, data)) is not None:
         return Reason(reason, code="no-mode")
-    decodable = family.paths(model, data) if hasattr(family, "paths") else ()
+    decodable: set[str] = set(family.paths(model, data)) if hasattr(family, "paths") else set()
+    decodable |= set(family.integrated(model, data)) if hasattr(family, "integrated") else set()
     latent = [name for name in summed_out(model, data) if name not in decodable]
     if latent:
         return Reason(

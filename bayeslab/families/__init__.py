@@ -24,7 +24,9 @@ Contract. A family module has
 ``imputed(model, data) -> tuple[str, ...]`` (optional)
     missing cells of discrete nodes with data that are summed out like those: ``x_unobserved``.
 ``elimination(model, data) -> (pymc.Model, SummedOut) | None`` (optional)
-    the graph to fit and the tables from which its discrete nodes are drawn given the parameters.
+    the graph to fit and the tables from which its discrete nodes, or its states, are drawn given the parameters.
+``integrated(model, data) -> dict of str to str`` (optional)
+    linear-Gaussian states without data that are summed out, and the standard normals that each is made of.
 ``paths(model, data) -> tuple[str, ...]`` (optional)
     those of the nodes that are summed out that are hidden paths, which are decoded at given parameters.
 ``bound(model, data) -> Data`` (optional)

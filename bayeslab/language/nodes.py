@@ -91,6 +91,11 @@ class Node:
         return self.distribution in DISTRIBUTIONS and DISTRIBUTIONS[str(self.distribution)].process
 
     @cached_property
+    def states(self) -> bool:
+        """Whether its values are those of linear-Gaussian states."""
+        return self.distribution in DISTRIBUTIONS and DISTRIBUTIONS[str(self.distribution)].states
+
+    @cached_property
     def finite(self) -> bool:
         """Whether a discrete node has few values, so that it can be summed out."""
         word = self.distribution
@@ -503,17 +508,19 @@ def _check_distribution(tree: ast.expr, *, outermost: bool = False) -> None:
         else:
             _check_values(value)
     if entry.path:
-        _check_path(tree, entry, outermost=outermost)
+        _check_path(tree, entry, ("P", "parent", "durations"), outermost=outermost)
+    if entry.states:
+        _check_path(tree, entry, entry.parameters[:-1], outermost=outermost)
 
 
-def _check_path(tree: ast.Call, entry: Distribution, *, outermost: bool) -> None:
+def _check_path(tree: ast.Call, entry: Distribution, needed: Iterable[str], *, outermost: bool) -> None:
     """A path of hidden states is a node of its own, and columns are given by their names."""
     if not outermost:
         raise ModelError(
             f"{entry.name}(...) can only be the outermost call of a node", offset=tree.col_offset, code="misplaced"
         )
     given = bound_arguments(tree, entry.name, entry)
-    for name in ("P", "parent", "durations"):
+    for name in needed:
         if name in entry.parameters and name not in given:
             raise ModelError(f"{entry.name}() needs '{name}'", offset=tree.col_offset, code="wrong-arguments")
     for name in entry.columns:

@@ -31,6 +31,7 @@ __all__ = [
     "bound_data",
     "data_groups",
     "dataset",
+    "expected_states",
     "labelled",
     "observed_groups",
     "on_the_way",
@@ -59,7 +60,8 @@ def posterior_groups(
     stats
         Statistics of the sampler, shape (chain, draw) each.
     recover
-        Whether discrete nodes that were summed out are drawn: at a point estimate they would be draws, not a mode.
+        Whether nodes that were summed out are drawn: at a point estimate they would be draws, not a mode. States have
+        their means there.
     """
     model = density.model
     n_chains, n_draws = flat.shape[:2]
@@ -68,6 +70,8 @@ def posterior_groups(
     if job.latent and recover:
         wanted |= _recovered(job, wanted)
         wanted |= _derived(job, wanted)
+    elif job.latent:
+        wanted |= _derived(job, wanted | means) if (means := expected_states(job.model, job.data, wanted)) else {}
     attrs = {"inference_library": sampler, "inference_library_version": version(sampler)} | attributes(job)
     shaped = {name: v.reshape(n_chains, n_draws, *v.shape[1:]) for name, v in wanted.items()}
     raw = {name: v.reshape(n_chains, n_draws, *v.shape[1:]) for name, v in values.items()}
@@ -104,7 +108,9 @@ def on_the_way(job: Job, model: pymc.Model) -> frozenset[str]:
         if node in computed and not computed[node].startswith("_") and direct & hidden:
             shows.add(computed[node])
             shown |= {str(rv.name) for rv in direct & hidden}
-    return frozenset(used - shows) | shown | frozenset(job.latent)
+    family = registry.load("families", job.model.model.family)
+    states = family.integrated(job.model, job.data) if job.latent and hasattr(family, "integrated") else {}
+    return frozenset(used - shows) | shown | frozenset(job.latent) | frozenset(states.values())
 
 
 def remedies(job: Job, model: pymc.Model, *, tempered: bool = False) -> Remedies:
@@ -233,6 +239,16 @@ def _derived(job: Job, values: Mapping[str, np.ndarray]) -> dict[str, np.ndarray
     job.graph.named_vars_to_dims.update({n: dims[n] for n in names if n in dims})
     given = {rv.name: values[rv.name] for rv in whole.free_RVs if rv.name in values}
     return forward(whole, given, names, derived(job.seed, "derived"))
+
+
+def expected_states(model: Model, data: Data, values: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
+    """Means, given the data and each draw of the parameters, of the normals that states which are summed out are of."""
+    family = registry.load("families", model.model.family)
+    if not hasattr(family, "integrated") or not family.integrated(model, data):
+        return {}
+    built, sums = family.elimination(model, data)
+    found = [sums.expected(tables) for tables in tables_at(built, sums, values)]
+    return {name: np.concatenate([each[name] for each in found]) for name in found[0]}
 
 
 def dataset(

@@ -208,6 +208,7 @@ def _unobserved(fit: Fitted, data: Data, names: list[str], each: int = 1) -> tup
     graph = family.graph(fit.model, data, purpose="predict", targets=names)
     given = _repeated(_held(fit, graph, data), each)
     given |= _paths_given(fit, data, given, names)
+    given |= _states_given(fit, graph, given, each)
     needed = _unpredictable(graph, given, names)
     if needed:
         raise DataError(
@@ -230,6 +231,19 @@ def _paths_given(fit: Fitted, data: Data, given: Mapping[str, np.ndarray], names
     rng = stream(fit.seed, "paths")
     drawn = [sums.drawn(tables, rng) for tables in tables_at(model, sums, given)]
     return {name: np.concatenate([each[name] for each in drawn]) for name in lacking}
+
+
+def _states_given(fit: Fitted, graph: pymc.Model, given: Mapping[str, np.ndarray], each: int) -> dict[str, np.ndarray]:
+    """Normals of states that the fit has no draws of, a point estimate, drawn given its data at its parameters."""
+    family = registry.load("families", fit.model.model.family)
+    lacking = {rv.name for rv in graph.free_RVs} - given.keys()
+    names = family.integrated(fit.model, fit.data).values() if hasattr(family, "integrated") else ()
+    if not lacking & set(names):
+        return {}
+    model, sums = family.elimination(fit.model, fit.data)
+    rng, held = stream(fit.seed, "states"), _repeated(posterior_values(fit), each)
+    drawn = [sums.drawn(tables, rng) for tables in tables_at(model, sums, held)]
+    return {name: np.concatenate([one[name] for one in drawn]) for name in drawn[0] if name in lacking}
 
 
 def _warn_of_unused(graph: pymc.Model, data: Data, names: list[str]) -> None:

@@ -140,6 +140,8 @@ class Distribution:
         Whether one draw is a path of hidden states along the node's last dimension.
     process : bool
         Whether one draw is a function of columns of the data, along the node's last dimension.
+    states : bool
+        Whether one draw is a series of linear-Gaussian states, along the node's last dimension.
     words : mapping of str to tuple of str
         Parameters that may be a word in place of an expression, and the words.
     columns : tuple of str
@@ -168,6 +170,7 @@ class Distribution:
     words: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     columns: tuple[str, ...] = ()
     response: Response | None = None
+    states: bool = False
 
 
 class Maths(Protocol):
@@ -218,6 +221,7 @@ def declared(
     words: Mapping[str, tuple[str, ...]] | None = None,
     columns: tuple[str, ...] = (),
     response: Response | None = None,
+    states: bool = False,
     **ranges: str,
 ) -> Distribution:
     """A distribution as its file declares it.
@@ -256,6 +260,7 @@ def declared(
         words or {},
         columns,
         response,
+        states,
     )
 
 

@@ -37,6 +37,7 @@ from bayeslab.families.graph.levels import categories, takes_levels
 from bayeslab.families.graph.processes import check_inputs, check_process, unserved_lengthscales
 from bayeslab.families.graph.recursion import broadcast, deterministic_recursion, random_recursion, rows_together
 from bayeslab.families.graph.spelling import check_spelling
+from bayeslab.families.graph.states import cells_of, check_state_node, check_states
 from bayeslab.language.expressions import MOST_COUNTED, Evaluator, Term, as_float, parse
 from bayeslab.language.nodes import (
     Node,
@@ -58,6 +59,7 @@ if TYPE_CHECKING:
     from bayeslab.families.graph.discrete_tables import Latent
     from bayeslab.families.graph.path_laws import HiddenPath
     from bayeslab.families.graph.path_sums import Sums
+    from bayeslab.families.graph.state_sums import StateNode, StateSum
 
 __all__ = [
     "Graph",
@@ -69,6 +71,7 @@ __all__ = [
     "exact",
     "factors",
     "graph",
+    "integrated",
     "judged",
     "network",
     "outcomes",
@@ -120,6 +123,8 @@ def check(model: Model, columns: set[str] | None) -> None:
     for node in nodes.values():
         if node.process:
             check_process(node, nodes)
+        if node.states:
+            check_states(node)
     known = (columns or set()) | nodes.keys()
     for name in model.data.dims if columns else ():
         # Data to predict from may lack what is predicted.
@@ -255,8 +260,12 @@ def _with_gaps(nodes: Mapping[str, Node], data: Data) -> list[str]:
 
 
 def derived(model: Model, columns: set[str]) -> tuple[str, ...]:
-    """Deterministic nodes of the discrete nodes that are summed out; they come back with them."""
-    nodes, found, out = nodes_of(_spec(model).nodes), set(summed_out(model, columns)), []
+    """What is computed from nodes that are summed out and comes back with them: deterministic nodes, and states."""
+    nodes, out = nodes_of(_spec(model).nodes), list[str]()
+    found = set(summed_out(model, columns))
+    if not found:  # else states are sampled
+        out += [node.name for node in sorted_nodes(nodes, columns) if node.states and node.name not in columns]
+        found |= set(out)
     for node in sorted_nodes(nodes, columns):
         if node.kind == "deterministic" and node.parents & found:
             found.add(node.name)
@@ -338,11 +347,7 @@ def graph(model: Model, data: Data, *, purpose: Purpose = "fit", targets: Collec
         for node in nodes.values():
             with _node_errors(node):
                 domains.check_parameters(node)
-    builder = _Builder(model, data, purpose, targets)
-    with warnings.catch_warnings():
-        # Only compiled C code would use the BLAS that is missed here; ours is numba's.
-        warnings.filterwarnings("ignore", message="PyTensor could not link to a BLAS")
-        built = builder.build()
+    builder, built = _built(model, data, purpose, targets)
     latent = list(summed_out(model, builder.observed)) if purpose == "fit" else []
     if not latent:
         return built
@@ -352,6 +357,22 @@ def graph(model: Model, data: Data, *, purpose: Purpose = "fit", targets: Collec
         # They come back after sampling, with their dims.
         built.named_vars_to_dims[name] = builder.nodes[name].dims
     return built
+
+
+def _built(model: Model, data: Data, purpose: Purpose, targets: Collection[str]) -> tuple[_Builder, pymc.Model]:
+    """The graph and its builder; states are summed out where that is exact, and sampled where it is not."""
+    from bayeslab.families.graph.linear_rows import NotLinear
+
+    with warnings.catch_warnings():
+        # Only compiled C code would use the BLAS that is missed here; ours is numba's.
+        warnings.filterwarnings("ignore", message="PyTensor could not link to a BLAS")
+        builder = _Builder(model, data, purpose, targets)
+        if builder.states_to_sum:
+            try:
+                return builder, builder.build()
+            except (NotLinear, BayeslabError):  # what is wrong in any case is said of the other graph
+                builder = _Builder(model, data, purpose, targets, sample_states=True)
+        return builder, builder.build()
 
 
 def bound(model: Model, data: Data) -> Data:
@@ -371,6 +392,8 @@ def bound(model: Model, data: Data) -> Data:
             domains.check(node)
             if node.process:
                 check_inputs(node, nodes, data)
+            if node.states:
+                check_state_node(node, nodes, data)
     return data
 
 
@@ -404,15 +427,21 @@ def _check_proper(nodes: Mapping[str, Node], columns: Collection[str]) -> None:
             )
 
 
-def elimination(model: Model, data: Data) -> tuple[pymc.Model, Sums] | None:
-    """The graph to fit and how its discrete nodes are summed out; None where there are none, or PyMC sums them."""
-    if not summed_out(model, data.names()) and not imputed(model, data):
+def elimination(model: Model, data: Data) -> tuple[pymc.Model, Sums | StateSum] | None:
+    """The graph to fit and how its discrete nodes, or its states, are summed out; None where none are by us."""
+    states = any(node.states for node in nodes_of(_spec(model).nodes).values())
+    if not summed_out(model, data.names()) and not imputed(model, data) and not states:
         return None
-    builder = _Builder(model, data, "fit", ())
-    with warnings.catch_warnings():
-        warnings.filterwarnings("ignore", message="PyTensor could not link to a BLAS")
-        built = builder.build()
+    builder, built = _built(model, data, "fit", ())
     return None if builder.elimination is None else (built, builder.elimination)
+
+
+def integrated(model: Model, data: Data) -> dict[str, str]:
+    """Nodes of linear-Gaussian states that are summed out, and the standard normals that each is made of."""
+    if not any(node.states for node in nodes_of(_spec(model).nodes).values()):
+        return {}
+    builder, _ = _built(model, data, "fit", ())
+    return {node.name: node.normals for node in builder.states}
 
 
 def relabelled(model: Model, data: Data, draws: Mapping[str, np.ndarray]) -> tuple[dict[str, np.ndarray], str] | None:
@@ -443,7 +472,10 @@ def paths(model: Model, data: Data) -> tuple[str, ...]:
 
 def _with_paths(model: Model, data: Data) -> tuple[pymc.Model, Sums] | None:
     """The graph to fit and its sums; None where no hidden path is summed out."""
-    return elimination(model, data) if paths(model, data) else None
+    from bayeslab.families.graph.path_sums import Sums
+
+    found = elimination(model, data) if paths(model, data) else None
+    return (found[0], found[1]) if found is not None and isinstance(found[1], Sums) else None
 
 
 def twins_of(model: Model) -> dict[str, str]:
@@ -454,7 +486,9 @@ def twins_of(model: Model) -> dict[str, str]:
 class _Builder:
     """Builds one PyMC model; lives for one call of :func:`graph`."""
 
-    def __init__(self, model: Model, data: Data, purpose: Purpose, targets: Collection[str]) -> None:
+    def __init__(
+        self, model: Model, data: Data, purpose: Purpose, targets: Collection[str], *, sample_states: bool = False
+    ) -> None:
         import pymc as pm
 
         self.pm, self.data, self.purpose = pm, data, purpose
@@ -488,7 +522,12 @@ class _Builder:
         self.summed |= self.imputed
         self.latents: dict[str, Latent] = {}
         self.densities: list[Any] = []
-        self.elimination: Sums | None = None
+        self.elimination: Sums | StateSum | None = None
+        # Linear-Gaussian states that are summed out, with the one normal node with data that they enter.
+        among = [node for node in self.nodes.values() if node.states and node.name not in columns]
+        self.states_to_sum = bool(among) and purpose == "fit" and not self.summed and not sample_states
+        self.states: list[StateNode] = []
+        self.state_rows: list[Any] = []
         self.own_sums = bool(self.summed) and not self._open_below()
         # A text outcome is a node and, by its levels, a dimension; PyMC allows only one of the two.
         self.twins = twins_of(model)
@@ -595,6 +634,8 @@ class _Builder:
                         self._deterministic(node)
             if self.own_sums:
                 self._sum_out()
+            if self.states_to_sum:
+                self._sum_states()
         return self.model
 
     def _sum_out(self) -> None:
@@ -605,6 +646,22 @@ class _Builder:
             found = sums(list(self.latents.values()), self.densities, self.model)
         # By its name it is known as the likelihood of rows that have hidden parts.
         self.pm.Potential(f"{next(iter(found.observed), first.name)}_rows", found.log_sum)
+        self.elimination = found
+
+    def _sum_states(self) -> None:
+        """The states integrated out of the node that they enter."""
+        from pytensor.graph.traversal import ancestors
+
+        from bayeslab.families.graph.linear_rows import NotLinear
+        from bayeslab.families.graph.state_sums import summed_states
+
+        model, symbols = self.model, {node.symbol for node in self.states}
+        others = [*model.basic_RVs, *model.potentials, *model.deterministics]
+        if len(self.state_rows) != 1 or not symbols.isdisjoint(ancestors(others)):
+            raise NotLinear
+        (rows,) = self.state_rows
+        found = summed_states(self.states, rows, set(model.basic_RVs))
+        self.pm.Potential(f"{rows.name}_rows", found.log_sum)
         self.elimination = found
 
     @staticmethod
@@ -718,6 +775,9 @@ class _Builder:
         if node.process:
             self._process(node, observed)
             return
+        if node.states:
+            self._states_of(node, observed)
+            return
         if self.own_sums and node.name in self.summed and observed is None:
             self._latent(node)
             return
@@ -818,6 +878,52 @@ class _Builder:
             )
         value = self.pm.Deterministic(node.name, process_values(self, node), dims=node.dims)
         self.terms[node.name] = Term(value, node.dims)
+
+    def _states_of(self, node: Node, observed: Any) -> None:
+        """Linear-Gaussian states: a symbol where they are summed out, else standard normals, and values made of them."""
+        from bayeslab.families.graph.state_values import component_of, normals_of, state_values
+
+        if observed is not None or node.name in self.columns:
+            raise ModelError(
+                f"'{node.name}' is a column of the data and a series of states; give the states another name, and what"
+                f" is observed a node around them: {node.name}[{', '.join(node.dims)}]: Normal(level, sigma)",
+                path=node.path,
+                code="misplaced",
+            )
+        if not self.states_to_sum:
+            value = self.pm.Deterministic(node.name, state_values(self, node), dims=node.dims)
+            self.terms[node.name] = Term(value, node.dims)
+            return
+        import pytensor.tensor as pt
+
+        from bayeslab.families.graph.state_sums import StateNode
+
+        component, cells = component_of(self, node), cells_of(node, self.data)
+        name, dim = normals_of(self, node, int(cells.normals(component.d, component.q)[-1]))
+        symbol = pt.tensor(node.name, dtype="float64", shape=self.lengths(node.dims))
+        # They come back after sampling, with their dims.
+        self.model.named_vars_to_dims |= {node.name: node.dims, name: (dim,)}
+        self.states.append(StateNode(node.name, name, symbol, node.dims, component, cells))
+        self.summed.add(node.name)
+        self.terms[node.name] = Term(symbol, node.dims)
+
+    def _enter_states(self, node: Node, drawn: Any, dims: tuple[str, ...], observed: Any) -> bool:
+        """Whether a node with data depends on states that are summed out; then it is kept for that."""
+        from pytensor.graph.traversal import ancestors
+
+        from bayeslab.families.graph.linear_rows import NotLinear
+        from bayeslab.families.graph.state_sums import Rows
+
+        if {state.symbol for state in self.states}.isdisjoint(ancestors([drawn])):
+            return False
+        gaps = observed is not None and np.ma.is_masked(observed) and self._below(node.name)
+        if observed is None or node.recursive or gaps or type(drawn.owner.op).__name__ != "NormalRV":
+            raise NotLinear
+        mean, sigma = drawn.owner.op.dist_params(drawn.owner)
+        rows = np.ma.filled(np.ma.asarray(observed, dtype=float), np.nan)
+        self.state_rows.append(Rows(node.name, dims, mean, sigma, rows))
+        self.terms[node.name] = self._seen_as(node, np.ma.getdata(observed), dims)
+        return True
 
     @staticmethod
     def _states(path: HiddenPath, value: Any, dims: tuple[str, ...]) -> Term:
@@ -957,6 +1063,8 @@ class _Builder:
     def _register(self, node: Node, drawn: Any, dims: tuple[str, ...], observed: Any, **extra: Any) -> None:
         import pytensor.tensor as pt
 
+        if self.states and self._enter_states(node, drawn, dims, observed):
+            return
         whole = None
         if node.name in self.imputed and np.ma.is_masked(observed):
             whole = self._missing_cells(node, drawn, dims, observed)

@@ -19,7 +19,7 @@ from bayeslab.families.graph.segment_law import SegmentLaw
 from bayeslab.families.graph.tree_law import TreeLaw
 from bayeslab.language.nodes import Node, bound_arguments
 
-__all__ = ["hidden_path"]
+__all__ = ["hidden_path", "sequence_changes"]
 
 
 class Builder(Reader, Protocol):
@@ -166,15 +166,15 @@ def _offsets(builder: Builder, node: Node, given: Mapping[str, ast.expr]) -> np.
     if "sequence" in given:
         column = given["sequence"]
         assert isinstance(column, ast.Name)
-        begins |= _changes(builder, column.id, node.dims[-1])
+        begins |= sequence_changes(builder.data, column.id, node.dims[-1])
     starts = np.flatnonzero(begins)
     pieces = (np.arange(int(np.prod(outer, dtype=int)))[:, None] * length + starts).ravel()
     return np.append(pieces, int(np.prod(outer, dtype=int)) * length)
 
 
-def _changes(builder: Builder, column: str, dim: str) -> np.ndarray:
+def sequence_changes(data: Data, column: str, dim: str) -> np.ndarray:
     """Whether a row's sequence is another than that of the row before."""
-    term = _column(builder, column, "sequence", dim)
+    term = _column(data, column, "sequence", dim)
     values = np.asarray(term.codes if term.codes is not None else term.value)
     gone = values < 0 if term.codes is not None else np.isnan(values.astype(float))
     if gone.any():
@@ -191,13 +191,13 @@ def _changes(builder: Builder, column: str, dim: str) -> np.ndarray:
     return out
 
 
-def _column(builder: Builder, column: str, name: str, dim: str) -> Any:
-    if not builder.data.has(column):
+def _column(data: Data, column: str, name: str, dim: str) -> Any:
+    if not data.has(column):
         raise ModelError(
-            f"{name}={column}: the data have no column '{column}'{hint(column, builder.data.names())}",
+            f"{name}={column}: the data have no column '{column}'{hint(column, data.names())}",
             code="unknown-column",
         )
-    term = builder.data.term(column, missing=True)
+    term = data.term(column, missing=True)
     if term.dims != (dim,):
         have = ", ".join(map(str, term.dims))
         raise ModelError(
@@ -290,10 +290,10 @@ def _tree(
 def _parents(builder: Builder, column: str, dim: str) -> np.ndarray:
     """The row of each row's parent, -1 for roots: by the labels of the rows, or, where these are none, by number."""
     if not builder.data.has(column):
-        _column(builder, column, "parent", dim)
+        _column(builder.data, column, "parent", dim)
     own = builder.data.column(column)
     if own.values.shape != (len(builder.labels[dim]),):
-        _column(builder, column, "parent", dim)
+        _column(builder.data, column, "parent", dim)
     place = {_word(label): row for row, label in enumerate(builder.labels[dim].tolist())}
     out = np.full(len(builder.labels[dim]), -1, np.int64)
     for row, (value, gone) in enumerate(zip(own.values.tolist(), own.absent().tolist(), strict=True)):

@@ -1,0 +1,180 @@
+"""Whether the mean of rows is linear in some variables, one cell of each a row; read from a PyTensor graph.
+
+A variable is taken apart into an offset, and for each symbol a coefficient and the cell that every element has. What
+is known are sums, products with and quotients by what is free of the symbols, and what moves cells about.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pytensor
+import pytensor.tensor as pt
+from pytensor.graph.traversal import io_toposort
+from pytensor.scalar.basic import Add, Cast, Identity, Mul, Neg, Second, Sub, TrueDiv
+from pytensor.tensor.basic import Alloc
+from pytensor.tensor.elemwise import DimShuffle, Elemwise
+from pytensor.tensor.shape import Reshape, Shape, Shape_i, SpecifyShape
+from pytensor.tensor.subtensor import AdvancedSubtensor, Subtensor
+
+__all__ = ["Linear", "NotLinear", "taken_apart"]
+
+_INDEXING = (Subtensor, AdvancedSubtensor)
+
+
+class NotLinear(Exception):
+    """The variable is not such a sum."""
+
+
+@dataclass(frozen=True, eq=False)
+class Linear:
+    """offset + sum of coefficient times cell.
+
+    Attributes
+    ----------
+    offset : TensorVariable
+    coefficients : dict of TensorVariable to TensorVariable
+        By symbol; of as many axes as the variable.
+    cells : dict of TensorVariable to ndarray of int
+        By symbol, the cell of each element; of as many axes as the variable.
+    """
+
+    offset: Any
+    coefficients: dict[Any, Any]
+    cells: dict[Any, np.ndarray]
+
+
+def taken_apart(value: Any, symbols: Mapping[Any, np.ndarray]) -> Linear:
+    """A variable as a linear function of symbols, whose cells have numbers.
+
+    Raises
+    ------
+    NotLinear
+        It is none, or an element has more than one cell of a symbol.
+    """
+    made: dict[Any, Linear] = {}
+    for symbol, cells in symbols.items():
+        one = pt.ones((1,) * symbol.type.ndim)
+        made[symbol] = Linear(pt.zeros((1,) * symbol.type.ndim), {symbol: one}, {symbol: cells})
+    for node in io_toposort([], [value]):
+        if any(i in made for i in node.inputs) and not isinstance(node.op, Shape | Shape_i):
+            made[node.outputs[0]] = _of(node, made)
+    if value not in made:
+        raise NotLinear
+    return made[value]
+
+
+def _of(node: Any, made: Mapping[Any, Linear]) -> Linear:
+    op, inputs = node.op, node.inputs
+    moving = [i for i in inputs if i in made]
+    if isinstance(op, Elemwise):
+        return _elementwise(op.scalar_op, inputs, made)
+    if len(moving) != 1 or moving[0] is not inputs[0]:
+        raise NotLinear
+    own = made[inputs[0]]
+    if isinstance(op, SpecifyShape):
+        return own
+    if isinstance(op, DimShuffle):
+        if not all(v.type.broadcastable[a] for v in (own.offset, *own.coefficients.values()) for a in op.drop):
+            raise NotLinear
+        return Linear(
+            own.offset.dimshuffle(op.new_order),
+            {s: c.dimshuffle(op.new_order) for s, c in own.coefficients.items()},
+            {s: _shuffled(at, op.new_order) for s, at in own.cells.items()},
+        )
+    if isinstance(op, Alloc):
+        more = node.outputs[0].type.ndim - inputs[0].type.ndim
+        return Linear(
+            pt.shape_padleft(own.offset, more),
+            {s: pt.shape_padleft(c, more) for s, c in own.coefficients.items()},
+            {s: at.reshape((1,) * more + at.shape) for s, at in own.cells.items()},
+        )
+    if isinstance(op, Reshape | _INDEXING):
+        return _moved(node, own)
+    raise NotLinear
+
+
+def _shuffled(cells: np.ndarray, order: tuple[Any, ...]) -> np.ndarray:
+    kept = [axis for axis in order if axis != "x"]
+    dropped = tuple(axis for axis in range(cells.ndim) if axis not in kept)
+    if any(cells.shape[axis] != 1 for axis in dropped):
+        raise NotLinear
+    out = cells.transpose([*kept, *dropped]).reshape([cells.shape[axis] for axis in kept])
+    return out[tuple(None if axis == "x" else slice(None) for axis in order)]
+
+
+def _moved(node: Any, own: Linear) -> Linear:
+    """What takes elements of its first input to other places."""
+    shape = node.inputs[0].type.shape
+    if None in shape:
+        raise NotLinear
+    rest, ndim = node.inputs[1:], node.outputs[0].type.ndim
+
+    def made(value: Any) -> Any:
+        if all(value.type.broadcastable):
+            return value.reshape((1,) * ndim)
+        return node.op(pt.broadcast_to(value, shape), *rest)
+
+    mode = pytensor.compile.mode.Mode("py", "fast_compile")
+    cells = {}
+    for symbol, at in own.cells.items():
+        moved = node.op(pt.constant(np.ascontiguousarray(np.broadcast_to(at, shape))), *rest)
+        try:
+            cells[symbol] = np.asarray(moved.eval(mode=mode))
+        except Exception as error:  # an index that is drawn has no value here
+            raise NotLinear from error
+    return Linear(made(own.offset), {s: made(c) for s, c in own.coefficients.items()}, cells)
+
+
+def _elementwise(op: Any, inputs: list[Any], made: Mapping[Any, Linear]) -> Linear:
+    moving = [i for i in inputs if i in made]
+    match op:
+        case Add():
+            return _sum([(1, i) for i in inputs], made)
+        case Sub():
+            return _sum([(1, inputs[0]), (-1, inputs[1])], made)
+        case Neg():
+            return _sum([(-1, inputs[0])], made)
+        case Cast() | Identity() if inputs[0].dtype == "float64":
+            return made[inputs[0]]
+        case Second() if inputs[0] not in made:
+            return made[inputs[1]]
+        case Mul() if len(moving) == 1:
+            factor = pt.mul(*(i for i in inputs if i not in made)) if len(inputs) > 2 else _other(inputs, moving[0])
+            return _scaled(made[moving[0]], factor)
+        case TrueDiv() if moving == [inputs[0]]:
+            return _scaled(made[inputs[0]], 1.0 / inputs[1])
+        case _:
+            raise NotLinear
+
+
+def _other(inputs: list[Any], moving: Any) -> Any:
+    return inputs[1] if inputs[0] is moving else inputs[0]
+
+
+def _scaled(own: Linear, factor: Any) -> Linear:
+    return Linear(own.offset * factor, {s: c * factor for s, c in own.coefficients.items()}, own.cells)
+
+
+def _sum(terms: list[tuple[int, Any]], made: Mapping[Any, Linear]) -> Linear:
+    offset: Any = None
+    coefficients, cells = dict[Any, Any](), dict[Any, np.ndarray]()
+    for sign, term in terms:
+        own = made.get(term)
+        part = term if own is None else own.offset
+        part = part if sign > 0 else -part
+        offset = part if offset is None else offset + part
+        for symbol, coefficient in (own.coefficients if own is not None else {}).items():
+            signed, at = coefficient if sign > 0 else -coefficient, own.cells[symbol] if own is not None else None
+            assert at is not None
+            if symbol in cells:
+                one, other = np.broadcast_arrays(cells[symbol], at)
+                if not np.array_equal(one, other):
+                    raise NotLinear
+                cells[symbol], coefficients[symbol] = one, coefficients[symbol] + signed
+            else:
+                cells[symbol], coefficients[symbol] = at, signed
+    return Linear(offset, coefficients, cells)

@@ -1,0 +1,268 @@
+"""Linear-Gaussian states as nodes, ``level[month]: LocalLevel(sigma, initial=Normal(0, 10))``: what a node says."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from bayeslab.data.bound import Data
+from bayeslab.data.node_values import Environment, NotExact
+from bayeslab.errors import BayeslabError, DataError, ModelError
+from bayeslab.families.graph.hidden_paths import sequence_changes
+from bayeslab.families.graph.levels import stand_in
+from bayeslab.language.nodes import Node, bound_arguments, call_name
+
+__all__ = ["Cells", "cells_of", "check_state_node", "check_states", "extended", "seasonal_start", "square_root"]
+
+# Share of the largest eigenvalue by which a covariance may fall short of being one.
+_ROUNDING = 1e-9
+_INITIAL = {
+    "LocalLevel": ("Normal", "initial=Normal(mu, sigma), where the level begins"),
+    "LocalTrend": ("Normal", "initial=Normal(mu, sigma) and initial_slope=Normal(mu, sigma), where it begins"),
+    "Seasonal": ("ZeroSumNormal", "initial=ZeroSumNormal(sigma), the effects of one period"),
+}
+
+
+# --------------------------------------------------------------------------------- what a node says
+
+
+def check_states(node: Node) -> None:
+    """Everything that can be wrong with a node of states before data are bound.
+
+    Raises
+    ------
+    ModelError
+        At the place in the node's expression.
+    """
+    word, given = str(node.distribution), arguments(node)
+    if not node.dims:
+        raise ModelError(
+            f"{word} runs along a dimension: {node.name}[time]: {word}(...)",
+            path=(*node.path, "[key]"),
+            code="bad-dimensions",
+        )
+    for name in ("initial", "initial_slope"):
+        if name not in given:
+            continue
+        wanted, shown = _INITIAL[word]
+        tree = given[name]
+        inner = bound_arguments(tree, wanted) if isinstance(tree, ast.Call) and call_name(tree) == wanted else {}
+        if not inner or "sigma" not in inner or "tau" in inner or "n_zerosum_axes" in inner:
+            raise ModelError(
+                f"{word}: {shown}, not '{ast.unparse(tree)}'",
+                path=node.path,
+                offset=tree.col_offset,
+                code="wrong-arguments",
+            )
+    if word == "Seasonal":
+        tree = given["period"]
+        value = tree.value if isinstance(tree, ast.Constant) else None
+        if not isinstance(value, int) or isinstance(value, bool) or value < 2:
+            raise ModelError(
+                f"Seasonal: period is a whole number, 2 or more, such as 12, not '{ast.unparse(tree)}'",
+                path=node.path,
+                offset=tree.col_offset,
+                code="out-of-range",
+            )
+
+
+def check_state_node(node: Node, nodes: Mapping[str, Node], data: Data) -> None:
+    """Everything that can be wrong with a node of states and the data of a fit.
+
+    Raises
+    ------
+    ModelError, DataError
+        Shapes that do not fit, covariances that are none, a sequence that is no column or not in order.
+    """
+    given = arguments(node)
+    if str(node.distribution) == "LinearGaussian":
+        _check_matrices(node, given, nodes, data)
+    cells_of(node, data)
+
+
+def arguments(node: Node) -> dict[str, ast.expr]:
+    """The arguments of a node's distribution by name."""
+    tree = node.expression.tree
+    assert isinstance(tree, ast.Call)
+    return bound_arguments(tree, str(node.distribution))
+
+
+def _check_matrices(node: Node, given: Mapping[str, ast.expr], nodes: Mapping[str, Node], data: Data) -> None:
+    """F, Q and the initial covariance are d x d, H and the initial mean have d numbers."""
+    size: int | None = None
+    for name in ("H", "F", "Q", "initial_mean", "initial_covariance"):
+        tree = given[name]
+        core = 1 if name in ("H", "initial_mean") else 2
+        term = stand_in(tree, nodes, data)
+        if term is None or term.value is None:
+            continue
+        shape = np.shape(term.value)
+        if node.dims[-1] in term.dims:
+            raise ModelError(
+                f"LinearGaussian: {name} is the same at every time, and runs along '{node.dims[-1]}'",
+                path=node.path,
+                offset=tree.col_offset,
+                code="bad-dimensions",
+            )
+        size = size or (shape[0] if shape else 1)
+        if shape != (size,) * core:
+            raise ModelError(
+                f"LinearGaussian: with H of {size} number{'s' if size > 1 else ''}, {name} is"
+                f" {' × '.join([str(size)] * core)}, not {' × '.join(map(str, shape)) or 'a number'}",
+                path=node.path,
+                offset=tree.col_offset,
+                code="wrong-shape",
+            )
+        if name in ("Q", "initial_covariance"):
+            _check_covariance(node, name, tree, nodes, data)
+
+
+def _check_covariance(node: Node, name: str, tree: ast.expr, nodes: Mapping[str, Node], data: Data) -> None:
+    try:
+        value = Environment(nodes, data, {}).eval(tree).value
+    except (NotExact, BayeslabError):
+        return  # not known before sampling, or refused with its place elsewhere
+    matrix = np.asarray(value, dtype=float)
+    values = np.linalg.eigvalsh(0.5 * (matrix + matrix.T))
+    uneven = np.abs(matrix - matrix.T).max() > _ROUNDING * max(1.0, np.abs(matrix).max())
+    if uneven or values.min() < -_ROUNDING * max(values.max(), 0.0) or values.max() < 0.0:
+        why = "is not symmetric" if uneven else f"has the eigenvalue {values.min():.3g}, which is negative"
+        raise ModelError(
+            f"LinearGaussian: {name} is a covariance, and '{ast.unparse(tree)}' {why}",
+            path=node.path,
+            offset=tree.col_offset,
+            code="out-of-range",
+        )
+
+
+def square_root(covariance: np.ndarray) -> np.ndarray:
+    """B with B B' = the covariance, which may be singular."""
+    values, vectors = np.linalg.eigh(0.5 * (covariance + covariance.T))
+    return np.asarray(vectors * np.sqrt(np.maximum(values, 0.0)))
+
+
+def seasonal_start(period: int) -> np.ndarray:
+    """B with B B' = I - 1/period: all but one of as many independent normals less their mean."""
+    n = period - 1
+    return np.linalg.cholesky(np.eye(n) - 1.0 / period)
+
+
+# ---------------------------------------------------------------------------------- series in the data
+
+
+@dataclass(frozen=True, eq=False)
+class Cells:
+    """The times at which a node has states, in the order in which they follow each other.
+
+    Attributes
+    ----------
+    starts : ndarray of bool (times,)
+        Where series begin.
+    batch : ndarray of int (times,)
+        The place among the node's dimensions other than time.
+    place : ndarray of int (cells,)
+        The time of each cell of the node, in C order.
+    known : ndarray of int (times,)
+        The time in the data of the fit, -1 where it is a later one.
+    """
+
+    starts: np.ndarray
+    batch: np.ndarray
+    place: np.ndarray
+    known: np.ndarray
+
+    def normals(self, d: int, q: int) -> np.ndarray:
+        """Where the normals of each time begin, and how many there are, last."""
+        return np.concatenate([[0], np.cumsum(np.where(self.starts, d, q))]).astype(np.int64)
+
+
+def cells_of(node: Node, data: Data) -> Cells:
+    """The times of a node in the data of a fit."""
+    lengths = [len(data.labels.get(dim, ())) for dim in node.dims]
+    begins = np.zeros(lengths[-1], bool)
+    begins[:1] = True
+    column = arguments(node).get("sequence")
+    if isinstance(column, ast.Name):
+        begins |= sequence_changes(data, column.id, node.dims[-1])
+    outer = int(np.prod(lengths[:-1], dtype=int))
+    each = np.arange(outer * lengths[-1])
+    return Cells(np.tile(begins, outer), np.repeat(np.arange(outer), lengths[-1]), each, each)
+
+
+def extended(node: Node, fitted: Data, data: Data) -> Cells:
+    """The times of a node in other data than those of the fit: those of the fit, and after them new ones.
+
+    Rows that the data name, and the levels of other dimensions, are found in the fit by their names; rows without
+    names, and names that are not there, follow the last of their series, one step each.
+    """
+    time, n_old, n_new = node.dims[-1], len(fitted.labels[node.dims[-1]]), len(data.labels[node.dims[-1]])
+    at = _found(fitted, data, time)
+    shape = tuple(len(fitted.labels[dim]) for dim in node.dims[:-1])
+    new_shape = tuple(len(data.labels[dim]) for dim in node.dims[:-1])
+    found = [_found(fitted, data, dim) for dim in node.dims[:-1]]
+    old_keys, new_keys = _keys(node, fitted, n_old), _keys(node, data, n_new)
+    starts, batch, known = list[bool](), list[int](), list[int]()
+    place = np.empty((int(np.prod(new_shape, dtype=int)), n_new), np.int64)
+    for number, index in enumerate(np.ndindex(new_shape)):
+        own = [int(places[i]) for places, i in zip(found, index, strict=True)]
+        there = min(own, default=0) >= 0
+        base = int(np.ravel_multi_index(own, shape)) * n_old if there and own else 0
+        where = at if there else np.full(n_new, -1)
+        series: dict[str, list[int]] = {}
+        if there:
+            for t in range(n_old):
+                series.setdefault(old_keys[t], []).append(t)
+        later: dict[str, list[int]] = {}
+        for t in np.flatnonzero(where < 0).tolist():
+            later.setdefault(new_keys[t], []).append(t)
+        position = np.full(n_old, -1, np.int64)
+        for key in dict.fromkeys([*series, *later]):
+            first = len(starts)
+            for t in series.get(key, ()):
+                position[t] = len(starts)
+                starts.append(False)
+                known.append(base + t)
+            for t in later.get(key, ()):
+                place[number, t] = len(starts)
+                starts.append(False)
+                known.append(-1)
+            starts[first] = True
+            batch += [number] * (len(starts) - first)
+        held = where >= 0
+        place[number, held] = position[where[held]]
+    return Cells(np.array(starts), np.array(batch, np.int64), place.ravel(), np.array(known, np.int64))
+
+
+def _keys(node: Node, data: Data, length: int) -> list[str]:
+    """The series each time belongs to, by its name."""
+    column = arguments(node).get("sequence")
+    if not isinstance(column, ast.Name):
+        return [""] * length
+    if not data.has(column.id):
+        raise DataError(
+            f"'{node.name}' has a series for each '{column.id}', and the new data have no such column",
+            path=node.path,
+            code="unknown-column",
+        )
+    sequence_changes(data, column.id, node.dims[-1])
+    term = data.term(column.id, missing=True)
+    if term.codes is not None and term.factor in data.labels:
+        return [str(data.labels[str(term.factor)][code]) for code in term.codes]
+    return [f"{value:g}" for value in np.asarray(term.value, dtype=float)]
+
+
+def _found(fitted: Data, data: Data, dim: str) -> np.ndarray:
+    """The places of a dimension's levels among those of the fit, -1 where they are new."""
+    old, new = fitted.labels[dim], data.labels[dim]
+    if dim == data.dataset.rows and dim not in data.dataset.levels:
+        same = data.dataset is fitted.dataset or data.dataset.digests() == fitted.dataset.digests()
+        return np.arange(len(new)) if same and len(new) == len(old) else np.full(len(new), -1)
+    known = {str(label): k for k, label in enumerate(_plain(old))}
+    return np.array([known.get(str(label), -1) for label in _plain(new)], dtype=np.int64)
+
+
+def _plain(labels: np.ndarray | Sequence[object]) -> list[object]:
+    return np.asarray(labels).tolist()
