@@ -139,8 +139,8 @@ def test_domains_are_those_of_the_densities(word):
 
 def test_every_distribution_has_a_domain():
     unlimited = {
-        "Flat", "GaussianProcess", "MatrixNormal", "MvGaussianRandomWalk", "MvNormal", "OrderedLogistic", "RandomWalk",
-        "Wishart",
+        "Flat", "GaussianProcess", "LinearGaussian", "MatrixNormal", "MvGaussianRandomWalk", "MvNormal",
+        "OrderedLogistic", "RandomWalk", "Wishart",
     }  # fmt: skip
     anything = Domain(values=Interval.read("(-inf, inf)"))
     assert {word for word, domain in DOMAINS.items() if domain == anything} == unlimited

@@ -890,6 +890,8 @@ class _Builder:
                 path=node.path,
                 code="misplaced",
             )
+        if self.data.origin is None:
+            check_state_node(node, self.nodes, self.data)
         if not self.states_to_sum:
             value = self.pm.Deterministic(node.name, state_values(self, node), dims=node.dims)
             self.terms[node.name] = Term(value, node.dims)

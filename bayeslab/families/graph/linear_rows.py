@@ -92,7 +92,7 @@ def _of(node: Any, made: Mapping[Any, Linear]) -> Linear:
             {s: pt.shape_padleft(c, more) for s, c in own.coefficients.items()},
             {s: at.reshape((1,) * more + at.shape) for s, at in own.cells.items()},
         )
-    if isinstance(op, Reshape | _INDEXING):
+    if isinstance(op, (Reshape, *_INDEXING)):
         return _moved(node, own)
     raise NotLinear
 

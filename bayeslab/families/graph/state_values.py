@@ -17,7 +17,6 @@ from pytensor.graph.op import Op
 from pytensor.link.numba.dispatch.basic import numba_njit, register_funcify_and_cache_key
 
 from bayeslab.data.bound import Data
-from bayeslab.errors import ModelError
 from bayeslab.exact import structural_component_kernels as kernels
 from bayeslab.families.graph.states import Cells, arguments, cells_of, extended, seasonal_start, square_root
 from bayeslab.language.expressions import Evaluator, Term
@@ -76,13 +75,6 @@ def component_of(builder: Builder, node: Node) -> Component:
 
     def number(tree: ast.expr, name: str) -> Any:
         term = builder.evaluator.eval(tree)
-        if node.dims[-1] in term.dims:
-            raise ModelError(
-                f"{node.distribution}: {name} is the same at every time, and '{ast.unparse(tree)}' runs along"
-                f" '{node.dims[-1]}'",
-                offset=tree.col_offset,
-                code="bad-dimensions",
-            )
         value = builder.parameter(term, batch, (), 0, name)
         return pt.broadcast_to(value, builder.lengths(batch)).reshape((-1, 1)) if term.dims else value.reshape((1, 1))
 
@@ -142,15 +134,15 @@ def _general(builder: Builder, node: Node) -> Component:
     given = arguments(node)
     terms = {name: builder.evaluator.eval(given[name]) for name in given if name != "sequence"}
     values = {name: builder.evaluator.symbolic(term) for name, term in terms.items()}
-    d = int(values["H"].type.shape[0])
+    d = int(values["H"].type.shape[0]) if values["H"].type.ndim else 1
 
     def root(name: str) -> Any:
         if terms[name].random:
-            return pt.linalg.cholesky(values[name])
-        return pt.constant(square_root(np.asarray(terms[name].value, dtype=float)))
+            return pt.linalg.cholesky(values[name].reshape((d, d)))
+        return pt.constant(square_root(np.asarray(terms[name].value, dtype=float).reshape(d, d)))
 
     moving = terms["F"].random
-    move = np.ones((d, d)) if moving else np.asarray(terms["F"].value, dtype=float)
+    move = np.ones((d, d)) if moving else np.asarray(terms["F"].value, dtype=float).reshape(d, d)
     blocks = [values["initial_mean"], root("initial_covariance"), values["F"], root("Q"), values["H"]]
     flat = pt.concatenate([pt.cast(block.reshape((1, -1)), "float64") for block in blocks], axis=1)
     return Component(flat, 1, d, d, np.argwhere(move != 0.0), moving, terms["H"].random)

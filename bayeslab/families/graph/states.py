@@ -17,6 +17,7 @@ from bayeslab.language.nodes import Node, bound_arguments, call_name
 
 __all__ = ["Cells", "cells_of", "check_state_node", "check_states", "extended", "seasonal_start", "square_root"]
 
+_STARTS = ("initial", "initial_slope")
 # Share of the largest eigenvalue by which a covariance may fall short of being one.
 _ROUNDING = 1e-9
 _INITIAL = {
@@ -44,7 +45,7 @@ def check_states(node: Node) -> None:
             path=(*node.path, "[key]"),
             code="bad-dimensions",
         )
-    for name in ("initial", "initial_slope"):
+    for name in _STARTS:
         if name not in given:
             continue
         wanted, shown = _INITIAL[word]
@@ -80,6 +81,8 @@ def check_state_node(node: Node, nodes: Mapping[str, Node], data: Data) -> None:
     given = arguments(node)
     if str(node.distribution) == "LinearGaussian":
         _check_matrices(node, given, nodes, data)
+    else:
+        _check_numbers(node, given, nodes, data)
     cells_of(node, data)
 
 
@@ -90,8 +93,25 @@ def arguments(node: Node) -> dict[str, ast.expr]:
     return bound_arguments(tree, str(node.distribution))
 
 
+def _check_numbers(node: Node, given: Mapping[str, ast.expr], nodes: Mapping[str, Node], data: Data) -> None:
+    """Standard deviations and where series begin are numbers, the same at every time."""
+    inner = [(name, tree) for name, tree in given.items() if name not in ("sequence", "period")]
+    for name, tree in inner:
+        for part in bound_arguments(tree, str(call_name(tree))).values() if name in _STARTS else [tree]:  # type: ignore[arg-type]
+            term = stand_in(part, nodes, data)
+            extra = [dim for dim in term.dims if dim not in node.dims[:-1]] if term is not None else []
+            if extra:
+                along = f"runs along '{extra[0]}'" if extra[0] is not None else "is a list"
+                raise ModelError(
+                    f"{node.distribution}: '{name}' is one number for a series, and '{ast.unparse(part)}' {along}",
+                    path=node.path,
+                    offset=part.col_offset,
+                    code="bad-dimensions",
+                )
+
+
 def _check_matrices(node: Node, given: Mapping[str, ast.expr], nodes: Mapping[str, Node], data: Data) -> None:
-    """F, Q and the initial covariance are d x d, H and the initial mean have d numbers."""
+    """F, Q and the initial covariance are d x d, H and the initial mean have d numbers; where d is 1, all are numbers."""
     size: int | None = None
     for name in ("H", "F", "Q", "initial_mean", "initial_covariance"):
         tree = given[name]
@@ -108,7 +128,7 @@ def _check_matrices(node: Node, given: Mapping[str, ast.expr], nodes: Mapping[st
                 code="bad-dimensions",
             )
         size = size or (shape[0] if shape else 1)
-        if shape != (size,) * core:
+        if shape != (size,) * core and not (size == 1 and shape == ()):
             raise ModelError(
                 f"LinearGaussian: with H of {size} number{'s' if size > 1 else ''}, {name} is"
                 f" {' × '.join([str(size)] * core)}, not {' × '.join(map(str, shape)) or 'a number'}",
@@ -125,7 +145,7 @@ def _check_covariance(node: Node, name: str, tree: ast.expr, nodes: Mapping[str,
         value = Environment(nodes, data, {}).eval(tree).value
     except (NotExact, BayeslabError):
         return  # not known before sampling, or refused with its place elsewhere
-    matrix = np.asarray(value, dtype=float)
+    matrix = np.atleast_2d(np.asarray(value, dtype=float))
     values = np.linalg.eigvalsh(0.5 * (matrix + matrix.T))
     uneven = np.abs(matrix - matrix.T).max() > _ROUNDING * max(1.0, np.abs(matrix).max())
     if uneven or values.min() < -_ROUNDING * max(values.max(), 0.0) or values.max() < 0.0:
