@@ -97,7 +97,7 @@ class Case:
         means, matrices = [], []
         for part, places in zip(self.parts, self.places(), strict=True):
             mean, matrix = None, None
-            for t, (begins, s, at) in enumerate(zip(self.starts, self.sets, places, strict=True)):
+            for begins, s, at in zip(self.starts, self.sets, places, strict=True):
                 if begins:
                     mean, matrix = part.a[s], np.zeros((part.sizes[0], self.normals()))
                     matrix[:, at : at + part.sizes[0]] = part.A[s]
@@ -227,9 +227,7 @@ def test_values_and_their_gradient():
         weights = rng.normal(size=len(values))
         gradient = component_gradient(part.flat, z, weights, *fixed)
         np.testing.assert_allclose(gradient[part.flat.size :], weights @ matrices[k], atol=1e-12)
-        free = np.zeros((len(part.a), part.flat.shape[1]), bool)
-        d, q = part.sizes
-        free[:] = True
+        free, d = np.ones((len(part.a), part.flat.shape[1]), bool), part.sizes[0]
         free[:, d + d * d : d + 2 * d * d] = np.any(part.T != 0, axis=0).ravel()
         for at in np.flatnonzero(free.ravel()):
             ahead, back = (

@@ -151,7 +151,10 @@ def test_rows_that_point_at_times_and_people():
 
 
 def test_a_standard_deviation_for_each_row():
-    nodes = PRIORS | {"level[month]": "LocalLevel(sl, initial=Normal(0, 2))", "y[month]": "Normal(level, s * exp(price))"}
+    nodes = PRIORS | {
+        "level[month]": "LocalLevel(sl, initial=Normal(0, 2))",
+        "y[month]": "Normal(level, s * exp(price))",
+    }
     built = bl.to_pymc(model(nodes), data=DATA)
     density = Density.of(built)
     (point,) = density.points(np.random.default_rng(3), 1)
@@ -191,7 +194,11 @@ def test_states_that_enter_otherwise_are_sampled(likelihood):
 def test_sampled_density_is_that_of_a_random_walk_in_pymc():
     """Of counts: equal up to the transform x = 1 + 2 z[1], x[t] = x[t-1] + sl z[t]."""
     counts = RNG.poisson(3, N).astype(float)
-    nodes = {"sl": "HalfNormal(1)", "level[month]": "LocalLevel(sl, initial=Normal(1, 2))", "y[month]": "Poisson(exp(level))"}
+    nodes = {
+        "sl": "HalfNormal(1)",
+        "level[month]": "LocalLevel(sl, initial=Normal(1, 2))",
+        "y[month]": "Poisson(exp(level))",
+    }
     mine = Density.of(bl.to_pymc(model(nodes), data={"y": counts}))
     with pm.Model() as theirs:
         sl = pm.HalfNormal("sl", 1)
@@ -292,7 +299,11 @@ def test_forecasts_of_two_series():
 
 def test_rows_with_names_are_found_by_them():
     """Of months of the fit the states as they were, in any order; after the last one step a row."""
-    nodes = {"sl": "HalfNormal(1)", "level[month]": "LocalLevel(sl, initial=Normal(1, 2))", "y[month]": "Normal(level, 1)"}
+    nodes = {
+        "sl": "HalfNormal(1)",
+        "level[month]": "LocalLevel(sl, initial=Normal(1, 2))",
+        "y[month]": "Normal(level, 1)",
+    }
     spec, data = bound(model(nodes), {"month": np.arange(2000, 2000 + N), "y": Y})
     new = bound_to(SimpleNamespace(model=spec, data=data), pd.DataFrame({"month": [2014, 2003, 2015, 2000]}))
     later = GRAPH.graph(spec, new, purpose="predict", targets=("y",))

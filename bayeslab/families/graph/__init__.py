@@ -880,7 +880,7 @@ class _Builder:
         self.terms[node.name] = Term(value, node.dims)
 
     def _states_of(self, node: Node, observed: Any) -> None:
-        """Linear-Gaussian states: a symbol where they are summed out, else standard normals, and values made of them."""
+        """Linear-Gaussian states: a symbol where they are summed out, else values made of standard normals."""
         from bayeslab.families.graph.state_values import component_of, normals_of, state_values
 
         if observed is not None or node.name in self.columns:

@@ -19,7 +19,7 @@ from scipy.special import gammaln, xlogy
 from bayeslab.data.bound import Data
 from bayeslab.data.node_values import POINTS, Environment, NotExact
 from bayeslab.distributions import DISTRIBUTIONS, Interval, conjugate
-from bayeslab.errors import BayeslabError, ModelError
+from bayeslab.errors import BayeslabError, ModelError, listed
 from bayeslab.exact.answer import Answer, Plan
 from bayeslab.exact.conjugate import BetaBinomial, DirichletMultinomial, GammaPoisson
 from bayeslab.exact.gaussian import empirical_bayes
@@ -49,6 +49,8 @@ def closed_form(nodes: Mapping[str, Node], data: Data, discrete: DiscretePiece |
     try:
         if look_back_at_each_other(nodes, data.names()):
             raise NotExact("nodes look back at each other")
+        if states := [name for name, node in nodes.items() if node.states]:
+            raise NotExact(f"the states of {listed(states)} are normal only given their standard deviations")
         order = sorted_nodes(nodes, data.names())
         pieces = [_piece(names, nodes, data, order) for names in _pieces(nodes, data)]
         _check_computed(nodes, data)

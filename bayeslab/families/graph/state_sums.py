@@ -146,7 +146,9 @@ class StateSum:
         first = np.concatenate([[0], np.cumsum(lengths)[:-1]]).astype(np.int64)
         places = np.stack([begins[:-1] + at for begins, at in zip(self._begins, first, strict=True)])
         normals, alone = np.zeros(sum(lengths)), np.zeros((2, len(y)))
-        value = kernels.smooth(table, np.ascontiguousarray(y), *self.arrays[1:], places, normals, alone)
+        _, cells, starts, sets, moves, shapes, sizes = self.arrays
+        rows = np.ascontiguousarray(y)
+        value = kernels.smooth(table, rows, cells, starts, sets, moves, shapes, sizes, places, normals, alone)
         if not value > -np.inf:
             raise EvidenceError(
                 f"'{self.rows.name}': a row has the variance 0 given those before: look for standard deviations of 0",

@@ -95,19 +95,24 @@ def arguments(node: Node) -> dict[str, ast.expr]:
 
 def _check_numbers(node: Node, given: Mapping[str, ast.expr], nodes: Mapping[str, Node], data: Data) -> None:
     """Standard deviations and where series begin are numbers, the same at every time."""
-    inner = [(name, tree) for name, tree in given.items() if name not in ("sequence", "period")]
-    for name, tree in inner:
-        for part in bound_arguments(tree, str(call_name(tree))).values() if name in _STARTS else [tree]:  # type: ignore[arg-type]
-            term = stand_in(part, nodes, data)
-            extra = [dim for dim in term.dims if dim not in node.dims[:-1]] if term is not None else []
-            if extra:
-                along = f"runs along '{extra[0]}'" if extra[0] is not None else "is a list"
-                raise ModelError(
-                    f"{node.distribution}: '{name}' is one number for a series, and '{ast.unparse(part)}' {along}",
-                    path=node.path,
-                    offset=part.col_offset,
-                    code="bad-dimensions",
-                )
+    parts = list[ast.expr]()
+    for name, tree in given.items():
+        if name in _STARTS:
+            assert isinstance(tree, ast.Call)
+            parts += bound_arguments(tree, str(call_name(tree))).values()
+        elif name not in ("sequence", "period"):
+            parts.append(tree)
+    for part in parts:
+        term = stand_in(part, nodes, data)
+        extra = [dim for dim in term.dims if dim not in node.dims[:-1]] if term is not None else []
+        if extra:
+            along = f"runs along '{extra[0]}'" if extra[0] is not None else "is a list"
+            raise ModelError(
+                f"{node.distribution} takes one number for a series, and '{ast.unparse(part)}' {along}",
+                path=node.path,
+                offset=part.col_offset,
+                code="bad-dimensions",
+            )
 
 
 def _check_matrices(node: Node, given: Mapping[str, ast.expr], nodes: Mapping[str, Node], data: Data) -> None:
