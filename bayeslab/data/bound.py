@@ -47,6 +47,8 @@ class Data:
         Levels of every known dimension; their number is its length.
     frozen : dict
         Values of data-only reductions used so far.
+    replicate : bool
+        Whether the rows are those of the origin, with other outcomes: a time series begins anew, and does not go on.
     origin : Data or None
         The data of the fit, where these are new data to predict from.
     memo : dict
@@ -79,6 +81,7 @@ class Data:
         self.factors = frozenset(factors)
         self.frozen: dict[str, Any] = dict(frozen)
         self.origin: Data | None = None
+        self.replicate = False
         self.memo: dict[str, Any] = {}
         self.slips: Mapping[str, str] = {}
         self.alphabetical: frozenset[str] = frozenset()

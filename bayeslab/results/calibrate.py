@@ -241,6 +241,7 @@ def _bound(model: Model, dataset: Dataset, columns: Mapping[str, Column], memory
     data = bind(model, simulated, family.factors(model), memory)
     # Priors scaled to the data stay those that the parameters were drawn from.
     data.origin = bind(model, dataset, family.factors(model), memory)
+    data.replicate = True
     return data
 
 

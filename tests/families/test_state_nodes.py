@@ -314,6 +314,34 @@ def test_rows_with_names_are_found_by_them():
     np.testing.assert_allclose(got, x[[14, 3, 15, 0]], atol=1e-12)
 
 
+@pytest.mark.parametrize("named", [True, False], ids=["months with names", "months by number"])
+def test_people_go_on_apart(named):
+    """Each person's states after the last month, found by the person's name; the same rows have the states they had."""
+    nodes = {
+        "sl[person]": "HalfNormal(1)",
+        "level[person, month]": "LocalLevel(sl, initial=Normal(1, 2))",
+        "y[person, month]": "Normal(level + price, 1)",
+    }
+    spec = bl.Model(
+        data={"rows": "month", "dims": {"y": ["person", "month"]}}, dims={"person": ["u", "v"]},
+        model={"family": "graph", "nodes": nodes}, seed=1,
+    )  # fmt: skip
+    months = {"month": np.arange(4)} if named else {}
+    spec, data = bound(spec, months | {"price": np.arange(4.0), "y": RNG.normal(size=(2, 4))})
+    z, e, sl = RNG.normal(size=(2, 4)), RNG.normal(size=(2, 2)), np.array([0.5, 2.0])
+    steps = np.concatenate([1 + 2 * z[:, :1], sl[:, None] * np.concatenate([z[:, 1:], e], axis=1)], axis=1)
+    x = np.cumsum(steps, axis=1)
+    given = {"sl": sl[None], "_level_z": z.reshape(1, -1)}
+    place = SimpleNamespace(model=spec, data=data)
+    new = bound_to(place, ({"month": [4, 5]} if named else {}) | {"price": np.array([7.0, 7.0])})
+    later = GRAPH.graph(spec, new, purpose="predict", targets=("y",))
+    got = forward(later, given | {"_level_new": e.reshape(1, -1)}, ["level"], 0, 1)["level"][0]
+    np.testing.assert_allclose(got, x[:, 4:], atol=1e-12)
+    again = GRAPH.graph(spec, bound_to(place, months | {"price": np.arange(4.0)}), purpose="predict", targets=("y",))
+    assert "_level_new" not in again.named_vars
+    np.testing.assert_allclose(forward(again, given, ["level"], 0, 1)["level"][0], x[:, :4], atol=1e-12)
+
+
 # ----------------------------------------------------------------------------------------- fits
 
 
@@ -358,6 +386,23 @@ def test_a_posterior_has_states_that_go_on():
     assert np.all(np.abs(got.mean(axis=0) - expected) < 0.15 * np.sqrt(np.diag(left)))
     later = fit.predict(pd.DataFrame({"price": [0.0, 0.0]}))
     assert len(later) == 2
+
+
+@pytest.mark.slow(why="statistical")
+def test_calibration():
+    """Ranks of true scales and states among draws are uniform, where states are summed out and where they are sampled."""
+    for outcome in ("Normal(level, s)", "Poisson(exp(level / 2))"):
+        nodes = {
+            "sl": "Gamma(4, 8)",
+            "s": "Gamma(4, 4)",
+            "level[month]": "LocalLevel(sl, initial=Normal(1, 1))",
+            "y[month]": outcome,
+        }
+        nodes = {k: v for k, v in nodes.items() if k != "s" or "Normal" in outcome}
+        found = bl.calibrate(
+            model(nodes), data={"y": np.ones(8)}, simulations=60, seed=3, draws=200, tune=300, chains=2
+        )
+        assert found.verdict.status != "fail", str(found.verdict)
 
 
 # -------------------------------------------------------------------------------------- refusals

@@ -37,7 +37,7 @@ from bayeslab.families.graph.levels import categories, takes_levels
 from bayeslab.families.graph.processes import check_inputs, check_process, unserved_lengthscales
 from bayeslab.families.graph.recursion import broadcast, deterministic_recursion, random_recursion, rows_together
 from bayeslab.families.graph.spelling import check_spelling
-from bayeslab.families.graph.states import cells_of, check_state_node, check_states
+from bayeslab.families.graph.states import cells_of, check_state_node, check_states, series_of
 from bayeslab.language.expressions import MOST_COUNTED, Evaluator, Term, as_float, parse
 from bayeslab.language.nodes import (
     Node,
@@ -525,7 +525,8 @@ class _Builder:
         self.elimination: Sums | StateSum | None = None
         # Linear-Gaussian states that are summed out, with the one normal node with data that they enter.
         among = [node for node in self.nodes.values() if node.states and node.name not in columns]
-        self.states_to_sum = bool(among) and purpose == "fit" and not self.summed and not sample_states
+        alone = purpose == "fit" and not self.summed and series_of(data) is data
+        self.states_to_sum = bool(among) and alone and not sample_states
         self.states: list[StateNode] = []
         self.state_rows: list[Any] = []
         self.own_sums = bool(self.summed) and not self._open_below()
@@ -890,7 +891,7 @@ class _Builder:
                 path=node.path,
                 code="misplaced",
             )
-        if self.data.origin is None:
+        if series_of(self.data) is self.data:
             check_state_node(node, self.nodes, self.data)
         if not self.states_to_sum:
             value = self.pm.Deterministic(node.name, state_values(self, node), dims=node.dims)

@@ -18,7 +18,15 @@ from pytensor.link.numba.dispatch.basic import numba_njit, register_funcify_and_
 
 from bayeslab.data.bound import Data
 from bayeslab.exact import structural_component_kernels as kernels
-from bayeslab.families.graph.states import Cells, arguments, cells_of, extended, seasonal_start, square_root
+from bayeslab.families.graph.states import (
+    Cells,
+    arguments,
+    cells_of,
+    extended,
+    seasonal_start,
+    series_of,
+    square_root,
+)
 from bayeslab.language.expressions import Evaluator, Term
 from bayeslab.language.nodes import Node, bound_arguments
 
@@ -242,7 +250,7 @@ def state_values(builder: Builder, node: Node) -> Any:
     import pymc as pm
 
     data = builder.data
-    fitted = data if data.origin is None else data.origin
+    fitted = series_of(data)
     component = component_of(builder, node)
     before = cells_of(node, fitted)
     begins = before.normals(component.d, component.q)

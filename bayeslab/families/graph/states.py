@@ -15,7 +15,17 @@ from bayeslab.families.graph.hidden_paths import sequence_changes
 from bayeslab.families.graph.levels import stand_in
 from bayeslab.language.nodes import Node, bound_arguments, call_name
 
-__all__ = ["Cells", "cells_of", "check_state_node", "check_states", "extended", "seasonal_start", "square_root"]
+__all__ = [
+    "Cells",
+    "arguments",
+    "cells_of",
+    "check_state_node",
+    "check_states",
+    "extended",
+    "seasonal_start",
+    "series_of",
+    "square_root",
+]
 
 _STARTS = ("initial", "initial_slope")
 # Share of the largest eigenvalue by which a covariance may fall short of being one.
@@ -283,10 +293,24 @@ def _found(fitted: Data, data: Data, dim: str) -> np.ndarray:
     """The places of a dimension's levels among those of the fit, -1 where they are new."""
     old, new = fitted.labels[dim], data.labels[dim]
     if dim == data.dataset.rows and dim not in data.dataset.levels:
-        same = data.dataset is fitted.dataset or data.dataset.digests() == fitted.dataset.digests()
-        return np.arange(len(new)) if same and len(new) == len(old) else np.full(len(new), -1)
+        same = len(new) == len(old) and _same_rows(fitted, data)
+        return np.arange(len(new)) if same else np.full(len(new), -1)
     known = {str(label): k for k, label in enumerate(_plain(old))}
     return np.array([known.get(str(label), -1) for label in _plain(new)], dtype=np.int64)
+
+
+def _same_rows(fitted: Data, data: Data) -> bool:
+    """Whether rows without names are those of the fit: whatever the data hold of them is the same."""
+    if data.dataset is fitted.dataset:
+        return True
+    there = [name for name, column in data.dataset.columns.items() if not column.absent().all()]
+    before, now = fitted.dataset.digests(), data.dataset.digests()
+    return all(before.get(name) == now[name] for name in there)
+
+
+def series_of(data: Data) -> Data:
+    """The data in which series begin: those of the fit, where other rows follow them."""
+    return data if data.origin is None or data.replicate else data.origin
 
 
 def _plain(labels: np.ndarray | Sequence[object]) -> list[object]:
