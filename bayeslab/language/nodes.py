@@ -257,9 +257,12 @@ def nodes_of(spec_nodes: Mapping[str, str | int | float]) -> dict[str, Node]:
 
 
 def byproducts(nodes: Mapping[str, Node]) -> dict[str, str]:
-    """Names that a node makes beside its own, and the node: ``L_corr`` and ``L_stds`` of a factor ``L``."""
-    makers = [name for name, node in nodes.items() if node.distribution == "LKJCholeskyCov"]
-    return {f"{name}_{part}": name for name in makers for part in ("corr", "stds")}
+    """Names that a node makes beside its own, and the node: ``L_corr`` and ``L_stds`` of a factor ``L``.
+
+    A local trend makes its slope.
+    """
+    parts = {"LKJCholeskyCov": ("corr", "stds"), "LocalTrend": ("slope",)}
+    return {f"{n}_{part}": n for n, node in nodes.items() for part in parts.get(str(node.distribution), ())}
 
 
 def sorted_nodes(nodes: Mapping[str, Node], observed: Iterable[str]) -> list[Node]:

@@ -314,6 +314,27 @@ def test_rows_with_names_are_found_by_them():
     np.testing.assert_allclose(got, x[[14, 3, 15, 0]], atol=1e-12)
 
 
+def test_slopes_of_a_trend():
+    """The second number of its state, by name; where it is used the states are sampled."""
+    nodes = PRIORS | {
+        "trend[month]": "LocalTrend(sl, ss, initial=Normal(1, 2), initial_slope=Normal(0.5, 0.1))",
+        "y[month]": "Normal(trend, s)",
+    }
+    spec, data = bound(model(nodes), DATA)
+    whole = GRAPH.graph(spec, data, purpose="predict")
+    z = RNG.normal(size=2 * N)
+    given = {"sl": np.array([0.7]), "ss": np.array([0.2]), "_trend_z": z[None]}
+    got = forward(whole, given, ["trend", "trend_slope"], 0, 1)
+    slope = 0.5 + np.cumsum(np.concatenate([[0.1], np.full(N - 1, 0.2)]) * z[1::2])
+    np.testing.assert_allclose(got["trend_slope"][0], slope, atol=1e-12)
+    rises = np.concatenate([[1 + 2 * z[0]], slope[:-1] + 0.7 * z[2::2]])
+    np.testing.assert_allclose(got["trend"][0], np.cumsum(rises), atol=1e-12)
+    assert {"trend", "trend_slope"} <= set(GRAPH.derived(spec, data.names()))
+    assert GRAPH.integrated(spec, data) == {"trend": "_trend_z"}
+    for more in ({"y[month]": "Normal(trend_slope, s)"}, {"y[month]": "Normal(trend + trend_slope, s)"}):
+        assert GRAPH.integrated(*bound(model(nodes | more), DATA)) == {}
+
+
 @pytest.mark.parametrize("named", [True, False], ids=["months with names", "months by number"])
 def test_people_go_on_apart(named):
     """Each person's states after the last month, found by the person's name; the same rows have the states they had."""
@@ -386,23 +407,6 @@ def test_a_posterior_has_states_that_go_on():
     assert np.all(np.abs(got.mean(axis=0) - expected) < 0.15 * np.sqrt(np.diag(left)))
     later = fit.predict(pd.DataFrame({"price": [0.0, 0.0]}))
     assert len(later) == 2
-
-
-@pytest.mark.slow(why="statistical")
-def test_calibration():
-    """Ranks of true scales and states among draws are uniform, where states are summed out and where they are sampled."""
-    for outcome in ("Normal(level, s)", "Poisson(exp(level / 2))"):
-        nodes = {
-            "sl": "Gamma(4, 8)",
-            "s": "Gamma(4, 4)",
-            "level[month]": "LocalLevel(sl, initial=Normal(1, 1))",
-            "y[month]": outcome,
-        }
-        nodes = {k: v for k, v in nodes.items() if k != "s" or "Normal" in outcome}
-        found = bl.calibrate(
-            model(nodes), data={"y": np.ones(8)}, simulations=60, seed=3, draws=200, tune=300, chains=2
-        )
-        assert found.verdict.status != "fail", str(found.verdict)
 
 
 # -------------------------------------------------------------------------------------- refusals

@@ -264,7 +264,8 @@ def derived(model: Model, columns: set[str]) -> tuple[str, ...]:
     nodes, out = nodes_of(_spec(model).nodes), list[str]()
     found = set(summed_out(model, columns))
     if not found:  # else states are sampled
-        out += [node.name for node in sorted_nodes(nodes, columns) if node.states and node.name not in columns]
+        states = [node.name for node in sorted_nodes(nodes, columns) if node.states and node.name not in columns]
+        out += [*states, *(name for name, maker in byproducts(nodes).items() if maker in states)]
         found |= set(out)
     for node in sorted_nodes(nodes, columns):
         if node.kind == "deterministic" and node.parents & found:
@@ -370,7 +371,7 @@ def _built(model: Model, data: Data, purpose: Purpose, targets: Collection[str])
         if builder.states_to_sum:
             try:
                 return builder, builder.build()
-            except (NotLinear, BayeslabError):  # what is wrong in any case is said of the other graph
+            except NotLinear:
                 builder = _Builder(model, data, purpose, targets, sample_states=True)
         return builder, builder.build()
 
@@ -528,6 +529,7 @@ class _Builder:
         alone = purpose == "fit" and not self.summed and series_of(data) is data
         self.states_to_sum = bool(among) and alone and not sample_states
         self.states: list[StateNode] = []
+        self.slopes: set[Any] = set()
         self.state_rows: list[Any] = []
         self.own_sums = bool(self.summed) and not self._open_below()
         # A text outcome is a node and, by its levels, a dimension; PyMC allows only one of the two.
@@ -656,11 +658,13 @@ class _Builder:
         from bayeslab.families.graph.linear_rows import NotLinear
         from bayeslab.families.graph.state_sums import summed_states
 
-        model, symbols = self.model, {node.symbol for node in self.states}
+        model, symbols = self.model, {node.symbol for node in self.states} | self.slopes
         others = [*model.basic_RVs, *model.potentials, *model.deterministics]
         if len(self.state_rows) != 1 or not symbols.isdisjoint(ancestors(others)):
             raise NotLinear
         (rows,) = self.state_rows
+        if not self.slopes.isdisjoint(ancestors([rows.mean, rows.sigma])):
+            raise NotLinear
         found = summed_states(self.states, rows, set(model.basic_RVs))
         self.pm.Potential(f"{rows.name}_rows", found.log_sum)
         self.elimination = found
@@ -893,22 +897,28 @@ class _Builder:
             )
         if series_of(self.data) is self.data:
             check_state_node(node, self.nodes, self.data)
+        names = (node.name, *(name for name, maker in byproducts(self.nodes).items() if maker == node.name))
         if not self.states_to_sum:
-            value = self.pm.Deterministic(node.name, state_values(self, node), dims=node.dims)
-            self.terms[node.name] = Term(value, node.dims)
+            for name, value in zip(names, state_values(self, node), strict=True):
+                self.terms[name] = Term(self.pm.Deterministic(name, value, dims=node.dims), node.dims)
             return
         import pytensor.tensor as pt
 
         from bayeslab.families.graph.state_sums import StateNode
 
         component, cells = component_of(self, node), cells_of(node, self.data)
-        name, dim = normals_of(self, node, int(cells.normals(component.d, component.q)[-1]))
-        symbol = pt.tensor(node.name, dtype="float64", shape=self.lengths(node.dims))
+        normals, dim = normals_of(self, node, int(cells.normals(component.d, component.q)[-1]))
         # They come back after sampling, with their dims.
-        self.model.named_vars_to_dims |= {node.name: node.dims, name: (dim,)}
-        self.states.append(StateNode(node.name, name, symbol, node.dims, component, cells))
-        self.summed.add(node.name)
-        self.terms[node.name] = Term(symbol, node.dims)
+        self.model.named_vars_to_dims |= {normals: (dim,)}
+        for name in names:
+            symbol = pt.tensor(name, dtype="float64", shape=self.lengths(node.dims))
+            self.model.named_vars_to_dims |= {name: node.dims}
+            self.summed.add(name)
+            self.terms[name] = Term(symbol, node.dims)
+            if name == node.name:
+                self.states.append(StateNode(name, normals, symbol, node.dims, component, cells))
+            else:
+                self.slopes.add(symbol)
 
     def _enter_states(self, node: Node, drawn: Any, dims: tuple[str, ...], observed: Any) -> bool:
         """Whether a node with data depends on states that are summed out; then it is kept for that."""
@@ -1017,7 +1027,9 @@ class _Builder:
                 self._no_part_unknown(node, row)
             if not node.discrete:
                 # Where a missing cell is left out of the density, what stands for it has to be a possible value.
-                left_out = node.atoms or any(self.nodes[name].hidden_path for name in self.summed)
+                left_out = node.atoms or any(
+                    name in self.nodes and self.nodes[name].hidden_path for name in self.summed
+                )
                 stands = value[~gone][0] if left_out and not np.all(gone) else 0.0
                 return np.ma.masked_array(np.where(gone, stands, value), mask=gone)
         if node.discrete:

@@ -242,10 +242,11 @@ def normals_of(builder: Builder, node: Node, count: int, *, later: bool = False)
     return f"_{node.name}_{word}", dim
 
 
-def state_values(builder: Builder, node: Node) -> Any:
-    """The values of a node of states: at times after those of the fit, given what was learnt there.
+def state_values(builder: Builder, node: Node) -> tuple[Any, ...]:
+    """The values of a node of states, and of a local trend its slopes.
 
-    They are made of standard normals ``_level_z``; at later times also of ``_level_new``.
+    They are made of standard normals ``_level_z``; at times after those of the fit, given what was learnt there, also
+    of ``_level_new``.
     """
     import pymc as pm
 
@@ -266,9 +267,16 @@ def state_values(builder: Builder, node: Node) -> Any:
             places[later] = begins[-1] + np.cumsum(widths) - widths
             name, dim = normals_of(builder, node, int(widths.sum()), later=True)
             normals = pt.concatenate([normals, pm.Normal(name, 0.0, 1.0, dims=dim)])
-    found = ComponentValues()(component.parameters, normals, *_arrays(component, cells, places))
-    lengths = builder.lengths(node.dims)
-    return pt.specify_shape(found[pt.constant(cells.place)].reshape(lengths), lengths)
+    lengths, arrays = builder.lengths(node.dims), _arrays(component, cells, places)
+
+    def read(parameters: Any) -> Any:
+        values = ComponentValues()(parameters, normals, *arrays)[pt.constant(cells.place)]
+        return pt.specify_shape(values.reshape(lengths), lengths)
+
+    if node.distribution != "LocalTrend":
+        return (read(component.parameters),)
+    slope = pt.set_subtensor(component.parameters[:, -2:], np.array([0.0, 1.0]))
+    return read(component.parameters), read(slope)
 
 
 def _arrays(component: Component, cells: Cells, places: np.ndarray) -> list[Any]:

@@ -126,7 +126,7 @@ def _check_numbers(node: Node, given: Mapping[str, ast.expr], nodes: Mapping[str
 
 
 def _check_matrices(node: Node, given: Mapping[str, ast.expr], nodes: Mapping[str, Node], data: Data) -> None:
-    """F, Q and the initial covariance are d x d, H and the initial mean have d numbers; where d is 1, all are numbers."""
+    """F, Q and the initial covariance are d x d, H and the initial mean have d numbers; of d = 1 all may be numbers."""
     size: int | None = None
     for name in ("H", "F", "Q", "initial_mean", "initial_covariance"):
         tree = given[name]
