@@ -175,6 +175,10 @@ def test_a_standard_deviation_for_each_row():
         {"y[month]": "Normal(level, s)", "price[month]": "Normal(level, 1)"},
         {"y[month]": "Normal(level, s)", "p": "Potential(sum(level))"},
         {"y[month]": "Normal(level, s)", "w[month]": "Normal(level, 1)"},
+        {"y[month]": "Normal(level + lag(y, 1, start=0), s)"},
+        {"h[month]": "0.5 * previous(h, 1, start=0) + level", "y[month]": "Normal(h, s)"},
+        {"z[month]": "Bernoulli(0.3)", "y[month]": "Normal(level + z, s)"},
+        {"z[month]": "MarkovChain([[0.9, 0.1], [0.2, 0.8]])", "y[month]": "Normal(level + z, s)"},
     ],
     ids=lambda nodes: ", ".join(nodes.values()),
 )
