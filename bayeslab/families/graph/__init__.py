@@ -278,7 +278,7 @@ def exact(model: Model, data: Data) -> Plan | str:
     """Conjugate pairs, what is Gaussian given at most two scales, and what is discrete; else the reason why not."""
     nodes, columns = nodes_of(_spec(model).nodes), data.names()
     if all_discrete(nodes, columns) and not imputed(model, data):
-        piece = DiscretePiece(summed_out(model, columns), lambda: elimination(model, data))
+        piece = DiscretePiece(summed_out(model, columns), lambda: _discrete_sums(model, data))
         return closed_form(nodes, data, piece)
     return closed_form(nodes, data)
 
@@ -443,6 +443,18 @@ def integrated(model: Model, data: Data) -> dict[str, str]:
         return {}
     builder, _ = _built(model, data, "fit", ())
     return {node.name: node.normals for node in builder.states}
+
+
+def _discrete_sums(model: Model, data: Data) -> tuple[pymc.Model, Sums] | None:
+    """As :func:`elimination`, of models without linear-Gaussian states."""
+    from bayeslab.families.graph.path_sums import Sums
+
+    found = elimination(model, data)
+    if found is None:
+        return None
+    built, sums = found
+    assert isinstance(sums, Sums)
+    return built, sums
 
 
 def relabelled(model: Model, data: Data, draws: Mapping[str, np.ndarray]) -> tuple[dict[str, np.ndarray], str] | None:
