@@ -19,7 +19,7 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Literal
 
@@ -41,7 +41,7 @@ from bayeslab.posterior.density import Density, copy_callback, ready
 from bayeslab.posterior.groups import on_the_way, posterior_groups, relabelled, remedies
 from bayeslab.posterior.transforms import constrained
 from bayeslab.progress import ChainState
-from bayeslab.results.checks import MIN_DRAWS, judge_mcmc, steps_too_long
+from bayeslab.results.checks import MIN_DRAWS, judge_mcmc, steps_too_long, warm_up_too_short
 from bayeslab.results.convergence import Block
 from bayeslab.results.verdict import Finding
 from bayeslab.streams import stream
@@ -80,7 +80,10 @@ class Options(Spec):
 
     draws: int = Field(1000, ge=1, description="Draws per chain after tuning.")
     tune: int | None = Field(
-        None, ge=1, description="Tuning draws per chain, thrown away; default 1000, or 200 after a start at the mode."
+        None,
+        ge=1,
+        description="Tuning draws per chain, thrown away; default 1000, or 200 after a start at the mode, and doubled"
+        " once where a chain comes late.",
     )
     chains: int = Field(4, ge=1, le=_MOST_CHAINS, description="Number of chains.")
     cores: int | None = Field(None, ge=1, le=1024, description="Chains at once; default: all cores.")
@@ -129,8 +132,8 @@ def run(job: Job) -> Outcome:
     with threadpool_limits(limits=1, user_api="blas"):
         beginning = _beginning(job, density, at)
         drawn = _drawn(job, beginning, 0)
-        if drawn.complete and options.target_accept is None and (reason := _too_long(density, drawn.chains)):
-            drawn, beginning = _again(job, beginning, drawn, reason)
+        if drawn.complete and (changes := _remedies(options, density, beginning, drawn.chains)):
+            drawn, beginning = _again(job, beginning, drawn, changes)
         if drawn.complete:
             drawn = _with_modes(job, density, at, beginning, drawn)
     clock.lap("sample")
@@ -196,31 +199,59 @@ def _drawn(job: Job, beginning: _Beginning, time_: int) -> _Drawn:
     return _Drawn(chains, partial, complete)
 
 
-def _too_long(density: Density, chains: Mapping[int, Mapping[str, np.ndarray]]) -> str | None:
-    """Why the steps were too long for these draws; None if they were not."""
+@dataclass(frozen=True, eq=False)
+class _Change:
+    """What is to be otherwise the second time: an option, its values before and then, and why."""
+
+    option: Literal["target_accept", "tune"]
+    was: float
+    now: float
+    reason: str
+
+    @property
+    def words(self) -> str:
+        how = "raised" if self.option == "target_accept" else "doubled"
+        return f"{how} from {self.was:,g} to {self.now:,g}, tuned and drawn again; with {self.was:,g}: {self.reason}"
+
+
+def _remedies(
+    options: Options, density: Density, beginning: _Beginning, chains: Mapping[int, Mapping[str, np.ndarray]]
+) -> list[_Change]:
+    """What to change where steps were too long or a warm-up too short, of what the options leave open."""
     flat, stats = _stacked(chains)
     coordinates = [
         Block(name, v.reshape(*flat.shape[:2], *v.shape[1:]), tuple(tuple(map(str, range(n))) for n in v.shape[1:]))
         for name, v in density.split(flat.reshape(-1, flat.shape[-1])).items()
         if v.size
     ]
-    return steps_too_long(coordinates, stats)
+    out = []
+    if options.target_accept is None and (reason := steps_too_long(coordinates, stats)):
+        was = beginning.target_accept
+        out.append(_Change("target_accept", was, 1 - _AGAIN * (1 - was), reason))
+    if options.tune is None and (reason := warm_up_too_short(coordinates)):
+        out.append(_Change("tune", beginning.tune, 2 * beginning.tune, reason))
+    return out
 
 
-def _again(job: Job, beginning: _Beginning, before: _Drawn, reason: str) -> tuple[_Drawn, _Beginning]:
-    """All chains tuned and drawn once more, with shorter steps; what there was if that is interrupted."""
-    was = beginning.target_accept
-    shorter = replace(beginning, target_accept=1 - _AGAIN * (1 - was))
-    now = f"{shorter.target_accept:g}"
-    job.progress.note(f"steps were too long ({reason}): tuning and drawing again with target_accept {now}")
-    drawn = _drawn(job, shorter, 1)
+def _again(job: Job, beginning: _Beginning, before: _Drawn, changes: Sequence[_Change]) -> tuple[_Drawn, _Beginning]:
+    """All chains tuned and drawn once more, otherwise; what there was if that is interrupted."""
+    values = {change.option: change.now for change in changes}
+    better = replace(
+        beginning,
+        target_accept=values.get("target_accept", beginning.target_accept),
+        tune=int(values.get("tune", beginning.tune)),
+    )
+    now = " and ".join(f"{change.option} {change.now:g}" for change in changes)
+    why = "; ".join(change.reason for change in changes)
+    job.progress.note(f"tuning and drawing again with {now}: {why}")
+    drawn = _drawn(job, better, 1)
     if not drawn.complete:
-        text = f"interrupted while drawing again with target_accept {now}: these are the draws with {was:g}"
+        was = " and ".join(f"{change.option} {change.was:g}" for change in changes)
+        text = f"interrupted while drawing again with {now}: these are the draws with {was}"
         note = Finding("warn", "interrupted", "run", None, text, "continue it with `bayeslab fit --resume RUN`")
         return replace(before, complete=False, notes=(note,)), beginning
-    text = f"raised from {was:g} to {now}, tuned and drawn again; with {was:g}: {reason}"
-    note = Finding("pass", "target_accept", "", shorter.target_accept, text)
-    return replace(drawn, notes=(note,)), shorter
+    notes = tuple(Finding("pass", change.option, "", change.now, change.words) for change in changes)
+    return replace(drawn, notes=notes), better
 
 
 def _with_modes(job: Job, density: Density, at: np.ndarray, beginning: _Beginning, drawn: _Drawn) -> _Drawn:

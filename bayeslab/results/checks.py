@@ -64,6 +64,7 @@ __all__ = [
     "pareto_smoothed",
     "point_verdict",
     "steps_too_long",
+    "warm_up_too_short",
 ]
 
 # [1], section 4.1: use the draws only if R-hat < 1.01. 1.05 is ours: between that and the 1.1 of
@@ -150,7 +151,7 @@ def judge_mcmc(
         With the group ``posterior`` (dimensions ``chain``, ``draw``, ...) and, where the sampler has
         them, the statistics ``diverging``, ``energy``, ``tree_depth``, ``reached_max_treedepth``,
         ``acceptance_rate`` and ``lp`` in ``sample_stats``. Checks without their statistic are left out.
-        ``unconstrained_posterior``, if there, are the coordinates in which tails are looked at.
+        ``unconstrained_posterior``, if there, are the coordinates in which tails and first draws are looked at.
     max_treedepth, target_accept
         The sampler's settings.
     notes
@@ -171,11 +172,13 @@ def judge_mcmc(
     n_chains, n_draws = posterior[0].values.shape[:2] if posterior else (0, 0)
     chains = _chain_names(data_tree)
     findings = [_chains(n_chains, n_draws)]
+    moved = blocks(data_tree["unconstrained_posterior"].to_dataset()) if _has_coordinates(data_tree) else judged
     if n_draws >= MIN_DRAWS:
         findings += _finite(posterior)
+        if moved:
+            findings += _late(moved, chains)
         findings += _convergence_findings(judged, chains, rejects, remedies)
         findings += _heavy(posterior)
-    moved = blocks(data_tree["unconstrained_posterior"].to_dataset()) if _has_coordinates(data_tree) else judged
     findings += _hamiltonian_findings(moved, stats, chains, max_treedepth, target_accept, remedies)
     return Verdict((*findings, *notes))
 
@@ -192,6 +195,18 @@ def steps_too_long(coordinates: Sequence[Block], stats: Mapping[str, NDArray[Any
     """
     findings = _step_findings(coordinates, stats, _numbered(len(stats["diverging"])), None, Remedies())
     return next((finding.message for finding in findings if finding.status != "pass"), None)
+
+
+def warm_up_too_short(coordinates: Sequence[Block]) -> str | None:
+    """Why draws should be drawn again after a longer warm-up; None where there is no reason.
+
+    Parameters
+    ----------
+    coordinates
+        Draws of the free parameters on the scale on which they were moved.
+    """
+    names = _numbered(len(coordinates[0].values))
+    return next((finding.message for finding in _late(coordinates, names)), None)
 
 
 def point_verdict(
@@ -322,7 +337,6 @@ def _convergence_findings(
             yield _motionless(len(chains), rejects)
         return
     yield from _movement(found, chains)
-    yield from _late(variables, label, chains)
     if np.isnan(found.r_hat).all():  # of an odd number of draws only the middle one differs, which is in neither half
         text = "no quantity varies within halves of chains: there is no R-hat"
         yield Finding("warn", "R-hat", "", None, text, "run longer (tune and draws)")
@@ -337,16 +351,16 @@ def _convergence_findings(
         yield Finding("pass", "constant", first, n, text)
 
 
-def _late(variables: Sequence[Block], label: _Labels, chains: list[str]) -> Iterator[Finding]:
+def _late(variables: Sequence[Block], chains: list[str]) -> Iterator[Finding]:
     """Chains that came to the others only after the warm-up."""
     runs = in_batches(variables, late)
     if not np.any(runs > 0):
         return
     number, chain = np.unravel_index(int(np.argmax(runs)), runs.shape)
-    length, where = int(runs[number, chain]), label(int(number))
+    length, where = int(runs[number, chain]), _of_model(int(number), variables)
     text = (
         f"the first {length:,} draws of {chains[chain]} are from where no chain comes again (seen in '{where}'): its"
-        " warm-up was too short, and they are in means and sds"
+        " warm-up was too short"
     )
     yield Finding("fail", "warm-up", where, length, text, "give chains a longer warm-up (tune)")
 
@@ -571,13 +585,21 @@ def _tail_name(edge: Any, coordinates: Sequence[Block]) -> tuple[str, str]:
     """The quantity of a tail on the scale of the model, and which tail; empty if there is none."""
     if edge is None:
         return "", ""
-    block, position = _Labels(coordinates).place(edge.number)
+    return _of_model(edge.number, coordinates), "largest" if edge.upper else "smallest"
+
+
+def _of_model(number: int, coordinates: Sequence[Block]) -> str:
+    """The label of a quantity of the model, from the number of its coordinate."""
+    labels = _Labels(coordinates)
+    block, position = labels.place(number)
     name, kind = re.fullmatch(
         r"(.+?)(?:_(log|interval|logodds|circular|simplex|ordered|[a-z-]+)__)?", block.name
     ).groups()  # type: ignore[union-attr]
+    if kind is None:
+        return labels(number)
     # Other transforms mix the elements of a vector.
-    label = block.label(position) if kind in (None, "log", "interval", "logodds") else block.name
-    return label.replace(block.name, name, 1), "largest" if edge.upper else "smallest"
+    label = block.label(position) if kind in ("log", "interval", "logodds") else block.name
+    return label.replace(block.name, name, 1)
 
 
 def _divergences(

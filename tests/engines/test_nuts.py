@@ -62,6 +62,41 @@ def test_nodes_on_the_way_and_hierarchies_are_known():
     assert on_the_way(apart, apart.graph) == {"theta"}
 
 
+RATS = {
+    "level_mean": "Normal(0, 1000)",
+    "growth_mean": "Normal(0, 1000)",
+    "precision": "Gamma(0.001, 0.001)",
+    "precision_level": "Gamma(0.001, 0.001)",
+    "precision_growth": "Gamma(0.001, 0.001)",
+    "level[rat]": "Normal(level_mean, 1 / sqrt(precision_level))",
+    "growth[rat]": "Normal(growth_mean, 1 / sqrt(precision_growth))",
+    "weight[weighing]": "Normal(level[rat] + growth[rat] * (day - 22), 1 / sqrt(precision))",
+}
+
+
+@pytest.mark.slow(why="compiles")
+def test_a_longer_warm_up_is_taken_once_by_itself(monkeypatch):
+    """A chain begins where all rats are alike, and stays there for longer than a warm-up of a hundred draws."""
+    rng = np.random.default_rng(0)
+    rat, day = np.repeat(np.arange(30), 5), np.tile([8.0, 15, 22, 29, 36], 30)
+    line = rng.normal(242, 14, 30)[rat] + rng.normal(6.2, 0.5, 30)[rat] * (day - 22)
+    data = {"rat": [f"r{k:02}" for k in rat], "day": day, "weight": line + rng.normal(0, 6, 150)}
+
+    def one(seed, **options):
+        model = graph(RATS, "weighing", draws=300, target_accept=0.9, **options)
+        return bl.fit(model, data, method="nuts", seed=seed, progress=False, runs=None)
+
+    told = (one(seed, tune=100) for seed in range(1, 30))
+    late = next(fit for fit in told if any(each.check == "warm-up" for each in fit.verdict.findings))
+    assert late.verdict.status == finding(late, "warm-up").status == "fail"
+    monkeypatch.setattr(nuts, "_TUNE", 100)
+    again = one(late.seed)
+    assert finding(again, "tune").message.startswith(
+        "doubled from 100 to 200, tuned and drawn again; with 100: the first"
+    )
+    assert same(again, one(late.seed))
+
+
 @pytest.mark.slow(why="compiles")
 def test_target_accept_is_raised_once_by_itself(tmp_path):
     """The same draws on any number of cores, and from a run that lost chains of the second time."""
