@@ -372,7 +372,7 @@ REFUSED = [
     ({"lam": "Gamma(2, 1)", "n[obs_id]": "Poisson(lam * lam)"}, "times data"),
     ({"p": "Beta(1, 1)", "n[obs_id]": "Binomial(9, p ** 2)"}, "more than a choice"),
     ({"p": "Beta(1, 1)", "n[obs_id]": "Bernoulli(p)"}, "cannot have"),
-    ({"k": "Bernoulli(0.5)", "y[obs_id]": "Normal(k, 1)"}, "discrete"),
+    ({"k": "Bernoulli(0.5)", "m": "Normal(0, 1)", "y[obs_id]": "Normal(k + m, 1)"}, "discrete"),
     ({"a": "Normal(0, 1)", "extra": "Potential(-a)", "y[obs_id]": "Normal(a, 1)"}, "Potential"),
     ({"a": "Normal(0, 1)", "gone[obs_id]": "Normal(a, 1)"}, "missing"),
     ({"a": "Normal(0, 1)", "y[obs_id]": "Normal(a, x - 100)"}, "not positive"),

@@ -264,7 +264,7 @@ def test_an_interrupted_search_keeps_what_ended(monkeypatch):
             "mean, sd",
         ),
         (
-            bl.Model(model=bl.Graph(nodes={"m": "Normal(0, 1)", "x[row]": "Normal(m, 1)"})),
+            bl.Model(model=bl.Graph(nodes={"m": "Normal(0, 1)", "x[obs_id]": "Normal(m, 1)"})),
             False,
             "engine.refused.other-family",
             "graph",

@@ -97,7 +97,7 @@ def check_numbers(
     good = ~values.outside(rows, low, high)
     if distribution.discrete:
         good &= rows == np.floor(rows)
-    ends = (float(np.nanmin(low)), float(np.nanmax(high)))
+    ends = (float(np.fmin.reduce(low, axis=None)), float(np.fmax.reduce(high, axis=None)))
     where = values.words(*ends)
     if domain.bounded_by:
         where = "strictly between {:g} and {:g}".format(*ends) if np.isfinite(ends[1]) else f"above {ends[0]:g}"

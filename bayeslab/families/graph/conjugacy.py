@@ -45,6 +45,10 @@ def closed_form(nodes: Mapping[str, Node], data: Data, discrete: DiscretePiece |
         How the model is solved where all that is unknown is discrete.
     """
     if discrete is not None:
+        try:
+            _ = discrete.built
+        except BayeslabError as error:
+            return error.message
         return Plan(discrete.how, lambda: _Answer([discrete.solve()], nodes, data))
     try:
         if look_back_at_each_other(nodes, data.names()):

@@ -54,19 +54,30 @@ class DiscretePiece:
         shown = ", ".join(self.names[:5]) + (", …" if len(self.names) > 5 else "")
         return f"all that is unknown is discrete ({shown}) and summed out"
 
-    def solve(self) -> SolvedDiscrete:
-        """Sum out; the graph is built, but nothing is compiled.
+    @cached_property
+    def built(self) -> tuple[pymc.Model, Sums]:
+        """The graph and the sum.
 
         Raises
         ------
-        ModelError, EvidenceError
-            The sum is too large; the data are impossible.
+        ModelError
+            A node has too many values, or the sum is too large.
+        """
+        found = self.build()
+        assert found is not None
+        return found
+
+    def solve(self) -> SolvedDiscrete:
+        """Sum out; nothing is compiled.
+
+        Raises
+        ------
+        EvidenceError
+            The data are impossible.
         """
         from pytensor.graph.replace import clone_replace
 
-        found = self.build()
-        assert found is not None
-        model, sums = found
+        model, sums = self.built
         changes = {rv: model.rvs_to_values[rv].astype(rv.dtype) for rv in model.observed_RVs}
         (tables,) = clone_replace([sums.tables], changes)
         table, total = (np.asarray(part)[0] for part in evaluate({}, [tables, model.logp()], simplify=False))
