@@ -485,9 +485,14 @@ def paths(model: Model, data: Data) -> tuple[str, ...]:
 
 def _with_paths(model: Model, data: Data) -> tuple[pymc.Model, Sums] | None:
     """The graph to fit and its sums; None where no hidden path is summed out."""
+    return _discrete_sums(model, data) if paths(model, data) else None
+
+
+def _discrete_sums(model: Model, data: Data) -> tuple[pymc.Model, Sums] | None:
+    """The graph to fit and the sums over its discrete nodes; None where none are by us."""
     from bayeslab.families.graph.path_sums import Sums
 
-    found = elimination(model, data) if paths(model, data) else None
+    found = elimination(model, data)
     return (found[0], found[1]) if found is not None and isinstance(found[1], Sums) else None
 
 
