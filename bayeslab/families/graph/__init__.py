@@ -445,18 +445,6 @@ def integrated(model: Model, data: Data) -> dict[str, str]:
     return {node.name: node.normals for node in builder.states}
 
 
-def _discrete_sums(model: Model, data: Data) -> tuple[pymc.Model, Sums] | None:
-    """As :func:`elimination`, of models without linear-Gaussian states."""
-    from bayeslab.families.graph.path_sums import Sums
-
-    found = elimination(model, data)
-    if found is None:
-        return None
-    built, sums = found
-    assert isinstance(sums, Sums)
-    return built, sums
-
-
 def relabelled(model: Model, data: Data, draws: Mapping[str, np.ndarray]) -> tuple[dict[str, np.ndarray], str] | None:
     """Draws in which the exchangeable states of hidden paths have names that agree."""
     from bayeslab.families.graph.path_labels import relabelled as renamed
