@@ -112,7 +112,7 @@ def run(job: Job) -> Outcome:
         "em": _traces(searches, attrs),
         **observed_groups(job.model, job.data, attributes(job)),
     }
-    findings = [*_findings(searches, found, values, options), *notes]
+    findings = [*_findings(searches, found, problem, values, options), *notes]
     if options.standard_errors:
         errors, more = _errors(problem, best.parameters, found)
         groups["standard_errors"] = labelled(errors, found.dims, labels, {}, attrs)
@@ -248,7 +248,7 @@ def _traces(searches: Restarts, attrs: dict[str, Any]) -> Any:
     return labelled(arrays, dims, {"iteration": np.arange(longest)}, lead, attrs)
 
 
-def _findings(searches: Restarts, found: EMPlan, values: Any, options: Options) -> list[Finding]:
+def _findings(searches: Restarts, found: EMPlan, problem: Problem, values: Any, options: Options) -> list[Finding]:
     best = searches.best
     what = "maximum of the likelihood" if options.prior == "ignore" else "mode of the posterior"
     text = f"a point, not a posterior ({what}); log likelihood {best.log_likelihood:.4f} after {best.iterations} steps"
@@ -260,6 +260,12 @@ def _findings(searches: Restarts, found: EMPlan, values: Any, options: Options) 
     if len(searches.ends) > 1:
         out.append(agreement(searches))
     out += _boundary(found, values)
+    if found.at_limits is not None:
+        for name, number in found.at_limits(problem, best.parameters).items():
+            which = "it is" if number == 1 else f"{number} of them are"
+            text = f"{name}: the likelihood is as high where {which} ten times larger or smaller: a limit, no estimate"
+            advice = "give a prior that keeps it away, or take the distribution that the limit is"
+            out.append(Finding("warn", "boundary", name, number, text, advice))
     if options.prior == "ignore" and found.unbounded is not None and found.unbounded(best.parameters):
         text = "a state has shrunk to equal rows, where the likelihood has no bound: its maximum means nothing"
         out.append(Finding("fail", "collapse", "", None, text, "take prior: use, fewer states, or another topology"))

@@ -212,6 +212,8 @@ class EMPlan:
     vanishing : callable or None
         By name, how many spreads of the parameters the likelihood would rather have at zero, which a search approaches
         without end.
+    at_limits : callable or None
+        By name, how many positive parameters are where the problem is level towards zero or infinity.
     """
 
     how: str
@@ -227,6 +229,7 @@ class EMPlan:
     search: Callable[[bool, int, np.random.Generator, Any, Mapping[str, Any]], Searched] | None = None
     unbounded: Callable[[Mapping[str, np.ndarray]], bool] | None = None
     vanishing: Callable[[Mapping[str, np.ndarray]], Mapping[str, int]] | None = None
+    at_limits: Callable[[Any, Mapping[str, np.ndarray]], Mapping[str, int]] | None = None
 
 
 @dataclass(frozen=True, eq=False)

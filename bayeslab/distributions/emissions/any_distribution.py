@@ -211,7 +211,7 @@ class AnyDistribution(Emission):
                     typical[word][0][j], typical[word][1][j] = somewhere(self.name, word), 1.0
                 continue
             cell = self._pooled(j)
-            found = cell.best(x, weights[:, 0], None)
+            found = cell.allowed(x, weights[:, 0], cell.best(x, weights[:, 0], None))
             for word, value, unit in zip(self.learned, found, cell.units(x, weights[:, 0], found), strict=True):
                 typical[word][0][j], typical[word][1][j] = value, unit
         laws = {word: weak_law(self.name, word, *typical[word]) for word in self.learned}

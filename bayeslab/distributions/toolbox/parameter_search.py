@@ -7,7 +7,7 @@ lower than it began.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import product
 from typing import Any
 
@@ -16,6 +16,7 @@ from scipy.optimize import minimize
 
 from bayeslab.distributions.toolbox.conjugate_pairs import PAIRS
 from bayeslab.distributions.toolbox.law import Law
+from bayeslab.distributions.toolbox.limits import at_limit, just_allowed
 from bayeslab.distributions.toolbox.parameters import interval
 from bayeslab.distributions.toolbox.table import DISTRIBUTIONS, conjugate, density_parameters, functions
 
@@ -71,7 +72,13 @@ class ParameterSearch:
             return closed
         for begin in (start, self._typical() if self.typical else None):
             if begin is not None and np.isfinite(self.height(x, weights, begin)):
-                return self._climbed(x, weights, begin)
+                end = self._climbed(x, weights, begin)
+                plain = replace(self, laws={})
+                if -1 not in plain.limits(x, weights, end):
+                    return end
+                # There the likelihood may have no slope although it is higher elsewhere, as where a Rice's nu is 0.
+                other = self._climbed(x, weights, plain.allowed(x, weights, end))
+                return max((end, other), key=lambda one: self.height(x, weights, one))
         few = _quantiles(x, weights)
         even = np.ones(len(few))
         ends = [self._climbed(few, even, one, to_the_top=False) for one in self._guesses(few)]
@@ -96,6 +103,32 @@ class ParameterSearch:
         # An end of what the parameter can be is left to the search, which stays off it.
         low, high = interval(self.name, declared.parameter)
         return np.array([best]) if low < best < high else None
+
+    def limits(self, x: np.ndarray, weights: np.ndarray, theta: np.ndarray) -> list[int]:
+        """Of each parameter with one end whether it is at a limit; see :func:`at_limit`."""
+        return [
+            at_limit(height, theta[i] - low) if np.isfinite(low) and np.isinf(high) else 0
+            for i, (low, high) in enumerate(interval(self.name, word) for word in self.learned)
+            for height in [self._along(x, weights, theta, i)]
+        ]
+
+    def allowed(self, x: np.ndarray, weights: np.ndarray, theta: np.ndarray) -> np.ndarray:
+        """The parameters, those at a limit as far from it as the rows allow."""
+        out = theta.copy()
+        for i, way in enumerate(self.limits(x, weights, theta)):
+            if way:
+                low = interval(self.name, self.learned[i])[0]
+                out[i] = low + just_allowed(self._along(x, weights, theta, i), theta[i] - low, way)
+        return out
+
+    def _along(self, x: np.ndarray, weights: np.ndarray, theta: np.ndarray, i: int) -> Callable[[float], float]:
+        """The height by the distance of one parameter from its lower end."""
+        low = interval(self.name, self.learned[i])[0]
+
+        def height(apart: float) -> float:
+            return self.height(x, weights, np.concatenate([theta[:i], [low + apart], theta[i + 1 :]]))
+
+        return height
 
     def height(self, x: np.ndarray, weights: np.ndarray, theta: np.ndarray) -> float:
         """Log likelihood plus log prior."""

@@ -91,6 +91,7 @@ def plan(hidden: Hidden) -> EMPlan | str:
         labels=hidden.labels,
         kinds=hidden.problem(False).kinds(),
         bounds=bounds,
+        at_limits=lambda problem, theta: problem.at_limits(theta),
         unbounded=lambda theta: collapsed(hidden, theta),
     )
 

@@ -53,6 +53,7 @@ def em(seen: Resolved) -> EMPlan:
         labels=seen.labels,
         kinds=kinds,
         search=lambda prior, restarts, rng, progress, how: _search(seen, prior, restarts, rng, progress, how),
+        at_limits=lambda problem, theta: problem.at_limits(theta),
         bounds={n: (0.0, 1.0) for n, kind in kinds.items() if kind in ("simplex", "unit")},
     )
 
