@@ -218,6 +218,8 @@ def _remedies(
     options: Options, density: Density, beginning: _Beginning, chains: Mapping[int, Mapping[str, np.ndarray]]
 ) -> list[_Change]:
     """What to change where steps were too long or a warm-up too short, of what the options leave open."""
+    if options.target_accept is not None and options.tune is not None:
+        return []
     flat, stats = _stacked(chains)
     coordinates = [
         Block(name, v.reshape(*flat.shape[:2], *v.shape[1:]), tuple(tuple(map(str, range(n))) for n in v.shape[1:]))

@@ -21,6 +21,7 @@ from typing import Any
 import numpy as np
 
 from bayeslab.errors import DataError, ModelError, hint, listed
+from bayeslab.language.products import COLUMNS, contracted, is_matrix_product
 from bayeslab.language.spec import unquoted
 
 __all__ = [
@@ -1034,30 +1035,11 @@ class Evaluator:
     def _matmul(self, left: Term, right: Term) -> Term:
         if None in left.dims or None in right.dims:
             left, right = self._name_by_partner(left, right), self._name_by_partner(right, left)
-        shared = [dim for dim in left.dims if dim in right.dims]
-        if not shared:
-            raise ModelError(
-                f"'@' needs a dimension both sides have: ({', '.join(map(str, left.dims))}) and"
-                f" ({', '.join(map(str, right.dims))})",
-                code="bad-dimensions",
-            )
-        if len(shared) == 2 and len(left.dims) == len(right.dims) == 2 and self._twins(*shared):
-            # Two square matrices over the same twins: rows of the first, columns of the second.
+        if is_matrix_product(left.dims, right.dims, self.labels):
             first, second = left.dims
-            other = "the columns of the product"
-            columns = replace(right, dims=(second, other))
-            return replace(self._contract(left, columns, second), dims=(first, second))
-        if len(shared) > 1 and not left.dims[-1] == right.dims[-1] == shared[-1]:
-            raise ModelError(
-                f"'@' contracts the one dimension both sides have; here they share {listed(shared)}; name it:"
-                " dot(a, b, dim)",
-                code="bad-dimensions",
-            )
-        return self._contract(left, right, shared[-1])
-
-    def _twins(self, first: str | None, second: str | None) -> bool:
-        """Whether two dimensions have the same labels."""
-        return np.array_equal(self.labels.get(str(first), ()), self.labels.get(str(second), ()))
+            product = self._contract(left, replace(right, dims=(second, COLUMNS)), second)
+            return replace(product, dims=(first, second))
+        return self._contract(left, right, contracted(left.dims, right.dims))
 
     def _name_by_partner(self, term: Term, partner: Term) -> Term:
         if term.dims != (None,):

@@ -40,9 +40,9 @@ def late(draws: Array) -> Array:
     lows, highs = draws.min(axis=2), draws.max(axis=2)
     for k in range(n_chains):
         others = np.delete(np.arange(n_chains), k)
-        own = draws[:, k, half:]
-        low = np.minimum(own.min(axis=1), lows[:, others].min(axis=1, initial=np.inf))
-        high = np.maximum(own.max(axis=1), highs[:, others].max(axis=1, initial=-np.inf))
+        later = draws[:, k, half:]
+        low = np.minimum(later.min(axis=1), lows[:, others].min(axis=1, initial=np.inf))
+        high = np.maximum(later.max(axis=1), highs[:, others].max(axis=1, initial=-np.inf))
         begin = draws[:, k, :half]
         with np.errstate(invalid="ignore"):
             outside = np.maximum(low[:, None] - begin, begin - high[:, None])

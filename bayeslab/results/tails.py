@@ -154,8 +154,8 @@ def concentrated(variables: Sequence[Block], diverging: NDArray[np.bool_]) -> Ed
 
     bad = diverging[:, 1:]
     n = int(bad.sum())
-    # Where nearly all diverge there is no rest to compare them with.
-    if n < 3 or not variables or diverging.size < _MIN_DRAWS or n > bad.size - _MIN_DRAWS // 2:
+    # Where all diverge there is no rest to compare them with.
+    if n < 3 or not variables or diverging.size < _MIN_DRAWS or n == bad.size:
         return None
     shares = in_batches(variables, lambda draws: _divergent(draws, bad))
     number, upper = np.unravel_index(int(np.nanargmax(shares)), shares.shape)

@@ -171,6 +171,7 @@ CASES = {
     "transpose(s * x) @ (s * x)": ((S * x[:, None]).T @ (S * x[:, None]), "i2 i"),
     "inv(s * x) @ (s * x)": (np.eye(3), "i2 i"),
     "a @ (a * 2)": ((A * A * 2).sum(axis=1), "i"),
+    "a @ stack([a, 2 * a], k)": ((A * A).sum(axis=1)[:, None] * [1, 2], "i k"),
     "dot(x, u)": (x @ u, ""),
     "dot(a, a, j)": ((A * A).sum(axis=1), "i"),
     "dot(a, [1, 0, 0, 1])": (A[:, 0] + A[:, 3], "i"),

@@ -117,6 +117,10 @@ SMALL: dict[str, dict] = {
         "L[k, k2]": "LKJCholeskyCov(eta=2, sd_dist=Exponential(1))", "e[k]": "Normal(0, 1)",
         "y[row]": "Normal((L @ rename(e, k2))[0] + (L @ rename(e, k2))[1] * x, 1)",
     },
+    "product of square matrices": {
+        "W[k, k2]": "Normal(0, 1)", "S[k, k2]": "W @ transpose(W) + eye(k, k2)", "e[k]": "MvNormal([0, 0], cov=S)",
+        "y[row]": "Normal(e[0] + e[1] * x, 1)",
+    },
     "summed out": {"w": "Beta(1, 1)", "m[k]": "Normal(0, 1)", "k_of[row]": "Bernoulli(w)",
                    "y[row]": "Normal(m[k_of], 1)"},
 }  # fmt: skip

@@ -85,7 +85,7 @@ def density_table(
             f" elements, because {len(most)} discrete values meet in one; at most {MOST_NUMBERS:,} numbers are kept",
             code="too-costly",
         )
-    found: list[Factor | None] = [None] * len(scopes)
+    factor_of: dict[int, Factor] = {}
     tables, begin = [], length
     for group, elements in groups.items():
         states = [slots[slot].states for slot in group]
@@ -94,10 +94,10 @@ def density_table(
             strides = tuple(
                 len(elements) * math.prod(states[group.index(slot_of[c]) + 1 :]) for c in scopes[n].tolist()
             )
-            found[n] = Factor(tuple(scopes[n].tolist()), begin + place, strides)
+            factor_of[n] = Factor(tuple(scopes[n].tolist()), begin + place, strides)
         begin += math.prod(states) * len(elements)
     table = pt.concatenate(tables) if len(tables) > 1 else tables[0]
-    return table, ([factor for factor in found if factor is not None], begin - length)
+    return table, ([factor_of[n] for n in range(len(scopes))], begin - length)
 
 
 def _groups(needs: Sequence[tuple[int, ...]], slots: Sequence[Latent]) -> dict[tuple[int, ...], list[int]]:
@@ -105,13 +105,13 @@ def _groups(needs: Sequence[tuple[int, ...]], slots: Sequence[Latent]) -> dict[t
 
     One table of all slots is one expression; tables of their own for elements that meet other slots are fewer numbers.
     """
-    own: dict[tuple[int, ...], list[int]] = {}
+    split: dict[tuple[int, ...], list[int]] = {}
     for n, need in enumerate(needs):
-        own.setdefault(need, []).append(n)
+        split.setdefault(need, []).append(n)
     whole = {tuple(range(len(slots))): list(range(len(needs)))}
-    apart = sum(_numbers(group, slots, len(needs)) for group in own)
+    apart = sum(_numbers(group, slots, len(needs)) for group in split)
     together = sum(_numbers(group, slots, len(needs)) for group in whole)
-    return own if len(own) <= _MOST_TABLES and apart < _WORTH_IT * together else whole
+    return split if len(split) <= _MOST_TABLES and apart < _WORTH_IT * together else whole
 
 
 def _numbers(group: tuple[int, ...], slots: Sequence[Latent], elements: int) -> int:

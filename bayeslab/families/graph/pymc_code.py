@@ -15,6 +15,7 @@ import numpy as np
 from bayeslab.errors import ModelError
 from bayeslab.families.graph.pymc_values import Code, filled, not_exported
 from bayeslab.language.expressions import FUNCTIONS, labels_are_numbers
+from bayeslab.language.products import COLUMNS, contracted, is_matrix_product
 
 __all__ = ["Printer"]
 
@@ -133,7 +134,7 @@ class Printer:
             case ast.Name(id=name):
                 return self.lookup(name)
             case ast.BinOp(op=ast.MatMult()):
-                return self._product(self.print(node.left), self.print(node.right), None)
+                return self._matmul(self.print(node.left), self.print(node.right))
             case ast.BinOp(op=ast.Pow(), right=ast.Constant(value=2 | 3)):
                 base = self.print(node.left)
                 return self._apply(("A ** B", "A ** B"), base, self.print(node.right))
@@ -302,11 +303,18 @@ class Printer:
         dims = (*code.dims[:axis], *code.dims[axis + 1 :]) if name == "logsumexp" else code.dims
         return Code(filled(template, A=code.tree), dims, code.random, undefined=code.undefined)
 
+    def _matmul(self, left: Code, right: Code) -> Code:
+        left, right = self._by_partner(left, right), self._by_partner(right, left)
+        if is_matrix_product(left.dims, right.dims, self.labels):
+            first, second = left.dims
+            product = self._product(left, replace(right, dims=(second, COLUMNS)), second)
+            return replace(product, dims=(first, second))
+        return self._product(left, right, contracted(left.dims, right.dims))
+
     def _product(self, left: Code, right: Code, dim: str | None) -> Code:
         left, right = self._by_partner(left, right), self._by_partner(right, left)
-        shared = [d for d in left.dims if d in right.dims]
         if dim is None:
-            dim = shared[-1]
+            dim = next(d for d in left.dims if d in right.dims)
         rest = tuple(d for d in left.dims if d != dim), tuple(d for d in right.dims if d != dim)
         random = left.random or right.random
         undefined = {d: k for d, k in _merged([left, right]).items() if d != dim}
