@@ -296,6 +296,8 @@ def observed_groups(model: Model, data: Data, attrs: Mapping[str, Any]) -> dict[
     columns = data.dataset.columns
     # Columns with stray cells are refused where they are used; these are not.
     terms = {n: data.term(n, missing=True) for n, c in columns.items() if c.dims and n not in data.slips}
+    # Outcomes that are computed from columns are no columns themselves.
+    terms |= {n: data.term(n, missing=True) for n in sorted(observed - columns.keys()) if data.has(n)}
     # A column that is a factor has the name of a dimension, which is a coordinate.
     along = {dim for term in terms.values() for dim in term.dims}
     terms = {name: term for name, term in terms.items() if name not in along}
