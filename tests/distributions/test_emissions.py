@@ -381,11 +381,15 @@ def test_any_distribution_with_a_conjugate_parameter_is_one_of_columns(emission,
 
 
 def test_trials_beside_successes():
-    """The numbers of trials are columns; a row without one says nothing."""
+    """The numbers of trials are columns; a row without successes says nothing, one without trials is refused."""
     emission = OneParameter("Binomial", 1)
-    rows = np.array([[3.0, 9.0], [3.0, np.nan], [np.nan, 4.0], [2.0, 2.0]])
+    rows = np.array([[3.0, 9.0], [np.nan, np.nan], [np.nan, 4.0], [2.0, 2.0]])
     emission.check(rows)
     density = emission.log_density({"probability": np.array([[0.4]])}, rows)[:, 0]
     np.testing.assert_allclose(density, [stats.binom(9, 0.4).logpmf(3), 0.0, 0.0, 2 * np.log(0.4)], rtol=1e-12)
+    with refused("data.missing", "row 1, column 1:"):
+        emission.check(np.array([[3.0, 9.0], [3.0, np.nan]]))
+    with refused("data.missing", "row 0, column 3:"):
+        OneParameter("Binomial", 2).check(np.array([[3.0, 2.0, 9.0, np.nan]]))
     with refused("data.impossible-value", "row 0, column 0 is 3;"):
         emission.check(np.array([[3.0, 2.0]]))

@@ -13,6 +13,7 @@ from bayeslab.distributions import DISTRIBUTIONS, Distribution
 from bayeslab.errors import DataError, OptionError
 
 __all__ = [
+    "check_beside",
     "check_numbers",
     "check_shape",
     "check_values",
@@ -106,6 +107,27 @@ def check_numbers(
     if hurdle in DISTRIBUTIONS and (excluded & (rows == 0)).any() and (good | np.isnan(rows)).all():
         what += f"; {hurdle} gives 0 a probability of its own"
     check_values(rows, good & ~np.asarray(excluded), what)
+
+
+def check_beside(name: str, outcomes: np.ndarray, beside: np.ndarray, first: int) -> None:
+    """Refuse outcomes whose parameter, a column beside them, is missing: their rows would count for nothing.
+
+    Parameters
+    ----------
+    name : str
+        The parameter.
+    outcomes, beside : ndarray (n_rows, d)
+    first : int
+        The number of the first column of ``beside``.
+    """
+    lacking = np.argwhere(np.isnan(beside) & ~np.isnan(outcomes))
+    if len(lacking):
+        n, j = lacking[0]
+        raise DataError(
+            f"row {n}, column {first + j}: the '{name}' of the outcome {outcomes[n, j]:g} is missing; give the number,"
+            " or leave the outcome out",
+            code="missing",
+        )
 
 
 @contextmanager

@@ -10,7 +10,7 @@ from typing import Self
 import numpy as np
 
 from bayeslab.distributions import DISTRIBUTIONS, Conjugate, Distribution, conjugate, maths
-from bayeslab.distributions.emissions.cells import check_numbers, check_shape, prior_of, scaled, sums_by_state
+from bayeslab.distributions.emissions.cells import check_beside, check_numbers, check_shape, prior_of, scaled, sums_by_state
 from bayeslab.distributions.emissions.protocol import ConjugateEmission, Parameters, Statistics
 from bayeslab.distributions.toolbox.conjugate_pairs import PAIRS, Pair
 from bayeslab.distributions.toolbox.logarithms import impossible, ratio
@@ -101,7 +101,10 @@ class OneParameter(ConjugateEmission):
 
     def check(self, rows: np.ndarray) -> None:
         check_shape(rows, self.n_columns)
-        check_numbers(self.declaration, rows[:, : self.n_outcomes], self._others(rows))
+        outcomes, others = rows[:, : self.n_outcomes], self._others(rows)
+        for i, word in enumerate(self.beside):
+            check_beside(word, outcomes, others[word], (i + 1) * self.n_outcomes)
+        check_numbers(self.declaration, outcomes, others)
 
     def counted(self, rows: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """What each cell adds to the prior, (N, d) and (N, d)."""
