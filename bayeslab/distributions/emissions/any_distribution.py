@@ -23,7 +23,14 @@ from typing import Any, Self
 import numpy as np
 
 from bayeslab.distributions import DISTRIBUTIONS, Distribution, Law
-from bayeslab.distributions.emissions.cells import check_numbers, check_shape, observed, renumbered, scaled
+from bayeslab.distributions.emissions.cells import (
+    check_numbers,
+    check_shape,
+    column_means,
+    observed,
+    renumbered,
+    scaled,
+)
 from bayeslab.distributions.emissions.protocol import Emission, Parameters, Statistics
 from bayeslab.distributions.toolbox.law import weak_law
 from bayeslab.distributions.toolbox.parameter_search import REACH, ParameterSearch, counted_values
@@ -117,8 +124,7 @@ class AnyDistribution(Emission):
             return scaled(np.hstack([np.cos(rows), np.sin(rows)]))
         values = self.declaration.domain.values
         if values.low == 0 and values.high == np.inf:
-            seen = ~np.isnan(rows)
-            middle = np.where(seen, rows, 0.0).sum(axis=0) / np.maximum(seen.sum(axis=0), 1)
+            middle = column_means(rows)
             return scaled(np.log1p(rows / np.where(middle > 0, middle, 1.0)))
         return scaled(rows)
 

@@ -41,27 +41,22 @@ def sums_by_state(values: np.ndarray, states: np.ndarray, n_states: int) -> np.n
     return np.stack([np.bincount(states, column, n_states) for column in values.T], axis=1)
 
 
-def scaled(rows: np.ndarray) -> np.ndarray:
-    """Columns with mean 0 and sd 1, missing cells at the mean: for distances."""
-    seen = ~np.isnan(rows)
-    count = np.maximum(seen.sum(axis=0), 1)
-    mean = np.where(seen, rows, 0.0).sum(axis=0) / count
-    apart = np.where(seen, rows - mean, 0.0)
-    sd = np.sqrt((apart**2).sum(axis=0) / count)
-    return apart / np.where(sd > 0, sd, 1.0)
+def column_means(rows: np.ndarray) -> np.ndarray:
+    """Means of the columns over their observed cells."""
+    filled, seen = observed(rows)
+    return np.asarray(filled.sum(axis=0) / np.maximum(seen.sum(axis=0), 1))
 
 
 def column_variances(rows: np.ndarray) -> np.ndarray:
     """Variances of the columns over their observed cells."""
-    seen = ~np.isnan(rows)
-    count = np.maximum(seen.sum(axis=0), 1)
-    mean = np.where(seen, rows, 0.0).sum(axis=0) / count
-    return (np.where(seen, rows - mean, 0.0) ** 2).sum(axis=0) / count
+    return column_means((rows - column_means(rows)) ** 2)
 
 
-def column_means(rows: np.ndarray) -> np.ndarray:
-    seen = ~np.isnan(rows)
-    return np.where(seen, rows, 0.0).sum(axis=0) / np.maximum(seen.sum(axis=0), 1)
+def scaled(rows: np.ndarray) -> np.ndarray:
+    """Columns with mean 0 and sd 1, missing cells at the mean: for distances."""
+    apart = rows - column_means(rows)
+    sd = np.sqrt(column_means(apart**2))
+    return np.where(np.isnan(apart), 0.0, apart) / np.where(sd > 0, sd, 1.0)
 
 
 def check_shape(rows: np.ndarray, n_columns: int) -> None:

@@ -14,14 +14,13 @@ from scipy.special import digamma, gammaln
 from bayeslab.constants import LOG_2PI
 from bayeslab.distributions.emissions.cells import (
     check_shape,
-    column_means,
-    observed,
     prior_of,
     refuse_constant,
     scaled,
     sums_by_state,
 )
 from bayeslab.distributions.emissions.joint_normal import FullGaussian
+from bayeslab.distributions.emissions.normal_moments import centred, column_moments
 from bayeslab.distributions.emissions.normal_prior import NormalPrior
 from bayeslab.distributions.emissions.protocol import ConjugateEmission, Parameters, Statistics
 from bayeslab.distributions.toolbox.logarithms import ratio
@@ -101,18 +100,10 @@ class DiagonalGaussian(ConjugateEmission):
     def statistics(
         self, rows: np.ndarray, responsibilities: np.ndarray, parameters: Parameters | None = None
     ) -> Statistics:
-        filled, seen = observed(rows)
-        about = column_means(rows)
-        apart = (filled - about) * seen
-        weight = responsibilities.T @ seen
-        shift = ratio(responsibilities.T @ apart, weight, 0.0)
-        scatter = np.stack([responsibilities[:, k] @ ((apart - s) ** 2 * seen) for k, s in enumerate(shift)])
-        return {"weight": weight, "mean": about + shift, "scatter": scatter}
+        return column_moments(rows, responsibilities)
 
     def statistics_of_states(self, rows: np.ndarray, states: np.ndarray, n_states: int) -> Statistics:
-        filled, seen = observed(rows)
-        about = column_means(rows)
-        apart = (filled - about) * seen
+        apart, seen, about = centred(rows)
         weight = sums_by_state(seen, states, n_states)
         shift = ratio(sums_by_state(apart, states, n_states), weight, 0.0)
         scatter = sums_by_state((apart - shift[states]) ** 2 * seen, states, n_states)
@@ -206,9 +197,8 @@ class DiagonalGaussian(ConjugateEmission):
         kappa, centre, nu, scale = self.posterior(statistics)
         precision = np.broadcast_to(nu / scale, centre.shape)
         log_precision = np.broadcast_to(digamma(nu / 2) - np.log(scale / 2), centre.shape)
-        filled, seen = observed(rows)
-        about = column_means(rows)
-        apart, offset = (filled - about) * seen, centre - about
+        apart, seen, about = centred(rows)
+        offset = centre - about
         constant = log_precision - LOG_2PI - 1 / kappa - precision * offset**2
         return 0.5 * (seen @ constant.T + apart @ (2 * precision * offset).T - apart**2 @ precision.T)
 

@@ -20,6 +20,8 @@ from bayeslab.distributions.toolbox.logarithms import ratio
 __all__ = [
     "about_mean",
     "about_normal",
+    "centred",
+    "column_moments",
     "mahalanobis",
     "moments_about",
     "normal_log_density",
@@ -117,13 +119,25 @@ def about_normal(statistics: Statistics, counts: np.ndarray, means: np.ndarray, 
     return float(0.5 * np.sum(counts * (log_det - d * LOG_2PI) - trace))
 
 
+def centred(rows: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Distances from the columns' means, zero at missing cells; 1 where a cell is observed; and those means."""
+    filled, seen = observed(rows)
+    about = column_means(rows)
+    return (filled - about) * seen, seen, about
+
+
+def column_moments(rows: np.ndarray, responsibilities: np.ndarray) -> Statistics:
+    """(weight, mean, scatter about it) of each state and column, (K, d), over observed cells."""
+    apart, seen, about = centred(rows)
+    weight = responsibilities.T @ seen
+    shift = ratio(responsibilities.T @ apart, weight, 0.0)
+    scatter = np.stack([responsibilities[:, k] @ ((apart - s) ** 2 * seen) for k, s in enumerate(shift)])
+    return {"weight": weight, "mean": about + shift, "scatter": scatter}
+
+
 def start_moments(rows: np.ndarray, responsibilities: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """Means and covariances to complete missing cells with before there are parameters: variances only."""
-    filled, seen = observed(rows)
-    weight = responsibilities.T @ seen
-    overall, variance = column_means(rows), column_variances(rows)
-    mean = ratio(responsibilities.T @ (filled - overall * seen), weight, 0.0) + overall
-    apart = np.stack([responsibilities[:, k] @ ((filled - m) ** 2 * seen) for k, m in enumerate(mean)])
-    spread = ratio(apart, weight, variance)
+    moments, variance = column_moments(rows, responsibilities), column_variances(rows)
+    spread = ratio(moments["scatter"], moments["weight"], variance)
     spread = np.where(spread > 0, spread, np.where(variance > 0, variance, 1.0))
-    return mean, np.stack([np.diag(v) for v in spread])
+    return moments["mean"], np.stack([np.diag(v) for v in spread])

@@ -10,7 +10,14 @@ from typing import Self
 import numpy as np
 
 from bayeslab.distributions import DISTRIBUTIONS, Conjugate, Distribution, conjugate, maths
-from bayeslab.distributions.emissions.cells import check_beside, check_numbers, check_shape, prior_of, scaled, sums_by_state
+from bayeslab.distributions.emissions.cells import (
+    check_beside,
+    check_numbers,
+    check_shape,
+    prior_of,
+    scaled,
+    sums_by_state,
+)
 from bayeslab.distributions.emissions.protocol import ConjugateEmission, Parameters, Statistics
 from bayeslab.distributions.toolbox.conjugate_pairs import PAIRS, Pair
 from bayeslab.distributions.toolbox.logarithms import impossible, ratio

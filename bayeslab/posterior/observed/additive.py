@@ -26,10 +26,12 @@ import numpy as np
 from scipy.linalg import helmert
 
 from bayeslab.constants import LOG_2PI
-from bayeslab.distributions.emissions.cells import check_shape, column_means, observed, refuse_constant, scaled
+from bayeslab.distributions.emissions.cells import check_shape, refuse_constant, scaled
 from bayeslab.distributions.emissions.normal import DiagonalGaussian
+from bayeslab.distributions.emissions.normal_moments import centred
 from bayeslab.distributions.emissions.normal_prior import NormalPrior
 from bayeslab.distributions.emissions.protocol import Emission, Parameters, Statistics
+from bayeslab.distributions.toolbox.logarithms import ratio
 from bayeslab.exact.product_chain import ProductSpace
 
 __all__ = ["AdditiveGaussian"]
@@ -105,11 +107,9 @@ class AdditiveGaussian(Emission):
     def statistics(
         self, rows: np.ndarray, responsibilities: np.ndarray, parameters: Parameters | None = None
     ) -> Statistics:
-        filled, seen = observed(rows)
-        about = column_means(rows)
-        apart = (filled - about) * seen
-        weight, total = responsibilities.T @ seen, responsibilities.T @ apart
-        shift = np.where(weight > 0, total / np.where(weight > 0, weight, 1.0), 0.0)
+        apart, seen, about = centred(rows)
+        weight = responsibilities.T @ seen
+        shift = ratio(responsibilities.T @ apart, weight, 0.0)
         square = responsibilities.sum(axis=1) @ apart**2
         # The scatter about the states' own means; sums over all of them are all that is asked.
         return {"weight": weight, "mean": about + shift, "scatter": square - np.sum(weight * shift**2, axis=0)}
