@@ -1,4 +1,4 @@
-r"""Columns of any distribution of single numbers, each with parameters of its own in every state.
+r"""Columns of any distribution of single numbers, each with its parameters in every state.
 
 Log density and slopes are those of :mod:`bayeslab.distributions`. The M-step is in closed form where the one unknown
 parameter has a conjugate prior, and else a search (:mod:`bayeslab.distributions.toolbox.parameter_search`) that never
@@ -136,10 +136,10 @@ class AnyDistribution(Emission):
             # Any value that can be: what is missing says nothing.
             x = np.where(seen[:, j] > 0, filled[:, j], np.nan)
             with np.errstate(all="ignore"):
-                own = [np.broadcast_to(parameters[word], self._shape(parameters))[:, j] for word in self.parameters]
-                terms = functions(self.name).log_density(x[:, None], *own)
+                given = [np.broadcast_to(parameters[word], self._shape(parameters))[:, j] for word in self.parameters]
+                terms = functions(self.name).log_density(x[:, None], *given)
             # The ends may differ from state to state.
-            terms = np.where(values.outside(x[:, None], *ends(self.name, own)), -np.inf, terms)
+            terms = np.where(values.outside(x[:, None], *ends(self.name, given)), -np.inf, terms)
             out = out + np.where(seen[:, j, None] > 0, terms, 0.0)
         return np.asarray(out)
 
@@ -217,8 +217,8 @@ class AnyDistribution(Emission):
                     typical[word][0][j], typical[word][1][j] = somewhere(self.name, word), 1.0
                 continue
             cell = self._pooled(j)
-            found = cell.allowed(x, weights[:, 0], cell.best(x, weights[:, 0], None))
-            for word, value, unit in zip(self.learned, found, cell.units(x, weights[:, 0], found), strict=True):
+            centre = cell.allowed(x, weights[:, 0], cell.best(x, weights[:, 0], None))
+            for word, value, unit in zip(self.learned, centre, cell.units(x, weights[:, 0], centre), strict=True):
                 typical[word][0][j], typical[word][1][j] = value, unit
         laws = {word: weak_law(self.name, word, *typical[word]) for word in self.learned}
         return replace(self, prior=laws | dict(self.prior or {}), typical=typical)
@@ -245,9 +245,9 @@ class AnyDistribution(Emission):
         return out
 
     def sample(self, rng: np.random.Generator, parameters: Parameters, states: np.ndarray) -> np.ndarray:
-        own = [np.broadcast_to(parameters[word], self._shape(parameters))[states] for word in self.parameters]
+        given = [np.broadcast_to(parameters[word], self._shape(parameters))[states] for word in self.parameters]
         size = (len(states), self.n_columns)
-        return np.asarray(functions(self.name).draw(rng, size, *own), float)
+        return np.asarray(functions(self.name).draw(rng, size, *given), float)
 
 
 def _place(value: np.ndarray, axis: int, at: int) -> int:

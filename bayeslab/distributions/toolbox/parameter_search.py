@@ -34,8 +34,8 @@ _STEPS, _LONGEST, _DIFFERENCE, _GAIN = 60, 4.0, 1e-4, 1e-15
 
 def counted_values(x: np.ndarray, weights: np.ndarray, *, discrete: bool) -> tuple[np.ndarray, np.ndarray]:
     """Observed values and their weights (n, K); equal whole numbers together."""
-    seen = ~np.isnan(x)
-    x, weights = x[seen], weights[seen]
+    there = ~np.isnan(x)
+    x, weights = x[there], weights[there]
     if not discrete:
         return x, weights
     values, at = np.unique(x, return_inverse=True)
@@ -132,11 +132,11 @@ class ParameterSearch:
 
     def height(self, x: np.ndarray, weights: np.ndarray, theta: np.ndarray) -> float:
         """Log likelihood plus log prior."""
-        own = {**self.known, **dict(zip(self.learned, theta, strict=True))}
+        values = {**self.known, **dict(zip(self.learned, theta, strict=True))}
         with np.errstate(all="ignore"):
-            terms = self._log_density(x, own)
+            terms = self._log_density(x, values)
             value = float(np.sum(np.where(weights > 0, weights * terms, 0.0)))
-        value += sum(float(self.laws[word].log_density(np.asarray(own[word]))) for word in self.laws)
+        value += sum(float(self.laws[word].log_density(np.asarray(values[word]))) for word in self.laws)
         return value if not np.isnan(value) else -np.inf
 
     def _log_density(self, x: np.ndarray, parameters: Mapping[str, Any]) -> np.ndarray:
@@ -145,10 +145,10 @@ class ParameterSearch:
 
     def _slopes(self, x: np.ndarray, theta: np.ndarray) -> list[np.ndarray]:
         """Of the log density of each row, by each parameter that is learned."""
-        own = {**self.known, **dict(zip(self.learned, theta, strict=True))}
+        values = {**self.known, **dict(zip(self.learned, theta, strict=True))}
         names = density_parameters(self.name)
         with np.errstate(all="ignore"):
-            slopes = functions(self.name).slopes(x, *(own[word] for word in names))[1:]
+            slopes = functions(self.name).slopes(x, *(values[word] for word in names))[1:]
         return [np.broadcast_to(np.asarray(slopes[names.index(word)]), x.shape) for word in self.learned]
 
     def _slope(self, x: np.ndarray, weights: np.ndarray, theta: np.ndarray) -> np.ndarray:
@@ -179,12 +179,12 @@ class ParameterSearch:
 
         ends = np.array([one.bounds for one in maps])
         begin = np.array([one.place(value) for one, value in zip(maps, start, strict=True)])
-        found = _newton(objective, np.clip(begin, *ends.T), ends)
-        if to_the_top and np.abs(objective(found)[1]).max() > _FLAT:
+        place = _newton(objective, np.clip(begin, *ends.T), ends)
+        if to_the_top and np.abs(objective(place)[1]).max() > _FLAT:
             # At a kink there is no slope to follow.
             options = {"maxiter": 300, "fatol": 1e-12, "xatol": 1e-9}
-            found = minimize(lambda u: objective(u)[0], found, method="Nelder-Mead", options=options).x
-        end = theta(found)
+            place = minimize(lambda u: objective(u)[0], place, method="Nelder-Mead", options=options).x
+        end = theta(place)
         return end if self.height(x, weights, end) >= self.height(x, weights, start) else start
 
     def _map(self, word: str, value: float, unit: float) -> _Map:
@@ -206,9 +206,9 @@ class ParameterSearch:
         """From a grid of numbers that such parameters often are the best with each of these numbers."""
         grid = [_usual(points, *interval(self.name, word)) for word in self.learned]
         guesses = np.array(list(product(*grid)))
-        own: dict[str, Any] = {**self.known, **{word: guesses[:, i] for i, word in enumerate(self.learned)}}
+        grid_values: dict[str, Any] = {**self.known, **{word: guesses[:, i] for i, word in enumerate(self.learned)}}
         with np.errstate(all="ignore"):
-            density = self._log_density(points[:, None], own)
+            density = self._log_density(points[:, None], grid_values)
             total = np.sum(np.broadcast_to(density, (len(points), len(guesses))), axis=0)
         total = np.nan_to_num(total, nan=-np.inf, posinf=-np.inf)
         chosen = {int(np.argmax(total))}

@@ -65,12 +65,12 @@ def allowed(name: str, known: Mapping[str, Any]) -> tuple[str, ...]:
 
 def _check_known(name: str, word: str, value: np.ndarray) -> None:
     """Refuse a known number that the parameter cannot have."""
-    own = DISTRIBUTIONS[name].domain.parameters.get(word)
-    if own is not None:
-        outside = own.outside(value, *interval(name, word))
+    support = DISTRIBUTIONS[name].domain.parameters.get(word)
+    if support is not None:
+        outside = support.outside(value, *interval(name, word))
         if outside.any():
             raise ModelError(
-                f"{name}'s {word} is {own.words(*interval(name, word))}, not {value[outside].ravel()[0]:g}",
+                f"{name}'s {word} is {support.words(*interval(name, word))}, not {value[outside].ravel()[0]:g}",
                 code="out-of-range",
             )
     if word in _whole(name) and (value != np.floor(value)).any():
@@ -106,12 +106,12 @@ def never_learned_defaults(name: str) -> dict[str, float]:
 
 def interval(name: str, word: str) -> tuple[float, float]:
     """The ends of what a parameter can be."""
-    own = DISTRIBUTIONS[name].domain.parameters.get(word)
-    if own is None:
+    support = DISTRIBUTIONS[name].domain.parameters.get(word)
+    if support is None:
         return -np.inf, np.inf
-    assert not isinstance(own.low, str)
-    assert not isinstance(own.high, str)
-    return float(own.low), float(own.high)
+    assert not isinstance(support.low, str)
+    assert not isinstance(support.high, str)
+    return float(support.low), float(support.high)
 
 
 def somewhere(name: str, word: str) -> float:
