@@ -9,7 +9,7 @@ from typing import Any, Self
 import numpy as np
 
 from bayeslab.distributions.emissions.cells import check_shape, renumbered
-from bayeslab.distributions.emissions.protocol import ConjugateEmission, Parameters, Statistics
+from bayeslab.distributions.emissions.protocol import ConjugateEmission, Emission, Parameters, Statistics
 from bayeslab.errors import DataError, OptionError
 
 __all__ = ["Product"]
@@ -22,7 +22,7 @@ class Product(ConjugateEmission):
     Parameters are those of the parts, their names after the part's: ``height.mean``.
     """
 
-    parts: Mapping[str, tuple[tuple[int, ...], Any]]
+    parts: Mapping[str, tuple[tuple[int, ...], Emission]]
 
     @property
     def n_columns(self) -> int:
@@ -42,11 +42,11 @@ class Product(ConjugateEmission):
     def kinds(self) -> dict[str, str]:
         return {f"{name}.{key}": kind for name, (_, e) in self.parts.items() for key, kind in e.kinds.items()}
 
-    def _each(self, rows: np.ndarray) -> Iterator[tuple[str, Any, np.ndarray]]:
+    def _each(self, rows: np.ndarray) -> Iterator[tuple[str, Emission, np.ndarray]]:
         for name, (columns, emission) in self.parts.items():
             yield name, emission, rows[:, list(columns)]
 
-    def _own(self, name: str, values: Mapping[str, Any]) -> dict[str, Any]:
+    def _of_part(self, name: str, values: Mapping[str, Any]) -> dict[str, Any]:
         start = f"{name}."
         return {key.removeprefix(start): value for key, value in values.items() if key.startswith(start)}
 
@@ -63,15 +63,17 @@ class Product(ConjugateEmission):
                 raise DataError(f"part '{name}': {error.message}", code=error.code) from None
 
     def log_density(self, parameters: Parameters, rows: np.ndarray) -> np.ndarray:
-        return sum(e.log_density(self._own(name, parameters), some) for name, e, some in self._each(rows))
+        return np.asarray(
+            sum(e.log_density(self._of_part(name, parameters), some) for name, e, some in self._each(rows))
+        )
 
     def statistics(
         self, rows: np.ndarray, responsibilities: np.ndarray, parameters: Parameters | None = None
     ) -> Statistics:
         out: Statistics = {}
         for name, e, some in self._each(rows):
-            own = None if parameters is None else self._own(name, parameters)
-            out |= self._named(name, e.statistics(some, responsibilities, own))
+            given = None if parameters is None else self._of_part(name, parameters)
+            out |= self._named(name, e.statistics(some, responsibilities, given))
         return out
 
     def statistics_of_states(self, rows: np.ndarray, states: np.ndarray, n_states: int) -> Statistics:
@@ -83,19 +85,19 @@ class Product(ConjugateEmission):
     def maximise(self, statistics: Statistics, parameters: Parameters | None = None) -> Parameters:
         out: dict[str, Any] = {}
         for name, (_, e) in self.parts.items():
-            own = None if parameters is None else self._own(name, parameters)
-            out |= self._named(name, e.maximise(self._own(name, statistics), own))
+            given = None if parameters is None else self._of_part(name, parameters)
+            out |= self._named(name, e.maximise(self._of_part(name, statistics), given))
         return out
 
     def expected_log_likelihood(self, statistics: Statistics, parameters: Parameters) -> float:
         parts = self.parts.items()
         return sum(
-            e.expected_log_likelihood(self._own(name, statistics), self._own(name, parameters))
+            e.expected_log_likelihood(self._of_part(name, statistics), self._of_part(name, parameters))
             for name, (_, e) in parts
         )
 
     def log_prior(self, parameters: Parameters) -> float:
-        return sum(e.log_prior(self._own(name, parameters)) for name, (_, e) in self.parts.items())
+        return sum(e.log_prior(self._of_part(name, parameters)) for name, (_, e) in self.parts.items())
 
     def n_free(self, n_states: int) -> int:
         return sum(e.n_free(n_states) for _, e in self.parts.values())
@@ -109,7 +111,7 @@ class Product(ConjugateEmission):
 
     def degenerate(self, parameters: Parameters, variances: np.ndarray) -> np.ndarray:
         flags = [
-            e.degenerate(self._own(name, parameters), variances[list(columns)])
+            e.degenerate(self._of_part(name, parameters), variances[list(columns)])
             for name, (columns, e) in self.parts.items()
         ]
         return np.any(flags, axis=0)
@@ -117,7 +119,7 @@ class Product(ConjugateEmission):
     def sample(self, rng: np.random.Generator, parameters: Parameters, states: np.ndarray) -> np.ndarray:
         out = np.empty((len(states), self.n_columns))
         for name, (columns, e) in self.parts.items():
-            out[:, list(columns)] = e.sample(rng, self._own(name, parameters), states)
+            out[:, list(columns)] = e.sample(rng, self._of_part(name, parameters), states)
         return out
 
     @property
@@ -129,38 +131,44 @@ class Product(ConjugateEmission):
     ) -> np.ndarray:
         out = rows.copy()
         for name, e, some in self._each(rows):
-            out[:, list(self.parts[name][0])] = e.complete(rng, self._own(name, parameters), states, some)
+            out[:, list(self.parts[name][0])] = e.complete(rng, self._of_part(name, parameters), states, some)
         return out
 
     def features(self, rows: np.ndarray) -> np.ndarray:
         return np.concatenate([e.features(some) for _, e, some in self._each(rows)], axis=1)
 
     def log_base(self, rows: np.ndarray) -> np.ndarray:
-        return sum(_conjugate(e).log_base(some) for _, e, some in self._each(rows))
+        return np.asarray(sum(_conjugate(e).log_base(some) for _, e, some in self._each(rows)))
 
     def imputed(
         self, rng: np.random.Generator, rows: np.ndarray, states: np.ndarray, parameters: Parameters
     ) -> np.ndarray:
         out = rows.copy()
         for name, e, some in self._each(rows):
-            out[:, list(self.parts[name][0])] = _conjugate(e).imputed(rng, some, states, self._own(name, parameters))
+            out[:, list(self.parts[name][0])] = _conjugate(e).imputed(
+                rng, some, states, self._of_part(name, parameters)
+            )
         return out
 
     def draw(self, rng: np.random.Generator, statistics: Statistics) -> Parameters:
         out: dict[str, Any] = {}
         for name, (_, e) in self.parts.items():
-            out |= self._named(name, _conjugate(e).draw(rng, self._own(name, statistics)))
+            out |= self._named(name, _conjugate(e).draw(rng, self._of_part(name, statistics)))
         return out
 
     def expected_log_density(self, statistics: Statistics, rows: np.ndarray) -> np.ndarray:
         parts = self._each(rows)
-        return sum(_conjugate(e).expected_log_density(self._own(name, statistics), some) for name, e, some in parts)
+        return np.asarray(
+            sum(_conjugate(e).expected_log_density(self._of_part(name, statistics), some) for name, e, some in parts)
+        )
 
     def log_marginal(self, statistics: Statistics) -> np.ndarray:
-        return sum(_conjugate(e).log_marginal(self._own(name, statistics)) for name, (_, e) in self.parts.items())
+        return np.asarray(
+            sum(_conjugate(e).log_marginal(self._of_part(name, statistics)) for name, (_, e) in self.parts.items())
+        )
 
 
-def _conjugate(emission: Any) -> Any:
+def _conjugate(emission: Emission) -> ConjugateEmission:
     if not isinstance(emission, ConjugateEmission):
         raise OptionError(
             f"{type(emission).__name__} has no conjugate prior; choose another component or method: em",

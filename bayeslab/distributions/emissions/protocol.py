@@ -18,8 +18,13 @@ type Statistics = dict[str, Any]
 class Emission(ABC):
     """A distribution of rows with parameters for each state; see :mod:`bayeslab.distributions.emissions`.
 
-    Subclasses are frozen dataclasses with a field ``prior``, which is None for maximum likelihood.
+    Subclasses are frozen dataclasses.
     """
+
+    @property
+    @abstractmethod
+    def prior(self) -> Any:
+        """The prior of the parameters; None for maximum likelihood."""
 
     @property
     def fixed_parameters(self) -> tuple[str, ...]:
@@ -119,6 +124,10 @@ class ConjugateEmission(Emission):
 
 class EmissionWithoutParameters(Emission):
     """An emission of which nothing is learned."""
+
+    @property
+    def prior(self) -> None:
+        return None
 
     def check(self, rows: np.ndarray) -> None:
         return None

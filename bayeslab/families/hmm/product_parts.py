@@ -60,6 +60,10 @@ class SpreadEmission(Emission):
     seen_in: int | None
 
     @property
+    def prior(self) -> Any:
+        return self.inner.prior
+
+    @property
     def columns_depend(self) -> bool:
         return self.inner.columns_depend
 
