@@ -109,6 +109,10 @@ class Product(ConjugateEmission):
         }
         return replace(self, parts=parts)
 
+    def without_prior(self) -> Self:
+        parts = {name: (columns, emission.without_prior()) for name, (columns, emission) in self.parts.items()}
+        return replace(self, parts=parts)
+
     def degenerate(self, parameters: Parameters, variances: np.ndarray) -> np.ndarray:
         flags = [
             e.degenerate(self._of_part(name, parameters), variances[list(columns)])

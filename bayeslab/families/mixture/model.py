@@ -373,14 +373,7 @@ def _chosen(spec: Mixture, found: Candidates) -> ComponentChoice:
 def without_prior(problem: MixtureProblem) -> MixtureProblem:
     """The problem whose posterior is the likelihood."""
     labels = replace(problem.latent, dirichlet=1.0, gate_precision=1e-6)
-    return replace(problem, emission=_plain(problem.emission), latent=labels)
-
-
-def _plain(emission: Any) -> Any:
-    if isinstance(emission, emissions.Product):
-        parts = {name: (columns, replace(e, prior=None)) for name, (columns, e) in emission.parts.items()}
-        return replace(emission, parts=parts)
-    return replace(emission, prior=None)
+    return replace(problem, emission=problem.emission.without_prior(), latent=labels)
 
 
 def _emission(parts: Mapping[str, StatePart]) -> Any:
