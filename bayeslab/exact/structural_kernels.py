@@ -132,7 +132,10 @@ def _filter(
     cell_means: np.ndarray,
     cell_covariances: np.ndarray,
 ) -> float:
-    """Log evidence; all from ``gains`` on is filled, what has no length is not. -inf where a variance is zero."""
+    """Log evidence; all from ``gains`` on is filled, what has no length is not.
+
+    -inf where a variance is zero, or a standard deviation negative.
+    """
     d, n = mean.shape[1], len(y)
     state, covariance = np.zeros(d), np.zeros((d, d))
     half, other, w, u = np.zeros((d, d)), np.zeros((d, d)), np.zeros(d), np.zeros(d)
@@ -160,7 +163,7 @@ def _filter(
                 v -= c[i] * state[i]
             for i in range(d):
                 f += c[i] * w[i]
-            if not f > 0.0 or not math.isfinite(f):
+            if not f > 0.0 or not math.isfinite(f) or rest[1, r] < 0.0:
                 return -np.inf
             surprises[r], variances[r] = v, f
             total -= 0.5 * (LOG_2PI + math.log(f) + v * v / f)

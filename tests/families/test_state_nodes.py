@@ -175,6 +175,7 @@ def test_a_standard_deviation_for_each_row():
         {"y[month]": "Normal(level, s)", "price[month]": "Normal(level, 1)"},
         {"y[month]": "Normal(level, s)", "p": "Potential(sum(level))"},
         {"y[month]": "Normal(level, s)", "w[month]": "Normal(level, 1)"},
+        {"y[month]": "Normal(level[first], s)", "first": "where(s > 1, 1, 0)"},
         {"y[month]": "Normal(level + lag(y, 1, start=0), s)"},
         {"h[month]": "0.5 * previous(h, 1, start=0) + level", "y[month]": "Normal(h, s)"},
         {"z[month]": "Bernoulli(0.3)", "y[month]": "Normal(level + z, s)"},
@@ -193,6 +194,25 @@ def test_states_that_enter_otherwise_are_sampled(likelihood):
     z, sl = RNG.normal(size=N), 0.7
     got = forward(built, {"sl": np.array([sl]), "_level_z": z[None]}, ["level"], 0, 1)["level"][0]
     np.testing.assert_allclose(got, 1 + 2 * z[0] + np.concatenate([[0], np.cumsum(sl * z[1:])]), atol=1e-12)
+
+
+@pytest.mark.parametrize(
+    "nodes",
+    [
+        {"level[month]": "LocalLevel(1, initial=Normal(1, 2))", "y[month]": "Normal(level, b)"},
+        {"level[month]": "LocalLevel(b, initial=Normal(1, 2))", "y[month]": "Normal(level, 1)"},
+        {"level[month]": "LocalLevel(1, initial=Normal(1, b))", "y[month]": "Normal(level, 1)"},
+        {"level[month]": "Seasonal(3, 1, initial=ZeroSumNormal(b))", "y[month]": "Normal(level, 1)"},
+        {"level[month]": "LocalLevel(b, initial=Normal(1, 2))", "y[month]": "StudentT(4, level, 1)"},
+    ],
+    ids=lambda nodes: ", ".join(nodes.values()),
+)
+def test_negative_standard_deviations_have_no_density(nodes):
+    """As in nodes without states."""
+    density = Density.of(bl.to_pymc(model({"b": "Normal(0, 1)"} | nodes), data={"y": np.nan_to_num(Y)}))
+    z = {"_level_z": np.zeros(N)} if "_level_z" in density.names else {}
+    assert np.isfinite(density.at({"b": np.array(0.5)} | z)[0])
+    assert not np.isfinite(density.at({"b": np.array(-0.5)} | z)[0])
 
 
 def test_sampled_density_is_that_of_a_random_walk_in_pymc():

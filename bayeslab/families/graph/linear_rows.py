@@ -6,14 +6,15 @@ is known are sums, products with and quotients by what is free of the symbols, a
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Set
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 import pytensor
 import pytensor.tensor as pt
-from pytensor.graph.traversal import io_toposort
+from pytensor.graph.traversal import ancestors, io_toposort
+from pytensor.graph.utils import MissingInputError
 from pytensor.scalar.basic import Add, Cast, Identity, Mul, Neg, Second, Sub, TrueDiv
 from pytensor.tensor.basic import Alloc
 from pytensor.tensor.elemwise import DimShuffle, Elemwise
@@ -47,13 +48,21 @@ class Linear:
     cells: dict[Any, np.ndarray]
 
 
-def taken_apart(value: Any, symbols: Mapping[Any, np.ndarray]) -> Linear:
+def taken_apart(value: Any, symbols: Mapping[Any, np.ndarray], drawn: Set[Any]) -> Linear:
     """A variable as a linear function of symbols, whose cells have numbers.
+
+    Parameters
+    ----------
+    value : TensorVariable
+    symbols : dict of TensorVariable to ndarray of int
+        With the number of each cell.
+    drawn : set of TensorVariable
+        The random variables: which cell an element has depends on none of them.
 
     Raises
     ------
     NotLinear
-        It is none, or an element has more than one cell of a symbol.
+        It is none, or an element has more than one cell of a symbol, or one that depends on what is drawn.
     """
     made: dict[Any, Linear] = {}
     for symbol, cells in symbols.items():
@@ -61,39 +70,39 @@ def taken_apart(value: Any, symbols: Mapping[Any, np.ndarray]) -> Linear:
         made[symbol] = Linear(pt.zeros((1,) * symbol.type.ndim), {symbol: one}, {symbol: cells})
     for node in io_toposort([], [value]):
         if any(i in made for i in node.inputs) and not isinstance(node.op, Shape | Shape_i):
-            made[node.outputs[0]] = _of(node, made)
+            made[node.outputs[0]] = _of(node, made, drawn)
     if value not in made:
         raise NotLinear
     return made[value]
 
 
-def _of(node: Any, made: Mapping[Any, Linear]) -> Linear:
+def _of(node: Any, made: Mapping[Any, Linear], drawn: Set[Any]) -> Linear:
     op, inputs = node.op, node.inputs
     moving = [i for i in inputs if i in made]
     if isinstance(op, Elemwise):
-        return _elementwise(op.scalar_op, inputs, made)
+        return _elementwise(node, made)
     if len(moving) != 1 or moving[0] is not inputs[0]:
         raise NotLinear
-    own = made[inputs[0]]
+    form = made[inputs[0]]
     if isinstance(op, SpecifyShape):
-        return own
+        return form
     if isinstance(op, DimShuffle):
-        if not all(v.type.broadcastable[a] for v in (own.offset, *own.coefficients.values()) for a in op.drop):
+        if not all(v.type.broadcastable[a] for v in (form.offset, *form.coefficients.values()) for a in op.drop):
             raise NotLinear
         return Linear(
-            own.offset.dimshuffle(op.new_order),
-            {s: c.dimshuffle(op.new_order) for s, c in own.coefficients.items()},
-            {s: _shuffled(at, op.new_order) for s, at in own.cells.items()},
+            form.offset.dimshuffle(op.new_order),
+            {s: c.dimshuffle(op.new_order) for s, c in form.coefficients.items()},
+            {s: _shuffled(at, op.new_order) for s, at in form.cells.items()},
         )
     if isinstance(op, Alloc):
         more = node.outputs[0].type.ndim - inputs[0].type.ndim
         return Linear(
-            pt.shape_padleft(own.offset, more),
-            {s: pt.shape_padleft(c, more) for s, c in own.coefficients.items()},
-            {s: at.reshape((1,) * more + at.shape) for s, at in own.cells.items()},
+            pt.shape_padleft(form.offset, more),
+            {s: pt.shape_padleft(c, more) for s, c in form.coefficients.items()},
+            {s: at.reshape((1,) * more + at.shape) for s, at in form.cells.items()},
         )
     if isinstance(op, (Reshape, *_INDEXING)):
-        return _moved(node, own)
+        return _moved(node, form, drawn)
     raise NotLinear
 
 
@@ -106,10 +115,10 @@ def _shuffled(cells: np.ndarray, order: tuple[Any, ...]) -> np.ndarray:
     return out[tuple(None if axis == "x" else slice(None) for axis in order)]
 
 
-def _moved(node: Any, own: Linear) -> Linear:
+def _moved(node: Any, form: Linear, drawn: Set[Any]) -> Linear:
     """What takes elements of its first input to other places."""
     shape = node.inputs[0].type.shape
-    if None in shape:
+    if None in shape or not drawn.isdisjoint(ancestors(node.inputs[1:])):
         raise NotLinear
     rest, ndim = node.inputs[1:], node.outputs[0].type.ndim
 
@@ -120,25 +129,26 @@ def _moved(node: Any, own: Linear) -> Linear:
 
     mode = pytensor.compile.mode.Mode("py", "fast_compile")
     cells = {}
-    for symbol, at in own.cells.items():
+    for symbol, at in form.cells.items():
         moved = node.op(pt.constant(np.ascontiguousarray(np.broadcast_to(at, shape))), *rest)
         try:
             cells[symbol] = np.asarray(moved.eval(mode=mode))
-        except Exception as error:  # an index that is drawn has no value here
+        except (MissingInputError, IndexError) as error:  # an index that has no value here, or one out of range
             raise NotLinear from error
-    return Linear(made(own.offset), {s: made(c) for s, c in own.coefficients.items()}, cells)
+    return Linear(made(form.offset), {s: made(c) for s, c in form.coefficients.items()}, cells)
 
 
-def _elementwise(op: Any, inputs: list[Any], made: Mapping[Any, Linear]) -> Linear:
+def _elementwise(node: Any, made: Mapping[Any, Linear]) -> Linear:
+    inputs = node.inputs
     moving = [i for i in inputs if i in made]
-    match op:
+    match node.op.scalar_op:
         case Add():
             return _sum([(1, i) for i in inputs], made)
         case Sub():
             return _sum([(1, inputs[0]), (-1, inputs[1])], made)
         case Neg():
             return _sum([(-1, inputs[0])], made)
-        case Cast() | Identity() if inputs[0].dtype == "float64":
+        case Cast() | Identity() if inputs[0].dtype == node.outputs[0].dtype == "float64":
             return made[inputs[0]]
         case Second() if inputs[0] not in made:
             return made[inputs[1]]
@@ -155,20 +165,20 @@ def _other(inputs: list[Any], moving: Any) -> Any:
     return inputs[1] if inputs[0] is moving else inputs[0]
 
 
-def _scaled(own: Linear, factor: Any) -> Linear:
-    return Linear(own.offset * factor, {s: c * factor for s, c in own.coefficients.items()}, own.cells)
+def _scaled(form: Linear, factor: Any) -> Linear:
+    return Linear(form.offset * factor, {s: c * factor for s, c in form.coefficients.items()}, form.cells)
 
 
 def _sum(terms: list[tuple[int, Any]], made: Mapping[Any, Linear]) -> Linear:
     offset: Any = None
     coefficients, cells = dict[Any, Any](), dict[Any, np.ndarray]()
     for sign, term in terms:
-        own = made.get(term)
-        part = term if own is None else own.offset
+        form = made.get(term)
+        part = term if form is None else form.offset
         part = part if sign > 0 else -part
         offset = part if offset is None else offset + part
-        for symbol, coefficient in (own.coefficients if own is not None else {}).items():
-            signed, at = coefficient if sign > 0 else -coefficient, own.cells[symbol] if own is not None else None
+        for symbol, coefficient in (form.coefficients if form is not None else {}).items():
+            signed, at = coefficient if sign > 0 else -coefficient, form.cells[symbol] if form is not None else None
             assert at is not None
             if symbol in cells:
                 one, other = np.broadcast_arrays(cells[symbol], at)

@@ -186,7 +186,7 @@ def summed_states(states: Sequence[StateNode], rows: Rows, drawn: set[Any]) -> S
     symbols = {node.symbol: np.arange(node.cells.place.size).reshape(node.symbol.type.shape) for node in states}
     if not set(ancestors([rows.sigma])).isdisjoint(symbols):
         raise NotLinear
-    found = taken_apart(rows.mean, symbols)
+    found = taken_apart(rows.mean, symbols, drawn)
     first = states[0]
     for node in states:
         if node.symbol not in found.cells or node.dims != first.dims:

@@ -84,7 +84,12 @@ def component_of(builder: Builder, node: Node) -> Component:
     def number(tree: ast.expr, name: str) -> Any:
         term = builder.evaluator.eval(tree)
         value = builder.parameter(term, batch, (), 0, name)
-        return pt.broadcast_to(value, builder.lengths(batch)).reshape((-1, 1)) if term.dims else value.reshape((1, 1))
+        if term.random and name.startswith("sigma"):  # a negative one has no density
+            value = pt.switch(value >= 0.0, value, np.nan)
+        if not term.dims:
+            return value.reshape((1, 1))
+        lengths = builder.lengths(batch)
+        return pt.broadcast_to(value, lengths).reshape((int(np.prod(lengths)), 1))
 
     match str(node.distribution):
         case "LocalLevel":
@@ -118,7 +123,7 @@ def _normal(tree: ast.expr, number: Callable[[ast.expr, str], Any]) -> tuple[Any
 
 def _joined(blocks: Sequence[Any], d: int, q: int, move: np.ndarray) -> Component:
     """Blocks (sets or 1, ...) side by side."""
-    sizes = [int(block.type.shape[0] or 1) for block in blocks]
+    sizes = [block.type.shape[0] for block in blocks]
     sets = max(sizes)
     whole = [pt.repeat(block, sets, axis=0) if n < sets else block for block, n in zip(blocks, sizes, strict=True)]
     return Component(pt.concatenate(whole, axis=1), sets, d, q, np.argwhere(move.reshape(d, d) != 0.0))
