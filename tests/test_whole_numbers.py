@@ -11,7 +11,9 @@ import bayeslab as bl
 from bayeslab.data.binding import bind
 from bayeslab.data.bound import Data
 from bayeslab.data.dataset import Dataset
-from bayeslab.language.expressions import Evaluator, Term, parse
+from bayeslab.language.algebra import Term
+from bayeslab.language.evaluator import Evaluator
+from bayeslab.language.expressions import parse
 from tests.refusals import refused
 
 W = [3_000_000_000, 4_000_000_000, 5_000_000_000]

@@ -11,7 +11,8 @@ from bayeslab.data.bound import Data, Memory
 from bayeslab.data.cells import Cells
 from bayeslab.data.dataset import Column, Dataset, check_lengths, label_array, slip_of
 from bayeslab.errors import DataError, ModelError, hint, listed
-from bayeslab.language.expressions import labels_are_numbers, parse
+from bayeslab.language.expressions import parse
+from bayeslab.language.indexing import labels_are_numbers
 from bayeslab.language.spec import RESERVED, Model, plain_name
 
 __all__ = ["bind", "describe"]

@@ -16,7 +16,9 @@ import numpy as np
 from bayeslab.data.cells import as_words
 from bayeslab.data.dataset import Column, Dataset
 from bayeslab.errors import DataError, ModelError, hint, listed
-from bayeslab.language.expressions import Evaluator, Expression, Term
+from bayeslab.language.algebra import Term
+from bayeslab.language.evaluator import Evaluator
+from bayeslab.language.expressions import Expression
 
 __all__ = ["Data", "Memory"]
 

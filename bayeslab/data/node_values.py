@@ -16,7 +16,8 @@ import numpy as np
 
 from bayeslab.data.bound import Data
 from bayeslab.errors import ModelError
-from bayeslab.language.expressions import Evaluator, Term
+from bayeslab.language.algebra import Term
+from bayeslab.language.evaluator import Evaluator
 from bayeslab.language.nodes import Node
 
 __all__ = ["POINTS", "Environment", "NotExact"]
@@ -33,6 +34,7 @@ class _Evaluator(Evaluator):
     """Knows which axis is not the model's, and does not freeze sums over parameters."""
 
     parameters: frozenset[str] = frozenset()
+    batch = POINTS
 
     def _eval(self, node: ast.expr) -> Term:
         term = super()._eval(node)
@@ -42,20 +44,14 @@ class _Evaluator(Evaluator):
         dims = (POINTS, *term.dims[:at], *term.dims[at + 1 :])
         return replace(term, value=np.moveaxis(np.asarray(term.value), at, 0), dims=dims)
 
-    def _consumed(
-        self, node: ast.Subscript, base: Term, free: list[str | None], index: Term, place: int, count: int
-    ) -> str | None:
-        base = replace(base, dims=tuple(d for d in base.dims if d != POINTS))
-        return super()._consumed(node, base, [d for d in free if d != POINTS], index, place, count)
-
-    def _reduce(self, name: str, node: ast.Call) -> Term:
+    def reduce(self, name: str, node: ast.Call) -> Term:
         names = {part.id for part in ast.walk(node) if isinstance(part, ast.Name)}
         if not names & self.parameters:
-            return super()._reduce(name, node)
+            return super().reduce(name, node)
         term = self.eval(node.args[0])
         if term.value is None or (name in ("min", "max", "prod") and term.undefined):
             raise ModelError(f"{name}() cannot be evaluated here", code="misplaced")
-        dim = self._dims_of(node, 1, term)
+        dim = self.dims_of(node, 1, term)
         reduced = tuple(d for d in term.dims if d != POINTS) if dim is None else (dim,)
         value = np.asarray(term.value, float) if name not in ("min", "max") else np.asarray(term.value)
         for d, rows in term.undefined.items():

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from bayeslab.errors import DataError
-from bayeslab.language.expressions import MOST_COUNTED
+from bayeslab.language.functions import MOST_COUNTED
 
 __all__ = ["check_trials"]
 

@@ -11,7 +11,8 @@ from functools import cached_property, lru_cache
 
 from bayeslab.distributions import DISTRIBUTIONS, MODIFIERS, NEEDS_CODE, Distribution
 from bayeslab.errors import ModelError, hint
-from bayeslab.language.expressions import DIM_ARGUMENTS, FUNCTIONS, Expression, check_call, parse
+from bayeslab.language.expressions import Expression, parse
+from bayeslab.language.functions import DIM_ARGUMENTS, FUNCTIONS, check_call
 from bayeslab.language.spec import RESERVED, unquoted
 
 __all__ = [

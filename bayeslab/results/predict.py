@@ -14,8 +14,8 @@ from bayeslab import registry
 from bayeslab.data.bound import Data
 from bayeslab.errors import DataError, ModelError, OptionError, listed
 from bayeslab.families.regression.likelihoods import likelihood
-from bayeslab.language.expressions import is_whole_number, labels_are_numbers
 from bayeslab.language.formula import parse_formula
+from bayeslab.language.indexing import is_whole_number, labels_are_numbers
 from bayeslab.language.spec import Model
 from bayeslab.memory import check_draws
 from bayeslab.posterior.evaluation import expand

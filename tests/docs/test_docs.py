@@ -11,7 +11,7 @@ import pytest
 
 from bayeslab import registry
 from bayeslab.distributions import DISTRIBUTIONS
-from bayeslab.language.expressions import FUNCTIONS
+from bayeslab.language.functions import FUNCTIONS
 from bayeslab.language.model_file import read
 
 DOCS = Path(__file__).parents[2] / "docs"

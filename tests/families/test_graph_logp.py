@@ -27,7 +27,7 @@ from scipy.special import beta as beta_function
 
 import bayeslab as bl
 from bayeslab.distributions import MODIFIERS
-from bayeslab.language.expressions import FUNCTIONS
+from bayeslab.language.functions import FUNCTIONS
 from bayeslab.language.nodes import nodes_of
 from bayeslab.posterior.density import Density
 

@@ -17,7 +17,10 @@ import bayeslab as bl
 from bayeslab.data.binding import bind
 from bayeslab.data.dataset import Dataset
 from bayeslab.errors import BayeslabError, ModelError
-from bayeslab.language.expressions import FUNCTIONS, Evaluator, Term, parse
+from bayeslab.language.algebra import Term
+from bayeslab.language.evaluator import Evaluator
+from bayeslab.language.expressions import parse
+from bayeslab.language.functions import FUNCTIONS
 from tests.refusals import refused
 
 PYTHON = Mode("py", "fast_compile")

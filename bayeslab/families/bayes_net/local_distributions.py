@@ -26,7 +26,10 @@ import numpy as np
 
 from bayeslab.distributions import DISTRIBUTIONS
 from bayeslab.errors import ModelError, hint, listed
-from bayeslab.language.expressions import FUNCTIONS, Evaluator, Expression, Term, parse
+from bayeslab.language.algebra import Term
+from bayeslab.language.evaluator import Evaluator
+from bayeslab.language.expressions import Expression, parse
+from bayeslab.language.functions import FUNCTIONS
 from bayeslab.language.nodes import call_name
 from bayeslab.memory import require_memory
 

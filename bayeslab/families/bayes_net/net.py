@@ -17,7 +17,10 @@ from bayeslab.exact.network import DiscreteNetwork
 from bayeslab.families.bayes_net.local_distributions import Local, constant, local
 from bayeslab.families.bayes_net.normal_nodes import Linear, linears, values_of
 from bayeslab.families.bayes_net.structure_spec import sampled, unknown
-from bayeslab.language.expressions import FUNCTIONS, Evaluator, Term, parse
+from bayeslab.language.algebra import Term
+from bayeslab.language.evaluator import Evaluator
+from bayeslab.language.expressions import parse
+from bayeslab.language.functions import FUNCTIONS
 from bayeslab.language.spec import RESERVED, Model
 
 if TYPE_CHECKING:

@@ -17,7 +17,9 @@ from bayeslab.exact.junction_tree import JunctionTree
 from bayeslab.families import graph as graphs
 from bayeslab.families.bayes_net.net import Net, Resolved
 from bayeslab.families.bayes_net.normal_nodes import Linear, centred, prior_of
-from bayeslab.language.expressions import Evaluator, Term, parse
+from bayeslab.language.algebra import Term
+from bayeslab.language.evaluator import Evaluator
+from bayeslab.language.expressions import parse
 from bayeslab.language.spec import Model
 
 if TYPE_CHECKING:

@@ -38,7 +38,10 @@ from bayeslab.families.graph.processes import check_inputs, check_process, unser
 from bayeslab.families.graph.recursion import broadcast, deterministic_recursion, random_recursion, rows_together
 from bayeslab.families.graph.spelling import check_spelling
 from bayeslab.families.graph.states import cells_of, check_state_node, check_states, series_of
-from bayeslab.language.expressions import MOST_COUNTED, Evaluator, Term, as_float, parse
+from bayeslab.language.algebra import Term
+from bayeslab.language.evaluator import Evaluator
+from bayeslab.language.expressions import parse
+from bayeslab.language.functions import MOST_COUNTED, as_float
 from bayeslab.language.nodes import (
     Node,
     bound_arguments,

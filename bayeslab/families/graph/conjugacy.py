@@ -25,7 +25,7 @@ from bayeslab.exact.conjugate import BetaBinomial, DirichletMultinomial, GammaPo
 from bayeslab.exact.gaussian import empirical_bayes
 from bayeslab.families.graph.discrete_only import DiscretePiece
 from bayeslab.families.graph.gaussian import GaussianPiece, _ancestors, _factors, gaussian_piece
-from bayeslab.language.expressions import Term
+from bayeslab.language.algebra import Term
 from bayeslab.language.nodes import Node, bound_arguments, look_back_at_each_other, sorted_nodes
 
 __all__ = ["closed_form"]

@@ -21,7 +21,8 @@ from bayeslab.data.node_values import Environment, NotExact
 from bayeslab.distributions import DISTRIBUTIONS, MODIFIERS, Domain, Interval
 from bayeslab.errors import BayeslabError, DataError, ModelError, listed
 from bayeslab.families.graph.levels import stand_in, takes_levels
-from bayeslab.language.expressions import Term, parse
+from bayeslab.language.algebra import Term
+from bayeslab.language.expressions import parse
 from bayeslab.language.nodes import Node, atoms_of, bound_arguments, call_name
 
 __all__ = ["OF_TRIALS", "Domains", "check_written", "levels_refused"]

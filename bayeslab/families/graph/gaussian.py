@@ -27,7 +27,8 @@ from bayeslab.distributions import SCALARS, log_density
 from bayeslab.errors import ModelError
 from bayeslab.exact.coordinates import Observations
 from bayeslab.exact.gaussian import GaussianModel, Posterior, Scale, integrate
-from bayeslab.language.expressions import DIM_ARGUMENTS, Term
+from bayeslab.language.algebra import Term
+from bayeslab.language.functions import DIM_ARGUMENTS
 from bayeslab.language.nodes import Node, bound_arguments, call_name
 
 __all__ = ["GaussianPiece", "gaussian_piece"]

@@ -16,7 +16,7 @@ import numpy as np
 from bayeslab.data.bound import Data
 from bayeslab.data.node_values import Environment, NotExact
 from bayeslab.errors import BayeslabError
-from bayeslab.language.expressions import Term
+from bayeslab.language.algebra import Term
 from bayeslab.language.nodes import Node, bound_arguments, call_name
 
 __all__ = ["categories", "stand_in", "takes_levels"]

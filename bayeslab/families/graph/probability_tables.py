@@ -14,7 +14,8 @@ from typing import TYPE_CHECKING, Any, Protocol
 import numpy as np
 
 from bayeslab.errors import ModelError, listed
-from bayeslab.language.expressions import Evaluator, Term
+from bayeslab.language.algebra import Term
+from bayeslab.language.evaluator import Evaluator
 
 if TYPE_CHECKING:
     from bayeslab.families.graph.discrete_tables import Latent

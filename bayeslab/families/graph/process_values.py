@@ -12,7 +12,8 @@ from bayeslab.data.bound import Data
 from bayeslab.errors import DataError
 from bayeslab.families.graph.process_nodes import AtNewInputs, at_inputs, roots_of_spectrum
 from bayeslab.families.graph.processes import Inputs, Process, basis_of, functions_refused, inputs_of, process_of
-from bayeslab.language.expressions import Evaluator, Term
+from bayeslab.language.algebra import Term
+from bayeslab.language.evaluator import Evaluator
 from bayeslab.language.nodes import Node
 
 if TYPE_CHECKING:

@@ -19,7 +19,8 @@ from bayeslab.exact import hilbert_gp
 from bayeslab.exact.covariance import Kernel, Parameter
 from bayeslab.exact.hilbert_gp import HilbertBasis
 from bayeslab.exact.prior_quantiles import quantiles
-from bayeslab.language.expressions import Term, labels_are_numbers
+from bayeslab.language.algebra import Term
+from bayeslab.language.indexing import labels_are_numbers
 from bayeslab.language.nodes import Node, bound_arguments
 
 __all__ = [

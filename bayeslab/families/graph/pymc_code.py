@@ -14,7 +14,8 @@ import numpy as np
 
 from bayeslab.errors import ModelError
 from bayeslab.families.graph.pymc_values import Code, filled, not_exported
-from bayeslab.language.expressions import FUNCTIONS, labels_are_numbers
+from bayeslab.language.functions import FUNCTIONS
+from bayeslab.language.indexing import labels_are_numbers
 from bayeslab.language.products import COLUMNS, contracted, is_matrix_product
 
 __all__ = ["Printer"]

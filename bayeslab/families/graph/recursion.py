@@ -19,7 +19,9 @@ import numpy as np
 from bayeslab.data.bound import Data
 from bayeslab.distributions import DISTRIBUTIONS, pymc_class
 from bayeslab.errors import ModelError
-from bayeslab.language.expressions import DIM_ARGUMENTS, Evaluator, Term
+from bayeslab.language.algebra import Term
+from bayeslab.language.evaluator import Evaluator
+from bayeslab.language.functions import DIM_ARGUMENTS
 from bayeslab.language.nodes import Node, bound_arguments, call_name
 
 __all__ = ["broadcast", "deterministic_recursion", "random_recursion", "rows_together"]

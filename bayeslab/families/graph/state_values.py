@@ -27,7 +27,8 @@ from bayeslab.families.graph.states import (
     series_of,
     square_root,
 )
-from bayeslab.language.expressions import Evaluator, Term
+from bayeslab.language.algebra import Term
+from bayeslab.language.evaluator import Evaluator
 from bayeslab.language.nodes import Node, bound_arguments
 
 if TYPE_CHECKING:

@@ -18,8 +18,9 @@ from bayeslab.families.regression.likelihoods import likelihood
 from bayeslab.families.regression.lowered import Lowered
 from bayeslab.families.regression.lowering import lower
 from bayeslab.families.regression.weighted import log_density
+from bayeslab.language.evaluator import Evaluator
 from bayeslab.language.expansion import Expansion, listed_numbers, numbers
-from bayeslab.language.expressions import Evaluator, parse
+from bayeslab.language.expressions import parse
 from bayeslab.language.nodes import bound_arguments, call_name, nodes_of
 from bayeslab.language.spec import Model
 

@@ -13,7 +13,9 @@ from bayeslab.data.design import Design
 from bayeslab.distributions import DISTRIBUTIONS
 from bayeslab.families.regression.likelihoods import Likelihood, likelihood
 from bayeslab.families.regression.spec import Regression
-from bayeslab.language.expressions import Evaluator, Term, parse
+from bayeslab.language.algebra import Term
+from bayeslab.language.evaluator import Evaluator
+from bayeslab.language.expressions import parse
 from bayeslab.language.formula import Formula
 from bayeslab.language.nodes import call_name
 from bayeslab.language.spec import Model

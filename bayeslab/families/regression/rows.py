@@ -15,8 +15,9 @@ from bayeslab.digits import check_digits, check_size, constant
 from bayeslab.errors import DataError, hint, listed
 from bayeslab.families.regression.likelihoods import likelihood
 from bayeslab.families.regression.spec import Regression
-from bayeslab.language.expressions import MOST_COUNTED, parse
+from bayeslab.language.expressions import parse
 from bayeslab.language.formula import Formula
+from bayeslab.language.functions import MOST_COUNTED
 
 if TYPE_CHECKING:
     from bayeslab.families.regression.lowered import Lowered

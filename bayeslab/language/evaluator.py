@@ -1,0 +1,275 @@
+"""Evaluates expressions on NumPy or PyTensor.
+
+As long as only data are involved the arithmetic is NumPy's; as soon as a random quantity enters it becomes a PyTensor
+graph. Values are :class:`~bayeslab.language.algebra.Term` s.
+"""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+
+from bayeslab.errors import ModelError, hint
+from bayeslab.language.algebra import Algebra, Term
+from bayeslab.language.axes import AXIS_FUNCTIONS, vector
+from bayeslab.language.expressions import BINARY, COMPARE, Expression, offset_of
+from bayeslab.language.functions import ALONG, ELEMENTWISE, FUNCTIONS, REDUCTIONS, check_call
+from bayeslab.language.indexing import indexed
+from bayeslab.language.matrices import MATRIX_FUNCTIONS, matmul
+from bayeslab.language.reductions import along, reduced
+
+__all__ = ["Evaluator"]
+
+_AXES_AND_MATRICES = AXIS_FUNCTIONS | MATRIX_FUNCTIONS
+
+
+class Evaluator(Algebra):
+    """Evaluates expressions in an environment of terms.
+
+    Parameters
+    ----------
+    lookup
+        ``lookup(name) -> Term``; raises for an unknown name.
+    labels
+        Levels of each dimension; their number is the dimension's length.
+    frozen
+        Values of data-only reductions, by text; those found are used, new ones are added.
+    symbol
+        ``symbol(term) -> variable``: a data column as a PyTensor variable.
+    special
+        Functions by name that replace the built-in ones (``previous`` in a recursion).
+    past
+        Like ``lookup``, for names inside ``lag``.
+    rows
+        Dimension of the main table's rows. What has a value in each row is not frozen.
+    cells
+        ``cells(name) -> Term``: a column of data with its missing cells, for ``isnan``.
+    """
+
+    def __init__(
+        self,
+        lookup: Callable[[str], Term],
+        labels: Mapping[str, np.ndarray],
+        frozen: dict[str, Any] | None = None,
+        symbol: Callable[[Term], Any] | None = None,
+        special: Mapping[str, Callable[[ast.Call], Term]] | None = None,
+        past: Callable[[str], Term] | None = None,
+        rows: str | None = None,
+        cells: Callable[[str], Term] | None = None,
+    ) -> None:
+        super().__init__(labels, frozen, symbol, rows)
+        self.lookup, self.past = lookup, past or lookup
+        self.cells = cells
+        # Columns whose missing cells are not looked at, because where(isnan(x), ...) takes something else there.
+        self._filled: frozenset[str] = frozenset()
+        self.special = special or {}
+
+    def term(self, expression: Expression) -> Term:
+        """The value of an expression."""
+        return self.eval(expression.tree)
+
+    def eval(self, node: ast.expr) -> Term:
+        """The value of a node of an expression's tree."""
+        try:
+            return self._eval(node)
+        except ModelError as error:
+            if error.offset or error.path:
+                raise
+            raise ModelError(error.message, offset=offset_of(node), code=error.code) from None
+
+    def _eval(self, node: ast.expr) -> Term:
+        match node:
+            case ast.Constant(value=str() as text):
+                raise ModelError(
+                    f"the label '{text}' stands alone; compare a factor with it or index by it", code="misplaced"
+                )
+            case ast.Constant(value=None):
+                raise ModelError("None is not a value here", code="misplaced")
+            case ast.Constant(value=int() | float() as number):
+                return Term(int(number) if isinstance(number, bool) else number)
+            case ast.Name(id=name):
+                return self._without_gaps(name) if name in self._filled else self.lookup(name)
+            case ast.BinOp(op=ast.MatMult()):
+                return matmul(self, self.eval(node.left), self.eval(node.right))
+            case ast.BinOp():
+                return self.apply(BINARY[type(node.op)], self.eval(node.left), self.eval(node.right))
+            case ast.UnaryOp(op=ast.USub()):
+                return self.apply("negative", self.eval(node.operand))
+            case ast.UnaryOp(op=ast.Not()):
+                return self.apply("logical_not", self.eval(node.operand))
+            case ast.UnaryOp():
+                return self.eval(node.operand)
+            case ast.BoolOp():
+                name = "logical_and" if isinstance(node.op, ast.And) else "logical_or"
+                out = self.eval(node.values[0])
+                for value in node.values[1:]:
+                    out = self.apply(name, out, self.eval(value))
+                return out
+            case ast.Compare():
+                return self._compare(node)
+            case ast.List() | ast.Tuple():
+                return vector(self, [self.eval(item) for item in node.elts])
+            case ast.Subscript():
+                return indexed(self, node)
+            case ast.Call(func=ast.Name(id=name)):
+                return self._call(name, node)
+        raise ModelError(f"'{ast.unparse(node)}' is not part of the expression language", code="syntax")
+
+    def _call(self, name: str, node: ast.Call) -> Term:
+        if name in self.special:
+            return self.special[name](node)
+        if name not in FUNCTIONS:
+            raise ModelError(
+                f"'{name}(...)' cannot stand inside an expression: it is not a function"
+                f"{hint(name, FUNCTIONS)} (a distribution needs a node of its own)",
+                code="unknown-function",
+            )
+        check_call(node)
+        if name == "where":
+            return self._where(node)
+        if name in ELEMENTWISE:
+            return self.apply(name, *(self.eval(argument) for argument in node.args))
+        if name in REDUCTIONS:
+            return self.reduce(name, node)
+        if name in ALONG:
+            return along(self, name, node)
+        if name in _AXES_AND_MATRICES:
+            return _AXES_AND_MATRICES[name](self, node)
+        return {"isnan": self._isnan, "lag": self._lag, "previous": self._previous}[name](node)
+
+    def reduce(self, name: str, node: ast.Call) -> Term:
+        """A reduction, such as ``sum(x)`` or ``mean(x, dim)``."""
+        return reduced(self, name, node)
+
+    def _where(self, node: ast.Call) -> Term:
+        """``where``; in the branch for cells that are not missing, the column of ``isnan`` may have missing ones."""
+        parts = []
+        for place, argument in enumerate(node.args):
+            with self.branch(node, place):
+                parts.append(self.eval(argument))
+        return self.apply("where", *parts)
+
+    @contextmanager
+    def branch(self, node: ast.Call, place: int) -> Iterator[None]:
+        """While one argument of a call is evaluated: of ``where(isnan(x), ...)`` the branch in which x is known."""
+        now = self._filled
+        if isinstance(node.func, ast.Name) and node.func.id == "where" and node.args:
+            condition, whole = node.args[0], 2
+            if isinstance(condition, ast.UnaryOp) and isinstance(condition.op, ast.Not):
+                condition, whole = condition.operand, 1
+            named = isinstance(condition, ast.Call) and isinstance(condition.func, ast.Name)
+            if place == whole and named and condition.func.id == "isnan":  # type: ignore[attr-defined]
+                self._filled = now | {self._column_of(condition)}  # type: ignore[arg-type]
+        try:
+            yield
+        finally:
+            self._filled = now
+
+    def _column_of(self, call: ast.Call) -> str:
+        check_call(call)
+        (argument,) = call.args
+        if not isinstance(argument, ast.Name) or self.cells is None:
+            raise ModelError(
+                f"isnan() is of a column of the data, by its name, not of '{ast.unparse(argument)}'",
+                code="wrong-arguments",
+            )
+        return argument.id
+
+    def _given(self, name: str) -> tuple[Term, np.ndarray]:
+        """A column of data, and which of its cells are missing."""
+        assert self.cells is not None
+        term = self.cells(name)
+        gone = term.codes < 0 if term.codes is not None else np.isnan(np.asarray(term.value, dtype=float))
+        return term, np.asarray(gone)
+
+    def _without_gaps(self, name: str) -> Term:
+        term, gone = self._given(name)
+        value, codes = term.value, term.codes
+        if value is not None and np.any(gone):
+            value = np.where(gone, np.mean(value, where=~gone) if not np.all(gone) else 0.0, value)
+        if codes is not None:
+            codes = np.where(gone, 0, codes)
+        return replace(term, value=value, codes=codes, column=None)
+
+    def _isnan(self, node: ast.Call) -> Term:
+        term, gone = self._given(self._column_of(node))
+        return Term(gone.astype(np.int64), term.dims)
+
+    def _compare(self, node: ast.Compare) -> Term:
+        name, sides = COMPARE[type(node.ops[0])], (node.left, node.comparators[0])
+        for this, other in (sides, sides[::-1]):
+            if isinstance(other, ast.Constant) and isinstance(other.value, str):
+                factor = self.eval(this)
+                if factor.factor is None:
+                    raise ModelError(
+                        f"'{ast.unparse(this)}' is not a factor; it cannot equal the label '{other.value}'",
+                        code="not-states",
+                    )
+                if name not in ("equal", "not_equal"):
+                    raise ModelError("labels can only be compared with == and !=", code="misplaced")
+                code = self.position(factor.factor, other.value)
+                return self.apply(name, Term(factor.codes, factor.dims), Term(code))
+        left, right = self.eval(sides[0]), self.eval(sides[1])
+        if left.value is None and right.value is None and name in ("equal", "not_equal"):
+            first, second = (self.labels[str(side.factor)] for side in (left, right))
+            if not np.array_equal(first, second):
+                raise ModelError(
+                    f"'{left.factor}' and '{right.factor}' have different levels; they cannot be compared",
+                    code="bad-dimensions",
+                )
+            left, right = Term(left.codes, left.dims), Term(right.codes, right.dims)
+        return self.apply(name, left, right)
+
+    def _lag(self, node: ast.Call) -> Term:
+        start = next((self.eval(k.value) for k in node.keywords if k.arg == "start"), None)
+        now, self.lookup = self.lookup, self.past
+        try:
+            term = self.eval(node.args[0])
+        finally:
+            self.lookup = now
+        return self.lagged(term, node.args[1].value, start)  # type: ignore[attr-defined]
+
+    def lagged(self, term: Term, steps: int, start: Term | None) -> Term:
+        """A term shifted ``steps`` rows along its last dimension."""
+        if not term.dims:
+            raise ModelError("lag() needs a vector along a dimension; this is a single number", code="bad-dimensions")
+        if term.value is None:
+            raise ModelError(f"lag(): '{term.column}' is text", code="not-numbers")
+        dim = str(term.dims[-1])
+        if (self.length(dim) or steps + 1) <= steps:
+            raise ModelError(
+                f"lag of {steps} steps along '{dim}', which has only {self.length(dim)} rows", code="out-of-range"
+            )
+        symbolic = term.random or (start is not None and start.random)
+        value = self.symbolic(term) if symbolic else np.asarray(term.value)
+        head, undefined = value[..., :steps], dict(term.undefined)
+        if start is None:
+            # The first rows hold any finite value: they are never used.
+            undefined[dim] = undefined.get(dim, 0) + steps
+        else:
+            (first,), _, _ = self.align([start], onto=term.dims[:-1])
+            first = self.symbolic(Term(first, start.dims)) if symbolic else np.asarray(first)
+            head = (first[..., None] if first.ndim else first) + (_zeros_like(head))
+        if symbolic:
+            import pytensor.tensor as pt
+
+            joined: Any = pt.concatenate([head, value[..., :-steps]], axis=-1)
+        else:
+            joined = np.concatenate([head, value[..., :-steps]], axis=-1)
+        return Term(joined, term.dims, undefined=undefined)
+
+    def _previous(self, node: ast.Call) -> Term:
+        raise ModelError("previous(h, k, start=s) stands only in the definition of h itself", code="misplaced")
+
+
+def _zeros_like(array: Any) -> Any:
+    if isinstance(array, np.ndarray):
+        return np.zeros(array.shape)
+    import pytensor.tensor as pt
+
+    return pt.zeros_like(array, dtype="float64")

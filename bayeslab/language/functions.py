@@ -1,0 +1,272 @@
+"""Functions of the expression language: their arguments, and what they are in NumPy and in PyTensor."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Callable
+from functools import cache
+from typing import Any
+
+import numpy as np
+
+from bayeslab.errors import DataError, ModelError
+from bayeslab.language.expressions import offset_of
+
+__all__ = [
+    "ALONG",
+    "ARITHMETIC",
+    "DIM_ARGUMENTS",
+    "ELEMENTWISE",
+    "FUNCTIONS",
+    "MOST_COUNTED",
+    "REDUCTIONS",
+    "SUMS",
+    "as_float",
+    "check_call",
+    "function_of",
+    "is_whole",
+    "numpy_reduction",
+    "pytensor_reduction",
+]
+
+# name: (fewest, most) positional arguments and the keywords allowed.
+ELEMENTWISE = dict.fromkeys(
+    [
+        "abs",
+        "sqrt",
+        "exp",
+        "log",
+        "log1p",
+        "expm1",
+        "log2",
+        "log10",
+        "sigmoid",
+        "invlogit",
+        "logit",
+        "softplus",
+        "sin",
+        "cos",
+        "tan",
+        "arcsin",
+        "arccos",
+        "arctan",
+        "sinh",
+        "cosh",
+        "tanh",
+        "erf",
+        "erfc",
+        "gammaln",
+        "digamma",
+        "Phi",
+        "invprobit",
+        "probit",
+        "floor",
+        "ceil",
+        "round",
+        "sign",
+    ],
+    (1, 1),
+) | {
+    "minimum": (2, 2),
+    "maximum": (2, 2),
+    "clip": (3, 3),
+    "where": (3, 3),
+    "outer": (2, 2),
+    "arctan2": (2, 2),
+}
+REDUCTIONS = dict.fromkeys(["sum", "mean", "prod", "min", "max", "sd", "var"], (1, 2))
+ALONG = dict.fromkeys(["softmax", "logsumexp", "cumsum", "cumprod"], (1, 2))
+_OTHER = {
+    "dot": (2, 3),
+    "inv": (1, 1),
+    "det": (1, 1),
+    "logdet": (1, 1),
+    "cholesky": (1, 1),
+    "solve": (2, 2),
+    "solve_lower": (2, 2),
+    "transpose": (1, 1),
+    "trace": (1, 1),
+    "diag": (2, 2),
+    "diagonal": (1, 1),
+    "eye": (2, 2),
+    "rename": (2, 3),
+    "index": (1, 1),
+    "size": (1, 1),
+    "concat": (2, 2),
+    "stack": (2, 2),
+    "lag": (2, 2),
+    "previous": (2, 2),
+    "isnan": (1, 1),
+}
+FUNCTIONS: dict[str, tuple[int, int]] = ELEMENTWISE | REDUCTIONS | ALONG | _OTHER
+_KEYWORDS = {"lag": {"start"}, "previous": {"start"}}
+# Arguments (by position) that are names of dimensions, not values.
+DIM_ARGUMENTS: dict[str, tuple[int, ...]] = (
+    dict.fromkeys((*REDUCTIONS, *ALONG), (1,))
+    | {"dot": (2,), "diag": (1,), "eye": (0, 1), "rename": (1, 2), "index": (0,), "size": (0,)}
+    | {"concat": (1,), "stack": (1,)}
+)
+
+
+def check_call(node: ast.Call) -> None:
+    """Number of arguments and keywords of a function call, before anything is evaluated."""
+    name = node.func.id  # type: ignore[attr-defined]
+    low, high = FUNCTIONS[name]
+    if not low <= len(node.args) <= high:
+        want = str(low) if low == high else f"{low} or {high}"
+        raise ModelError(
+            f"{name}() takes {want} arguments, {len(node.args)} given", offset=offset_of(node), code="wrong-arguments"
+        )
+    for named in node.keywords:
+        if named.arg not in _KEYWORDS.get(name, set()):
+            raise ModelError(f"{name}() has no argument '{named.arg}'", offset=offset_of(node), code="wrong-arguments")
+    if name in ("lag", "previous"):
+        steps = node.args[1]
+        if not (isinstance(steps, ast.Constant) and isinstance(steps.value, int) and steps.value >= 1):
+            raise ModelError(
+                f"{name}(): the number of steps is a whole number ≥ 1", offset=offset_of(node), code="wrong-arguments"
+            )
+
+
+@cache
+def _numpy_functions() -> dict[str, Callable[..., Any]]:
+    from scipy import special
+
+    return {
+        "sigmoid": special.expit,
+        "invlogit": special.expit,
+        "logit": special.logit,
+        "softplus": lambda x: np.logaddexp(0.0, x),
+        "erf": special.erf,
+        "erfc": special.erfc,
+        "gammaln": special.gammaln,
+        "digamma": special.digamma,
+        "Phi": special.ndtr,
+        "invprobit": special.ndtr,
+        "probit": special.ndtri,
+        "outer": np.multiply,
+        "inv": np.linalg.inv,
+        "det": np.linalg.det,
+        "logdet": lambda a: np.linalg.slogdet(a)[1],
+        "cholesky": np.linalg.cholesky,
+        "solve": lambda a, b: np.linalg.solve(a, b),
+        "logsumexp": special.logsumexp,
+        "softmax": special.softmax,
+        "clip": lambda x, low, high: np.clip(x, low, high),
+        "divide": lambda a, b: np.divide(a, b),
+        "power": lambda a, b: np.power(np.asarray(a, dtype=float), b),
+    }
+
+
+@cache
+def _pytensor_functions() -> dict[str, Callable[..., Any]]:
+    import pytensor.tensor as pt
+
+    def cholesky(a: Any) -> Any:
+        return pt.linalg.cholesky(a, lower=True)
+
+    return {
+        "invlogit": pt.sigmoid,
+        "logit": lambda p: pt.log(p) - pt.log1p(-p),
+        "Phi": lambda x: 0.5 * pt.erfc(-x / np.sqrt(2.0)),
+        "invprobit": lambda x: 0.5 * pt.erfc(-x / np.sqrt(2.0)),
+        "probit": lambda p: -np.sqrt(2.0) * pt.erfcinv(2.0 * p),
+        "outer": pt.mul,
+        "add": pt.add,
+        "subtract": pt.sub,
+        "multiply": pt.mul,
+        "divide": pt.true_div,
+        "power": pt.pow,
+        "floor_divide": pt.int_div,
+        "mod": pt.mod,
+        "equal": pt.eq,
+        "not_equal": pt.neq,
+        "less": pt.lt,
+        "less_equal": pt.le,
+        "greater": pt.gt,
+        "greater_equal": pt.ge,
+        "negative": pt.neg,
+        "logical_and": lambda a, b: pt.and_(pt.neq(a, 0), pt.neq(b, 0)),
+        "logical_or": lambda a, b: pt.or_(pt.neq(a, 0), pt.neq(b, 0)),
+        "logical_not": lambda a: pt.eq(a, 0),
+        "where": lambda c, a, b: pt.switch(c, a, b),
+        "digamma": pt.psi,
+        "inv": pt.linalg.inv,
+        "det": pt.linalg.det,
+        "logdet": lambda a: pt.linalg.slogdet(a)[1],
+        "cholesky": cholesky,
+        "solve": lambda a, b: pt.linalg.solve(a, b, b_ndim=1 if b.ndim == 1 else 2),
+    }
+
+
+# What would leave the range of 64-bit integers without a word: their arithmetic is that of floats.
+ARITHMETIC = frozenset(
+    ("add", "subtract", "multiply", "power", "floor_divide", "mod", "negative", "abs", "outer", "sign")
+)
+SUMS = frozenset(("sum", "mean", "prod", "sd", "var"))
+#: Floats hold every whole number up to here.
+MOST_COUNTED = 2**53
+
+
+def is_whole(value: Any) -> bool:
+    """Whether a number, array or variable is of whole numbers."""
+    dtype = value.dtype if hasattr(value, "dtype") else np.asarray(value).dtype
+    return np.dtype(dtype).kind in "iub"
+
+
+def as_float(value: Any) -> Any:
+    """A number, array or variable of whole numbers as one of floats; others as they are.
+
+    Raises
+    ------
+    DataError
+        A number beyond 2^53 lies between two floats: the digits that a difference is made of would be lost.
+    """
+    if not hasattr(value, "astype"):
+        value = np.asarray(value)
+    if not is_whole(value):
+        return value
+    out = value.astype("float64")
+    if isinstance(value, np.ndarray | np.generic) and np.size(value) and np.max(np.abs(out)) >= MOST_COUNTED:
+        lost = [n for n in np.ravel(value).tolist() if int(float(n)) != n]
+        if lost:
+            raise DataError(
+                f"{lost[0]} lies between two floats, in which whole numbers are computed with (they hold all up to"
+                f" {MOST_COUNTED:,}): subtract from the column before it is read, or use it as a label",
+                code="too-many-digits",
+            )
+    return out
+
+
+def function_of(name: str, symbolic: bool) -> Callable[..., Any]:
+    """A function by its name, of PyTensor variables or of arrays."""
+    if symbolic:
+        import pytensor.tensor as pt
+
+        table = _pytensor_functions()
+        return table[name] if name in table else getattr(pt, name)
+    table = _numpy_functions()
+    return table[name] if name in table else getattr(np, name)
+
+
+def numpy_reduction(name: str, value: np.ndarray, axis: tuple[int, ...]) -> Any:
+    """A reduction of an array over some of its axes."""
+    if not axis:
+        return value
+    if name in ("sd", "var"):
+        if min(value.shape[i] for i in axis) < 2:
+            raise DataError(f"{name}() needs at least two values", code="too-few")
+        return value.std(axis=axis, ddof=1) if name == "sd" else value.var(axis=axis, ddof=1)
+    if not value.size:
+        raise DataError(f"{name}() of no values", code="no-values")
+    return getattr(value, name)(axis=axis)
+
+
+def pytensor_reduction(name: str, value: Any, axis: tuple[int, ...]) -> Any:
+    """A reduction of a variable over some of its axes."""
+    import pytensor.tensor as pt
+
+    if name in ("sd", "var"):
+        variance = pt.var(value, axis=axis, ddof=1)
+        return pt.sqrt(variance) if name == "sd" else variance
+    return getattr(pt, name)(value, axis=axis)
