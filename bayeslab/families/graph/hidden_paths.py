@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Mapping
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 
@@ -14,7 +14,8 @@ from bayeslab.exact import hidden_tree
 from bayeslab.exact.markov_chain import classes
 from bayeslab.families.graph.markov_law import MarkovLaw
 from bayeslab.families.graph.path_laws import HiddenPath, PathLaw
-from bayeslab.families.graph.probability_tables import LogTable, Reader, log_table, uniform
+from bayeslab.families.graph.probability_tables import LogTable, log_table, uniform
+from bayeslab.families.graph.scope import Scope
 from bayeslab.families.graph.segment_law import SegmentLaw
 from bayeslab.families.graph.tree_law import TreeLaw
 from bayeslab.language.nodes import Node, bound_arguments
@@ -22,14 +23,7 @@ from bayeslab.language.nodes import Node, bound_arguments
 __all__ = ["hidden_path", "sequence_changes"]
 
 
-class Builder(Reader, Protocol):
-    """What a hidden path needs of the graph that is being built around it."""
-
-    @property
-    def data(self) -> Data: ...
-
-
-def hidden_path(builder: Builder, node: Node) -> HiddenPath:
+def hidden_path(scope: Scope, node: Node) -> HiddenPath:
     """The node's law and its probabilities.
 
     Raises
@@ -43,31 +37,31 @@ def hidden_path(builder: Builder, node: Node) -> HiddenPath:
     if not node.dims:
         raise ModelError(f"{word} runs along a dimension: {node.name}[time]: {word}(...)", code="bad-dimensions")
     order = _order(given)
-    moves = log_table(builder, given["P"], node.dims, order + 1, word, "P")
+    moves = log_table(scope, given["P"], node.dims, order + 1, word, "P")
     n = moves.sizes[0]
     if set(moves.sizes) != {n}:
         raise ModelError(
             f"{word}: P is square, from states to states; it is {' × '.join(map(str, moves.sizes))}", code="wrong-shape"
         )
-    start = _start(builder, node, given.get("initial"), moves, order)
+    start = _start(scope, node, given.get("initial"), moves, order)
     if start.sizes[-1] != n:
         raise ModelError(f"{word}: initial has {start.sizes[-1]} probabilities, and P {n} states", code="wrong-length")
     named = [dim for dim in (*moves.states, *start.states) if dim is not None]
-    state = named[0] if named else _state_of_length(builder, n)
+    state = named[0] if named else _state_of_length(scope, n)
     match word:
         case "MarkovChain":
-            law, logs = _chain(builder, node, given, start, moves, order)
+            law, logs = _chain(scope, node, given, start, moves, order)
         case "MarkovTree":
-            law, logs = _tree(builder, node, given, start, moves)
+            law, logs = _tree(scope, node, given, start, moves)
         case _:
-            law, logs = _segments(builder, node, given, start, moves)
+            law, logs = _segments(scope, node, given, start, moves)
     column = given.get("sequence")
     return HiddenPath(law, logs, node.dims, state, node.path, column.id if isinstance(column, ast.Name) else None)
 
 
-def _state_of_length(builder: Builder, n: int) -> str | None:
+def _state_of_length(scope: Scope, n: int) -> str | None:
     """The one dimension with a twin that has as many levels as a list of probabilities has states."""
-    fitting = {base for base in builder.twins.values() if len(builder.labels.get(base, ())) == n}
+    fitting = {base for base in scope.twins.values() if len(scope.labels.get(base, ())) == n}
     return fitting.pop() if len(fitting) == 1 else None
 
 
@@ -83,18 +77,18 @@ def _order(given: Mapping[str, ast.expr]) -> int:
 # -------------------------------------------------------------------------------- first states
 
 
-def _start(builder: Builder, node: Node, tree: ast.expr | None, moves: LogTable, order: int) -> LogTable:
+def _start(scope: Scope, node: Node, tree: ast.expr | None, moves: LogTable, order: int) -> LogTable:
     """Log probabilities of the first state; of order 2 they may be those of the first two together."""
     n = moves.sizes[0]
     word = tree.id if isinstance(tree, ast.Name) else None
     if tree is None or word == "uniform":
         return uniform(n)
     if word == "stationary":
-        return _stationary(builder, node, moves, order)
+        return _stationary(scope, node, moves, order)
     axes = 1
-    if order == 2 and _depth(builder, tree, node.dims) == 2:
+    if order == 2 and _depth(scope, tree, node.dims) == 2:
         axes = 2
-    found = log_table(builder, tree, node.dims, axes, str(node.distribution), "initial", joint=axes == 2)
+    found = log_table(scope, tree, node.dims, axes, str(node.distribution), "initial", joint=axes == 2)
     if node.dims[-1] in found.batch:
         raise ModelError(
             f"{node.distribution}: initial is of the first state and cannot run along '{node.dims[-1]}'",
@@ -103,14 +97,14 @@ def _start(builder: Builder, node: Node, tree: ast.expr | None, moves: LogTable,
     return found
 
 
-def _depth(builder: Builder, tree: ast.expr, dims: tuple[str, ...]) -> int:
+def _depth(scope: Scope, tree: ast.expr, dims: tuple[str, ...]) -> int:
     """How many axes of states an expression has."""
     if isinstance(tree, ast.List | ast.Tuple):
         return 2 if isinstance(tree.elts[0], ast.List | ast.Tuple) else 1
-    return len([dim for dim in builder.evaluator.eval(tree).dims if dim not in dims])
+    return len([dim for dim in scope.evaluator.eval(tree).dims if dim not in dims])
 
 
-def _stationary(builder: Builder, node: Node, moves: LogTable, order: int) -> LogTable:
+def _stationary(scope: Scope, node: Node, moves: LogTable, order: int) -> LogTable:
     """π with π P = π and Σ π = 1: of π (I - P + 1) = 1, which is regular where π is unique.
 
     Of order 2 that of the pairs. States that are left for good have nothing, and no part in the equations.
@@ -122,7 +116,7 @@ def _stationary(builder: Builder, node: Node, moves: LogTable, order: int) -> Lo
             f"initial=stationary: P changes along '{node.dims[-1]}', and what changes settles nowhere; give initial",
             code="not-applicable",
         )
-    n, batch = moves.sizes[0], builder.lengths(moves.batch)
+    n, batch = moves.sizes[0], scope.lengths(moves.batch)
     probabilities, possible = moves.probabilities, moves.possible
     if order == 2:
         # From the pair (i, j) to the pairs (j, k).
@@ -158,15 +152,15 @@ def _stationary(builder: Builder, node: Node, moves: LogTable, order: int) -> Lo
 # -------------------------------------------------------------------------------------- layouts
 
 
-def _offsets(builder: Builder, node: Node, given: Mapping[str, ast.expr]) -> np.ndarray:
+def _offsets(scope: Scope, node: Node, given: Mapping[str, ast.expr]) -> np.ndarray:
     """Where chains begin among the cells, in C order, and their number."""
-    *outer, length = builder.lengths(node.dims)
+    *outer, length = scope.lengths(node.dims)
     begins = np.zeros(length, bool)
     begins[0] = True
     if "sequence" in given:
         column = given["sequence"]
         assert isinstance(column, ast.Name)
-        begins |= sequence_changes(builder.data, column.id, node.dims[-1])
+        begins |= sequence_changes(scope.data, column.id, node.dims[-1])
     starts = np.flatnonzero(begins)
     pieces = (np.arange(int(np.prod(outer, dtype=int)))[:, None] * length + starts).ravel()
     return np.append(pieces, int(np.prod(outer, dtype=int)) * length)
@@ -212,12 +206,12 @@ def _column(data: Data, column: str, name: str, dim: str) -> Any:
 
 
 def _chain(
-    builder: Builder, node: Node, given: Mapping[str, ast.expr], start: LogTable, moves: LogTable, order: int
+    scope: Scope, node: Node, given: Mapping[str, ast.expr], start: LogTable, moves: LogTable, order: int
 ) -> tuple[PathLaw, Any]:
     import pytensor.tensor as pt
 
-    offsets = _offsets(builder, node, given)
-    outer, lengths = node.dims[:-1], builder.lengths(node.dims)
+    offsets = _offsets(scope, node, given)
+    outer, lengths = node.dims[:-1], scope.lengths(node.dims)
     n, cells = moves.sizes[0], int(np.prod(lengths))
     pieces = (len(offsets) - 1) // max(int(np.prod(lengths[:-1], dtype=int)), 1)
     whole = moves.over(node.dims, lengths).reshape((cells, *moves.sizes)) if moves.batch else moves.over((), ())[None]
@@ -229,7 +223,7 @@ def _chain(
         if len(start.sizes) == 2:
             joint, start = start, _margin(start)
             given_first = (
-                joint.over(joint.batch, builder.lengths(joint.batch)) - pt.as_tensor_variable(start.value)[..., None]
+                joint.over(joint.batch, scope.lengths(joint.batch)) - pt.as_tensor_variable(start.value)[..., None]
             )
             given_first = pt.switch(pt.isnan(given_first), -np.inf, given_first)
             if joint.batch:
@@ -272,30 +266,30 @@ def _alike(word: str, **tables: LogTable) -> None:
 
 
 def _tree(
-    builder: Builder, node: Node, given: Mapping[str, ast.expr], start: LogTable, moves: LogTable
+    scope: Scope, node: Node, given: Mapping[str, ast.expr], start: LogTable, moves: LogTable
 ) -> tuple[PathLaw, Any]:
     import pytensor.tensor as pt
 
     _alike("MarkovTree", initial=start, P=moves)
     column = given["parent"]
     assert isinstance(column, ast.Name)
-    rows = _parents(builder, column.id, node.dims[-1])
-    outer = int(np.prod(builder.lengths(node.dims[:-1]), dtype=int))
+    rows = _parents(scope, column.id, node.dims[-1])
+    outer = int(np.prod(scope.lengths(node.dims[:-1]), dtype=int))
     shift = np.arange(outer)[:, None] * len(rows)
     parents = np.where(rows >= 0, rows + shift, -1).ravel()
     logs = [pt.as_tensor_variable(start.value).ravel(), pt.as_tensor_variable(moves.value).ravel()]
     return TreeLaw(moves.sizes[0], parents), pt.concatenate(logs)
 
 
-def _parents(builder: Builder, column: str, dim: str) -> np.ndarray:
+def _parents(scope: Scope, column: str, dim: str) -> np.ndarray:
     """The row of each row's parent, -1 for roots: by the labels of the rows, or, where these are none, by number."""
-    if not builder.data.has(column):
-        _column(builder.data, column, "parent", dim)
-    own = builder.data.column(column)
-    if own.values.shape != (len(builder.labels[dim]),):
-        _column(builder.data, column, "parent", dim)
-    place = {_word(label): row for row, label in enumerate(builder.labels[dim].tolist())}
-    out = np.full(len(builder.labels[dim]), -1, np.int64)
+    if not scope.data.has(column):
+        _column(scope.data, column, "parent", dim)
+    own = scope.data.column(column)
+    if own.values.shape != (len(scope.labels[dim]),):
+        _column(scope.data, column, "parent", dim)
+    place = {_word(label): row for row, label in enumerate(scope.labels[dim].tolist())}
+    out = np.full(len(scope.labels[dim]), -1, np.int64)
     for row, (value, gone) in enumerate(zip(own.values.tolist(), own.absent().tolist(), strict=True)):
         if gone:
             continue
@@ -320,12 +314,12 @@ def _word(value: Any) -> str:
 
 
 def _segments(
-    builder: Builder, node: Node, given: Mapping[str, ast.expr], start: LogTable, moves: LogTable
+    scope: Scope, node: Node, given: Mapping[str, ast.expr], start: LogTable, moves: LogTable
 ) -> tuple[PathLaw, Any]:
     import pytensor.tensor as pt
 
     n = moves.sizes[0]
-    lasting = log_table(builder, given["durations"], node.dims, 2, "SemiMarkovChain", "durations", of=moves.states[0])
+    lasting = log_table(scope, given["durations"], node.dims, 2, "SemiMarkovChain", "durations", of=moves.states[0])
     _alike("SemiMarkovChain", initial=start, P=moves, durations=lasting)
     if lasting.sizes[0] != n:
         raise ModelError(
@@ -341,4 +335,4 @@ def _segments(
             code="not-probabilities",
         )
     logs = [pt.as_tensor_variable(table.value).ravel() for table in (start, moves, lasting)]
-    return SegmentLaw(n, _offsets(builder, node, given), lasting.sizes[1]), pt.concatenate(logs)
+    return SegmentLaw(n, _offsets(scope, node, given), lasting.sizes[1]), pt.concatenate(logs)

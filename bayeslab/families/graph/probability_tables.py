@@ -7,44 +7,24 @@ expressions, as in ``[[phi, 1 - phi], [0, 1]]``. What a table has besides the st
 from __future__ import annotations
 
 import ast
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from bayeslab.errors import ModelError, listed
+from bayeslab.families.graph.scope import Scope
 from bayeslab.language.algebra import Term
-from bayeslab.language.evaluator import Evaluator
 
 if TYPE_CHECKING:
-    from bayeslab.families.graph.discrete_tables import Latent
+    pass
 
-__all__ = ["LogTable", "Reader", "log_table", "uniform"]
+__all__ = ["LogTable", "Scope", "log_table", "uniform"]
 
 # How far a row of probabilities may be from 1 (that of ``numpy.isclose``).
 _SUM = 1e-5
 _DRAWS = 3
-
-
-class Reader(Protocol):
-    """What reading a table needs of the graph that is being built."""
-
-    pm: Any
-
-    @property
-    def evaluator(self) -> Evaluator: ...
-
-    @property
-    def labels(self) -> Mapping[str, np.ndarray]: ...
-
-    @property
-    def twins(self) -> Mapping[str, str]: ...
-
-    @property
-    def latents(self) -> Mapping[str, Latent]: ...
-
-    def lengths(self, dims: tuple[str, ...]) -> tuple[int, ...]: ...
 
 
 @dataclass(frozen=True, eq=False)
@@ -95,7 +75,7 @@ _TWINS = object()
 
 
 def log_table(
-    reader: Reader,
+    scope: Scope,
     tree: ast.expr,
     dims: tuple[str, ...],
     core: int,
@@ -115,22 +95,22 @@ def log_table(
     ModelError
         Other dimensions, or probabilities that do not add up to 1.
     """
-    found = _listed(reader, tree, dims, core, name) if isinstance(tree, ast.List | ast.Tuple) else None
+    found = _listed(scope, tree, dims, core, name) if isinstance(tree, ast.List | ast.Tuple) else None
     if found is None:
         written = isinstance(tree.value if isinstance(tree, ast.Subscript) else tree, ast.Name)
-        found = _named(reader, reader.evaluator.eval(tree), dims, core, word, name, of, written=written)
-    _check_sums(reader, found, word, name, joint)
+        found = _named(scope, scope.evaluator.eval(tree), dims, core, word, name, of, written=written)
+    _check_sums(scope, found, word, name, joint)
     return found
 
 
-def _listed(reader: Reader, tree: ast.List | ast.Tuple, dims: tuple[str, ...], core: int, name: str) -> LogTable | None:
+def _listed(scope: Scope, tree: ast.List | ast.Tuple, dims: tuple[str, ...], core: int, name: str) -> LogTable | None:
     """A list of probabilities, or lists of them, entry by entry; None where entries are vectors themselves."""
     import pytensor.tensor as pt
 
     entries, sizes = _entries(tree, core, name)
     if entries is None:
         return None
-    terms = [reader.evaluator.eval(entry) for entry in entries]
+    terms = [scope.evaluator.eval(entry) for entry in entries]
     for term, entry in zip(terms, entries, strict=True):
         extra = [str(dim) for dim in term.dims if dim not in dims]
         if extra:
@@ -152,13 +132,13 @@ def _listed(reader: Reader, tree: ast.List | ast.Tuple, dims: tuple[str, ...], c
     states = (None,) * core
     logs, symbolic = [], any(term.random for term in terms)
     for term in terms:
-        (value,), _, _ = reader.evaluator.align([term], onto=batch)
+        (value,), _, _ = scope.evaluator.align([term], onto=batch)
         if term.random:
             logs.append(pt.log(value))
         else:
             with np.errstate(divide="ignore", invalid="ignore"):
                 logs.append(np.log(np.asarray(value, dtype=float)))
-    shape = reader.lengths(batch)
+    shape = scope.lengths(batch)
     if not symbolic:
         whole = np.stack([np.broadcast_to(value, shape) for value in logs], axis=-1)
         return LogTable(whole.reshape(*shape, *sizes), batch, states, sizes, possible)
@@ -182,7 +162,7 @@ def _entries(tree: ast.List | ast.Tuple, core: int, name: str) -> tuple[list[ast
 
 
 def _named(
-    reader: Reader, term: Term, dims: tuple[str, ...], core: int, word: str, name: str, of: Any, *, written: bool
+    scope: Scope, term: Term, dims: tuple[str, ...], core: int, word: str, name: str, of: Any, *, written: bool
 ) -> LogTable:
     """A name or an expression; ``written``: whether its dimensions are in the order in which a node names them."""
     import pytensor.tensor as pt
@@ -198,7 +178,7 @@ def _named(
             code="bad-dimensions",
         )
     of_twins = of is _TWINS
-    states = tuple(_in_order(reader, rest, name, written) if of_twins else sorted(rest, key=lambda dim: dim != of))
+    states = tuple(_in_order(scope, rest, name, written) if of_twins else sorted(rest, key=lambda dim: dim != of))
     batch = tuple(dim for dim in dims if dim in term.dims)
     order = [*(term.dims.index(dim) for dim in batch), *_axes(term.dims, rest, states)]
     if term.random:
@@ -206,12 +186,12 @@ def _named(
         value = value.astype("float64")
         logs = pt.log(value) if _positive(term.value) else _log_or_nothing(value)
         sizes = tuple(
-            int(n) if n is not None else len(reader.labels[str(dim)])
+            int(n) if n is not None else len(scope.labels[str(dim)])
             for n, dim in zip(value.type.shape[len(batch) :], states, strict=True)
         )
         possible = np.ones(sizes, bool)
         if not _positive(term.value):
-            drawn = _drawn(reader, value)
+            drawn = _drawn(scope, value)
             if drawn is not None:
                 possible = (drawn > 0).reshape(-1, *sizes).any(axis=0)
         return LogTable(logs, batch, states, sizes, possible)
@@ -229,7 +209,7 @@ def _axes(dims: Sequence[str | None], rest: Sequence[str | None], states: Sequen
     return [dims.index(dim) for dim in states]
 
 
-def _in_order(reader: Reader, rest: Sequence[str | None], name: str, written: bool) -> Sequence[str | None]:
+def _in_order(scope: Scope, rest: Sequence[str | None], name: str, written: bool) -> Sequence[str | None]:
     """Dimensions of states from the earliest to the next state, which are a dimension and its twins.
 
     A node's are in the order in which it names them, as in ``P[state, next_state]``. Those of an expression have the
@@ -237,17 +217,17 @@ def _in_order(reader: Reader, rest: Sequence[str | None], name: str, written: bo
     """
     if len(rest) == 1 or None in rest:
         return rest
-    base = [dim for dim in rest if dim not in reader.twins]
-    twins = [dim for dim in rest if dim in reader.twins]
+    base = [dim for dim in rest if dim not in scope.twins]
+    twins = [dim for dim in rest if dim in scope.twins]
     first, *others = (str(dim) for dim in rest)
-    if len({reader.twins.get(str(dim), str(dim)) for dim in rest}) > 1:
+    if len({scope.twins.get(str(dim), str(dim)) for dim in rest}) > 1:
         twin = ", ".join(f"{dim}: {first}" for dim in others)
         raise ModelError(
             f"the dimensions of '{name}', {listed(map(str, rest))}, are the states a path leaves and enters: declare"
             f" the second a twin of the first in dims ({twin})",
             code="bad-dimensions",
         )
-    declared = list(reader.twins)
+    declared = list(scope.twins)
     if written or list(rest) == [*base, *sorted(twins, key=lambda dim: declared.index(str(dim)))]:
         return rest
     raise ModelError(
@@ -276,7 +256,7 @@ def _log_or_nothing(value: Any) -> Any:
     return pt.switch(gone, -np.inf, pt.log(pt.switch(gone, 1.0, value)))
 
 
-def _drawn(reader: Reader, value: Any) -> np.ndarray | None:
+def _drawn(scope: Scope, value: Any) -> np.ndarray | None:
     """A few values of an expression, its parameters drawn from their priors; None where they cannot be drawn.
 
     Discrete nodes that are summed out have their lowest values.
@@ -286,7 +266,7 @@ def _drawn(reader: Reader, value: Any) -> np.ndarray | None:
     from pymc.pytensorf import compile as compile_pymc
     from pytensor.graph.replace import clone_replace
 
-    first = {one.symbol: pt.constant(np.full(one.shape, one.first, np.int64)) for one in reader.latents.values()}
+    first = {one.symbol: pt.constant(np.full(one.shape, one.first, np.int64)) for one in scope.latents.values()}
     try:
         (value,) = clone_replace([value], first, rebuild_strict=False)
         draw = compile_pymc([], value, mode=pytensor.compile.mode.Mode("py", None), random_seed=0)
@@ -295,7 +275,7 @@ def _drawn(reader: Reader, value: Any) -> np.ndarray | None:
         return None
 
 
-def _check_sums(reader: Reader, found: LogTable, word: str, name: str, joint: bool) -> None:
+def _check_sums(scope: Scope, found: LogTable, word: str, name: str, joint: bool) -> None:
     """Refuse rows that do not add up to 1, whatever the parameters, or hold what is no probability."""
     import pytensor.tensor as pt
 
@@ -306,7 +286,7 @@ def _check_sums(reader: Reader, found: LogTable, word: str, name: str, joint: bo
     elif _by_making(found.value) and not joint:
         return
     else:
-        values = _drawn(reader, pt.exp(found.value))
+        values = _drawn(scope, pt.exp(found.value))
     if values is None:
         return
     if np.isnan(values).any() or (values > 1 + _SUM).any():

@@ -3,89 +3,72 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pytensor.tensor as pt
 
-from bayeslab.data.bound import Data
 from bayeslab.errors import DataError
 from bayeslab.families.graph.process_nodes import AtNewInputs, at_inputs, roots_of_spectrum
 from bayeslab.families.graph.processes import Inputs, Process, basis_of, functions_refused, inputs_of, process_of
-from bayeslab.language.algebra import Term
-from bayeslab.language.evaluator import Evaluator
+from bayeslab.families.graph.scope import Scope
 from bayeslab.language.nodes import Node
 
 if TYPE_CHECKING:
-    import pymc
+    pass
 
 __all__ = ["process_values"]
 
 
-class Builder(Protocol):
-    """What a function needs of the graph that is being built around it."""
-
-    nodes: dict[str, Node]
-    model: pymc.Model
-    evaluator: Evaluator
-
-    @property
-    def data(self) -> Data: ...
-
-    def lookup(self, name: str) -> Term: ...
-
-    def lengths(self, dims: tuple[str, ...]) -> tuple[int, ...]: ...
-
-
-def process_values(builder: Builder, node: Node) -> Any:
+def process_values(scope: Scope, node: Node) -> Any:
     """The values of a function at its inputs: of other data than those of the fit, given what was learnt there.
 
     They are made of standard normals ``_f_z``, one for each distinct input of the fit or for each sine; at new inputs
     also of ``_f_new``.
     """
-    data = builder.data
+    data = scope.data
     fitted = data if data.origin is None else data.origin
-    process = process_of(node, builder.nodes, fitted)
-    inputs = inputs_of(process, node, builder.nodes, fitted)
-    rows = inputs if fitted is data else inputs_of(process, node, builder.nodes, data, fitted=False)
-    values = {name: builder.evaluator.symbolic(builder.lookup(name)) for name in process.kernel.names}
+    process = process_of(node, scope.nodes, fitted)
+    inputs = inputs_of(process, node, scope.nodes, fitted)
+    rows = inputs if fitted is data else inputs_of(process, node, scope.nodes, data, fitted=False)
+    values = {name: scope.evaluator.symbolic(scope.lookup(name)) for name in process.kernel.names}
     if process.approximate:
-        return _of_sines(builder, node, process, inputs, rows, values)
-    return _of_covariance(builder, node, process, inputs, rows, values)
+        return _of_sines(scope, node, process, inputs, rows, values)
+    return _of_covariance(scope, node, process, inputs, rows, values)
 
 
-def _normals(builder: Builder, node: Node, word: str, along: str, count: int) -> Any:
+def _normals(scope: Scope, node: Node, word: str, along: str, count: int) -> Any:
     """Standard normals, so many for each of the node's other dimensions."""
     import pymc as pm
 
     dim = f"{node.name}_{along}"
-    builder.model.add_coord(dim, range(count))
+    scope.model.add_coord(dim, range(count))
     return pm.Normal(f"_{node.name}_{word}", 0.0, 1.0, dims=(*node.dims[:-1], dim))
 
 
-def _shaped(builder: Builder, node: Node, value: Any) -> Any:
+def _shaped(scope: Scope, node: Node, value: Any) -> Any:
     """Functions (functions, rows) over the node's dimensions, of known lengths."""
-    return pt.specify_shape(value.reshape(builder.lengths(node.dims)), builder.lengths(node.dims))
+    return pt.specify_shape(value.reshape(scope.lengths(node.dims)), scope.lengths(node.dims))
 
 
 def _of_sines(
-    builder: Builder, node: Node, process: Process, inputs: Inputs, rows: Inputs, values: Mapping[str, Any]
+    scope: Scope, node: Node, process: Process, inputs: Inputs, rows: Inputs, values: Mapping[str, Any]
 ) -> Any:
-    basis = basis_of(process, inputs, node, builder.nodes)
+    basis = basis_of(process, inputs, node, scope.nodes)
     try:
         features = basis.features(rows.x)
     except DataError as error:
         raise functions_refused(error, node) from None
-    z = _normals(builder, node, "z", "functions", basis.n_functions).reshape((-1, basis.n_functions))
-    return _shaped(builder, node, pt.dot(z * roots_of_spectrum(basis, values), features.T))
+    z = _normals(scope, node, "z", "functions", basis.n_functions).reshape((-1, basis.n_functions))
+    return _shaped(scope, node, pt.dot(z * roots_of_spectrum(basis, values), features.T))
 
 
 def _of_covariance(
-    builder: Builder, node: Node, process: Process, inputs: Inputs, rows: Inputs, values: Mapping[str, Any]
+    scope: Scope, node: Node, process: Process, inputs: Inputs, rows: Inputs, values: Mapping[str, Any]
 ) -> Any:
     x, place = inputs.distinct
     theta = _vector([values[name] for name in process.kernel.names])
-    z = _normals(builder, node, "z", "inputs", len(x)).reshape((-1, len(x)))
+    z = _normals(scope, node, "z", "inputs", len(x)).reshape((-1, len(x)))
     f = at_inputs(process.kernel, theta, z, x)
     if rows is not inputs:
         new, where = rows.distinct
@@ -93,11 +76,11 @@ def _of_covariance(
         unknown = np.flatnonzero(place < 0)
         if len(unknown):
             weights, spread = AtNewInputs(process.kernel, x, new[unknown])(theta)
-            e = _normals(builder, node, "new", "new_inputs", len(unknown)).reshape((-1, len(unknown)))
+            e = _normals(scope, node, "new", "new_inputs", len(unknown)).reshape((-1, len(unknown)))
             f = pt.concatenate([f, pt.dot(z, weights.T) + pt.dot(e, spread.T)], axis=1)
             place[unknown] = len(x) + np.arange(len(unknown))
         place = place[where]
-    return _shaped(builder, node, f[:, place])
+    return _shaped(scope, node, f[:, place])
 
 
 def _vector(parts: list[Any]) -> Any:

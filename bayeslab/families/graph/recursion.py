@@ -10,15 +10,15 @@ from __future__ import annotations
 
 import ast
 import warnings
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import replace
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 
-from bayeslab.data.bound import Data
 from bayeslab.distributions import DISTRIBUTIONS, pymc_class
 from bayeslab.errors import ModelError
+from bayeslab.families.graph.distribution_reader import DistributionReader
 from bayeslab.language.algebra import Term
 from bayeslab.language.evaluator import Evaluator
 from bayeslab.language.functions import DIM_ARGUMENTS
@@ -27,44 +27,6 @@ from bayeslab.language.nodes import Node, bound_arguments, call_name
 __all__ = ["broadcast", "deterministic_recursion", "random_recursion", "rows_together"]
 
 _ROW = "row"  # among what a row needs: its number
-
-
-class Builder(Protocol):
-    """What a recursion needs of the graph that is being built around it."""
-
-    pm: Any
-
-    @property
-    def data(self) -> Data: ...
-
-    @property
-    def purpose(self) -> str: ...
-
-    @property
-    def nodes(self) -> Mapping[str, Node]: ...
-
-    @property
-    def columns(self) -> Collection[str]: ...
-
-    @property
-    def labels(self) -> Mapping[str, np.ndarray]: ...
-
-    @property
-    def evaluator(self) -> Evaluator: ...
-
-    def lengths(self, dims: tuple[str, ...]) -> tuple[int, ...]: ...
-
-    def data_of(self, name: str, *, missing: bool = False) -> Term: ...
-
-    def parameter(
-        self,
-        term: Term,
-        batch: tuple[str, ...],
-        own: tuple[str, ...],
-        core: int,
-        name: str,
-        apart: bool = False,
-    ) -> Any: ...
 
 
 class _Split:
@@ -178,7 +140,7 @@ def _initial(history: Any, order: int) -> dict[str, Any]:
 
 
 def _history(
-    builder: Builder,
+    reader: DistributionReader,
     splits: list[_Split],
     name: str,
     order: int,
@@ -202,7 +164,7 @@ def _history(
             split.parts[split.apart[back]] = split.starts[back][1]
     rows = []
     for steps in range(order, 0, -1):
-        (value,), _, _ = builder.evaluator.align([given.get(steps, start)], onto=batch)
+        (value,), _, _ = reader.evaluator.align([given.get(steps, start)], onto=batch)
         rows.append(_floats(value, shape))
     return pt.stack(rows, axis=0)
 
@@ -233,7 +195,7 @@ def _past(
     return pt.switch(pt.lt(row, split.backs[back][1]), start if np.ndim(row) == 0 else start[..., None], value)
 
 
-def _inputs(builder: Builder, split: _Split, dim: str) -> dict[str, tuple[Any, tuple[str | None, ...]]]:
+def _inputs(reader: DistributionReader, split: _Split, dim: str) -> dict[str, tuple[Any, tuple[str | None, ...]]]:
     """What a row needs of the parts, by key, with dims: values, and positions of factors that run along ``dim``."""
     out = {}
     for name, term in split.parts.items():
@@ -241,9 +203,9 @@ def _inputs(builder: Builder, split: _Split, dim: str) -> dict[str, tuple[Any, t
             continue  # a factor that is the same in each row stands for itself
         # A scan takes each variable once, and an expression may use one twice: hand in copies.
         if term.value is not None:
-            out[name] = builder.evaluator.symbolic(term).copy(), term.dims
+            out[name] = reader.evaluator.symbolic(term).copy(), term.dims
         if term.factor is not None:
-            out[f"{name} codes"] = builder.evaluator.symbolic(Term(term.codes)).copy(), term.dims
+            out[f"{name} codes"] = reader.evaluator.symbolic(Term(term.codes)).copy(), term.dims
     return out
 
 
@@ -256,12 +218,12 @@ def _part(split: _Split, name: str, now: Mapping[str, Any], dim: str | None) -> 
     return Term(now.get(name), dims, codes=now.get(f"{name} codes"), factor=term.factor)
 
 
-def _moving(builder: Builder, split: _Split, dim: str) -> tuple[dict[str, Any], dict[str, Any]]:
+def _moving(reader: DistributionReader, split: _Split, dim: str) -> tuple[dict[str, Any], dict[str, Any]]:
     """Parts that run along ``dim`` (that axis first), and parts that do not."""
     import pytensor.tensor as pt
 
     along, fixed = {}, {}
-    for key, (value, dims) in _inputs(builder, split, dim).items():
+    for key, (value, dims) in _inputs(reader, split, dim).items():
         if dim in dims:
             along[key] = pt.moveaxis(value, dims.index(dim), 0) if value.ndim > 1 else value
         else:
@@ -269,21 +231,21 @@ def _moving(builder: Builder, split: _Split, dim: str) -> tuple[dict[str, Any], 
     return along, fixed
 
 
-def deterministic_recursion(builder: Builder, node: Node) -> Term:
+def deterministic_recursion(reader: DistributionReader, node: Node) -> Term:
     """A deterministic node that depends on its own past, as one scan."""
     import pytensor
     import pytensor.tensor as pt
 
-    split = _Split(node, builder.evaluator, frozenset([node.name]))
+    split = _Split(node, reader.evaluator, frozenset([node.name]))
     if split.starts.keys() != split.backs.keys():
         raise ModelError(
             f"a deterministic node looks back with previous({node.name}, k, start=s), not lag()", code="bad-start"
         )
     dim, batch = node.dims[-1], node.dims[:-1]
-    length, shape = len(builder.labels[dim]), builder.lengths(batch)
+    length, shape = len(reader.labels[dim]), reader.lengths(batch)
     first, order = split.undefined, split.order(node.name)
-    history = _history(builder, [split], node.name, order, batch, shape)
-    along, fixed = _moving(builder, split, dim)
+    history = _history(reader, [split], node.name, order, batch, shape)
+    along, fixed = _moving(reader, split, dim)
     along[_ROW] = pt.arange(length)
 
     def step(*values: Any) -> Any:
@@ -294,10 +256,10 @@ def deterministic_recursion(builder: Builder, node: Node) -> Term:
         def lookup(name: str) -> Term:
             if name in split.backs:
                 value = past[order - split.backs[name][1]]
-                return Term(_past(split, name, value, now[_ROW], lookup, builder.labels, batch, shape), batch)
+                return Term(_past(split, name, value, now[_ROW], lookup, reader.labels, batch, shape), batch)
             return _part(split, name, now, dim)
 
-        inner = Evaluator(lookup, builder.labels)
+        inner = Evaluator(lookup, reader.labels)
         (value,), _, _ = inner.align([inner.eval(split.tree)], onto=batch)
         return _floats(value, shape)
 
@@ -333,18 +295,18 @@ def _scalar_distribution(node: Node) -> str:
 
 
 def _parameters(
-    builder: Builder, split: _Split, word: str, lookup: Callable[[str], Term], onto: tuple[str, ...]
+    reader: DistributionReader, split: _Split, word: str, lookup: Callable[[str], Term], onto: tuple[str, ...]
 ) -> dict[str, Any]:
     """A distribution's parameters from the rewritten call."""
-    inner, entry = Evaluator(lookup, builder.labels), DISTRIBUTIONS[word]
+    inner, entry = Evaluator(lookup, reader.labels), DISTRIBUTIONS[word]
     assert isinstance(split.tree, ast.Call)
     return {
-        name: builder.parameter(inner.eval(value), onto, (), entry.core.get(name, 0), name, name in entry.apart)
+        name: reader.parameter(inner.eval(value), onto, (), entry.core.get(name, 0), name, name in entry.apart)
         for name, value in bound_arguments(split.tree, word).items()
     }
 
 
-def random_recursion(builder: Builder, node: Node) -> Term:
+def random_recursion(reader: DistributionReader, node: Node) -> Term:
     """A random node without data whose distribution depends on its own past.
 
     Its density is evaluated for all rows at once; draws are made row by row.
@@ -353,23 +315,23 @@ def random_recursion(builder: Builder, node: Node) -> Term:
     import pytensor.tensor as pt
 
     word = _scalar_distribution(node)
-    if node.discrete and builder.purpose == "fit":
+    if node.discrete and reader.purpose == "fit":
         raise ModelError(
             f"'{node.name}' is discrete, has no data and looks back at itself; it cannot be summed out, because nodes"
             f" without data or with missing cells depend on it",
             code="discrete",
         )
-    split = _Split(node, builder.evaluator, frozenset([node.name]))
+    split = _Split(node, reader.evaluator, frozenset([node.name]))
     dim, batch = node.dims[-1], node.dims[:-1]
-    length, shape = len(builder.labels[dim]), builder.lengths(batch)
+    length, shape = len(reader.labels[dim]), reader.lengths(batch)
     order = split.order(node.name)
-    _fill_starts(builder, split, node)
+    _fill_starts(reader, split, node)
     if any(term.undefined for term in split.parts.values()):
         raise ModelError(
             "lag() of another vector needs start=... in a node that looks back at itself", code="bad-start"
         )
-    history = _history(builder, [split], node.name, order, batch, shape)
-    given = _inputs(builder, split, dim)
+    history = _history(reader, [split], node.name, order, batch, shape)
+    given = _inputs(reader, split, dim)
     names = list(given)
     values, dims_of = [given[name][0] for name in names], {name: given[name][1] for name in names}
     maker = pymc_class(word)
@@ -383,11 +345,11 @@ def random_recursion(builder: Builder, node: Node) -> Term:
                 back = split.backs[name][1]
                 shifted = whole[..., order - back : order - back + length]
                 rows = pt.arange(length)
-                return Term(_past(split, name, shifted, rows, lookup, builder.labels, batch, shape), node.dims)
+                return Term(_past(split, name, shifted, rows, lookup, reader.labels, batch, shape), node.dims)
             return _part(split, name, parts, None)
 
-        found = _parameters(builder, split, word, lookup, node.dims)
-        return builder.pm.logp(maker.dist(**found, shape=(*shape, length)), value)
+        found = _parameters(reader, split, word, lookup, node.dims)
+        return reader.pm.logp(maker.dist(**found, shape=(*shape, length)), value)
 
     def draw(start: Any, *rest: Any) -> Any:
         parts = dict(zip(names, rest[:-1], strict=True))  # the last is the size, which is fixed
@@ -402,11 +364,11 @@ def random_recursion(builder: Builder, node: Node) -> Term:
             def lookup(name: str) -> Term:
                 if name in split.backs:
                     value = past[order - split.backs[name][1]]
-                    return Term(_past(split, name, value, row, lookup, builder.labels, batch, shape), batch)
+                    return Term(_past(split, name, value, row, lookup, reader.labels, batch, shape), batch)
                 return _part(split, name, now, dim)
 
-            drawn = maker.dist(**_parameters(builder, split, word, lookup, batch), shape=shape)
-            return drawn.astype("float64"), builder.pm.pytensorf.collect_default_updates([drawn], inputs=[row, *args])
+            drawn = maker.dist(**_parameters(reader, split, word, lookup, batch), shape=shape)
+            return drawn.astype("float64"), reader.pm.pytensorf.collect_default_updates([drawn], inputs=[row, *args])
 
         with warnings.catch_warnings():
             warnings.filterwarnings("ignore", message="Scan return signature will change", category=DeprecationWarning)
@@ -434,10 +396,10 @@ def random_recursion(builder: Builder, node: Node) -> Term:
         return _part(split, name, first, dim)
 
     # The default transform depends on the distribution, not on the row.
-    probe = maker.dist(**_parameters(builder, split, word, first_row, batch), shape=shape)
+    probe = maker.dist(**_parameters(reader, split, word, first_row, batch), shape=shape)
     ndims = [history.ndim, *(value.ndim for value in values)]
     inputs = ",".join("(" + ",".join(f"d{i}x{j}" for j in range(n)) + ")" for i, n in enumerate(ndims))
-    rv = builder.pm.CustomDist(
+    rv = reader.pm.CustomDist(
         node.name,
         history,
         *values,
@@ -447,7 +409,7 @@ def random_recursion(builder: Builder, node: Node) -> Term:
             rv.dtype
         ),
         signature=f"{inputs}->({','.join(f'o{j}' for j in range(len(node.dims)))})",
-        transform=builder.pm.distributions.transforms._default_transform(probe.owner.op, probe),
+        transform=reader.pm.distributions.transforms._default_transform(probe.owner.op, probe),
         default_transform=None,
         dims=node.dims,
         **({"dtype": "int64"} if node.discrete else {}),
@@ -455,22 +417,22 @@ def random_recursion(builder: Builder, node: Node) -> Term:
     return Term(rv, node.dims)
 
 
-def _fill_starts(builder: Builder, split: _Split, node: Node) -> None:
+def _fill_starts(reader: DistributionReader, split: _Split, node: Node) -> None:
     """A lag without start takes the first rows of the data, if there are any."""
     without = [found for name, found in split.backs.items() if name not in split.starts]
     for name, back in sorted(without, key=lambda found: -found[1]):
-        if node.name not in builder.columns:
+        if node.name not in reader.columns:
             raise ModelError(
                 f"lag({node.name}, {back}) without start looks back past the first row, and '{node.name}' has no"
                 f" data: give start=...",
                 code="bad-start",
             )
-        own = builder.data_of(node.name)
+        own = reader.data_of(node.name)
         for step in range(1, back + 1):
             split.given.setdefault((name, step), Term(np.asarray(own.value)[..., back - step], own.dims[:-1]))
 
 
-def rows_together(builder: Builder, group: list[Node]) -> dict[str, Any]:
+def rows_together(reader: DistributionReader, group: list[Node]) -> dict[str, Any]:
     """Nodes that look back at each other, row by row, in one scan: random ones are drawn.
 
     Parameters
@@ -494,25 +456,25 @@ def rows_together(builder: Builder, group: list[Node]) -> dict[str, Any]:
             code="bad-dimensions",
         )
     ((dim,),) = dims
-    length = len(builder.labels[dim])
-    splits = {node.name: _Split(node, builder.evaluator, names) for node in group}
-    shapes = {node.name: builder.lengths(node.dims[:-1]) for node in group}
-    late = _late_rows(builder, group, splits)
+    length = len(reader.labels[dim])
+    splits = {node.name: _Split(node, reader.evaluator, names) for node in group}
+    shapes = {node.name: reader.lengths(node.dims[:-1]) for node in group}
+    late = _late_rows(reader, group, splits)
     orders = {n: max([1, *(split.order(n) for split in splits.values())]) for n in names}
     histories = {
         node.name: _history(
-            builder, list(splits.values()), node.name, orders[node.name], node.dims[:-1], shapes[node.name]
+            reader, list(splits.values()), node.name, orders[node.name], node.dims[:-1], shapes[node.name]
         )
         for node in group
     }
     along: dict[str, Any] = {"t": pt.arange(length)}
     fixed: dict[str, Any] = {}
     for name, split in splits.items():
-        moving, still = _moving(builder, split, dim)
+        moving, still = _moving(reader, split, dim)
         along |= {f"{name} {part}": value for part, value in moving.items()}
         fixed |= {f"{name} {part}": value for part, value in still.items()}
     given = {
-        n: values for n, values in ((n, _given_rows(builder, n, late[n], length)) for n in names) if values is not None
+        n: values for n, values in ((n, _given_rows(reader, n, late[n], length)) for n in names) if values is not None
     }
     along |= {f"{n} given": value for n, value in given.items()}
     fixed |= {f"{n} start": histories[n][-1] for n in names}
@@ -526,8 +488,8 @@ def rows_together(builder: Builder, group: list[Node]) -> dict[str, Any]:
         at |= dict(zip(fixed, args[used:], strict=True))
         now: dict[str, Any] = {}
         for node in group:
-            now[node.name] = _row(builder, node, splits[node.name], dim, at, past, now, orders, shapes, late)
-        updates = builder.pm.pytensorf.collect_default_updates(list(now.values()), inputs=args)
+            now[node.name] = _row(reader, node, splits[node.name], dim, at, past, now, orders, shapes, late)
+        updates = reader.pm.pytensorf.collect_default_updates(list(now.values()), inputs=args)
         return list(now.values()), updates
 
     with warnings.catch_warnings():
@@ -547,14 +509,14 @@ def rows_together(builder: Builder, group: list[Node]) -> dict[str, Any]:
     }
 
 
-def _late_rows(builder: Builder, group: list[Node], splits: Mapping[str, _Split]) -> dict[str, int]:
+def _late_rows(reader: DistributionReader, group: list[Node], splits: Mapping[str, _Split]) -> dict[str, int]:
     """Rows at the start in which each node cannot be computed from its definition."""
     late: dict[str, int] = {}
     starting: dict[str, int] = {}
     for node in group:
         split = splits[node.name]
         late[node.name] = max([split.undefined, *(late.get(n, 0) for n in split.nows)])
-        if late[node.name] and node.kind == "random" and node.name not in builder.columns:
+        if late[node.name] and node.kind == "random" and node.name not in reader.columns:
             raise ModelError(
                 f"the first {late[node.name]} rows of '{node.name}' look back past the beginning: give"
                 f" lag(..., start=...), or data to start from",
@@ -562,7 +524,7 @@ def _late_rows(builder: Builder, group: list[Node], splits: Mapping[str, _Split]
                 code="bad-start",
             )
         own_start = any(split.backs[back][0] == node.name for back in split.starts)
-        if late[node.name] and not own_start and builder.purpose != "simulate":
+        if late[node.name] and not own_start and reader.purpose != "simulate":
             raise ModelError(
                 f"'{node.name}' and other nodes look back at each other past the first row: give lag(..., start=...)",
                 path=node.path,
@@ -574,19 +536,19 @@ def _late_rows(builder: Builder, group: list[Node], splits: Mapping[str, _Split]
     return late | starting
 
 
-def _given_rows(builder: Builder, name: str, rows: int, length: int) -> Any:
+def _given_rows(reader: DistributionReader, name: str, rows: int, length: int) -> Any:
     """The data of a random node for the rows it cannot be drawn in."""
-    if not rows or builder.nodes[name].kind != "random":
+    if not rows or reader.nodes[name].kind != "random":
         return None
     import pytensor.tensor as pt
 
-    term = builder.data.term(name)
+    term = reader.data.term(name)
     value = np.moveaxis(np.asarray(term.value, dtype=float), -1, 0)
     return pt.as_tensor_variable(value[:length])
 
 
 def _row(
-    builder: Builder,
+    reader: DistributionReader,
     node: Node,
     split: _Split,
     dim: str,
@@ -608,20 +570,20 @@ def _row(
     def lookup(name: str) -> Term:
         if name in split.backs:
             other, back = split.backs[name]
-            dims, value = builder.nodes[other].dims[:-1], past[other][orders[other] - back]
-            return Term(_past(split, name, value, at["t"], lookup, builder.labels, dims, shapes[other]), dims)
+            dims, value = reader.nodes[other].dims[:-1], past[other][orders[other] - back]
+            return Term(_past(split, name, value, at["t"], lookup, reader.labels, dims, shapes[other]), dims)
         if name.startswith("__now_"):
             other = name.removeprefix("__now_")
-            return Term(now[other], builder.nodes[other].dims[:-1])
+            return Term(now[other], reader.nodes[other].dims[:-1])
         return _part(split, name, own, dim)
 
     if node.kind == "random":
         word = _scalar_distribution(node)
-        found = _parameters(builder, split, word, lookup, batch)
+        found = _parameters(reader, split, word, lookup, batch)
         value = pymc_class(word).dist(**found, shape=shapes[node.name]).astype("float64")
         fallback = at.get(f"{node.name} given")
     else:
-        inner = Evaluator(lookup, builder.labels)
+        inner = Evaluator(lookup, reader.labels)
         (value,), _, _ = inner.align([inner.eval(split.tree)], onto=batch)
         value = _floats(value, shapes[node.name])
         fallback = at[f"{node.name} start"]

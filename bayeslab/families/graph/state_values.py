@@ -7,7 +7,7 @@ import hashlib
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from inspect import getsource
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pytensor.tensor as pt
@@ -16,8 +16,8 @@ from pytensor.graph.basic import Apply, Variable
 from pytensor.graph.op import Op
 from pytensor.link.numba.dispatch.basic import numba_njit, register_funcify_and_cache_key
 
-from bayeslab.data.bound import Data
 from bayeslab.exact import structural_component_kernels as kernels
+from bayeslab.families.graph.parameter_reader import ParameterReader
 from bayeslab.families.graph.states import (
     Cells,
     arguments,
@@ -27,29 +27,12 @@ from bayeslab.families.graph.states import (
     series_of,
     square_root,
 )
-from bayeslab.language.algebra import Term
-from bayeslab.language.evaluator import Evaluator
 from bayeslab.language.nodes import Node, bound_arguments
 
 if TYPE_CHECKING:
-    import pymc
+    pass
 
 __all__ = ["Component", "component_of", "normals_of", "state_values"]
-
-
-class Builder(Protocol):
-    """What states need of the graph that is being built around them."""
-
-    nodes: dict[str, Node]
-    model: pymc.Model
-    evaluator: Evaluator
-
-    @property
-    def data(self) -> Data: ...
-
-    def lengths(self, dims: tuple[str, ...]) -> tuple[int, ...]: ...
-
-    def parameter(self, term: Term, batch: tuple[str, ...], own: tuple[str, ...], core: int, name: str) -> Any: ...
 
 
 @dataclass(frozen=True, eq=False)
@@ -78,18 +61,18 @@ class Component:
     free_read: bool = False
 
 
-def component_of(builder: Builder, node: Node) -> Component:
+def component_of(reader: ParameterReader, node: Node) -> Component:
     """The system that a node declares, in the graph's variables."""
     given, batch = arguments(node), node.dims[:-1]
 
     def number(tree: ast.expr, name: str) -> Any:
-        term = builder.evaluator.eval(tree)
-        value = builder.parameter(term, batch, (), 0, name)
+        term = reader.evaluator.eval(tree)
+        value = reader.parameter(term, batch, (), 0, name)
         if term.random and name.startswith("sigma"):  # a negative one has no density
             value = pt.switch(value >= 0.0, value, np.nan)
         if not term.dims:
             return value.reshape((1, 1))
-        lengths = builder.lengths(batch)
+        lengths = reader.lengths(batch)
         return pt.broadcast_to(value, lengths).reshape((int(np.prod(lengths)), 1))
 
     match str(node.distribution):
@@ -108,7 +91,7 @@ def component_of(builder: Builder, node: Node) -> Component:
             assert isinstance(period, ast.Constant)
             return _seasonal(int(str(period.value)), given, number)
         case _:
-            return _general(builder, node)
+            return _general(reader, node)
 
 
 def _row(*values: float) -> Any:
@@ -144,10 +127,10 @@ def _seasonal(period: int, given: dict[str, ast.expr], number: Callable[[ast.exp
     return _joined(blocks, n, 1, move)
 
 
-def _general(builder: Builder, node: Node) -> Component:
+def _general(reader: ParameterReader, node: Node) -> Component:
     given = arguments(node)
-    terms = {name: builder.evaluator.eval(given[name]) for name in given if name != "sequence"}
-    values = {name: builder.evaluator.symbolic(term) for name, term in terms.items()}
+    terms = {name: reader.evaluator.eval(given[name]) for name in given if name != "sequence"}
+    values = {name: reader.evaluator.symbolic(term) for name, term in terms.items()}
     d = int(values["H"].type.shape[0]) if values["H"].type.ndim else 1
 
     def root(name: str) -> Any:
@@ -240,15 +223,15 @@ def _key(word: str) -> str:
     return hashlib.sha256(f"states 1 {word} {getsource(kernels)}".encode()).hexdigest()
 
 
-def normals_of(builder: Builder, node: Node, count: int, *, later: bool = False) -> tuple[str, str]:
+def normals_of(reader: ParameterReader, node: Node, count: int, *, later: bool = False) -> tuple[str, str]:
     """The names of a node's normals and of their dimension, which the model then knows."""
     word = "new" if later else "z"
     dim = f"{node.name}_{'later_' if later else ''}normals"
-    builder.model.add_coord(dim, range(count))
+    reader.model.add_coord(dim, range(count))
     return f"_{node.name}_{word}", dim
 
 
-def state_values(builder: Builder, node: Node) -> tuple[Any, ...]:
+def state_values(reader: ParameterReader, node: Node) -> tuple[Any, ...]:
     """The values of a node of states, and of a local trend its slopes.
 
     They are made of standard normals ``_level_z``; at times after those of the fit, given what was learnt there, also
@@ -256,12 +239,12 @@ def state_values(builder: Builder, node: Node) -> tuple[Any, ...]:
     """
     import pymc as pm
 
-    data = builder.data
+    data = reader.data
     fitted = series_of(data)
-    component = component_of(builder, node)
+    component = component_of(reader, node)
     before = cells_of(node, fitted)
     begins = before.normals(component.d, component.q)
-    name, dim = normals_of(builder, node, int(begins[-1]))
+    name, dim = normals_of(reader, node, int(begins[-1]))
     normals = pm.Normal(name, 0.0, 1.0, dims=dim)
     cells, places = before, begins[:-1]
     if fitted is not data:
@@ -271,9 +254,9 @@ def state_values(builder: Builder, node: Node) -> tuple[Any, ...]:
         places = np.where(later, 0, begins[np.maximum(cells.known, 0)])
         if later.any():
             places[later] = begins[-1] + np.cumsum(widths) - widths
-            name, dim = normals_of(builder, node, int(widths.sum()), later=True)
+            name, dim = normals_of(reader, node, int(widths.sum()), later=True)
             normals = pt.concatenate([normals, pm.Normal(name, 0.0, 1.0, dims=dim)])
-    lengths, arrays = builder.lengths(node.dims), _arrays(component, cells, places)
+    lengths, arrays = reader.lengths(node.dims), _arrays(component, cells, places)
 
     def read(parameters: Any) -> Any:
         values = ComponentValues()(parameters, normals, *arrays)[pt.constant(cells.place)]

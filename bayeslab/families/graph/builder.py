@@ -1,0 +1,576 @@
+"""Builds the PyMC graph of nodes, in topological order."""
+
+from __future__ import annotations
+
+import ast
+import warnings
+from collections.abc import Callable, Collection, Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from bayeslab.data.bound import Data
+from bayeslab.errors import BayeslabError, DataError, ModelError, listed
+from bayeslab.families.graph.distribution_reader import DistributionReader
+from bayeslab.families.graph.hidden_paths import hidden_path
+from bayeslab.families.graph.observations import below, is_vector, observations, probable, written_apart
+from bayeslab.families.graph.ordered_nodes import correlations, ordered
+from bayeslab.families.graph.recursion import broadcast, deterministic_recursion, random_recursion, rows_together
+from bayeslab.families.graph.scope import Purpose
+from bayeslab.families.graph.states import cells_of, check_state_node, series_of
+from bayeslab.language.algebra import Term
+from bayeslab.language.nodes import (
+    Node,
+    bound_arguments,
+    byproducts,
+    together,
+    units,
+)
+from bayeslab.language.spec import Model
+
+if TYPE_CHECKING:
+    import pymc
+
+    from bayeslab.families.graph.path_laws import HiddenPath
+    from bayeslab.families.graph.path_sums import Sums
+    from bayeslab.families.graph.state_sums import StateNode, StateSum
+
+
+__all__ = ["Builder", "node_errors"]
+
+
+class Builder(DistributionReader):
+    """Builds one PyMC model.
+
+    Parameters
+    ----------
+    model, data, purpose, targets
+        As of :class:`~bayeslab.families.graph.scope.Scope`.
+    sample_states
+        Whether states of a linear-Gaussian process are sampled although they could be summed out.
+    """
+
+    def __init__(
+        self, model: Model, data: Data, purpose: Purpose, targets: Collection[str], *, sample_states: bool = False
+    ) -> None:
+        super().__init__(model, data, purpose, targets)
+        self.densities: list[Any] = []
+        self.elimination: Sums | StateSum | None = None
+        # Linear-Gaussian states that are summed out, with the one normal node with data that they enter.
+        among = [node for node in self.nodes.values() if node.states and node.name not in self.columns]
+        alone = purpose == "fit" and not self.summed and series_of(data) is data
+        self.states_to_sum = bool(among) and alone and not sample_states
+        self.states: list[StateNode] = []
+        self.slopes: set[Any] = set()
+        self.state_rows: list[Any] = []
+
+    def build(self) -> pymc.Model:
+        with self.model:
+            groups = together(self.nodes) if self.purpose == "simulate" else []
+            complete = {name for name in self.seen if self.complete(name)}
+            for unit in units(self.nodes, complete, groups):
+                node = unit[0]
+                with node_errors(node):
+                    if len(unit) > 1:
+                        self._row_by_row(unit)
+                        continue
+                    self.lengths(node.dims)
+                    if node.kind == "random":
+                        self._random(node)
+                    elif node.kind == "potential":
+                        self._potential(node)
+                    else:
+                        self._deterministic(node)
+            if self.own_sums:
+                self._sum_out()
+            if self.states_to_sum:
+                self._sum_states()
+        return self.model
+
+    def _sum_out(self) -> None:
+        from bayeslab.families.graph.path_sums import summed_out as sums
+
+        first = self.nodes[next(iter(self.latents)).removesuffix("_unobserved")]
+        with node_errors(first):
+            found = sums(list(self.latents.values()), self.densities, self.model)
+        # By its name it is known as the likelihood of rows that have hidden parts.
+        self.pm.Potential(f"{next(iter(found.observed), first.name)}_rows", found.log_sum)
+        self.elimination = found
+
+    def _sum_states(self) -> None:
+        """The states integrated out of the node that they enter."""
+        from pytensor.graph.traversal import ancestors
+
+        from bayeslab.families.graph.linear_rows import NotLinear
+        from bayeslab.families.graph.state_sums import summed_states
+
+        model, symbols = self.model, {node.symbol for node in self.states} | self.slopes
+        others = [*model.basic_RVs, *model.potentials, *model.deterministics]
+        if len(self.state_rows) != 1 or not symbols.isdisjoint(ancestors(others)):
+            raise NotLinear
+        (rows,) = self.state_rows
+        if not self.slopes.isdisjoint(ancestors([rows.mean, rows.sigma])):
+            raise NotLinear
+        found = summed_states(self.states, rows, set(model.basic_RVs))
+        self.pm.Potential(f"{rows.name}_rows", found.log_sum)
+        self.elimination = found
+
+    @staticmethod
+    def _density(name: str, value: Any, dims: tuple[str, ...], *, observed: bool) -> Any:
+        from bayeslab.families.graph.discrete_nodes import Density
+
+        return Density(name, value, dims, observed)
+
+    def _meets_latents(self, variable: Any) -> bool:
+        from pytensor.graph.traversal import ancestors
+
+        symbols = {latent.symbol for latent in self.latents.values()}
+        return bool(symbols) and not symbols.isdisjoint(ancestors([variable]))
+
+    def _row_by_row(self, group: list[Node]) -> None:
+        """Nodes that look back at each other: drawn, or, where all are deterministic, computed."""
+        for node in group:
+            self.lengths(node.dims)
+        tied = any(node.parents & self.summed for node in group)
+        for name, value in rows_together(self, group).items():
+            if tied:
+                self.summed.add(name)
+            else:
+                self.pm.Deterministic(name, value, dims=self.nodes[name].dims)
+            self.terms[name] = Term(value, self.nodes[name].dims)
+
+    def _potential(self, node: Node) -> None:
+        if self.purpose == "simulate":
+            raise ModelError(
+                "a Potential is a density without a way to draw from it, so that the prior cannot be simulated; write"
+                " it as distributions, or leave it out of the model that is simulated",
+                path=node.path,
+                code="unsupported",
+            )
+        assert isinstance(node.expression.tree, ast.Call)
+        (value,) = bound_arguments(node.expression.tree, "Potential").values()
+        term = self._defined(self.evaluator.eval(value))
+        symbolic = self.evaluator.symbolic(term)
+        if self._meets_latents(symbolic):
+            self.densities.append(self._density(node.name, symbolic, (), observed=False))
+            return
+        self.pm.Potential(node.name, symbolic)
+
+    def _defined(self, term: Term) -> Term:
+        """The rows of a term that a ``lag`` leaves defined."""
+        value = term.value
+        for dim, rows in term.undefined.items():
+            value = value[(slice(None),) * term.dims.index(dim) + (slice(rows, None),)]
+        return replace(term, value=value, undefined={}, column=None) if term.undefined else term
+
+    def _deterministic(self, node: Node) -> None:
+        if node.recursive:
+            term = deterministic_recursion(self, node)
+        else:
+            term = self.evaluator.term(node.expression)
+        if term.value is None:
+            # A factor under another name.
+            self.terms[node.name] = replace(term, column=None)
+            return
+        named = set(term.dims) - {None}
+        if None in term.dims and len(term.dims) == len(node.dims) and named <= set(node.dims):
+            # A list of vectors, or of lists: its own axes are the dimensions of the node that they lack, in order.
+            lacking = iter(dim for dim in node.dims if dim not in named)
+            term = replace(term, dims=tuple(dim or next(lacking) for dim in term.dims))
+            self._fits(replace(node, dims=tuple(str(dim) for dim in term.dims)), term)
+        (value,), _, symbolic = self.evaluator.align([term], onto=node.dims)
+        shape = self.lengths(node.dims)
+        if not symbolic:
+            value = np.array(np.broadcast_to(value, shape))
+            if value.dtype.kind == "f" and not np.all(np.isfinite(value)) and not term.undefined:
+                raise DataError(
+                    f"'{node.name}' is not a finite number for these data", path=node.path, code="not-finite"
+                )
+            self.terms[node.name] = Term(
+                value if node.dims else value[()], node.dims, undefined=term.undefined, column=node.name
+            )
+            if node.dims and not term.undefined:
+                self.symbols[node.name] = self._given(node.name, value, node.dims)
+                self.terms[node.name] = Term(value, node.dims, column=node.name)
+            return
+        value = broadcast(value, shape) if node.dims else value
+        if node.parents & self.summed:
+            self.summed.add(node.name)
+        else:
+            self.pm.Deterministic(node.name, value, dims=node.dims or None)
+        self.terms[node.name] = Term(value, node.dims, undefined=term.undefined)
+
+    def _fits(self, node: Node, term: Term) -> None:
+        shape = np.shape(term.value) if not term.random else term.value.type.shape
+        wanted = self.lengths(node.dims)
+        if tuple(shape) != wanted:
+            raise ModelError(
+                f"{' × '.join(map(str, shape))} values for {node.key} of size {' × '.join(map(str, wanted))}",
+                code="wrong-shape",
+            )
+
+    def _random(self, node: Node) -> None:
+        observed = observations(self, node) if node.name in self.observed else None
+        if observed is None and node.atoms and self.purpose == "fit":
+            raise ModelError(
+                f"'{node.name}' has no data, and {probable(node)}, which its density leaves out: {written_apart(node)}",
+                path=node.path,
+                code="discrete",
+            )
+        if node.hidden_path:
+            self._hidden_path(node, observed)
+            return
+        if node.process:
+            self._process(node, observed)
+            return
+        if node.states:
+            self._states_of(node, observed)
+            return
+        if self.own_sums and node.name in self.summed and observed is None:
+            self._latent(node)
+            return
+        if observed is None and node.recursive and self._needs_past(node):
+            self.terms[node.name] = random_recursion(self, node)
+            return
+        word = str(node.distribution)
+        tree = node.expression.tree
+        assert isinstance(tree, ast.Call)
+        if word in ("LKJCholeskyCov", "LKJCorr"):
+            correlations(self, node, word, tree)
+            return
+        if word in ("Ordered", "PositiveOrdered"):
+            made = ordered(self, node, word, tree, observed)
+            if made is not None:
+                drawn, extra = made
+                self.register(node, drawn, node.dims, None, **extra)
+            return
+        drawn, undefined = self._with_own_past(node, lambda: self.distribution(tree, node.dims))
+        rows = undefined.get(node.dims[-1], 0) if node.dims else 0
+        if set(undefined) - set(node.dims[-1:]):
+            raise ModelError(
+                f"lag() along {listed(undefined)}, which is not the last dimension of '{node.key}'",
+                code="bad-dimensions",
+            )
+        if rows and observed is None and node.name not in self.columns:
+            raise ModelError(
+                f"the first {rows} rows of '{node.name}' have no distribution, because lag() looks back past them:"
+                f" give lag(..., start=...)",
+                code="bad-start",
+            )
+        if not rows:
+            self.register(node, drawn, node.dims, observed)
+            return
+        self._conditioned(node, tree, observed, rows)
+
+    def _latent(self, node: Node) -> None:
+        """A discrete node without data: a symbol for its values, and their log probabilities."""
+        import pytensor.tensor as pt
+
+        from bayeslab.families.graph.discrete_nodes import states_of
+        from bayeslab.families.graph.discrete_tables import Latent
+
+        tree = node.expression.tree
+        assert isinstance(tree, ast.Call)
+        shape = self.lengths(node.dims)
+        symbol = pt.tensor(node.name, dtype="int64", shape=shape)
+        own = Term(symbol, node.dims)
+        drawn, undefined = self._with_own_past(node, lambda: self.distribution(tree, node.dims), own)
+        if undefined:
+            raise ModelError(
+                f"'{node.name}' has no data, so lag() and previous() in it need start=...", code="bad-start"
+            )
+        if drawn.owner.op.ndim_supp:
+            raise ModelError(
+                f"'{node.name}' draws vectors of counts and has no data; it cannot be summed out",
+                code="discrete",
+            )
+        states = states_of(node.name, drawn, list(self.latents.values()), self.model)
+        self.latents[node.name] = Latent(node.name, symbol, shape, *states)
+        self.densities.append(
+            self._density(node.name, self.pm.logp(drawn, symbol, warn_rvs=False), node.dims, observed=False)
+        )
+        self.terms[node.name] = own
+
+    def _hidden_path(self, node: Node, observed: Any) -> None:
+        """A path of hidden states: a symbol for them where they are summed out, else a random variable."""
+        import pytensor.tensor as pt
+
+        from bayeslab.families.graph.discrete_tables import Latent
+
+        path, shape = hidden_path(self, node), self.lengths(node.dims)
+        if observed is not None and np.ma.is_masked(observed):
+            row = int(np.nonzero(np.atleast_1d(np.ma.getmaskarray(observed)))[0][0])
+            raise DataError(
+                f"column '{node.name}', row {row + 1} is missing; a path is seen as a whole or not at all: give it"
+                f" another name, and a node with the column's name whose probabilities are 1 at the state",
+                path=node.path,
+                code="missing",
+            )
+        if node.name not in self.summed:
+            from bayeslab.families.graph.path_draws import path_variable
+
+            self.register(node, path_variable(path.law, path.logs, shape), node.dims, observed)
+            self.terms[node.name] = self._states(path, self.terms[node.name].value, node.dims)
+            return
+        symbol = pt.tensor(node.name, dtype="int64", shape=shape)
+        self.latents[node.name] = Latent(node.name, symbol, shape, 0, path.law.n_states, path)
+        self.terms[node.name] = self._states(path, symbol, node.dims)
+
+    def _process(self, node: Node, observed: Any) -> None:
+        """A function: standard normals, and its values made of them."""
+        from bayeslab.families.graph.process_values import process_values
+
+        if observed is not None:
+            raise ModelError(
+                f"'{node.name}' is a column of the data and a function without noise; give the function another name, f"
+                f", and what is observed a node around it: {node.name}[{', '.join(node.dims)}]: Normal(f, sigma)",
+                path=node.path,
+                code="misplaced",
+            )
+        value = self.pm.Deterministic(node.name, process_values(self, node), dims=node.dims)
+        self.terms[node.name] = Term(value, node.dims)
+
+    def _states_of(self, node: Node, observed: Any) -> None:
+        """Linear-Gaussian states: a symbol where they are summed out, else values made of standard normals."""
+        from bayeslab.families.graph.state_values import component_of, normals_of, state_values
+
+        if observed is not None or node.name in self.columns:
+            raise ModelError(
+                f"'{node.name}' is a column of the data and a series of states; give the states another name, and what"
+                f" is observed a node around them: {node.name}[{', '.join(node.dims)}]: Normal(level, sigma)",
+                path=node.path,
+                code="misplaced",
+            )
+        if series_of(self.data) is self.data:
+            check_state_node(node, self.nodes, self.data)
+        names = (node.name, *(name for name, maker in byproducts(self.nodes).items() if maker == node.name))
+        if not self.states_to_sum:
+            for name, value in zip(names, state_values(self, node), strict=True):
+                self.terms[name] = Term(self.pm.Deterministic(name, value, dims=node.dims), node.dims)
+            return
+        import pytensor.tensor as pt
+
+        from bayeslab.families.graph.state_sums import StateNode
+
+        component, cells = component_of(self, node), cells_of(node, self.data)
+        normals, dim = normals_of(self, node, int(cells.normals(component.d, component.q)[-1]))
+        # They come back after sampling, with their dims.
+        self.model.named_vars_to_dims |= {normals: (dim,)}
+        for name in names:
+            symbol = pt.tensor(name, dtype="float64", shape=self.lengths(node.dims))
+            self.model.named_vars_to_dims |= {name: node.dims}
+            self.summed.add(name)
+            self.terms[name] = Term(symbol, node.dims)
+            if name == node.name:
+                self.states.append(StateNode(name, normals, symbol, node.dims, component, cells))
+            else:
+                self.slopes.add(symbol)
+
+    def _enter_states(self, node: Node, drawn: Any, dims: tuple[str, ...], observed: Any) -> bool:
+        """Whether a node with data depends on states that are summed out; then it is kept for that."""
+        from pytensor.graph.traversal import ancestors
+
+        from bayeslab.families.graph.linear_rows import NotLinear
+        from bayeslab.families.graph.state_sums import Rows
+
+        if {state.symbol for state in self.states}.isdisjoint(ancestors([drawn])):
+            return False
+        gaps = observed is not None and np.ma.is_masked(observed) and below(self.nodes, node.name)
+        if observed is None or node.recursive or gaps or type(drawn.owner.op).__name__ != "NormalRV":
+            raise NotLinear
+        mean, sigma = drawn.owner.op.dist_params(drawn.owner)
+        rows = np.ma.filled(np.ma.asarray(observed, dtype=float), np.nan)
+        self.state_rows.append(Rows(node.name, dims, mean, sigma, rows))
+        self.terms[node.name] = self._seen_as(node, np.ma.getdata(observed), dims)
+        return True
+
+    @staticmethod
+    def _states(path: HiddenPath, value: Any, dims: tuple[str, ...]) -> Term:
+        """A path as expressions see it: numbers from 0, and levels where the states have names."""
+        return Term(value, dims, codes=None if path.state is None else value, factor=path.state)
+
+    def _with_own_past(
+        self, node: Node, build: Callable[[], Any], own: Term | None = None
+    ) -> tuple[Any, dict[str, int]]:
+        """Build with the node's own name standing for its data (or ``own``), and note undefined rows."""
+        self.undefined = {}
+        if node.recursive and own is None:
+            own = self.data_of(node.name, missing=True)
+            if own.value is None:
+                raise DataError(
+                    f"'{node.name}' looks back at itself and holds levels: give whole numbers from 0, and the dimension"
+                    " of its probabilities a length or names",
+                    path=node.path,
+                    code="not-numbers",
+                )
+            gone = np.isnan(np.asarray(own.value, dtype=float))
+            if np.any(gone):
+                raise DataError(
+                    f"'{node.name}' looks back at itself and has {int(gone.sum())} missing cells; a series with gaps"
+                    f" needs a latent node: h[...]: ... previous(h, 1, start=...), and '{node.name}' around h",
+                    code="missing",
+                )
+            own = replace(own, column=None)
+        if node.recursive and own is not None:
+            past = own
+            self.evaluator.special = {"previous": lambda call: self._lag_of(past, call)}
+            self.terms[node.name] = past
+        try:
+            return build(), dict(self.undefined)
+        finally:
+            self.evaluator.special = {}
+            self.terms.pop(node.name, None)
+
+    def _lag_of(self, own: Term, call: ast.Call) -> Term:
+        (start,) = (self.evaluator.eval(k.value) for k in call.keywords if k.arg == "start")
+        return self.evaluator.lagged(own, call.args[1].value, start)  # type: ignore[attr-defined]
+
+    def _needs_past(self, node: Node) -> bool:
+        """Whether the node must be generated step by step: it has no data to look back at."""
+        return self.purpose == "simulate" or node.name not in self.columns
+
+    def register(self, node: Node, drawn: Any, dims: tuple[str, ...], observed: Any, **extra: Any) -> None:
+        """Names a random variable in the graph, or keeps its density where hidden parts are to be summed out."""
+        import pytensor.tensor as pt
+
+        if self.states and self._enter_states(node, drawn, dims, observed):
+            return
+        whole = None
+        if node.name in self.imputed and np.ma.is_masked(observed):
+            whole = self._missing_cells(node, drawn, dims, observed)
+        if observed is None and self.purpose == "fit" and self._meets_latents(drawn):
+            raise ModelError(
+                f"'{node.name}' has no data and depends on a hidden path, which is summed out where what depends on it"
+                f" is observed; write it as a computed node of what does not, such as mu[z] + sd * noise",
+                path=node.path,
+                code="discrete",
+            )
+        if observed is not None and self._meets_latents(drawn):
+            from bayeslab.families.graph.discrete_nodes import observed_density
+
+            if np.ma.is_masked(observed) and not node.discrete and (below(self.nodes, node.name) or is_vector(node)):
+                row = int(np.nonzero(np.atleast_1d(np.ma.getmaskarray(observed)))[0][0])
+                raise DataError(
+                    f"column '{node.name}', row {row + 1} is missing, and"
+                    f" {listed(below(self.nodes, node.name)) or 'cells of its vector'} can depend on it,"
+                    f" which depends on a hidden path: drop these rows",
+                    path=node.path,
+                    code="missing",
+                )
+            value = self.pm.logp(drawn, np.ma.getdata(observed), warn_rvs=False)
+            if np.ma.is_masked(observed):
+                # Nothing depends on the gaps: a factor of 1.
+                value = pt.switch(np.ma.getmaskarray(observed), 0.0, value)
+            self.densities.append(observed_density(node.name, drawn, value, observed, dims))
+            self.terms[node.name] = self._seen_as(node, np.asarray(observed) if whole is None else whole, dims)
+            return
+        with warnings.catch_warnings():
+            warnings.filterwarnings("ignore", message=".*will be automatically imputed.*")
+            warnings.filterwarnings("ignore", category=self.pm.exceptions.ImputationWarning)
+            summed = (node.discrete or node.atoms) and self.purpose == "fit"
+            if summed and observed is not None and np.ma.is_masked(observed):
+                self._register_present(node, drawn, dims, observed)
+                if whole is not None:
+                    self.terms[node.name] = self._seen_as(node, whole, dims)
+                return
+            if self.purpose != "fit":
+                # A transform is for sampling a density; here the node is only drawn from.
+                warnings.filterwarnings("ignore", message="No safe default transform found")
+            # PyMC makes whole numbers those of 32 bits, and floats those of the variable's type.
+            seen = None if observed is None else observed.astype(np.float64)
+            rv = self.model.register_rv(drawn, node.name, observed=seen, dims=dims or None, **extra)
+        if np.ma.is_masked(observed) and len(dims) == 1:
+            # The imputed cells are a parameter of their own; its dimension says which rows they are.
+            missing = f"{node.name}_missing"
+            self.model.add_coord(missing, self.labels[dims[0]][np.ma.getmaskarray(observed)].tolist())
+            self.model.named_vars_to_dims[f"{node.name}_unobserved"] = (missing,)
+        self.terms[node.name] = Term(rv, dims) if observed is None else self._seen_as(node, rv, dims)
+
+    def _seen_as(self, node: Node, value: Any, dims: tuple[str, ...]) -> Term:
+        """A node with data as expressions see it: a factor where its cells are levels."""
+        term = self.data.term(node.name, missing=True)
+        if term.value is None:
+            return Term(None, dims, codes=value, factor=term.factor, column=node.name)
+        return Term(value, dims, given=node.name not in self.summed)
+
+    def _missing_cells(self, node: Node, drawn: Any, dims: tuple[str, ...], observed: Any) -> Any:
+        """The node with a symbol for its missing cells, which are summed out as a discrete node of their own is."""
+        import pytensor.tensor as pt
+
+        from bayeslab.families.graph.discrete_nodes import states_of
+        from bayeslab.families.graph.discrete_tables import Latent
+
+        gone, name = np.ma.getmaskarray(observed), f"{node.name}_unobserved"
+        try:
+            states = states_of(node.name, drawn, list(self.latents.values()), self.model)
+        except ModelError:
+            row = int(np.nonzero(gone)[0][0])
+            raise DataError(
+                f"column '{node.name}', row {row + 1} is missing,"
+                f" {listed(below(self.nodes, node.name))} can depend on it, and {node.distribution}"
+                f" has no known largest value to sum up to: drop these rows, or write"
+                f" Truncated({node.distribution}(...), upper=...)",
+                path=node.path,
+                code="missing",
+            ) from None
+        symbol = pt.tensor(name, dtype="int64", shape=(int(gone.sum()),))
+        # Where each cell is taken from: the data, or behind them the symbol.
+        place = np.arange(gone.size)
+        place[gone.ravel()] = gone.size + np.arange(int(gone.sum()))
+        given = pt.constant(np.ma.getdata(observed).ravel().astype(np.int64))
+        whole = pt.concatenate([given, symbol])[pt.constant(place)].reshape(gone.shape)
+        self.latents[name] = Latent(name, symbol, (int(gone.sum()),), *states)
+        value = self.pm.logp(drawn, whole, warn_rvs=False).ravel()[pt.constant(np.flatnonzero(gone))]
+        self.densities.append(self._density(name, value, (), observed=False))
+        if len(dims) == 1:
+            missing = f"{node.name}_missing"
+            self.model.add_coord(missing, self.labels[dims[0]][gone].tolist())
+            self.model.named_vars_to_dims[name] = (missing,)
+        return whole
+
+    def _register_present(self, node: Node, drawn: Any, dims: tuple[str, ...], observed: Any) -> None:
+        """Only the cells that are there: summed out, a missing one on which no node depends is a factor of 1."""
+        from bayeslab.families.graph.present import present
+
+        drawn.name = node.name
+        values = observed.compressed().astype(np.float64)
+        self.model.register_rv(present(drawn, observed), f"{node.name}_observed", observed=values)
+        self.model.named_vars_to_dims[node.name] = dims
+
+    def _conditioned(self, node: Node, tree: ast.Call, observed: Any, rows: int) -> None:
+        """A node whose first rows are given: they have no density and are not predicted."""
+        dim = node.dims[-1]
+        late = f"{dim}_from_{rows}"
+        self.labels[late] = self.labels[dim][rows:]
+        self.model.add_coord(late, self.labels[late].tolist())
+        dims = (*node.dims[:-1], late)
+        self.late = (dim, late, rows)
+        try:
+            drawn, _ = self._with_own_past(node, lambda: self.distribution(tree, dims))
+        finally:
+            self.late = None
+        self.register(node, drawn, dims, observed[..., rows:] if observed is not None else None)
+        given = self.data_of(node.name, missing=True).value
+        if given is not None and not np.any(np.isnan(given[..., :rows])):
+            import pytensor.tensor as pt
+
+            late_rows = self.terms[node.name].value
+            whole = pt.concatenate([given[..., :rows].astype(late_rows.dtype), late_rows], axis=-1)
+            self.terms[node.name] = Term(whole, node.dims)
+
+
+@contextmanager
+def node_errors(node: Node) -> Iterator[None]:
+    """Errors while building a node point at it, also those that PyMC raises."""
+    try:
+        yield
+    except BayeslabError as error:
+        if error.path or isinstance(error, DataError):
+            raise
+        raise type(error)(error.message, path=node.path, offset=error.offset, code=error.code) from error.__cause__
+    except (ValueError, TypeError, NotImplementedError, IndexError, AssertionError, KeyError) as error:
+        lines = [line.strip() for line in str(error).splitlines() if line.strip()]
+        said = lines[0] if lines else type(error).__name__
+        raise ModelError(f"PyMC cannot build '{node.name}': {said}", path=node.path, code="failed") from error

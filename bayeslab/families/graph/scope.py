@@ -1,0 +1,175 @@
+"""Names in a graph that is being built: what each stands for in the expressions of nodes."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Mapping, Sized
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any, Literal
+
+import numpy as np
+
+from bayeslab.data.bound import Data
+from bayeslab.errors import DataError, ModelError, listed
+from bayeslab.families.graph.spec import spec_of
+from bayeslab.language.algebra import Term
+from bayeslab.language.evaluator import Evaluator
+from bayeslab.language.functions import as_float
+from bayeslab.language.nodes import Node, check_nodes, nodes_of, sorted_nodes
+from bayeslab.language.spec import Model
+
+if TYPE_CHECKING:
+    from bayeslab.families.graph.discrete_tables import Latent
+
+__all__ = ["Purpose", "Scope", "lengths_of", "nodes_with_gaps", "twins_of"]
+
+type Purpose = Literal["fit", "predict", "simulate"]
+
+
+def twins_of(model: Model) -> dict[str, str]:
+    """Dimensions that are twins, and of which."""
+    return {dim: entry for dim, entry in model.dims.items() if isinstance(entry, str)}
+
+
+def lengths_of(dims: Iterable[str], labels: Mapping[str, Sized]) -> tuple[int, ...]:
+    """The lengths of dimensions; one that nothing gives a length is refused."""
+    for dim in dims:
+        if dim not in labels:
+            raise ModelError(
+                f"the dimension '{dim}' has no length: no column or table brings it; declare it in dims"
+                f" (a list of labels or a length); known: {listed(labels)}",
+                code="unknown-dimension",
+            )
+    return tuple(len(labels[dim]) for dim in dims)
+
+
+def nodes_with_gaps(nodes: Mapping[str, Node], data: Data) -> list[str]:
+    """Discrete nodes with missing cells on which other nodes depend."""
+    needed, columns = {parent for node in nodes.values() for parent in node.parents}, data.names()
+    out = []
+    for node in nodes.values():
+        if node.kind == "random" and node.discrete and node.name in columns & needed and not node.recursive:
+            term = data.term(node.name, missing=True)
+            cells = term.value if term.codes is None else np.where(term.codes < 0, np.nan, 0.0)
+            if cells is not None and np.isnan(np.asarray(cells, dtype=float)).any():
+                out.append(node.name)
+    return out
+
+
+class Scope:
+    """Nodes, columns and dimensions by their names, for one PyMC model.
+
+    Parameters
+    ----------
+    model, data
+        The model and the data bound to it.
+    purpose
+        What the graph is for; see :func:`bayeslab.families.graph.graph`.
+    targets
+        Nodes with data that are random nevertheless, of ``predict``.
+    """
+
+    def __init__(self, model: Model, data: Data, purpose: Purpose, targets: Collection[str]) -> None:
+        import pymc as pm
+
+        self.pm, self.data, self.purpose = pm, data, purpose
+        self.nodes = nodes_of(spec_of(model).nodes)
+        self.labels = dict(data.labels)
+        self.columns = data.names()
+        check_nodes(self.nodes, self.labels, self.columns, model.data.derive)
+        random = {node.name for node in self.nodes.values() if node.kind == "random"}
+        for node in self.nodes.values():
+            if node.name in self.columns and node.kind != "random":
+                raise ModelError(
+                    f"'{node.name}' is a column of the data and a {node.kind} node; rename the node"
+                    f" (computed columns belong in data.derive)",
+                    path=(*node.path, "[key]"),
+                    code="name-clash",
+                )
+        free = {"fit": set[str](), "predict": set(targets), "simulate": random}[purpose]
+        self.observed = (random & self.columns) - free
+        # Nodes whose data may be looked back at (with lag) before they are built.
+        self.seen = random & self.columns if purpose != "simulate" else set()
+        self.terms: dict[str, Term] = {}
+        # Discrete nodes to be summed out, and what is computed from them: it has no value in a draw.
+        self.summed = {n for n in random - self.columns if self.nodes[n].discrete} if purpose == "fit" else set()
+        # Discrete nodes with data whose missing cells are summed out as well.
+        self.imputed = set(nodes_with_gaps(self.nodes, data)) & self.observed if purpose == "fit" else set()
+        self.summed |= self.imputed
+        self.latents: dict[str, Latent] = {}
+        # Else pymc-extras sums them out.
+        self.own_sums = bool(self.summed) and not self._open_below()
+        # A text outcome is a node and, by its levels, a dimension; PyMC allows only one of the two.
+        self.twins = twins_of(model)
+        coords = {dim: levels.tolist() for dim, levels in self.labels.items() if dim not in self.nodes}
+        self.model = pm.Model(coords=coords, check_bounds=True)
+        self.symbols: dict[str, Any] = {}
+        self.evaluator = Evaluator(
+            self.lookup, self.labels, data.frozen, self.symbol, past=self.past, rows=data.dataset.rows, cells=data.cells
+        )
+
+    def _open_below(self) -> bool:
+        """Whether the density of something that is sampled depends on a discrete node without data."""
+        if any(self.nodes[name].hidden_path for name in self.summed):
+            return False  # what is sampled and depends on a path is refused where it is built
+        tied = set(self.summed)
+        for node in sorted_nodes(self.nodes, self.seen):
+            if not node.parents & tied or node.name in self.summed:
+                continue
+            if node.kind == "deterministic":
+                tied.add(node.name)
+            elif node.kind == "random" and not (
+                node.name in self.columns and (node.discrete or node.atoms or self.complete(node.name))
+            ):
+                return True
+        return False
+
+    def lookup(self, name: str) -> Term:
+        if name in self.terms:
+            return self.terms[name]
+        if name in self.nodes and name not in self.seen:
+            raise ModelError(
+                f"'{name}' and a node it depends on look back at each other, and '{name}' has no data here",
+                code="no-data",
+            )
+        return self.data_of(name) if name in self.nodes else self.data.term(name)
+
+    def past(self, name: str) -> Term:
+        """What ``lag`` looks back at: of an observed node its data, whether it is built yet or not."""
+        return self.data_of(name) if name in self.seen and self.complete(name) else self.lookup(name)
+
+    def complete(self, name: str) -> bool:
+        """Whether a column has no missing cells, so that nothing of it is imputed."""
+        term = self.data.term(name, missing=True)
+        return term.value is None or not np.any(np.isnan(np.asarray(term.value, dtype=float)))
+
+    def data_of(self, name: str, *, missing: bool = False) -> Term:
+        """The data of a node, its axes in the order of the node's dims."""
+        term, dims = self.data.term(name, missing=missing), self.nodes[name].dims
+        if term.value is None or term.dims == dims or set(term.dims) != set(dims):
+            return term
+        return replace(term, value=term.value.transpose([term.dims.index(d) for d in dims]), dims=dims, column=None)
+
+    def symbol(self, term: Term) -> Any:
+        """A data column as ``pm.Data``, registered when it is first used."""
+        import pytensor.tensor as pt
+
+        name = str(term.column)
+        if name in self.nodes or name in self.labels or None in term.dims or not term.dims:
+            return pt.as_tensor_variable(np.asarray(term.value))
+        if name not in self.symbols:
+            self.symbols[name] = self._given(name, term.value, term.dims)
+        return self.symbols[name]
+
+    def _given(self, name: str, value: Any, dims: tuple[Any, ...]) -> Any:
+        """Data in the graph; whole numbers that PyMC's 32 bits do not hold are floats there."""
+        array = np.asarray(value)
+        narrow = np.iinfo(np.int32)
+        if array.dtype.kind in "iu" and array.size and (array.min() < narrow.min or array.max() > narrow.max):
+            try:
+                array = as_float(array)
+            except DataError as error:
+                raise DataError(f"column '{name}': {error.message}", code=error.code) from None
+        return self.pm.Data(name, array, dims=dims, model=self.model)
+
+    def lengths(self, dims: tuple[str, ...]) -> tuple[int, ...]:
+        return lengths_of(dims, self.labels)

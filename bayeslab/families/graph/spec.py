@@ -1,0 +1,45 @@
+"""The words of family ``graph``: nodes by name."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Annotated, Any, ClassVar, Literal
+
+from pydantic import BeforeValidator, Field
+
+from bayeslab.data.bound import Data
+from bayeslab.families.graph.levels import categories
+from bayeslab.language.nodes import (
+    nodes_of,
+)
+from bayeslab.language.spec import Family, Model
+
+__all__ = ["Graph", "spec_of"]
+
+
+def _as_expression(value: Any) -> Any:
+    """A YAML list is the vector its text is: ``[a, 1 - a]`` needs no quotes."""
+    return f"[{', '.join(str(_as_expression(item)) for item in value)}]" if isinstance(value, list) else value
+
+
+class Graph(Family):
+    """A directed model written node by node."""
+
+    of_rows: ClassVar[bool] = False
+    family: Literal["graph"] = "graph"
+    nodes: dict[str, Annotated[str | int | float, BeforeValidator(_as_expression)]] = Field(
+        min_length=1,
+        max_length=2_000,
+        description="`name: expression` or `name[dim, ...]: expression`. Outermost call a distribution: random"
+        " (observed, if a data column has its name); else deterministic.",
+    )
+
+    def categories(self, data: Data) -> Mapping[str, str | None]:
+        """Random nodes whose values are levels, each with the dimension that its probabilities lie along."""
+        return categories(nodes_of(self.nodes), data)
+
+
+def spec_of(model: Model) -> Graph:
+    """The words of a model of this family."""
+    assert isinstance(model.model, Graph)
+    return model.model
