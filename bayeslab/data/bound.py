@@ -53,6 +53,8 @@ class Data:
         Whether the rows are those of the origin, with other outcomes: a time series begins anew, and does not go on.
     origin : Data or None
         The data of the fit, where these are new data to predict from.
+    part : bool
+        Whether the rows are those of the origin less some, and there to be fitted again.
     memo : dict
         What a family has worked out about these data.
     slips : mapping of str to str
@@ -84,6 +86,7 @@ class Data:
         self.frozen: dict[str, Any] = dict(frozen)
         self.origin: Data | None = None
         self.replicate = False
+        self.part = False
         self.memo: dict[str, Any] = {}
         self.slips: Mapping[str, str] = {}
         self.alphabetical: frozenset[str] = frozenset()
@@ -93,6 +96,11 @@ class Data:
         self.coded: frozenset[str] = frozenset()
         self.of_rows = False
         self._terms: dict[str, Term] = {}
+
+    @property
+    def fitted(self) -> bool:
+        """Whether a model is fitted to these rows, which is to predict nothing of them."""
+        return self.origin is None or self.part
 
     def __getstate__(self) -> dict[str, Any]:
         """Without what families have worked out: they work it out again."""

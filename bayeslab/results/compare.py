@@ -317,7 +317,7 @@ def _without_row(fit: Fitted, row: int | np.ndarray) -> Any:
     family = registry.load("families", fit.model.model.family)
     data = bind(fit.model, rest, family.factors(fit.model), fit.data.memory())
     # Priors scaled to the data, and centred predictors, stay those of all rows: it is the same model.
-    data.origin = fit.data
+    data.origin, data.part = fit.data, True
     return data
 
 

@@ -303,6 +303,45 @@ def test_exact_refit_is_the_student_predictive():
     assert np.allclose(entry.elpd, truth, atol=0.15)
 
 
+def log_marginal(x, y, weights):
+    """Of y ~ Normal(x b, 0.8), b ~ Normal(0, 1), each row as often as its weight."""
+    precision, shift = 1 + np.sum(weights * x**2) / 0.64, np.sum(weights * x * y) / 0.64
+    normals = np.sum(weights * stats.norm(0, 0.8).logpdf(y))
+    return normals + 0.5 * (shift**2 / precision - np.log(precision))
+
+
+@pytest.mark.parametrize("lost", ["nothing", "an outcome", "a predictor"])
+@pytest.mark.parametrize("weighted", [False, True])
+def test_exact_refits_keep_weights_and_the_rows_that_were_dropped(weighted, lost):
+    weights = np.ones(12) if not weighted else np.array([5.0, 1, 2, 1, 1, 3, 1, 1, 2, 1, 1, 4])
+    x, y = X[:12].copy(), X[:12] + Y[12:24] / 3
+    {"an outcome": y, "a predictor": x, "nothing": np.empty(12)}[lost][7] = np.nan
+    there = np.flatnonzero(~np.isnan(x + y))
+    more = {"weights": "w"} if weighted else {}
+    model = regression("y ~ 0 + x", priors={"sigma": 0.8, "b": "Normal(0, 1)"}, **more)
+    fit = bl.fit(model, {"x": x, "y": y, "w": weights}, "exact", progress=False, runs=None)
+    compare({"m": fit}, refit=False, progress=False)
+    for at, row in enumerate(there):
+        rest = np.setdiff1d(there, row)
+        truth = log_marginal(x[there], y[there], weights[there]) - log_marginal(x[rest], y[rest], weights[rest])
+        assert held_out(fit, "y", at) == pytest.approx(truth, abs=1e-8)
+
+
+def test_refits_of_a_process_know_which_outcomes_are_missing():
+    x, y = np.arange(8.0), np.sin(np.arange(8.0))
+    y[3] = np.nan
+    priors = {"ExpQuad_scale": 1.0, "ExpQuad_lengthscale": 1.5, "sigma": 0.3, "Intercept": 0.0}
+    spec = bl.GaussianProcess(target="y", kernel="ExpQuad(x)", priors=priors)
+    fit = bl.fit(bl.Model(name="process", model=spec), {"x": x, "y": y}, "exact", progress=False, runs=None)
+    there = np.flatnonzero(~np.isnan(y))
+    compare({"m": fit}, refit=False, progress=False)
+    covariance = np.exp(-0.5 * np.subtract.outer(x, x) ** 2 / 1.5**2) + 0.09 * np.eye(8)
+    for at, row in enumerate(there):
+        rest = np.setdiff1d(there, row)
+        both = [stats.multivariate_normal(cov=covariance[np.ix_(s, s)]).logpdf(y[s]) for s in (there, rest)]
+        assert held_out(fit, "row", at) == pytest.approx(both[0] - both[1], abs=1e-6)
+
+
 # ----------------------------------------------------------------------------------- the table
 
 

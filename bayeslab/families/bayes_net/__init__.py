@@ -249,7 +249,7 @@ def bound(model: Model, data: Data) -> Data:
         columns[v] = Column(words, columns[v].dims, own < 0)
     dataset = Dataset(columns, data.dataset.rows, data.dataset.levels)
     out = Data(dataset, data.labels, data.derive, data.factors | set(named), data.frozen)
-    out.origin, out.memo = data.origin, data.memo
+    out.origin, out.part, out.memo = data.origin, data.part, data.memo
     return out
 
 

@@ -434,7 +434,7 @@ def bound(model: Model, data: Data) -> Data:
         columns[v] = Column(labels[v][found.codes[:, k]], columns[v].dims, absent if absent.any() else None)
     dataset = Dataset(columns, data.dataset.rows, data.dataset.levels)
     out = Data(dataset, labels, data.derive, data.factors | {v for _, v in named}, data.frozen)
-    out.origin, out.memo = data.origin, data.memo
+    out.origin, out.part, out.memo = data.origin, data.part, data.memo
     return out
 
 

@@ -235,7 +235,7 @@ def _resolved(model: Model, data: Data) -> Resolved:
     if base is not None:
         _complete(base, data)
     y, names = _outcome(spec, data, target, base)
-    there = np.arange(n_rows) if y is None or base is not None else np.flatnonzero(~np.isnan(y))
+    there = np.arange(n_rows) if y is None or not data.fitted else np.flatnonzero(~np.isnan(y))
     x = _inputs(kernel, data)[there]
     formula = mean_formula(spec, target)
     design, coding, predictors, intercept, middle = _mean(spec, formula, data, there, base)

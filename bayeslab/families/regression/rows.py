@@ -49,22 +49,22 @@ def complete_rows(spec: Regression, formula: Formula, data: Data, base: Lowered 
         )
     _present(formula, data, base)
     y, levels = _response(spec, formula, data, base)
-    if base is not None and y is not None and np.isnan(y).any():
+    if not data.fitted and y is not None and np.isnan(y).any():
         y = None  # of new rows it is not known yet: predictions do without
     trials = (
         _trials(formula, data) if formula.trials and (formula.trials.isdigit() or data.has(formula.trials)) else None
     )
     # Weights count rows of the fit; predictions of new rows have no use for them.
-    weights = _numbers(data, spec.weights) if spec.weights and base is None and data.has(spec.weights) else None
+    weights = _numbers(data, spec.weights) if spec.weights and data.fitted and data.has(spec.weights) else None
     gone: dict[str, np.ndarray] = {}
     for name in sorted(formula.predictor_columns() - set(spec.missing)):
         term = data.term(name, missing=True)
         gone[name] = term.codes < 0 if term.codes is not None else np.isnan(np.asarray(term.value, float))
     for role, values in ((formula.response, y), (spec.weights, weights), (formula.trials, trials)):
-        if values is not None and role is not None and base is None:
+        if values is not None and role is not None and data.fitted:
             gone[role] = np.isnan(values)
     absent = np.any([np.broadcast_to(g, n) for g in gone.values()], axis=0) if gone else np.zeros(n, bool)
-    if base is not None and absent.any():
+    if not data.fitted and absent.any():
         name = next(name for name, g in gone.items() if np.any(g))
         raise DataError(
             f"column '{name}' of the new data has a missing cell (row {int(np.flatnonzero(gone[name])[0]) + 1})",
@@ -77,7 +77,7 @@ def complete_rows(spec: Regression, formula: Formula, data: Data, base: Lowered 
         )
     if trials is not None and formula.trials is not None:
         # Of new rows all need it; rows of the fit without it were dropped.
-        check_trials(formula.trials, trials, needed=np.full(n, base is not None))
+        check_trials(formula.trials, trials, needed=np.full(n, not data.fitted))
     complete = np.flatnonzero(~absent)
     if not len(complete):
         raise DataError("no row is complete: every row has a missing cell", code="no-rows")

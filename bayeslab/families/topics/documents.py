@@ -414,5 +414,5 @@ def row_data(model: Model, data: Data) -> Data:
     columns["word_of_pair"] = Column(keys % found.corpus.n_words, ("pair",))
     dataset = Dataset(columns, found.dim, {})
     out = Data(dataset, dict(data.labels) | {found.dim: found.labels}, {}, data.factors & columns.keys(), data.frozen)
-    out.origin = data.origin
+    out.origin, out.part = data.origin, data.part
     return out
