@@ -145,6 +145,11 @@ class Data:
             return not np.all(self.dataset.columns[name].absent())
         return not np.all(_missing(self._of_any_table(name)))
 
+    def complete(self, name: str) -> bool:
+        """Whether a column of numbers has no missing cells; one of levels counts as complete."""
+        term = self.term(name, missing=True)
+        return term.value is None or not np.any(np.isnan(np.asarray(term.value, dtype=float)))
+
     def names(self) -> set[str]:
         """Names of all columns, given and computed."""
         return set(self.dataset.columns) | {name for name in self.derive if self.has(name)}

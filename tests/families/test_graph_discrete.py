@@ -23,9 +23,9 @@ CLINIC = {
 }
 
 
-def solved(nodes, data, columns=None, **rest):
+def solved(nodes, data, columns=None, method="auto", **rest):
     model = bl.Model(model={"family": "graph", "nodes": nodes}, data={"dims": columns or {}}, **rest)
-    return bl.fit(model, data, seed=1, progress=False, runs=None)
+    return bl.fit(model, data, method, seed=1, progress=False, runs=None)
 
 
 def evidence_of(fit):
@@ -118,3 +118,42 @@ def test_rows_that_meet_different_nodes_have_tables_of_their_own():
     family = registry.load("families", "graph")
     _, sums = family.elimination(fit.model, fit.data)
     assert sums.tables.type.shape[0] == 12 * 3 + 12 * 3
+
+
+def test_potentials_weigh_the_values():
+    fit = solved(
+        {"a": "Bernoulli(0.3)", "b": "Bernoulli(0.4)", "p": "Potential(-1.5 * (a - b) ** 2)", "y": "Normal(a + b, 1)"},
+        {"y": 1.2},
+        {"y": []},
+    )
+    weights = {
+        (a, b): bernoulli(a, 0.3) * bernoulli(b, 0.4) * np.exp(-1.5 * (a - b) ** 2) * stats.norm(a + b, 1).pdf(1.2)
+        for a, b in itertools.product((0, 1), repeat=2)
+    }
+    total = sum(weights.values())
+    assert evidence_of(fit) == pytest.approx(np.log(total), rel=1e-12)
+    assert fit.summary().loc["a", "mean"] == pytest.approx((weights[1, 0] + weights[1, 1]) / total, rel=1e-12)
+    assert set(fit.posterior) == {"a", "b"}
+
+
+def test_a_list_of_which_one_entry_alone_depends_on_the_node():
+    x = np.array([0.1, 0.2, 0.3])
+    fit = solved(
+        {"a": "Bernoulli(0.3)", "y[obs_id]": "Categorical([0.2 * a, 0.5 - 0.2 * a + 0 * x, 0.5])"},
+        {"x": x, "y": [1, 2, 1]},
+    )
+    given = [bernoulli(a, 0.3) * (0.5 - 0.2 * a) ** 2 * 0.5 for a in (0, 1)]
+    assert evidence_of(fit) == pytest.approx(np.log(sum(given)), rel=1e-12)
+    assert fit.summary().loc["a", "mean"] == pytest.approx(given[1] / sum(given), rel=1e-12)
+
+
+def test_a_missing_measurement_says_nothing():
+    """Its row is left out; where something depends on the cell it is sampled instead."""
+    nodes = {"a": "Bernoulli(0.3)", "y[obs_id]": "Normal(a, 1)"}
+    fit = solved(nodes, {"y": np.array([1.0, np.nan, 2.0])})
+    given = [bernoulli(a, 0.3) * stats.norm(a, 1).pdf([1.0, 2.0]).prod() for a in (0, 1)]
+    assert evidence_of(fit) == pytest.approx(np.log(sum(given)), rel=1e-12)
+    assert fit.summary().loc["a", "mean"] == pytest.approx(given[1] / sum(given), rel=1e-12)
+    with refused("engine.refused.no-closed-form"):
+        more = nodes | {"w[obs_id]": "Normal(y, 1)"}
+        solved(more, {"y": np.array([1.0, np.nan, 2.0]), "w": np.array([1.0, 0.5, 2.0])}, method="exact")

@@ -28,8 +28,9 @@ from bayeslab.families.graph.builder import Builder, node_errors
 from bayeslab.families.graph.conjugacy import closed_form
 from bayeslab.families.graph.discrete_only import DiscretePiece, all_discrete
 from bayeslab.families.graph.domains import Domains
+from bayeslab.families.graph.gaps import nodes_with_gaps
 from bayeslab.families.graph.processes import check_inputs, check_process, unserved_lengthscales
-from bayeslab.families.graph.scope import Purpose, lengths_of, nodes_with_gaps, twins_of
+from bayeslab.families.graph.scope import Purpose, lengths_of, twins_of
 from bayeslab.families.graph.spec import Graph, spec_of
 from bayeslab.families.graph.spelling import check_spelling
 from bayeslab.families.graph.states import check_state_node, check_states
@@ -218,7 +219,7 @@ def derived(model: Model, columns: set[str]) -> tuple[str, ...]:
 def exact(model: Model, data: Data) -> Plan | str:
     """Conjugate pairs, what is Gaussian given at most two scales, and what is discrete; else the reason why not."""
     nodes, columns = nodes_of(spec_of(model).nodes), data.names()
-    if all_discrete(nodes, columns) and not imputed(model, data):
+    if all_discrete(nodes, data) and not imputed(model, data):
         piece = DiscretePiece(summed_out(model, columns), lambda: _discrete_sums(model, data))
         return closed_form(nodes, data, piece)
     return closed_form(nodes, data)

@@ -14,8 +14,9 @@ import numpy as np
 from bayeslab.data.bound import Data
 from bayeslab.errors import BayeslabError, DataError, ModelError, listed
 from bayeslab.families.graph.distribution_reader import DistributionReader
+from bayeslab.families.graph.gaps import below, is_vector
 from bayeslab.families.graph.hidden_paths import hidden_path
-from bayeslab.families.graph.observations import below, is_vector, observations, probable, written_apart
+from bayeslab.families.graph.observations import observations, probable, written_apart
 from bayeslab.families.graph.ordered_nodes import correlations, ordered
 from bayeslab.families.graph.recursion import broadcast, deterministic_recursion, random_recursion, rows_together
 from bayeslab.families.graph.scope import Purpose

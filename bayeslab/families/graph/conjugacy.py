@@ -437,7 +437,9 @@ class _Answer:
         return [
             node.name
             for node in self.nodes.values()
-            if node.name not in columns and (node.kind == "random" or _ancestors(node.name, self.nodes, columns))
+            if node.name not in columns
+            and node.kind != "potential"
+            and (node.kind == "random" or _ancestors(node.name, self.nodes, columns))
         ]
 
     @property

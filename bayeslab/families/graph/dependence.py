@@ -102,8 +102,11 @@ class _Graph:
         self._unsure = unsure | moving
         self._values = self._evaluated(output, cells, standing)
         for node in self._nodes:
+            if not any(i in self._matrices for i in node.inputs):
+                continue  # only the shape of something before it moves
             for out, matrix in zip(node.outputs, self._of(node), strict=True):
-                self._matrices[out] = matrix
+                if matrix is not None:
+                    self._matrices[out] = matrix
 
     def matrix(self, variable: Any) -> Any:
         """The variable's matrix, or None where it depends on nothing."""

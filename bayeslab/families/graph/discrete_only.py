@@ -16,7 +16,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from bayeslab.data.bound import Data
 from bayeslab.errors import EvidenceError
+from bayeslab.families.graph.gaps import leaves_gaps_out
 from bayeslab.language.nodes import Node
 from bayeslab.posterior.evaluation import evaluate
 
@@ -28,10 +30,16 @@ if TYPE_CHECKING:
 __all__ = ["DiscretePiece", "all_discrete"]
 
 
-def all_discrete(nodes: Mapping[str, Node], columns: set[str]) -> bool:
-    """Whether there are random nodes without data, and each of them is discrete."""
-    unknown = [node for node in nodes.values() if node.kind == "random" and node.name not in columns]
-    return bool(unknown) and all(node.discrete for node in unknown)
+def all_discrete(nodes: Mapping[str, Node], data: Data) -> bool:
+    """Whether there are random nodes without data, and each of them is discrete, and no continuous cell is imputed."""
+    random, columns = [node for node in nodes.values() if node.kind == "random"], data.names()
+    unknown = [node for node in random if node.name not in columns]
+    imputed = any(
+        not node.discrete and not data.complete(node.name) and not leaves_gaps_out(nodes, node)
+        for node in random
+        if node.name in columns
+    )
+    return bool(unknown) and all(node.discrete for node in unknown) and not imputed
 
 
 @dataclass(frozen=True, eq=False)

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
 
-from bayeslab.distributions import DISTRIBUTIONS
 from bayeslab.errors import DataError, listed
 from bayeslab.families.graph.domains import levels_refused
+from bayeslab.families.graph.gaps import below, is_vector
 from bayeslab.families.graph.levels import takes_levels
 from bayeslab.families.graph.scope import Scope
 from bayeslab.language.functions import MOST_COUNTED
@@ -19,7 +18,7 @@ from bayeslab.language.nodes import (
     call_name,
 )
 
-__all__ = ["below", "is_vector", "observations", "probable", "written_apart"]
+__all__ = ["observations", "probable", "written_apart"]
 
 
 def observations(scope: Scope, node: Node) -> Any:
@@ -116,17 +115,6 @@ def _refuse_gaps_of_atoms(scope: Scope, node: Node, row: int) -> None:
             path=node.path,
             code="missing",
         )
-
-
-def below(nodes: Mapping[str, Node], name: str) -> list[str]:
-    """Nodes that depend on a node."""
-    return [other.name for other in nodes.values() if name in other.parents]
-
-
-def is_vector(node: Node) -> bool:
-    """Whether one value of the node is a vector."""
-    assert isinstance(node.expression.tree, ast.Call)
-    return DISTRIBUTIONS[str(node.distribution)].support > 0 if node.distribution in DISTRIBUTIONS else False
 
 
 def probable(node: Node) -> str:

@@ -10,17 +10,18 @@ import numpy as np
 
 from bayeslab.data.bound import Data
 from bayeslab.errors import DataError, ModelError, listed
+from bayeslab.families.graph.gaps import leaves_gaps_out, nodes_with_gaps
 from bayeslab.families.graph.spec import spec_of
 from bayeslab.language.algebra import Term
 from bayeslab.language.evaluator import Evaluator
 from bayeslab.language.functions import as_float
-from bayeslab.language.nodes import Node, check_nodes, nodes_of, sorted_nodes
+from bayeslab.language.nodes import check_nodes, nodes_of, sorted_nodes
 from bayeslab.language.spec import Model
 
 if TYPE_CHECKING:
     from bayeslab.families.graph.discrete_tables import Latent
 
-__all__ = ["Purpose", "Scope", "lengths_of", "nodes_with_gaps", "twins_of"]
+__all__ = ["Purpose", "Scope", "lengths_of", "twins_of"]
 
 type Purpose = Literal["fit", "predict", "simulate"]
 
@@ -40,19 +41,6 @@ def lengths_of(dims: Iterable[str], labels: Mapping[str, Sized]) -> tuple[int, .
                 code="unknown-dimension",
             )
     return tuple(len(labels[dim]) for dim in dims)
-
-
-def nodes_with_gaps(nodes: Mapping[str, Node], data: Data) -> list[str]:
-    """Discrete nodes with missing cells on which other nodes depend."""
-    needed, columns = {parent for node in nodes.values() for parent in node.parents}, data.names()
-    out = []
-    for node in nodes.values():
-        if node.kind == "random" and node.discrete and node.name in columns & needed and not node.recursive:
-            term = data.term(node.name, missing=True)
-            cells = term.value if term.codes is None else np.where(term.codes < 0, np.nan, 0.0)
-            if cells is not None and np.isnan(np.asarray(cells, dtype=float)).any():
-                out.append(node.name)
-    return out
 
 
 class Scope:
@@ -117,10 +105,12 @@ class Scope:
                 continue
             if node.kind == "deterministic":
                 tied.add(node.name)
-            elif node.kind == "random" and not (
-                node.name in self.columns and (node.discrete or node.atoms or self.complete(node.name))
-            ):
+            elif node.kind == "random" and node.name not in self.columns:
                 return True
+            elif node.kind == "random" and not (node.discrete or node.atoms or self.complete(node.name)):
+                imputed = not leaves_gaps_out(self.nodes, node)
+                if imputed:
+                    return True
         return False
 
     def lookup(self, name: str) -> Term:
@@ -139,8 +129,7 @@ class Scope:
 
     def complete(self, name: str) -> bool:
         """Whether a column has no missing cells, so that nothing of it is imputed."""
-        term = self.data.term(name, missing=True)
-        return term.value is None or not np.any(np.isnan(np.asarray(term.value, dtype=float)))
+        return self.data.complete(name)
 
     def data_of(self, name: str, *, missing: bool = False) -> Term:
         """The data of a node, its axes in the order of the node's dims."""
