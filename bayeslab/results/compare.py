@@ -341,8 +341,8 @@ def _held_out_by_engine(fit: Fitted, node: str, position: int) -> float | None:
 
     graph = pointwise_graph(fit.model, fit.data)
     observed = next((rv for rv in graph.observed_RVs if rv.name.removesuffix("_observed") == node), None)
-    if observed is None:
-        return None
+    if observed is None or any(rv.dtype.startswith("int") for rv in graph.free_RVs):
+        return None  # engines sample densities of discrete nodes only summed up
     outputs = graph.logp(vars=[observed], sum=False, jacobian=False)
     first = {name: values[:1] for name, values in value_draws(fit, graph).items()}
     known = np.ravel(fit.data_tree["log_likelihood"][node].to_numpy()[0, 0])

@@ -126,6 +126,9 @@ def maximise(fit: Fitted, nodes: list[str], log_likelihood: np.ndarray) -> Maxim
             raise
         # Cells are missing that only EM sums out.
         return MaximumLikelihood(math.nan, math.nan, log_likelihood.shape[1])
+    if hasattr(family, "summed_out") and family.summed_out(fit.model, fit.data.names()) and _joint(graph):
+        # Discrete nodes are summed out of parameters and observations at once, which have no likelihood apart then.
+        return MaximumLikelihood(math.nan, math.nan, log_likelihood.shape[1])
     function, values = _function(graph, nodes)
     best = int(np.argmax(log_likelihood.sum(axis=1)))
     try:
@@ -151,6 +154,14 @@ def maximise(fit: Fitted, nodes: list[str], log_likelihood: np.ndarray) -> Maxim
     bounded = bool(found.fun < 1e299 and np.max(np.abs(found.x)) < 1e3 + 10 * np.max(np.abs(start)))
     settled = float(0.5 * found.jac @ found.hess_inv(found.jac)) < 1e-3
     return MaximumLikelihood(-float(found.fun) if bounded and settled else math.nan, start.size, n_obs)
+
+
+def _joint(graph: Any) -> bool:
+    """Whether PyMC-extras has joined random variables over a discrete node that they share."""
+    from pymc_extras.model.marginal.distributions.core import MarginalRV
+    from pytensor.graph.traversal import ancestors
+
+    return any(isinstance(v.owner.op, MarginalRV) for rv in graph.basic_RVs for v in ancestors([rv]) if v.owner)
 
 
 def _counted(fit: Fitted, nodes: list[str], n_terms: int) -> float:

@@ -636,13 +636,18 @@ def _summed_log_likelihood(fit: Fitted, data: Data | None, graph: pymc.Model, su
 
 
 def pointwise_graph(model: Model, data: Data) -> pymc.Model:
-    """The model's graph with a likelihood term for every observation, also where the graph to fit sums them up."""
+    """The model's graph with a likelihood term for every observation, also where the graph to fit sums them up.
+
+    Discrete nodes without data are random in it: given their values each observation has a term of its own.
+    """
     family = registry.load("families", model.model.family)
-    built: pymc.Model = family.graph(model, data)
-    names = {rv.name.removesuffix("_observed") for rv in built.observed_RVs}
-    if not set(family.outcomes(model, data.names())) <= names:
-        built = family.graph(model, data, purpose="predict", targets=())
-    return built
+    if not (hasattr(family, "summed_out") and family.summed_out(model, data.names())):
+        built: pymc.Model = family.graph(model, data)
+        names = {rv.name.removesuffix("_observed") for rv in built.observed_RVs}
+        if set(family.outcomes(model, data.names())) <= names:
+            return built
+    with_parts: pymc.Model = family.graph(model, data, purpose="predict", targets=())
+    return with_parts
 
 
 def value_draws(fit: Fitted, graph: pymc.Model, data: Data | None = None) -> dict[str, np.ndarray]:

@@ -91,7 +91,6 @@ def handwritten(name: str) -> tuple[pm.Model, Callable[[dict[str, np.ndarray]], 
 
 
 @pytest.mark.slow(why="compiles")
-@pytest.mark.filterwarnings("ignore:There are multiple dependent variables")  # pymc-extras, about terms of a sum
 @pytest.mark.parametrize("name", CASES_IN_ORDER := [])
 def test_log_density_equals_the_handwritten_model(name):
     ours = CASES[name].ours()

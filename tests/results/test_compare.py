@@ -327,6 +327,24 @@ def test_exact_refits_keep_weights_and_the_rows_that_were_dropped(weighted, lost
         assert held_out(fit, "y", at) == pytest.approx(truth, abs=1e-8)
 
 
+@pytest.mark.slow(why="compiles")
+def test_terms_of_observations_that_share_a_discrete_node_with_parameters():
+    """pymc-extras sums it out of all of them at once; the terms are those given its draws. Against two normals."""
+    y = np.array([2.1, 3.9, 3.0, 1.2, 4.0, 2.6])
+    nodes = {"a": "Bernoulli(0.3)", "x": "Normal(a, 1)", "y[obs_id]": "Normal(x + 2 * a, 1)"}
+    fit = bl.fit(bl.Model(name="m", model=bl.Graph(nodes=nodes)), {"y": y}, seed=1, progress=False, runs=None)
+    table, entry = (found := compare({"m": fit}, progress=False)).table, found.loos["m"]
+
+    def log_evidence(rows):
+        covariance = np.eye(len(rows)) + 1
+        each = [stats.multivariate_normal(np.full(len(rows), 3.0 * a), covariance).logpdf(rows) for a in (0, 1)]
+        return logsumexp(each, b=[0.7, 0.3])
+
+    truth = [log_evidence(y) - log_evidence(np.delete(y, i)) for i in range(len(y))]
+    assert entry.elpd == pytest.approx(truth, abs=0.03)
+    assert np.isnan(table.loc["m", "aic"])
+
+
 def test_refits_of_a_process_know_which_outcomes_are_missing():
     x, y = np.arange(8.0), np.sin(np.arange(8.0))
     y[3] = np.nan

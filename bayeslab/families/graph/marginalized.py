@@ -21,7 +21,11 @@ _UNKNOWN_GRAPH = (NotImplementedError, ValueError, TypeError, LookupError, Asser
 def marginalized(built: pymc.Model, latent: list[str], nodes: Mapping[str, Node]) -> pymc.Model:
     """The same by PyMC-extras, where continuous nodes without data depend on the discrete ones."""
     import pytensor
+    from pymc_extras.model.marginal.distributions.enumerable import NonSeparableLogpWarning
     from pymc_extras.model.marginal.marginalize import marginalize
+
+    # It speaks of pointwise terms whenever the density is written; those are had without summing out.
+    warnings.filterwarnings("ignore", category=NonSeparableLogpWarning)
 
     for name in latent:
         if not nodes[name].finite:
