@@ -26,6 +26,7 @@ LAYERS = [
     {"formats"},
     {"language.model_file", "run_folder"},
     {
+        "posterior.averaging",
         "posterior.bijectors",
         "posterior.evaluation",
         "posterior.forward",

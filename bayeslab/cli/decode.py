@@ -9,6 +9,7 @@ from typing import Annotated
 import typer
 
 from bayeslab.cli.toolbox.shared import DataOption, ForceOption, JsonOption, check_output, output, print_json
+from bayeslab.posterior.averaging import AVERAGED
 
 
 def command(
@@ -32,6 +33,9 @@ def command(
     ] = "viterbi",
     best: Annotated[int, typer.Option(help="The so many most likely paths (viterbi).")] = 1,
     sequence: Annotated[str | None, typer.Option("--sequence", "-s", help="Only this sequence.")] = None,
+    draws: Annotated[
+        int, typer.Option(help="Probabilities are averaged over at most so many posterior draws, evenly spaced.")
+    ] = AVERAGED,
     out: Annotated[
         Path | None,
         typer.Option("--out", "-o", help="Write here: .csv .tsv .parquet .json; .svg .png .pdf: a picture."),
@@ -49,7 +53,7 @@ def command(
         figure.savefig(out, dpi=150)
         print(f"written {out}")
         return
-    frame = decode(source, data, method, best=best, sequence=sequence)
+    frame = decode(source, data, method, best=best, sequence=sequence, draws=draws)
     if out is not None:
         write_table({name: frame[name].to_numpy() for name in frame.columns}, out)
         print(f"written {out}")

@@ -13,6 +13,7 @@ from bayeslab.data.bound import Data
 from bayeslab.errors import ModelError, OptionError
 from bayeslab.language.spec import Model
 from bayeslab.plots.hmm import Drawn, draw_chains, draw_diagrams, draw_level, draw_states, draw_transitions
+from bayeslab.posterior.averaging import AVERAGED
 from bayeslab.preparation import Source
 from bayeslab.preparation import bound as bound_of
 from bayeslab.results.fitted import Fitted, bound_to, posterior_values
@@ -26,7 +27,13 @@ __all__ = ["decode", "plot_states", "plot_transitions", "source_of"]
 
 
 def decode(
-    source: Any, data: Any = None, method: str = "viterbi", *, best: int = 1, sequence: str | None = None
+    source: Any,
+    data: Any = None,
+    method: str = "viterbi",
+    *,
+    best: int = 1,
+    sequence: str | None = None,
+    draws: int = AVERAGED,
 ) -> pd.DataFrame:
     """The hidden states of a model, time by time.
 
@@ -39,27 +46,33 @@ def decode(
     method
         ``viterbi``: the most likely path, at the posterior mean; ``posterior``: the likeliest state of each
         time; ``smooth``, ``filter``, ``predict``: probabilities of all states given all rows, the rows up
-        to the time, the rows before it. Probabilities are averaged over posterior draws.
+        to the time, the rows before it.
     best
         So many most likely paths (viterbi).
     sequence
         Only this sequence.
+    draws
+        Probabilities are averaged over at most so many of the posterior draws, evenly spaced. The error of an average
+        over n of them is their spread over √n: 200 leave a fifteenth of it.
 
     Returns
     -------
     pandas.DataFrame
-        One row a time, gaps included; ``attrs["about"]`` says at which parameters.
+        One row a time, gaps included. ``attrs["about"]`` says at which parameters, and over how many of how many draws;
+        ``attrs["draws"]`` is the number of those averaged over.
     """
     import pandas as pd
 
-    model, bound, draws = source_of(source, data)
+    if draws < 1:
+        raise OptionError(f"draws is {draws}; probabilities are averaged over at least 1", code="out-of-range")
+    model, bound, values = source_of(source, data)
     family = registry.load("families", model.model.family)
     if not hasattr(family, "decoded"):
         raise ModelError(
             f"the family {model.model.family} has no states over time to decode; hmm has, and graph with hidden paths",
             code="other-family",
         )
-    columns, about = family.decoded(model, bound, draws, method, best, sequence)
+    columns, about = family.decoded(model, bound, values, method, best, sequence, draws)
     frame = pd.DataFrame(columns)
     frame.attrs.update(about)
     return frame

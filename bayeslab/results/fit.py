@@ -10,6 +10,7 @@ import numpy as np
 
 from bayeslab import registry
 from bayeslab.errors import OptionError, hint
+from bayeslab.posterior.averaging import AVERAGED
 from bayeslab.results import pictures
 from bayeslab.results.fitted import Fitted
 from bayeslab.results.verdict import Verdict
@@ -444,12 +445,18 @@ class Fit(Fitted):
         return in_labels(self.model, self.data, found) if kind == "draws" else found
 
     def decode(
-        self, data: Any = None, method: str = "viterbi", *, best: int = 1, sequence: str | None = None
+        self,
+        data: Any = None,
+        method: str = "viterbi",
+        *,
+        best: int = 1,
+        sequence: str | None = None,
+        draws: int = AVERAGED,
     ) -> pd.DataFrame:
         """The hidden states time by time: see :func:`bayeslab.results.decode.decode`."""
         from bayeslab.results.decode import decode
 
-        return decode(self, data, method, best=best, sequence=sequence)
+        return decode(self, data, method, best=best, sequence=sequence, draws=draws)
 
     def check(
         self,

@@ -66,6 +66,7 @@ def test_a_run_a_sequence_and_a_picture(capsys, tmp_path):
         (("coal_regimes.yaml",), "model.not-learned", "'initial'"),
         (("asia.yaml",), "model.other-family", "bayes_net"),
         (("umbrella.yaml", "--best", "0"), "option.out-of-range", "best.*0"),
+        (("umbrella.yaml", "--draws", "0"), "option.out-of-range", "draws.*0"),
     ],
 )
 def test_errors_are_one_line(capsys, words, code, match):

@@ -49,6 +49,7 @@ def test_engines_find_the_states_again(method):
     fit = bl.fit(MODEL, data={"y": Y}, method=method, seed=1, runs=None, progress=False, **options)
     rate = fit.posterior["rate"].to_numpy().mean(axis=(0, 1))
     states = fit.decode()
+    assert states.attrs["draws"] == (1 if method == "map" else 200)
     if method == "map":
         assert "z" not in fit.posterior  # of a mode the path is decoded
         named = np.argsort(rate)

@@ -268,6 +268,13 @@ def test_nuts_agrees_with_a_grid_and_the_run_reopens(tiny, tmp_path):
     assert "posterior mean" in decoded.attrs["about"]
     smoothed = again.decode(method="smooth")
     np.testing.assert_allclose(smoothed["P(state=1)"] + smoothed["P(state=2)"], 1.0)
+    assert smoothed.attrs["draws"] == 200 and "200 of 4,000" in smoothed.attrs["about"]
+    assert "200 of 4,000" in decoded.attrs["about"]
+    few = [again.decode(method="smooth", draws=n) for n in (1, 4000, 5000)]
+    assert [one.attrs["draws"] for one in few] == [1, 4000, 4000]
+    assert few[1].equals(few[2]) and not few[0].equals(few[1])
+    with refused("option.out-of-range"):
+        again.decode(draws=0)
     # New data, with a cell to predict.
     new = pd.DataFrame({"y": [1.0, 1.0, 1.0, np.nan]})
     drawn = again.predict(new, kind="draws")

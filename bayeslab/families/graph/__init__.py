@@ -39,6 +39,7 @@ from bayeslab.language.expressions import parse
 from bayeslab.language.nodes import Node, byproducts, check_nodes, nodes_of, sorted_nodes
 from bayeslab.language.spec import Model
 from bayeslab.memory import require_memory
+from bayeslab.posterior.averaging import AVERAGED
 
 if TYPE_CHECKING:
     import pymc
@@ -384,7 +385,13 @@ def relabelled(model: Model, data: Data, draws: Mapping[str, np.ndarray]) -> tup
 
 
 def decoded(
-    model: Model, data: Data, draws: Mapping[str, np.ndarray], method: str, best: int, sequence: str | None
+    model: Model,
+    data: Data,
+    draws: Mapping[str, np.ndarray],
+    method: str,
+    best: int,
+    sequence: str | None,
+    most: int = AVERAGED,
 ) -> tuple[dict[str, np.ndarray], dict[str, Any]]:
     """The states of hidden paths cell by cell: see :func:`bayeslab.results.decode.decode`."""
     from bayeslab.families.graph.decoding import decoded as states
@@ -392,7 +399,7 @@ def decoded(
     found = _with_paths(model, data)
     if found is None:
         raise ModelError("the model has no hidden path to decode, such as z[t]: MarkovChain(P)", code="other-family")
-    return states(*found, data, draws, method, best, sequence)
+    return states(*found, data, draws, method, best, sequence, most)
 
 
 def paths(model: Model, data: Data) -> tuple[str, ...]:

@@ -14,6 +14,8 @@ import numpy as np
 from bayeslab.data.bound import Data
 from bayeslab.errors import DataError, ModelError, OptionError, hint
 from bayeslab.families.graph.path_sums import PathSum, Sums
+from bayeslab.posterior.averaging import AVERAGED, averaging
+from bayeslab.posterior.relabelling import evenly
 from bayeslab.posterior.transforms import tables_at
 
 if TYPE_CHECKING:
@@ -22,8 +24,6 @@ if TYPE_CHECKING:
 __all__ = ["METHODS", "decoded"]
 
 METHODS = ("viterbi", "posterior", "smooth", "filter", "predict")
-# At so many draws, evenly spaced, probabilities are averaged: their Monte Carlo error is a fifteenth of the spread.
-_DRAWS = 200
 
 
 def decoded(
@@ -34,6 +34,7 @@ def decoded(
     method: str,
     best: int,
     sequence: str | None,
+    most: int = AVERAGED,
 ) -> tuple[dict[str, np.ndarray], dict[str, Any]]:
     """A table with a row for every cell of every path, and what is to be said about it.
 
@@ -49,6 +50,8 @@ def decoded(
         So many paths (viterbi).
     sequence : str, optional
         Only this sequence: of several chains, the label of the dimensions before the last.
+    most : int
+        Probabilities are averaged over at most so many of the draws, evenly spaced.
 
     Raises
     ------
@@ -70,9 +73,9 @@ def decoded(
             code="not-applicable" if tied else "other-family",
         )
     values = _parameters(model, draws)
-    many = len(next(iter(values.values()))) > 1 if values else False
-    at = "the posterior mean" if many else "the fit"
-    chances = _averaged(model, sums, values, "smooth" if method in ("viterbi", "posterior") else method)
+    n = len(next(iter(values.values()))) if values else 1
+    at = "the posterior mean" if n > 1 else "the fit"
+    chances = _averaged(model, sums, values, "smooth" if method in ("viterbi", "posterior") else method, most)
     tables, heights = list[dict[str, np.ndarray]](), list[list[list[float]]]()
     middle = {name: value.mean(axis=0, keepdims=True) for name, value in values.items()}
     (flat,) = next(iter(tables_at(model, sums, middle)))
@@ -91,18 +94,18 @@ def decoded(
         if method != "posterior":
             table |= {f"P(state={name})": average[:, k] for k, name in enumerate(names)}
         tables.append({name: column[kept] for name, column in table.items()})
+    how = averaging(n, most) if n > 1 else f"at {at}"
     if method == "viterbi":
         total = sum(sum(height[0]) for height in heights)
         about: dict[str, Any] = {
             "method": "viterbi",
             "log_probability": heights[0] if len(heights) == 1 else heights,
             "about": f"viterbi: the most likely path{'s' if best > 1 else ''} at {at}, log probability with the data"
-            f" {total:.6g}; probability: of the state at its time, given all rows",
+            f" {total:.6g}; probability: of the state at its time, given all rows{f', {how}' if n > 1 else ''}",
         }
     else:
-        how = "averaged over posterior draws" if many else f"at {at}"
         about = {"method": method, "about": f"{method}: probabilities {how}"}
-    return _joined(tables), about
+    return _joined(tables), about | {"draws": min(n, most)}
 
 
 def _parameters(model: pymc.Model, draws: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
@@ -122,10 +125,12 @@ def _parameters(model: pymc.Model, draws: Mapping[str, np.ndarray]) -> dict[str,
     return out
 
 
-def _averaged(model: pymc.Model, sums: Sums, values: Mapping[str, np.ndarray], kind: str) -> list[np.ndarray]:
+def _averaged(
+    model: pymc.Model, sums: Sums, values: Mapping[str, np.ndarray], kind: str, most: int
+) -> list[np.ndarray]:
     """P(state) of each path's cells, (cells, states), averaged over draws."""
     n = len(next(iter(values.values())))
-    some = np.unique(np.linspace(0, n - 1, min(n, _DRAWS)).astype(int))
+    some = evenly(n, most)
     total = [np.zeros((path.law.n_cells, path.law.n_states)) for path in sums.paths]
     for tables in tables_at(model, sums, {name: value[some] for name, value in values.items()}):
         parts = sums.parts(tables)

@@ -49,6 +49,7 @@ from bayeslab.families.hmm.truncation import REFUSED, limit_of, shown, truncated
 from bayeslab.families.hmm.urns import balls_of
 from bayeslab.language.spec import Model
 from bayeslab.latents.chains.product import ProductChain
+from bayeslab.posterior.averaging import AVERAGED
 from bayeslab.posterior.relabelling import agreeing, evenly
 
 if TYPE_CHECKING:
@@ -471,7 +472,13 @@ def completed(
 
 
 def decoded(
-    model: Model, data: Data, draws: Mapping[str, np.ndarray], method: str, best: int, sequence: str | None
+    model: Model,
+    data: Data,
+    draws: Mapping[str, np.ndarray],
+    method: str,
+    best: int,
+    sequence: str | None,
+    most: int = AVERAGED,
 ) -> tuple[dict[str, np.ndarray], dict[str, Any]]:
     """The states time by time: see :func:`bayeslab.results.decode.decode`."""
     spec = _spec(model)
@@ -479,22 +486,23 @@ def decoded(
     times = {spec.time: own.sequences.times} if spec.time else {model.data.rows: data.labels[model.data.rows]}
     times = times if spec.parent is None else {model.data.rows: own.sequences.times}
     if _continuous(model):
-        return linear.decoded(own, draws, method, times, sequence, spec.sequence)
+        return linear.decoded(own, draws, method, times, sequence, spec.sequence, most)
     own.check_possible(posterior_mean(own, draws))
-    out, about = decoding.decoded(own, draws, method, best, sequence=sequence, times=times, called=spec.sequence)
+    out, about = decoding.decoded(
+        own, draws, method, best, sequence=sequence, times=times, called=spec.sequence, most=most
+    )
     if _infinite(model):
         out = shown(out)
     return (out if spec.classes is None else hmm_classes.with_class(own, out, spec.classes)), about
 
 
 def probabilities(model: Model, seen: Data, new: Data, draws: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
-    """P(state | all rows) of every row, or P(class) of every sequence, averaged over the posterior draws."""
+    """P(state | all rows) of every row, or P(class) of every sequence, averaged over 200 posterior draws."""
     if _continuous(model):
         raise OptionError("continuous states have no probabilities; use kind='mean'", code="not-applicable")
     hidden, spec = hidden_of(model, new), _spec(model)
     if spec.classes is not None and spec.sequence is not None:
-        some = decoding.DRAWS
-        found = hmm_classes.masses(hidden, lambda free: (values for _, values in draws_of(free, draws, some)))
+        found = hmm_classes.masses(hidden, lambda free: (values for _, values in draws_of(free, draws, AVERAGED)))
         own: Any = hidden.chain
         out = {f"P({spec.classes}={c})": found[:, k] for k, c in enumerate(own.classes)}
         return {spec.sequence: hidden.sequences.names} | out

@@ -14,12 +14,11 @@ import numpy as np
 from bayeslab.errors import DataError, OptionError, hint
 from bayeslab.families.hmm.hidden import Hidden, draws_of
 from bayeslab.latents.chains.product import ProductChain
+from bayeslab.posterior.averaging import AVERAGED, averaging
 
 __all__ = ["METHODS", "averaged", "chances_of", "decoded", "posterior_mean"]
 
 METHODS = ("viterbi", "posterior", "smooth", "filter", "predict")
-# At so many draws, evenly spaced, probabilities are averaged: their Monte Carlo error is a fifteenth of the spread.
-DRAWS = 200
 
 
 def posterior_mean(hidden: Hidden, draws: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
@@ -40,7 +39,7 @@ def posterior_mean(hidden: Hidden, draws: Mapping[str, np.ndarray]) -> dict[str,
     return out
 
 
-def averaged(hidden: Hidden, draws: Mapping[str, np.ndarray], kind: str, most: int = DRAWS) -> np.ndarray:
+def averaged(hidden: Hidden, draws: Mapping[str, np.ndarray], kind: str, most: int = AVERAGED) -> np.ndarray:
     """P(state at each time), (n_times, n_states), averaged over draws.
 
     Parameters
@@ -73,6 +72,7 @@ def decoded(
     times: Mapping[str, np.ndarray],
     sequence: str | None = None,
     called: str | None = None,
+    most: int = AVERAGED,
 ) -> tuple[dict[str, np.ndarray], dict[str, Any]]:
     """A table with a row for every time, and what is to be said about it.
 
@@ -88,6 +88,8 @@ def decoded(
         Only this sequence.
     called : str, optional
         The name of the column of sequences.
+    most : int
+        Probabilities are averaged over at most so many of the draws, evenly spaced.
 
     Raises
     ------
@@ -103,16 +105,19 @@ def decoded(
     index = {} if called is None else {called: hidden.sequences.names[hidden.sequences.sequence][kept]}
     index |= {name: values[kept] for name, values in times.items()}
     kind = "smooth" if method in ("viterbi", "posterior") else method
-    chances = averaged(hidden, draws, kind)
-    at = "the posterior mean" if _many(hidden, draws) else "the given parameters" if not hidden.learned else "the fit"
+    chances = averaged(hidden, draws, kind, most)
+    n = _number(hidden, draws)
+    at = "the posterior mean" if n > 1 else "the given parameters" if not hidden.learned else "the fit"
+    how = averaging(n, most) if n > 1 else f"at {at}"
     if method == "viterbi":
-        return _paths(hidden, posterior_mean(hidden, draws), best, chances, kept, index, at)
+        table, about = _paths(hidden, posterior_mean(hidden, draws), best, chances, kept, index, at)
+        about["about"] += f", {how}" if n > 1 else ""
+        return table, about | {"draws": min(n, most)}
     states = chances.argmax(axis=1)
     out = index | _named(hidden, states[kept]) | {"probability": chances.max(axis=1)[kept]}
     if method != "posterior":
         out |= chances_of(hidden, chances[kept])
-    how = "averaged over posterior draws" if _many(hidden, draws) else f"at {at}"
-    return out, {"method": method, "about": f"{method}: probabilities {how}"}
+    return out, {"method": method, "about": f"{method}: probabilities {how}", "draws": min(n, most)}
 
 
 def _named(hidden: Hidden, states: np.ndarray) -> dict[str, np.ndarray]:
@@ -128,8 +133,9 @@ def chances_of(hidden: Hidden, chances: np.ndarray) -> dict[str, np.ndarray]:
     return {f"P(state={s})": chances[:, k] for k, s in enumerate(hidden.states)}
 
 
-def _many(hidden: Hidden, draws: Mapping[str, np.ndarray]) -> bool:
-    return bool(hidden.learned) and len(draws[hidden.learned[0]]) > 1
+def _number(hidden: Hidden, draws: Mapping[str, np.ndarray]) -> int:
+    """Of draws; 1 where nothing is learned."""
+    return len(draws[hidden.learned[0]]) if hidden.learned else 1
 
 
 def _times_of(hidden: Hidden, sequence: str | None) -> np.ndarray:

@@ -32,6 +32,7 @@ from bayeslab.exact.answer import EMPlan
 from bayeslab.exact.kalman import LinearGaussian
 from bayeslab.families.hmm.sequences import Sequences, read_columns, sequences_of, spread
 from bayeslab.language.spec import Model
+from bayeslab.posterior.averaging import AVERAGED, averaging
 from bayeslab.posterior.relabelling import evenly
 
 if TYPE_CHECKING:
@@ -431,7 +432,7 @@ def decoded(
     times: Mapping[str, np.ndarray],
     sequence: str | None,
     called: str | None,
-    most: int = 200,
+    most: int = AVERAGED,
 ) -> tuple[dict[str, np.ndarray], dict[str, Any]]:
     """Mean and standard deviation of the states at every time, mixed over draws."""
     if method in ("viterbi", "posterior"):
@@ -460,8 +461,8 @@ def decoded(
     for k in range(linear.n_states):
         suffix = "" if linear.n_states == 1 else f"_{linear.columns[k]}" if linear.level else f"_{k + 1}"
         out |= {f"state{suffix}": mean[kept, k], f"sd{suffix}": sd[kept, k]}
-    how = "averaged over posterior draws" if n > 1 else "at the fit"
-    return out, {"method": method, "about": f"{method}: mean and standard deviation of the state, {how}"}
+    how = averaging(len(draws[linear.learned[0]]), most) if n > 1 else "at the fit"
+    return out, {"method": method, "about": f"{method}: mean and standard deviation of the state, {how}", "draws": n}
 
 
 def _states(linear: Linear, values: Values, method: str) -> tuple[np.ndarray, np.ndarray]:
