@@ -17,6 +17,7 @@ from scipy import integrate, special, stats
 
 import bayeslab as bl
 from bayeslab.engines.toolbox.approximate import improper
+from bayeslab.engines.toolbox.moments import moments
 from bayeslab.results.checks import judge_approximation
 from bayeslab.results.psis import pareto_smoothed
 from tests.refusals import refused
@@ -314,6 +315,61 @@ def test_moments_that_weights_would_move_are_told():
     assert (told.status, told.where) == ("warn", "a")
     found = [float(number) for number in re.findall(r"\d\.\d+", told.message)]
     np.testing.assert_allclose(found[-2:], [mean, sd], rtol=0.06)
+
+
+@pytest.mark.parametrize(
+    ("nodes", "y", "where", "sd"),
+    [
+        # Waiting for no event under Exponential(1): Gamma(5, 2). Its logarithm's Gaussian has an sd a sixth too large.
+        ({"r": "Exponential(1)", "y[obs_id]": "Poisson(r)"}, [4], "r", stats.gamma(5, scale=0.5).std()),
+        # A variance seen twice: InverseGamma(3.5, 1.765), whose right tail the Gaussian of the logarithm has not.
+        (
+            {"v": "InverseGamma(2.5, 1)", "y[obs_id]": "Normal(0, sqrt(v))"},
+            [0.3, -1.2],
+            "v",
+            stats.invgamma(3.5, scale=1 + 0.5 * (0.3**2 + 1.2**2)).std(),
+        ),
+    ],
+)
+@pytest.mark.parametrize("seed", [0, 1])
+def test_an_sd_off_by_a_sixth_is_told(nodes, y, where, sd, seed):
+    """Of a skew posterior, with importance ratios that Pareto's k finds nothing wrong with."""
+    fit = bl.fit(graph(nodes), {"y": y}, method="laplace", seed=seed, runs=None, progress=False)
+    assert abs(math.log(float(fit.posterior[where].std()) / sd)) > math.log(7 / 6) - 0.05
+    (told,) = [f for f in fit.verdict.findings if f.check == "moments"]
+    assert (told.status, told.where) == ("warn", where)
+
+
+def importance(n_fits, n, sd, rng):
+    """Excesses of so many approximations N(0, sd) of N(0, 1), by their own draws, and factors and shifts by weights."""
+    out = []
+    for _ in range(n_fits):
+        x = sd * rng.standard_normal(n)
+        weights = np.exp(stats.norm.logpdf(x) - stats.norm.logpdf(x, scale=sd))
+        out.append(float(moments(x[:, None], weights / weights.sum()).excess[0]))
+    return np.array(out)
+
+
+def test_moments_just_tolerated_are_seldom_told():
+    """At a factor of 1.1, too wide or too narrow, at most a thousandth of fits; at 1.2 nearly all."""
+    rng = np.random.default_rng(3)
+    for sd in (1.1, 1 / 1.1):
+        assert stats.binom.sf((importance(2000, 1000, sd, rng) > 1).sum() - 1, 2000, 1e-3) > 1e-3
+    assert (importance(200, 4000, 1.2, rng) > 1).mean() > 0.99
+    assert (importance(200, 4000, 1 / 1.2, rng) > 1).mean() > 0.95
+    assert np.all(importance(100, 1000, 1.0, rng) < 1e-9)
+
+
+def test_moments_are_those_of_the_weights():
+    """Against repeated rows, which are whole weights."""
+    rng = np.random.default_rng(4)
+    x, counts = rng.gamma(2.0, size=(50, 3)), rng.integers(0, 4, 50)
+    x[:, 2] = 1.0
+    found = moments(x, counts / counts.sum())
+    repeated = np.repeat(x, counts, axis=0)
+    np.testing.assert_allclose(found.weighted_mean, repeated.mean(axis=0))
+    np.testing.assert_allclose(found.weighted_sd, repeated.std(axis=0), atol=1e-12)
+    assert found.excess[2] == 0.0
 
 
 def test_moments_of_a_good_approximation_are_not(fits):

@@ -16,6 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bayeslab.engines.toolbox.gaussians import Approximation
+from bayeslab.engines.toolbox.moments import moments
 from bayeslab.engines.toolbox.target import Array, Target
 from bayeslab.errors import RunError
 from bayeslab.job import Job, Outcome
@@ -126,33 +127,27 @@ def outcome(
     return Outcome(groups, verdict, True, dict(timings))
 
 
-# Means that are off by more posterior sds, and sds by a larger factor, are told.
-_OFF, _FACTOR = 0.25, 4 / 3
 # So many elements of a variable are looked at together.
 _COLUMNS = 1000
 
 
 def _moments(posterior: xr.Dataset, weights: Array) -> list[Finding]:
     """Means and sds that importance weights move far: of the parameter that is worst."""
+    shown = [block for block in blocks(posterior) if not block.name.startswith("_") and block.values.dtype.kind == "f"]
+    n_quantities = sum(block.size for block in shown)
     worst = Finding("pass", "moments", "", 1.0, "")
-    for block in blocks(posterior):
-        if block.name.startswith("_") or block.values.dtype.kind != "f":
-            continue
+    for block in shown:
         values = block.values.reshape(len(weights), -1)
         for first in range(0, block.size, _COLUMNS):
-            x = values[:, first : first + _COLUMNS]
-            mean, sd, moved = x.mean(axis=0), x.std(axis=0), weights @ x
-            spread = np.sqrt(weights @ (x - moved) ** 2)
-            with np.errstate(divide="ignore", invalid="ignore"):
-                factor = np.exp(np.abs(np.log(sd / spread)))
-                far = np.nan_to_num(np.maximum(np.abs(mean - moved) / spread / _OFF, (factor - 1) / (_FACTOR - 1)))
-            k = int(far.argmax())
-            if worst.value is not None and far[k] > worst.value:
+            found = moments(values[:, first : first + _COLUMNS], weights, n_quantities)
+            k = int(found.excess.argmax())
+            if worst.value is not None and found.excess[k] > worst.value:
                 text = (
-                    f"mean {mean[k]:.3g} and sd {sd[k]:.3g}; by importance weights {moved[k]:.3g} and {spread[k]:.3g}"
+                    f"mean {found.mean[k]:.3g} and sd {found.sd[k]:.3g}; by importance weights"
+                    f" {found.weighted_mean[k]:.3g} and {found.weighted_sd[k]:.3g}"
                 )
                 advice = "compare with method nuts before relying on them"
-                worst = Finding("warn", "moments", block.label(first + k), float(far[k]), text, advice)
+                worst = Finding("warn", "moments", block.label(first + k), float(found.excess[k]), text, advice)
     return [worst] if worst.status == "warn" else []
 
 
