@@ -263,7 +263,10 @@ def _findings(searches: Restarts, found: EMPlan, problem: Problem, values: Any, 
     if found.at_limits is not None:
         for name, number in found.at_limits(problem, best.parameters).items():
             which = "it is" if number == 1 else f"{number} of them are"
-            text = f"{name}: the likelihood is as high where {which} ten times larger or smaller: a limit, no estimate"
+            text = (
+                f"{name}: the likelihood is as high where {which} ten times larger or smaller and the others follow: a"
+                " limit, no estimate"
+            )
             advice = "give a prior that keeps it away, or take the distribution that the limit is"
             out.append(Finding("warn", "boundary", name, number, text, advice))
     if options.prior == "ignore" and found.unbounded is not None and found.unbounded(best.parameters):

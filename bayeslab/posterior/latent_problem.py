@@ -13,14 +13,13 @@ References
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from bayeslab.distributions.toolbox.limits import at_limit
 from bayeslab.errors import ModelError
 from bayeslab.latents.latent import Latent, Law
 from bayeslab.posterior.bijectors import BIJECTORS
@@ -196,15 +195,7 @@ class LatentProblem:
         value, statistics = self.expect(theta)
         out: dict[str, int] = {}
         for k, part in enumerate(self.parts if np.isfinite(value) else ()):
-            totals = self._of_part(statistics, k)
-
-            def height(values: Values, part: Emitted = part, totals: Mapping[str, Any] = totals) -> float:
-                prior = part.log_prior(values) if self.prior else 0.0
-                return part.expected_log_density(totals, values) + prior
-
-            for name in part.learned:
-                if part.kind(name) == "positive" and (number := _number_at_limits(height, theta, name)):
-                    out[name] = number
+            out |= part.at_limits(self._of_part(statistics, k), theta, prior=self.prior)
         return out
 
     # ------------------------------------------------------------------ coordinates
@@ -259,18 +250,3 @@ class LatentModel(LatentProblem):
     rows: np.ndarray
     offsets: np.ndarray
     prior: bool = True
-
-
-def _number_at_limits(height: Callable[[Values], float], theta: Values, name: str) -> int:
-    value = np.asarray(theta[name], float)
-
-    def along(at: tuple[int, ...]) -> Callable[[float], float]:
-        def moved(number: float) -> float:
-            other = value.copy()
-            other[at] = number
-            with np.errstate(all="ignore"):
-                return height({**theta, name: other})
-
-        return moved
-
-    return sum(at_limit(along(at), float(value[at])) != 0 for at in np.ndindex(value.shape))

@@ -10,6 +10,7 @@ from scipy.optimize import minimize
 import bayeslab as bl
 from bayeslab.distributions.emissions import AnyDistribution
 from bayeslab.distributions.toolbox.limits import at_limit, just_allowed
+from bayeslab.distributions.toolbox.parameter_search import ParameterSearch
 
 
 @pytest.mark.parametrize(
@@ -76,3 +77,96 @@ def test_an_estimate_at_a_limit_is_no_pass(family):
     assert alpha[1] > 1e4 > alpha[0]  # binomial counts vary less than Poisson ones
     (finding,) = [one for one in fit.verdict.findings if one.check == "boundary" and one.where == "alpha"]
     assert finding.status == "warn" and finding.value == 1
+
+
+def cell(name, learned, **known):
+    return ParameterSearch(name, learned, known, {}, {})
+
+
+@pytest.mark.parametrize(
+    ("name", "rows", "known", "theta", "want"),
+    [
+        # Varies more than half a normal may: the likelihood rises towards that of an exponential distribution.
+        (
+            "TruncatedNormal",
+            stats.expon.rvs(size=150, random_state=1),
+            {"lower": 0.0, "upper": np.inf},
+            {"mu": -1600.0, "sigma": 41.0},
+            [False, True],
+        ),
+        # A binomial of probability 0.3, as alpha and beta grow together.
+        (
+            "BetaBinomial",
+            stats.binom.rvs(20, 0.3, size=150, random_state=2).astype(float),
+            {"n": 20.0},
+            {"alpha": 3e6, "beta": 7e6},
+            [True, True],
+        ),
+        # One exponential tail: kappa falls as b grows.
+        (
+            "AsymmetricLaplace",
+            stats.expon.rvs(size=100, random_state=3),
+            {},
+            {"kappa": 1e-5, "mu": 0.0, "b": 1e5},
+            [True, False, True],
+        ),
+    ],
+    ids=lambda value: value if isinstance(value, str) else "",
+)
+def test_a_limit_along_a_ridge_is_one(name, rows, known, theta, want):
+    """Each parameter by itself falls on both sides; with the others following, one side is level."""
+    one, ones = cell(name, tuple(theta), **known), np.ones(len(rows))
+    if name == "AsymmetricLaplace":
+        theta = theta | {"mu": float(rows.min())}
+    place = np.array(list(theta.values()))
+    assert one.limits(rows, ones, place) == [0] * len(theta)
+    assert [one.on_ridge(rows, ones, place, i) for i in range(len(theta))] == want
+
+
+@pytest.mark.parametrize(
+    ("name", "rows", "known", "theta"),
+    [
+        (
+            "TruncatedNormal",
+            stats.truncnorm.rvs(-1, np.inf, loc=1, size=150, random_state=1),
+            {"lower": 0.0, "upper": np.inf},
+            {"mu": 1.0, "sigma": 1.0},
+        ),
+        (
+            "BetaBinomial",
+            stats.betabinom.rvs(20, 2, 3, size=150, random_state=1).astype(float),
+            {"n": 20.0},
+            {"alpha": 2.0, "beta": 3.0},
+        ),
+        ("Gamma", stats.gamma.rvs(2, size=100, random_state=1), {}, {"alpha": 2.0, "beta": 1.0}),
+        ("StudentT", stats.t.rvs(3, size=100, random_state=1), {}, {"nu": 3.0, "mu": 0.0, "sigma": 1.0}),
+    ],
+    ids=lambda value: value if isinstance(value, str) else "",
+)
+def test_a_maximum_is_on_no_ridge(name, rows, known, theta):
+    one, ones = cell(name, tuple(theta), **known), np.ones(len(rows))
+    best = one.best(rows, ones, np.array(list(theta.values())))
+    assert not any(one.on_ridge(rows, ones, best, i) for i in range(len(theta)))
+
+
+@pytest.mark.slow(why="statistical")
+@pytest.mark.parametrize(
+    ("component", "draw", "names"),
+    [
+        # Vary less than binomial counts.
+        ("BetaBinomial(n=20)", lambda rng: 1 + rng.binomial(5, 0.6, 60), ("alpha", "beta")),
+        # No tails at all: the degrees of freedom end at their upper end, 200.
+        ("student_t", lambda rng: rng.uniform(-1, 1, 60), ("dof",)),
+    ],
+)
+def test_ridges_and_ends_are_no_pass(component, draw, names):
+    rng = np.random.default_rng(5)
+    y = draw(rng).astype(float)
+    other = rng.binomial(20, rng.beta(6, 1.5, 60)) if component != "student_t" else 50 + 5 * rng.standard_t(2, 60)
+    model = bl.Model(model=bl.Mixture(columns=["y"], components=2, component=component))
+    fit = bl.fit(
+        model, {"y": np.r_[y, other]}, method="em", prior="ignore", restarts=2, seed=1, runs=None, progress=False
+    )
+    found = {one.where: one for one in fit.verdict.findings if one.check == "boundary"}
+    assert found.keys() >= set(names)
+    assert all(found[name].status == "warn" and found[name].value == 1 for name in names)

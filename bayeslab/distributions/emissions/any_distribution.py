@@ -190,6 +190,19 @@ class AnyDistribution(Emission):
     def _known(self, k: int, j: int) -> dict[str, float]:
         return {word: float(_one(value, k, j)) for word, value in self.known.items()}
 
+    def limits(self, statistics: Statistics, parameters: Parameters) -> dict[str, np.ndarray]:
+        """Of each parameter, (K, d), whether it is at a limit along a ridge: see `ParameterSearch.on_ridge`."""
+        rows, belonging = statistics["rows"], statistics["belonging"]
+        shape = (belonging.shape[1], self.n_columns)
+        out = {word: np.zeros(shape, bool) for word in self.learned}
+        for j in range(self.n_columns):
+            x, weights = counted_values(rows[:, j], belonging, discrete=self.declaration.discrete)
+            for k in range(shape[0]):
+                cell, theta = self._cell(k, j), np.array([parameters[word][k, j] for word in self.learned])
+                for i, word in enumerate(self.learned):
+                    out[word][k, j] = cell.on_ridge(x, weights[:, k], theta, i)
+        return out
+
     def expected_log_likelihood(self, statistics: Statistics, parameters: Parameters) -> float:
         belonging = statistics["belonging"]
         density = self.log_density(parameters, statistics["rows"])

@@ -89,6 +89,13 @@ class Product(ConjugateEmission):
             out |= self._named(name, e.maximise(self._of_part(name, statistics), given))
         return out
 
+    def limits(self, statistics: Statistics, parameters: Parameters) -> dict[str, np.ndarray]:
+        out: dict[str, np.ndarray] = {}
+        for name, (_, e) in self.parts.items():
+            found = e.limits(self._of_part(name, statistics), self._of_part(name, parameters))
+            out |= self._named(name, found)
+        return out
+
     def expected_log_likelihood(self, statistics: Statistics, parameters: Parameters) -> float:
         parts = self.parts.items()
         return sum(

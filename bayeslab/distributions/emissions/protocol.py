@@ -83,6 +83,10 @@ class Emission(ABC):
     @abstractmethod
     def degenerate(self, parameters: Parameters, variances: np.ndarray) -> np.ndarray: ...
 
+    def limits(self, statistics: Statistics, parameters: Parameters) -> dict[str, np.ndarray]:
+        """Of parameters, in their shapes, whether they are at a limit that moving one by itself does not show."""
+        return {}
+
     @abstractmethod
     def sample(self, rng: np.random.Generator, parameters: Parameters, states: np.ndarray) -> np.ndarray: ...
 

@@ -145,6 +145,12 @@ class StudentT(Emission):
             return low
         return high if slope(high) >= 0 else float(brentq(slope, low, high, xtol=1e-12, rtol=1e-12))
 
+    def limits(self, statistics: Statistics, parameters: Parameters) -> dict[str, np.ndarray]:
+        """Degrees of freedom at an end of what is learned: beyond it the density hardly changes, or has no mean."""
+        if self.dof is not None:
+            return {}
+        return {"dof": np.isclose(parameters["dof"][:, None], DOF_ENDS, rtol=1e-6).any(axis=1)}
+
     def expected_log_likelihood(self, statistics: Statistics, parameters: Parameters) -> float:
         count, half = statistics["count"], 0.5 * parameters["dof"]
         value = about_normal(statistics, count, parameters["mean"], parameters["scale"])

@@ -10,7 +10,7 @@ from collections.abc import Callable
 
 import numpy as np
 
-__all__ = ["at_limit", "just_allowed"]
+__all__ = ["at_limit", "just_allowed", "ridge_at_limit"]
 
 # A log likelihood that falls by less at ten times, or a tenth of, a parameter does not tell the two apart.
 _LEVEL = 1e-3
@@ -18,6 +18,8 @@ _LEVEL = 1e-3
 _ALLOWED = 2.0
 # Powers of ten: searches stay within seven of what is typical.
 _FARTHEST = 10
+# Along a ridge a hundred times will do: farther out sums of large terms lose digits.
+_FOLLOWED = 3
 
 
 def at_limit(height: Callable[[float], float], value: float) -> int:
@@ -41,6 +43,23 @@ def at_limit(height: Callable[[float], float], value: float) -> int:
         for way in (1, -1)
     }
     return 0 if falls[1] == falls[-1] else -1 if falls[1] else 1
+
+
+def ridge_at_limit(highest: Callable[[float], float], best: float) -> bool:
+    """Whether a log likelihood stays as it is one way, and falls the other, while a parameter moves and others follow.
+
+    Parameters
+    ----------
+    highest
+        The highest log likelihood at the parameter times a factor, whatever the others are.
+    best
+        That where a search ended.
+    """
+
+    def falls(way: int, farthest: int) -> bool:
+        return any(not best - highest(10.0 ** (way * power)) <= _LEVEL for power in range(1, farthest))
+
+    return any(not falls(way, _FOLLOWED) and falls(-way, _FARTHEST) for way in (1, -1))
 
 
 def just_allowed(height: Callable[[float], float], value: float, way: int) -> float:

@@ -16,7 +16,7 @@ from scipy.optimize import minimize
 
 from bayeslab.distributions.toolbox.conjugate_pairs import PAIRS
 from bayeslab.distributions.toolbox.law import Law
-from bayeslab.distributions.toolbox.limits import at_limit, just_allowed
+from bayeslab.distributions.toolbox.limits import at_limit, just_allowed, ridge_at_limit
 from bayeslab.distributions.toolbox.parameters import interval
 from bayeslab.distributions.toolbox.table import DISTRIBUTIONS, conjugate, density_parameters, functions
 
@@ -24,6 +24,8 @@ __all__ = ["REACH", "ParameterSearch", "counted_values"]
 
 # Positive parameters stay within e^±16 of those that fit all rows.
 REACH = 16.0
+# By the powers of a factor by which one parameter moves the others are moved along a ridge.
+_TOGETHER = (0.0, 1.0, 2.0, -1.0)
 # First guesses are compared on so many quantiles, and the best few improved.
 _QUANTILES, _TRIED = 50, 2
 # The greatest slope, of a mean log density, at the end of a search that follows slopes.
@@ -120,6 +122,36 @@ class ParameterSearch:
                 low = interval(self.name, self.learned[i])[0]
                 out[i] = low + just_allowed(self._along(x, weights, theta, i), theta[i] - low, way)
         return out
+
+    def on_ridge(self, x: np.ndarray, weights: np.ndarray, theta: np.ndarray, i: int) -> bool:
+        """Whether a parameter is at a limit along a ridge: level where it moves and the others with it.
+
+        So a normal distribution cut off at 0 becomes exponential as sigma grows and mu falls by its square, and a
+        beta-binomial a binomial one as alpha and beta grow together. The others move by such powers, each by its own,
+        and are searched from the best of these places.
+        """
+        low, high = interval(self.name, self.learned[i])
+        if not (np.isfinite(low) and np.isinf(high)) or len(theta) == 1:
+            return False
+        best = self.height(x, weights, theta)
+        held = replace(self, learned=tuple(np.delete(self.learned, i)), typical={})
+
+        def highest(times: float) -> float:
+            value = low + (theta[i] - low) * times
+            search = replace(
+                held,
+                known={**self.known, self.learned[i]: value},
+                laws={word: law for word, law in self.laws.items() if word in held.learned},
+            )
+            law = self.laws.get(self.learned[i])
+            own = 0.0 if law is None else float(law.log_density(np.asarray(value)))
+            powers = product(_TOGETHER, repeat=len(theta) - 1)
+            starts = [np.delete(theta, i) * times ** np.array(each) for each in powers]
+            good = sorted(starts, key=lambda start: -search.height(x, weights, start))[:_TRIED]
+            ends = [search._climbed(x, weights, start, to_the_top=False) for start in good]
+            return own + max(search.height(x, weights, end) for end in ends)
+
+        return ridge_at_limit(highest, best)
 
     def _along(self, x: np.ndarray, weights: np.ndarray, theta: np.ndarray, i: int) -> Callable[[float], float]:
         """The height by the distance of one parameter from its lower end."""

@@ -7,12 +7,14 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+
+from bayeslab.distributions.toolbox.limits import at_limit
 
 __all__ = ["Emitted", "EmittedRows"]
 
@@ -41,6 +43,10 @@ class Emitted(ABC):
     def constants(self) -> dict[str, np.ndarray]:
         """What is known, and goes along with what is learned."""
         return {}
+
+    @abstractmethod
+    def called(self, parameter: str) -> str:
+        """The name here of a parameter of the emission."""
 
     @abstractmethod
     def shape(self, name: str) -> tuple[int, ...]: ...
@@ -103,6 +109,24 @@ class Emitted(ABC):
         """Expected log density of the columns, given expected totals."""
         return float(self.emission.expected_log_likelihood(statistics, self.to_emission(values)))
 
+    def at_limits(self, statistics: Mapping[str, Any], values: Values, *, prior: bool) -> dict[str, int]:
+        """By name, how many elements of parameters are at a limit.
+
+        Positive ones by the expected log density, and the prior if it counts, everything else held
+        (:mod:`bayeslab.distributions.toolbox.limits`); and those that the emission knows of.
+        """
+
+        def height(moved: Values) -> float:
+            return self.expected_log_density(statistics, moved) + (self.log_prior(moved) if prior else 0.0)
+
+        each = {n: _which_at_limits(height, values, n) for n in self.learned if self.kind(n) == "positive"}
+        found = {name: int(which.sum()) for name, which in each.items()}
+        emission = self.emission if prior else self.emission.without_prior()
+        for parameter, which in emission.limits(statistics, self.to_emission(values)).items():
+            if (name := self.called(parameter)) in self.learned:
+                found[name] = max(found.get(name, 0), int(which.sum()))
+        return {name: number for name, number in found.items() if number}
+
 
 @dataclass(frozen=True, eq=False)
 class EmittedRows(Emitted):
@@ -142,6 +166,9 @@ class EmittedRows(Emitted):
     def constants(self) -> dict[str, np.ndarray]:
         return {name: self._example[name] for name in self.emission.fixed_parameters if name in self._example}
 
+    def called(self, parameter: str) -> str:
+        return parameter
+
     def shape(self, name: str) -> tuple[int, ...]:
         return self._example[name].shape
 
@@ -168,3 +195,22 @@ class EmittedRows(Emitted):
         if np.isnan(rows).any():
             rows = self.emission.imputed(rng, rows, states, self.to_emission(values))
         return dict(self.emission.draw(rng, self.emission.statistics_of_states(rows, states, self.n_states)))
+
+
+def _which_at_limits(height: Callable[[Values], float], values: Values, name: str) -> np.ndarray:
+    """Of each element of a parameter whether it is at a limit, everything else held."""
+    value = np.asarray(values[name], float)
+
+    def along(at: tuple[int, ...]) -> Callable[[float], float]:
+        def moved(number: float) -> float:
+            other = value.copy()
+            other[at] = number
+            with np.errstate(all="ignore"):
+                return height({**values, name: other})
+
+        return moved
+
+    which = np.zeros(value.shape, bool)
+    for at in np.ndindex(value.shape):
+        which[at] = at_limit(along(at), float(value[at])) != 0
+    return which
