@@ -440,19 +440,21 @@ class Unserved:
 
 
 def unserved(basis: HilbertBasis, draws: Mapping[str, np.ndarray]) -> list[Unserved]:
-    """Lengthscales of a posterior, by draws of hyperparameters, that the functions do not serve."""
+    """Lengthscales that the functions do not serve: of a posterior by draws of hyperparameters, or given as numbers."""
     out = []
     for term in basis.terms:
         for part in term.spectral:
             for argument, column in zip(part.arguments["lengthscale"], part.columns, strict=False):
-                if argument.name not in draws:
+                if argument.value is None and argument.name not in draws:
                     continue
-                low, high = np.quantile(draws[argument.name], [0.05, 0.95])
-                box = basis.walls[term.text, column]
-                if low < box.shortest:
-                    out.append(Unserved(argument.name, column, float(low), box))
+                values = draws[argument.name] if argument.value is None else np.array([argument.value])
+                low, high = np.quantile(values, [0.05, 0.95])
+                box, name = basis.walls[term.text, column], argument.name or f"the lengthscale of {column}"
+                # A number is what the box was made for, unless the functions are fewer.
+                if low < box.shortest * (1.0 - 1e-9):
+                    out.append(Unserved(name, column, float(low), box))
                 if high > 2.0 * box.longest:
-                    out.append(Unserved(argument.name, column, float(high), box))
+                    out.append(Unserved(name, column, float(high), box))
     return out
 
 

@@ -8,6 +8,7 @@ from dataclasses import replace
 import numpy as np
 import pandas as pd
 import pytest
+from scipy import stats
 
 import bayeslab as bl
 from bayeslab.exact.gp_likelihoods import Bernoulli
@@ -180,6 +181,53 @@ def test_functions_of_hsgp_say_what_they_serve():
     told = re.search(r"WARN  functions .*5 sines of x serve from .*\n.*`functions: (\d+)`", str(few.verdict))
     assert told, str(few.verdict)
     assert bl.fit(model(approximation="hsgp", functions=int(told[1])), table(), **options).verdict.status == "pass"
+
+
+def test_functions_are_too_few_for_a_lengthscale_that_is_a_number():
+    """There is no posterior of it to look at."""
+    options = {"method": "map", "restarts": 1, "seed": 1, "runs": None, "progress": False}
+    for given in ({"priors": {"Matern52_lengthscale": 0.3}}, {"kernel": "Matern52(x, 0.3)"}):
+        few = bl.fit(model(approximation="hsgp", functions=10, **given), table(), **options)
+        assert [f.value for f in few.verdict.findings if f.check == "functions"] == [0.3]
+        enough = bl.fit(model(approximation="hsgp", **given), table(), **options)
+        assert not [f for f in enough.verdict.findings if f.check in ("functions", "approximation")]
+
+
+@pytest.mark.parametrize(
+    ("spec", "gap"),
+    [({"approximation": "sparse", "inducing": 6}, True), ({"approximation": "fitc", "inducing": 6}, False)],
+)
+def test_too_few_inducing_points_are_told(spec, gap):
+    """Beside the covariance of all rows: of the bound, the gap is that of SciPy's log density at the same place."""
+    options = {"method": "map", "restarts": 2, "seed": 1, "runs": None, "progress": False}
+    rows = table()
+    fit = bl.fit(model(**spec), rows, **options)
+    (found,) = [f for f in fit.verdict.findings if f.check == "approximation"]
+    assert (found.status, found.where) == ("warn", spec["approximation"])
+    values = mode(fit)
+    apart = np.sqrt(5.0) * np.abs(np.subtract.outer(*2 * [rows["x"].to_numpy()])) / values["Matern52_lengthscale"]
+    covariance = values["Matern52_scale"] ** 2 * (1 + apart + apart**2 / 3) * np.exp(-apart)
+    covariance += values["sigma"] ** 2 * np.eye(len(rows))
+    exact = stats.multivariate_normal(np.full(len(rows), values["Intercept"]), covariance).logpdf(rows["y"])
+    seen = gaussian_process_model.resolved(fit.model, fit.data)
+    vector = approximations.vector_of(seen, values)
+    assert found.value == pytest.approx(exact - approximations.regression_of(seen).log_marginal(vector)[0], abs=1e-6)
+    assert (found.value > 1.0) or not gap
+    enough = bl.fit(model(**spec | {"inducing": 30}), rows, **options)
+    assert enough.verdict.status == "pass", str(enough.verdict)
+
+
+@pytest.mark.slow(why="compiles")
+def test_a_wave_that_inducing_points_take_for_noise_is_told():
+    """At what was found both agree that there is nothing but noise; the process has a better place."""
+    rng = np.random.default_rng(1)
+    x = np.sort(rng.uniform(0, 10, 60))
+    rows = pd.DataFrame({"x": x, "y": np.sin(5 * x) + 0.2 * rng.normal(size=60)})
+    options = {"method": "nuts", "draws": 200, "tune": 200, "chains": 2, "seed": 1, "runs": None, "progress": False}
+    fit = bl.fit(model(approximation="sparse", inducing=6), rows, **options)
+    assert float(fit.posterior["sigma"].mean()) > 0.5  # 0.2
+    (found,) = [f for f in fit.verdict.findings if f.check == "approximation"]
+    assert found.status == "warn" and found.value > 20
 
 
 def test_options_go_with_their_approximation():

@@ -378,12 +378,15 @@ def log_likelihoods(
 def judged(
     model: Model, data: Data, draws: Mapping[str, np.ndarray]
 ) -> tuple[tuple[str, str, float | None, str, str], ...]:
-    """Covariances that needed jitter or nearly so, terms that vanish at a mode, basis functions that are too few."""
-    from bayeslab.families.gaussian_process import predictions
+    """Covariances that needed jitter or nearly so, terms that vanish at a mode, approximations that are too coarse."""
+    from bayeslab.families.gaussian_process import against_all_rows, predictions
 
     seen = resolved(model, data)
     with threads(seen.n):
-        return predictions.findings(seen, draws)
+        found = predictions.findings(seen, draws)
+        told = any(check == "functions" for check, *_ in found)
+        coarse = seen.spec.approximation in ("sparse", "fitc", "hsgp") and not told
+        return (*found, *against_all_rows.differences(seen, draws)) if coarse else found
 
 
 def helps(model: Model, data: Data) -> str | None:

@@ -170,9 +170,10 @@ def _domain(seen: Resolved) -> dict[str, tuple[float, float]]:
 
 
 def unserved(seen: Resolved, draws: Mapping[str, np.ndarray]) -> list[tuple[str, str, float | None, str, str]]:
-    """Lengthscales of a posterior that the functions of hsgp do not serve."""
+    """Lengthscales, of a posterior or fixed, that the functions of hsgp do not serve."""
     out: list[tuple[str, str, float | None, str, str]] = []
     inferred = {name: values for name, values in draws.items() if name in seen.dims}
+    inferred |= {name: np.array([value]) for name, value in seen.fixed.items()}
     for found in hilbert_gp.unserved(regression_of(seen).basis, inferred):
         if found.short:
             advice = f"standard deviations are too small; fit with `functions: {found.functions}` or more"

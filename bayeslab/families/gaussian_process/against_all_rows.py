@@ -1,0 +1,122 @@
+"""An approximation against the process that it stands for: the covariance of all rows, where these are few enough.
+
+Inducing points and sines that are too few change a fit in two ways. At the hyperparameters that were found, means and
+standard deviations of the function and the log evidence are not those of the process: of Titsias's bound the gap of the
+log evidence is the divergence of the approximate from the true posterior of the function [1]_. And the hyperparameters
+may be the wrong ones: functions that cannot follow the data explain them as noise, where both agree; then the process
+itself has a higher evidence elsewhere, which a search from the priors finds.
+
+References
+----------
+.. [1] Titsias (2009). Variational learning of inducing variables in sparse Gaussian processes. AISTATS 5, 567-574.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from bayeslab.exact.gaussian_process import NotPositiveDefinite
+from bayeslab.families.gaussian_process import posterior_mode, predictions
+from bayeslab.families.gaussian_process.approximations import INDUCING
+from bayeslab.families.gaussian_process.model import Resolved
+
+__all__ = ["differences"]
+
+type Draws = Mapping[str, np.ndarray]
+type Remark = tuple[str, str, float | None, str, str]
+
+# Rows up to which draws are compared, and up to which better hyperparameters are searched for.
+_ROWS, _SEARCHED = 2_000, 500
+# So many draws are compared, of many rows fewer; at so many rows each.
+_DRAWS, _FEW_DRAWS, _PLACES = 20, 4, 300
+# What is tolerated: nats of log evidence, standard deviations of the function, a factor of them.
+_NATS, _OFF, _FACTOR = 1.0, 0.25, 1.15
+# Nats of log evidence by which hyperparameters elsewhere are better, and searches for them.
+_ELSEWHERE, _SEARCHES = 5.0, 2
+# Of a function that is known exactly this share of the outcome's standard deviation counts as one of its own.
+_LEAST = 0.01
+
+
+@dataclass(frozen=True)
+class _Comparison:
+    """At one draw: log evidence of the process and what the approximation lacks, and how far moments of it are off."""
+
+    log_evidence: float
+    gap: float
+    shift: float
+    factor: float
+
+
+def differences(seen: Resolved, draws: Draws) -> list[Remark]:
+    """Findings on an approximation of normal outcomes that differs visibly from the process on all rows.
+
+    Parameters
+    ----------
+    seen
+        The data, with an approximation by inducing points or sines.
+    draws
+        Of what is inferred, by name, shape (draws, ...).
+    """
+    if seen.y is None or not seen.gaussian or not seen.dims or seen.n > _ROWS:
+        return []
+    hidden = ("approximation", "inducing", "functions", "domain")
+    whole = replace(seen, spec=seen.spec.model_copy(update=dict.fromkeys(hidden)))
+    n_draws = len(draws[next(iter(seen.dims))])
+    most = _DRAWS if seen.n <= 1_000 else _FEW_DRAWS
+    some = np.unique(np.linspace(0, n_draws - 1, min(n_draws, most)).astype(int))
+    try:
+        found = [_compared(seen, whole, predictions.values_at(seen, draws, int(i))) for i in some]
+    except NotPositiveDefinite:  # the process itself needs noise or jitter
+        return []
+    gap, shift = float(np.mean([one.gap for one in found])), float(np.mean([one.shift for one in found]))
+    factor = math.exp(float(np.mean([math.log(one.factor) for one in found])))
+    advice = _advice(seen)
+    if abs(gap) > _NATS or shift > _OFF or abs(math.log(factor)) > math.log(_FACTOR):
+        text = (
+            f"beside the covariance of all {seen.n:,} rows, log evidence {-gap:+.2f}, means of the function off by"
+            f" {shift:.2f} standard deviations, which are {factor:.2f} times those"
+        )
+        return [("approximation", str(seen.spec.approximation), gap, text, advice)]
+    best = _elsewhere(whole) if seen.n <= _SEARCHED else None
+    higher = -math.inf if best is None else best - max(one.log_evidence for one in found)
+    if higher > _ELSEWHERE:
+        text = (
+            f"the covariance of all {seen.n:,} rows has hyperparameters with a log evidence {higher:.1f} higher"
+            " than at any draw: the approximation cannot follow the data there"
+        )
+        return [("approximation", str(seen.spec.approximation), higher, text, advice)]
+    return []
+
+
+def _compared(seen: Resolved, whole: Resolved, values: dict[str, np.ndarray]) -> _Comparison:
+    approximate, exact = predictions.function_at(seen, values), predictions.function_at(whole, values)
+    places = seen.x[np.linspace(0, seen.n - 1, min(seen.n, _PLACES)).astype(int)]
+    (mean, variance), (wanted, around) = approximate.predict(places), exact.predict(places)
+    least = (_LEAST * float(np.std(seen.y))) ** 2 or 1e-300  # type: ignore[arg-type]
+    return _Comparison(
+        exact.log_evidence,
+        exact.log_evidence - approximate.log_evidence,
+        math.sqrt(np.mean((mean - wanted) ** 2 / (around + least))),
+        math.exp(0.5 * float(np.mean(np.log((variance + least) / (around + least))))),
+    )
+
+
+def _elsewhere(whole: Resolved) -> float | None:
+    """The log evidence at the mode of the hyperparameters; None where it is not found."""
+    found = posterior_mode.optimum(whole, True, _SEARCHES, np.random.default_rng(0))
+    try:
+        return None if found is None else float(predictions.function_at(whole, found.values).log_evidence)
+    except NotPositiveDefinite:
+        return None
+
+
+def _advice(seen: Resolved) -> str:
+    if seen.spec.approximation == "hsgp":
+        more = f"fit with `functions: {2 * seen.spec.functions}` or more" if seen.spec.functions else "give `functions`"
+    else:
+        more = f"fit with `inducing: {2 * (seen.spec.inducing or INDUCING)}` or more"
+    return f"{more}, or without approximation"
