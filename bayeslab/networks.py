@@ -34,6 +34,7 @@ from bayeslab.language.model_file import save
 from bayeslab.language.spec import DataSource, Model
 from bayeslab.memory import require_memory
 from bayeslab.plots.network_svg import network_svg
+from bayeslab.questions import check_evidence, names_of
 from bayeslab.streams import stream
 from bayeslab.structure import causal, dag
 
@@ -305,9 +306,11 @@ class Network:
         EngineRefusal
             Exact inference would not fit into memory.
         """
-        if given is not None and not isinstance(given, Mapping):
-            raise EvidenceError(f"given is a mapping of variables to states; given: {given!r:.60}", code="wrong-type")
-        wanted = None if targets is None else [targets] if isinstance(targets, str) else list(targets)
+        check_evidence(given)
+        check_evidence(believed, "believed", "probabilities of their states")
+        for variable, belief in (believed or {}).items():
+            check_evidence(belief, f"believed['{variable}']", "probabilities")
+        wanted = None if targets is None else names_of(targets)
         if isinstance(self.plain, MixedNetwork) and self.plain.continuous:
             if believed:
                 raise OptionError("soft evidence is for networks without continuous variables", code="continuous")
@@ -345,6 +348,8 @@ class Network:
             they cannot be believed.
         """
 
+        check_evidence(given)
+        wanted = list(self.states) if targets is None else names_of(targets)
         rng, what = stream(seed, "query"), self._discrete("approximate inference")
         errors: Mapping[str, np.ndarray] = {}
         if method == "likelihood_weighting":
@@ -372,7 +377,6 @@ class Network:
                 warnings.warn("loopy belief propagation did not converge: do not use its answer", stacklevel=2)
         else:
             raise OptionError(f"method is likelihood_weighting, gibbs or loopy, not {method!r}", code="unknown-word")
-        wanted = list(self.states) if targets is None else [targets] if isinstance(targets, str) else list(targets)
         for v in wanted:
             if v not in self.states:
                 raise EvidenceError(f"'{v}' is not a variable{hint(v, self.states)}", code="unknown-variable")
@@ -397,7 +401,7 @@ class Network:
 
         codes = self.codes(table)
         missing = [v for k, v in enumerate(self.states) if np.any(codes[:, k] < 0)]
-        wanted = missing if targets is None else [targets] if isinstance(targets, str) else list(targets)
+        wanted = missing if targets is None else names_of(targets)
         found = self.tree.query_many(codes, wanted)
         columns = {"log_evidence": found.log_evidence}
         for v in wanted:
@@ -423,22 +427,27 @@ class Network:
         """Posterior joint distribution of several variables, as a labelled ``xarray.DataArray``."""
         import xarray as xr
 
-        values = self._solver.joint(list(targets), given)
-        return xr.DataArray(values, dims=list(targets), coords={v: list(self.states[v]) for v in targets})
+        check_evidence(given)
+        names = names_of(targets)
+        values = self._solver.joint(names, given)
+        return xr.DataArray(values, dims=names, coords={v: list(self.states[v]) for v in names})
 
     def most_probable(self, given: Mapping[str, Any] | None = None, k: int = 1) -> list[Explanation]:
         """The ``k`` most probable states of everything that is not given, best first."""
-        return self._solver.most_probable(given, k)
+        check_evidence(given)
+        return self._solver.most_probable(given, count(k, "k", 1))
 
     def marginal_map(self, targets: Sequence[str], given: Mapping[str, Any] | None = None) -> Explanation:
         """The most probable states of the targets, everything else summed out."""
-        return self._solver.marginal_map(list(targets), given)
+        check_evidence(given)
+        return self._solver.marginal_map(names_of(targets), given)
 
     def sample(self, n: int, *, given: Mapping[str, Any] | None = None, seed: int | None = None) -> pd.DataFrame:
         """Independent draws, given evidence or not: one column a variable, of states (or numbers)."""
         import pandas as pd
 
         n = count(n, "n")
+        check_evidence(given)
         require_memory(
             8 * n * len(self.variables), f"n = {n:,} draws of {len(self.variables)} variables", "ask for fewer"
         )
@@ -491,6 +500,7 @@ class Network:
 
     def do(self, actions: Mapping[str, Any]) -> Network:
         """The network in which variables are set from outside: their parents no longer matter."""
+        check_evidence(actions, "actions")
         if isinstance(self.plain, MixedNetwork):
             return Network(self.plain.do(actions))
 
@@ -515,20 +525,23 @@ class Network:
 
     def sensitivity(self, target: Mapping[str, str], given: Mapping[str, Any] | None = None) -> Any:
         """How P(target | given) depends on each entry of each table, the largest derivative first."""
-
+        check_evidence(target, "target")
+        check_evidence(given)
         return sensitivity.sensitivity(self._directed("sensitivity analysis"), target, given)
 
     def evidence_influence(self, target: Mapping[str, str], given: Mapping[str, Any]) -> Any:
         """What each finding does to P(target | given), the most influential first."""
-
+        check_evidence(target, "target")
+        check_evidence(given)
         return sensitivity.evidence_influence(self._directed("influence of evidence"), target, given)
 
     def information_value(
         self, target: str, given: Mapping[str, Any] | None = None, candidates: Iterable[str] | None = None
     ) -> Any:
         """What to observe next: what each variable is expected to tell about the target, in bits."""
-
-        return sensitivity.information_value(self._directed("the value of information"), target, given, candidates)
+        check_evidence(given)
+        names = None if candidates is None else names_of(candidates, "candidates")
+        return sensitivity.information_value(self._directed("the value of information"), target, given, names)
 
     # -- files
 

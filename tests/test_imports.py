@@ -18,7 +18,7 @@ HEAVY = {"pymc", "arviz", "sklearn", "pytensor", "numba"}
 # verdict (and how it is shown) lies below them.
 LAYERS = [
     {"compiling", "errors", "memory", "options", "registry", "code_cache", "arrays", "streams", "files"},
-    {"constants", "digits", "evidence", "progress", "training_warnings", "distributions"},
+    {"constants", "digits", "evidence", "progress", "questions", "training_warnings", "distributions"},
     {"language"},
     {"data"},
     {"exact", "structure", "decisions", "learners", "theory"},

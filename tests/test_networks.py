@@ -184,6 +184,41 @@ def test_what_cannot_be_given(garden, given, kind, match):
         garden.query(given)
 
 
+@pytest.mark.parametrize(
+    "ask",
+    [
+        lambda net: net.query({}, 1),
+        lambda net: net.query({}, [["wet"]]),
+        lambda net: net.query({}, believed=[1]),
+        lambda net: net.query({}, believed={"wet": 1}),
+        lambda net: net.approximate(3),
+        lambda net: net.approximate({}, 1),
+        lambda net: net.joint(1),
+        lambda net: net.joint(["wet"], 3),
+        lambda net: net.most_probable(3),
+        lambda net: net.marginal_map(1),
+        lambda net: net.marginal_map(["wet"], 3),
+        lambda net: net.sample(3, given=3),
+        lambda net: net.do(3),
+        lambda net: net.d_separated(1, "wet"),
+        lambda net: net.open_path("wet", 2),
+        lambda net: net.sensitivity(1),
+        lambda net: net.evidence_influence({"wet": "on"}, 1),
+        lambda net: net.information_value("wet", candidates=1),
+        lambda net: net.query_many(pd.DataFrame({"wet": ["on"]}), 1),
+    ],
+)
+def test_what_is_no_question(garden, ask):
+    """A number for variables, or for what is known of them."""
+    with refused("evidence.wrong-type"):
+        ask(garden)
+
+
+def test_one_name_is_a_list_of_one(garden):
+    assert garden.joint("wet").equals(garden.joint(["wet"]))
+    assert garden.marginal_map("wet").assignment == garden.marginal_map(["wet"]).assignment
+
+
 def test_query_many_is_one_query_a_row(garden):
     rows = pd.DataFrame({"wet": ["on", None, "off", None], "sprinkler": [1, 2, np.nan, np.nan]})
     found = garden.query_many(rows)

@@ -41,6 +41,7 @@ from bayeslab.exact.mixed_network import MixedNetwork
 from bayeslab.exact.network import DiscreteNetwork
 from bayeslab.exact.strong_junction_tree import NormalMixture
 from bayeslab.networks import Query
+from bayeslab.questions import check_evidence, names_of
 from bayeslab.results.structure_checks import mean_error
 from bayeslab.streams import stream
 from bayeslab.structure import causal
@@ -258,7 +259,9 @@ def query(
         An unknown variable or state, or evidence of probability zero.
     """
     low, high = _tails(ci_prob)
-    wanted = [targets] if isinstance(targets, str) else list(structures.names) if targets is None else list(targets)
+    check_evidence(given)
+    check_evidence(do, "do")
+    wanted = list(structures.names) if targets is None else names_of(targets)
     known, acts = dict(given or {}), dict(do or {})
     for v in (*wanted, *known, *acts):
         if v not in structures.names:

@@ -13,6 +13,7 @@ from bayeslab.errors import OptionError
 from bayeslab.families.bayes_net import unknown_structure
 from bayeslab.families.bayes_net.net import codes_from
 from bayeslab.language.spec import DataSource
+from bayeslab.questions import names_of
 from bayeslab.results import structure_averages
 from bayeslab.results.fitted import Fitted
 from bayeslab.results.structure_averages import AveragedQuery, Effect
@@ -78,7 +79,7 @@ class Structures(StructureDraws):
     def predictions(self, codes: NDArray[np.integer], targets: Any = None) -> dict[str, NDArray[np.float64]]:
         """The columns of :meth:`query_many`, from numbers of states, shape (n_rows, n_variables), -1 for unknown."""
         missing = [v for k, v in enumerate(self.names) if np.any(codes[:, k] < 0)]
-        wanted = missing if targets is None else [targets] if isinstance(targets, str) else list(targets)
+        wanted = missing if targets is None else names_of(targets)
         for v in wanted:
             self.variable(v)
         found, log_evidence = structure_averages.predictions(self, codes, wanted)

@@ -32,6 +32,7 @@ from typing import Literal
 import networkx as nx
 
 from bayeslab.errors import ModelError, hint
+from bayeslab.questions import names_of
 
 __all__ = [
     "Independence",
@@ -53,7 +54,7 @@ type _Place = tuple[str, bool]
 
 def names_in(graph: nx.DiGraph, names: str | Iterable[str]) -> frozenset[str]:
     """One name or several, each a node of the graph."""
-    found = frozenset([names] if isinstance(names, str) else names)
+    found = frozenset(names_of(names, "a set of variables"))
     for name in found:
         if name not in graph:
             raise ModelError(f"'{name}' is not a variable{hint(name, graph)}", code="unknown-variable")
