@@ -364,3 +364,38 @@ def test_a_check_of_a_mixture_searches_no_start(monkeypatch):
     refused = refusal(bl.check, many, TABLE, "nuts")
     assert refused is not None and "12 rows cannot support 20 components" in refused[1]
     assert refused == refusal(prepare, many, TABLE, "nuts")
+
+
+@pytest.mark.parametrize(
+    ("nodes", "node"),
+    [
+        ({"m": "Normal(0, 1)", "y[obs_id]": "Normal(log(0), 1)"}, "y[obs_id]"),
+        ({"m": "Normal(0, 1)", "y[obs_id]": "Normal(m - log(0), 1)"}, "y[obs_id]"),
+        ({"m": "Normal(0, 1)", "y[obs_id]": "Normal(m * log(x), 1)"}, "y[obs_id]"),
+        ({"m": "Normal(0, 1)", "a": "m + log(0)", "y[obs_id]": "Normal(2 * a, 1)"}, "a"),
+        ({"m": "Normal(0, 1)", "a": "log(0)", "y[obs_id]": "Normal(m + a, 1)"}, "a"),
+        ({"m": "Normal(-log(0), 1)", "y[obs_id]": "Normal(m, 1)"}, "m"),
+        ({"m": "Uniform(log(0), 1)", "y[obs_id]": "Normal(m, 1)"}, "m"),
+        ({"m": "TruncatedNormal(0, 1, lower=log(0))", "y[obs_id]": "Normal(m, 1)"}, "m"),
+        (MEAN | {"p": "Potential(log(0))"}, "p"),
+        (MEAN | {"p": "Potential(log(0) - m**2)"}, "p"),
+    ],
+)
+def test_what_is_infinite_whatever_the_parameters_are_is_refused(nodes, node):
+    with refused("data.not-finite", where=f"model.nodes.{node}"):
+        bl.check(graph(nodes), TABLE)
+
+
+@pytest.mark.parametrize(
+    "mean",
+    [
+        "exp(m + log(0))",
+        "logsumexp([m, log(0)])",
+        "where(x > 0, m * log(x), 0)",
+        "1 / (m + 9 - exp(log(0)))",
+        "maximum(m, log(0))",
+    ],
+)
+def test_a_logarithm_of_zero_that_functions_take_is_none(mean):
+    """It is a probability of zero there."""
+    assert refusal(bl.check, graph({"m": "Normal(0, 1)", "y[obs_id]": f"Normal({mean}, 1)"}), TABLE) is None

@@ -37,6 +37,8 @@ _MOST_CELLS = 10**7
 # Parameters that are probabilities of categories, and distributions of the categories.
 _PROBABILITIES = {("Categorical", "p"), ("Multinomial", "p"), ("NormalMixture", "w")}
 _CATEGORIES = {"Categorical": 0, "OrderedLogistic": 1, "OrderedProbit": 1}
+# Parameters whose infinite values are probabilities of 0 and 1.
+_INFINITE = frozenset({"logit_p"})
 # Distributions of so many trials: a whole number.
 OF_TRIALS = frozenset({
     "BetaBinomial", "Binomial", "DirichletMultinomial", "Multinomial", "OrderedMultinomial", "ZeroInflatedBinomial",
@@ -108,6 +110,9 @@ class Domains:
         if node.kind == "random":
             for call, dims in _distributions(tree, node.dims):
                 self._parameters(node, call, dims)
+        elif node.kind == "potential":
+            for part in tree.args if isinstance(tree, ast.Call) else [tree]:
+                self._finite(node, part)
 
     # -- what is known before sampling
 
@@ -226,6 +231,8 @@ class Domains:
                 continue
             term = self._value(tree, node)
             if term is None:
+                if name not in _INFINITE:
+                    self._finite(node, tree)
                 continue
             value = np.asarray(term.value, float)
             if name in domain.parameters:
@@ -236,6 +243,8 @@ class Domains:
                     raise _refused(
                         node, tree, f"{word} needs {name} {interval.words(*ends)}", value[wrong].flat[0], term, wrong
                     )
+            if name not in _INFINITE:
+                self._finite(node, tree)
             if name == "n" and word in OF_TRIALS and np.any(wrong := ~(value == np.floor(value)) | np.isinf(value)):
                 needed, code = f"{word} needs n that is a whole number", "not-whole"
                 raise _refused(node, tree, needed, value[wrong].flat[0], term, wrong, code)
@@ -258,6 +267,42 @@ class Domains:
             if core == 0 and (laid := self._over(tree, batch, node)) is not None:
                 single[name] = laid
         self._relations(node, word, domain, single)
+
+    def _finite(self, node: Node, tree: ast.expr, of: Node | None = None) -> None:
+        """Refuse what is infinite whatever the parameters are: log(0), also as a term or a factor of what is unknown.
+
+        Functions such as exp and logsumexp take it for a probability of zero.
+        """
+        of = of or node
+        if isinstance(tree, ast.Name) and tree.id in self.nodes and tree.id not in self.columns:
+            other = self.nodes[tree.id]
+            if other.kind == "deterministic" and not other.recursive and other.name != of.name:
+                self._finite(node, other.expression.tree, other)
+            return
+        term = self._value(tree, of)
+        if term is not None:
+            value = np.asarray(term.value, float)
+            if np.any(wrong := np.isinf(value)):
+                raise DataError(
+                    f"'{ast.unparse(tree)}' is {value[wrong].flat[0]:g}{_place(term.dims, wrong)}; it has to be a"
+                    f" finite number: {_remedy(tree, term.dims)}",
+                    path=of.path,
+                    code="not-finite",
+                )
+            return
+        match tree:
+            case ast.BinOp(op=ast.Add() | ast.Sub() | ast.Mult()):
+                parts = [tree.left, tree.right]
+            case ast.BinOp(op=ast.Div()):
+                parts = [tree.left]
+            case ast.UnaryOp(op=ast.USub() | ast.UAdd()):
+                parts = [tree.operand]
+            case ast.List() | ast.Tuple():
+                parts = tree.elts
+            case _:
+                return
+        for part in parts:
+            self._finite(node, part, of)
 
     @staticmethod
     def _relations(node: Node, word: str, domain: Domain, single: Mapping[str, np.ndarray]) -> None:
@@ -554,7 +599,8 @@ def _check_magnitude(node: Node, tree: ast.expr, value: np.ndarray, dims: Sequen
 
 def _remedy(tree: ast.expr, dims: Sequence[str | None]) -> str:
     """What to do about an expression of numbers and data that is no number."""
-    if not any(isinstance(part, ast.Name) for part in ast.walk(tree) if part is not getattr(tree, "func", None)):
+    functions = {id(part.func) for part in ast.walk(tree) if isinstance(part, ast.Call)}
+    if not any(isinstance(part, ast.Name) for part in ast.walk(tree) if id(part) not in functions):
         return "write other numbers"
     return f"{'leave the row out, or ' if dims else ''}say what holds there with where(...)"
 
