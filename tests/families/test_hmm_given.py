@@ -228,3 +228,17 @@ def test_a_short_series_is_decoded_where_everything_is_given(emission):
     declared = model(emission=emission, inputs=["x"], parameters=known, **chain)
     states = decode(declared, {"y": y, "x": x}, "smooth")
     np.testing.assert_allclose(states.iloc[:, -1], shares, atol=1e-8)
+
+
+@pytest.mark.parametrize(("low", "high"), [(0.0, 2.0), (100.0, 200.0), (0.001, 0.002)])
+def test_em_begins_within_written_priors(low, high):
+    """Of states far apart the mode is the root mean square about the known means, or the end next to it."""
+    rng = np.random.default_rng(1)
+    y = np.r_[rng.normal(0, 1, 40), rng.normal(800, 1, 40)]
+    declared = bl.Model(
+        model=bl.HMM(columns=["y"], states=2, parameters={"mean": [0, 800], "sd": f"Uniform({low}, {high})"})
+    )
+    fit = bl.fit(declared, {"y": y}, method="em", restarts=2, seed=1, progress=False, runs=None)
+    squares = np.array([np.mean(y[:40] ** 2), np.mean((y[40:] - 800) ** 2)])
+    expected = np.clip(np.sqrt(squares), low, high)
+    np.testing.assert_allclose(np.sort(fit.posterior["sd"].to_numpy().ravel()), np.sort(expected), rtol=2e-3)

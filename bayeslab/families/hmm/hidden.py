@@ -219,7 +219,7 @@ class Hidden:
         for part in self.parts:
             statistics = part.emission.statistics(rows[:, list(part.at)], weights)
             found = part.from_emission(part.emission.maximise(statistics))
-            out |= {name: found[name] for name in part.learned}
+            out |= part.within_priors(found)
         return out
 
     def internal(self, values: Mapping[str, np.ndarray], draws: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:

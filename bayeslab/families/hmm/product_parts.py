@@ -614,8 +614,7 @@ def _emitting(hidden: Any, rng: np.random.Generator) -> dict[str, np.ndarray]:
     weights = _grouped(hidden, chain, rows, rng)
     for part in hidden.parts:
         statistics = part.emission.statistics(rows[:, list(part.at)], weights)
-        found = part.from_emission(part.emission.maximise(statistics))
-        out |= {name: found[name] for name in part.learned}
+        out |= part.within_priors(part.from_emission(part.emission.maximise(statistics)))
     return out
 
 

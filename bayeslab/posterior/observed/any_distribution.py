@@ -17,6 +17,7 @@ from bayeslab.data.weak_priors import scaled, shown
 from bayeslab.distributions import Law, cell_draws, cell_log_density, closed_moments, pymc_class
 from bayeslab.distributions.emissions import AnyDistribution
 from bayeslab.posterior.observed.part import StatePart
+from bayeslab.posterior.observed.prior import inside
 from bayeslab.posterior.observed.prior_variables import named_variables
 
 __all__ = ["DistributedPart"]
@@ -169,7 +170,7 @@ class DistributedPart(StatePart):
             begin = None if start is None else ((np.log(start) if logs else start) - given["mu"]) / given["sigma"]
             value = given["mu"] + given["sigma"] * pm.Normal(f"_{name}", shape=shape, initval=begin)
             return pm.Deterministic(name, pt.exp(value) if logs else value, dims=dims)
-        begin = None if start is None else _inside(start, *law.ends)
+        begin = None if start is None else inside(start, *law.ends)
         return pymc_class(law.name)(name, **given, dims=dims, initval=begin)
 
     def density(self, values: Mapping[str, Any], rows: np.ndarray) -> Any:
@@ -190,11 +191,3 @@ class DistributedPart(StatePart):
             value = values[name]
             out[self.parameter(name)] = value[:, j] if value.ndim == 2 else value
         return out
-
-
-def _inside(start: np.ndarray, low: Any, high: Any) -> np.ndarray:
-    """The start, not at an end of what the prior allows."""
-    low, high = (np.broadcast_to(np.asarray(end, float), np.shape(start)) for end in (low, high))
-    both = np.isfinite(low) & np.isfinite(high)
-    margin = np.where(both, 0.01 * np.where(both, high - low, 1.0), 1e-3 * np.maximum(np.abs(start), 1e-3))
-    return np.asarray(np.clip(start, low + margin, high - margin))

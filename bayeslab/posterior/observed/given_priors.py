@@ -23,7 +23,7 @@ import numpy as np
 from bayeslab.distributions import log_densities
 from bayeslab.distributions.emissions.student_t import DOF_ENDS
 from bayeslab.posterior.observed.part import SPREADS
-from bayeslab.posterior.observed.prior_variables import across
+from bayeslab.posterior.observed.prior import across
 from bayeslab.posterior.observed.standard import StandardPart
 
 __all__ = ["CellwisePart", "climb", "climbed", "log_prior"]

@@ -14,7 +14,7 @@ import numpy as np
 from bayeslab.data.weak_priors import scaled, shown
 from bayeslab.distributions.emissions import DiagonalGaussian, NormalPrior, StudentT
 from bayeslab.posterior.observed.given_priors import CellwisePart
-from bayeslab.posterior.observed.prior_variables import across
+from bayeslab.posterior.observed.prior import across
 
 __all__ = ["LocationScale", "centre_prior", "spread_prior"]
 

@@ -11,7 +11,7 @@ import numpy as np
 from bayeslab.data.weak_priors import shown
 from bayeslab.distributions import emissions, pymc_class
 from bayeslab.posterior.observed.given_priors import CellwisePart
-from bayeslab.posterior.observed.prior_variables import across
+from bayeslab.posterior.observed.prior import across
 
 __all__ = ["OneParameter"]
 

@@ -17,9 +17,9 @@ from typing import Any, Self
 
 import numpy as np
 
-from bayeslab.distributions import SCALARS
+from bayeslab.distributions import SCALARS, Law
 from bayeslab.posterior.observed.emitted import Emitted
-from bayeslab.posterior.observed.prior import Prior
+from bayeslab.posterior.observed.prior import Prior, across, inside
 
 __all__ = ["COMPONENTS", "SPREADS", "STATES", "Compiled", "StatePart", "Style"]
 
@@ -367,6 +367,16 @@ class StatePart(Emitted):
         """The M-step, before spreads are kept from vanishing; of what is known anything."""
         emission = self.emission if prior else self.emission.without_prior()
         return self.from_emission(emission.maximise(statistics, self.to_emission(values)))
+
+    def within_priors(self, values: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
+        """What is learned, moved to where the priors that the model writes allow it: where a search can begin."""
+        out = {name: np.asarray(values[name], float) for name in self.learned}
+        for name, prior in self.priors.items():
+            if name not in out or prior.word not in SCALARS:
+                continue
+            law = Law(prior.word, {a: across(v, out[name].shape) for a, v in prior.arguments.items()})
+            out[name] = np.where(np.isneginf(law.log_density(out[name])), inside(out[name], *law.ends), out[name])
+        return out
 
     @property
     def unknown_prior(self) -> str | None:

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
 from bayeslab.distributions import log_density as scalar_density
 
-__all__ = ["ORDERS", "PARAMETERS", "Prior", "standard_name"]
+__all__ = ["ORDERS", "PARAMETERS", "Prior", "across", "inside", "standard_name"]
 
 # The parameters of each word.
 PARAMETERS = {
@@ -41,6 +42,24 @@ class Prior:
         """The least and the greatest value, of priors that :mod:`bayeslab.distributions` knows."""
         _, lower, upper, _ = scalar_density(self.word, {a: float(np.ravel(v)[0]) for a, v in self.arguments.items()})
         return lower, upper
+
+
+def across(value: Any, shape: tuple[int, ...], *, last: bool = False) -> np.ndarray:
+    """Numbers for each state (or, ``last``, each column) in the shape of a parameter."""
+    value = np.asarray(value, float)
+    if value.ndim == 1 and len(shape) == 2 and not last:
+        value = value[:, None]
+    if value.ndim == 1 and len(shape) == 1 and last:
+        value = value[0]
+    return np.broadcast_to(value, shape).copy()
+
+
+def inside(start: np.ndarray, low: Any, high: Any) -> np.ndarray:
+    """The start, not at an end of what a prior allows, nor beyond."""
+    low, high = (np.broadcast_to(np.asarray(end, float), np.shape(start)) for end in (low, high))
+    both = np.isfinite(low) & np.isfinite(high)
+    margin = np.where(both, 0.01 * np.where(both, high - low, 1.0), 1e-3 * np.maximum(np.abs(start), 1e-3))
+    return np.asarray(np.clip(start, low + margin, high - margin))
 
 
 def standard_name(parameter: str, name: str, columns: tuple[str, ...]) -> str:

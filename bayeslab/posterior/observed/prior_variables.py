@@ -9,9 +9,9 @@ import numpy as np
 
 from bayeslab.distributions import pymc_class
 from bayeslab.posterior.observed.part import StatePart
-from bayeslab.posterior.observed.prior import Prior
+from bayeslab.posterior.observed.prior import Prior, across
 
-__all__ = ["across", "named_variables"]
+__all__ = ["named_variables"]
 
 
 def named_variables(part: StatePart, default: Callable[[str, Mapping[str, Any]], Any]) -> dict[str, Any]:
@@ -74,13 +74,3 @@ def _rising(start: np.ndarray, lower: float, upper: float) -> np.ndarray:
     elif np.isfinite(upper):
         out = np.minimum(out, upper - 2 * n * gap)
     return np.asarray(np.maximum.accumulate(out) + gap * np.arange(n))
-
-
-def across(value: Any, shape: tuple[int, ...], *, last: bool = False) -> np.ndarray:
-    """Numbers for each state (or, ``last``, each column) in the shape of a parameter."""
-    value = np.asarray(value, float)
-    if value.ndim == 1 and len(shape) == 2 and not last:
-        value = value[:, None]
-    if value.ndim == 1 and len(shape) == 1 and last:
-        value = value[0]
-    return np.broadcast_to(value, shape).copy()
