@@ -441,7 +441,10 @@ def _quasi_newton(trail: _Trail, tolerance: float) -> None:
             return 1e6 - floor, np.zeros_like(x)
         if point.value > best[0].value:
             best[0] = point
-        return floor - point.value, -problem.gradient(point.theta, point.statistics)
+        # At an end of what a prior allows differences have no slope: along such coordinates the search stays.
+        with np.errstate(all="ignore"):
+            slope = problem.gradient(point.theta, point.statistics)
+        return floor - point.value, -np.where(np.isfinite(slope), slope, 0.0)
 
     heights = [floor]
 

@@ -469,3 +469,14 @@ def test_what_needs_an_evidence_is_refused():
         mixture(["alpha"], component="Gamma")
     # Parameters of several parts have longer names.
     mixture(["alpha", "y"], component={"alpha": "Gamma", "y": "gaussian"})
+
+
+@pytest.mark.slow(why="statistical")
+@pytest.mark.parametrize(("low", "high"), [(100.0, 200.0), (0.001, 0.002)])
+def test_priors_that_the_data_contradict_warn_of_nothing_but_the_verdict(low, high):
+    """The mode is at the end of the support, where the log posterior has no slope: nothing of it reaches the user."""
+    rng = np.random.default_rng(1)
+    data = {"x": np.r_[rng.normal(0, 1, 30), rng.normal(8, 1, 30)]}
+    model = mixture(["x"], component="Normal", priors={"sigma": f"Uniform({low}, {high})"})
+    sigma = fitted(model, data, restarts=1).posterior["sigma"].to_numpy()
+    np.testing.assert_allclose(sigma, low if low > 1 else high, rtol=1e-3)
