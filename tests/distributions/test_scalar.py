@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from scipy import integrate, stats
 
-from bayeslab.distributions import log_density
+from bayeslab.distributions import Law, log_densities, log_density
 from tests.refusals import refused
 
 CASES = [
@@ -96,3 +96,22 @@ def test_improper_priors():
 def test_says_what_is_wrong(name, arguments, code, match):
     with refused(code, match):
         log_density(name, arguments)
+
+
+@pytest.mark.parametrize(
+    ("name", "arguments", "x", "truth"),
+    [
+        ("LogNormal", {"mu": 0.0, "sigma": 1.0}, 0.0, stats.lognorm(1)),
+        ("InverseGamma", {"alpha": 2.0, "beta": 1.0}, 0.0, stats.invgamma(2)),
+        ("Wald", {"mu": 1.0, "lam": 1.0}, 0.0, stats.invgauss(1)),
+        ("Exponential", {"lam": 2.0}, 0.0, stats.expon(scale=0.5)),
+        ("Beta", {"alpha": 1.0, "beta": 1.0}, 1.0, stats.beta(1, 1)),
+        ("Gamma", {"alpha": 2.0, "beta": 1.0}, 0.0, stats.gamma(2)),
+    ],
+)
+def test_at_an_end_of_the_support_the_density_says(name, arguments, x, truth):
+    """Open ends have density zero, NaN before; closed ones what the density is there."""
+    with np.errstate(divide="ignore", invalid="ignore"):
+        expected = truth.logpdf(x)
+    assert log_densities(name, arguments, np.array([x]))[0] == pytest.approx(expected)
+    assert float(Law(name, arguments).log_density(np.array(x))) == pytest.approx(expected)

@@ -47,7 +47,7 @@ class Law:
     def log_density(self, value: np.ndarray) -> np.ndarray:
         """Of every element; -inf outside the support."""
         low, high = self.ends
-        inside = (value >= low) & (value <= high)
+        inside = ~DISTRIBUTIONS[self.name].domain.values.outside(value, low, high) & ~np.isnan(value)
         with np.errstate(all="ignore"):
             out = functions(self.name).log_density(np.where(inside, value, np.nan), *self._parameters)
         return np.where(inside, out, -np.inf)

@@ -106,7 +106,8 @@ def log_densities(name: str, arguments: Mapping[str, Any], x: NDArray[np.float64
         except ModelError as error:
             raise ModelError(f"{name} {error.message}", code=error.code) from None
         low, high = ends(name, parameters)
-        there = (x >= low) & (x <= high) & (~np.bool_(entry.discrete) | (x == np.floor(x)))
+        outside = entry.domain.values.outside(x, low, high) | np.isnan(x)
+        there = ~outside & (~np.bool_(entry.discrete) | (x == np.floor(x)))
         return np.where(there, functions.log_density(np.where(there, x, np.nan), *parameters), -np.inf)
 
 
