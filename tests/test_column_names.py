@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import ast
+
 import numpy as np
 import pandas as pd
+import pytest
 
 import bayeslab as bl
 from bayeslab.fitting import check
@@ -42,7 +45,16 @@ QUOTED = "`Blood pressure (mmHg)` ~ `body.mass` + `Größe/cm` + log(exp(`class`
 
 def test_plain_names():
     names = ["age", "Blood pressure (mmHg)", "Größe/cm", "2nd", "%", "_x", "µg", "class"]
-    want = ["age", "Blood_pressure_mmHg", "Größe_cm", "column_2nd", "column", "_x", "µg", "class"]
+    want = [
+        "age",
+        "Blood_pressure_mmHg",
+        "Größe_cm",
+        "column_2nd",
+        "column",
+        "_x",
+        "\N{GREEK SMALL LETTER MU}g",
+        "class",
+    ]
     assert [plain_name(name) for name in names] == want
     assert unquoted("sd(`a b`) + u['`']").split() == ["sd(", "a_b", ")", "+", "u['`']"]
 
@@ -123,7 +135,7 @@ def test_expressions_take_quoted_names():
 def test_a_run_with_odd_names_is_opened_again(tmp_path):
     odd = table().rename(columns=ODD)
     fit = bl.fit(regression(QUOTED), odd, runs=tmp_path, progress=False)
-    again = bl.open(fit.folder, data=odd)
+    again = bl.open(next(tmp_path.iterdir()))
     pd.testing.assert_frame_equal(again.predict(odd, kind="mean"), fit.predict(odd, kind="mean"))
 
 
@@ -132,3 +144,25 @@ def test_names_that_cannot_be_told_apart_keep_their_own():
     assert {"a b", "a.b"} <= data.names()
     with refused("model.unknown-column", "'a_b'", where="model.formula"):
         check(regression("y ~ `a b`"), table().assign(**{"a b": 1.0, "a.b": 2.0}))
+
+
+@pytest.mark.parametrize("name", ["dose_µg", "ﬁx", "Ａ", "m²", "x₁", "ª", "½", "x፩"])
+def test_names_are_what_the_parser_of_expressions_makes_of_them(name):
+    """It writes letters that look alike as one; a plain name is one for good, in data as in formulas and nodes."""
+    plain = plain_name(name)
+    assert plain_name(plain) == plain and ast.parse(plain, mode="eval").body.id == plain
+    data = {name: np.arange(6.0), "y": np.array([0.1, 1.2, 1.9, 3.2, 3.9, 5.1])}
+    by_formula = bl.Model(name="line", model=bl.Regression(formula=f"y ~ `{name}`"))
+    nodes = {"b": "Normal(0, 1)", "y[obs_id]": f"Normal(b * `{name}`, 1)"}
+    by_nodes = bl.Model(name="line", model=bl.Graph(nodes=nodes))
+    fits = [bl.fit(model, data, progress=False, runs=None) for model in (by_formula, by_nodes)]
+    assert f"b[{plain}]" in fits[0].summary().index and fits[1].summary().loc["b", "mean"] == pytest.approx(1, abs=0.1)
+    for fit in fits:
+        assert len(fit.predict({name: np.array([1.0, 2.0])})) == 2
+
+
+def test_results_of_odd_names_are_read_again(tmp_path):
+    data = {"m²": np.arange(6.0), "y": np.array([0.1, 1.2, 1.9, 3.2, 3.9, 5.1])}
+    bl.fit(bl.Model(name="line", model=bl.Regression(formula="y ~ `m²`")), data, progress=False, runs=tmp_path)
+    again = bl.open(next(tmp_path.iterdir()))
+    assert len(again.predict({"m²": np.array([1.0, 2.0])})) == 2

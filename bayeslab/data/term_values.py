@@ -196,7 +196,7 @@ def _possible(called: str, x: np.ndarray, options: dict[str, Any]) -> None:
 
 
 def _name(tree: Any) -> str:
-    return plain_name(tree.expression.lexeme[1:-1]) if isinstance(tree, expr.QuotedName) else str(tree.name.lexeme)
+    return plain_name(tree.expression.lexeme[1:-1] if isinstance(tree, expr.QuotedName) else tree.name.lexeme)
 
 
 def _column(tree: Any, frame: pd.DataFrame) -> np.ndarray:

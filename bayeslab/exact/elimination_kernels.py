@@ -163,27 +163,35 @@ def parts(tables, step_inputs, step_vars, var_sizes, var_cells, out, offsets, st
 
 @njit(cache=True)
 def draw(tables, uniform, step_inputs, step_vars, var_sizes, var_cells, out, offsets, strides, constants):  # type: ignore[no-untyped-def]
-    """Values of all variables, drawn jointly; a row for each row of ``tables`` and of ``uniform``."""
+    """Values of all variables, drawn jointly: a row for each row of ``uniform``.
+
+    At its row of ``tables``, or at the only one: then what depends on no other variable is weighed once.
+    """
     states = np.zeros(uniform.shape, np.int64)
-    for d in range(tables.shape[0]):
-        work, _ = _filled(tables[d], step_inputs, step_vars, var_sizes, out, offsets, strides)
+    work, _ = _filled(tables[0], step_inputs, step_vars, var_sizes, out, offsets, strides)
+    begins = np.zeros(out.size + 1, np.int64)
+    for s in range(out.size):
+        begins[s + 1] = begins[s] + var_sizes[step_vars[s + 1] - 1]
+    every = np.zeros(begins[out.size])
+    for d in range(uniform.shape[0]):
+        if d > 0 and tables.shape[0] > 1:
+            work, _ = _filled(tables[d], step_inputs, step_vars, var_sizes, out, offsets, strides)
         for s in range(out.size - 1, -1, -1):
             low, last = step_vars[s], step_vars[s + 1] - 1
             first, end = step_inputs[s], step_inputs[s + 1]
-            places = np.zeros(end - first, np.int64)
-            for i in range(end - first):
-                for j in range(last - low):
-                    places[i] += strides[first + i, j] * states[d, var_cells[low + j]]
-            k = var_sizes[last]
-            weights = np.empty(k)
-            for v in range(k):
-                weights[v] = 0.0
-                for i in range(end - first):
-                    weights[v] += work[offsets[first + i] + places[i] + v * strides[first + i, last - low]]
-            weights = np.exp(weights - weights.max())
+            weights = every[begins[s] : begins[s + 1]]
+            if d == 0 or last > low or tables.shape[0] > 1:
+                weights[:] = 0.0
+                for i in range(first, end):
+                    place = offsets[i]
+                    for j in range(last - low):
+                        place += strides[i, j] * states[d, var_cells[low + j]]
+                    for v in range(weights.size):
+                        weights[v] += work[place + v * strides[i, last - low]]
+                weights[:] = np.exp(weights - weights.max())
             left = uniform[d, var_cells[last]] * weights.sum()
             v = 0
-            while v < k - 1 and left >= weights[v]:
+            while v < weights.size - 1 and left >= weights[v]:
                 left -= weights[v]
                 v += 1
             states[d, var_cells[last]] = v

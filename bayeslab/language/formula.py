@@ -121,7 +121,7 @@ def _expression(text: str) -> Any:
 def _column_name(text: str) -> str | None:
     """The name, where the text is that of one column."""
     if text.isidentifier():
-        return text
+        return plain_name(text)
     inner = text[1:-1]
     return plain_name(inner) if len(text) > 2 and text[0] == text[-1] == "`" and "`" not in inner else None
 

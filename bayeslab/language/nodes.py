@@ -8,6 +8,7 @@ import re
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
+from unicodedata import normalize
 
 from bayeslab.distributions import DISTRIBUTIONS, MODIFIERS, NEEDS_CODE, Distribution
 from bayeslab.errors import ModelError, hint
@@ -213,8 +214,8 @@ def _parsed(items: tuple[tuple[str, str], ...]) -> tuple[Node, ...]:
                 path=(*path, "[key]"),
                 code="bad-name",
             )
-        name = match[1]
-        dims = tuple(part.strip() for part in match[2].split(",")) if match[2] is not None else ()
+        name = normalize("NFKC", match[1])
+        dims = tuple(normalize("NFKC", part.strip()) for part in match[2].split(",")) if match[2] is not None else ()
         for word in (name, *dims):
             if keyword.iskeyword(word):
                 raise ModelError(

@@ -57,7 +57,7 @@ _IDENTIFIER = re.compile(r"[^\W\d]\w*\Z")
 
 
 def _identifier(word: str) -> str:
-    word = normalize("NFC", word)
+    word = normalize("NFKC", word)
     if not _IDENTIFIER.match(word):
         raise Flaw(f"'{word}' is not a name: use letters, digits and _, not starting with a digit", code="bad-name")
     if word in RESERVED:
@@ -85,13 +85,15 @@ def columns_once(value: Any) -> Any:
 def plain_name(column: str) -> str:
     """A column's name as it stands in results: each run of characters that no name has is one ``_``.
 
-    >>> [plain_name(name) for name in ("age", "Blood pressure (mmHg)", "log(y)", "2nd", "%")]
-    ['age', 'Blood_pressure_mmHg', 'log_y', 'column_2nd', 'column']
+    >>> [plain_name(name) for name in ("age", "Blood pressure (mmHg)", "log(y)", "2nd", "%", "kg/m²")]
+    ['age', 'Blood_pressure_mmHg', 'log_y', 'column_2nd', 'column', 'kg_m2']
     """
-    column = normalize("NFC", column)
+    # As names in expressions, which Python's parser writes so: the micro sign is the letter mu, m² is m2.
+    column = normalize("NFKC", column)
     if column.isidentifier():
         return column
-    word = re.sub(r"\W+", "_", column).strip("_")
+    word = "".join(letter if f"a{letter}".isidentifier() else " " for letter in column)
+    word = "_".join(word.split())
     return word if word.isidentifier() else f"column_{word}".rstrip("_")
 
 

@@ -457,7 +457,7 @@ def _name(tree: Variable | QuotedName) -> str:
             f"'{tree.name.lexeme}[...]' has no meaning in a formula; a level is I({tree.name.lexeme} == 'level')",
             code="syntax",
         )
-    return str(tree.name.lexeme)
+    return plain_name(tree.name.lexeme)
 
 
 def _column(tree: Variable | QuotedName) -> Factor:

@@ -173,7 +173,7 @@ def pick_rows(frame: pd.DataFrame, names: Sequence[str]) -> pd.DataFrame:
 
 
 def _composed(text: str) -> str:
-    return unicodedata.normalize("NFC", text)
+    return unicodedata.normalize("NFKC", text)
 
 
 def _chosen(posterior: xr.Dataset | xr.DataTree, var_names: str | Sequence[str] | None) -> list[Block]:

@@ -26,7 +26,7 @@ from bayeslab.families.mixture.spec import Mixture
 from bayeslab.families.regression.likelihoods import LIKELIHOODS, Likelihood, accepted, likelihood
 from bayeslab.families.regression.spec import Regression
 from bayeslab.families.topics.spec import Topics
-from bayeslab.language.expressions import FUNCTIONS
+from bayeslab.language.functions import FUNCTIONS
 from bayeslab.language.spec import DataSource, Model
 
 

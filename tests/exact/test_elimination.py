@@ -68,7 +68,9 @@ def test_draws_have_the_joint_probabilities():
     plan = planned(sizes, factors, len(tables))
     states, weights = enumerated(sizes, factors, tables)
     n = 40_000
-    drawn = kernels.draw(np.tile(tables, (n, 1)), rng.random((n, len(sizes))), *plan.arrays)
+    uniform = rng.random((n, len(sizes)))
+    drawn = kernels.draw(np.tile(tables, (n, 1)), uniform, *plan.arrays)
+    assert np.array_equal(kernels.draw(tables.reshape(1, -1), uniform, *plan.arrays), drawn)  # one table for all
     probabilities = np.exp(weights - logsumexp(weights))
     often = n * probabilities > 10
     assert often.sum() > 10

@@ -157,3 +157,19 @@ def test_a_missing_measurement_says_nothing():
     with refused("engine.refused.no-closed-form"):
         more = nodes | {"w[obs_id]": "Normal(y, 1)"}
         solved(more, {"y": np.array([1.0, np.nan, 2.0]), "w": np.array([1.0, 0.5, 2.0])}, method="exact")
+
+
+def test_draws_of_many_rows_take_the_memory_of_the_draws():
+    """2,000 rows that share a node of 101 values: the table of 200,000 numbers is not copied for each draw."""
+    import tracemalloc
+
+    y = np.random.default_rng(0).normal(15, 4, 2000)
+    nodes = {"a": "DiscreteUniform(0, 100)", "y[obs_id]": "Normal(a, 10)"}
+    tracemalloc.start()
+    fit = solved(nodes, {"y": y})
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    logs = stats.norm(np.arange(101)[:, None], 10).logpdf(y).sum(axis=1)
+    weights = np.exp(logs - logs.max())
+    assert fit.summary().loc["a", "mean"] == pytest.approx(weights @ np.arange(101) / weights.sum(), rel=1e-10)
+    assert peak < 5e8

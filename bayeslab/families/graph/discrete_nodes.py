@@ -131,9 +131,10 @@ class SummedOut:
             at += size
         return out
 
-    def drawn(self, tables: np.ndarray, rng: np.random.Generator) -> dict[str, np.ndarray]:
-        """Values of the nodes drawn jointly at each of some tables (draws, length)."""
-        states = kernels.draw(tables, rng.random((len(tables), self.plan.part.size)), *self.plan.arrays)
+    def drawn(self, tables: np.ndarray, rng: np.random.Generator, n: int | None = None) -> dict[str, np.ndarray]:
+        """Values of the nodes drawn jointly at each of some tables (draws, length), or ``n`` times at the only one."""
+        n = len(tables) if n is None else n
+        states = kernels.draw(tables, rng.random((n, self.plan.part.size)), *self.plan.arrays)
         return {name: np.asarray(value) for name, value in self.values(states).items()}
 
     def probabilities(self, table: np.ndarray) -> dict[str, np.ndarray]:

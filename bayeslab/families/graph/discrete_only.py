@@ -149,5 +149,5 @@ class SolvedDiscrete:
         return out
 
     def draws(self, rng: np.random.Generator, n: int) -> dict[str, np.ndarray]:
-        drawn: dict[str, Any] = self.sums.drawn(np.broadcast_to(self.table, (n, len(self.table))), rng)
+        drawn: dict[str, Any] = self.sums.drawn(self.table[None], rng, n)
         return drawn

@@ -103,10 +103,11 @@ class PathSum:
         size = self.law.n_states * len(emission.cells)
         return table[emission.place : emission.place + size].reshape(self.law.n_states, -1)
 
-    def drawn(self, tables: np.ndarray, rng: np.random.Generator) -> dict[str, np.ndarray]:
-        """Paths drawn given the data at each of some flat vectors (draws, length)."""
-        states = np.stack([self.law.sample(*self.at(table), rng) for table in tables])
-        return {self.latent.name: states.reshape(len(tables), *self.latent.shape)}
+    def drawn(self, tables: np.ndarray, rng: np.random.Generator, n: int | None = None) -> dict[str, np.ndarray]:
+        """Paths drawn given the data at each of some flat vectors (draws, length), or ``n`` at the only one."""
+        filled = [self.at(table) for table in tables] if n is None else [self.at(tables[0])] * n
+        states = np.stack([self.law.sample(*each, rng) for each in filled])
+        return {self.latent.name: states.reshape(len(states), *self.latent.shape)}
 
     def smoothed(self, table: np.ndarray) -> np.ndarray:
         """P(state | data), (cells, states).
@@ -182,12 +183,12 @@ class Sums:
         """The flat vectors (draws, length) of each part."""
         return [np.ascontiguousarray(part) for part in np.split(tables, self.ends[:-1], axis=1)]
 
-    def drawn(self, tables: np.ndarray, rng: np.random.Generator) -> dict[str, np.ndarray]:
-        """Values of the nodes drawn jointly at each of some flat vectors."""
+    def drawn(self, tables: np.ndarray, rng: np.random.Generator, n: int | None = None) -> dict[str, np.ndarray]:
+        """Values of the nodes drawn jointly at each of some flat vectors, or ``n`` times at the only one."""
         out: dict[str, np.ndarray] = {}
         for part, own in zip((*self.paths, self.rest), self.parts(tables), strict=False):
             if part is not None:
-                out |= part.drawn(own, rng)
+                out |= part.drawn(own, rng, n)
         return out
 
     def log_evidence(self, tables: np.ndarray) -> np.ndarray:
