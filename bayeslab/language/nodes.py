@@ -216,18 +216,18 @@ def _parsed(items: tuple[tuple[str, str], ...]) -> tuple[Node, ...]:
             )
         name = normalize("NFKC", match[1])
         dims = tuple(normalize("NFKC", part.strip()) for part in match[2].split(",")) if match[2] is not None else ()
-        for word in (name, *dims):
-            if keyword.iskeyword(word):
+        for part in (name, *dims):
+            if keyword.iskeyword(part):
                 raise ModelError(
-                    f"'{word}' is a reserved word of expressions; choose another name",
+                    f"'{part}' is a reserved word of expressions; choose another name",
                     path=(*path, "[key]"),
                     code="reserved-name",
                 )
-            if not word.isidentifier():
-                raise ModelError(f"'{word}' is not a name (in '{key}')", path=(*path, "[key]"), code="bad-name")
-            if word in RESERVED or word.startswith("__"):
+            if not part.isidentifier():
+                raise ModelError(f"'{part}' is not a name (in '{key}')", path=(*path, "[key]"), code="bad-name")
+            if part in RESERVED or part.startswith("__"):
                 raise ModelError(
-                    f"'{word}' is reserved by the results format; choose another name",
+                    f"'{part}' is reserved by the results format; choose another name",
                     path=(*path, "[key]"),
                     code="reserved-name",
                 )

@@ -479,3 +479,39 @@ def test_nodes_along_no_dimension_and_with_data_are_refused():
     nodes = PRIORS | {"y[month]": "LocalLevel(sl, initial=Normal(0, 1))"}
     with refused("model.misplaced", "y", where="model.nodes.y"):
         bl.fit(model(nodes), data=DATA, runs=None, progress=False)
+
+
+LEVELS = {
+    "level[month]": "LocalLevel(0.7, initial=Normal(10, 3))",
+    "b": "Normal(0, 0.1)",
+    "y[month]": "Normal(level + b, 1)",
+}
+
+
+def of_months(data):
+    spec = bl.Model(name="levels", data={"rows": "month"}, model=bl.Graph(nodes=LEVELS), seed=1)
+    return bl.fit(spec, data, "map", progress=False, runs=None)
+
+
+@pytest.mark.slow(why="compiles")
+def test_blank_rows_follow_the_series_however_many_they_are():
+    """As many rows as in the fit are forecasts, too: nothing in them says that they are its rows."""
+    y = np.array([10.0, 12.0, 14.0, 17.0, 21.0, 25.0])
+    fit = of_months({"y": y})
+    for n in (5, 6, 7):
+        mean = fit.predict(pd.DataFrame({"y": [np.nan] * n}))["mean"].to_numpy()
+        assert np.all(np.abs(mean - mean[0]) < 1) and mean[0] > 20
+
+
+@pytest.mark.slow(why="compiles")
+@pytest.mark.parametrize(
+    "names",
+    [([10, 20, 30], [35, 25]), ([10, 20, 30], [25]), (["2020-01", "2020-02"], ["2019-12"])],
+)
+def test_names_that_are_times_do_not_go_back(names):
+    before, later = names
+    fit = of_months(pd.DataFrame({"month": before, "y": np.linspace(10, 12, len(before))}))
+    with refused("data.not-in-order"):
+        fit.predict(pd.DataFrame({"month": later}))
+    after = [40, 70] if before[0] == 10 else ["2020-03"]
+    assert len(fit.predict(pd.DataFrame({"month": after}))) == len(after)

@@ -291,7 +291,7 @@ class ScriptData:
             for more in ({}, {"keep_default_na": False, "na_values": words}):
                 options: dict[str, Any] = {**({"sep": separator} if separator != "," else {}), **more}
                 if self.model.data.text:
-                    options["dtype"] = dict.fromkeys(self.model.data.text, str)
+                    options["dtype"] = dict.fromkeys(self.model.data.text, "str")
                 try:
                     frame = pd.read_csv(whole, **options)
                 except (ValueError, OSError):

@@ -235,6 +235,8 @@ def extended(node: Node, fitted: Data, data: Data) -> Cells:
     """
     time, n_old, n_new = node.dims[-1], len(fitted.labels[node.dims[-1]]), len(data.labels[node.dims[-1]])
     at = _found(fitted, data, time)
+    if "sequence" not in arguments(node):
+        _check_after(fitted, data, time, at)
     shape = tuple(len(fitted.labels[dim]) for dim in node.dims[:-1])
     new_shape = tuple(len(data.labels[dim]) for dim in node.dims[:-1])
     found = [_found(fitted, data, dim) for dim in node.dims[:-1]]
@@ -299,13 +301,43 @@ def _found(fitted: Data, data: Data, dim: str) -> np.ndarray:
     return np.array([known.get(str(label), -1) for label in _plain(new)], dtype=np.int64)
 
 
+def _check_after(fitted: Data, data: Data, dim: str, found: np.ndarray) -> None:
+    """Rows whose names are times, and that are not in the fit, come after its last one, in their order."""
+    if dim != data.dataset.rows or dim not in data.dataset.levels:
+        return
+    old, new = fitted.labels[dim], data.labels[dim]
+    last, later = _times(old), _times(new[found < 0])
+    if last is None or later is None or not later.size or np.any(np.diff(last) <= 0):
+        return
+    bad = np.flatnonzero(np.diff(np.concatenate([last[-1:], later])) <= 0)
+    if bad.size:
+        row = new[found < 0][bad[0]]
+        before = old[-1] if bad[0] == 0 else new[found < 0][bad[0] - 1]
+        raise DataError(
+            f"the row '{row}' of '{dim}' is none of the fit's and does not come after '{before}': new rows go on where"
+            f" the series ends, one step each, in the order of time",
+            code="not-in-order",
+        )
+
+
+def _times(labels: np.ndarray) -> np.ndarray | None:
+    """Labels as numbers, or dates as days; None where they are neither."""
+    words = [str(label) for label in _plain(labels)]
+    for kind in (np.float64, "datetime64[s]"):
+        try:
+            return np.array(words, dtype=kind).astype(np.float64)
+        except ValueError:
+            continue
+    return None
+
+
 def _same_rows(fitted: Data, data: Data) -> bool:
-    """Whether rows without names are those of the fit: whatever the data hold of them is the same."""
+    """Whether rows without names are those of the fit: whatever the data hold of them is the same, and is something."""
     if data.dataset is fitted.dataset:
         return True
     there = [name for name, column in data.dataset.columns.items() if not column.absent().all()]
     before, now = fitted.dataset.digests(), data.dataset.digests()
-    return all(before.get(name) == now[name] for name in there)
+    return bool(there) and all(before.get(name) == now[name] for name in there)
 
 
 def series_of(data: Data) -> Data:
