@@ -92,6 +92,7 @@ def run(job: Job) -> Outcome:
         how=f"independent draws from the {kind} Gaussian with the highest ELBO (unconstrained scale)",
         attrs={"approximation": options.fit, "elbo_trace": trace.tolist()},
         findings=(_settled(trace), *elsewhere),
+        search=True,
         timings=timings,
     )
 

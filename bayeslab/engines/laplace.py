@@ -14,7 +14,6 @@ Journal of the American Statistical Association 81, 82-86.
 
 from __future__ import annotations
 
-import re
 import time
 from typing import Any
 
@@ -25,7 +24,7 @@ from bayeslab.constants import LOG_2PI
 from bayeslab.data.bound import Data
 from bayeslab.engines.toolbox.approximate import has_evidence, outcome
 from bayeslab.engines.toolbox.gaussians import Gaussian
-from bayeslab.engines.toolbox.modes import Draws, suspects
+from bayeslab.engines.toolbox.modes import DRAWS, EVALUATIONS, SHARE, Draws, apart, left_out, log_mass, suspects
 from bayeslab.engines.toolbox.optimiser import Optimum, Peak, maxima, newton
 from bayeslab.engines.toolbox.scouts import starts
 from bayeslab.engines.toolbox.target import Array, Target
@@ -36,12 +35,6 @@ from bayeslab.posterior.density import Density, ready
 from bayeslab.results.verdict import Finding
 
 __all__ = ["Options", "ready", "refuse", "run"]
-
-
-# Draws beyond which another mode would lie; evaluations of which the search for one may take a share.
-_DRAWS, _EVALUATIONS = 500, 40_000
-# Part of the posterior, against that of the mode shown, from which on another mode counts.
-_SHARE = 0.1
 
 
 class Options(Spec):
@@ -121,43 +114,16 @@ def _left_out(
     target: Target, best: Peak, found: list[Optimum], gaussian: Gaussian, rng: np.random.Generator
 ) -> tuple[Finding, ...]:
     """Modes elsewhere that hold a good part of the posterior, each as if it were normal: mirror images among them."""
-    points = gaussian.draw(rng, _DRAWS)
-    draws = Draws(points, target.many(points)[0], _EVALUATIONS)
+    points = gaussian.draw(rng, DRAWS)
+    draws = Draws(points, target.many(points)[0], EVALUATIONS)
     ends = [optimum.point for optimum in found[1:]] + suspects(target, draws, rng, best.point)
     modes: list[Peak] = []
     for point in ends:
         known = (best, *modes)
-        if not all(_apart(mode, point) for mode in known):
+        if not all(apart(mode, point) for mode in known):
             continue
         mode = newton(target, point)
-        if all(_apart(other, mode.point) for other in known) and _log_mass(mode) > _log_mass(best) + np.log(_SHARE):
+        if all(apart(other, mode.point) for other in known) and log_mass(mode) > log_mass(best) + np.log(SHARE):
             modes.append(mode)
-    if not modes:
-        return ()
-    odds = float(sum(np.exp(min(_log_mass(mode) - _log_mass(best), 50.0)) for mode in modes))
-    share = odds / (1 + odds)
-    gap = np.abs(modes[0].point - best.point) * np.sqrt(-np.diagonal(best.curvature))
-    # Without the name of the transform: tau_log__.
-    name = re.sub(r"_[^_]+__", "", target.density.parameter_names()[int(np.argmax(gap))])
-    how_many = "another mode" if len(modes) == 1 else f"{len(modes)} other modes"
-    text = (
-        f"there is {how_many} with about {share:.0%} of the posterior, which a Gaussian at one leaves out: there"
-        f" '{name}' is far from here"
-    )
-    advice = "sample with method smc, or say in the priors which mode is meant"
-    return (Finding("fail", "modes", name, share, text, advice),)
-
-
-def _apart(mode: Peak, point: Array) -> bool:
-    """Whether a point is more than one standard deviation of the Gaussian at a mode away from it."""
-    gap = point - mode.point
-    return float(-gap @ mode.curvature @ gap) > 1.0
-
-
-def _log_mass(mode: Peak) -> float:
-    """Log of its part of the evidence, as if the posterior were normal there; NaN where it is no peak."""
-    if not np.isfinite(mode.curvature).all():
-        return float("nan")
-    sign, curved = np.linalg.slogdet(-mode.curvature)
-    convex = sign > 0 and np.linalg.eigvalsh(-mode.curvature)[0] > 0
-    return mode.value + 0.5 * len(mode.point) * LOG_2PI - 0.5 * float(curved) if convex else float("nan")
+    gap = np.sqrt(np.maximum(-np.diagonal(best.curvature), 0.0))
+    return left_out(target, modes, log_mass(best), best.point, gap)

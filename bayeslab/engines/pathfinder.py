@@ -91,6 +91,7 @@ def run(job: Job) -> Outcome:
         otherwise=max(paths, key=lambda path: path.elbo).approximation,
         attrs={"approximation": "pathfinder", "path_elbo": [path.elbo for path in paths]},
         findings=tuple(_lost(options.num_paths, len(paths))),
+        search=True,
         timings=timings,
     )
 

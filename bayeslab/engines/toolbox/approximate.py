@@ -9,6 +9,7 @@ so draws need no mapping between two orders of variables.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
@@ -16,6 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bayeslab.engines.toolbox.gaussians import Approximation
+from bayeslab.engines.toolbox.modes import DRAWS, EVALUATIONS, Draws, elsewhere
 from bayeslab.engines.toolbox.moments import moments
 from bayeslab.engines.toolbox.target import Array, Target
 from bayeslab.errors import RunError
@@ -67,6 +69,7 @@ def outcome(
     attrs: Mapping[str, Any],
     findings: tuple[Finding, ...] = (),
     modes: tuple[Finding, ...] = (),
+    search: bool = False,
     timings: Mapping[str, float],
 ) -> Outcome:
     """Draws from an approximation, their importance ratios, and the verdict.
@@ -81,6 +84,8 @@ def outcome(
         As the approximation's normaliser has it; kept only where the approximation is usable.
     modes
         What is to be said of modes that the approximation leaves out, unless they are other labellings of this one.
+    search
+        Whether to look for such modes.
     """
     chains, draws = job.options.chains, job.options.draws
     n = chains * draws
@@ -90,6 +95,10 @@ def outcome(
     if not np.isfinite(log_p).any():
         raise RunError("the approximation lies where the density is zero; sample with method nuts", code="degenerate")
     ratios = log_p - log_q
+    if search:
+        some = np.linspace(0, len(points) - 1, min(DRAWS, len(points))).astype(int)
+        covered = float(np.logaddexp.reduce(ratios)) - math.log(len(ratios))
+        modes = elsewhere(target, Draws(points[some], log_p[some], EVALUATIONS), covered, rng.spawn(1)[0])
     log_weights, k = pareto_smoothed(ratios)
     worth = 1 / float((np.exp(log_weights) ** 2).sum())
     notes = list(findings)

@@ -12,6 +12,7 @@ ended far out. Nothing depends on time, and random numbers are seeded by the run
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
@@ -19,12 +20,30 @@ from functools import cached_property
 import numpy as np
 
 from bayeslab.constants import LOG_2PI
-from bayeslab.engines.toolbox.optimiser import newton
+from bayeslab.engines.toolbox.optimiser import Peak, newton
 from bayeslab.engines.toolbox.scouts import Scout, climb, number, scattered
 from bayeslab.engines.toolbox.target import Array, Target
 from bayeslab.results.verdict import Finding
 
-__all__ = ["Draws", "finding", "outside", "suspects"]
+__all__ = [
+    "DRAWS",
+    "EVALUATIONS",
+    "SHARE",
+    "Draws",
+    "apart",
+    "elsewhere",
+    "finding",
+    "left_out",
+    "log_mass",
+    "outside",
+    "suspects",
+]
+
+# Draws beyond which another mode of an approximated posterior would lie; evaluations of which the search for one may
+# take a share.
+DRAWS, EVALUATIONS = 500, 40_000
+# Part of the posterior, against that of the mode shown, from which on another mode counts.
+SHARE = 0.1
 
 # Evaluations of one scout, and of all as a share of those of the chains.
 _CLIMB, _SHARE = 60, 0.05
@@ -172,3 +191,56 @@ def finding(draws: Draws, others: list[Draws], where: Callable[[Draws], str]) ->
     text = f"there is another mode, with {about} of the posterior, that no chain came to: {where(others[k])}"
     advice = "take method smc, start chains there with initvals, or give stronger priors"
     return [Finding("fail" if share > _FAIL else "warn", "modes", "", share, text, advice)]
+
+
+def apart(mode: Peak, point: Array) -> bool:
+    """Whether a point is more than one standard deviation of the Gaussian at a mode away from it."""
+    gap = point - mode.point
+    return float(-gap @ mode.curvature @ gap) > 1.0
+
+
+def log_mass(mode: Peak) -> float:
+    """Log of its part of the evidence, as if the posterior were normal there; NaN where it is no peak."""
+    if not np.isfinite(mode.curvature).all():
+        return float("nan")
+    sign, curved = np.linalg.slogdet(-mode.curvature)
+    convex = sign > 0 and np.linalg.eigvalsh(-mode.curvature)[0] > 0
+    return mode.value + 0.5 * len(mode.point) * LOG_2PI - 0.5 * float(curved) if convex else float("nan")
+
+
+def elsewhere(target: Target, draws: Draws, log_evidence: float, rng: np.random.Generator) -> tuple[Finding, ...]:
+    """Modes far outside an approximation's draws that hold a good part of the posterior.
+
+    Parameters
+    ----------
+    log_evidence
+        Of what the approximation covers.
+    """
+    highest = draws.points[int(np.argmax(draws.heights))]
+    modes: list[Peak] = []
+    for point in suspects(target, draws, rng, highest):
+        mode = newton(target, point)
+        new = draws.far(mode.point) > _FAR and all(apart(other, mode.point) for other in modes)
+        if new and log_mass(mode) > log_evidence + np.log(SHARE):
+            modes.append(mode)
+    return left_out(target, modes, log_evidence, draws.mean, 1 / draws.sd)
+
+
+def left_out(
+    target: Target, modes: list[Peak], log_here: float, centre: Array, precision: Array
+) -> tuple[Finding, ...]:
+    """What is to be said of other modes, beside one with a log mass and centre, its width given as 1 / sd."""
+    if not modes:
+        return ()
+    odds = float(sum(np.exp(min(log_mass(mode) - log_here, 50.0)) for mode in modes))
+    share = odds / (1 + odds)
+    gap = np.abs(modes[0].point - centre) * precision
+    # Without the name of the transform: tau_log__.
+    name = re.sub(r"_[^_]+__", "", target.density.parameter_names()[int(np.argmax(gap))])
+    how_many = "another mode" if len(modes) == 1 else f"{len(modes)} other modes"
+    text = (
+        f"there is {how_many} with about {share:.0%} of the posterior, which the approximation leaves out: there"
+        f" '{name}' is far from here"
+    )
+    advice = "sample with method smc, or say in the priors which mode is meant"
+    return (Finding("fail", "modes", name, share, text, advice),)
