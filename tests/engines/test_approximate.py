@@ -480,3 +480,18 @@ def test_laplace_of_a_logistic_regression_in_any_unit(unit):
     (one, evidence), (scaled, same) = solved(1.0), solved(unit)
     np.testing.assert_allclose(scaled, one, rtol=1e-6)
     assert same == pytest.approx(evidence, rel=1e-9)
+
+
+MIXED = {"a": "Mixture([0.7, 0.3], [Normal(-8, 1), Normal(8, 0.5)])", "y[obs_id]": "Normal(a, 30)"}
+
+
+@pytest.mark.slow(why="compiles")
+@pytest.mark.parametrize("method", ["advi", "pathfinder", "laplace"])
+def test_a_mode_that_is_left_out_fails(method):
+    """Three tenths of the posterior lie sixteen standard deviations away; the weights of the draws cannot show it."""
+    model = bl.Model(name="mixed", model=bl.Graph(nodes=MIXED), seed=1)
+    verdict = bl.fit(model, {"y": np.array([1.0])}, method, progress=False, runs=None).verdict
+    (found,) = [finding for finding in verdict.findings if finding.check == "modes"]
+    assert verdict.status == "fail" and found.status == "fail"
+    # Of the two normals times the likelihood: 0.3 e^(-49/1800) against 0.7 e^(-81/1800), about.
+    assert found.value == pytest.approx(0.304, abs=0.02)

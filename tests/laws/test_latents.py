@@ -52,6 +52,9 @@ class Known(Emitted):
     def kind(self, name):
         raise KeyError(name)
 
+    def called(self, parameter):
+        raise KeyError(parameter)
+
     def select(self, rows):
         return rows
 

@@ -251,9 +251,13 @@ class ParameterSearch:
     def units(self, x: np.ndarray, weights: np.ndarray, theta: np.ndarray) -> np.ndarray:
         """1 / √ of what a row tells on average of each parameter, the others held: the mean of its squared slope."""
         total = np.maximum(weights.sum(), 1e-300)
+        counted = weights > 0
         with np.errstate(over="ignore"):
             squares = np.array(
-                [np.sum(weights * np.nan_to_num(terms) ** 2) / total for terms in self._slopes(x, theta)]
+                [
+                    np.sum(weights[counted] * np.nan_to_num(np.broadcast_to(terms, x.shape)[counted]) ** 2) / total
+                    for terms in self._slopes(x, theta)
+                ]
             )
         good = (squares > 0) & np.isfinite(squares)
         return np.where(good, np.where(good, squares, 1.0) ** -0.5, 1.0)

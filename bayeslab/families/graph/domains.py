@@ -279,7 +279,10 @@ class Domains:
             if other.kind == "deterministic" and not other.recursive and other.name != of.name:
                 self._finite(node, other.expression.tree, other)
             return
-        term = self._value(tree, of)
+        try:
+            term = self._value(tree, of)
+        except BayeslabError:
+            return  # what has no value is refused where the graph is built, with its place there
         if term is not None:
             value = np.asarray(term.value, float)
             if np.any(wrong := np.isinf(value)):
