@@ -153,14 +153,19 @@ class Dataset:
                 )
         return replace(self, columns=rest | moved, left_out=left_out | moved_out)
 
-    def emptied(self, name: str) -> Dataset:
-        """The same with every cell of a column missing; a column that is not here stays away."""
+    def emptied(self, name: str, cell: int | None = None) -> Dataset:
+        """The same with every cell of a column missing, or one of them, by its flat position.
+
+        A column that is not here stays away.
+        """
         column = self.columns.get(name)
         if column is None:
             return self
-        shape = column.values.shape
-        empty = np.full(shape, "") if column.text else np.full(shape, np.nan)
-        gone = Column(empty, column.dims, np.ones(shape, bool) if column.text else None, column.order)
+        where = np.ones(column.values.shape, bool)
+        if cell is not None:
+            where = (np.arange(where.size) == cell).reshape(where.shape)
+        values = np.where(where, "", column.values) if column.text else np.where(where, np.nan, column.values)
+        gone = Column(values, column.dims, column.absent() | where if column.text else None, column.order)
         return replace(self, columns={**self.columns, name: gone})
 
     def take(self, rows: np.ndarray, dim: str | None = None) -> Dataset:

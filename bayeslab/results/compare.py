@@ -205,7 +205,7 @@ def _terms(fit: Fitted) -> tuple[list[tuple[str, int]], Array]:
     for name in names:
         values = group[name].transpose("chain", "draw", ...).to_numpy()
         flat = np.moveaxis(values.reshape(*values.shape[:2], -1), -1, 0)
-        kept = np.flatnonzero(~_conditioned(fit, name, len(flat)))
+        kept = np.flatnonzero(~_conditioned(fit, name, len(flat)) & ~_missing(fit, name, len(flat)))
         cells += [(name, int(i)) for i in kept]
         parts.append(flat[kept])
     return cells, np.ascontiguousarray(np.concatenate(parts), dtype=float)
@@ -215,6 +215,14 @@ def _conditioned(fit: Fitted, term: str, n_values: int) -> np.ndarray:
     """Which values of a likelihood term are those of nothing: all that it is of is conditioned on."""
     of = [term] if term in _outcomes(fit) else _outcomes(fit)
     return np.all([conditioned(name, fit.model, fit.data, n_values) for name in of], axis=0)
+
+
+def _missing(fit: Fitted, term: str, n_values: int) -> np.ndarray:
+    """Which values of a likelihood term are those of missing cells, factors of 1."""
+    column = fit.data.dataset.columns.get(term)
+    return (
+        column.absent().ravel() if column is not None and column.values.size == n_values else np.zeros(n_values, bool)
+    )
 
 
 def _outcomes(fit: Fitted) -> tuple[str, ...]:
@@ -251,6 +259,8 @@ def held_out(fit: Fitted, node: str, position: int) -> float | None:
         return _held_out_of_structures(fit, node, position)
     if fit.method == "gibbs":
         return _held_out_by_gibbs(fit, node, position)
+    if hasattr(family, "elimination") and family.elimination(fit.model, fit.data) is not None:
+        return _held_out_of_sums(fit, node, position)
     return _held_out_by_engine(fit, node, position)
 
 
@@ -329,6 +339,18 @@ def _predicted(fit: Fitted, data: Any, node: str, position: int) -> float | None
     except DataError:
         return None
     return bridge(terms.reshape(*terms.shape[:2], -1)[..., position].ravel(), _at(fit, node, position))
+
+
+def _held_out_of_sums(fit: Fitted, node: str, position: int) -> float | None:
+    """From a fit in which the cell is missing: states and discrete nodes that are summed out do without its factor."""
+    column, terms = fit.data.dataset.columns.get(node), fit.data_tree["log_likelihood"][node]
+    if column is None or terms.dims[2:] != column.dims:
+        return None
+    family = registry.load("families", fit.model.model.family)
+    rest = fit.data.dataset.emptied(node, position)
+    data = bind(fit.model, rest, family.factors(fit.model), fit.data.memory())
+    data.origin, data.part = fit.data, True
+    return _predicted(fit, data, node, position)
 
 
 def _held_out_by_engine(fit: Fitted, node: str, position: int) -> float | None:

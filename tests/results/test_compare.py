@@ -345,6 +345,32 @@ def test_terms_of_observations_that_share_a_discrete_node_with_parameters():
     assert np.isnan(table.loc["m", "aic"])
 
 
+@pytest.mark.slow(why="compiles")
+def test_refits_of_states_leave_the_cell_out():
+    """A level, a slope and an outlier; one outcome is missing. Against normals given all other outcomes."""
+    n, y = 10, np.array([0.2, -0.3, np.nan, 0.9, 0.4, 1.8, 1.2, 1.1, 1.6, 8.0])
+    x = np.array([0.0, 0, 0, 0, 3, 0, 0, -0.2, 0, 0])
+    nodes = {
+        "b": "Normal(0, 10)",
+        "level[time]": "LocalLevel(0.5, initial=Normal(0, 2))",
+        "y[time]": "Normal(level + b * x, 1)",
+    }
+    spec = bl.Model(name="levels", data={"rows": "time"}, model=bl.Graph(nodes=nodes), seed=1)
+    fit = bl.fit(spec, {"x": x, "y": y}, progress=False, runs=None)
+    entry = compare({"m": fit}, progress=False).loos["m"]
+    steps = np.minimum.outer(np.arange(n), np.arange(n))
+    covariance = 4 + 0.25 * steps + np.eye(n) + 100 * np.outer(x, x)
+    there = np.flatnonzero(~np.isnan(y))
+    truth = []
+    for row in there:
+        rest = np.setdiff1d(there, row)
+        weights = np.linalg.solve(covariance[np.ix_(rest, rest)], covariance[rest, row])
+        variance = covariance[row, row] - weights @ covariance[rest, row]
+        truth.append(stats.norm(weights @ y[rest], np.sqrt(variance)).logpdf(y[row]))
+    assert len(entry.elpd) == len(there) and len(entry.refitted) and not entry.bad
+    assert entry.elpd == pytest.approx(truth, abs=0.1)
+
+
 def test_refits_of_a_process_know_which_outcomes_are_missing():
     x, y = np.arange(8.0), np.sin(np.arange(8.0))
     y[3] = np.nan

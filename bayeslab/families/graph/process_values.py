@@ -27,7 +27,7 @@ def process_values(scope: Scope, node: Node) -> Any:
     also of ``_f_new``.
     """
     data = scope.data
-    fitted = data if data.origin is None else data.origin
+    fitted = data if data.origin is None or data.fitted else data.origin
     process = process_of(node, scope.nodes, fitted)
     inputs = inputs_of(process, node, scope.nodes, fitted)
     rows = inputs if fitted is data else inputs_of(process, node, scope.nodes, data, fitted=False)

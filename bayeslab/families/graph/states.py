@@ -342,7 +342,7 @@ def _same_rows(fitted: Data, data: Data) -> bool:
 
 def series_of(data: Data) -> Data:
     """The data in which series begin: those of the fit, where other rows follow them."""
-    return data if data.origin is None or data.replicate else data.origin
+    return data if data.origin is None or data.fitted or data.replicate else data.origin
 
 
 def _plain(labels: np.ndarray | Sequence[object]) -> list[object]:
