@@ -17,6 +17,7 @@ from bayeslab.cli import main
 from bayeslab.error_codes import AREAS, KINDS
 from bayeslab.errors import BayeslabError, DataError, ModelError, OptionError
 from tests.refusals import refused
+from tests.sources import parsed
 
 SOURCE = Path(bl.__file__).parent
 _CLASSES = {name for name, kind in vars(errors).items() if isinstance(kind, type) and issubclass(kind, BayeslabError)}
@@ -65,7 +66,7 @@ def _used() -> tuple[set[str], list[str]]:
     """Kinds that are written somewhere, and places that are wrong."""
     used, wrong = set[str](), list[str]()
     for path in sorted(SOURCE.rglob("*.py")):
-        tree = ast.parse(path.read_text(encoding="utf-8"))
+        tree = parsed(path)
         for call, needed in _calls(tree) if path.name != "errors.py" else ():
             place = f"{path.relative_to(SOURCE)}:{call.lineno}"
             given = next((k.value for k in call.keywords if k.arg == "code"), None)

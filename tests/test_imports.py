@@ -11,6 +11,8 @@ from pathlib import Path
 import networkx as nx
 import pytest
 
+from tests.sources import import_nodes, parsed
+
 PACKAGE = Path(__file__).parents[1] / "bayeslab"
 HEAVY = {"pymc", "arviz", "sklearn", "pytensor", "numba"}
 
@@ -70,7 +72,7 @@ def layer(module: str) -> int:
 
 def imports(path: Path) -> set[str]:
     found = set()
-    for node in ast.walk(ast.parse(path.read_text())):
+    for node in import_nodes(path):
         if isinstance(node, ast.ImportFrom) and node.module and node.module.startswith("bayeslab."):
             folder = PACKAGE.joinpath(*node.module.split(".")[1:])
             for name in (alias.name for alias in node.names):
@@ -125,7 +127,7 @@ def test_no_module_hides_a_name_of_its_package():
     hidden = []
     for init in PACKAGE.rglob("__init__.py"):
         modules = {path.stem for path in init.parent.glob("*.py")} | {p.parent.name for p in init.parent.glob("*/*.py")}
-        for node in ast.parse(init.read_text()).body:
+        for node in parsed(init).body:
             names = {node.name} if isinstance(node, (ast.FunctionDef, ast.ClassDef)) else set()
             if isinstance(node, ast.Assign):
                 names = {name.id for target in node.targets for name in ast.walk(target) if isinstance(name, ast.Name)}
@@ -141,7 +143,7 @@ def test_no_package_imports_a_private_name_of_another():
     private = []
     for path in PACKAGE.rglob("*.py"):
         package = path.relative_to(PACKAGE).parts[0]
-        for node in ast.walk(ast.parse(path.read_text())):
+        for node in import_nodes(path):
             if isinstance(node, ast.ImportFrom) and node.module and node.module.startswith("bayeslab."):
                 for name in (alias.name for alias in node.names):
                     parts = [*node.module.split(".")[1:], name]
@@ -169,7 +171,7 @@ def _statements(path: Path) -> list[tuple[ast.Import | ast.ImportFrom, str]]:
             else:
                 walk(child, where)
 
-    walk(ast.parse(path.read_text()), "top")
+    walk(parsed(path), "top")
     return found
 
 
@@ -216,7 +218,7 @@ def test_functions_import_only_what_is_heavy():
 def test_tests_reach_modules_by_public_names():
     private = []
     for path in Path(__file__).parent.rglob("*.py"):
-        for node in ast.walk(ast.parse(path.read_text())):
+        for node in import_nodes(path):
             if isinstance(node, ast.ImportFrom) and (node.module or "").startswith("bayeslab"):
                 parts = [*(node.module or "").split("."), *(alias.name for alias in node.names)]
                 private += [
@@ -245,9 +247,9 @@ def test_only_engines_and_families_know_pymc():
 
 
 def _third_party(path: Path) -> set[str]:
-    tree = ast.walk(ast.parse(path.read_text()))
+    tree = import_nodes(path)
     return {n.module or "" for n in tree if isinstance(n, ast.ImportFrom)} | {
-        a.name for n in ast.walk(ast.parse(path.read_text())) if isinstance(n, ast.Import) for a in n.names
+        a.name for n in tree if isinstance(n, ast.Import) for a in n.names
     }
 
 

@@ -10,6 +10,7 @@ import pytest
 
 import bayeslab as bl
 from bayeslab.streams import derived, stream
+from tests.sources import nodes
 
 PACKAGE = Path(bl.__file__).parent
 
@@ -38,7 +39,7 @@ def test_only_engines_take_the_bare_seed() -> None:
     for path in PACKAGE.rglob("*.py"):
         if "engines" in path.parts and path.stem in engines:
             continue
-        for node in ast.walk(ast.parse(path.read_text())):
+        for node in nodes(path):
             if isinstance(node, ast.Call) and ast.unparse(node.func).endswith("random.default_rng") and node.args:
                 given = ast.unparse(node.args[0])
                 if (given.endswith("seed") and given != "seed") or (given == "seed" and "results" in path.parts):

@@ -13,6 +13,7 @@ import typer
 
 import bayeslab as bl
 from bayeslab.cli import command_line
+from tests.sources import nodes
 
 ROOT = Path(bl.__file__).parent
 FUNCTION = re.compile(r"\bbl\.([A-Za-z_]\w*)(\(([^()]*)\))?")
@@ -24,7 +25,7 @@ OPTION = re.compile(r"(?<![\w(-])--([a-z][a-z-]+\b)(?!:)")
 def texts():
     """Every string of the package, f-strings with gaps, and where it is."""
     for path in sorted(ROOT.rglob("*.py")):
-        for node in ast.walk(ast.parse(path.read_text())):
+        for node in nodes(path):
             if isinstance(node, ast.JoinedStr):
                 parts = (v.value if isinstance(v, ast.Constant) else "{}" for v in node.values)
                 yield f"{path.relative_to(ROOT)}:{node.lineno}", "".join(map(str, parts))

@@ -16,6 +16,7 @@ from tests.densities import agree
 from tests.laws.test_expand import SHORT
 from tests.models.shipped import MODELS
 from tests.refusals import refused
+from tests.sources import nodes
 
 # PyMC says so where missing cells become parameters, as they do in both.
 pytestmark = pytest.mark.filterwarnings("ignore:Data in .* contains missing values")
@@ -40,7 +41,7 @@ def script_agrees(name: str, folder: Path) -> None:
     path.write_text(bl.export(MODELS / f"{name}.yaml", folder=folder))
     imported = {
         alias.name.split(".")[0]
-        for node in ast.walk(ast.parse(path.read_text()))
+        for node in nodes(path)
         if isinstance(node, ast.Import | ast.ImportFrom)
         for alias in ([ast.alias(str(node.module))] if isinstance(node, ast.ImportFrom) else node.names)
     }
