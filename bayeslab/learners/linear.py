@@ -63,7 +63,9 @@ class Options(LearnerOptions):
     }
     penalty: Literal["none", "ridge", "lasso"] = Field("none", description="What weights are penalised by.")
     alpha: float = Field(
-        1.0, gt=0, description="Strength: of the sum of squared errors plus alpha |w|² (ridge); of its mean (lasso)."
+        1.0,
+        gt=0,
+        description="Strength: squared errors plus alpha Σ w² (ridge); half their mean plus alpha Σ |w| (lasso).",
     )
     solver: Literal["exact", "batch", "stochastic"] = Field(
         "exact", description="Closed form (lasso: coordinate descent), or gradient descent over all rows or row by row."
