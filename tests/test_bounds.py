@@ -290,6 +290,7 @@ def test_checking_a_graph_costs_in_proportion_to_its_nodes(node):
     assert cost(160) < 2.5 * cost(80)
 
 
+@pytest.mark.slow(why="statistical")
 def test_a_long_chain_of_computed_nodes_is_no_crash():
     nodes = (
         {"x0": "Normal(0, 1)"} | {f"x{i}": f"x{i - 1} + 1" for i in range(1, 600)} | {"y[obs_id]": "Normal(x599, 1)"}

@@ -102,6 +102,7 @@ print("numba" in sys.modules)
     assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout == "False\n"
 
 
+@pytest.mark.slow(why="statistical")
 def test_a_check_of_a_net_with_hidden_variables_compiles_nothing():
     """Expected counts are for the fit; what can be wrong shows before."""
     code = f"""

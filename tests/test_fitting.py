@@ -168,6 +168,7 @@ def test_html_repr_is_complete_and_static(fitted):
 # ------------------------------------------------------------------------------- seeds and cores
 
 
+@pytest.mark.slow(why="processes")
 def test_same_seed_same_draws_on_any_number_of_cores(fitted):
     for cores in (1, 2, 3):
         again = bl.fit(schools(), SCHOOLS, progress=False, runs=None, cores=cores)
@@ -209,6 +210,7 @@ def test_cold_and_warm_processes_draw_the_same(tmp_path):
 # ------------------------------------------------------------------------------- run folders
 
 
+@pytest.mark.slow(why="statistical")
 def test_a_second_fit_never_overwrites_a_first(tmp_path, fitted):
     first = bl.fit(schools(), SCHOOLS, progress=False, runs=tmp_path, chains=1)
     second = bl.fit(schools(), SCHOOLS, progress=False, runs=tmp_path, chains=1)
@@ -439,6 +441,7 @@ def test_a_missing_predictor_is_named(line):
         fit.predict({"group": ["a"]})
 
 
+@pytest.mark.slow(why="statistical")
 def test_probabilities_of_a_discrete_outcome():
     rng = np.random.default_rng(0)
     x = rng.normal(size=400)

@@ -44,6 +44,7 @@ def test_best_paths(capsys):
     assert [row["path"] for row in json.loads(out)] == [1] * 5 + [2] * 5
 
 
+@pytest.mark.slow(why="statistical")
 def test_a_run_a_sequence_and_a_picture(capsys, tmp_path):
     assert call(capsys, "fit", str(MODELS / "ozone_regimes.yaml"), "--method", "em", "--runs", str(tmp_path))[0] == 0
     run = str(tmp_path / "ozone_regimes")

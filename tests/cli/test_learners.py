@@ -53,6 +53,7 @@ def test_compare_files(capsys):
     assert difference["better"] + difference["same"] + difference["worse"] == pytest.approx(1)
 
 
+@pytest.mark.slow(why="statistical")
 def test_compare_by_another_score(tmp_path, capsys):
     """Where the accuracy has no answer, or the log score is −∞, the table is followed by what to do."""
     copy = tmp_path / "same.yaml"

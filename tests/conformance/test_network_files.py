@@ -85,6 +85,7 @@ def test_uai_agrees_with_bif(name):
     assert difference(named, wanted) <= 1e-15
 
 
+@pytest.mark.slow(why="conformance")
 @pytest.mark.parametrize("name", SIZES)
 def test_through_every_format_and_back(name, tmp_path):
     """Not one bit of a table, one name or one place in an order changes."""

@@ -107,6 +107,7 @@ def test_rows_of_probabilities_have_labels_too():
             assert found[f"p[{z}, {word}]"] == pytest.approx((1 + count) / 13, rel=1e-9)
 
 
+@pytest.mark.slow(why="statistical")
 def test_a_dimension_without_labels_takes_those_of_the_column():
     found = fitted(CATEGORIES, pd.DataFrame({"k": COLOURS}), {"colour": 3})
     assert means(found)["p[red]"] == pytest.approx(18 / 23, rel=1e-9)

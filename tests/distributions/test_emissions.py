@@ -275,6 +275,7 @@ def test_evidence_of_clusters_is_that_of_the_conjugate_pairs():
     np.testing.assert_allclose(found_here, expected)
 
 
+@pytest.mark.slow(why="compiles")
 @pytest.mark.parametrize("name", CONJUGATE)
 def test_draws_have_the_expected_log_density(name):
     rng, emission, rows, r, _ = setting(name)

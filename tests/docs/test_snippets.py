@@ -28,6 +28,7 @@ OWN = {
 LINES = re.findall(r"^model: (\{.*?\}) +# (?:models/data/)?(\w+\.csv)", (ROOT / "README.md").read_text(), re.MULTILINE)
 
 
+@pytest.mark.slow(why="statistical")
 @pytest.mark.parametrize("block", BLOCKS)
 def test_model_files_of_the_pages_fit_their_data(block, tmp_path):
     (tmp_path / "model.yaml").write_text(block)

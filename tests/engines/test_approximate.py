@@ -176,6 +176,7 @@ def test_smc_of_a_gaussian(gaussian, fits):
     assert "log evidence" in str(fit.verdict)
 
 
+@pytest.mark.slow(why="statistical")
 def test_smc_of_a_beta_binomial():
     model = graph({"p": "Beta(2, 3)", "y[obs_id]": "Binomial(12, p)"})
     fit = bl.fit(model, {"y": [9]}, "smc", seed=2, progress=False, runs=None, chains=16)
@@ -298,6 +299,7 @@ def test_a_funnel_is_not_trusted():
 # ------------------------------------------------------------------------------- the contract
 
 
+@pytest.mark.slow(why="statistical")
 def test_moments_that_weights_would_move_are_told():
     """Weights that are well behaved can move an sd by half; by quadrature over both parameters it is 0.70, not 1.01."""
     nodes = {"a": "Gamma(2.5, 1.7)", "b": "Uniform(0.1, 0.9)", "y[obs_id]": "ZeroInflatedNegativeBinomial(b, 2*a, 1.5)"}
@@ -350,6 +352,7 @@ def importance(n_fits, n, sd, rng):
     return np.array(out)
 
 
+@pytest.mark.slow(why="statistical")
 def test_moments_just_tolerated_are_seldom_told():
     """At a factor of 1.1, too wide or too narrow, at most a thousandth of fits; at 1.2 nearly all."""
     rng = np.random.default_rng(3)

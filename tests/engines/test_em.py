@@ -263,6 +263,7 @@ def heywood():
     return (rng.normal(size=(60, 2)) @ loading.T + rng.normal(size=(60, 5)) * noise)[:15, :3]
 
 
+@pytest.mark.slow(why="statistical")
 def test_noise_that_runs_to_zero_is_found_and_reported():
     rows = heywood()
     model = {"family": "latent_features", "columns": list("abc"), "features": 1, "noise": "own"}

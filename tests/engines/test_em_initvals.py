@@ -89,6 +89,7 @@ def test_a_search_goes_on_from_where_another_ended(name):
     assert len(traces) == (1 if begin.keys() == values.keys() else 3)
 
 
+@pytest.mark.slow(why="statistical")
 @pytest.mark.parametrize("name", ["hmm", "mixture", "net", "net with normals", "factors"])
 def test_what_is_left_out_is_random(name):
     values, _ = ends(fitted(name, restarts=1))

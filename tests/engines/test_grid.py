@@ -62,6 +62,7 @@ def test_draws_and_summary(proportion):
     assert "unconstrained_posterior" in proportion.data_tree.children
 
 
+@pytest.mark.slow(why="statistical")
 def test_normal_gamma():
     nodes = {"tau": "Gamma(3, 4)", "mu": "Normal(0.5, tau=2 * tau)", "y[obs_id]": "Normal(mu, tau=tau)"}
     found = fit(nodes, {"y": Y})

@@ -66,6 +66,7 @@ def test_laplace_at_one_of_two_mirror_images_fails(seed):
     assert "log_evidence" not in found.posterior.attrs
 
 
+@pytest.mark.slow(why="statistical")
 @pytest.mark.parametrize("method", ["laplace", "pathfinder", "advi"])
 def test_approximations_lie_at_the_highest_mode(method):
     mean, sd, _, _ = truth("far")
@@ -101,6 +102,7 @@ def test_other_modes_are_the_same_in_every_run_of_a_seed():
     assert modes(first) == modes(second) != []
 
 
+@pytest.mark.slow(why="statistical")
 def test_a_search_for_modes_that_is_interrupted_is_resumed(tmp_path, monkeypatch):
     def stop(*_):
         raise KeyboardInterrupt

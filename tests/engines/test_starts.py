@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
+import pytest
 
 import bayeslab as bl
 from bayeslab.engines.toolbox.starts import height, middle, near
@@ -34,6 +35,7 @@ def test_data_that_no_start_allows_are_named_with_the_node_its_value_and_initval
         middle(found, {"mm": 1.0})
 
 
+@pytest.mark.slow(why="statistical")
 def test_a_matrix_that_is_singular_at_the_start_is_named():
     nodes = {
         "m": "Normal(0, 1)",

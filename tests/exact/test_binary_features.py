@@ -202,6 +202,7 @@ def planted(n=120, k=4, d=16, noise=0.4, seed=4):
     return z @ loading + noise * rng.standard_normal((n, d)), z, loading
 
 
+@pytest.mark.slow(why="statistical")
 @pytest.mark.parametrize("k", [4, None])
 def test_planted_factors_are_recovered(k):
     """binary-factor, beta-process-factor: up to permutation; the number of features used is near the planted four."""
@@ -221,6 +222,7 @@ def test_planted_factors_are_recovered(k):
     assert abs(draws.noise.mean() - 0.4) < 0.03
 
 
+@pytest.mark.slow(why="statistical")
 @pytest.mark.parametrize("k", [5, None])
 @pytest.mark.parametrize("level", [2.0**4, 2.0**13])
 def test_planted_factors_far_from_zero_without_an_offset(k, level):

@@ -131,6 +131,7 @@ def test_naive_bayes_with_missing_attributes_needs_no_tree():
     np.testing.assert_allclose(nothing[0], tables["play"], rtol=1e-12)
 
 
+@pytest.mark.slow(why="statistical")
 def test_many_attributes_do_not_underflow():
     states = {"class": ("0", "1")} | {f"x{i}": ("0", "1") for i in range(3000)}
     rows = np.array([[0.9, 0.1], [0.8, 0.2]])

@@ -41,6 +41,7 @@ def switched(seed: int, n_draws: int = 60, n_rows: int = 40, k: int = 3):
 # --------------------------------------------------------------------------------- comparing
 
 
+@pytest.mark.slow(why="statistical")
 def test_indices_match_scikit_learn_and_pair_counts():
     metrics = pytest.importorskip("sklearn.metrics")
     rng = np.random.default_rng(0)
@@ -116,6 +117,7 @@ def test_stephens_reaches_the_least_divergence():
 # --------------------------------------------------------------------------------- label-free
 
 
+@pytest.mark.slow(why="statistical")
 def test_coclustering_needs_no_labels():
     _, clean, labels, _, _, _ = switched(0)
     together = coclustering(labels)

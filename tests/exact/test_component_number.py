@@ -92,6 +92,7 @@ def test_gmm_unknown_k_equals_the_enumerated_posterior(name, proposals):
     assert np.all(np.abs(found.probability - number) < 4.5 * error.max() + 1e-4)
 
 
+@pytest.mark.slow(why="statistical")
 def test_a_prior_that_is_not_uniform_and_the_prior_alone():
     """With a Poisson prior; and with cells all missing the prior comes back."""
     emission, rows = small("poisson")

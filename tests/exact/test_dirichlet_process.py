@@ -116,6 +116,7 @@ def assert_the_same(every, p, drawn):
 # --------------------------------------------------------------------------------- the restaurant and the stick
 
 
+@pytest.mark.slow(why="statistical")
 def test_crp_expected_tables():
     """Row crp of the catalogue; facts F39: expected occupied tables for α = 1 and 2."""
     known = {1: (2.928968, 5.187378, 7.485471), 2: (4.039755, 8.394557, 12.972940)}
@@ -406,6 +407,7 @@ def test_dp_mixture_finds_planted_clusters_from_one():
     assert counts[1] > counts[0] + 0.5
 
 
+@pytest.mark.slow(why="statistical")
 def test_rows_seated_later_are_as_all_rows_at_once():
     """Streaming: partitions of the first rows, the others seated and one sweep made: the posterior of all rows."""
     problem = problem_of("one normal", ProcessPrior(0.8))

@@ -52,6 +52,7 @@ def test_hmm_brute():
     assert 100 < impossible < 400
 
 
+@pytest.mark.slow(why="statistical")
 def test_filtered_is_smoothed_with_the_rows_so_far():
     rng = np.random.default_rng(2)
     checked = 0
@@ -158,6 +159,7 @@ def test_hmm_backward():
     np.testing.assert_allclose(found.posterior, np.exp(alpha + beta - found.log_evidence[0]), atol=1e-11)
 
 
+@pytest.mark.slow(why="statistical")
 def test_hmm_scaling():
     """10,000 rows, far beyond the smallest number: equal to the recursion on logs."""
     rng = np.random.default_rng(6)
@@ -473,6 +475,7 @@ def test_gradient_of_impossible_data_is_zero():
     assert value == -np.inf and not gradient.any()
 
 
+@pytest.mark.slow(why="compiles")
 def test_gradient_in_a_graph_equals_that_of_the_model_written_out():
     """Through EvidenceOp, in a PyMC model: value and gradient equal those of the recursion spelled out in PyTensor."""
     import pymc as pm

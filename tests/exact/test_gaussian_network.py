@@ -52,6 +52,7 @@ def test_linear_gaussian_bn_moments_by_path_tracing(seed):
     np.testing.assert_allclose(normal.sd, np.sqrt(np.diagonal(covariance)), rtol=1e-10)
 
 
+@pytest.mark.slow(why="statistical")
 def test_linear_gaussian_bn_is_multivariate_normal():
     """Simulated parent by parent: moments, skewness and kurtosis of projections are those of the normal."""
     rng = np.random.default_rng(1)

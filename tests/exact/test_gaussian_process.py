@@ -110,6 +110,7 @@ def arrays(text, x, y, design, known):
     return kernel, lambda p: compiled.log_marginal(p, *kernel.program, inputs, y, design, known, np.zeros(1))
 
 
+@pytest.mark.slow(why="statistical")
 def test_gp_hyper():
     """gp-hyper: level-II maximum likelihood reaches the maximum of a grid, and scikit-learn's."""
     _, density = arrays("ExpQuad(x)", X, Y, np.empty((40, 0)), np.full(40, 0.01))

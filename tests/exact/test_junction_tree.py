@@ -223,6 +223,7 @@ def test_impossible_evidence_names_what_conflicts():
             tree.query(targets=["aa"])
 
 
+@pytest.mark.slow(why="statistical")
 def test_beliefs_hold_afterwards():
     rng = np.random.default_rng(17)
     tried = 0

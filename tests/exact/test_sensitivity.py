@@ -75,6 +75,7 @@ def random_network(rng: np.random.Generator, n: int, zeros: float = 0.0) -> Disc
     return DiscreteNetwork(states, parents, tables)
 
 
+@pytest.mark.slow(why="statistical")
 def test_every_function_is_enumeration_with_the_table_changed():
     rng = np.random.default_rng(1)
     n = 0

@@ -109,6 +109,7 @@ def test_gradients(bound):
         assert moves[i, j] == pytest.approx((up - down) / (2 * step), rel=1e-4, abs=1e-5)
 
 
+@pytest.mark.slow(why="statistical")
 def test_points_are_chosen_and_moved():
     x, y, rng = rows(200)
     noise = np.full(200, 0.05)

@@ -139,6 +139,7 @@ def case(seed: int, parts: int = 2) -> Case:
     return Case(made, starts, of_cell, cells, coefficients, offset, sigma, rng.normal(size=n))
 
 
+@pytest.mark.slow(why="statistical")
 @pytest.mark.parametrize("seed", range(6))
 def test_log_evidence_is_that_of_the_dense_normal(seed):
     one = case(seed, parts=2 + seed % 2)

@@ -64,6 +64,7 @@ def test_slices_leave_a_density_as_it_is():
     assert stats.kstest(drawn[::6], stats.gamma(2.0, scale=1.5).cdf).pvalue > 0.01
 
 
+@pytest.mark.slow(why="statistical")
 def test_concentrations_and_counts_in_turns_keep_the_prior():
     """Prior to counts to posterior to counts ...: what is drawn of concentrations has their prior's distribution."""
     rng = np.random.default_rng(3)

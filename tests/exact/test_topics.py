@@ -218,6 +218,7 @@ def test_simulated_words_follow_proportions_and_topics() -> None:
     assert np.all(np.abs(table - exact) < 5.5 * np.sqrt(exact * (1 - exact) / 4_000) + 1e-9)
 
 
+@pytest.mark.slow(why="statistical")
 def test_priors_are_learned() -> None:
     rng = np.random.default_rng(9)
     phi = rng.dirichlet(np.full(200, 0.05), 5)

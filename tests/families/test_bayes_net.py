@@ -1070,6 +1070,7 @@ def grouped():
     return bl.fit(bl.Model(model=bl.BayesNet(variables=GROUPS)), table, seed=1, progress=False, runs=None)
 
 
+@pytest.mark.slow(why="statistical")
 def test_open_cells_are_predicted_from_the_rest_of_their_row(grouped):
     new = pd.DataFrame({"g": ["u", "v", None, None], "x": [1.0, 2.0, 1.0, np.nan], "y": [np.nan, np.nan, np.nan, 3.0]})
     drawn = grouped.predict(new, kind="draws", seed=2)
@@ -1096,6 +1097,7 @@ def test_open_cells_are_predicted_from_the_rest_of_their_row(grouped):
     assert own["x"][in_u, 3].std() == pytest.approx(0.5**0.5, rel=0.08)
 
 
+@pytest.mark.slow(why="statistical")
 def test_means_are_of_the_open_variables(grouped):
     table = grouped.predict(pd.DataFrame({"g": ["u"], "x": [1.0]}), kind="mean")
     assert "node" not in table and table["mean"][0] == pytest.approx(3.5, abs=0.05)
@@ -1136,6 +1138,7 @@ def test_own_rows_are_completed_from_what_they_say():
     np.testing.assert_allclose(found[:30], 1 + 2 * x[:30], atol=0.15)
 
 
+@pytest.mark.slow(why="statistical")
 def test_criteria_of_nets_with_numbers_count_all_variables():
     rng = np.random.default_rng(2)
     g = rng.choice(["u", "v"], 60)

@@ -157,6 +157,7 @@ def test_rows_may_be_called_row(kinds, family):
     assert all(np.isfinite(each).all() for each in terms.data_vars.values())
 
 
+@pytest.mark.slow(why="statistical")
 @pytest.mark.parametrize("given", [["N"], ["x"]])
 def test_rows_of_which_only_the_trials_or_the_inputs_of_the_weights_are_known(given):
     """Means of whole new rows of a mixture, by the fitted weights and probabilities."""

@@ -264,6 +264,7 @@ def hierarchy():
     return np.log(total[0]), total[1:] / total[0]
 
 
+@pytest.mark.slow(why="statistical")
 @pytest.mark.parametrize("nodes", [CENTRED, APART, SUMMED], ids=["centred", "non-centred", "summed out"])
 def test_hierarchy_however_it_is_written(nodes):
     answer = solved(nodes, {"y": EFFECT, "se": SE})

@@ -71,6 +71,7 @@ def test_fixed_hyperparameters_are_solved_exactly(closed):
     np.testing.assert_allclose(f.std(axis=0), inside_sd, rtol=0.06)
 
 
+@pytest.mark.slow(why="statistical")
 def test_predictive_draws_have_the_moments_of_the_table(closed):
     table, drawn = closed.predict(NEW), closed.predict(NEW, "draws")["y"]
     mean, sd = drawn.mean(("chain", "draw")).to_numpy(), drawn.std(("chain", "draw")).to_numpy()
@@ -498,6 +499,7 @@ def _leverage():
     return pd.DataFrame({"x": x, "z": z, "y": y}), model, np.column_stack([np.ones(14), z]), noise
 
 
+@pytest.mark.slow(why="statistical")
 def test_a_row_left_out_has_no_say_in_the_coefficients_of_the_mean():
     table, model, design, noise = _leverage()
     fit = bl.fit(model, table, seed=1, progress=False, runs=None)

@@ -101,6 +101,7 @@ def test_data_that_no_values_explain_are_refused():
         solved({"a": "Bernoulli(0.5)", "b": "Bernoulli(where(a, 0, 0))"}, {"b": 1}, {"b": []})
 
 
+@pytest.mark.slow(why="statistical")
 def test_rows_that_meet_different_nodes_have_tables_of_their_own():
     """Twelve genotypes in one density by `stack`: 36 numbers, not the half a million of one table for all."""
     names = [f"g{k}" for k in range(12)]

@@ -302,6 +302,7 @@ def test_missing_cells_with_an_atom_beside_a_node_that_is_summed_out():
     assert np.isfinite(built.compile_dlogp(mode="FAST_COMPILE")(at)).all()
 
 
+@pytest.mark.slow(why="statistical")
 def test_a_fit_with_missing_cells_and_an_atom_is_that_of_the_cells_there():
     """Censoring at 2.3 of four values, eight missing: mean and log evidence by quadrature."""
     x = np.array([1.6, 2.3, 0.9, 2.3, *[np.nan] * 8])

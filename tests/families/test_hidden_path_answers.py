@@ -102,6 +102,7 @@ def test_smoothed_probabilities_and_the_best_path(kind):
     assert np.sum(about["log_probability"]) == pytest.approx(logs.max(), abs=1e-10)
 
 
+@pytest.mark.slow(why="statistical")
 def test_several_best_paths_and_filtered_probabilities():
     source = Source(model_of("chain"))
     data = source.bound(DATA)
@@ -122,6 +123,7 @@ def test_several_best_paths_and_filtered_probabilities():
         ahead = now @ P
 
 
+@pytest.mark.slow(why="statistical")
 @pytest.mark.parametrize("kind", WORDS)
 def test_paths_are_drawn_with_their_probabilities(kind):
     source = Source(model_of(kind))

@@ -363,6 +363,7 @@ def test_transitions_that_depend_on_a_label():
     assert evidence(built, {"P": moves, "mu": MU}) == pytest.approx(want, abs=1e-10)
 
 
+@pytest.mark.slow(why="statistical")
 def test_a_chain_whose_probabilities_a_chain_chooses():
     """Regimes of regimes: the slow chain has no density of its own."""
     nodes = {

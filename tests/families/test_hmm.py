@@ -74,6 +74,7 @@ def test_density_is_that_of_all_paths_and_its_slope_is_right(ragged):
     np.testing.assert_allclose(slope, density.differences(point), rtol=1e-5, atol=1e-6)
 
 
+@pytest.mark.slow(why="compiles")
 def test_em_ends_where_the_density_has_no_slope(ragged):
     """EM's log posterior and the PyMC model's differ by a constant; EM's end is a mode of both."""
     declared, data, graph, density = ragged
@@ -283,6 +284,7 @@ def test_nuts_agrees_with_a_grid_and_the_run_reopens(tiny, tmp_path):
     assert again.predict(new, kind="probabilities").shape == (4, 3)
 
 
+@pytest.mark.slow(why="statistical")
 def test_em_ends_where_the_grid_is_highest(tiny):
     declared, table = tiny
     _, weight = grid_posterior(table["y"], 200)
@@ -349,6 +351,7 @@ def test_zeros_of_a_pattern_stay():
     assert np.all(np.diff(path) >= 0)
 
 
+@pytest.mark.slow(why="statistical")
 def test_known_means_are_recovered_and_numbered_by_rule():
     states, y = series(2000, seed=7, means=(3.0, -3.0))
     tables = [bl.fit(model(), {"y": y}, method="em", seed=s, progress=False, runs=None) for s in (1, 2)]
@@ -631,6 +634,7 @@ def test_silent_sequences_are_refused(method):
         bl.fit(model(sequence="who"), table, method=method, seed=1, progress=False, runs=None)
 
 
+@pytest.mark.slow(why="statistical")
 def test_free_parameters_are_counted_and_information_criteria_choose_the_planted_number():
     """BIC by the definition, at the ends of EM; three planted states, far apart."""
     _, y = series(300, seed=4, means=(-6.0, 0.0, 6.0), transition=((0.8, 0.1, 0.1), (0.1, 0.8, 0.1), (0.1, 0.1, 0.8)))

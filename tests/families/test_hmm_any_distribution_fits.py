@@ -46,6 +46,7 @@ def test_sequences_are_independent():
         assert log_evidence == pytest.approx(logsumexp(paths), abs=1e-10)
 
 
+@pytest.mark.slow(why="statistical")
 def test_a_run_folder_answers_as_its_fit_does(tmp_path):
     table, states = waits()
     fit = bl.fit(chain("Weibull"), table, "em", seed=1, progress=False, runs=tmp_path)
@@ -86,6 +87,7 @@ def test_every_kind_of_chain_climbs_to_a_maximum(more):
                 assert float(np.sum(hidden.law(moved).log_likelihoods(True))) <= top + 1e-4
 
 
+@pytest.mark.slow(why="statistical")
 @pytest.mark.parametrize("word", ["Weibull", "gaussian"])
 def test_a_state_of_one_row_is_no_maximum(word):
     """From left to right the first state can take the first row alone: the likelihood grows without bound."""

@@ -131,6 +131,7 @@ def test_left_out_rows_are_scored_given_the_others():
     np.testing.assert_allclose(split.score(values), [total(np.ones(6, bool)) - total(~out)], rtol=1e-9)
 
 
+@pytest.mark.slow(why="statistical")
 def test_the_choice_is_told_kept_and_used_again(tmp_path):
     """In the verdict and as a group; a run that is opened again predicts without choosing anew."""
     declared = model(sequence="who")

@@ -45,6 +45,7 @@ def test_a_gate_that_forgets_the_state_is_a_mixture_of_experts():
     np.testing.assert_allclose(found[0], want, rtol=1e-10)
 
 
+@pytest.mark.slow(why="compiles")
 def test_density_is_that_of_a_forward_pass_and_its_slope_is_right():
     _, table = planted(25)
     table["y"][7] = np.nan
@@ -94,6 +95,7 @@ def test_em_never_falls_and_recovers_what_was_planted(prior):
     assert np.all(np.diag(found["log_odds"]) == 0)
 
 
+@pytest.mark.slow(why="statistical")
 def test_the_fit_decodes():
     z, table = planted(300)
     fit = bl.fit(model(), table, method="em", seed=1, runs=None, progress=False)

@@ -195,6 +195,7 @@ def test_density_is_right_and_so_is_its_slope(word):
     np.testing.assert_allclose(density.slope(point), density.differences(point), rtol=1e-5, atol=1e-6)
 
 
+@pytest.mark.slow(why="statistical")
 @pytest.mark.parametrize("word", LAWS)
 @pytest.mark.parametrize("prior", [True, False])
 def test_em_never_falls_and_ends_where_nothing_is_higher(word, prior):

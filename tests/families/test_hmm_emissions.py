@@ -241,6 +241,7 @@ def test_em_under_written_priors(content, table):
     at_the_top(declared, bl.check(declared, own), steps=3000, tolerance=2e-3)
 
 
+@pytest.mark.slow(why="compiles")
 def test_mode_under_a_written_prior_is_that_of_the_graph():
     """The PyMC model has no slope at EM's end."""
     declared = model(
@@ -524,6 +525,7 @@ def test_scores_of_the_right_classifier_decode_as_the_model_itself():
         np.testing.assert_allclose(found["probability"], want["probability"], rtol=1e-9)
 
 
+@pytest.mark.slow(why="processes")
 def test_transitions_are_learned_from_scores():
     """The same maximum as with the known densities; the mean of the columns stands in for P(state)."""
     y, p = scored(400)

@@ -74,6 +74,7 @@ def test_the_graph_is_what_em_climbs(name):
         assert np.all(np.diff(values[ordered]) > 0)
 
 
+@pytest.mark.slow(why="statistical")
 @pytest.mark.parametrize("name", CASES)
 def test_em_never_falls(name):
     content = CASES[name]
@@ -230,6 +231,7 @@ def test_a_short_series_is_decoded_where_everything_is_given(emission):
     np.testing.assert_allclose(states.iloc[:, -1], shares, atol=1e-8)
 
 
+@pytest.mark.slow(why="statistical")
 @pytest.mark.parametrize(("low", "high"), [(0.0, 2.0), (100.0, 200.0), (0.001, 0.002)])
 def test_em_begins_within_written_priors(low, high):
     """Of states far apart the mode is the root mean square about the known means, or the end next to it."""

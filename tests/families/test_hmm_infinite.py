@@ -129,6 +129,7 @@ def test_words_and_several_columns():
     assert adjusted_rand_index(fit.data_tree["clusters"]["partition"].to_numpy(), states) > 0.9
 
 
+@pytest.mark.slow(why="statistical")
 def test_the_truncation_is_watched():
     _, y = planted(100, [-4.0, 0.0, 4.0], lasting(3))
     fit = bl.fit(model(most=3), {"y": y}, seed=1, **SMALL)
@@ -137,6 +138,7 @@ def test_the_truncation_is_watched():
     assert "most" in found[0].advice
 
 
+@pytest.mark.slow(why="statistical")
 def test_the_same_seed_gives_the_same_draws():
     _, y = planted(40, [-4.0, 4.0], lasting(2))
     tiny = {"draws": 5, "tune": 2, "chains": 2, "progress": False}

@@ -91,6 +91,7 @@ def test_density_is_that_of_enumeration_and_its_slope_is_right(small):
     np.testing.assert_allclose(density.slope(point), density.differences(point), rtol=1e-5, atol=1e-6)
 
 
+@pytest.mark.slow(why="compiles")
 def test_zeros_of_a_pattern_have_a_slope_too():
     declared = model(states=3, topology="left_right")
     data = bl.check(declared, pd.DataFrame(TABLE))
@@ -138,6 +139,7 @@ def planted():
     return z[mixed], table.iloc[mixed].reset_index(drop=True)
 
 
+@pytest.mark.slow(why="statistical")
 def test_em_never_falls_and_finds_what_was_planted(planted):
     z, table = planted
     declared = model()

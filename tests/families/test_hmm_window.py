@@ -51,6 +51,7 @@ def assert_normal(draws, mean, sd):
     assert abs(draws.std() - sd) < 4.5 * sd / (2 * n) ** 0.5
 
 
+@pytest.mark.slow(why="statistical")
 def test_rows_that_are_conditioned_on_stay(autoregression):
     a, b, sd = line(autoregression)
     made = drawn(autoregression, {"y": [101.0, np.nan, 100.5, 103.0]})
@@ -130,6 +131,7 @@ def test_checks_are_of_rows_with_a_distribution(autoregression):
     assert table["p_value"].min() > 0.05
 
 
+@pytest.mark.slow(why="statistical")
 def test_decisions_are_about_open_cells(autoregression):
     a, b, sd = line(autoregression)
     table = {"y": [101.0, np.nan, 100.5, 103.0, np.nan]}

@@ -270,6 +270,7 @@ def test_planted_features_of_rows(by_gibbs):
     assert fit.log_likelihood()["row"].shape == (4, 1500, 40)
 
 
+@pytest.mark.slow(why="statistical")
 def test_missing_cells_are_drawn(by_gibbs):
     data = by_gibbs[1].copy()
     data.loc[3, "b"] = np.nan
@@ -359,6 +360,7 @@ def test_binary_em_of_the_family(by_gibbs):
         bl.fit(model("abcd", features=2, kind="binary"), by_gibbs[1], "em", **QUICK)
 
 
+@pytest.mark.slow(why="statistical")
 def test_simulated_rows():
     """Of given scales rows are drawn without data; their covariance is that of the prior."""
     known = {"noise": 0.5, "scale": 1.0}

@@ -293,6 +293,7 @@ def test_members_are_named():
     assert rows == ["weight[linear]", "weight[regression_tree_1]", "weight[regression_tree_2]"]
 
 
+@pytest.mark.slow(why="statistical")
 def test_noise_passes_seldom():
     """Better than guessing by chance is no reason to trust: two standard errors, two scores."""
     passed = 0

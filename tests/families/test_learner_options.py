@@ -57,6 +57,7 @@ def test_options_without_effect_are_refused(learner, target, options, name):
         checked(model(learner, target, **options), FRAME)
 
 
+@pytest.mark.slow(why="statistical")
 @pytest.mark.parametrize(
     ("learner", "target", "options"),
     [

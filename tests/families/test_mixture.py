@@ -328,6 +328,7 @@ def test_draws_have_the_moments_of_the_posterior_on_a_grid(method, on_a_grid):
         assert table.loc[row, "sd"] == pytest.approx(sd, rel=0.1)
 
 
+@pytest.mark.slow(why="statistical")
 def test_chains_in_swapped_labels_are_renamed_to_agree():
     z, data = planted(n=80)
     apart = {c: data[c] + 5 * z for c in "xy"}
@@ -350,6 +351,7 @@ def test_components_of_equal_concentrations_can_trade_places(weights, alike):
     assert any(f.check == "relabelled" for f in fit.verdict.findings) == alike
 
 
+@pytest.mark.slow(why="statistical")
 def test_clusters_are_those_planted_and_free_of_names():
     truth, data = planted(n=80)
     spec = {"columns": ["x", "y", "count"], "component": {"x": "gaussian", "y": "gaussian", "count": "poisson"}}
@@ -382,6 +384,7 @@ def test_the_number_of_components_is_sampled():
         fitted(mixture(["x"], "sampled"), data, "nuts")
 
 
+@pytest.mark.slow(why="statistical")
 def test_the_number_of_components_is_chosen():
     rng = np.random.default_rng(2)
     data = {"x": 6.0 * np.repeat([0, 1, 2], [16, 24, 40]) + rng.standard_normal(80)}
@@ -523,6 +526,7 @@ def test_a_mixture_of_regressions_and_of_experts(gating):
     assert made["mean"][0] == pytest.approx(0.5 * (5 + 24 + 60 - 18), abs=8)
 
 
+@pytest.mark.slow(why="compiles")
 def test_the_graph_of_regressions_has_their_likelihood():
     _, data = two_lines()
     model = bl.Model(model=bl.Mixture(regression="y ~ x", components=2))
@@ -565,6 +569,7 @@ def test_a_run_is_opened_again_and_predicts(tmp_path):
     np.testing.assert_allclose(row[:5], want, rtol=1e-9)
 
 
+@pytest.mark.slow(why="statistical")
 def test_replications_look_like_the_data():
     _, data = planted(n=200)
     model = mixture(list(KINDS), component=KINDS)

@@ -164,6 +164,7 @@ def test_weak_priors_are_the_documented_ones():
 # --------------------------------------------------------------------------------- EM
 
 
+@pytest.mark.slow(why="statistical")
 @pytest.mark.parametrize("prior", ["use", "ignore"])
 @pytest.mark.parametrize(
     ("columns", "component"),
@@ -240,6 +241,7 @@ def test_variants_of_em(variant):
     assert other.posterior["p"].values == pytest.approx(plain.posterior["p"].values, rel=near)
 
 
+@pytest.mark.slow(why="statistical")
 def test_free_parameters_and_bic_do_not_count_what_is_known():
     _, data = planted(60)
     model = mixture(["wait", "count"], [1, 2], component={"wait": "Gamma(alpha=4)", "count": "ZeroInflatedPoisson"})
@@ -265,6 +267,7 @@ def test_held_out_chooses_two_groups():
 # --------------------------------------------------------------------------------- with the other keys
 
 
+@pytest.mark.slow(why="statistical")
 def test_order_is_by_the_mean():
     """Of gamma components, whose parameters say nothing by themselves of where they lie."""
     _, data = planted(120)
@@ -315,6 +318,7 @@ def test_columns_of_one_distribution_with_numbers_of_their_own():
         fitted(model, data | {"a": [1, 6, *data["a"][2:]]})
 
 
+@pytest.mark.slow(why="statistical")
 def test_predictions_replications_shapes_and_a_run_folder(tmp_path):
     _, data = planted(80)
     names = ["wait", "count", "rain"]

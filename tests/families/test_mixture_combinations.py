@@ -225,6 +225,7 @@ def test_the_oracle_integrates():
     assert gamma_poisson(x, a, b) == pytest.approx(closed)
 
 
+@pytest.mark.slow(why="statistical")
 @pytest.mark.parametrize("seed", range(6))
 def test_a_sample_of_combinations(seed):
     """A few at random, the same in every run."""

@@ -161,6 +161,7 @@ def test_the_variational_bound_is_below_the_evidence(enumerated):
     assert ends["best"][0] >= ends["known"][0]
 
 
+@pytest.mark.slow(why="statistical")
 def test_engines_by_name():
     """Variational fits of the family, empirical Bayes, a discount, mixed columns and gaps."""
     rng = np.random.default_rng(2)

@@ -30,6 +30,7 @@ def finding(fit, check):
     return next(f for f in fit.verdict.findings if f.check == check)
 
 
+@pytest.mark.slow(why="statistical")
 def test_with_every_label_known_it_is_the_closed_form():
     """Then q is the posterior: the bound is the evidence, and every importance ratio too."""
     z, data = planted(n=40)
@@ -130,6 +131,7 @@ def overlapping():
     return rng.poisson(np.where(rng.random(60) < 0.5, 1.5, 3.5))
 
 
+@pytest.mark.slow(why="statistical")
 def test_the_bound_is_below_the_evidence_and_too_narrow_where_components_overlap():
     """Evidence and posterior by quadrature over the weight and two rates."""
     counts = overlapping()
@@ -180,6 +182,7 @@ def test_a_bound_with_every_numbering_is_near_the_evidence_of_a_small_case():
     assert about == pytest.approx(evidence, abs=0.1)
 
 
+@pytest.mark.slow(why="statistical")
 def test_components_that_are_not_needed_lose_their_rows():
     _, data = planted(n=300)
     fit = fitted(mixture(["x", "y"], 6, priors={"weights": 0.01}), data)
@@ -210,6 +213,7 @@ def test_a_bayesian_mixture_of_experts():
     assert chance["P(2)"][0] > 0.99 and chance["P(1)"][1] > 0.99
 
 
+@pytest.mark.slow(why="statistical")
 def test_a_run_is_opened_again(tmp_path):
     z, data = planted()
     fit = fitted(mixture(["x", "y"]), data, name="near", runs=tmp_path)
@@ -232,6 +236,7 @@ def test_two_runs_agree_and_number_components_alike():
     assert fitted(mixture(["x", "y"]), data).posterior.equals(a.posterior)
 
 
+@pytest.mark.slow(why="statistical")
 def test_an_interrupted_search_keeps_what_ended(monkeypatch):
     from bayeslab.families.mixture import variational_bayes
 

@@ -112,6 +112,7 @@ def test_arrays_and_graph_have_the_same_likelihood(likelihood, link):
     np.testing.assert_allclose(ours[0], rows, rtol=tolerance, atol=1e-9)
 
 
+@pytest.mark.slow(why="statistical")
 @pytest.mark.parametrize(("likelihood", "link"), LINKS)
 def test_replications_have_the_mean_of_the_likelihood(likelihood, link):
     """The frequencies of 4,000 replications at one point, against the density on arrays, integrated."""
@@ -368,6 +369,7 @@ def test_probabilities_are_averaged_not_counted():
         np.testing.assert_allclose(found.to_numpy()[np.arange(N), seen], np.exp(rows[0]), rtol=1e-9)
 
 
+@pytest.mark.slow(why="compiles")
 def test_slopes_that_vary_alone_are_exact():
     """(0 + x | g): one scale besides sigma; agrees with NUTS."""
     data = pd.concat([table(s) for s in range(5)], ignore_index=True)

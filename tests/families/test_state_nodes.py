@@ -261,6 +261,7 @@ def at_truth(count: int) -> dict[str, np.ndarray]:
     return {name: np.full(count, value) for name, value in TRUTH.items()}
 
 
+@pytest.mark.slow(why="statistical")
 def test_smoothed_states_and_rows_alone():
     """Means and covariances of drawn states, their exact means, and rows given all others, against conditioning."""
     spec, data = bound(model(NODES), DATA)
@@ -292,6 +293,7 @@ def test_smoothed_states_and_rows_alone():
         assert terms[r] == pytest.approx(0.0 if np.isnan(Y[r]) else stats.norm.logpdf(Y[r], m, np.sqrt(v)), abs=1e-9)
 
 
+@pytest.mark.slow(why="statistical")
 def test_forecasts_of_two_series():
     """Later rows go on from the last row of their series; a new series begins anew."""
     nodes = {k: v[:-1] + ", sequence=run)" if k in ("level[month]", "season[month]") else v for k, v in NODES.items()}

@@ -568,6 +568,7 @@ def networks(draw):
     return DiscreteNetwork(states, parents, tables, draw(NAMES))
 
 
+@pytest.mark.slow(why="large")
 @settings(
     max_examples=120, deadline=None, derandomize=True, suppress_health_check=[HealthCheck.function_scoped_fixture]
 )

@@ -58,6 +58,7 @@ def test_a_model_file_that_cannot_be_said_is_refused(name):
         bl.expand(MODELS / f"{name}.yaml")
 
 
+@pytest.mark.slow(why="compiles")
 @pytest.mark.parametrize("name", KNOWN)
 def test_a_known_net_and_its_expansion_have_the_same_joint_distribution(name):
     file = MODELS / f"{name}.yaml"

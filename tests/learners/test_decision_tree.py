@@ -168,6 +168,7 @@ def flipped(rng, x, share):
     return out
 
 
+@pytest.mark.slow(why="large")
 def test_noise_in_labels_and_attributes():
     """noise-label-attr: error rises in proportion to wrong labels, steeper with wrong cells; cut trees are better."""
     rng = np.random.default_rng(2)
@@ -265,6 +266,7 @@ def test_learning_curve():
     assert abs(np.mean(scores) - 0.9524) < 4 * 0.0145 * math.sqrt(1 / 40 + 1 / 60)
 
 
+@pytest.mark.slow(why="large")
 def test_learning_curve_of_one_hundred_examples():
     """dtree-learning-curve: of 100 examples 20 random parts of each size are learned from, the others are predicted."""
     x, y = sample(np.random.default_rng(9), 100)

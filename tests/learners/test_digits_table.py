@@ -23,6 +23,7 @@ def table():
     return module
 
 
+@pytest.mark.slow(why="large")
 def test_rows(table, monkeypatch):
     """digit-compare, digit-reject: error, time, memory and rejections of real digits, next to the printed (F27)."""
     monkeypatch.setenv("BAYESLAB_MNIST", "/nowhere")

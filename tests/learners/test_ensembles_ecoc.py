@@ -140,6 +140,7 @@ def test_ecoc_soft():
     np.testing.assert_array_equal(hard.predict(fresh), distance.argmin(axis=1))
 
 
+@pytest.mark.slow(why="large")
 def test_ecoc_learned():
     """ecoc-learned: with as many learners the learned matrix is at least as accurate as random ones; more are added."""
     x, y = load_digits(return_X_y=True)

@@ -65,6 +65,7 @@ def four_learners():
     return [GaussianNB(), LinearDiscriminantAnalysis(), KNeighborsClassifier(3), DecisionTreeClassifier(max_depth=3)]
 
 
+@pytest.mark.slow(why="large")
 def test_scann():
     """scann: coordinates are uncorrelated, and the nearest class mean among them beats chance."""
     x, y = load_digits(return_X_y=True)

@@ -22,6 +22,7 @@ def planted(n, n_queries, n_columns, gap):
     return x, x[at] + gap * step / np.linalg.norm(step, axis=1, keepdims=True), at
 
 
+@pytest.mark.slow(why="large")
 def test_lsh():
     """lsh: planted near pairs of 20,000 points in 32 dimensions are found; candidates are a small part of all."""
     x, queries, at = planted(20_000, 400, 32, 2.0)

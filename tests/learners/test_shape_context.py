@@ -93,6 +93,7 @@ def test_thin_plate():
     np.testing.assert_allclose(thin_plate(points, targets, 1e8)[0], flat, atol=1e-4)
 
 
+@pytest.mark.slow(why="large")
 def test_identical():
     """shape-match (F27): the distance of an image to itself is zero, to others it is not."""
     images, _ = sample(np.random.default_rng(0), 10, 20)
@@ -130,6 +131,7 @@ def test_bent_shape():
     assert share[1].mean() < 0.95 * share[0].mean()
 
 
+@pytest.mark.slow(why="large")
 def test_shape_match():
     """shape-match (F27): three nearest shapes err less than half as often as three nearest rows of pixels."""
     rng = np.random.default_rng(3)

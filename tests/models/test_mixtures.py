@@ -105,6 +105,7 @@ def test_geyser_number_says_two_or_three():
     assert probability[0] < 1e-6 and probability[1:3].sum() > 0.9
 
 
+@pytest.mark.slow(why="statistical")
 @pytest.mark.parametrize("name", ["geyser_clusters", "coal_rates", "role_conflict", "geyser_number"])
 def test_files_are_valid(name):
     assert bl.check(MODELS / f"{name}.yaml").names()

@@ -108,6 +108,7 @@ def test_eight_schools_by_quadrature(fits):
         agrees(fit, f"theta[{school}]", (w * (y * tau**2 + mu * se**2) / (tau**2 + se**2)).sum())
 
 
+@pytest.mark.slow(why="statistical")
 def test_radon_is_gelman_and_hills(fits):
     """Printed in section 12.6: 1.47 (0.04), -0.67 (0.07), 0.72 (0.09); sd 0.16 and 0.76."""
     rows = fits("radon").summary()
@@ -163,6 +164,7 @@ def test_radon_slopes_are_gelman_and_hills(fits):
     assert rows.loc["sigma", "mean"] == pytest.approx(0.75, abs=0.01)
 
 
+@pytest.mark.slow(why="statistical")
 def test_stackloss_by_importance_sampling(fits):
     data = table("stackloss")
     x = (data.iloc[:, :3] - data.iloc[:, :3].mean()) / data.iloc[:, :3].std()

@@ -153,6 +153,7 @@ def test_play_tennis_products_and_the_zero_that_the_prior_mends():
         assert found["play"]["Yes"] == pytest.approx(yes / (yes + no), abs=1e-4)
 
 
+@pytest.mark.slow(why="statistical")
 def test_play_tennis_as_shipped():
     """The m-estimate for the class too; predictions of the fit are those of its network."""
     fit = bl.fit(MODELS / "play_tennis.yaml", progress=False, runs=None)
@@ -295,6 +296,7 @@ def parameters(variables: dict[str, tuple[list[str], list[str]]]) -> int:
     return bl.network(bl.Model(model=bl.BayesNet(variables=declared))).plain.n_parameters
 
 
+@pytest.mark.slow(why="statistical")
 def test_heart_disease_is_learned_without_being_seen():
     """EM fits better than the tables the data came from, and finds a disease that predicts the symptoms as they do."""
     fit = bl.fit(MODELS / "heart_disease.yaml", progress=False, runs=None)

@@ -103,6 +103,7 @@ def test_the_parabola_has_the_evidence(fits):
     assert evidence[1] - evidence[0] > 5
 
 
+@pytest.mark.slow(why="statistical")
 def test_longley_by_quadrature_over_two_scales(fits):
     data = table("longley")
     y, x = data.pop("employed").to_numpy(), data.to_numpy(float)
@@ -236,6 +237,7 @@ def test_absences_by_maximum_likelihood(fits):
     near(fits("absences"), {"alpha": (1.275, 0.161)}, within=0.5)  # skewed
 
 
+@pytest.mark.slow(why="statistical")
 def test_housing_by_maximum_likelihood(fits):
     """Venables and Ripley, section 7.3, print 0.566 and 1.289 for influence, -0.496 and 0.691 for the cutpoints."""
     data = table("housing")
@@ -255,6 +257,7 @@ def test_housing_by_maximum_likelihood(fits):
     near(fits("housing"), dict(zip(names, zip(estimate, error, strict=True), strict=True)))
 
 
+@pytest.mark.slow(why="statistical")
 def test_sleep_is_lme4s(fits):
     """Bates et al.: 251.4 (6.8), 10.47 (1.55), sds 24.7 and 5.92, correlation 0.07, residual 25.6."""
     rows = fits("sleep").summary()
@@ -279,6 +282,7 @@ def test_gasoline_is_ferrari_and_cribari_netos(fits):
     assert rows.loc["phi", "mean"] == pytest.approx(440 * 21 / 32, rel=0.12)
 
 
+@pytest.mark.slow(why="statistical")
 def test_diabetes_is_park_and_casellas(fits):
     """The Bayesian lasso, JASA 103 (2008), table 1: medians for columns of unit length, and 95 % intervals."""
     printed = {

@@ -69,6 +69,7 @@ def _pictures():
     yield topics.proportions(p[:10], ODD * 2)
 
 
+@pytest.mark.slow(why="large")
 def test_names_are_no_formulas():
     """They are drawn letter by letter, in titles, legends, texts and ticks; numbers at ticks stay as they were."""
     for picture in _pictures():

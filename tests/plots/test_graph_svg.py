@@ -119,6 +119,7 @@ def test_nodes_do_not_overlap_and_children_are_below(graph):
     assert all(contains(page, box) for box in (*plan.nodes.values(), *plan.plates.values()))
 
 
+@pytest.mark.slow(why="large")
 @any_dag
 @given(dags())
 def test_a_plate_holds_its_members_and_nothing_else(graph):
@@ -157,6 +158,7 @@ def test_the_same_graph_gives_the_same_text_however_its_edges_were_added(graph):
     assert model_svg(graph) == model_svg(graph) == model_svg(again)
 
 
+@pytest.mark.slow(why="large")
 def test_the_text_does_not_depend_on_the_process_and_needs_no_heavy_library():
     code = (
         "import sys, networkx as nx; from bayeslab.plots.graph_svg import model_svg\n"

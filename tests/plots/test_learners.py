@@ -120,6 +120,7 @@ def test_regions_of_names_numbers_and_other_families():
         tree.learner.plot("regions", inputs=["x"], at={"x": 1.0})
 
 
+@pytest.mark.slow(why="large")
 def test_staged_errors_are_those_of_the_rounds(tmp_path):
     """Boosting 1, 3, 6 rounds afresh errs as the stages say; the run folder keeps the stages."""
     cancer = load_breast_cancer()
@@ -166,6 +167,7 @@ def test_staged_errors_of_boosted_regressions():
     assert last == pytest.approx(np.sqrt(np.mean((own.predict(data)["mean"] - diabetes.target) ** 2)))
 
 
+@pytest.mark.slow(why="large")
 def test_training_curves():
     fit = trained(flowers(), "species", learner="perceptron", max_iter=30)
     table = fit.learner.training()

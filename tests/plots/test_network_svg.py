@@ -301,6 +301,7 @@ def random_dag(n: int, seed: int) -> tuple[nx.DiGraph, dict[str, dict[str, float
     }
 
 
+@pytest.mark.slow(why="large")
 @pytest.mark.parametrize(
     ("n", "seed"), [(0, 0), (1, 0), (5, 1), (12, 2), (30, 3), (MOST_BOXES, 4), (MOST_BOXES + 20, 5)]
 )
@@ -354,6 +355,7 @@ def test_folded_rows_are_below_their_parents_and_no_wider_than_asked(n, seed, wi
         assert sum(own) <= width or len(own) == 1
 
 
+@pytest.mark.slow(why="large")
 @pytest.mark.parametrize("name", ["asia", "cancer", "sachs", "child", "insurance", "alarm", "hailfinder", "win95pts"])
 def test_known_networks(name):
     file = FOLDER / f"{name}.bif"

@@ -20,6 +20,7 @@ def rare():
     return _fit({"p": "Beta(1, 2999)", "y[row]": "Bernoulli(p)"}, {"y": happened})
 
 
+@pytest.mark.slow(why="statistical")
 def test_rare_outcomes_have_their_probability(rare):
     made = rare.predict({"y": [0, 0, 1]}, kind="probabilities")
     # The error is that of the mean of 4,000 draws of p.
@@ -43,6 +44,7 @@ def test_counts_have_the_probabilities_of_their_law():
         assert made[f"P(y={k})"][0] == pytest.approx(exact.pmf(k), abs=0.004)
 
 
+@pytest.mark.slow(why="statistical")
 def test_words_that_were_never_drawn_have_a_probability():
     model = bl.Model(
         name="rows", data={"rows": "row"}, dims={"kind": ["a", "b", "never"]},
@@ -54,6 +56,7 @@ def test_words_that_were_never_drawn_have_a_probability():
     assert made["P(y=never)"][0] < 1e-4
 
 
+@pytest.mark.slow(why="statistical")
 def test_probabilities_of_counts_leave_no_value_out():
     """A gamma and Poisson pair: the predictive is negative binomial, each value between the extremes has a column."""
     table = {"y": np.array([3, 0, 5, 1]), "e": [1.0, 0.5, 2.0, 1.0]}

@@ -143,6 +143,7 @@ def test_fitting_under_another_prior_fails():
     assert found.verdict.status == "fail" and any("x" in where for where in bad)
 
 
+@pytest.mark.slow(why="statistical")
 def test_more_replications_add_to_those_that_are_there(tmp_path):
     few = calibrate(line(), 12, DATA, "exact", runs=tmp_path, progress=False)
     times = {p: p.stat().st_mtime_ns for p in few.folder.glob("replications/*")}
@@ -153,6 +154,7 @@ def test_more_replications_add_to_those_that_are_there(tmp_path):
     assert np.array_equal(alone.ranks, more.ranks)
 
 
+@pytest.mark.slow(why="statistical")
 def test_other_seed_or_model_has_another_folder(tmp_path):
     first = calibrate(line(), 10, DATA, "exact", runs=tmp_path, progress=False)
     second = calibrate(line(), 10, DATA, "exact", seed=5, runs=tmp_path, progress=False)
@@ -227,6 +229,7 @@ def test_flat_priors_are_refused():
         calibrate(bl.Model(model=bl.Graph(nodes=nodes)), 10, {"y": np.zeros(3)}, runs=None, progress=False)
 
 
+@pytest.mark.slow(why="processes")
 def test_command(tmp_path, capsys):
     import pandas as pd
 

@@ -232,6 +232,7 @@ def test_effective_parameters_of_ridge():
     assert effective_parameters(design, 1e9) < 1e-6
 
 
+@pytest.mark.slow(why="statistical")
 def test_p_loo_is_the_ridge_trace():
     """Normal coefficients, known noise. Over data from the model, p_loo is the trace on average."""
     rng = np.random.default_rng(3)
@@ -414,6 +415,7 @@ def test_maximum_likelihood_is_least_squares(exact):
     assert table.index[0] == table["bic"].idxmin()
 
 
+@pytest.mark.slow(why="statistical")
 def test_averaged_predictions(exact):
     found = compare(exact, progress=False)
     new = {"x": np.array([-1.0, 0.0, 2.0])}
@@ -469,6 +471,7 @@ def test_other_outcomes_are_refused(exact):
         compare({"a": exact["line"], "b": other}, progress=False)
 
 
+@pytest.mark.slow(why="statistical")
 def test_unknown_words(exact):
     with refused("option.unknown-word", "'lo'.*'loo'"):
         compare(exact, "lo", progress=False)
@@ -493,6 +496,7 @@ def test_command(exact, capsys):
     assert "elpd_diff" in capsys.readouterr().out
 
 
+@pytest.mark.slow(why="statistical")
 def test_plot(exact):
     assert compare(exact, refit=False, progress=False).plot().axes
 

@@ -188,6 +188,7 @@ def test_leave_one_out_has_no_repeats():
             bl.cross_validate({"t": TREE}, IRIS, folds=folds, repeats=3, progress=False)
 
 
+@pytest.mark.slow(why="statistical")
 def test_numbers_or_classes():
     """Of 0 and 1 it depends on the model what they are; models that differ in it are told so before any fit."""
     rng = np.random.default_rng(8)
@@ -209,6 +210,7 @@ def test_numbers_or_classes():
     assert said.table.loc["bayes", "accuracy"] > 0.6
 
 
+@pytest.mark.slow(why="statistical")
 def test_calibration_counts_rows_once():
     """Repeats say the same rows again: intervals do not get narrower by them."""
     widths = []
@@ -369,6 +371,7 @@ def test_a_loss_is_of_classes():
     assert caught.value.code.endswith("not-applicable")
 
 
+@pytest.mark.slow(why="statistical")
 def test_a_learner_of_numbers_has_densities_and_a_count_a_probability():
     rng = np.random.default_rng(3)
     x = rng.normal(size=40)

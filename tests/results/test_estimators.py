@@ -148,6 +148,7 @@ def test_settings_are_parameters():
         own.set_params(model__n_neighbors="three")
 
 
+@pytest.mark.slow(why="statistical")
 @pytest.mark.parametrize(
     "values", [np.array(v) for v in ([0, 1], [False, True], [1, 2], [-1, 1], ["n", "y"], [7.0, 3.0])]
 )

@@ -225,6 +225,7 @@ def test_more_data_beat_a_better_learner():
     assert many.min() > few.max()
 
 
+@pytest.mark.slow(why="statistical")
 def test_house_prices():
     """house-price-features: missing cells are learned from, and the asking price lowers the error on other houses."""
     rng = np.random.default_rng(9)

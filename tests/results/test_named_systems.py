@@ -95,6 +95,7 @@ def test_pen_strokes():
     assert right >= 54
 
 
+@pytest.mark.slow(why="statistical")
 def test_bagged_fits_and_posterior_draws():
     """named-boost-as-bayes: lines fitted to bootstrap samples spread as draws of the posterior do, on normal data."""
     rng = np.random.default_rng(2)

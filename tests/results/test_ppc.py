@@ -189,6 +189,7 @@ def test_plots(right, what, tmp_path):
     assert file.stat().st_size > 5000
 
 
+@pytest.mark.slow(why="statistical")
 def test_calibration_plot(binary):
     axes = binary.plot_check("calibration").axes[0]
     assert axes.get_xlabel() == "predicted probability of win = won"

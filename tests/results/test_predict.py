@@ -19,6 +19,7 @@ def table():
     )
 
 
+@pytest.mark.slow(why="statistical")
 @pytest.mark.parametrize("likelihood", ["bernoulli", "categorical", "ordered"])
 def test_words_are_predicted_by_their_probabilities(table, likelihood):
     dims = {"word": ["no", "yes"]}

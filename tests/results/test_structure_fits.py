@@ -52,6 +52,7 @@ def call(capsys, *words):
     return int(ended.value.code or 0), capsys.readouterr().out
 
 
+@pytest.mark.slow(why="statistical")
 def test_a_fit_has_structures_and_so_has_its_folder(fit):
     again = open_run(fit.folder)
     pd.testing.assert_frame_equal(again.structures.edges(), fit.structures.edges())
@@ -110,6 +111,7 @@ def test_pictures(fit, what, tmp_path):
         fit.structures.plot(what + "x")
 
 
+@pytest.mark.slow(why="processes")
 def test_from_the_command_line(fit, tmp_path, capsys):
     code, out = call(capsys, "query", fit.folder, "-g", "a=yes", "-t", "c", "--json", "--seed", "3")
     assert code == 0
@@ -152,6 +154,7 @@ def test_rows_are_weighed_by_structures_and_parameters(fit):
     assert table["log_evidence"]["sampled"] == fit.data_tree["exact_posterior"].attrs["log_evidence"]
 
 
+@pytest.mark.slow(why="statistical")
 def test_a_row_left_out_is_left_out_of_the_search(fit):
     """Its probability given the others, from chains without it: the ratio of two exact evidences."""
     model = bl.Model(model=bl.BayesNet(structure={"score": "bdeu"}))

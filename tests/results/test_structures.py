@@ -250,6 +250,7 @@ def test_an_interval_is_that_of_the_parameters_where_the_structure_is_known():
     assert found.to_dict()["n_graphs"] == 1 and "image/svg" in found._repr_html_()
 
 
+@pytest.mark.slow(why="statistical")
 def test_rows_of_evidence(drawn):
     import pandas as pd
 
@@ -311,6 +312,7 @@ def test_effects_are_averages_over_all_dags(once, drawn):
     assert "effect of a (0 → 1) on d" in repr(got)
 
 
+@pytest.mark.slow(why="statistical")
 def test_probabilities_under_intervention(once):
     frame = once.interventional("a", "b")
     even = np.full(len(ALL.choices), 1 / len(ALL.choices))

@@ -51,6 +51,7 @@ def test_calibration_predicts_from_the_other_columns(mixture, by_hand):
     assert scores["log_score"] == pytest.approx(np.log(np.where(y == 1, by_hand, 1 - by_hand)).mean(), abs=0.03)
 
 
+@pytest.mark.slow(why="statistical")
 def test_decisions_on_a_row_do_not_depend_on_other_rows(mixture, by_hand):
     row = ROWS.iloc[[0]]
     beside = pd.concat([row, pd.DataFrame({"g": ["b"], "y": [np.nan], "x": [3.0]})], ignore_index=True)
@@ -60,6 +61,7 @@ def test_decisions_on_a_row_do_not_depend_on_other_rows(mixture, by_hand):
         assert decided["E[wait]"] == pytest.approx(3 * (1 - by_hand[0]), abs=0.24)
 
 
+@pytest.mark.slow(why="statistical")
 def test_cells_of_chains_are_not_predicted_from_themselves():
     chain = {"family": "hmm", "columns": ["y", "z"], "states": 2, "emission": {"y": "bernoulli", "z": "gaussian"}}
     seen = {"y": RNG.integers(0, 2, 60), "z": RNG.normal(size=60)}

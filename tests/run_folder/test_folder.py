@@ -257,6 +257,7 @@ def every_chunk(run: Path) -> list[Path]:
     return sorted(p for p in (run / "result.zarr").rglob("*") if p.is_file())
 
 
+@pytest.mark.slow(why="large")
 def test_every_file_of_the_result_counts(run, whole):
     """The loss of any one, in whichever group, is noticed; nothing else in the store is needed for that."""
     assert {p.relative_to(run / "result.zarr").parts[0] for p in every_chunk(run)} > {"posterior", "observed_data"}
@@ -463,6 +464,7 @@ def test_a_full_disk_before_run_json(run, monkeypatch):
         RunFolder(run).write_info({})
 
 
+@pytest.mark.slow(why="large")
 def test_opening_a_large_result_costs_little_more_than_reading_it(tmp_path):
     """The digest of 80 MB in about the CPU time of a few passes over them."""
     import hashlib

@@ -400,6 +400,7 @@ def test_rows_with_missing_cells_are_weighed_by_what_they_show(fitted):
     assert abs(terms[..., row].mean() - exact[tuple(seen)].sum()) < 5 * error
 
 
+@pytest.mark.slow(why="statistical")
 def test_completions_are_kept_in_the_run_and_go_on_exactly(fitted, tmp_path):
     import bayeslab as bl
     from bayeslab.fitting import resume
@@ -412,6 +413,7 @@ def test_completions_are_kept_in_the_run_and_go_on_exactly(fitted, tmp_path):
             np.testing.assert_array_equal(values, longer.data_tree[group][name])
 
 
+@pytest.mark.slow(why="statistical")
 def test_of_very_many_cells_some_draws_are_kept(monkeypatch, tmp_path):
     import bayeslab as bl
     from bayeslab.engines import structure as engine

@@ -74,6 +74,7 @@ def test_causality_from_data_oracle_gives_the_class_of_every_small_dag():
         assert not found.conflicts
 
 
+@pytest.mark.slow(why="statistical")
 @pytest.mark.parametrize("rule", RULES)
 def test_causality_from_data_oracle_gives_the_class_of_larger_dags(rule):
     rng = np.random.default_rng(1)

@@ -380,6 +380,7 @@ def noisy_or_table(n_rows, strengths, leak=0.02, seed=0):
     return observations(codes.astype(int), (2,) * (len(strengths) + 1)), codes.astype(int)
 
 
+@pytest.mark.slow(why="statistical")
 def test_noisy_or_bic_is_the_maximum():
     """Against a bounded optimiser that knows nothing of concavity; parents that prevent are at the bound."""
     from scipy.optimize import minimize

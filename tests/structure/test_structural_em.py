@@ -312,6 +312,7 @@ def test_hidden_variables_are_invented_only_if_the_score_rises(patients):
     assert not any(move.accepted for move in own)
 
 
+@pytest.mark.slow(why="statistical")
 def test_nothing_is_invented_where_nothing_is_hidden(small):
     net, codes, _ = small
     found = search(Observations.of_codes(codes, net.states), invent=2, score="bic", rng=np.random.default_rng(1))

@@ -75,6 +75,7 @@ def most_by_enumeration(query, other):
     return best
 
 
+@pytest.mark.slow(why="statistical")
 def test_cbr_exact_first():
     """cbr (F45): among 75 designs the one with the same graph under other names is found, and comes first."""
     stored = library()

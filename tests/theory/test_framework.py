@@ -161,6 +161,7 @@ def uniform(rng, n):
     return rng.uniform(-1, 1, size=(n, 1))
 
 
+@pytest.mark.slow(why="statistical")
 def test_error_sources():
     """error-sources: of lines for x² on [-1, 1]: noise σ², approximation 4/45, an estimation that falls as 1/N; search."""
     parts = [
@@ -193,6 +194,7 @@ def test_error_sources():
         error_sources(LinearRegression(), uniform, square, -1.0, 5, rng)
 
 
+@pytest.mark.slow(why="statistical")
 @pytest.mark.parametrize(
     "learner", [MultiwayTree((0, 1, 2)), KNNClassifier(1), Perceptron(max_iter=20, random_state=0)]
 )
