@@ -22,6 +22,7 @@ from typing import Any
 
 import numpy as np
 import pytensor.tensor as pt
+from numba.core.dispatcher import Dispatcher
 from pytensor.gradient import DisconnectedType, disconnected_type
 from pytensor.graph.basic import Apply, Variable
 from pytensor.graph.op import Op
@@ -86,8 +87,10 @@ def _compiled(op: EvidenceOp, node: Any, **_: Any) -> tuple[Any, str]:
         value, gradient = kernel(*inputs)
         return np.asarray(value), gradient
 
-    # Kernels call others in their own module only, so its text stands for all the code there is.
-    text = getsource(import_module(op.kernel.partition(":")[0]))
+    # Kernels call others in their own module, and in those that it imports from: their text is all the code there is.
+    module = import_module(op.kernel.partition(":")[0])
+    names = {value.__module__ for value in vars(module).values() if isinstance(value, Dispatcher)}
+    text = "".join(getsource(import_module(name)) for name in sorted({module.__name__, *names}))
     return evidence, hashlib.sha256(f"evidence 1 {op.kernel} {text}".encode()).hexdigest()
 
 

@@ -63,15 +63,26 @@ class Density:
 
 
 def agree(
-    first: pm.Model, second: pm.Model, seed: int = 1, count: int = 3, rtol: float = 1e-9, constant: float = np.inf
+    first: pm.Model,
+    second: pm.Model,
+    seed: int = 1,
+    count: int = 3,
+    rtol: float = 1e-9,
+    constant: float = np.inf,
+    names: Mapping[str, str] | None = None,
 ) -> None:
     """That two models have the same parameters, the same differences of log densities, and the same gradients.
 
-    Their log densities differ by at most ``constant``, relative to their size.
+    Their log densities differ by at most ``constant``, relative to their size. ``names`` are those that parameters of
+    the second have in the first, where they differ.
     """
     one, other = Density.of(first), Density.of(second)
-    assert set(one.names) == set(other.names)
-    at = [(one.at(point), other.at(point)) for point in one.points(np.random.default_rng(seed), count)]
+    called = {name: (names or {}).get(name, name) for name in other.names}
+    assert set(one.names) == set(called.values())
+    at = []
+    for point in one.points(np.random.default_rng(seed), count):
+        value, slopes = other.at({name: point[own] for name, own in called.items()})
+        at.append((one.at(point), (value, {called[name]: slope for name, slope in slopes.items()})))
     sizes = [max(1.0, abs(a[0])) for a, _ in at]
     offsets = np.array([a[0] - b[0] for a, b in at])
     assert np.all(np.abs(offsets - offsets[0]) <= rtol * np.array(sizes)), offsets
@@ -90,6 +101,7 @@ def agree_by_name(
     seed: int = 1,
     count: int = 3,
     rtol: float = 1e-9,
+    constant: float = np.inf,
 ) -> None:
     """That two models with other coordinates have the same density of the parameters that have names.
 
@@ -121,6 +133,7 @@ def agree_by_name(
         offsets.append(float(mine) - float(theirs) - float(np.linalg.slogdet(matrix)[1]))
         sizes.append(max(1.0, abs(float(mine))))
     assert np.all(np.abs(np.array(offsets) - offsets[0]) <= rtol * np.array(sizes)), offsets
+    assert np.all(np.abs(np.array(offsets)) <= constant * np.array(sizes)), offsets
 
 
 def _jacobians(flat: Any, wrt: list[Any]) -> list[Any]:

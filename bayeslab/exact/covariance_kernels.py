@@ -520,6 +520,10 @@ def diagonal_gradient(ops, columns, at, fixed, theta, x, weights):  # type: igno
 _REPAIRS = (0.0, 1e-12, 1e-10, 1e-8, 1e-6)
 
 
+# A share of the mean variance: products of smaller numbers would be below the normal range, where they are slow.
+_NOTHING = 1e-150
+
+
 @numba.njit(cache=True)
 def _factored(ops, columns, slots, x, noise, base, out):  # type: ignore[no-untyped-def]
     """The lower Cholesky factor of K + diag(noise) + jitter in the lower triangle of ``out``, the jitter and its share.
@@ -538,6 +542,9 @@ def _factored(ops, columns, slots, x, noise, base, out):  # type: ignore[no-unty
             mean += out[i, i] / n
         jitter = max(base, share) * mean
         for i in range(n):
+            for j in range(i):
+                if abs(out[i, j]) < _NOTHING * mean:
+                    out[i, j] = 0.0
             out[i, i] += noise[i] + jitter
         if not math.isfinite(mean) or not mean >= 0.0:
             return math.nan, math.nan

@@ -122,7 +122,7 @@ def test_values_are_a_factor_times_normals():
     ],
 )
 def test_sines_have_the_covariance_of_the_kernel(kernel, covariance):
-    built = bl.to_pymc(model(f"GaussianProcess({kernel}, approximation=hsgp)", y="Normal(f, a ** 2)"), data=DATA)
+    built = bl.to_pymc(model(f"GaussianProcess({kernel}, approximation=hsgp)", y="StudentT(4, f, a ** 2)"), data=DATA)
     count = len(built.coords["f_functions"])
     given = {"ell": np.full(count, 1.5), "s": np.full(count, 0.7), "a": np.ones(count), "_f_z": np.eye(count)}
     given = {name: v for name, v in given.items() if name in built.named_vars}
@@ -136,7 +136,7 @@ def test_functions_of_people_and_of_levels():
     nodes = PRIORS | {
         "t[day]": "index(day) / 2",
         "f[person, day]": "GaussianProcess(ExpQuad(t, ell, s))",
-        "y[person, day]": "Normal(f, 1)",
+        "y[person, day]": "StudentT(4, f, 1)",
     }
     spec = bl.Model(
         data={"rows": "day", "dims": {"y": ["person", "day"]}},
@@ -157,7 +157,7 @@ def test_functions_of_people_and_of_levels():
 
 def test_labels_that_are_numbers_are_inputs():
     """Of the node's dimension: the years that rows are called, and the places of a length."""
-    nodes = {"f[year]": "GaussianProcess(ExpQuad(year, 2.0, 0.5))", "y[year]": "Normal(f, 1)"}
+    nodes = {"f[year]": "GaussianProcess(ExpQuad(year, 2.0, 0.5))", "y[year]": "StudentT(4, f, 1)"}
     spec = bl.Model(data={"rows": "year"}, model={"family": "graph", "nodes": nodes})
     years, z = np.array([1851, 1853, 1854, 1860]), RNG.normal(size=4)
     got = values_of(bl.to_pymc(spec, data={"year": years, "y": np.zeros(4)}), {"_f_z": z})

@@ -8,11 +8,13 @@ import subprocess
 import sys
 from pathlib import Path
 
+import numpy as np
 import pandas as pd
+import pymc as pm
 import pytest
 
 import bayeslab as bl
-from tests.densities import agree
+from tests.densities import Density, agree
 from tests.laws.test_expand import SHORT
 from tests.models.shipped import MODELS
 from tests.refusals import refused
@@ -23,13 +25,15 @@ pytestmark = pytest.mark.filterwarnings("ignore:Data in .* contains missing valu
 
 #: Models in the language that come with the package.
 GRAPHS = (
-    "airquality", "coal", "eight_schools", "faithful", "faithful_net", "insect_sprays", "nile", "radon", "radon_slopes",
+    "airquality", "births", "coal", "eight_schools", "faithful", "faithful_net", "insect_sprays", "nile", "radon", "radon_slopes",
     "stackloss", "sunspots", "weeds",
 )  # fmt: skip
-#: Their paths, states and shared labels are summed out in ways that plain PyMC does not have, and functions are made in one of their own.
+#: A function is integrated out here and sampled in the script.
+INTEGRATED = ("radon_map",)
+#: Their paths, states and shared labels are summed out in ways that plain PyMC does not have.
 REFUSED = (
-    "airline", "anaesthetists", "births", "cervix", "coal_steps", "coal_trend", "cows", "dipper", "feeders", "gnp", "polio",
-    "ponds", "radon_map",
+    "airline", "anaesthetists", "cervix", "coal_steps", "coal_trend", "cows", "dipper", "feeders", "gnp", "polio",
+    "ponds",
 )  # fmt: skip
 QUICK = ("eight_schools", "sunspots")
 # PyMC keeps whole numbers of scripts in 32 bits, and computes normalising constants of them in as many.
@@ -60,9 +64,33 @@ def test_any_script_builds_the_same_model(name, tmp_path):
     script_agrees(name, tmp_path)
 
 
+@pytest.mark.slow(why="compiles")
+@pytest.mark.parametrize("name", INTEGRATED)
+def test_a_script_that_samples_a_function_has_the_evidence_of_the_model(name, tmp_path):
+    path = tmp_path / f"{name}.py"
+    path.write_text(bl.export(MODELS / f"{name}.yaml", folder=tmp_path))
+    evidence_agrees(bl.to_pymc(MODELS / f"{name}.yaml"), runpy.run_path(str(path))["model"])
+
+
+def evidence_agrees(short: pm.Model, script: pm.Model) -> None:
+    """That one density is the integral of the other over normals z, in which its logarithm is quadratic."""
+    one, other = Density.of(short), Density.of(script)
+    (z,) = set(other.names) - set(one.names)
+    for point in one.points(np.random.default_rng(1), 2):
+        shape = other.points(np.random.default_rng(0), 1)[0][z].shape
+        size = int(np.prod(shape))
+        height, slopes = other.at(point | {z: np.zeros(shape)})
+        slope = np.ravel(slopes[z])
+        curve = np.stack([np.ravel(other.at(point | {z: e.reshape(shape)})[1][z]) - slope for e in np.eye(size)])
+        top = height - 0.5 * slope @ np.linalg.solve(curve, slope)
+        integral = top + 0.5 * size * np.log(2 * np.pi) - 0.5 * np.linalg.slogdet(-curve)[1]
+        # Sampled functions have a share of 1e-8 of their variance on the diagonal.
+        assert integral == pytest.approx(one.at(point)[0], rel=1e-6)
+
+
 def test_every_model_in_the_language_is_covered():
     graphs = {path.stem for path in MODELS.glob("*.yaml") if bl.load(path).model.family == "graph"}
-    assert graphs == {*GRAPHS, *REFUSED}
+    assert graphs == {*GRAPHS, *INTEGRATED, *REFUSED}
 
 
 @pytest.mark.parametrize("name", REFUSED)
@@ -152,9 +180,45 @@ def small_agrees(name: str, folder: Path) -> None:
     agree(bl.to_pymc(path), runpy.run_path(str(script))["model"], constant=SEVEN_DIGITS)
 
 
+#: Functions, written out.
+FUNCTIONS: dict[str, str] = {
+    "several columns": "ExpQuad(x, n, [ell, wide], s) + Matern52(x, n, ell, 0.5)",
+    "distances": "Matern12(x, ell, s) + Matern32(x, wide, 1) + RationalQuadratic(x, ell, wide, 0.7)",
+    "waves": "s * Periodic(x, 3, ell, 1) * Cosine(x, wide, 1) + Constant(2)",
+    "lines": "Linear(x, n, scale=s, center=[1, wide]) + 0.5 * Polynomial(x, 2, offset=ell) + Brownian(x, 1)",
+    "changes": "ChangePoint(Matern52(x, ell, s), ExpQuad(n, wide, 1), x, 1.5, 3)",
+    "levels": "Coregion(g, 2, [1, 0.5, wide, 1, 0, 2], [ell, 1, 0.5]) * ExpQuad(x, 1.5)",
+    "sines": "Matern52(x, ell, s) + Constant(2) + Linear(n, scale=wide), approximation=hsgp, functions=8",
+    "smooth sines": "ExpQuad(x, ell, s), approximation=hsgp, domain=[0, 5]",
+    "rough sines": "Matern32(x, ell, s), approximation=hsgp, functions=7",
+}  # fmt: skip
+
+
+def function_agrees(name: str, folder: Path, y: str = "StudentT(4, f + b[0], 1)") -> tuple[pm.Model, pm.Model]:
+    priors = {"ell": "Gamma(4, 2)", "s": "HalfNormal(1)", "wide": "Gamma(3, 1)", "b[k]": "Normal(0, 1)"}
+    nodes = priors | {"f[row]": f"GaussianProcess({FUNCTIONS[name]})", "y[row]": y}
+    path = written(folder, nodes, table(), dims={"k": 2})
+    (folder / "s.py").write_text(bl.export(path, folder=folder))
+    return bl.to_pymc(path), runpy.run_path(str(folder / "s.py"))["model"]
+
+
+@pytest.mark.slow(why="compiles")
+@pytest.mark.parametrize("name", sorted(FUNCTIONS))
+def test_a_function_and_its_script_have_the_same_density(name, tmp_path):
+    agree(*function_agrees(name, tmp_path), rtol=1e-6, constant=SEVEN_DIGITS)
+
+
+@pytest.mark.slow(why="compiles")
+@pytest.mark.parametrize("name", ["several columns", "smooth sines"])
+def test_a_function_that_is_integrated_out_and_its_script_have_the_same_evidence(name, tmp_path):
+    evidence_agrees(*function_agrees(name, tmp_path, "Normal(f + b[0], 1)"))
+
+
 @pytest.mark.parametrize(
     ("nodes", "thing"),
     [
+        ({"f[row]": "GaussianProcess(Periodic(x, 3, 1, 1), approximation=hsgp)", "y[row]": "Normal(f, 1)"}, "cosines"),
+        ({"f[row]": "GaussianProcess(ExpQuad(x, n, 1, 1), approximation=hsgp)", "y[row]": "Normal(f, 1)"}, "several"),
         (
             {"h[row]": "0.5 * previous(h, 1, start=0) + x", "m": "Normal(0, 1)", "y[row]": "Normal(m + h, 1)"},
             "previous",

@@ -29,6 +29,7 @@ from bayeslab.families.graph.conjugacy import closed_form
 from bayeslab.families.graph.discrete_only import DiscretePiece, all_discrete
 from bayeslab.families.graph.domains import Domains
 from bayeslab.families.graph.gaps import nodes_with_gaps
+from bayeslab.families.graph.integrals import integrals_of
 from bayeslab.families.graph.processes import check_inputs, check_process, unserved_lengthscales
 from bayeslab.families.graph.scope import Purpose, lengths_of, twins_of
 from bayeslab.families.graph.spec import Graph, spec_of
@@ -44,6 +45,8 @@ from bayeslab.posterior.averaging import AVERAGED
 if TYPE_CHECKING:
     import pymc
 
+    from bayeslab.families.graph.function_sums import FunctionSum
+    from bayeslab.families.graph.joint_sums import JointSum
     from bayeslab.families.graph.path_sums import Sums
     from bayeslab.families.graph.state_sums import StateSum
 
@@ -203,11 +206,11 @@ def imputed(model: Model, data: Data) -> tuple[str, ...]:
 
 
 def derived(model: Model, columns: set[str]) -> tuple[str, ...]:
-    """What is computed from nodes that are summed out and comes back with them: deterministic nodes, and states."""
+    """What comes back with nodes that are summed out: deterministic nodes of them, states, functions."""
     nodes, out = nodes_of(spec_of(model).nodes), list[str]()
     found = set(summed_out(model, columns))
-    if not found:  # else states are sampled
-        states = [node.name for node in sorted_nodes(nodes, columns) if node.states and node.name not in columns]
+    if not found:  # else states and functions are sampled
+        states = [n.name for n in sorted_nodes(nodes, columns) if (n.states or n.process) and n.name not in columns]
         out += [*states, *(name for name, maker in byproducts(nodes).items() if maker in states)]
         found |= set(out)
     for node in sorted_nodes(nodes, columns):
@@ -304,18 +307,19 @@ def graph(model: Model, data: Data, *, purpose: Purpose = "fit", targets: Collec
 
 
 def _built(model: Model, data: Data, purpose: Purpose, targets: Collection[str]) -> tuple[Builder, pymc.Model]:
-    """The graph and its builder; states are summed out where that is exact, and sampled where it is not."""
+    """The graph and its builder; states and functions are summed out where that is exact, else sampled."""
     from bayeslab.families.graph.linear_rows import NotLinear
 
     with warnings.catch_warnings():
         # Only compiled C code would use the BLAS that is missed here; ours is numba's.
         warnings.filterwarnings("ignore", message="PyTensor could not link to a BLAS")
-        builder = Builder(model, data, purpose, targets)
-        if builder.states_to_sum:
+        for integrals in integrals_of(nodes_of(spec_of(model).nodes), data, purpose):
             try:
+                builder = Builder(model, data, purpose, targets, integrals)
                 return builder, builder.build()
             except NotLinear:
-                builder = Builder(model, data, purpose, targets, sample_states=True)
+                continue
+        builder = Builder(model, data, purpose, targets)
         return builder, builder.build()
 
 
@@ -359,21 +363,21 @@ def _check_proper(nodes: Mapping[str, Node], columns: Collection[str]) -> None:
             )
 
 
-def elimination(model: Model, data: Data) -> tuple[pymc.Model, Sums | StateSum] | None:
-    """The graph to fit and how its discrete nodes, or its states, are summed out; None where none are by us."""
-    states = any(node.states for node in nodes_of(spec_of(model).nodes).values())
-    if not summed_out(model, data.names()) and not imputed(model, data) and not states:
+def elimination(model: Model, data: Data) -> tuple[pymc.Model, Sums | StateSum | FunctionSum | JointSum] | None:
+    """The graph to fit and how discrete nodes, states or functions are summed out; None where none are by us."""
+    integrals = integrals_of(nodes_of(spec_of(model).nodes), data, "fit")
+    if not summed_out(model, data.names()) and not imputed(model, data) and not integrals:
         return None
     builder, built = _built(model, data, "fit", ())
     return None if builder.elimination is None else (built, builder.elimination)
 
 
 def integrated(model: Model, data: Data) -> dict[str, str]:
-    """Nodes of linear-Gaussian states that are summed out, and the standard normals that each is made of."""
-    if not any(node.states for node in nodes_of(spec_of(model).nodes).values()):
+    """States and functions that are summed out, and the standard normals that each is made of."""
+    if not integrals_of(nodes_of(spec_of(model).nodes), data, "fit"):
         return {}
     builder, _ = _built(model, data, "fit", ())
-    return {node.name: node.normals for node in builder.states}
+    return {node.name: node.normals for node in builder.integrated}
 
 
 def relabelled(model: Model, data: Data, draws: Mapping[str, np.ndarray]) -> tuple[dict[str, np.ndarray], str] | None:

@@ -34,6 +34,8 @@ from bayeslab.language.spec import Model
 if TYPE_CHECKING:
     import pymc
 
+    from bayeslab.families.graph.function_sums import FunctionNode, FunctionSum
+    from bayeslab.families.graph.joint_sums import JointSum
     from bayeslab.families.graph.path_laws import HiddenPath
     from bayeslab.families.graph.path_sums import Sums
     from bayeslab.families.graph.state_sums import StateNode, StateSum
@@ -49,23 +51,32 @@ class Builder(DistributionReader):
     ----------
     model, data, purpose, targets
         As of :class:`~bayeslab.families.graph.scope.Scope`.
-    sample_states
-        Whether states of a linear-Gaussian process are sampled although they could be summed out.
+    integrals
+        States and functions that are to be integrated out; see :func:`bayeslab.families.graph.integrals.integrals_of`.
     """
 
     def __init__(
-        self, model: Model, data: Data, purpose: Purpose, targets: Collection[str], *, sample_states: bool = False
+        self,
+        model: Model,
+        data: Data,
+        purpose: Purpose,
+        targets: Collection[str],
+        integrals: frozenset[str] = frozenset(),
     ) -> None:
         super().__init__(model, data, purpose, targets)
         self.densities: list[Any] = []
-        self.elimination: Sums | StateSum | None = None
-        # Linear-Gaussian states that are summed out, with the one normal node with data that they enter.
-        among = [node for node in self.nodes.values() if node.states and node.name not in self.columns]
-        alone = purpose == "fit" and not self.summed and series_of(data) is data
-        self.states_to_sum = bool(among) and alone and not sample_states
+        self.elimination: Sums | StateSum | FunctionSum | JointSum | None = None
+        # States and functions that are summed out, with the normal nodes with data that they enter.
+        self.integrals = integrals
         self.states: list[StateNode] = []
+        self.functions: list[FunctionNode] = []
         self.slopes: set[Any] = set()
-        self.state_rows: list[Any] = []
+        self.normal_rows: list[Any] = []
+
+    @property
+    def integrated(self) -> list[StateNode | FunctionNode]:
+        """Nodes that are integrated out."""
+        return [*self.states, *self.functions]
 
     def build(self) -> pymc.Model:
         with self.model:
@@ -86,8 +97,8 @@ class Builder(DistributionReader):
                         self._deterministic(node)
             if self.own_sums:
                 self._sum_out()
-            if self.states_to_sum:
-                self._sum_states()
+            if self.integrals:
+                self._integrate()
         return self.model
 
     def _sum_out(self) -> None:
@@ -100,23 +111,40 @@ class Builder(DistributionReader):
         self.pm.Potential(f"{next(iter(found.observed), first.name)}_rows", found.log_sum)
         self.elimination = found
 
-    def _sum_states(self) -> None:
-        """The states integrated out of the node that they enter."""
+    def _integrate(self) -> None:
+        """States and functions integrated out of the nodes that they enter."""
         from pytensor.graph.traversal import ancestors
 
+        from bayeslab.families.graph.function_sums import summed_functions
+        from bayeslab.families.graph.joint_sums import JointSum
         from bayeslab.families.graph.linear_rows import NotLinear
         from bayeslab.families.graph.state_sums import summed_states
 
-        model, symbols = self.model, {node.symbol for node in self.states} | self.slopes
+        model, drawn = self.model, set(self.model.basic_RVs)
+        symbols = {node.symbol for node in self.integrated}
         others = [*model.basic_RVs, *model.potentials, *model.deterministics]
-        if len(self.state_rows) != 1 or not symbols.isdisjoint(ancestors(others)):
+        if not (symbols | self.slopes).isdisjoint(ancestors(others)):
             raise NotLinear
-        (rows,) = self.state_rows
-        if not self.slopes.isdisjoint(ancestors([rows.mean, rows.sigma])):
+        if self.functions and not model.free_RVs:
+            raise NotLinear  # nothing would be left to sample
+        left = set(symbols)
+        found: list[StateSum | FunctionSum] = []
+        for rows in self.normal_rows:
+            inside = set(ancestors([rows.mean, rows.sigma]))
+            own = inside & symbols
+            if not own <= left or not self.slopes.isdisjoint(inside):
+                raise NotLinear
+            left -= own
+            states = [node for node in self.states if node.symbol in own]
+            functions = [node for node in self.functions if node.symbol in own]
+            if states and functions:
+                raise NotLinear
+            found.append(summed_functions(functions, rows, drawn) if functions else summed_states(states, rows, drawn))
+        if left:
             raise NotLinear
-        found = summed_states(self.states, rows, set(model.basic_RVs))
-        self.pm.Potential(f"{rows.name}_rows", found.log_sum)
-        self.elimination = found
+        for each in found:
+            self.pm.Potential(f"{each.rows.name}_rows", each.log_sum)
+        self.elimination = found[0] if len(found) == 1 else JointSum(tuple(found))
 
     @staticmethod
     def _density(name: str, value: Any, dims: tuple[str, ...], *, observed: bool) -> Any:
@@ -320,8 +348,8 @@ class Builder(DistributionReader):
         self.terms[node.name] = self._states(path, symbol, node.dims)
 
     def _process(self, node: Node, observed: Any) -> None:
-        """A function: standard normals, and its values made of them."""
-        from bayeslab.families.graph.process_values import process_values
+        """A function: a symbol where it is integrated out, else values made of standard normals."""
+        from bayeslab.families.graph.process_values import function_node, process_values
 
         if observed is not None:
             raise ModelError(
@@ -330,8 +358,16 @@ class Builder(DistributionReader):
                 path=node.path,
                 code="misplaced",
             )
-        value = self.pm.Deterministic(node.name, process_values(self, node), dims=node.dims)
-        self.terms[node.name] = Term(value, node.dims)
+        if node.name not in self.integrals:
+            value = self.pm.Deterministic(node.name, process_values(self, node), dims=node.dims)
+            self.terms[node.name] = Term(value, node.dims)
+            return
+        found, normal_dims = function_node(self, node)
+        # They come back after sampling, with their dims.
+        self.model.named_vars_to_dims |= {found.normals: normal_dims, node.name: node.dims}
+        self.summed.add(node.name)
+        self.functions.append(found)
+        self.terms[node.name] = Term(found.symbol, node.dims)
 
     def _states_of(self, node: Node, observed: Any) -> None:
         """Linear-Gaussian states: a symbol where they are summed out, else values made of standard normals."""
@@ -347,7 +383,7 @@ class Builder(DistributionReader):
         if series_of(self.data) is self.data:
             check_state_node(node, self.nodes, self.data)
         names = (node.name, *(name for name, maker in byproducts(self.nodes).items() if maker == node.name))
-        if not self.states_to_sum:
+        if node.name not in self.integrals:
             for name, value in zip(names, state_values(self, node), strict=True):
                 self.terms[name] = Term(self.pm.Deterministic(name, value, dims=node.dims), node.dims)
             return
@@ -369,21 +405,21 @@ class Builder(DistributionReader):
             else:
                 self.slopes.add(symbol)
 
-    def _enter_states(self, node: Node, drawn: Any, dims: tuple[str, ...], observed: Any) -> bool:
-        """Whether a node with data depends on states that are summed out; then it is kept for that."""
+    def _enter_rows(self, node: Node, drawn: Any, dims: tuple[str, ...], observed: Any) -> bool:
+        """Whether a node with data depends on what is integrated out; then it is kept for that."""
         from pytensor.graph.traversal import ancestors
 
         from bayeslab.families.graph.linear_rows import NotLinear
         from bayeslab.families.graph.state_sums import Rows
 
-        if {state.symbol for state in self.states}.isdisjoint(ancestors([drawn])):
+        if {each.symbol for each in self.integrated}.isdisjoint(ancestors([drawn])):
             return False
         gaps = observed is not None and np.ma.is_masked(observed) and below(self.nodes, node.name)
         if observed is None or node.recursive or gaps or type(drawn.owner.op).__name__ != "NormalRV":
             raise NotLinear
         mean, sigma = drawn.owner.op.dist_params(drawn.owner)
         rows = np.ma.filled(np.ma.asarray(observed, dtype=float), np.nan)
-        self.state_rows.append(Rows(node.name, dims, mean, sigma, rows))
+        self.normal_rows.append(Rows(node.name, dims, mean, sigma, rows))
         self.terms[node.name] = self._seen_as(node, np.ma.getdata(observed), dims)
         return True
 
@@ -436,7 +472,7 @@ class Builder(DistributionReader):
         """Names a random variable in the graph, or keeps its density where hidden parts are to be summed out."""
         import pytensor.tensor as pt
 
-        if self.states and self._enter_states(node, drawn, dims, observed):
+        if self.integrals and self._enter_rows(node, drawn, dims, observed):
             return
         whole = None
         if node.name in self.imputed and np.ma.is_masked(observed):

@@ -9,6 +9,7 @@ import numpy as np
 import pytensor.tensor as pt
 
 from bayeslab.errors import DataError
+from bayeslab.families.graph.function_sums import FunctionNode
 from bayeslab.families.graph.process_nodes import AtNewInputs, at_inputs, roots_of_spectrum
 from bayeslab.families.graph.processes import Inputs, Process, basis_of, functions_refused, inputs_of, process_of
 from bayeslab.families.graph.scope import Scope
@@ -17,7 +18,7 @@ from bayeslab.language.nodes import Node
 if TYPE_CHECKING:
     pass
 
-__all__ = ["process_values"]
+__all__ = ["function_node", "process_values"]
 
 
 def process_values(scope: Scope, node: Node) -> Any:
@@ -37,13 +38,33 @@ def process_values(scope: Scope, node: Node) -> Any:
     return _of_covariance(scope, node, process, inputs, rows, values)
 
 
+def function_node(scope: Scope, node: Node) -> tuple[FunctionNode, tuple[str, ...]]:
+    """A function that is integrated out, and the dims of the normals that it is made of."""
+    process = process_of(node, scope.nodes, scope.data)
+    inputs = inputs_of(process, node, scope.nodes, scope.data)
+    values = {name: scope.evaluator.symbolic(scope.lookup(name)) for name in process.kernel.names}
+    theta = _vector([values[name] for name in process.kernel.names])
+    basis = basis_of(process, inputs, node, scope.nodes) if process.approximate else None
+    roots = None if basis is None else roots_of_spectrum(basis, values)
+    symbol = pt.tensor(node.name, dtype="float64", shape=scope.lengths(node.dims))
+    along, count = ("inputs", len(inputs.distinct[0])) if basis is None else ("functions", basis.n_functions)
+    name, dims = _names(scope, node, "z", along, count)
+    return FunctionNode(node.name, name, symbol, process, inputs, theta, basis, roots), dims
+
+
+def _names(scope: Scope, node: Node, word: str, along: str, count: int) -> tuple[str, tuple[str, ...]]:
+    """The name of a node's normals, and their dims, which the model then knows."""
+    dim = f"{node.name}_{along}"
+    scope.model.add_coord(dim, range(count))
+    return f"_{node.name}_{word}", (*node.dims[:-1], dim)
+
+
 def _normals(scope: Scope, node: Node, word: str, along: str, count: int) -> Any:
     """Standard normals, so many for each of the node's other dimensions."""
     import pymc as pm
 
-    dim = f"{node.name}_{along}"
-    scope.model.add_coord(dim, range(count))
-    return pm.Normal(f"_{node.name}_{word}", 0.0, 1.0, dims=(*node.dims[:-1], dim))
+    name, dims = _names(scope, node, word, along, count)
+    return pm.Normal(name, 0.0, 1.0, dims=dims)
 
 
 def _shaped(scope: Scope, node: Node, value: Any) -> Any:

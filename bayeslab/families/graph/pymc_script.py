@@ -15,8 +15,10 @@ from bayeslab.data.bound import Data
 from bayeslab.distributions import DISTRIBUTIONS, MODIFIERS, pymc_class
 from bayeslab.errors import ModelError
 from bayeslab.families.graph import Graph, graph, summed_out
+from bayeslab.families.graph.processes import basis_of, inputs_of, process_of
 from bayeslab.families.graph.pymc_code import Printer
 from bayeslab.families.graph.pymc_data import Names, ScriptData, literal
+from bayeslab.families.graph.pymc_functions import function_text
 from bayeslab.families.graph.pymc_values import Code, filled, not_exported
 from bayeslab.language.nodes import Node, bound_arguments, call_name, nodes_of, units
 from bayeslab.language.spec import Model
@@ -195,6 +197,8 @@ class _Script:
             )
         elif node.kind == "deterministic":
             self._deterministic(node)
+        elif node.process:
+            self._function(node)
         else:
             self._random(node)
 
@@ -283,6 +287,23 @@ class _Script:
         self.values[node.name] = Code(ast.Name(variable), dims, True)
         if observed is not None:
             self._seen(node, variable)
+
+    def _function(self, node: Node) -> None:
+        """A function: normals, and its values made of them at its inputs."""
+        process = process_of(node, self.nodes, self.bound)
+        inputs = inputs_of(process, node, self.nodes, self.bound)
+        basis = basis_of(process, inputs, node, self.nodes) if process.approximate else None
+        columns = [ast.unparse(self.lookup(name).tree) for name in process.kernel.columns]
+        outer = [ast.unparse(self.data.length(dim)) for dim in node.dims[:-1]]
+        variable = self.names.of(node.name)
+        made = function_text(variable, process, basis, columns, outer, lambda name: ast.unparse(self.lookup(name).tree))
+        self.before += made.before
+        comment = self.comments.get(node.key)
+        self.lines += [f"    # {line}" for line in comment.splitlines()] if comment else []
+        self.lines += [f"    {line}" for line in made.lines]
+        call = filled("pm.Deterministic(N, A)", N=repr(node.name), A=ast.parse(made.value, mode="eval").body)
+        self.lines += _broken(f"    {variable} = ", self._with(call, dims=_names(node.dims)), "    ")
+        self.values[node.name] = Code(ast.Name(variable), node.dims, True)
 
     def _seen(self, node: Node, variable: str) -> None:
         """How other nodes see a node with data: as its data, unless some are missing and become parameters."""

@@ -8,7 +8,9 @@ import numpy as np
 
 from bayeslab.data.bound import Data
 from bayeslab.errors import ModelError
+from bayeslab.families.hmm.expand_linear import expanded_levels
 from bayeslab.families.hmm.hidden import Hidden, hidden_at
+from bayeslab.families.hmm.linear import linear_of
 from bayeslab.families.hmm.spec import HMM
 from bayeslab.language.expansion import Expansion, listed_numbers, nested, numbers
 from bayeslab.language.spec import Model
@@ -38,6 +40,8 @@ def expand(model: Model, data: Data) -> Expansion:
     for key, what in _BEYOND.items():
         if getattr(spec, key):
             raise unsupported(f"{what} cannot be expanded yet", key)
+    if spec.states == "continuous":
+        return expanded_levels(spec, linear_of(model, data), data)
     if isinstance(spec.states, str):
         raise unsupported(f"{spec.states} states cannot be expanded", "states")
     if spec.window or spec.order == 2:

@@ -39,6 +39,8 @@ if TYPE_CHECKING:
     import pymc
 
 __all__ = [
+    "FIRST_SD",
+    "PRIOR_DEGREES",
     "Linear",
     "LinearProblem",
     "decoded",
@@ -53,9 +55,9 @@ __all__ = [
 type Values = Mapping[str, np.ndarray]
 
 # Degrees of freedom of the inverse gamma priors of variances, and their scale in variances of the column.
-_NU, _SCALE = 1.0, 0.01
+PRIOR_DEGREES, _SCALE = 1.0, 0.01
 # Standard deviation of the first state, in those of the column.
-_VAGUE = 100.0
+FIRST_SD = 100.0
 METHODS = ("smooth", "filter", "predict")
 
 
@@ -125,7 +127,7 @@ class Linear:
         noise = np.diag(np.broadcast_to(values["noise_sd"], (p,)).astype(float) ** 2)
         if self.level:
             move = np.diag(np.broadcast_to(values["level_sd"], (p,)).astype(float) ** 2)
-            vague = np.diag(_VAGUE**2 * self.variances)
+            vague = np.diag(FIRST_SD**2 * self.variances)
             return LinearGaussian(self.centre, vague, np.eye(p), move, np.eye(p), noise)
         offset = np.broadcast_to(self.centre, (len(self.rows), p)).copy()
         start, unit = np.zeros(d), np.eye(d)
@@ -227,7 +229,7 @@ class LinearProblem:
         scale = own.prior_scale[0] if len(own.columns) == 1 else own.prior_scale
         for name, n in (("level_sd", moves), ("noise_sd", seen)):
             if name in found:
-                found[name] = np.sqrt((scale + n * found[name] ** 2) / (_NU + n + 2))
+                found[name] = np.sqrt((scale + n * found[name] ** 2) / (PRIOR_DEGREES + n + 2))
         return found
 
     def log_prior(self, theta: Values) -> float:
@@ -237,7 +239,9 @@ class LinearProblem:
         for name in ("level_sd", "noise_sd"):
             if name in theta:
                 variance = np.asarray(theta[name]) ** 2
-                total -= float(np.sum((0.5 * _NU + 1) * np.log(variance) + 0.5 * self.linear.prior_scale / variance))
+                total -= float(
+                    np.sum((0.5 * PRIOR_DEGREES + 1) * np.log(variance) + 0.5 * self.linear.prior_scale / variance)
+                )
         return total
 
     def flatten(self, theta: Values) -> np.ndarray:
@@ -322,7 +326,11 @@ def graph(model: Model, linear: Linear, data: Data, purpose: str) -> pymc.Model:
             scale = linear.prior_scale if p > 1 else float(linear.prior_scale[0])
             own = {"shape": p} if p > 1 else {}
             variance = pm.InverseGamma(
-                f"_{name.removesuffix('_sd')}_variance", _NU / 2, scale / 2, initval=np.asarray(begin[name]) ** 2, **own
+                f"_{name.removesuffix('_sd')}_variance",
+                PRIOR_DEGREES / 2,
+                scale / 2,
+                initval=np.asarray(begin[name]) ** 2,
+                **own,
             )
             sds[name] = pm.Deterministic(name, pt.sqrt(variance), **({"dims": ("feature",)} if p > 1 else {}))
         if purpose != "fit":
@@ -347,7 +355,7 @@ def graph(model: Model, linear: Linear, data: Data, purpose: str) -> pymc.Model:
 def priors(linear: Linear) -> dict[str, str]:
     """The priors of the standard deviations, for people; matrices have none."""
     scale = ", ".join(f"{x:.4g}" for x in np.unique(linear.prior_scale / 2))
-    own = f"sqrt(InverseGamma({_NU / 2:g}, {scale}))"
+    own = f"sqrt(InverseGamma({PRIOR_DEGREES / 2:g}, {scale}))"
     return {name: own for name in linear.learned if name.endswith("_sd")}
 
 

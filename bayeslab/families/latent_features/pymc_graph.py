@@ -19,7 +19,7 @@ from bayeslab.language.spec import Model
 if TYPE_CHECKING:
     import pymc
 
-__all__ = ["with_evidence", "written_out"]
+__all__ = ["axes_of", "first_values", "with_evidence", "written_out"]
 
 # Sweeps of Gibbs steps that find where chains of binary features start.
 _SWEEPS = 300
@@ -46,7 +46,7 @@ def _gaussian(seen: Resolved) -> Any:
     from bayeslab.evidence import log_evidence
 
     assert seen.features is not None
-    start = _guess(seen)
+    start = first_values(seen)
     loading = pm.Deterministic("loading", _triangle(seen, start), dims=("column", "feature"))
     noise, mean = _noise(seen, start["noise"]), _mean(seen, start["mean"])
     d = len(seen.columns)
@@ -55,7 +55,7 @@ def _gaussian(seen: Resolved) -> Any:
     return log_evidence(kernel, flat, np.array([d, seen.features]), *Patterns.of(seen.rows).arrays)
 
 
-def _guess(seen: Resolved) -> dict[str, np.ndarray]:
+def first_values(seen: Resolved) -> dict[str, np.ndarray]:
     """Principal components of the standardised columns, missing cells at their means: where chains start.
 
     Without means columns are measured from zero, and a component is their level.
@@ -93,13 +93,8 @@ def _triangle(seen: Resolved, start: dict[str, np.ndarray]) -> Any:
     assert seen.features is not None
     k, d = seen.features, len(seen.columns)
     scale = _scale(seen)
-    unit = np.array([s for s in seen.scale if isinstance(s, float)] or [np.sqrt(np.mean(seen.size**2))])
-    white = start["loading"] / np.broadcast_to(unit, (d,))[:, None]
-    if seen.offset:
-        axes = np.eye(d)[:, pivots(start["loading"], seen.size)]
-    else:
-        axes = np.linalg.svd(white, full_matrices=True)[0]
-    begin = triangular(axes.T @ white)
+    axes = axes_of(seen, start)
+    begin = triangular(axes.T @ _white(seen, start))
     low = np.tril_indices(d, -1, k)
     first = np.diag(begin[:k])
     last = pm.Normal("_last", shape=1, initval=first[-1:])
@@ -114,6 +109,19 @@ def _triangle(seen: Resolved, start: dict[str, np.ndarray]) -> Any:
     unit_triangle = pt.set_subtensor(unit_triangle[low], below)
     turned = unit_triangle[np.argmax(axes, axis=1)] if seen.offset else pt.dot(axes, unit_triangle)
     return turned * (scale if scale.ndim == 0 else scale[:, None])
+
+
+def axes_of(seen: Resolved, start: dict[str, np.ndarray]) -> np.ndarray:
+    """The axes (columns, columns) in which loadings are lower triangular: of the columns in some order, or turned."""
+    if seen.offset:
+        return np.eye(len(seen.columns))[:, pivots(start["loading"], seen.size)]
+    return np.asarray(np.linalg.svd(_white(seen, start), full_matrices=True)[0])
+
+
+def _white(seen: Resolved, start: dict[str, np.ndarray]) -> np.ndarray:
+    """Loadings in standard deviations of their prior."""
+    unit = np.array([s for s in seen.scale if isinstance(s, float)] or [np.sqrt(np.mean(seen.size**2))])
+    return np.asarray(start["loading"] / np.broadcast_to(unit, (len(seen.columns),))[:, None])
 
 
 def _scale(seen: Resolved) -> Any:

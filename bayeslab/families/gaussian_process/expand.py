@@ -1,0 +1,289 @@
+"""A Gaussian process written out in the model language: a function, its hyperparameters, and what is observed of it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from bayeslab.data.bound import Data
+from bayeslab.errors import ModelError, listed
+from bayeslab.exact.covariance import Argument, Kernel, Node, Parameter
+from bayeslab.families.gaussian_process.model import Resolved, resolved
+from bayeslab.families.gaussian_process.spec import GaussianProcess
+from bayeslab.families.regression.design_columns import DesignColumns
+from bayeslab.language.expansion import Expansion, number
+from bayeslab.language.spec import Model, node_name
+
+__all__ = ["expand"]
+
+_FUNCTION = "f"
+# The share of the variance that functions as nodes have on the diagonal, unless they are integrated out.
+_JITTER = {True: 0.0, False: 1e-8}
+# Approximations of evidence, which a node has not: there the function is integrated out exactly, or sampled.
+_OF_EVIDENCE = {
+    "sparse": "inducing points", "fitc": "inducing points", "laplace": "Laplace's approximation",
+}  # fmt: skip
+_ROLES = {
+    "lengthscale": "how far apart inputs are at which the function has little to do with itself",
+    "scale": "standard deviation of the function", "variance": "what the covariance is multiplied by",
+    "alpha": "how even the lengthscales are that it mixes", "period": "length of a period",
+    "center": "where the lines meet", "offset": "variance at the origin", "location": "where the change is",
+    "steepness": "how sudden the change is", "weight": "how much a level shares with others",
+    "specific": "variance that a level shares with none",
+}  # fmt: skip
+
+
+def expand(model: Model, data: Data) -> Expansion:
+    """The process as nodes.
+
+    Raises
+    ------
+    ModelError
+        A part of it cannot be said in the language; the message says which, and why.
+    """
+    assert isinstance(model.model, GaussianProcess)
+    seen = resolved(model, data)
+    _check(seen)
+    return _Written(model, data, seen).expansion()
+
+
+def _unsupported(message: str, *path: Any) -> ModelError:
+    return ModelError(message, path=("model", *path), code="unsupported")
+
+
+def _check(seen: Resolved) -> None:
+    """Refuse what the language does not say."""
+    spec = seen.spec
+    if spec.approximation in _OF_EVIDENCE:
+        raise _unsupported(
+            f"functions as nodes have no {_OF_EVIDENCE[spec.approximation]}: leave the approximation out, or take hsgp",
+            "approximation",
+        )
+    if spec.approximation == "state_space" and {leaf.word for leaf in seen.kernel.root.leaves()} & {
+        "ExpQuad", "RationalQuadratic", "Periodic",
+    }:  # fmt: skip
+        raise _unsupported(
+            "approximation: state_space is not exact for this kernel, and a function as a node has no such form;"
+            " leave it out",
+            "approximation",
+        )
+    if seen.spec.approximation is None and seen.nugget != _JITTER[seen.gaussian]:
+        raise _unsupported("a function as a node has no jitter of its own: leave it out", "jitter")
+    if seen.remarks and not seen.gaussian:
+        raise _unsupported("rows without an outcome cannot be expanded: drop them", "target")
+
+
+class _Written:
+    def __init__(self, model: Model, data: Data, seen: Resolved) -> None:
+        self.model, self.data, self.seen, self.row = model, data, seen, seen.rows
+        self.nodes: dict[str, str] = {}
+        self.comments: dict[str, str] = {}
+        self.dims: dict[str, Any] = {}
+        self.derive: dict[str, str] = {}
+        self.noise: list[str] = []
+
+    def expansion(self) -> Expansion:
+        seen = self.seen
+        signal = self._signal()
+        for name, dims in seen.dims.items():
+            self._parameter(name, dims)
+        for name, value in seen.fixed.items():
+            self.nodes[name] = number(value)
+            self.comments[name] = f"{self._about(name)} It is known."
+        mean = self._mean()
+        key = f"{_FUNCTION}[{self.row}]"
+        self.nodes[key] = f"GaussianProcess({', '.join([kernel_text(signal), *self._approximation()])})"
+        self.comments[key] = (
+            "The function, about zero. Where it enters one normal node linearly, beside whatever else, fits integrate"
+            " it out exactly, and give it back for each draw; else it is sampled."
+        )
+        eta = " + ".join([*([] if mean is None else [mean]), _FUNCTION])
+        outcome = f"{node_name(seen.target)}[{self.row}]"
+        self.nodes[outcome] = self._likelihood(eta)
+        self.comments[outcome] = "The likelihood: the data given all of the above."
+        self._check_names()
+        about = (
+            f"A Gaussian process with the covariance {seen.spec.kernel}\nwritten out in the model language. Default"
+            " priors stand here as numbers, scaled to the data."
+        )
+        if seen.spec.approximation == "state_space":
+            about += " The state-space form is exact for this kernel; the function here has the covariance itself."
+        return Expansion(self.nodes, self.derive, self.dims, self.comments, about)
+
+    # -- the function
+
+    def _signal(self) -> Kernel:
+        """The covariance without white noise, which is part of the noise."""
+        root = self.seen.kernel.root
+        signal = self.seen.kernel.free_of_noise()
+        kept = () if signal is None else (signal.root.children if signal.root.word == "+" else (signal.root,))
+        for term in root.children if root.word == "+" else (root,):
+            if not any(term is k for k in kept):
+                self.noise.append(_white_variance(term))
+        if signal is None or any(leaf.word == "White" for leaf in signal.root.leaves()):
+            raise _unsupported(
+                "white noise that is multiplied by a function, or alone, cannot be expanded: write a node for it",
+                "kernel",
+            )
+        if self.noise and not self.seen.gaussian:
+            raise _unsupported("white noise of outcomes that are not normal cannot be expanded yet", "kernel")
+        if not signal.columns or not any(leaf.columns for leaf in signal.root.leaves()):
+            raise _unsupported(
+                "a function of no column is one number: write it as a node without a dimension", "kernel"
+            )
+        return signal
+
+    def _approximation(self) -> list[str]:
+        spec = self.seen.spec
+        if spec.approximation != "hsgp":
+            return []
+        out = ["approximation=hsgp"]
+        out += [] if spec.functions is None else [f"functions={spec.functions}"]
+        if spec.domain is not None:
+            columns = self.seen.kernel.columns
+            whole = {name: (float(values.min()), float(values.max())) for name, values in
+                     zip(columns, self.seen.x.T, strict=True)}  # fmt: skip
+            for name, (low, high) in whole.items():
+                whole[name] = (low - 0.05 * (high - low), high + 0.05 * (high - low))
+            pairs = [f"[{', '.join(number(end) for end in spec.domain.get(name, whole[name]))}]" for name in columns]
+            out.append(f"domain={pairs[0] if len(pairs) == 1 else '[' + ', '.join(pairs) + ']'}")
+        return out
+
+    # -- parameters
+
+    def _parameter(self, name: str, dims: tuple[str, ...]) -> None:
+        key = f"{name}[{', '.join(dims)}]" if dims else name
+        self.nodes[key] = str(self.seen.nodes[key])
+        self.comments[key] = self._about(name)
+        for dim in dims:
+            self.dims[dim] = [str(label) for label in self.seen.labels[dim]]
+            self.comments[dim] = "What each coefficient of `b` belongs to."
+
+    def _about(self, name: str) -> str:
+        known: Mapping[str, Parameter] = {p.name: p for p in self.seen.kernel.parameters}
+        if name in known:
+            word, columns = known[name].word, listed(known[name].columns)
+            of = f" of {word}" + (f" along {columns}" if columns else "") if word else ""
+            return f"{known[name].role.capitalize()}{of}: {_ROLES[known[name].role]}."
+        return {
+            "Intercept": "The mean, which the function varies about.",
+            "Intercept_centred": "The mean where every predictor is at its mean.",
+            "b": "Slopes of the mean.",
+            "sigma": "Standard deviation of the rows about the function.",
+            "sigma2": "Variance of the rows about the function.",
+            "precision": "1 / variance of the rows about the function.",
+            "nu": "Degrees of freedom: the fewer, the heavier the tails.",
+            "alpha": "How little the counts are overdispersed: at infinity they are Poisson.",
+        }.get(name, "A hyperparameter of priors.")
+
+    def _mean(self) -> str | None:
+        seen = self.seen
+        if seen.coding is None:
+            return "Intercept" if seen.intercept else None
+        if seen.coding.offset is not None:
+            raise _unsupported("a mean with an offset cannot be expanded yet", "mean")
+        columns = DesignColumns(self.data, set(seen.dims) | set(seen.fixed) | self.data.names() | set(self.data.labels))
+        texts = columns.of(seen.coding.common)
+        if not texts:
+            return "Intercept" if seen.intercept else None
+        self.dims.setdefault("predictor", list(seen.predictors))
+        key = f"design[{self.row}, predictor]"
+        self.nodes[key] = f"stack([{', '.join(texts)}], predictor)"
+        self.comments[key] = "The predictors of the mean, a column for each coefficient."
+        self.derive |= columns.derive
+        self.comments |= columns.about
+        if seen.middle is None:
+            return f"{'Intercept + ' if seen.intercept else ''}design @ b"
+        self.nodes["design_mean[predictor]"] = f"mean(design, {self.row})"
+        self.comments["design_mean[predictor]"] = "Their means over the rows of the fit."
+        self.nodes["Intercept"] = "Intercept_centred - dot(design_mean, b)"
+        self.comments["Intercept"] = "The mean where every predictor is 0."
+        return "Intercept_centred + (design - design_mean) @ b"
+
+    # -- the outcome
+
+    def _likelihood(self, eta: str) -> str:
+        seen = self.seen
+        known = seen.dims.keys() | seen.fixed.keys()
+        inner = f"Phi({eta})" if seen.link == "probit" else eta
+        word = "p" if seen.link == "probit" else "logit_p"
+        match seen.spec.likelihood:
+            case "gaussian":
+                return f"Normal({eta}, {self._deviation(known)})"
+            case "student_t":
+                sigma = {"sigma2": "sqrt(sigma2)", "precision": "precision ** -0.5"}
+                return f"StudentT(nu, {eta}, {next((v for k, v in sigma.items() if k in known), 'sigma')})"
+            case "bernoulli":
+                return f"Bernoulli({word}={inner})"
+            case "binomial":
+                trials = seen.spec.trials
+                shown = trials if isinstance(trials, int) else node_name(str(trials))
+                return f"Binomial({shown}, {word}={inner})"
+            case "poisson":
+                return f"Poisson(exp({eta}))"
+            case _:
+                return f"NegativeBinomial(exp({eta}), alpha)"
+
+    def _deviation(self, known: set[str]) -> str:
+        """Of the noise: what is inferred, errors that are known, and white noise of the kernel."""
+        errors = self.seen.spec.errors
+        parts = [] if errors is None else [f"{node_name(errors)} ** 2"]
+        parts += self.noise
+        if not parts:
+            single = {"sigma2": "sqrt(sigma2)", "precision": "precision ** -0.5"}
+            return next((text for name, text in single.items() if name in known), "sigma")
+        own = {"sigma2": "sigma2", "precision": "1 / precision"}
+        return f"sqrt({' + '.join([next((t for n, t in own.items() if n in known), 'sigma ** 2'), *parts])})"
+
+    def _check_names(self) -> None:
+        """No node and no dimension has the name of a column of the table that it is not."""
+        made = {key.split("[")[0].strip("`") for key in self.nodes} | self.dims.keys()
+        for name in sorted((made & set(self.data.dataset.columns)) - {self.seen.target}):
+            raise ModelError(
+                f"the table has a column '{name}', which is a part of the expanded model: rename it under data.rename",
+                path=("model", "kernel"),
+                code="name-clash",
+            )
+
+
+# ------------------------------------------------------------------------------------------ kernels
+
+
+def _white_variance(node: Node) -> str:
+    """The variance of white noise that may be scaled by constants."""
+    if node.word == "*":
+        if any(child.word not in ("factor", "White", "Constant") for child in node.children):
+            raise _unsupported(f"'{node.text}' is noise that a function multiplies: write a node for it", "kernel")
+        return " * ".join(_white_variance(child) for child in node.children)
+    if node.word == "factor" and node.option == 1:
+        return _argument(node.arguments["variance"][0])
+    return f"{_argument(node.arguments['scale'][0])} ** 2"
+
+
+def _argument(argument: Argument) -> str:
+    return argument.name or number(float(argument.value or 0.0))
+
+
+def kernel_text(kernel: Kernel) -> str:
+    """A covariance function with every hyperparameter written in its place."""
+    return _text(kernel.root)
+
+
+def _text(node: Node) -> str:
+    if node.word == "+":
+        return " + ".join(_text(child) for child in node.children)
+    if node.word == "*":
+        return " * ".join(f"({_text(c)})" if c.word == "+" else _text(c) for c in node.children)
+    if node.word == "factor":
+        ((_, (argument,)),) = node.arguments.items()
+        return f"{_argument(argument)} ** 2" if node.option == 2 else _argument(argument)
+    inner = [_text(child) for child in node.children] + [node_name(column) for column in node.columns]
+    inner += [f"degree={node.option}"] if node.word == "Polynomial" else []
+    inner += [f"rank={node.option}"] if node.word == "Coregion" else []
+    for role, arguments in node.arguments.items():
+        if role == "center" and all(not a.name and a.value == 0.0 for a in arguments):
+            continue
+        texts = [_argument(a) for a in arguments]
+        single = len(set(texts)) == 1 and role not in ("weight", "specific")
+        inner.append(f"{role}={texts[0] if single else '[' + ', '.join(texts) + ']'}")
+    return f"{node.word}({', '.join(inner)})"

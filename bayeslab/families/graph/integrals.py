@@ -1,0 +1,50 @@
+"""Which nodes of states, and which functions, may be integrated out of the nodes with data that they enter."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+
+from bayeslab.data.bound import Data
+from bayeslab.families.graph.gaps import nodes_with_gaps
+from bayeslab.families.graph.scope import Purpose
+from bayeslab.families.graph.states import series_of
+from bayeslab.language.nodes import Node
+
+__all__ = ["integrals_of"]
+
+
+def integrals_of(nodes: Mapping[str, Node], data: Data, purpose: Purpose) -> list[frozenset[str]]:
+    """Nodes that may be integrated out together, the first choice first; whether they can be is seen in the graph."""
+    columns = data.names()
+    discrete = any(node.kind == "random" and node.discrete and node.name not in columns for node in nodes.values())
+    if purpose != "fit" or discrete or series_of(data) is not data or nodes_with_gaps(nodes, data):
+        return []
+    states = frozenset(node.name for node in nodes.values() if node.states and node.name not in columns)
+    alike: dict[str, list[str]] = {}
+    for node in nodes.values():
+        if node.process and (rows := _only_rows(node.name, nodes, columns)) is not None:
+            alike.setdefault(rows, []).append(node.name)
+    functions = frozenset(name for names in alike.values() for name in names)
+    out = [states | functions, states, functions, *map(frozenset, alike.values())]
+    out += [frozenset([name]) for names in alike.values() if len(names) > 1 for name in names]
+    return [names for names in dict.fromkeys(out) if names]
+
+
+def _only_rows(name: str, nodes: Mapping[str, Node], columns: Collection[str]) -> str | None:
+    """The one node of which the density depends on a node, if it is normal and has data; else None."""
+    meets, found = {name}, set[str]()
+    todo = [name]
+    while todo:
+        above = todo.pop()
+        for node in nodes.values():
+            if above not in node.parents or node.name in meets:
+                continue
+            meets.add(node.name)
+            if node.kind == "deterministic":
+                todo.append(node.name)
+            else:
+                found.add(node.name)
+    if len(found) != 1:
+        return None
+    (rows,) = found
+    return rows if nodes[rows].distribution == "Normal" and rows in columns else None

@@ -1,0 +1,110 @@
+"""A topic model of counts written out in the model language: the topic of each row is a label that is summed out."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from bayeslab.data.bound import Data
+from bayeslab.errors import ModelError
+from bayeslab.exact.topic_concentrations import ALPHA_PRIOR, BETA_PRIOR
+from bayeslab.families.topics.documents import documents_of
+from bayeslab.families.topics.spec import Topics, prior_of
+from bayeslab.language.expansion import Expansion, number, numbers
+from bayeslab.language.spec import Model
+
+__all__ = ["expand"]
+
+_LABEL = "topic_of_row"
+
+
+def expand(model: Model, data: Data) -> Expansion:
+    """The topics as nodes.
+
+    Raises
+    ------
+    ModelError
+        A part of it cannot be said in the language; the message says which, and why.
+    """
+    spec = model.model
+    assert isinstance(spec, Topics)
+    _check(spec)
+    documents = documents_of(model, data)
+    _whole(spec, data, documents.vocabulary, documents.corpus.n_tokens)
+    document, word, row, prior = str(spec.document), str(spec.word), data.dataset.rows, prior_of(spec)
+    dims: dict[str, Any] = {"topic": prior.n_topics, "vocabulary": word}
+    for name, labels in ((document, documents.labels), (word, documents.vocabulary)):
+        if not data.dataset.columns[name].text:
+            dims[name] = [str(label) for label in labels]
+    alpha, beta = numbers(prior.alpha), number(prior.beta)
+    nodes, comments = dict[str, str](), dict[str, str]()
+    if spec.alpha == "learned":
+        alpha, nodes["alpha[topic]"] = "alpha", f"Gamma({ALPHA_PRIOR.shape}, {ALPHA_PRIOR.rate * prior.n_topics})"
+        comments["alpha[topic]"] = "Concentration of topics in a document: small where documents have few."
+    if spec.beta == "learned":
+        beta, nodes["beta"] = "beta", f"Gamma({BETA_PRIOR.shape}, {BETA_PRIOR.rate})"
+        comments["beta"] = "Concentration of words in a topic: small where topics have few."
+    theta, phi = f"theta[{document}, topic]", "phi[topic, vocabulary]"
+    nodes[theta] = f"Dirichlet({alpha})" if prior.n_topics > 1 else "1"
+    comments[theta] = "Shares of topics in each document."
+    nodes[phi] = f"Dirichlet({beta})"
+    comments[phi] = "Probabilities of words in each topic."
+    nodes[f"{_LABEL}[{row}]"] = f"Categorical(theta[{document}, topic])"
+    comments[f"{_LABEL}[{row}]"] = (
+        "The topic that a word is of. It has no data: fits sum it out exactly, and give it back afterwards."
+    )
+    nodes[f"{word}[{row}]"] = f"Categorical(phi[{_LABEL}, vocabulary])"
+    comments[f"{word}[{row}]"] = "The words, row by row."
+    if spec.count is not None:
+        chance = f"dot(theta[{document}, topic], phi[topic, {word}], topic)"
+        nodes["repeated"] = f"Potential(sum(({spec.count} - 1) * log({chance})))"
+        comments["repeated"] = (
+            f"Each row counts as often as its {spec.count} says: its log likelihood is there once already, and this"
+            " adds the rest."
+        )
+    made = {key.split("[")[0] for key in nodes} | dims.keys()
+    for name in sorted((made & set(data.dataset.columns)) - {document, word}):
+        raise ModelError(
+            f"the table has a column '{name}', which is a part of the expanded model: rename it under data.rename",
+            path=("model", "word"),
+            code="name-clash",
+        )
+    about = (
+        f"{prior.n_topics} topics (latent Dirichlet allocation), written out in the model language. Topics are"
+        " exchangeable: their numbers mean nothing, and chains may swap them."
+    )
+    return Expansion(nodes, {}, dims, comments, about)
+
+
+def _unsupported(message: str, *path: Any) -> ModelError:
+    return ModelError(message, path=("model", *path), code="unsupported")
+
+
+def _check(spec: Topics) -> None:
+    """Refuse what the language does not say."""
+    if spec.topics == "hdp":
+        raise _unsupported("a graph has a fixed number of topics", "topics")
+    if not spec.counted:
+        raise _unsupported(
+            "documents are texts, which the language does not split into words: give a table with a row for each"
+            " document and word, with `document`, `word` and `count`",
+            *(["text"] if spec.text is not None else []),
+        )
+    if spec.time is not None:
+        raise _unsupported("topics that change from day to day cannot be expanded yet", "time")
+    if spec.held_out:
+        raise _unsupported("a graph has no documents that are held out", "held_out")
+
+
+def _whole(spec: Topics, data: Data, vocabulary: np.ndarray, tokens: int) -> None:
+    """Every row is part of the model, each with a count of one or more."""
+    word, n = data.dataset.columns[str(spec.word)], len(data.labels[data.dataset.rows])
+    counts = np.ones(n) if spec.count is None else np.asarray(data.dataset.columns[spec.count].values, float)
+    levels = {str(value) for value in word.values.tolist()}
+    if word.absent().any() or levels != set(vocabulary.tolist()) or not np.all(counts >= 1) or counts.sum() != tokens:
+        raise _unsupported(
+            "some rows do not count (stop words, rare words, counts of zero), and in a graph every row does: leave them"
+            " out of the table",
+            "word",
+        )
