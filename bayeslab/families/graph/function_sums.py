@@ -26,7 +26,7 @@ from bayeslab.constants import LOG_2PI
 from bayeslab.errors import EvidenceError
 from bayeslab.evidence import log_evidence
 from bayeslab.exact import function_sum_kernels as kernels
-from bayeslab.exact.gaussian_process import factor
+from bayeslab.exact.gaussian_process import factor, threads
 from bayeslab.exact.hilbert_gp import HilbertBasis
 from bayeslab.families.graph.linear_rows import Linear, NotLinear, taken_apart
 from bayeslab.families.graph.process_nodes import JITTER
@@ -153,18 +153,21 @@ class FunctionSum(ABC):
 
     def drawn(self, tables: np.ndarray, rng: np.random.Generator) -> dict[str, np.ndarray]:
         """Standard normals drawn given the data, at each of some flat vectors (draws, length)."""
-        return self._stacked([self._normals(table, rng) for table in tables])
+        with threads(self.layout.n_points):
+            return self._stacked([self._normals(table, rng) for table in tables])
 
     def expected(self, tables: np.ndarray) -> dict[str, np.ndarray]:
         """Means of the standard normals given the data, at each of some flat vectors."""
-        return self._stacked([self._normals(table, None) for table in tables])
+        with threads(self.layout.n_points):
+            return self._stacked([self._normals(table, None) for table in tables])
 
     def terms(self, tables: np.ndarray) -> dict[str, np.ndarray]:
         """Log density (draws, elements) of each row given all others; 0 where a row is missing."""
         out = np.zeros((len(tables), self.rows.observed.size))
-        for k, table in enumerate(tables):
-            solved, precision = self._alone(table)
-            out[k, self.layout.places] = 0.5 * (np.log(precision) - LOG_2PI - solved**2 / precision)
+        with threads(self.layout.n_points):
+            for k, table in enumerate(tables):
+                solved, precision = self._alone(table)
+                out[k, self.layout.places] = 0.5 * (np.log(precision) - LOG_2PI - solved**2 / precision)
         return {self.rows.name: out}
 
     def _stacked(self, found: list[list[np.ndarray]]) -> dict[str, np.ndarray]:
