@@ -312,6 +312,7 @@ def test_a_function_that_is_all_there_is_to_sample_is_sampled():
     assert GRAPH.integrated(alone, Source(alone).bound(DATA)) == {}
 
 
+@pytest.mark.slow(why="compiles")
 def test_functions_and_states_of_different_columns_are_integrated_out_together():
     """A function in one column and a level in another: the density is the product of both."""
     level = {"level[row]": "LocalLevel(s, initial=Normal(0, 1))", "w[row]": "Normal(level, sigma)"}
