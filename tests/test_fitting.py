@@ -435,6 +435,15 @@ def test_an_unseen_level_is_an_error_with_its_row(line):
         fit.predict({"height": [170.0, 171.0], "group": ["a", "d"]})
 
 
+def test_a_missing_column_of_levels_is_named():
+    nodes = {"a[group]": "Normal(0, 1)", "y[obs_id]": "Normal(a[group], 1)"}
+    data = {"group": ["a", "b", "a"], "y": [0.1, 1.0, 0.2]}
+    fit = bl.fit(bl.Model(model=bl.Graph(nodes=nodes), seed=1), data, progress=False, runs=None)
+    assert len(fit.predict({"group": ["b"]})) == 1
+    with refused("data.unknown-column", "'group'"):
+        fit.predict({"y": [0.0, 0.0]})
+
+
 def test_a_missing_predictor_is_named(line):
     _, _, fit = line
     with refused("model.unknown-column", "'z'", where="model.nodes.weight[person]"):

@@ -264,6 +264,13 @@ class Data:
             return self._given(name)
         if name in self.derive:
             return self._derived(name)
+        there = self.origin.dataset.columns.get(name) if self.origin is not None else None
+        if name in self.labels and there is not None and there.dims == (self.dataset.rows,):
+            raise DataError(
+                f"the data have no column '{name}', which says of each row in the fit which of its"
+                f" {len(self.labels[name])} levels it has{hint(name, self.names())}",
+                code="unknown-column",
+            )
         if name in self.labels:
             # A dimension's own name: the factor that tells its levels apart.
             return Term(None, (name,), np.arange(len(self.labels[name])), name, column=name)
