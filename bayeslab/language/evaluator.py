@@ -35,18 +35,12 @@ class Evaluator(Algebra):
     ----------
     lookup
         ``lookup(name) -> Term``; raises for an unknown name.
-    labels
-        Levels of each dimension; their number is the dimension's length.
-    frozen
-        Values of data-only reductions, by text; those found are used, new ones are added.
-    symbol
-        ``symbol(term) -> variable``: a data column as a PyTensor variable.
+    labels, frozen, symbol, rows
+        As of :class:`~bayeslab.language.algebra.Algebra`.
     special
         Functions by name that replace the built-in ones (``previous`` in a recursion).
     past
         Like ``lookup``, for names inside ``lag``.
-    rows
-        Dimension of the main table's rows. What has a value in each row is not frozen.
     cells
         ``cells(name) -> Term``: a column of data with its missing cells, for ``isnan``.
     """

@@ -100,7 +100,8 @@ def parse(text: str) -> Expression:
             if word.group() in _NOT_NAMES:
                 message = f"'{word.group()}' is a reserved word of expressions; call the node or column something else"
                 raise ModelError(message, offset=word.start(), code="reserved-name") from None
-        raise ModelError(f"cannot be read as an expression: {error.msg}", offset=at, code="syntax") from None
+        advice = "; a name with it stands in backticks" if "invalid character" in error.msg else ""
+        raise ModelError(f"cannot be read as an expression: {error.msg}{advice}", offset=at, code="syntax") from None
     except (ValueError, MemoryError, RecursionError):
         raise ModelError("cannot be read as an expression: nested too deeply or not text", code="too-deep") from None
     names: set[str] = set()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -67,7 +68,7 @@ def function_text(
     return writer.text(columns, outer)
 
 
-class _Writer:
+class _Writer(ABC):
     def __init__(self, name: str, process: Process, parameter: Callable[[str], str]) -> None:
         self.name, self.kernel, self.parameter = name, process.kernel, parameter
         self.out = FunctionText()
@@ -75,8 +76,9 @@ class _Writer:
     def argument(self, argument: Argument) -> str:
         return self.parameter(argument.name) if argument.name else repr(float(argument.value or 0.0))
 
+    @abstractmethod
     def text(self, columns: Sequence[str], outer: Sequence[str]) -> FunctionText:
-        raise NotImplementedError
+        """Statements and the expression of the function's values."""
 
     def normals(self, count: str, outer: Sequence[str]) -> str:
         """Standard normals, so many for each place in the other dimensions."""
