@@ -2,9 +2,16 @@
 
 from __future__ import annotations
 
+import os
+import sys
+
 import pytest
 
 from tests.marks import complaint, reasons
+
+# Tests of the command line start processes: each would compile bayeslab's sources anew where bytecode is not kept.
+os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
+sys.dont_write_bytecode = False
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
