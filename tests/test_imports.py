@@ -35,6 +35,7 @@ LAYERS = [
         "posterior.latent_gibbs",
         "posterior.latent_problem",
         "posterior.mixtures",
+        "posterior.number_choice",
         "posterior.observed",
         "posterior.open_cells",
         "posterior.relabelling",

@@ -595,23 +595,23 @@ def test_autoclass():
     problem = MixtureProblem.of(gaussian(2), rows, 1)
     options = MixtureOptions(restarts=3)
     for criterion in ("evidence", "bic", "icl"):
-        choice = choose_components(
+        choice, fit = choose_components(
             problem, range(1, 6), criterion=criterion, rng=np.random.default_rng(0), options=options
         )
         assert choice.best == 3, criterion
-        assert adjusted_rand_index(choice.fit.labels, labels) > 0.95
-    choice = choose_components(
+        assert adjusted_rand_index(fit.labels, labels) > 0.95
+    choice, _ = choose_components(
         problem, range(1, 5), criterion="held_out", rng=np.random.default_rng(0), options=options, folds=5
     )
     assert choice.simplest == 3 and choice.scores[2] > choice.scores[1] + 2 * choice.standard_errors[1]
-    aic = choose_components(problem, (1, 3), criterion="aic", rng=np.random.default_rng(0), options=options)
-    assert aic.scores[1] == pytest.approx(aic.fit.log_likelihood - 17)
+    aic, fit = choose_components(problem, (1, 3), criterion="aic", rng=np.random.default_rng(0), options=options)
+    assert aic.scores[1] == pytest.approx(fit.log_likelihood - 17)
 
 
 def test_numbers_of_components_that_collapse_are_not_chosen():
     rows = np.random.default_rng(0).normal(size=(12, 2))
     for criterion in ("bic", "held_out"):
-        choice = choose_components(
+        choice, _ = choose_components(
             MixtureProblem.of(gaussian(2), rows, 1),
             (1, 6),
             criterion=criterion,
@@ -631,7 +631,9 @@ def test_candy_scores():
             restarts=4, start="random", variant="accelerated", tolerance=1e-9, max_iterations=20_000
         )
         for criterion, expected in (("bic", expected_bic), ("aic", expected_aic)):
-            choice = choose_components(candy(), [k], criterion=criterion, rng=np.random.default_rng(0), options=options)
+            choice, _ = choose_components(
+                candy(), [k], criterion=criterion, rng=np.random.default_rng(0), options=options
+            )
             assert choice.scores[0] == pytest.approx(expected, abs=2e-5)
 
 

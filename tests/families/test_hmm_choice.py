@@ -55,7 +55,7 @@ def test_the_planted_number_is_found(choose, several):
     assert choice.best == 3 or choose == "loo"
     assert choice.numbers == (1, 2, 3, 4)
     assert choice.scores[2] > choice.scores[1] + 20
-    assert f"{choice.best} states, chosen by {choose}" in choice.said
+    assert f"{choice.best} states, chosen by {choose}" in choice.described("state")
 
 
 @pytest.mark.slow(why="large")

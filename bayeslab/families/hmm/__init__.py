@@ -364,7 +364,7 @@ def chosen(model: Model, data: Data) -> tuple[str, dict[str, Any], dict[str, np.
         return None
     along = ("n_states",)
     table = {"score": (along, found.scores), "standard_error": (along, found.standard_errors)}
-    return found.said, table, {"n_states": np.array(found.numbers)}
+    return found.described("state"), table, {"n_states": np.array(found.numbers)}
 
 
 def network(model: Model, data: Data) -> nx.DiGraph:

@@ -25,7 +25,6 @@ References
    J. Statistical Computation and Simulation 90, 2499-2523.
 .. [4] Ostendorf, Singer (1997). HMM topology design using maximum likelihood successive state splitting.
    Computer Speech and Language 11, 17-41.
-.. [5] Breiman, Friedman, Olshen, Stone (1984). Classification and Regression Trees, section 3.4.3.
 """
 
 from __future__ import annotations
@@ -45,11 +44,12 @@ from bayeslab.families.hmm import expectation_maximisation
 from bayeslab.families.hmm.hidden import Hidden, hidden_at
 from bayeslab.language.spec import Model
 from bayeslab.latents.chains.classes import ClassChain
+from bayeslab.posterior.number_choice import NumberChoice
 
 if TYPE_CHECKING:
     from bayeslab.families.hmm.spec import HMM
 
-__all__ = ["CRITERIA", "StateChoice", "candidate", "choose_states", "chosen", "settle"]
+__all__ = ["CRITERIA", "candidate", "choose_states", "chosen", "settle"]
 
 CRITERIA = ("bic", "aic", "held_out", "loo", "forward")
 
@@ -60,50 +60,6 @@ _RESTARTS, _FOLDS, _MOST_FOLDS, _BLOCKS, _ORIGINS = 4, 5, 50, 50, 5
 _SPLIT = 3
 
 type Values = Mapping[str, np.ndarray]
-
-
-@dataclass(frozen=True, eq=False)
-class StateChoice:
-    """What each number of states scores.
-
-    Attributes
-    ----------
-    criterion : str
-    numbers : tuple of int
-        Those that were tried; forward search stops early.
-    scores : ndarray
-        The highest is best.
-    standard_errors : ndarray
-        Of each score's difference from the best, from sequence to sequence (or block to block); zero for bic and aic.
-    how : str
-        What was left out, for people.
-    """
-
-    criterion: str
-    numbers: tuple[int, ...]
-    scores: np.ndarray
-    standard_errors: np.ndarray
-    how: str = ""
-
-    @property
-    def best(self) -> int:
-        """The number with the highest score."""
-        return self.numbers[int(np.argmax(self.scores))]
-
-    @property
-    def simplest(self) -> int:
-        """The smallest number whose score is within one standard error of the best [5]_."""
-        near = self.scores >= self.scores.max() - self.standard_errors
-        return min(number for number, good in zip(self.numbers, near, strict=True) if good)
-
-    @property
-    def said(self) -> str:
-        """The choice in a line."""
-        scores = ", ".join(f"{k}: {s:.1f}" for k, s in zip(self.numbers, self.scores, strict=True))
-        how = f", {self.how}" if self.how else ""
-        states = "state" if self.best == 1 else "states"
-        fewer = f"; {self.simplest} within one standard error of it" if self.simplest < self.best else ""
-        return f"{self.best} {states}, chosen by {self.criterion}{how} ({scores}; the highest is best{fewer})"
 
 
 @dataclass(frozen=True, eq=False)
@@ -135,7 +91,7 @@ def settle(model: Model, data: Data) -> Model:
     return _with(model, int(data.frozen[_KEPT]))
 
 
-def chosen(model: Model, data: Data) -> StateChoice | None:
+def chosen(model: Model, data: Data) -> NumberChoice | None:
     """The choice that these data were the first to ask for."""
     return data.memo.get("state choice")
 
@@ -145,7 +101,7 @@ def _with(model: Model, n: int) -> Model:
     return model.model_copy(update={"model": spec.model_copy(update={"states": n})})
 
 
-def choose_states(model: Model, data: Data) -> StateChoice:
+def choose_states(model: Model, data: Data) -> NumberChoice:
     """Fit each number of states and score it.
 
     Raises
@@ -158,13 +114,13 @@ def choose_states(model: Model, data: Data) -> StateChoice:
     sizes = range(low, high + 1)
     candidates = {n: candidate(model, data, n) for n in sizes}
     if spec.choose in ("bic", "aic"):
-        scores = np.array([_penalised(candidates[n], spec.choose) for n in sizes])
-        return StateChoice(spec.choose, tuple(sizes), scores, np.zeros(len(scores)))
+        scores = [_penalised(candidates[n], spec.choose) for n in sizes]
+        return NumberChoice.penalised(spec.choose, sizes, scores)
     splits, how = _splits(candidates[low], spec.choose)
     if spec.choose == "forward":
         return _forward(candidates, splits, how)
-    points = [_points(candidates[n], splits, near=spec.choose == "loo") for n in sizes]
-    return _compared(spec.choose, tuple(sizes), points, how)
+    points = np.stack([_points(candidates[n], splits, near=spec.choose == "loo") for n in sizes])
+    return NumberChoice.held_out(spec.choose, sizes, points, how)
 
 
 def _points(hidden: Hidden, recipes: list[tuple[str, Any]], *, near: bool) -> np.ndarray:
@@ -182,15 +138,6 @@ def candidate(model: Model, data: Data, n: int) -> Hidden:
     finally:
         data.memo.pop("hidden", None)
         data.memo.update(kept)
-
-
-def _compared(criterion: str, numbers: tuple[int, ...], points: list[np.ndarray], how: str) -> StateChoice:
-    """Scores, and how sure their differences are."""
-    table = np.stack(points)
-    scores = table.sum(axis=1)
-    apart = table - table[int(np.argmax(scores))]
-    errors = np.sqrt(table.shape[1]) * apart.std(axis=1, ddof=1) if table.shape[1] > 1 else np.zeros(len(scores))
-    return StateChoice(criterion, numbers, scores, errors, how)
 
 
 # --------------------------------------------------------------------------------- fits
@@ -287,7 +234,7 @@ def split_of(hidden: Hidden, recipe: tuple[str, Any]) -> Split:
 # --------------------------------------------------------------------------------- forward search
 
 
-def _forward(candidates: Mapping[int, Hidden], recipes: list[tuple[str, Any]], how: str) -> StateChoice:
+def _forward(candidates: Mapping[int, Hidden], recipes: list[tuple[str, Any]], how: str) -> NumberChoice:
     """One state more at a time, every fold going on from its own fit, until what was left out gains nothing."""
     sizes = sorted(candidates)
     if isinstance(candidates[sizes[0]].chain, ClassChain):
@@ -306,7 +253,7 @@ def _forward(candidates: Mapping[int, Hidden], recipes: list[tuple[str, Any]], h
         if points[-1].sum() <= points[-2].sum():
             break
         splits, fits = larger, grown
-    return _compared("forward", tuple(sizes[: len(points)]), points, f"states split one by one, {how}")
+    return NumberChoice.held_out("forward", sizes[: len(points)], np.stack(points), f"states split one by one, {how}")
 
 
 def _grown(hidden: Hidden, fit: EMResult, larger: Hidden) -> EMResult:

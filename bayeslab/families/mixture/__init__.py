@@ -174,7 +174,7 @@ def exact(model: Model, data: Data) -> Plan | str:
     _there(model, data)
     seen = resolved(model, data)
     if seen.choice is not None:
-        return f"components are summed out, {expectation_maximisation.said(seen.choice)}"
+        return f"components are summed out, {seen.choice.described('component')}"
     if seen.design is not None or seen.problem.latent.inputs is not None:
         return "components are summed out"
     return exact_inference.exact(seen)

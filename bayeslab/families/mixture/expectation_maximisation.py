@@ -12,7 +12,6 @@ from bayeslab.errors import BayeslabError, EngineRefusal, ModelError, OptionErro
 from bayeslab.exact.answer import EMPlan, Note, Searched
 from bayeslab.exact.expectation_maximisation import Restarts
 from bayeslab.families.mixture.model import Resolved, without_prior
-from bayeslab.posterior.mixtures.choice import ComponentChoice
 from bayeslab.posterior.mixtures.problem import MixtureProblem
 from bayeslab.posterior.mixtures.search import MixtureOptions, fit_mixture, merging, search
 from bayeslab.posterior.mixtures.starts import start_from_labels, starting_labels
@@ -20,7 +19,7 @@ from bayeslab.posterior.observed.joint_normal import JointNormal
 from bayeslab.posterior.observed.normal import Normal
 from bayeslab.posterior.observed.student_t import StudentT
 
-__all__ = ["em", "first_guess", "maximum_likelihood", "said"]
+__all__ = ["em", "first_guess", "maximum_likelihood"]
 
 
 def first_guess(seen: Resolved) -> Parameters | None:
@@ -127,7 +126,7 @@ def _search(
         notes.append(Note("warn", "merged", f"two components ({pair}) say the same", "take fewer components"))
     notes += _alike(seen, problem, best.parameters)
     if seen.choice is not None:
-        notes.append(Note("pass", "components", said(seen.choice)))
+        notes.append(Note("pass", "components", seen.choice.described("component")))
     return Searched(Restarts(best, ends, searches[-1].interrupted), tuple(notes))
 
 
@@ -170,9 +169,3 @@ def maximum_likelihood(seen: Resolved) -> tuple[float, int]:
     except BayeslabError:
         return float("nan"), problem.n_free
     return found.log_likelihood, problem.n_free
-
-
-def said(choice: ComponentChoice) -> str:
-    """The choice of the number of components, in a line."""
-    scores = ", ".join(f"{k}: {s:.1f}" for k, s in zip(choice.numbers, choice.scores, strict=True))
-    return f"{choice.best} components, chosen by {choice.criterion} ({scores}; the highest is best)"

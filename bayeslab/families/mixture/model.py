@@ -19,8 +19,9 @@ from bayeslab.families.mixture.components import component_parts, design_of, reg
 from bayeslab.families.mixture.prior_numbers import concentration, process_prior
 from bayeslab.language.spec import Model
 from bayeslab.latents.labels.labels import Labels
-from bayeslab.posterior.mixtures.choice import ComponentChoice, choose_components
+from bayeslab.posterior.mixtures.choice import choose_components
 from bayeslab.posterior.mixtures.problem import MixtureProblem
+from bayeslab.posterior.number_choice import NumberChoice
 from bayeslab.posterior.observed.any_distribution import DistributedPart
 from bayeslab.posterior.observed.joint_normal import JointNormal
 from bayeslab.posterior.observed.part import StatePart
@@ -47,7 +48,7 @@ class Resolved:
         Of the components.
     number : NumberPrior or None
         Where the number of components is sampled.
-    choice : ComponentChoice or None
+    choice : NumberChoice or None
         Where it was chosen.
     by : str or None
         The column by whose locations components are numbered.
@@ -66,7 +67,7 @@ class Resolved:
     inputs: tuple[str, ...] = ()
     scales: tuple[np.ndarray, np.ndarray] | None = None
     number: NumberPrior | None = None
-    choice: ComponentChoice | None = None
+    choice: NumberChoice | None = None
     by: str | None = None
     design: Design | None = None
     process: ProcessPrior | None = None
@@ -350,7 +351,7 @@ def _check_rows(spec: Mixture, problem: MixtureProblem, columns: tuple[str, ...]
     problem.check()
 
 
-def _chosen(spec: Mixture, found: Candidates) -> ComponentChoice:
+def _chosen(spec: Mixture, found: Candidates) -> NumberChoice:
     """Which number of components scores best: by the likelihood, or by the evidence under each number's priors."""
     path, problems = ("model", "choose"), found.problems
     if spec.choose == "evidence":
@@ -365,7 +366,7 @@ def _chosen(spec: Mixture, found: Candidates) -> ComponentChoice:
         problems = {k: without_prior(problem) for k, problem in problems.items()}
     rng = np.random.default_rng(0)
     try:
-        return choose_components(problems.__getitem__, tuple(problems), criterion=spec.choose, rng=rng)
+        return choose_components(problems.__getitem__, tuple(problems), criterion=spec.choose, rng=rng)[0]
     except OptionError as error:
         raise ModelError(error.message, path=path, code=error.code) from None
 

@@ -11,7 +11,7 @@ from scipy.special import gammaln
 
 from bayeslab.errors import DataError, OptionError, Reason
 from bayeslab.exact.answer import Note, VariationalEnd, VariationalPlan
-from bayeslab.families.mixture.expectation_maximisation import first_guess, said
+from bayeslab.families.mixture.expectation_maximisation import first_guess
 from bayeslab.families.mixture.model import Resolved
 from bayeslab.posterior.mixtures.problem import MixtureProblem
 from bayeslab.posterior.mixtures.search import merging
@@ -157,7 +157,7 @@ def _groups(fit: VariationalFit, order: np.ndarray) -> dict[str, dict[str, Any]]
 
 
 def _notes(seen: Resolved, fit: VariationalFit, order: np.ndarray) -> tuple[Note, ...]:
-    notes = [Note("pass", "components", said(seen.choice))] if seen.choice is not None else []
+    notes = [Note("pass", "components", seen.choice.described("component"))] if seen.choice is not None else []
     empty = [str(seen.names[i]) for i, k in enumerate(order) if fit.counts[k] < _UNUSED]
     if empty:
         text = f"{len(empty)} of {seen.n_components} components hold no rows ({', '.join(empty)}): fewer would do"

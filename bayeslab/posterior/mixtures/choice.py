@@ -19,13 +19,11 @@ References
    likelihood. IEEE PAMI 22, 719-725.
 .. [3] Smyth (2000). Model selection for probabilistic clustering using cross-validated likelihood.
    Statistics and Computing 10, 63-72.
-.. [4] Breiman, Friedman, Olshen, Stone (1984). Classification and Regression Trees, section 3.4.3.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from typing import Literal
 
 import numpy as np
@@ -35,8 +33,9 @@ from bayeslab.errors import OptionError, hint
 from bayeslab.posterior.mixtures.problem import MixtureProblem
 from bayeslab.posterior.mixtures.search import AllCollapsed, MixtureFit, MixtureOptions, fit_mixture
 from bayeslab.posterior.mixtures.variational import VariationalFit, fit_variational
+from bayeslab.posterior.number_choice import NumberChoice
 
-__all__ = ["CRITERIA", "ComponentChoice", "Criterion", "aic", "bic", "choose_components", "held_out", "icl"]
+__all__ = ["CRITERIA", "Criterion", "aic", "bic", "choose_components", "held_out", "icl"]
 
 Criterion = Literal["bic", "aic", "icl", "held_out", "evidence"]
 CRITERIA = ("bic", "aic", "icl", "held_out", "evidence")
@@ -59,40 +58,6 @@ def icl(fit: MixtureFit) -> float:
     return bic(fit) + float(np.sum(weights * xlogy(r, r)))
 
 
-@dataclass(frozen=True, eq=False)
-class ComponentChoice:
-    """What each number of components scores.
-
-    Attributes
-    ----------
-    criterion : str
-    numbers : tuple of int
-    scores : ndarray
-        The highest is best, all on the scale of a log likelihood; -inf where components collapsed in every search.
-    standard_errors : ndarray
-        Of each held-out score's difference from the best, row by row; for other criteria zero.
-    fit : MixtureFit or VariationalFit
-        With the best number, on all rows.
-    """
-
-    criterion: Criterion
-    numbers: tuple[int, ...]
-    scores: np.ndarray
-    standard_errors: np.ndarray
-    fit: MixtureFit | VariationalFit
-
-    @property
-    def best(self) -> int:
-        """The number with the highest score."""
-        return self.numbers[int(np.argmax(self.scores))]
-
-    @property
-    def simplest(self) -> int:
-        """The smallest number whose score is within one standard error of the best [4]_."""
-        near = self.scores >= self.scores.max() - self.standard_errors
-        return min(number for number, good in zip(self.numbers, near, strict=True) if good)
-
-
 def choose_components(
     problem: MixtureProblem | Callable[[int], MixtureProblem],
     numbers: Sequence[int],
@@ -101,7 +66,7 @@ def choose_components(
     rng: np.random.Generator,
     options: MixtureOptions | None = None,
     folds: int = 10,
-) -> ComponentChoice:
+) -> tuple[NumberChoice, MixtureFit | VariationalFit]:
     """Fit each number of components and keep the best.
 
     Parameters
@@ -113,6 +78,13 @@ def choose_components(
         Candidates.
     folds : int
         For ``held_out``.
+
+    Returns
+    -------
+    NumberChoice
+        Scores are -inf where components collapsed in every search.
+    MixtureFit or VariationalFit
+        With the best number, on all rows.
     """
     if criterion not in CRITERIA:
         raise OptionError(f"unknown criterion '{criterion}'{hint(criterion, CRITERIA)}", code="unknown-word")
@@ -130,19 +102,16 @@ def choose_components(
     chosen_from: tuple[int, ...] = tuple(candidate.n_components for candidate in candidates)
     if criterion == "held_out":
         by_row = np.stack([held_out(candidate, options, folds, rng) for candidate in candidates])
-        scores = by_row.sum(axis=1)
-        best = int(np.argmax(scores))
-        apart = np.where(np.isfinite(by_row), by_row - by_row[best], 0.0)
-        errors = np.sqrt(by_row.shape[1]) * apart.std(axis=1)
-        return ComponentChoice(criterion, chosen_from, scores, errors, fit_mixture(candidates[best], options, rng=rng))
+        choice = NumberChoice.held_out(criterion, chosen_from, by_row)
+        return choice, fit_mixture(candidates[chosen_from.index(choice.best)], options, rng=rng)
     scored = [_scored(candidate, criterion, options, rng) for candidate in candidates]
-    scores = np.array([score for score, _ in scored])
-    fit = scored[int(np.argmax(scores))][1]
+    choice = NumberChoice.penalised(criterion, chosen_from, [score for score, _ in scored])
+    fit = scored[chosen_from.index(choice.best)][1]
     if fit is None:
         raise AllCollapsed(
             "with each number of components one collapsed on a few equal rows; use method: map", code="degenerate"
         )
-    return ComponentChoice(criterion, chosen_from, scores, np.zeros(len(scores)), fit)
+    return choice, fit
 
 
 def _scored(
