@@ -19,7 +19,7 @@ HEAVY = {"pymc", "arviz", "sklearn", "pytensor", "numba"}
 # Each layer may import itself and the layers before it; engines judge their own draws, so the
 # verdict (and how it is shown) lies below them.
 LAYERS = [
-    {"compiling", "errors", "memory", "options", "registry", "code_cache", "arrays", "streams", "files"},
+    {"compiling", "errors", "machine", "memory", "options", "registry", "code_cache", "arrays", "streams", "files"},
     {"constants", "digits", "evidence", "progress", "questions", "training_warnings", "distributions"},
     {"language"},
     {"data"},

@@ -17,7 +17,6 @@ curvature there for granted (:mod:`bayeslab.engines.toolbox.whitened`); then a f
 
 from __future__ import annotations
 
-import os
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -37,6 +36,7 @@ from bayeslab.engines.toolbox.whitened import SEARCHES, Whitened, whitened
 from bayeslab.errors import RunError
 from bayeslab.job import Job, Outcome
 from bayeslab.language.spec import Model, Spec
+from bayeslab.machine import available_cores
 from bayeslab.posterior.density import Density, copy_callback, ready
 from bayeslab.posterior.groups import on_the_way, posterior_groups, relabelled, remedies
 from bayeslab.posterior.transforms import constrained
@@ -439,7 +439,7 @@ def _sample(
 ) -> tuple[bool, dict[int, dict[str, np.ndarray]]]:
     """Run the missing chains; on Ctrl-C return what each running chain has."""
     options: Options = job.options
-    at_once, sampler = options.cores or _available_cores(), _nutpie_model(beginning)
+    at_once, sampler = options.cores or available_cores(), _nutpie_model(beginning)
     waiting, running = list(missing), list[Chain]()
     try:
         while waiting or running:
@@ -460,10 +460,6 @@ def _sample(
             chain.sampler.cancel()
         raise
     return True, {}
-
-
-def _available_cores() -> int:
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
 def _start(job: Job, sampler: Any, beginning: _Beginning, number: int, state: ChainState, time_: int) -> Chain:

@@ -20,12 +20,13 @@ from bayeslab.families.bayes_net.structure_spec import unknown
 from bayeslab.families.bayes_net.unknown_structure import Plan, one_only, plan
 from bayeslab.job import Job, Outcome
 from bayeslab.language.spec import Model, Spec
+from bayeslab.machine import available_cores
 from bayeslab.posterior.groups import attributes, observed_groups
 from bayeslab.progress import ChainState
 from bayeslab.results.structure_checks import judge_structures, score_r_hat
 from bayeslab.run_folder.segments import SegmentStore
 from bayeslab.structure.imputing import Imputing
-from bayeslab.structure.jobs import Chain, MemorySegments, Sampler, Work, Workers, available_cores
+from bayeslab.structure.jobs import Chain, MemorySegments, Sampler, Work, Workers
 from bayeslab.structure.jobs import run as run_job
 from bayeslab.structure.score_table import ScoreTable, half_of_memory
 

@@ -13,9 +13,10 @@ from ruamel.yaml import YAML
 from ruamel.yaml.comments import CommentedMap, CommentedSeq
 from ruamel.yaml.scalarstring import FoldedScalarString
 
+from bayeslab.errors import ModelError
 from bayeslab.language.spec import DataSource, Model
 
-__all__ = ["Expansion", "listed_numbers", "model_text", "nested", "number", "numbers"]
+__all__ = ["Expansion", "listed_numbers", "model_text", "nested", "number", "numbers", "unsupported"]
 
 _WIDTH = 110
 
@@ -23,6 +24,11 @@ _WIDTH = 110
 # Of an inference section what goes with a graph, whatever method the short form had.
 _OPTIONS = ("draws", "tune", "chains", "cores", "target_accept", "max_treedepth")
 _METHODS = ("auto", "nuts", "map", "laplace", "advi", "pathfinder", "smc")
+
+
+def unsupported(message: str, *path: Any) -> ModelError:
+    """The error of a model that the language cannot say."""
+    return ModelError(message, path=("model", *path), code="unsupported")
 
 
 def number(value: float) -> str:

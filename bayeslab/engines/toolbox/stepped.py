@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import threading
 import time
 from concurrent.futures import Future, ThreadPoolExecutor, wait
@@ -12,6 +11,7 @@ import numpy as np
 
 from bayeslab.exact.sampler import Arrays, Chains
 from bayeslab.job import Job
+from bayeslab.machine import available_cores
 from bayeslab.progress import ChainState
 
 __all__ = ["stepped"]
@@ -54,7 +54,7 @@ def stepped(job: Job, sampler: Chains[Any], *, cores: int | None) -> tuple[dict[
         shown[k].finished = shown[k].done >= total
 
     job.progress.begin(list(shown))
-    workers = max(1, min(options.chains, cores or _available_cores()))
+    workers = max(1, min(options.chains, cores or available_cores()))
     pool = ThreadPoolExecutor(workers)
     try:
         futures = [pool.submit(one, k) for k in range(options.chains) if not shown[k].finished]
@@ -78,10 +78,6 @@ def _watched(job: Job, futures: list[Future[None]]) -> None:
         for future in done:
             future.result()
         job.progress.refresh()
-
-
-def _available_cores() -> int:
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
 class _Shown(ChainState):

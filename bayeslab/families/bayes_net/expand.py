@@ -12,7 +12,7 @@ from bayeslab.errors import ModelError, listed
 from bayeslab.families.bayes_net.net import Net, resolved
 from bayeslab.families.bayes_net.spec import BayesNet
 from bayeslab.families.bayes_net.structure_spec import unknown
-from bayeslab.language.expansion import Expansion, nested, numbers
+from bayeslab.language.expansion import Expansion, nested, numbers, unsupported
 from bayeslab.language.spec import Model
 
 __all__ = ["expand"]
@@ -40,10 +40,6 @@ def expand(model: Model, data: Data) -> Expansion:
     return _Written(model, data, seen.net, seen.codes).expansion()
 
 
-def _unsupported(message: str, *path: Any) -> ModelError:
-    return ModelError(message, path=("model", *path), code="unsupported")
-
-
 class _Written:
     def __init__(self, model: Model, data: Data, net: Net, codes: np.ndarray) -> None:
         self.model, self.data, self.net, self.codes = model, data, net, codes
@@ -52,12 +48,12 @@ class _Written:
         self.comments: dict[str, str] = {}
         self.dims: dict[str, Any] = {}
         if net.linears:
-            raise _unsupported(
+            raise unsupported(
                 "nets with continuous variables cannot be expanded yet", "variables", next(iter(net.linears))
             )
         if net.parameters or net.unknown:
             what = listed([*net.parameters, *net.unknown])
-            raise _unsupported(
+            raise unsupported(
                 f"tables that are computed from unknown numbers ({what}) cannot be expanded yet", "variables"
             )
 
@@ -65,7 +61,7 @@ class _Written:
         order = list(self.net.states)
         for v in order:
             if not v.isidentifier():
-                raise _unsupported(f"'{v}' is no name of a node: rename the variable", "variables", v)
+                raise unsupported(f"'{v}' is no name of a node: rename the variable", "variables", v)
             # The column has its levels in the order of the states.
             self.dims |= {v: list(self.net.states[v]), f"{v}_state": v} if self.data.has(v) else {}
             self.dims.setdefault(f"{v}_state", list(self.net.states[v]))
@@ -87,19 +83,17 @@ class _Written:
         given = f", given {', '.join(parents)}" if parents else ""
         if one.known is not None:
             if one.known.size > _MOST_CELLS:
-                raise _unsupported(
-                    f"the table of '{v}' has {one.known.size:,} cells, too many to write", "variables", v
-                )
+                raise unsupported(f"the table of '{v}' has {one.known.size:,} cells, too many to write", "variables", v)
             self.nodes[key] = nested(np.asarray(one.known, float))
             self.comments[key] = f"Probabilities of the states of {v}{given}: known."
             return
         if one.rows is None or not one.rows.whole:
-            raise _unsupported(
+            raise unsupported(
                 f"the table of '{v}' is known in some rows only, which cannot be expanded", "variables", v
             )
         concentration = one.rows.concentration
         if not np.all(concentration == concentration[0]):
-            raise _unsupported(f"the rows of '{v}' have different priors", "variables", v)
+            raise unsupported(f"the rows of '{v}' have different priors", "variables", v)
         self.nodes[key] = f"Dirichlet({numbers(concentration[0])})"
         self.comments[key] = f"Probabilities of the states of {v}{given}: learned, each row with a Dirichlet prior."
 
@@ -131,7 +125,7 @@ class _Written:
                 code="name-clash",
             )
         for v in set(self.net.states) & self.net.hidden & columns:
-            raise _unsupported(f"'{v}' is hidden and a column of the table: leave the column out", "hidden")
+            raise unsupported(f"'{v}' is hidden and a column of the table: leave the column out", "hidden")
         for k, (v, states) in enumerate(self.net.states.items()):
             column = self.data.dataset.columns.get(v)
             if column is None:
@@ -140,4 +134,4 @@ class _Written:
             words = column.values if column.text else np.array([f"{x:g}" for x in column.values.astype(float)])
             read = np.array([place.get(str(word), -1) for word in words.tolist()])
             if not np.array_equal(np.where(column.absent(), -1, read), self.codes[:, k]):
-                raise _unsupported(f"the column '{v}' has other words than the states {listed(states)}", "variables", v)
+                raise unsupported(f"the column '{v}' has other words than the states {listed(states)}", "variables", v)

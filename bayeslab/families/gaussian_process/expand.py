@@ -11,7 +11,7 @@ from bayeslab.exact.covariance import Argument, Kernel, Node, Parameter
 from bayeslab.families.gaussian_process.model import Resolved, resolved
 from bayeslab.families.gaussian_process.spec import GaussianProcess
 from bayeslab.families.regression.design_columns import DesignColumns
-from bayeslab.language.expansion import Expansion, number
+from bayeslab.language.expansion import Expansion, number, unsupported
 from bayeslab.language.spec import Model, node_name
 
 __all__ = ["expand"]
@@ -47,30 +47,26 @@ def expand(model: Model, data: Data) -> Expansion:
     return _Written(model, data, seen).expansion()
 
 
-def _unsupported(message: str, *path: Any) -> ModelError:
-    return ModelError(message, path=("model", *path), code="unsupported")
-
-
 def _check(seen: Resolved) -> None:
     """Refuse what the language does not say."""
     spec = seen.spec
     if spec.approximation in _OF_EVIDENCE:
-        raise _unsupported(
+        raise unsupported(
             f"functions as nodes have no {_OF_EVIDENCE[spec.approximation]}: leave the approximation out, or take hsgp",
             "approximation",
         )
     if spec.approximation == "state_space" and {leaf.word for leaf in seen.kernel.root.leaves()} & {
         "ExpQuad", "RationalQuadratic", "Periodic",
     }:  # fmt: skip
-        raise _unsupported(
+        raise unsupported(
             "approximation: state_space is not exact for this kernel, and a function as a node has no such form;"
             " leave it out",
             "approximation",
         )
     if seen.spec.approximation is None and seen.nugget != _JITTER[seen.gaussian]:
-        raise _unsupported("a function as a node has no jitter of its own: leave it out", "jitter")
+        raise unsupported("a function as a node has no jitter of its own: leave it out", "jitter")
     if seen.remarks and not seen.gaussian:
-        raise _unsupported("rows without an outcome cannot be expanded: drop them", "target")
+        raise unsupported("rows without an outcome cannot be expanded: drop them", "target")
 
 
 class _Written:
@@ -121,16 +117,14 @@ class _Written:
             if not any(term is k for k in kept):
                 self.noise.append(_white_variance(term))
         if signal is None or any(leaf.word == "White" for leaf in signal.root.leaves()):
-            raise _unsupported(
+            raise unsupported(
                 "white noise that is multiplied by a function, or alone, cannot be expanded: write a node for it",
                 "kernel",
             )
         if self.noise and not self.seen.gaussian:
-            raise _unsupported("white noise of outcomes that are not normal cannot be expanded yet", "kernel")
+            raise unsupported("white noise of outcomes that are not normal cannot be expanded yet", "kernel")
         if not signal.columns or not any(leaf.columns for leaf in signal.root.leaves()):
-            raise _unsupported(
-                "a function of no column is one number: write it as a node without a dimension", "kernel"
-            )
+            raise unsupported("a function of no column is one number: write it as a node without a dimension", "kernel")
         return signal
 
     def _approximation(self) -> list[str]:
@@ -181,7 +175,7 @@ class _Written:
         if seen.coding is None:
             return "Intercept" if seen.intercept else None
         if seen.coding.offset is not None:
-            raise _unsupported("a mean with an offset cannot be expanded yet", "mean")
+            raise unsupported("a mean with an offset cannot be expanded yet", "mean")
         columns = DesignColumns(self.data, set(seen.dims) | set(seen.fixed) | self.data.names() | set(self.data.labels))
         texts = columns.of(seen.coding.common)
         if not texts:
@@ -253,7 +247,7 @@ def _white_variance(node: Node) -> str:
     """The variance of white noise that may be scaled by constants."""
     if node.word == "*":
         if any(child.word not in ("factor", "White", "Constant") for child in node.children):
-            raise _unsupported(f"'{node.text}' is noise that a function multiplies: write a node for it", "kernel")
+            raise unsupported(f"'{node.text}' is noise that a function multiplies: write a node for it", "kernel")
         return " * ".join(_white_variance(child) for child in node.children)
     if node.word == "factor" and node.option == 1:
         return _argument(node.arguments["variance"][0])

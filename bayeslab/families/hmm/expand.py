@@ -12,10 +12,10 @@ from bayeslab.families.hmm.expand_linear import expanded_levels
 from bayeslab.families.hmm.hidden import Hidden, hidden_at
 from bayeslab.families.hmm.linear import linear_of
 from bayeslab.families.hmm.spec import HMM
-from bayeslab.language.expansion import Expansion, listed_numbers, nested, numbers
+from bayeslab.language.expansion import Expansion, listed_numbers, nested, numbers, unsupported
 from bayeslab.language.spec import Model
 from bayeslab.latents.chains.state_chain import MarkovChain
-from bayeslab.posterior.observed.language import emission_nodes, unsupported
+from bayeslab.posterior.observed.language import emission_nodes
 
 __all__ = ["expand"]
 

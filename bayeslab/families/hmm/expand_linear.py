@@ -8,8 +8,7 @@ from bayeslab.data.bound import Data
 from bayeslab.errors import ModelError
 from bayeslab.families.hmm.linear import FIRST_SD, PRIOR_DEGREES, Linear
 from bayeslab.families.hmm.spec import HMM
-from bayeslab.language.expansion import Expansion, listed_numbers, number
-from bayeslab.posterior.observed.language import unsupported
+from bayeslab.language.expansion import Expansion, listed_numbers, number, unsupported
 
 __all__ = ["expanded_levels"]
 

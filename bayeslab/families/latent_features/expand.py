@@ -11,7 +11,7 @@ from bayeslab.errors import ModelError
 from bayeslab.families.latent_features.model import Resolved, Written, refused_patterns, resolved
 from bayeslab.families.latent_features.pymc_graph import axes_of, first_values
 from bayeslab.families.latent_features.spec import LatentFeatures
-from bayeslab.language.expansion import Expansion, listed_numbers, nested, number, numbers
+from bayeslab.language.expansion import Expansion, listed_numbers, nested, number, numbers, unsupported
 from bayeslab.language.spec import Model, node_name
 
 __all__ = ["expand"]
@@ -32,20 +32,16 @@ def expand(model: Model, data: Data) -> Expansion:
     assert isinstance(model.model, LatentFeatures)
     seen = resolved(model, data)
     if seen.features is None:
-        raise _unsupported("a graph has a fixed number of features, and a buffet brings any number", "features")
+        raise unsupported("a graph has a fixed number of features, and a buffet brings any number", "features")
     if seen.binary and (why := refused_patterns(seen)) is not None:
-        raise _unsupported(str(why), "features")
+        raise unsupported(str(why), "features")
     if np.isnan(seen.rows).any():
-        raise _unsupported(
+        raise unsupported(
             "cells are missing, and rows that are jointly normal are whole: leave these rows out", "columns"
         )
     if len(seen.columns) * seen.features > _MOST_LOADINGS:
-        raise _unsupported(f"{len(seen.columns) * seen.features:,} loadings are too many to write", "features")
+        raise unsupported(f"{len(seen.columns) * seen.features:,} loadings are too many to write", "features")
     return _Written(seen, data).expansion()
-
-
-def _unsupported(message: str, *path: Any) -> ModelError:
-    return ModelError(message, path=("model", *path), code="unsupported")
 
 
 class _Written:

@@ -10,9 +10,9 @@ from bayeslab.data.bound import Data
 from bayeslab.errors import ModelError
 from bayeslab.families.mixture.model import Resolved, resolved
 from bayeslab.families.mixture.spec import Mixture
-from bayeslab.language.expansion import Expansion, numbers
+from bayeslab.language.expansion import Expansion, numbers, unsupported
 from bayeslab.language.spec import Model
-from bayeslab.posterior.observed.language import emission_nodes, unsupported
+from bayeslab.posterior.observed.language import emission_nodes
 
 __all__ = ["expand"]
 

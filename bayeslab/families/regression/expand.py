@@ -19,7 +19,7 @@ from bayeslab.families.regression.lowered import Lowered
 from bayeslab.families.regression.lowering import lower
 from bayeslab.families.regression.weighted import log_density
 from bayeslab.language.evaluator import Evaluator
-from bayeslab.language.expansion import Expansion, listed_numbers, numbers
+from bayeslab.language.expansion import Expansion, listed_numbers, numbers, unsupported
 from bayeslab.language.expressions import parse
 from bayeslab.language.nodes import bound_arguments, call_name, nodes_of
 from bayeslab.language.spec import Model
@@ -54,10 +54,6 @@ def expand(model: Model, data: Data) -> Expansion:
     return expansion
 
 
-def _unsupported(message: str, *path: str) -> ModelError:
-    return ModelError(message, path=("model", *path), code="unsupported")
-
-
 class _Written:
     """The parts of one regression, as they are written."""
 
@@ -73,7 +69,7 @@ class _Written:
             )
         total = len(data.labels[self.row])
         if self.design.n < total:
-            raise _unsupported(
+            raise unsupported(
                 f"{total - self.design.n} of {total} rows have missing cells, and a graph drops no rows: leave them out"
                 " of the table, or give the predictors models under `missing`",
                 "formula",
@@ -115,7 +111,7 @@ class _Written:
             return
         texts = self.columns.of(self.design.common)
         if len(texts) != len(names):
-            raise _unsupported(f"the columns {', '.join(names)[:80]} cannot be told apart as expressions", "formula")
+            raise unsupported(f"the columns {', '.join(names)[:80]} cannot be told apart as expressions", "formula")
         self.dims["predictor"] = list(names)
         self.comments["predictor"] = "What each coefficient of `b` belongs to."
         key = f"design[{self.row}, predictor]"
@@ -138,9 +134,7 @@ class _Written:
             if len(term.factors) > 1:
                 self._crossed(name, term.factors, [str(label) for label in group.labels])
             elif name != term.factors[0]:
-                raise _unsupported(
-                    f"the grouping factor '{term.factors[0]}' is no name of a node; rename it", "formula"
-                )
+                raise unsupported(f"the grouping factor '{term.factors[0]}' is no name of a node; rename it", "formula")
             if group.effects == ["1"]:
                 continue
             texts = self.columns.of(group.common)
@@ -351,4 +345,4 @@ def _verify(model: Model, data: Data, lowered: Lowered, expansion: Expansion) ->
         got = np.broadcast_to(np.asarray(value[0], float), matrix.shape)
         size = np.maximum(np.abs(matrix).max(axis=0, initial=0.0), 1e-300)
         if not np.all(np.abs(got - matrix) <= 1e-10 * size):
-            raise _unsupported(f"'{name}' cannot be written as expressions that give the same numbers", "formula")
+            raise unsupported(f"'{name}' cannot be written as expressions that give the same numbers", "formula")

@@ -11,7 +11,7 @@ from bayeslab.errors import ModelError
 from bayeslab.exact.topic_concentrations import ALPHA_PRIOR, BETA_PRIOR
 from bayeslab.families.topics.documents import documents_of
 from bayeslab.families.topics.spec import Topics, prior_of
-from bayeslab.language.expansion import Expansion, number, numbers
+from bayeslab.language.expansion import Expansion, number, numbers, unsupported
 from bayeslab.language.spec import Model
 
 __all__ = ["expand"]
@@ -77,24 +77,20 @@ def expand(model: Model, data: Data) -> Expansion:
     return Expansion(nodes, {}, dims, comments, about)
 
 
-def _unsupported(message: str, *path: Any) -> ModelError:
-    return ModelError(message, path=("model", *path), code="unsupported")
-
-
 def _check(spec: Topics) -> None:
     """Refuse what the language does not say."""
     if spec.topics == "hdp":
-        raise _unsupported("a graph has a fixed number of topics", "topics")
+        raise unsupported("a graph has a fixed number of topics", "topics")
     if not spec.counted:
-        raise _unsupported(
+        raise unsupported(
             "documents are texts, which the language does not split into words: give a table with a row for each"
             " document and word, with `document`, `word` and `count`",
             *(["text"] if spec.text is not None else []),
         )
     if spec.time is not None:
-        raise _unsupported("topics that change from day to day cannot be expanded yet", "time")
+        raise unsupported("topics that change from day to day cannot be expanded yet", "time")
     if spec.held_out:
-        raise _unsupported("a graph has no documents that are held out", "held_out")
+        raise unsupported("a graph has no documents that are held out", "held_out")
 
 
 def _whole(spec: Topics, data: Data, vocabulary: np.ndarray, tokens: int) -> None:
@@ -103,7 +99,7 @@ def _whole(spec: Topics, data: Data, vocabulary: np.ndarray, tokens: int) -> Non
     counts = np.ones(n) if spec.count is None else np.asarray(data.dataset.columns[spec.count].values, float)
     levels = {str(value) for value in word.values.tolist()}
     if word.absent().any() or levels != set(vocabulary.tolist()) or not np.all(counts >= 1) or counts.sum() != tokens:
-        raise _unsupported(
+        raise unsupported(
             "some rows do not count (stop words, rare words, counts of zero), and in a graph every row does: leave them"
             " out of the table",
             "word",

@@ -7,8 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from bayeslab.errors import ModelError
-from bayeslab.language.expansion import nested, number, numbers
+from bayeslab.language.expansion import nested, number, numbers, unsupported
 from bayeslab.posterior.observed.any_distribution import DistributedPart
 from bayeslab.posterior.observed.categories import Categories
 from bayeslab.posterior.observed.normal import Normal
@@ -176,11 +175,6 @@ def emission_nodes(parts: list[StatePart], state: str, row: str, read: tuple[str
     for part in parts:
         out.add(part)
     return out
-
-
-def unsupported(message: str, *path: Any) -> ModelError:
-    """The error of what the language does not say."""
-    return ModelError(message, path=("model", *path), code="unsupported")
 
 
 def _key(part: StatePart, name: str) -> str:

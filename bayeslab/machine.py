@@ -1,0 +1,12 @@
+"""Properties of the machine that a run uses."""
+
+from __future__ import annotations
+
+import os
+
+__all__ = ["available_cores"]
+
+
+def available_cores() -> int:
+    """Number of cores this process may use."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
