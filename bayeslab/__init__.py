@@ -32,6 +32,8 @@ if TYPE_CHECKING:
     from bayeslab.fitting import open_run as open  # noqa: F401
     from bayeslab.fitting import resume as resume
     from bayeslab.fitting import to_pymc as to_pymc
+    from bayeslab.graph_scores import independence as independence
+    from bayeslab.graph_scores import score as score
     from bayeslab.language.model_file import load as load
     from bayeslab.language.model_file import save as save
     from bayeslab.language.model_file import schema as schema
@@ -74,6 +76,7 @@ _PUBLIC = {
     "expand": ("bayeslab.expanding", "expand"),
     "export": ("bayeslab.exporting", "export"),
     "fit": ("bayeslab.fitting", "fit"),
+    "independence": ("bayeslab.graph_scores", "independence"),
     "learn": ("bayeslab.structures", "learn"),
     "learning_curve": ("bayeslab.results.cross_validation", "learning_curve"),
     "load": ("bayeslab.language.model_file", "load"),
@@ -82,6 +85,7 @@ _PUBLIC = {
     "plot_regions": ("bayeslab.results.learner", "plot_regions"),
     "resume": ("bayeslab.fitting", "resume"),
     "save": ("bayeslab.language.model_file", "save"),
+    "score": ("bayeslab.graph_scores", "score"),
     "schema": ("bayeslab.language.model_file", "schema"),
     "simulate": ("bayeslab.results.predict", "simulate"),
     "to_pymc": ("bayeslab.fitting", "to_pymc"),

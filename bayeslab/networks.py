@@ -277,6 +277,68 @@ class Network:
             raise OptionError(f"{what} is for directed networks", code="not-applicable")
         return found
 
+    def cpt(self, variable: str) -> pd.DataFrame:
+        """The conditional distribution of a variable given its parents.
+
+        Parameters
+        ----------
+        variable
+            Discrete or continuous.
+
+        Returns
+        -------
+        pandas.DataFrame
+            One row for each configuration of the discrete parents. Of a discrete variable the probabilities of its
+            states, each row with sum one; of a continuous one ``intercept``, a slope for each continuous parent, and
+            ``sd``.
+
+        Raises
+        ------
+        EvidenceError
+            An unknown variable.
+        OptionError
+            A factor graph has no conditional distributions.
+
+        Examples
+        --------
+        >>> import bayeslab as bl
+        >>> rain = bl.BayesNet(
+        ...     variables={
+        ...         "rain": {"states": ["no", "yes"], "table": [0.8, 0.2]},
+        ...         "wet": {"states": ["no", "yes"], "parents": ["rain"], "table": [[0.9, 0.1], [0.05, 0.95]]},
+        ...     }
+        ... )
+        >>> print(bl.network(bl.Model(name="rain", model=rain)).cpt("wet"))
+                no   yes
+        rain
+        no    0.90  0.10
+        yes   0.05  0.95
+        """
+        import pandas as pd
+
+        plain = self.plain
+        if isinstance(plain, FactorGraph):
+            raise OptionError("conditional distributions are of directed networks", code="not-applicable")
+        if variable not in self.variables:
+            raise EvidenceError(
+                f"'{variable}' is no variable of the network{hint(str(variable), self.variables)}",
+                code="unknown-variable",
+            )
+        if isinstance(plain, MixedNetwork) and variable in plain.continuous:
+            node, above = plain.continuous[variable], plain.discrete_parents(variable)
+            columns = ["intercept", *plain.continuous_parents(variable), "sd"]
+            values = np.concatenate([node.intercept[..., None], node.slopes, node.sd[..., None]], axis=-1)
+        else:
+            above, columns = plain.parents[variable], list(plain.states[variable])
+            values = plain.tables[variable]
+        rows = [plain.states[parent] for parent in above]
+        index = pd.Index([variable])
+        if len(rows) == 1:
+            index = pd.Index(rows[0], name=above[0])
+        elif rows:
+            index = pd.MultiIndex.from_product(rows, names=list(above))
+        return pd.DataFrame(values.reshape(-1, len(columns)), index=index, columns=columns)
+
     # -- what it knows
 
     def query(
@@ -495,6 +557,21 @@ class Network:
                 "d-separation and Markov blankets are of directed networks; see `.graph`", code="not-a-graph"
             )
         return self.plain.graph
+
+    def moral_graph(self) -> nx.Graph:
+        """The undirected graph in which parents of a common child are joined; of a factor graph, its own graph."""
+        return self.plain.graph if isinstance(self.plain, FactorGraph) else dag.moral_graph(self.plain.graph)
+
+    def separator(self, x: str, y: str) -> frozenset[str] | None:
+        """A set of variables given which ``x`` and ``y`` are independent, of which none can be left out.
+
+        None where the two are adjacent, and nothing separates them.
+
+        References
+        ----------
+        .. [1] van der Zander, Liskiewicz (2020). Finding minimal d-separators in linear time and applications. UAI.
+        """
+        return dag.separator(self._structure(), x, y)
 
     # -- causes
 

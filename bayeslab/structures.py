@@ -24,10 +24,11 @@ from bayeslab.exact.network import DiscreteNetwork
 from bayeslab.families.bayes_net import structure_spec, unknown_structure
 from bayeslab.language.spec import DataSource, Model
 from bayeslab.networks import Network
+from bayeslab.plots.structure import pattern
 from bayeslab.streams import stream
 from bayeslab.structure import scores, searches
 from bayeslab.structure.bootstrap import bootstrap
-from bayeslab.structure.constraint_search import Result
+from bayeslab.structure.constraint_search import Removal, Result
 from bayeslab.structure.constraints import Constraints
 from bayeslab.structure.cpdag import compare, cpdag, extension, hamming_distance
 from bayeslab.structure.data import CodedColumn, Observations, columns_of, measured
@@ -38,9 +39,22 @@ from bayeslab.structure.score_table import best_candidates, forecast
 from bayeslab.structure.searches.exact import most_parents
 
 if TYPE_CHECKING:
+    import pandas as pd
+
     from bayeslab.structure.bootstrap import EdgeConfidence
 
-__all__ = ["BY_SCORE", "BY_TESTS", "SEARCHES", "Learned", "comparison", "learn"]
+__all__ = [
+    "BY_SCORE",
+    "BY_TESTS",
+    "SEARCHES",
+    "Learned",
+    "comparison",
+    "learn",
+    "local_score",
+    "read_rows",
+    "refuse_slips",
+    "suited_score",
+]
 
 # Searches by score, and by tests of independence. Whatever else is in the folder is called by itself.
 BY_SCORE = (
@@ -129,6 +143,30 @@ class Learned:
         number = {v: k for k, v in enumerate(self.local.names)}
         above = {v: tuple(sorted(number[u] for u in self.graph.predecessors(v))) for v in number}
         return sum(self.local.local(number[v], own) for v, own in above.items())
+
+    @property
+    def separators(self) -> Mapping[frozenset[str], Removal]:
+        """Of a search by tests: for each pair that is not joined, the variables given which it was held independent.
+
+        Raises
+        ------
+        OptionError
+            The search was by score, which removes no edges by tests.
+        """
+        if not isinstance(self.found, Result):
+            raise OptionError(
+                f"separating sets are of searches by tests, pc and fci; this one is {self.method}",
+                code="not-applicable",
+            )
+        return {frozenset(removal.pair): removal for removal in self.found.trace}
+
+    def plot(self) -> Any:
+        """Draw the class of graphs that was learned, as a matplotlib figure.
+
+        Arrows have the same direction in every graph of the class, lines have not; after ``fci`` a circle at an end
+        says that it may be a tail or an arrowhead, and an edge with two arrowheads that something hidden is above both.
+        """
+        return pattern(self.pattern)
 
     @property
     def compelled(self) -> tuple[tuple[str, str], ...]:
@@ -271,8 +309,8 @@ def learn(
     seed = count(seed or 0, "seed")
     if method is not None and method not in SEARCHES:
         raise OptionError(f"unknown search '{method}'{hint(method, SEARCHES)}", code="unknown-word")
-    table = _read(data)
-    _refuse_slips(table, (score_options or {}).get("states") or ())
+    table = read_rows(data)
+    refuse_slips(table, (score_options or {}).get("states") or ())
     if method == _INCOMPLETE:
         if isinstance(table, Observations) and table.elsewhere is not None:
             raise OptionError(
@@ -282,18 +320,8 @@ def learn(
         return _completed(
             table, score or "bic", score_options, options, seed, {**known_edges, "max_parents": max_parents}
         )
-    word = score or _score_for(table, (score_options or {}).get("states") or ())
-    kind = {"bge": "continuous", "gaussian_bic": "continuous", "mixed_bic": "mixed"}.get(word, "discrete")
-    given = dict(score_options or {})
-    if "states" in given:
-        local = scores.load(word, table, **given)
-        with warnings.catch_warnings():
-            # The score has read the same columns, and warned of what is odd about them.
-            warnings.simplefilter("ignore", UserWarning)
-            seen = Observations.of(table, kind=kind)  # type: ignore[arg-type]
-    else:
-        seen = Observations.of(table, kind=kind)  # type: ignore[arg-type]
-        local = scores.load(word, seen, **given)
+    word = score or suited_score(table, (score_options or {}).get("states") or ())
+    seen, local = local_score(table, word, score_options)
     limits = Constraints.of(local.names, required=required, forbidden=forbidden, tiers=tiers, max_parents=max_parents)
     if candidates is not None:
         limits = _narrowed(local, limits, candidates)
@@ -319,6 +347,22 @@ def learn(
         max_parents=max_parents, candidates=candidates, score_options=score_options, **options,
     )  # fmt: skip
     return Learned(found, method, word, seen, local, _remark(method, own, local.names, found), again)
+
+
+def local_score(
+    table: Any, word: str, score_options: Mapping[str, Any] | None = None
+) -> tuple[Observations, scores.LocalScore]:
+    """Rows as a score reads them, and the score of families on them."""
+    kind = {"bge": "continuous", "gaussian_bic": "continuous", "mixed_bic": "mixed"}.get(word, "discrete")
+    given = dict(score_options or {})
+    if "states" not in given:
+        rows = Observations.of(table, kind=kind)  # type: ignore[arg-type]
+        return rows, scores.load(word, rows, **given)
+    local = scores.load(word, table, **given)
+    with warnings.catch_warnings():
+        # The score has read the same columns, and warned of what is odd about them.
+        warnings.simplefilter("ignore", UserWarning)
+        return Observations.of(table, kind=kind), local  # type: ignore[arg-type]
 
 
 def _of_model(source: Any, given: Mapping[str, Any]) -> Learned:
@@ -365,11 +409,10 @@ def _of_model(source: Any, given: Mapping[str, Any]) -> Learned:
         return learn(rows, **(own | dict(given)))
 
 
-def _read(data: Any) -> Any:
-
+def read_rows(data: Any) -> Any:
+    """Rows of a dataframe, a mapping of columns, or the path of a table, each column with one value a row."""
     if isinstance(data, Observations | Incomplete):
         return data
-
     if isinstance(data, str | os.PathLike | Mapping | Dataset):
         found = read_dataset(DataSource(), None, data).complete()
         for name, column in found.columns.items():
@@ -380,7 +423,7 @@ def _read(data: Any) -> Any:
     return {name: column for name, column in columns_of(data).items() if name != DataSource().rows}
 
 
-def _refuse_slips(table: Any, known: Container[str]) -> None:
+def refuse_slips(table: Any, known: Container[str]) -> None:
     """Refuse columns of numbers among which a word has strayed, but for those whose states are known."""
 
     if isinstance(table, Observations | Incomplete):
@@ -426,7 +469,7 @@ def _completed(
     return Learned(found, _INCOMPLETE, score, seen, local, "; ".join([*invented, filled]))
 
 
-def _score_for(table: Any, stated: Container[str]) -> str:
+def suited_score(table: Any, stated: Container[str] = ()) -> str:
     """A score that suits the columns, those whose states are given among them."""
     if isinstance(table, Observations):
         continuous = table.continuous
@@ -515,8 +558,8 @@ def _remark(method: str, own: Mapping[str, Any], names: Sequence[str], found: An
     return f"certified: no graph{limited}{kept} has a higher score"
 
 
-def comparison(results: Sequence[Learned], truth: nx.DiGraph | None = None) -> list[dict[str, Any]]:
-    """Results side by side, best score first: a list of rows that dataframes are made from.
+def comparison(results: Sequence[Learned], truth: nx.DiGraph | None = None) -> pd.DataFrame:
+    """Results side by side, one row each, the best score first.
 
     Parameters
     ----------
@@ -527,6 +570,8 @@ def comparison(results: Sequence[Learned], truth: nx.DiGraph | None = None) -> l
         (``arrow_precision``, ``arrow_recall``), and structural Hamming distances, ``shd`` of graphs, ``shd_class`` of
         the equivalence classes. Without a graph (``fci``) only what can be said.
     """
+
+    import pandas as pd
 
     rows = []
     for one in results:
@@ -541,6 +586,4 @@ def comparison(results: Sequence[Learned], truth: nx.DiGraph | None = None) -> l
             row |= {"arrow_precision": right.arrows.precision, "arrow_recall": right.arrows.recall}
             row |= {"shd": None if graph is None else hamming_distance(graph, truth), "shd_class": right.distance}
         rows.append(row)
-    return sorted(
-        rows, key=lambda row: (np.isnan(row["score"]), -row["score"] if row["score"] == row["score"] else 0.0)
-    )
+    return pd.DataFrame(rows).sort_values("score", ascending=False, kind="stable", ignore_index=True)

@@ -58,6 +58,7 @@ LAYERS = [
     {"results.fitted", "results.finite", "running"},
     {"plots"},
     {"results", "fitting", "networks", "structures", "estimators", "expanding"},
+    {"graph_scores"},
     {"exporting"},
     {"cli"},
 ]

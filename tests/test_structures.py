@@ -126,7 +126,7 @@ def test_what_is_no_prior_and_no_limit_is_refused(patients, given, code, match):
 
 def test_results_side_by_side(patients):
     turned = bl.learn(patients, required=[("d", "c")], forbidden=[("a", "c"), ("b", "c"), ("a", "b"), ("b", "a")])
-    rows = comparison([turned, bl.learn(patients)], TRUTH)
+    rows = comparison([turned, bl.learn(patients)], TRUTH).to_dict("records")
     for results, truth, code, match in (
         ([turned], {"a": "b"}, "not-a-graph", "dict"),
         ([turned], turned, "not-a-graph", "Learned"),

@@ -127,7 +127,11 @@ def command(
     notes = _written(best, out) if out is not None else []
     if json:
         content = _content(chosen, rows, out)
-        print_json(content if sure is None else content | {"bootstrap": {"samples": bootstrap, "edges": sure.table()}})
+        print_json(
+            content
+            if sure is None
+            else content | {"bootstrap": {"samples": bootstrap, "edges": sure.table().to_dict("records")}}
+        )
         return
     parts = [_single(chosen[0])] if len(chosen) == 1 else [f"{best.criterion}, best first"]
     if len(chosen) > 1 or compare:
@@ -157,7 +161,7 @@ def _counted(table: Path, counts: str) -> Any:
 def _stability(sure: EdgeConfidence) -> str:
     """How often edges came back, those that hardly did left out; each pair in its more frequent direction."""
     shown: dict[frozenset[str], list[str]] = {}
-    for row in sure.table():
+    for row in sure.table().to_dict("records"):
         a, b = str(row["from"]), str(row["to"])
         if float(row["joined"]) >= 0.05:
             shown.setdefault(frozenset((a, b)), [a, b, f"{row['joined']:.2f}", f"{row['directed']:.2f}"])
@@ -175,7 +179,7 @@ def _rows(chosen: Sequence[Learned], seconds: Sequence[float], compare: Path | N
 
     truth = None if compare is None else network(compare).graph
     took = {one.method: s for one, s in zip(chosen, seconds, strict=True)}
-    return [row | {"seconds": took[row["method"]]} for row in comparison(chosen, truth)]
+    return [row | {"seconds": took[row["method"]]} for row in comparison(chosen, truth).to_dict("records")]
 
 
 def _written(best: Learned, out: Path) -> list[str]:

@@ -13,8 +13,9 @@ from bayeslab.plots.figure import ACCENT, BAND, MUTED, OTHER, figure, grid, plai
 from bayeslab.plots.mixture import PALETTE
 from bayeslab.plots.network_svg import _place, _routes
 from bayeslab.plots.svg import Box, Waypoint, text_width
+from bayeslab.structure.partial_graph import PartialGraph
 
-__all__ = ["chain_agreement", "consensus", "edge_map", "edge_r_hat", "score_traces"]
+__all__ = ["chain_agreement", "consensus", "edge_map", "edge_r_hat", "pattern", "score_traces"]
 
 # Numbers are written into the cells of maps, and beside the arrows of graphs, of at most so many.
 _CELLS, _ARROWS = 14, 60
@@ -86,6 +87,46 @@ def consensus(graph: nx.DiGraph) -> Any:
     for name, box in plan.nodes.items():
         _node(axes, name, box)
     return made
+
+
+def pattern(graph: PartialGraph) -> Any:
+    """A class of graphs: arrows where all its members agree, lines where they differ, circles where a mark is open."""
+    drawn = nx.DiGraph(dims={})
+    drawn.add_nodes_from(graph.names)
+    drawn.add_edges_from(sorted(graph.directed))
+    for u, v in graph.skeleton.edges:
+        if not drawn.has_edge(u, v) and not drawn.has_edge(v, u):
+            # An edge without one direction is drawn whichever way keeps the drawing from going round in a circle.
+            drawn.add_edge(*((v, u) if nx.has_path(drawn, v, u) else (u, v)))
+    sizes = {v: (text_width(v, _TEXT) + 22.0, 28.0) for v in drawn}
+    plan = _place(drawn, sizes)
+    made, axes = figure(max(3.0, plan.width / _INCH), max(2.0, plan.height / _INCH))
+    axes.set_axis_off()
+    axes.set(xlim=(0, plan.width), ylim=(plan.height, 0), aspect="equal")
+    for (u, v), way in _routes(plan).items():
+        ends = graph.mark(v, u), graph.mark(u, v)
+        curves = list(_within(way, plan.nodes[u].bottom + 2.0, plan.nodes[v].top - 2.0))
+        _marked(axes, curves, ends)
+    for name, box in plan.nodes.items():
+        _node(axes, name, box)
+    return made
+
+
+def _marked(axes: Any, curves: Sequence[np.ndarray], ends: tuple[str, str]) -> None:
+    """A line with a mark at either end: ``tail``, ``arrow`` or ``circle``."""
+    from matplotlib.patches import Circle, FancyArrowPatch
+    from matplotlib.path import Path
+
+    points = np.concatenate([curves[0][:1], *(c[1:] for c in curves)])
+    path = Path(points, [Path.MOVETO, *[Path.CURVE4] * (len(points) - 1)])
+    heads = ("<|" if ends[0] == "arrow" else "", "|>" if ends[1] == "arrow" else "")
+    colour = ACCENT if "arrow" in ends else MUTED
+    axes.add_patch(
+        FancyArrowPatch(path=path, arrowstyle="-".join(heads), mutation_scale=12, linewidth=1.4, color=colour, zorder=1)
+    )
+    for mark, place in zip(ends, (points[0], points[-1]), strict=True):
+        if mark == "circle":
+            axes.add_patch(Circle(place, 4.0, facecolor="white", edgecolor=colour, linewidth=1.2, zorder=2))
 
 
 def _node(axes: Any, name: str, box: Box) -> None:

@@ -15,6 +15,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
+from typing import TYPE_CHECKING
 
 import networkx as nx
 import numpy as np
@@ -24,6 +25,9 @@ from bayeslab.arrays import count
 from bayeslab.errors import OptionError
 from bayeslab.structure.cpdag import cpdag
 from bayeslab.structure.data import Observations
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 __all__ = ["EdgeConfidence", "bootstrap"]
 
@@ -88,13 +92,19 @@ class EdgeConfidence:
                 out.add_edge(self.names[u], self.names[v], confidence=confidence, direction=share)
         return out
 
-    def table(self) -> list[dict[str, str | float]]:
-        """Edges found at least once, the surest first: a list of rows that dataframes are made from."""
+    def table(self) -> pd.DataFrame:
+        """Edges found at least once, the surest first.
+
+        Returns
+        -------
+        pandas.DataFrame
+            ``from``, ``to``, ``joined`` (how often the two were joined) and ``directed`` (how often in this direction).
+        """
+        import pandas as pd
+
         found = sorted((-self.joined[u, v], -self.directed[u, v], u, v) for u, v in np.argwhere(self.directed).tolist())
-        return [
-            {"from": self.names[u], "to": self.names[v], "joined": float(-both), "directed": float(-one)}
-            for both, one, u, v in found
-        ]
+        rows = [(self.names[u], self.names[v], float(-both), float(-one)) for both, one, u, v in found]
+        return pd.DataFrame(rows, columns=["from", "to", "joined", "directed"])
 
 
 def bootstrap(

@@ -46,6 +46,7 @@ __all__ = [
     "moral_graph",
     "open_path",
     "parameter_counts",
+    "separator",
 ]
 
 # Where one stands, and whether one came along an arrow (from above) or against one (from below).
@@ -92,6 +93,19 @@ def d_separated(
         An unknown name, overlapping sets, or a graph with a circle.
     """
     return bool(nx.is_d_separator(graph, *map(set, _sets(graph, left, right, given))))
+
+
+def separator(graph: nx.DiGraph, x: str, y: str) -> frozenset[str] | None:
+    """A minimal set given which two variables are independent; None where they are adjacent.
+
+    Raises
+    ------
+    ModelError
+        An unknown name, the same name twice, or a graph with a circle.
+    """
+    left, right, _ = map(set, _sets(graph, x, y, ()))
+    found = nx.find_minimal_d_separator(graph, left, right)
+    return None if found is None else frozenset(found)
 
 
 def d_connected(graph: nx.DiGraph, sources: str | Iterable[str], given: str | Iterable[str] = ()) -> frozenset[str]:

@@ -53,6 +53,7 @@ __all__ = [
 
 _TABLE_TESTS = ("g2", "chi2", "mi")
 _CORRELATION_TESTS = ("fisher_z", "t")
+TESTS = (*_TABLE_TESTS, *_CORRELATION_TESTS)
 # Cells of a table that is counted in one pass; larger ones number the strata that occur.
 _DENSE = 1 << 22
 # What is left of a variance, relative to all of it, that is taken for rounding.
@@ -455,9 +456,7 @@ def independence_test(name: str, data: Any, *, permutations: int = 0, seed: int 
     if name in _TABLE_TESTS:
         return TableTest(Observations.of(data), name, permutations, seed)  # type: ignore[arg-type]
     if name not in _CORRELATION_TESTS:
-        raise OptionError(
-            f"no test of independence '{name}'{hint(name, (*_TABLE_TESTS, *_CORRELATION_TESTS))}", code="unknown-word"
-        )
+        raise OptionError(f"no test of independence '{name}'{hint(name, TESTS)}", code="unknown-word")
     if permutations:
         raise OptionError(
             f"the test '{name}' has no permutation p-value; take 'g2', 'chi2' or 'mi', or permutations: 0",
