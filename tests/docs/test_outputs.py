@@ -42,6 +42,25 @@ FORMS = {
 }
 
 
+# A model whose answer has a warning: one of its rows is dropped.
+DOUBTFUL = """```yaml
+bayeslab: 1
+name: doubtful
+data: {table: rows.csv}
+model: {family: regression, formula: "y ~ x"}
+```
+```text
+$ cat rows.csv
+y,x
+1,2
+2,
+3,5
+2.5,4
+1.2,3
+```
+"""
+
+
 @dataclass(frozen=True)
 class Block:
     """A fenced block of a page."""
@@ -116,7 +135,12 @@ class Reader:
             return
         with pytest.raises(SystemExit) as ended:
             main(words[1:])
-        self.compare(f"$ {command}", shown, *self.printed())
+        printed = self.printed()
+        self.compare(f"$ {command}", shown, *printed)
+        doubts = ("WARN", "FAIL")
+        if words[1:2] == ["fit"] and not any(line.startswith(doubts) for line in shown):
+            found = [line for stream in printed for line in stream if line.startswith(doubts)]
+            self.wrong += [f"$ {command}\nthe page shows no doubt, and the verdict has: {line}" for line in found]
         fails = any(line.startswith(("error:", ' "error": {', "FAIL", "verdict     fail")) for line in shown)
         if (ended.value.code or 0) != 0 and not fails:
             self.wrong.append(f"$ {command}\nended with {ended.value.code}")
@@ -196,6 +220,7 @@ def test_rows_of_a_posterior_are_compared_in_its_standard_deviations(row, equal)
         ("```python\nbl.nothing\n```", "AttributeError"),
         ("```text\n>>> x = 2\n>>> x + 1\n4\n```", "4"),
         ("```text\n1\n```", "nothing above prints"),
+        (f"{DOUBTFUL}```text\n$ bayeslab fit doubtful.yaml\n...\nverdict ...\n```", "the page shows no doubt"),
         ("```text\n$ bayeslab convert nothing.bif n.yaml\nwritten n.yaml\n```", "no such file"),
         ("```text\n$ bayeslab convert nothing.bif n.yaml\nerror: nothing.bif: no such file\n```", None),
     ],

@@ -251,7 +251,6 @@ def labels_positions_and_two_indices(d):
     },
     data={"person": list("ppqqrr"), "x": np.arange(6.0), "y": np.array([1.0, 0.2, 0.4, 3, -1, 0.5])},
     dims={"effect": ["one", "x_slope"], "effect2": "effect"},
-    numba=True,
 )
 def correlated_effects(d):
     person = np.array([0, 0, 1, 1, 2, 2])
@@ -391,7 +390,6 @@ X = np.array([[1.0, 0.2], [1, -0.5], [1, 1.3], [1, 0.1], [1, 2.2]])
     data={"X": X, "y": np.array([0.1, 0.4, -1, 2, 0.3])},
     source={"dims": {"X": ["obs_id", "feature"]}},
     dims={"feature": ["a", "b"], "feature2": "feature", "feature3": "feature", "out": ["u", "v", "w"]},
-    numba=True,
 )
 def linear_algebra(d):
     x = d["X"]
@@ -668,7 +666,6 @@ COUNTS = np.array([0, 2, 0, 1, 5, 0])
         "a8[obs_id]": "BetaBinomial(alpha, mu, 6)",
     },
     data={f"a{i}": COUNTS for i in range(1, 9)} | {"x": np.linspace(-1, 1, 6)},
-    numba=True,
 )
 def zero_inflation_and_hurdles(d):
     b, psi, alpha = pm.Normal("b", 0.0, 1.0), pm.Beta("psi", 2.0, 2.0), pm.Exponential("alpha", 1.0)

@@ -11,7 +11,7 @@ from tests.golden import answers
 
 ANSWERS, DENSITIES = answers.read("answers.json"), answers.read("densities.json")
 # Answers that took more seconds of CPU are compared by ``answers.py --compare``.
-MOST = 8.0
+MOST = 3.0
 
 
 @pytest.mark.slow(why="statistical")
