@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from copy import copy
 from typing import TYPE_CHECKING, Any, Literal, Self
 
 import numpy as np
@@ -14,7 +13,6 @@ from sklearn.utils import assert_all_finite, check_consistent_length, column_or_
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from bayeslab import registry
 from bayeslab.data.frames import frame_columns
 from bayeslab.errors import DataError, ModelError, hint, listed
 from bayeslab.fitting import fit
@@ -75,8 +73,7 @@ def estimator(
     read = source.model
     if target is None:
         target = getattr(read.model, "target", None)
-    family = registry.load("families", read.model.family)
-    outcomes = _outcomes(family, read)
+    outcomes = _outcomes(read)
     if target is None:
         if len(outcomes) != 1:
             what = f"several outcomes ({listed(outcomes)})" if outcomes else "no outcome that is known without data"
@@ -86,7 +83,7 @@ def estimator(
         (target,) = outcomes
     if outcomes and target not in outcomes:
         raise ModelError(f"the model does not predict '{target}'{hint(target, outcomes)}", code="unknown-variable")
-    if read.model.family == "learner":
+    if read.model.is_learner:
         chosen = _task(source, task)
         read = _changed(read, {"task": chosen})
     else:
@@ -97,11 +94,11 @@ def estimator(
     return made(read, target, method, seed, options or None)
 
 
-def _outcomes(family: Any, model: Model) -> tuple[str, ...]:
-    if model.model.family == "graph":
+def _outcomes(model: Model) -> tuple[str, ...]:
+    if model.model.is_language:
         return ()  # which nodes are observed is only known with data
     try:
-        return tuple(family.outcomes(model, set()))
+        return model.outcomes(set())
     except (ModelError, DataError, AttributeError):
         return ()
 
@@ -161,7 +158,7 @@ def _settings(model: Model) -> dict[str, Any]:
     """What the model says of its family, and a learner's options, with their defaults."""
     spec: Any = model.model
     own = {name: getattr(spec, name) for name in type(spec).model_fields if name not in _FIXED}
-    if spec.family != "learner":
+    if not spec.is_learner:
         return own
     options = spec.module.Options.model_validate(dict(spec.options))
     return {name: getattr(options, name) for name in type(options).model_fields} | own
@@ -226,15 +223,6 @@ class _Estimator(BaseEstimator):
         self.model = _changed(self.model, inside)
         return self
 
-    def __getstate__(self) -> dict[str, Any]:
-        state: dict[str, Any] = super().__getstate__()
-        if "fit_" in state and self.model.model.family != "learner":
-            # Graphs and plans cannot be pickled; they are worked out again from the data.
-            state["fit_"] = copy(self.fit_)
-            state["fit_"].data = copy(self.fit_.data)
-            state["fit_"].data.memo = {}
-        return state
-
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
         tags.input_tags.string = tags.input_tags.categorical = True
@@ -295,7 +283,7 @@ class _Estimator(BaseEstimator):
 
     def _fitted(self, table: dict[str, Any], outcome: np.ndarray) -> Fit:
         # Whoever takes an estimator judges it on rows of their own; a learner need not leave any out for that.
-        options = {"folds": 0} if self.model.model.family == "learner" else {}
+        options = {"folds": 0} if self.model.model.is_learner else {}
         with _as_value_errors():
             return fit(
                 self.model, table | {self.target: outcome}, self.method, seed=self.seed, progress=False, runs=None,
@@ -332,7 +320,7 @@ class BayesClassifier(ClassifierMixin, _Estimator):
         table, outcome = self._checked(X, y)
         check_classification_targets(outcome)
         classes, codes = np.unique(outcome, return_inverse=True)
-        if len(classes) < 2 and self.model.model.family == "learner":
+        if len(classes) < 2 and self.model.model.is_learner:
             raise ValueError(f"y has one class, {classes[0]}: there is nothing to learn; give rows of another")
         shown = self._shown(classes)
         self.fit_ = self._fitted(table, shown[codes])

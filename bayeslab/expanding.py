@@ -83,7 +83,7 @@ def expanded(model: ModelLike, data: Any = None) -> Expanded:
             forms = [name for name in registry.names("families") if registry.part("families", name, "expand")]
             raise ModelError(
                 "the family graph is the language itself: there is nothing to expand"
-                if word == "graph"
+                if source.model.model.is_language
                 else f"models of the family {word} cannot be expanded; those of {listed(forms)} can",
                 path=("model", "family"),
                 code="not-applicable",
@@ -91,8 +91,7 @@ def expanded(model: ModelLike, data: Any = None) -> Expanded:
         bound = source.bound(data)
         expansion: Expansion = module.expand(source.model, bound)
         out = Model(**expansion.content(with_table(source, data)))
-        family = registry.load("families", "graph")
-        family.bound(out, Source(out).bound(bound.dataset))
+        Source(out).posterior(bound.dataset).bound_data()
     return Expanded(out, expansion, source.file.folder if source.file else None)
 
 

@@ -10,8 +10,9 @@ from typing import Any
 
 from bayeslab.errors import OptionError, hint
 from bayeslab.expanding import expanded, with_table
-from bayeslab.families import graph as graphs
+from bayeslab.families.graph.posterior import GraphPosterior
 from bayeslab.families.graph.pymc_script import script
+from bayeslab.families.graph.spec import Graph
 from bayeslab.language.model_file import read_text
 from bayeslab.preparation import ModelLike, Source
 
@@ -58,14 +59,15 @@ def export(
     place = source.file.folder if source.file else Path()
     with source.located():
         declared, bound = with_table(source, data), source.bound(data)
-        if isinstance(declared.model, graphs.Graph):
+        if isinstance(declared.model, Graph):
             comments = {} if source.file is None else _comments(read_text(source.file.file), declared.model.nodes)
         else:
             whole = expanded(model, data)
             declared, comments = whole.model, dict(whole.expansion.comments)
             bound = Source(declared).bound(bound.dataset)
-        graphs.bound(declared, bound)
-        return script(declared, bound, place.resolve(), Path(folder).resolve(), comments)
+        posterior = GraphPosterior(declared, bound)
+        posterior.bound_data()
+        return script(posterior, place.resolve(), Path(folder).resolve(), comments)
 
 
 def _comments(text: str, nodes: Mapping[str, Any]) -> dict[str, str]:

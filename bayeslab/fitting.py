@@ -11,6 +11,7 @@ from bayeslab import running
 from bayeslab.data.bound import Data
 from bayeslab.language.spec import Model
 from bayeslab.options import FitOptions
+from bayeslab.posterior.contract import posterior_of
 from bayeslab.preparation import (
     ModelLike,
     Prepared,
@@ -18,14 +19,14 @@ from bayeslab.preparation import (
     bound,
     check,
     checked,
-    evidence,
+    observed,
     prepared,
     seed_of,
     to_pymc,
 )
 from bayeslab.results.fit import Fit
 
-__all__ = ["Prepared", "bound", "check", "checked", "evidence", "fit", "open_run", "prepare", "resume", "to_pymc"]
+__all__ = ["Prepared", "bound", "check", "checked", "fit", "observed", "open_run", "prepare", "resume", "to_pymc"]
 
 
 def fit(
@@ -91,7 +92,9 @@ def fit_bound(
     **options: Unpack[FitOptions],
 ) -> Fit:
     """Fit a model to data that are bound already, in memory; parameters are those of :func:`fit`."""
-    return Fit.of(running.run(prepared(model, data, method, options, seed_of(seed, model)), None, progress))
+    return Fit.of(
+        running.run(prepared(posterior_of(model, data), method, options, seed_of(seed, model)), None, progress)
+    )
 
 
 def prepare(

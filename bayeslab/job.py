@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Any, Protocol
 import numpy as np
 from pydantic import ValidationError
 
-from bayeslab import registry
 from bayeslab.data.bound import Data
 from bayeslab.errors import OptionError, hint
 from bayeslab.language.spec import Model, Spec
@@ -20,6 +19,7 @@ from bayeslab.language.wording import (
     place,
     subject,
 )
+from bayeslab.posterior.contract import Posterior
 from bayeslab.progress import Progress
 
 if TYPE_CHECKING:
@@ -66,39 +66,37 @@ class Job:
 
     Attributes
     ----------
+    posterior : Posterior
+        The model on its data.
     options : Spec
         The engine's own ``Options``.
     seed : int
     """
 
-    model: Model
-    data: Data
+    posterior: Posterior
     options: Any
     seed: int
     progress: Progress
     store: ChainStore = field(default_factory=MemoryStore)
     built: pymc.Model | None = None
 
+    @property
+    def model(self) -> Model:
+        return self.posterior.model
+
+    @property
+    def data(self) -> Data:
+        return self.posterior.data
+
     @cached_property
     def graph(self) -> pymc.Model:
         """The model on its data, discrete latents summed out."""
-        graph: pymc.Model = self.built or registry.load("families", self.model.model.family).graph(
-            self.model, self.data
-        )
-        return graph
+        return self.built or self.posterior.graph()
 
-    @cached_property
+    @property
     def latent(self) -> tuple[str, ...]:
         """The nodes and missing cells that are summed out, to be recovered."""
-        return summed_out(self.model, self.data)
-
-
-def summed_out(model: Model, data: Data) -> tuple[str, ...]:
-    """Discrete nodes without data, missing cells of discrete ones, and linear-Gaussian states, that are summed out."""
-    family = registry.load("families", model.model.family)
-    cells = family.imputed(model, data) if hasattr(family, "imputed") else ()
-    states = family.integrated(model, data) if hasattr(family, "integrated") else ()
-    return (*family.summed_out(model, data.names()), *cells, *states)
+        return self.posterior.latent
 
 
 @dataclass(frozen=True, slots=True)

@@ -24,6 +24,7 @@ from bayeslab.job import Job, MemoryStore, options_of
 from bayeslab.language import model_file
 from bayeslab.language.spec import Family, Model
 from bayeslab.memory import check_draws
+from bayeslab.posterior.contract import Posterior, posterior_of
 from bayeslab.progress import reporter
 
 __all__ = [
@@ -34,9 +35,9 @@ __all__ = [
     "check",
     "checked",
     "engine_of",
-    "evidence",
     "graph_of",
     "job_of",
+    "observed",
     "prepared",
     "ready",
     "seed_of",
@@ -72,10 +73,14 @@ class Source:
             self._refuse_used(dataset if self.model.model.any_names else dataset.plain())
         return self._checked(dataset)
 
+    def posterior(self, given: Any) -> Posterior:
+        """The model on its data."""
+        return posterior_of(self.model, self.bound(given))
+
     def _refuse_used(self, dataset: Dataset) -> None:
         """Refuse columns that hold neither numbers nor text where the model is about them; others are left out."""
-        left_out, family = dataset.left_out, registry.load("families", self.model.model.family)
-        for name in family.outcomes(self.model, dataset.columns.keys() | left_out.keys()):
+        left_out = dataset.left_out
+        for name in self.model.outcomes(dataset.columns.keys() | left_out.keys()):
             if name in left_out:
                 raise DataError(left_out[name], code="odd-cell")
         complaint = _message(self._checked, dataset)
@@ -86,12 +91,11 @@ class Source:
                 raise DataError(reason, code="odd-cell")
 
     def _checked(self, dataset: Dataset) -> Data:
-        family = registry.load("families", self.model.model.family)
-        data = bind(self.model, dataset, family.factors(self.model))
-        family.check(self.model, data.names())
+        data = bind(self.model, dataset, self.model.factors())
+        registry.load("families", self.model.model.family).check(self.model, data.names())
         if data.digits:
-            data.digits -= set(family.outcomes(self.model, data.names()))
-        if self.model.model.family != "graph":  # whose nodes are checked where its data are bound
+            data.digits -= set(self.model.outcomes(data.names()))
+        if not self.model.model.is_language:  # whose nodes are checked where its data are bound
             check_written(self.model.model, data)
         return data
 
@@ -137,14 +141,14 @@ def checked(model: ModelLike, data: Any = None, method: str | None = None, **opt
     """
     source = Source(model)
     with source.located():
-        bound = source.bound(data)
-        if not bound.dataset.columns and not evidence(source.model, bound):
+        posterior = source.posterior(data)
+        if not posterior.data.dataset.columns and not observed(posterior):
             _check_inference(source.model, method, options)
-            return Prepared(source.model, bound, None, "", "", None, 0)
+            return Prepared(posterior, None, "", "", None, 0)
         try:
-            return prepared(source.model, bound, method, options, 0, begin=False)
+            return prepared(posterior, method, options, 0, begin=False)
         except NothingToFit as error:
-            return Prepared(source.model, bound, None, "", error.message, None, 0)
+            return Prepared(posterior, None, "", error.message, None, 0)
 
 
 def bound(model: ModelLike, data: Any = None) -> Data:
@@ -166,8 +170,7 @@ def to_pymc(model: ModelLike, data: Any = None) -> Any:
     """
     source = Source(model)
     with source.located():
-        family = registry.load("families", source.model.model.family)
-        return family.graph(source.model, source.bound(data))
+        return source.posterior(data).graph()
 
 
 @dataclass(frozen=True)
@@ -176,6 +179,8 @@ class Prepared:
 
     Attributes
     ----------
+    posterior : Posterior
+        The model on its data.
     graph : pymc.Model or None
         For engines that use one.
     engine, reason : str
@@ -184,8 +189,7 @@ class Prepared:
         The engine's.
     """
 
-    model: Model
-    data: Data
+    posterior: Posterior
     graph: Any
     engine: str
     reason: str
@@ -193,25 +197,31 @@ class Prepared:
     seed: int
     info: Mapping[str, Any] | None = None
 
+    @property
+    def model(self) -> Model:
+        return self.posterior.model
+
+    @property
+    def data(self) -> Data:
+        return self.posterior.data
+
 
 def prepared(
-    model: Model, data: Data, method: str | None, options: Mapping[str, Any], seed: int, *, begin: bool = True
+    posterior: Posterior, method: str | None, options: Mapping[str, Any], seed: int, *, begin: bool = True
 ) -> Prepared:
     """An inference that can begin: what ``fit`` refuses, ``check`` refuses, since both come through here.
 
     ``begin`` says whether it will: a check needs no place where chains start.
     """
-    if not evidence(model, data):
+    if not observed(posterior):
         raise DataError(
             "the model has no data to fit: name a table in its data section, or pass data"
             " (to draw from the prior use simulate)",
             code="no-data",
         )
-    family = registry.load("families", model.model.family)
-    if hasattr(family, "bound"):
-        family.bound(model, data)
-    engine, reason, chosen = engine_of(model, data, method, options)
-    return ready(Prepared(model, data, None, engine, reason, chosen, seed), begin=begin)
+    posterior.bound_data()
+    engine, reason, chosen = engine_of(posterior, method, options)
+    return ready(Prepared(posterior, None, engine, reason, chosen, seed), begin=begin)
 
 
 def ready(work: Prepared, *, begin: bool = True) -> Prepared:
@@ -222,13 +232,13 @@ def ready(work: Prepared, *, begin: bool = True) -> Prepared:
     BayeslabError
         What is wrong, before anything large is made.
     """
-    family, module = registry.load("families", work.model.model.family), registry.load("engines", work.engine)
-    size = family.size(work.model, work.data) if hasattr(family, "size") else 1
+    module, known = registry.load("engines", work.engine), work.posterior.draw_size()
+    size = 1 if known is None else known
     if hasattr(module, "size"):
-        size = max(size, module.size(work.model, work.data))
+        size = max(size, module.size(work.posterior))
     _check_draws(work.engine, work.options, size)
-    graph = graph_of(work.model, work.data, work.engine, begin=begin)
-    if graph is not None and not hasattr(family, "size"):
+    graph = graph_of(work.posterior, work.engine, begin=begin)
+    if graph is not None and known is None:
         _check_draws(work.engine, work.options, _numbers(graph))
     work = replace(work, graph=graph)
     if hasattr(module, "ready"):
@@ -254,7 +264,7 @@ def _numbers(graph: Any) -> int:
     return total
 
 
-def evidence(model: Model, data: Data) -> tuple[str, ...]:
+def observed(posterior: Posterior) -> tuple[str, ...]:
     """Names of the columns or nodes through which data enter the density.
 
     Raises
@@ -262,18 +272,11 @@ def evidence(model: Model, data: Data) -> tuple[str, ...]:
     ModelError, DataError
         There are data, but none that the model is about.
     """
-    family, columns = registry.load("families", model.model.family), data.names()
-    if hasattr(family, "evidence"):
-        found: tuple[str, ...] = family.evidence(model, data)
-    elif not columns:
-        return ()
-    else:
-        # An outcome that is no column, such as the logarithm of one, is the family's to check.
-        found = tuple(n for n in family.outcomes(model, columns) if n not in columns or data.present(n))
-    if columns and not found:
-        about = family.outcomes(model, columns)
+    found = posterior.observed()
+    if posterior.data.names() and not found:
         raise DataError(
-            f"every cell of {listed(about)} is missing: the data say nothing about the model", code="nothing-observed"
+            f"every cell of {listed(posterior.outcomes())} is missing: the data say nothing about the model",
+            code="nothing-observed",
         )
     return found
 
@@ -286,14 +289,11 @@ def _check_inference(model: Model, method: str | None, options: Mapping[str, Any
         _check_option(name, value, modules if word == filed or name in options else _engines())
 
 
-def graph_of(model: Model, data: Data, engine: str, *, begin: bool = True) -> Any:
+def graph_of(posterior: Posterior, engine: str, *, begin: bool = True) -> Any:
     """The PyMC graph, for engines that use one: what is wrong with it shows before a run folder is made."""
     if not getattr(registry.load("engines", engine), "USES_GRAPH", True):
         return None
-    family = registry.load("families", model.model.family)
-    if not begin and hasattr(family, "graph_without_start"):
-        return family.graph_without_start(model, data)
-    return family.graph(model, data)
+    return posterior.graph() if begin else posterior.graph_without_start()
 
 
 def seed_of(seed: int | None, model: Model) -> int:
@@ -320,12 +320,12 @@ def _method(model: Model, method: str | None) -> tuple[str, str, dict[str, Any]]
     return word, filed, own
 
 
-def engine_of(model: Model, data: Data, method: str | None, options: Mapping[str, Any]) -> tuple[str, str, Any]:
+def engine_of(posterior: Posterior, method: str | None, options: Mapping[str, Any]) -> tuple[str, str, Any]:
     """The engine, why it was chosen, and its options: the file's, then those given."""
-    word, filed, own = _method(model, method)
+    word, filed, own = _method(posterior.model, method)
     reason = f"{word} was asked for"
     if word == "auto":
-        word, reason = auto.choose(model, data)
+        word, reason = auto.choose(posterior)
     module = registry.load("engines", word)
     given = {k: v for k, v in options.items() if v is not None}
     if word != filed:
@@ -334,7 +334,7 @@ def engine_of(model: Model, data: Data, method: str | None, options: Mapping[str
     if (method or filed) == "auto":
         given = _applicable(given, module)
     chosen = options_of(module.Options, own | given, word)
-    refusal = module.refuse(model, data)
+    refusal = module.refuse(posterior)
     if refusal:
         raise EngineRefusal(f"method {word} does not apply: {refusal}", code=getattr(refusal, "code", "not-suited"))
     return word, reason, chosen
@@ -376,4 +376,4 @@ def _check_option(name: str, value: Any, modules: Sequence[Any]) -> None:
 
 def job_of(work: Prepared, view: Any, store: Any) -> Job:
     """What the engine is given."""
-    return Job(work.model, work.data, work.options, work.seed, view, store, work.graph)
+    return Job(work.posterior, work.options, work.seed, view, store, work.graph)

@@ -22,7 +22,7 @@ __all__ = ["CONTRACTS", "included", "known", "load", "names", "part"]
 # By kind, what every plug-in has.
 CONTRACTS = MappingProxyType(
     {
-        "families": ("Spec", "graph", "check", "factors", "outcomes", "summed_out", "network"),
+        "families": ("Spec", "check", "compile"),
         "engines": ("Options", "refuse", "run"),
         "learners": ("Options", "TASKS", "CATEGORIES", "SCALE", "MISSING", "build", "examples"),
         "cli": ("command",),

@@ -23,6 +23,7 @@ from bayeslab.errors import BayeslabError, OptionError, RunError, Stopped, hint,
 from bayeslab.files import shown
 from bayeslab.job import MemoryStore, Outcome, options_of
 from bayeslab.language.spec import Model
+from bayeslab.posterior.contract import Choice, Posterior, posterior_of
 from bayeslab.posterior.groups import labelled
 from bayeslab.preparation import ModelLike, Prepared, Source, job_of, prepared, ready, seed_of
 from bayeslab.progress import reporter
@@ -53,7 +54,7 @@ def begin(
 ) -> tuple[Prepared, RunFolder | None]:
     """Everything before the work: what can be wrong is found, and a run folder made."""
     with source.located():
-        work = prepared(source.model, source.bound(data), method, options, seed_of(seed, source.model))
+        work = prepared(source.posterior(data), method, options, seed_of(seed, source.model))
     folder = RunFolder.create(runs, name or source.model.name) if runs is not None else None
     work = replace(work, info=described(work.model, work.data, work.engine, work.reason, work.options, work.seed))
     if folder:
@@ -107,8 +108,7 @@ def _versions() -> dict[str, str]:
 
 
 def carried_on(
-    model: Model,
-    data: Data,
+    posterior: Posterior,
     options: Any,
     info: dict[str, Any],
     folder: RunFolder | None,
@@ -117,7 +117,7 @@ def carried_on(
 ) -> Fitted:
     """A run whose chains begin where they are told to, kept like those of a run that was stopped."""
     store = folder or MemoryStore()
-    work = ready(Prepared(model, data, None, info["method"], info["reason"], options, info["seed"], info))
+    work = ready(Prepared(posterior, None, info["method"], info["reason"], options, info["seed"], info))
     with alone(folder):
         for number, state in chains.items():
             store.write(number, state)
@@ -162,7 +162,7 @@ def _run(work: Prepared, folder: RunFolder | None, progress: bool, store: Any) -
                     folder.write_info(info | ended)
             raise
     finite = with_finite(outcome.verdict, outcome.groups, undefined=getattr(engine, "USES_GRAPH", True))
-    outcome = _with_remarks(replace(outcome, verdict=finite), model, data)
+    outcome = _with_findings(replace(outcome, verdict=finite), work.posterior)
     kept = data.memory()
     info |= {
         "status": "complete" if outcome.complete else "interrupted",
@@ -170,7 +170,7 @@ def _run(work: Prepared, folder: RunFolder | None, progress: bool, store: Any) -
         "timings": info["timings"] | outcome.timings,
         "verdict": outcome.verdict.to_dict(),
     }
-    result = Fitted(model, data, _tree(outcome), outcome.verdict, info, folder.path if folder else None)
+    result = Fitted(work.posterior, _tree(outcome), outcome.verdict, info, folder.path if folder else None)
     if folder:
         start = time.perf_counter()
         info["result_digests"] = folder.write_result(result.data_tree)
@@ -179,22 +179,21 @@ def _run(work: Prepared, folder: RunFolder | None, progress: bool, store: Any) -
     return result
 
 
-def _with_remarks(outcome: Outcome, model: Model, data: Data) -> Outcome:
-    """The outcome with what the family has to say about the data added to the verdict."""
-    family = registry.load("families", model.model.family)
-    if hasattr(family, "chosen") and (choice := family.chosen(model, data)) is not None:
+def _with_findings(outcome: Outcome, posterior: Posterior) -> Outcome:
+    """The outcome with what the family finds in data and draws added to the verdict."""
+    if (choice := posterior.model_choice()) is not None:
         outcome = _with_choice(outcome, choice)
-    if hasattr(family, "helps") and (text := family.helps(model, data)) is not None:
+    if (text := posterior.advice()) is not None:
         outcome = replace(outcome, verdict=with_advice(outcome.verdict, text))
-    said = (*data.remarks(), *(family.remarks(model, data) if hasattr(family, "remarks") else ()))
-    if hasattr(family, "judged") and "posterior" in outcome.groups:
+    findings = [*posterior.data.remarks(), *posterior.data_findings()]
+    if "posterior" in outcome.groups:
         group = outcome.groups["posterior"].transpose("chain", "draw", ...)
         draws = {str(n): v.to_numpy().reshape(-1, *v.shape[2:]) for n, v in group.data_vars.items()}
-        said = (*said, *family.judged(model, data, draws))
-    if not said:
+        findings += posterior.posterior_findings(draws)
+    if not findings:
         return outcome
-    found = tuple(Finding("warn", *remark) for remark in said)
-    return replace(outcome, verdict=Verdict((*outcome.verdict.findings, *found)))
+    warnings_ = tuple(Finding("warn", *finding) for finding in findings)
+    return replace(outcome, verdict=Verdict((*outcome.verdict.findings, *warnings_)))
 
 
 def with_advice(verdict: Verdict, text: str) -> Verdict:
@@ -207,7 +206,7 @@ def with_advice(verdict: Verdict, text: str) -> Verdict:
     return Verdict(tuple(findings))
 
 
-def _with_choice(outcome: Outcome, choice: Any) -> Outcome:
+def _with_choice(outcome: Outcome, choice: Choice) -> Outcome:
     """The outcome with what the family chose before the fit, in the verdict and as a group ``choice``."""
 
     text, table, labels = choice
@@ -252,12 +251,11 @@ def _resumed(folder: RunFolder, draws: int | str | None, progress: bool, place: 
             warnings.warn("the result of the run is lost or damaged: it is made again", stacklevel=5)
     for chain, why in folder.drop_unusable(info).items():
         warnings.warn(f"chain {chain} {why}: it is drawn again", stacklevel=5)
-    family = registry.load("families", model.model.family)
     elsewhere = {name: value for name, value in place.items() if value is not None}
     options = options_of(module.Options, info["options"] | elsewhere, info["method"])
-    data = bind(model, dataset, family.factors(model))
+    posterior = posterior_of(model, bind(model, dataset, model.factors()))
     info["reason"] = f"{info['reason'].removesuffix(' (resumed)')} (resumed)"
-    work = ready(Prepared(model, data, None, info["method"], info["reason"], options, info["seed"], info))
+    work = ready(Prepared(posterior, None, info["method"], info["reason"], options, info["seed"], info))
     info["status"] = "running"
     info.pop("error", None)
     folder.write_info(info)
@@ -309,8 +307,7 @@ def opened(folder: str | os.PathLike[str], model: ModelLike | None = None, data:
         given = given if own.model.any_names else given.plain()
         _same_digests(info["data_digests"], given.digests(), str(folder))
     kept = Memory(**info["memory"]) if info["memory"] else None
-    family = registry.load("families", own.model.family)
-    bound = bind(own, dataset, family.factors(own), kept)
+    posterior = posterior_of(own, bind(own, dataset, own.factors(), kept))
     verdict = Verdict.from_dict(info["verdict"]) if info["verdict"] else None
     tree = found.result(info.get("result_digests"))
     if verdict is None:
@@ -319,7 +316,7 @@ def opened(folder: str | os.PathLike[str], model: ModelLike | None = None, data:
             where=str(folder),
             code="no-result",
         )
-    return Fitted(own, bound, tree, verdict, info, found.path)
+    return Fitted(posterior, tree, verdict, info, found.path)
 
 
 def _verify(info: Mapping[str, Any], model: Model, dataset: Dataset, where: str) -> None:

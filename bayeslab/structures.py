@@ -25,6 +25,7 @@ from bayeslab.families.bayes_net import structure_spec, unknown_structure
 from bayeslab.language.spec import DataSource, Model
 from bayeslab.networks import Network
 from bayeslab.plots.structure import pattern
+from bayeslab.preparation import Source
 from bayeslab.streams import stream
 from bayeslab.structure import scores, searches
 from bayeslab.structure.bootstrap import bootstrap
@@ -367,8 +368,6 @@ def local_score(
 
 def _of_model(source: Any, given: Mapping[str, Any]) -> Learned:
     """One structure of a model whose structure is unknown."""
-    from bayeslab.preparation import Source
-
     read = Source(source)
     with read.located():
         spec: Any = read.model.model

@@ -30,6 +30,7 @@ LAYERS = [
     {
         "posterior.averaging",
         "posterior.bijectors",
+        "posterior.contract",
         "posterior.evaluation",
         "posterior.forward",
         "posterior.latent_gibbs",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -13,51 +14,12 @@ import pytest
 from bayeslab import registry
 from tests.refusals import refused
 
-COIN = '''
-"""A coin of unknown bias."""
-from typing import Literal
-
-from bayeslab.language.spec import Family
-
-
-class Spec(Family):
-    """The bias of a coin from a column of zeros and ones."""
-
-    family: Literal["coin"] = "coin"
-    heads: str
-
-
-def check(model, columns):
-    pass
-
-
-def factors(model):
-    return set()
-
-
-def outcomes(model, columns):
-    return (model.model.heads,)
-
-
-def summed_out(model, columns):
-    return ()
-
-
-
-def network(model, data):
-    import networkx as nx
-
-    return nx.DiGraph()
-
-
-def graph(model, data, *, purpose="fit", targets=()):
-    import pymc as pm
-
-    with pm.Model() as coin:
-        bias = pm.Beta("bias", 1, 1)
-        pm.Bernoulli(model.model.heads, bias, observed=data.cells(model.model.heads).value)
-    return coin
-'''
+# The worked example of the documentation.
+COIN = re.search(
+    r'```python\n("""Family ``coin``.*?)```',
+    (Path(__file__).parents[1] / "docs" / "extending.md").read_text(),
+    re.DOTALL,
+)[1]
 
 
 @pytest.mark.parametrize("package", registry.CONTRACTS)
@@ -94,19 +56,37 @@ def said(folder: Path, code: str) -> str:
     return done.stdout
 
 
+def test_the_worked_example_is_short():
+    assert len(COIN.splitlines()) < 60
+
+
 @pytest.mark.slow(why="processes")
 def test_a_family_of_another_project(other_project):
+    """The worked example, installed: seven heads of ten tosses, whose posterior is Beta(8, 4)."""
     folder = other_project(COIN, "[bayeslab.families]\ncoin = coins\nhmm = coins\n")
     out = said(
         folder,
         "import bayeslab as bl\n"
         "from bayeslab import registry\n"
-        "model = bl.Model(model={'family': 'coin', 'heads': 'y'})\n"
-        "bl.check(model, {'y': [0, 1, 1]})\n"
-        "print(bl.to_pymc(model, {'y': [0, 1, 1]}).basic_RVs)\n"
-        "print('coin' in registry.names('families'), registry.load('families', 'hmm').__name__)\n",
+        "from bayeslab.errors import ModelError\n"
+        "model, data = bl.Model(model={'family': 'coin', 'heads': 'y'}), {'y': [1] * 7 + [0] * 3}\n"
+        "bl.check(model, data)\n"
+        "try:\n"
+        "    bl.check(model, {'x': [0, 1]})\n"
+        "except ModelError as error:\n"
+        "    print(error.code)\n"
+        "print('coin' in registry.names('families'), registry.load('families', 'hmm').__name__)\n"
+        "fit = bl.fit(model, data, 'grid', seed=1, draws=2000, progress=False, runs=None)\n"
+        "print(float(fit.posterior['bias'].mean()), float(fit.posterior['bias'].std()))\n"
+        "print(float(fit.predict(None, 'draws')['y'].mean()))\n",
     )
-    assert out.split("\n")[:2] == ["[bias, y]", "True bayeslab.families.hmm"]
+    code, names, moments, predicted = out.splitlines()
+    assert code == "model.unknown-column" and names == "True bayeslab.families.hmm"
+    mean, sd = map(float, moments.split())
+    truth, spread = 8 / 12, np.sqrt(8 * 4 / (12**2 * 13))
+    assert abs(mean - truth) < 5 * spread / np.sqrt(8000)
+    assert sd == pytest.approx(spread, rel=0.05)
+    assert abs(float(predicted) - truth) < 5 * np.sqrt(truth * (1 - truth) / 8000)
 
 
 def test_a_plug_in_that_lacks_a_part(other_project):

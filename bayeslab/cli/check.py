@@ -43,19 +43,17 @@ def command(
 
     What fit refuses before its work begins is refused here, in the same words.
     """
-    from bayeslab import fitting, registry
-    from bayeslab.job import summed_out
+    from bayeslab import fitting
 
     found = fitting.checked(file, data, method, **assignments(set_ or []))
-    model, bound = found.model, found.data
-    family = registry.load("families", model.model.family)
+    model, bound, posterior = found.model, found.data, found.posterior
     columns = bound.names()
-    latent = summed_out(model, bound) if columns else ()
-    outcomes = family.outcomes(model, columns) if columns else ()
-    evidence = fitting.evidence(model, bound)
-    priors = family.priors(model, bound) if columns and hasattr(family, "priors") else {}
-    forecast = family.forecast(model, bound) if columns and hasattr(family, "forecast") else {}
-    remarks = (*bound.remarks(), *(family.remarks(model, bound) if columns and hasattr(family, "remarks") else ()))
+    latent = posterior.latent if columns else ()
+    outcomes = posterior.outcomes() if columns else ()
+    observed = fitting.observed(posterior)
+    priors = posterior.priors() if columns else {}
+    forecast = posterior.forecast() if columns else {}
+    remarks = (*bound.remarks(), *(posterior.data_findings() if columns else ()))
     notes = [*bound.dataset.notes, *(f"{message}{'; ' if advice else ''}{advice}" for *_, message, advice in remarks)]
     if json:
         print_json(
@@ -65,7 +63,7 @@ def command(
                 "family": model.model.family,
                 "dims": {dim: len(levels) for dim, levels in bound.labels.items()},
                 "outcomes": list(outcomes),
-                "observed": list(evidence),
+                "observed": list(observed),
                 "summed_out": list(latent),
                 "priors": priors,
                 "unknown": forecast,
@@ -77,7 +75,7 @@ def command(
         return
     print(f"{file}: ok")
     print(f"  model     {model.name} (family {model.model.family})")
-    print(f"  data      {_described(bound, evidence)}")
+    print(f"  data      {_described(bound, observed)}")
     if bound.labels:
         # A column of documents has no levels.
         words = [
@@ -86,8 +84,8 @@ def command(
         print(f"  dims      {', '.join(words)}")
     if outcomes:
         print(f"  outcomes  {', '.join(outcomes)}")
-    if set(evidence) - set(outcomes):
-        print(f"  observed  {', '.join(evidence)}")
+    if set(observed) - set(outcomes):
+        print(f"  observed  {', '.join(observed)}")
     if latent:
         print(f"  summed out {', '.join(latent)}")
     for number, (name, prior) in enumerate(list(priors.items())[:_MOST]):

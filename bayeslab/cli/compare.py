@@ -70,7 +70,7 @@ def command(
     given: dict[str, Any] = {
         name: path if path in files else fitting.open_run(path) for name, path in zip(names, models, strict=True)
     }
-    learners = [n for n, g in given.items() if not isinstance(g, Path) and g.model.model.family == "learner"]
+    learners = [n for n, g in given.items() if not isinstance(g, Path) and g.model.model.is_learner]
     if score is not None and score not in _SCORES:
         raise OptionError(f"no score '{score}'{hint(score, _SCORES)}", code="unknown-word")
     if sizes is not None:

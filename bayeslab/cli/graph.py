@@ -18,16 +18,17 @@ def command(
     force: ForceOption = False,
 ) -> None:
     """Draw a model as SVG (no Graphviz needed)."""
-    from bayeslab import fitting, registry
+    from bayeslab import fitting
     from bayeslab.language.model_file import load
     from bayeslab.plots.graph_svg import model_svg
+    from bayeslab.posterior.contract import posterior_of
 
     check_output(out, file, data, force=force)
     if out is not None and out.suffix.lower() != ".svg":
         raise OptionError(f"{out}: the drawing is SVG; let the name end in .svg", code="unknown-format")
     bound = fitting.bound(file, data)
     model = load(file)
-    network = registry.load("families", model.model.family).network(model, bound)
+    network = posterior_of(model, bound).network()
     output(out, model_svg(network, title=model.name))
     if out is not None:
         print(f"written {out}")

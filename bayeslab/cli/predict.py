@@ -41,7 +41,6 @@ def command(
     """Predict the outcomes for new data, or for the data of the fit; with --loss what to do about each."""
     from bayeslab import fitting
     from bayeslab.data.tables import write_netcdf, write_table
-    from bayeslab.results.predict import suited
 
     check_output(out, run, data, force=force)
     fit = fitting.open_run(run)
@@ -49,7 +48,7 @@ def command(
         raise OptionError(
             f"--loss asks for actions, --kind {kind} for predictions: leave one of them out", code="conflict"
         )
-    kind = kind or suited(fit)
+    kind = kind or fit.bound_model.suited_prediction()
     if loss is None and kind == "draws" and (out is None or out.suffix != ".nc"):
         raise OptionError("draws go into a NetCDF file: --out draws.nc", code="unknown-format")
     if loss is not None:

@@ -40,7 +40,7 @@ def bind(model: Model, dataset: Dataset, factors: Iterable[str], memory: Memory 
     columns = dataset.columns
     check_lengths(columns, "data")
     single = [name for name, column in columns.items() if column.dims == ()]
-    if single and len(single) == len(columns) and not dataset.levels and model.model.family != "graph":
+    if single and len(single) == len(columns) and not dataset.levels and not model.model.is_language:
         raise DataError(
             f"'{single[0]}' is a single value, and so is all of the data: give a list, one value for each row",
             code="not-a-column",

@@ -4,7 +4,7 @@ Contract. An engine module has
 
 ``Options``
     a frozen :class:`bayeslab.language.spec.Spec` of the engine's options, named as PyMC names them.
-``refuse(model, data) -> str | None``
+``refuse(posterior) -> str | None``
     why the engine would give a wrong or meaningless answer here, or None.
 ``ready(job) -> None`` (optional)
     raises what else ``run`` would refuse before its work, now that options and graph are there; ``check`` and ``fit``

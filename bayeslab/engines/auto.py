@@ -2,26 +2,21 @@
 
 from __future__ import annotations
 
-from bayeslab import registry
-from bayeslab.data.bound import Data
-from bayeslab.engines import exact
-from bayeslab.job import summed_out
-from bayeslab.language.spec import Model
+from bayeslab.posterior.contract import Posterior
 
 __all__ = ["choose"]
 
 
-def choose(model: Model, data: Data) -> tuple[str, str]:
+def choose(posterior: Posterior) -> tuple[str, str]:
     """Name of the engine and the reason.
 
     In order: what the family asks for, closed form, NUTS on the graph with discrete nodes summed out.
     """
-    family = registry.load("families", model.model.family)
-    if hasattr(family, "preferred") and (wanted := family.preferred(model, data)):
+    wanted = posterior.preferred_engine()
+    if wanted is not None:
         return wanted
-    found = exact.plan(model, data)
+    found = posterior.exact_plan
     if not isinstance(found, str):
         return "exact", f"exact: {found.how}"
-    latent = summed_out(model, data)
-    summed = f" with {', '.join(latent)} summed out" if latent else ""
+    summed = f" with {', '.join(posterior.latent)} summed out" if posterior.latent else ""
     return "nuts", f"NUTS on the model's graph{summed}; not exact: {found}"

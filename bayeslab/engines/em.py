@@ -15,17 +15,16 @@ from typing import Any, Literal, cast
 import numpy as np
 from pydantic import Field, field_validator
 
-from bayeslab.data.bound import Data
 from bayeslab.engines.toolbox.plans import Planned
 from bayeslab.errors import EngineRefusal, ModelError, OptionError, Reason, hint
 from bayeslab.exact.answer import EMPlan
 from bayeslab.exact.expectation_maximisation import Problem, Restarts, Smooth, Variant, restarted, standard_errors
 from bayeslab.job import Job, Outcome
-from bayeslab.language.spec import Model, Spec
+from bayeslab.language.spec import Spec
 from bayeslab.posterior.groups import attributes, labelled, observed_groups
 from bayeslab.results.verdict import Finding, Verdict
 
-__all__ = ["USES_GRAPH", "Options", "plan", "ready", "refuse", "run"]
+__all__ = ["USES_GRAPH", "Options", "ready", "refuse", "run"]
 
 USES_GRAPH = False
 # Searches that end this near the best, in log posterior, ended at the same place.
@@ -67,19 +66,13 @@ class Options(Spec):
         return {str(name): np.asarray(own).tolist() for name, own in value.items()}
 
 
-_PLANS = Planned("em", "expectation maximisation is not known for the family {family}", code="not-suited")
+_PLANS = Planned[EMPlan]("em", lambda posterior: posterior.em_plan, code="not-suited")
 refuse = _PLANS.refuse
-
-
-def plan(model: Model, data: Data) -> EMPlan | str:
-    """How EM applies, or why not; remembered on the data."""
-    found: EMPlan | str = _PLANS.plan(model, data)
-    return found
 
 
 def ready(job: Job) -> None:
     """Priors that have a mode, a variant that the family has, starts that there can be."""
-    found: EMPlan = _PLANS.of(job)
+    found = _PLANS.of(job)
     if job.options.variant == "hard" and found.search is None:
         raise EngineRefusal("variant hard is for mixtures; take accelerated, em or stochastic", code="not-suited")
     if job.options.variant == "gradient" and found.search is not None:
@@ -94,7 +87,7 @@ def run(job: Job) -> Outcome:
     """Search from several starts and report the best end."""
     begun = time.perf_counter()
     options: Options = job.options
-    found: EMPlan = _PLANS.of(job)
+    found = _PLANS.of(job)
     job.progress.note(f"EM: {found.how}")
     problem = _problem(found, options)
     searches, notes = _searched(job, found, problem)
@@ -110,7 +103,7 @@ def run(job: Job) -> Outcome:
         ),
         "sample_stats": labelled({"lp": np.array([[best.log_posterior]])}, {"lp": ()}, {}, lead, attrs),
         "em": _traces(searches, attrs),
-        **observed_groups(job.model, job.data, attributes(job)),
+        **observed_groups(job.posterior, attributes(job)),
     }
     findings = [*_findings(searches, found, problem, values, options), *notes]
     if options.standard_errors:

@@ -14,18 +14,17 @@ from typing import Any, Literal
 import numpy as np
 from pydantic import Field
 
-from bayeslab.data.bound import Data
 from bayeslab.engines.toolbox.plans import Planned, numbers_of
 from bayeslab.engines.toolbox.structure_groups import structure_groups
 from bayeslab.errors import OptionError
 from bayeslab.exact.answer import Answer, Plan
 from bayeslab.job import Job, Outcome
-from bayeslab.language.spec import Model, Spec
+from bayeslab.language.spec import Spec
 from bayeslab.memory import check_draws
 from bayeslab.posterior.groups import attributes, labelled, observed_groups
 from bayeslab.results.verdict import Finding, Verdict
 
-__all__ = ["QUANTILES", "USES_GRAPH", "Options", "plan", "ready", "refuse", "run"]
+__all__ = ["QUANTILES", "USES_GRAPH", "Options", "ready", "refuse", "run"]
 
 USES_GRAPH = False
 # Of the 89 % and 95 % equal-tailed intervals, the quartiles and the median.
@@ -47,15 +46,9 @@ class Options(Spec):
     )
 
 
-_PLANS = Planned("exact", "no closed form is known for the family {family}", code="no-closed-form")
+_PLANS = Planned[Plan]("exact", lambda posterior: posterior.exact_plan, code="no-closed-form")
 refuse = _PLANS.refuse
 size = _PLANS.size
-
-
-def plan(model: Model, data: Data) -> Plan | str:
-    """How the model can be solved exactly, or why not; remembered on the data."""
-    found: Plan | str = _PLANS.plan(model, data)
-    return found
 
 
 def solved_as(found: Plan, scales: str) -> Answer:
@@ -76,7 +69,7 @@ def ready(job: Job) -> None:
 def run(job: Job) -> Outcome:
     """Solve the model and draw from the solution."""
     begun = time.perf_counter()
-    found: Plan = _PLANS.of(job)
+    found = _PLANS.of(job)
     answer = solved_as(found, job.options.scales)
     solved = time.perf_counter()
     chains, draws = job.options.chains, job.options.draws
@@ -96,7 +89,7 @@ def run(job: Job) -> Outcome:
     groups = {
         "posterior": labelled(shaped, answer.dims, labels, lead, attrs | note),
         "exact_posterior": _statistics(answer, labels, attrs),
-        **observed_groups(job.model, job.data, attributes(job)),
+        **observed_groups(job.posterior, attributes(job)),
     }
     for name, content in getattr(answer, "groups", dict)().items():
         arrays, dims = ({n: part[i] for n, part in content.items()} for i in (1, 0))
@@ -118,7 +111,7 @@ def _structures(job: Job, answer: Any, found: Plan) -> dict[str, Any]:
     evidence = {} if math.isnan(answer.log_evidence) else {"log_evidence": float(answer.log_evidence)}
     known = attrs | evidence | {"log_sum": float(answer.posterior.log_sum), "draws_of": answer.draws_of}
     groups["exact_posterior"] = xr.Dataset(answer.probabilities(), answer.labels, known)
-    return groups | observed_groups(job.model, job.data, attributes(job))
+    return groups | observed_groups(job.posterior, attributes(job))
 
 
 def _statistics(answer: Answer, labels: Any, attrs: dict[str, Any]) -> Any:

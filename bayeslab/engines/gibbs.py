@@ -13,17 +13,16 @@ from dataclasses import replace
 import numpy as np
 from pydantic import Field
 
-from bayeslab.data.bound import Data
 from bayeslab.engines.toolbox.plans import Planned
 from bayeslab.engines.toolbox.stepped import stepped
 from bayeslab.exact.answer import GibbsPlan
 from bayeslab.job import Job, Outcome
-from bayeslab.language.spec import Model, Spec
+from bayeslab.language.spec import Spec
 from bayeslab.posterior.groups import attributes, labelled, observed_groups, relabelled
 from bayeslab.results.checks import judge_mcmc
 from bayeslab.results.verdict import Finding, Verdict
 
-__all__ = ["USES_GRAPH", "Options", "plan", "refuse", "run"]
+__all__ = ["USES_GRAPH", "Options", "refuse", "run"]
 
 USES_GRAPH = False
 
@@ -42,15 +41,9 @@ class Options(Spec):
     )
 
 
-_PLANS = Planned("gibbs", "Gibbs steps are not known for the family {family}", code="not-suited")
+_PLANS = Planned[GibbsPlan]("gibbs", lambda posterior: posterior.gibbs_plan, code="not-suited")
 refuse = _PLANS.refuse
 size = _PLANS.size
-
-
-def plan(model: Model, data: Data) -> GibbsPlan | str:
-    """How Gibbs steps apply, or why not; remembered on the data."""
-    found: GibbsPlan | str = _PLANS.plan(model, data)
-    return found
 
 
 def run(job: Job) -> Outcome:
@@ -58,7 +51,7 @@ def run(job: Job) -> Outcome:
     import xarray as xr
 
     begun = time.perf_counter()
-    found: GibbsPlan = _PLANS.of(job)
+    found = _PLANS.of(job)
     options: Options = job.options
     job.progress.note(f"Gibbs steps: {found.how}")
     ends, complete = stepped(job, found.chains, cores=options.cores)
@@ -71,7 +64,7 @@ def run(job: Job) -> Outcome:
     groups = {
         "posterior": labelled(drawn.draws, found.dims, labels, lead, attrs),
         "sample_stats": labelled(drawn.stats, dict.fromkeys(drawn.stats, ()), {}, lead, attrs),
-        **observed_groups(job.model, job.data, attributes(job)),
+        **observed_groups(job.posterior, attributes(job)),
     }
     groups, notes = relabelled(job, groups)
     notes += [Finding(note.status, note.check, "", None, note.message, note.advice) for note in drawn.notes]

@@ -21,8 +21,6 @@ from typing import Any
 import numpy as np
 from pydantic import Field
 
-from bayeslab import registry
-from bayeslab.data.bound import Data
 from bayeslab.engines.exact import QUANTILES
 from bayeslab.engines.toolbox.approximate import has_evidence, improper
 from bayeslab.engines.toolbox.optimiser import Optimum, hessian, maxima, newton
@@ -31,8 +29,9 @@ from bayeslab.engines.toolbox.target import Target
 from bayeslab.errors import EngineRefusal, ModelError, Reason
 from bayeslab.exact import quadrature
 from bayeslab.job import Job, Outcome
-from bayeslab.language.spec import Model, Spec
+from bayeslab.language.spec import Spec
 from bayeslab.posterior import density as posterior_density
+from bayeslab.posterior.contract import Posterior
 from bayeslab.posterior.density import Density
 from bayeslab.posterior.groups import attributes, dataset, posterior_groups, relabelled
 from bayeslab.posterior.transforms import constrained
@@ -68,9 +67,9 @@ class Options(Spec):
     initvals: dict[str, Any] | None = Field(None, description="Starting values by node name.")
 
 
-def refuse(model: Model, data: Data) -> str | None:
+def refuse(posterior: Posterior) -> str | None:
     """More than three parameters."""
-    graph = registry.load("families", model.model.family).graph(model, data)
+    graph = posterior.graph()
     sizes = {name: int(np.size(value)) for name, value in graph.initial_point().items()}
     if sum(sizes.values()) > MAX_PARAMETERS:
         text = f"the model has {sum(sizes.values())} parameters; a grid is for at most {MAX_PARAMETERS}"

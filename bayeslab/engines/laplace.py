@@ -21,7 +21,6 @@ import numpy as np
 from pydantic import Field
 
 from bayeslab.constants import LOG_2PI
-from bayeslab.data.bound import Data
 from bayeslab.engines.toolbox.approximate import has_evidence, outcome
 from bayeslab.engines.toolbox.gaussians import Gaussian
 from bayeslab.engines.toolbox.modes import DRAWS, EVALUATIONS, SHARE, Draws, apart, left_out, log_mass, suspects
@@ -30,7 +29,8 @@ from bayeslab.engines.toolbox.scouts import starts
 from bayeslab.engines.toolbox.target import Array, Target
 from bayeslab.errors import RunError
 from bayeslab.job import Job, Outcome
-from bayeslab.language.spec import Model, Spec
+from bayeslab.language.spec import Spec
+from bayeslab.posterior.contract import Posterior
 from bayeslab.posterior.density import Density, ready
 from bayeslab.results.verdict import Finding
 
@@ -47,7 +47,7 @@ class Options(Spec):
     initvals: dict[str, Any] | None = Field(None, description="Starting values by node name.")
 
 
-def refuse(model: Model, data: Data) -> str | None:
+def refuse(posterior: Posterior) -> str | None:
     """Every model with a differentiable density; whether the mode is proper shows when it is found."""
     return None
 

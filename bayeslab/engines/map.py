@@ -24,15 +24,14 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic import Field
 
-from bayeslab import registry
-from bayeslab.data.bound import Data
 from bayeslab.engines.toolbox.optimiser import newton, search
 from bayeslab.engines.toolbox.scouts import starts
 from bayeslab.engines.toolbox.target import WALL, Array, Target
 from bayeslab.errors import Reason
 from bayeslab.exact.answer import PointEstimate
-from bayeslab.job import Job, Outcome, summed_out
-from bayeslab.language.spec import Model, Spec
+from bayeslab.job import Job, Outcome
+from bayeslab.language.spec import Spec
+from bayeslab.posterior.contract import Posterior
 from bayeslab.posterior.density import Density, ready
 from bayeslab.posterior.groups import posterior_groups
 from bayeslab.posterior.transforms import unconstrained
@@ -59,14 +58,12 @@ class Options(Spec):
     prior: Literal["use", "ignore"] = Field("use", description="Mode of the posterior, or maximum of the likelihood.")
 
 
-def refuse(model: Model, data: Data) -> str | None:
+def refuse(posterior: Posterior) -> str | None:
     """Where a mode misleads, and discrete nodes that were summed out, of which it says nothing."""
-    family = registry.load("families", model.model.family)
-    if hasattr(family, "no_mode") and (reason := family.no_mode(model, data)) is not None:
+    if (reason := posterior.no_mode()) is not None:
         return Reason(reason, code="no-mode")
-    decodable: set[str] = set(family.paths(model, data)) if hasattr(family, "paths") else set()
-    decodable |= set(family.integrated(model, data)) if hasattr(family, "integrated") else set()
-    latent = [name for name in summed_out(model, data) if name not in decodable]
+    decodable = {*posterior.hidden_paths(), *posterior.integrated()}
+    latent = [name for name in posterior.latent if name not in decodable]
     if latent:
         return Reason(
             f"the discrete nodes {', '.join(latent)} are summed out, and their values at a point estimate would be"
@@ -80,10 +77,9 @@ def run(job: Job) -> Outcome:
     """Maximise the posterior density."""
     options: Options = job.options
     begun = time.perf_counter()
-    family = registry.load("families", job.model.model.family)
-    if options.initvals is None and hasattr(family, "optimum"):
+    if options.initvals is None:
         rng = np.random.default_rng(job.seed)
-        known = family.optimum(job.model, job.data, options.prior == "use", options.restarts, rng)
+        known = job.posterior.optimum(options.prior == "use", options.restarts, rng)
         if known is not None:
             return _reported(job, known, begun)
     part: Literal["joint", "likelihood"] = "joint" if options.prior == "use" else "likelihood"

@@ -26,8 +26,6 @@ import numpy as np
 from pydantic import Field
 from threadpoolctl import threadpool_limits
 
-from bayeslab import registry
-from bayeslab.data.bound import Data
 from bayeslab.engines.toolbox.approximate import improper
 from bayeslab.engines.toolbox.modes import Draws, finding, outside, suspects
 from bayeslab.engines.toolbox.starts import height, middle, near
@@ -35,8 +33,9 @@ from bayeslab.engines.toolbox.target import Target
 from bayeslab.engines.toolbox.whitened import SEARCHES, Whitened, whitened
 from bayeslab.errors import RunError
 from bayeslab.job import Job, Outcome
-from bayeslab.language.spec import Model, Spec
+from bayeslab.language.spec import Spec
 from bayeslab.machine import available_cores
+from bayeslab.posterior.contract import Posterior
 from bayeslab.posterior.density import Density, copy_callback, ready
 from bayeslab.posterior.groups import on_the_way, posterior_groups, relabelled, remedies
 from bayeslab.posterior.transforms import constrained
@@ -103,7 +102,7 @@ class Options(Spec):
     )
 
 
-def refuse(model: Model, data: Data) -> str | None:
+def refuse(posterior: Posterior) -> str | None:
     """NUTS takes every model whose graph can be built with its discrete nodes summed out."""
     return None
 
@@ -302,8 +301,7 @@ def _short(job: Job, density: Density, start: np.ndarray, target_accept: float, 
 
 def _really_outside(job: Job, density: Density, draws: Draws, other: Draws) -> bool:
     """Whether it still is with the states of what is hidden renamed to agree, where a family does that."""
-    family = registry.load("families", job.model.model.family)
-    if not hasattr(family, "relabelled") or (hasattr(family, "elimination") and not job.latent):
+    if not job.posterior.may_be_relabelled():
         return True
     flat = np.concatenate((draws.points, other.points))[None]
     groups, _ = relabelled(job, posterior_groups(job, density, flat, {}, sampler="nutpie", chains=[0]))
@@ -368,8 +366,7 @@ def _at_mode(job: Job) -> bool:
     options: Options = job.options
     if options.start is not None:
         return options.start == "mode"
-    family = registry.load("families", job.model.model.family)
-    return options.initvals is None and hasattr(family, "from_mode") and bool(family.from_mode(job.model, job.data))
+    return options.initvals is None and job.posterior.starts_at_mode()
 
 
 def _dispersed(n: int) -> Callable[[np.random.Generator], np.ndarray]:

@@ -21,7 +21,6 @@ from typing import Any, Literal
 import numpy as np
 from pydantic import Field
 
-from bayeslab.data.bound import Data
 from bayeslab.engines.toolbox.approximate import outcome
 from bayeslab.engines.toolbox.gaussians import Mixture
 from bayeslab.engines.toolbox.paths import Path, pathfinder
@@ -29,8 +28,9 @@ from bayeslab.engines.toolbox.scouts import starts
 from bayeslab.engines.toolbox.target import Target
 from bayeslab.errors import RunError
 from bayeslab.job import Job, Outcome
-from bayeslab.language.spec import Model, Spec
+from bayeslab.language.spec import Spec
 from bayeslab.posterior import density as posterior_density
+from bayeslab.posterior.contract import Posterior
 from bayeslab.posterior.density import Density
 from bayeslab.results.verdict import Finding
 
@@ -56,7 +56,7 @@ class Options(Spec):
     initvals: dict[str, Any] | None = Field(None, description="Starting values by node name.")
 
 
-def refuse(model: Model, data: Data) -> str | None:
+def refuse(posterior: Posterior) -> str | None:
     """Every model with a differentiable density."""
     return None
 

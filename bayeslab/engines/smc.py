@@ -29,14 +29,14 @@ from typing import Any
 import numpy as np
 from pydantic import Field
 
-from bayeslab.data.bound import Data
 from bayeslab.engines.toolbox.approximate import improper, systematic
 from bayeslab.engines.toolbox.starts import prior_function
 from bayeslab.engines.toolbox.target import Array, Target
 from bayeslab.errors import EngineRefusal, RunError
 from bayeslab.job import Job, Outcome
-from bayeslab.language.spec import Model, Spec
+from bayeslab.language.spec import Spec
 from bayeslab.posterior import density as posterior_density
+from bayeslab.posterior.contract import Posterior
 from bayeslab.posterior.density import Density
 from bayeslab.posterior.groups import on_the_way, posterior_groups, relabelled, remedies
 from bayeslab.results.checks import judge_mcmc
@@ -61,7 +61,7 @@ class Options(Spec):
     max_moves: int = Field(20, ge=1, description="At most so many trajectories a stage.")
 
 
-def refuse(model: Model, data: Data) -> str | None:
+def refuse(posterior: Posterior) -> str | None:
     """Every model whose prior can be drawn from; improper priors show once the graph is built."""
     return None
 

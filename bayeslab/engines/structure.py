@@ -13,14 +13,15 @@ from typing import Any, Literal
 import numpy as np
 from pydantic import Field
 
-from bayeslab.data.bound import Data
 from bayeslab.engines.toolbox.structure_groups import members_of_sets, structure_groups
 from bayeslab.errors import EngineRefusal, NothingToFit, Reason, Stopped
+from bayeslab.families.bayes_net.posterior import BayesNetPosterior
 from bayeslab.families.bayes_net.structure_spec import unknown
 from bayeslab.families.bayes_net.unknown_structure import Plan, one_only, plan
 from bayeslab.job import Job, Outcome
-from bayeslab.language.spec import Model, Spec
+from bayeslab.language.spec import Spec
 from bayeslab.machine import available_cores
+from bayeslab.posterior.contract import Posterior
 from bayeslab.posterior.groups import attributes, observed_groups
 from bayeslab.progress import ChainState
 from bayeslab.results.structure_checks import judge_structures, score_r_hat
@@ -70,20 +71,20 @@ class Options(Spec):
     scheduler: str | None = Field(None, description="A Dask scheduler such as tcp://host:8786: its workers run them.")
 
 
-def refuse(model: Model, data: Data) -> str | None:
+def refuse(posterior: Posterior) -> str | None:
     """Only unknown structures are sampled."""
-    if unknown(model.model):
-        found = plan(model, data)
+    if not isinstance(posterior, BayesNetPosterior):
+        text = f"it samples structures of Bayes nets; this is a model of the family {posterior.family}"
+        return Reason(text, code="other-family")
+    if unknown(posterior.spec):
+        found = plan(posterior.model, posterior.data)
         if (why := one_only(found)) is not None:
             raise NothingToFit(why, code="nothing-to-fit")
         found.check_missing()
         found.check_cost()
         return None
-    if model.model.family == "bayes_net":
-        text = "the structure of this net is known; `structure: {}` in the model says that it is not"
-        return Reason(text, code="nothing-to-fit")
-    text = f"it samples structures of Bayes nets; this is a model of the family {model.model.family}"
-    return Reason(text, code="other-family")
+    text = "the structure of this net is known; `structure: {}` in the model says that it is not"
+    return Reason(text, code="nothing-to-fit")
 
 
 def ready(job: Job) -> None:
@@ -182,7 +183,7 @@ def _groups(
     if found.missing:
         groups["parent_sets"]["local_score"].attrs["rows"] = "a first completion; `score` is of those in each draw"
         groups["completions"] = _completions(found, work, chains, n_draws, attrs)
-    return groups | observed_groups(job.model, job.data, attrs)
+    return groups | observed_groups(job.posterior, attrs)
 
 
 def _completions(found: Plan, work: Work, chains: list[Chain], n_draws: int, attrs: dict[str, Any]) -> Any:

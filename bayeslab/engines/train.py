@@ -17,10 +17,11 @@ from pydantic import Field, field_validator
 from bayeslab.data.bound import Data
 from bayeslab.decisions import scores
 from bayeslab.errors import DataError, Reason
-from bayeslab.families import learner
 from bayeslab.families.learner import trained as learner_trained
+from bayeslab.families.learner.posterior import LearnerPosterior
 from bayeslab.job import Job, Outcome
-from bayeslab.language.spec import Model, Spec
+from bayeslab.language.spec import Spec
+from bayeslab.posterior.contract import Posterior
 from bayeslab.posterior.groups import attributes, labelled, observed_groups
 from bayeslab.results.verdict import Finding, Verdict
 from bayeslab.training_warnings import convergence_warnings, summary
@@ -48,12 +49,12 @@ class Options(Spec):
         return value
 
 
-def refuse(model: Model, data: Data) -> str | None:
+def refuse(posterior: Posterior) -> str | None:
     """Only learners are trained."""
-    if model.model.family != "learner":
-        text = f"the family {model.model.family} has a posterior; training is for the family learner"
+    if not isinstance(posterior, LearnerPosterior):
+        text = f"the family {posterior.family} has a posterior; training is for the family learner"
         return Reason(text, code="other-family")
-    ready = learner_trained.prepared(model, data)
+    ready = learner_trained.prepared(posterior.model, posterior.data)
     return None if ready else Reason("nothing to learn", code="nothing-to-fit")
 
 
@@ -75,7 +76,8 @@ def run(job: Job) -> Outcome:
     """Train, and score on rows left out."""
 
     begun = time.perf_counter()
-    found = learner.learned(job.model, job.data, job.seed)
+    assert isinstance(job.posterior, LearnerPosterior)
+    found = job.posterior.learned(job.seed)
     trained = time.perf_counter()
     ready, options = found.ready, job.options
     matrix, outcome = ready.matrix(job.data), ready.outcome(job.data)
@@ -99,7 +101,7 @@ def run(job: Job) -> Outcome:
             lead,
             attrs,
         ),
-        **observed_groups(job.model, job.data, attributes(job)),
+        **observed_groups(job.posterior, attributes(job)),
     }
     findings = [_told(found), *_converged(unconverged, outside), *_identifying(ready, job.data)]
     if training := _training(ready, found, outside):

@@ -20,17 +20,16 @@ from typing import Any
 import numpy as np
 from pydantic import Field
 
-from bayeslab.data.bound import Data
 from bayeslab.engines.toolbox.plans import Planned
 from bayeslab.exact.answer import VariationalEnd, VariationalPlan
 from bayeslab.job import Job, Outcome
-from bayeslab.language.spec import Model, Spec
+from bayeslab.language.spec import Spec
 from bayeslab.posterior.groups import attributes, labelled, observed_groups
 from bayeslab.results.checks import judge_approximation
 from bayeslab.results.psis import pareto_smoothed
 from bayeslab.results.verdict import Finding, Verdict
 
-__all__ = ["USES_GRAPH", "Options", "plan", "refuse", "run"]
+__all__ = ["USES_GRAPH", "Options", "refuse", "run"]
 
 USES_GRAPH = False
 # Searches that end this near the best, in units of the ELBO, ended at the same place.
@@ -53,26 +52,16 @@ class Options(Spec):
     tolerance: float = Field(1e-5, ge=0, description="Stop when the ELBO rises by less than this.")
 
 
-_PLANS = Planned(
-    "variational",
-    "coordinate ascent is not known for the family {family}; take advi, pathfinder or laplace",
-    code="not-suited",
-)
+_PLANS = Planned[VariationalPlan]("variational", lambda posterior: posterior.variational_plan, code="not-suited")
 refuse = _PLANS.refuse
 size = _PLANS.size
-
-
-def plan(model: Model, data: Data) -> VariationalPlan | str:
-    """How factors are found, or why not; remembered on the data."""
-    found: VariationalPlan | str = _PLANS.plan(model, data)
-    return found
 
 
 def run(job: Job) -> Outcome:
     """Search from several starts, and draw from the best end."""
     begun = time.perf_counter()
     options: Options = job.options
-    found: VariationalPlan = _PLANS.of(job)
+    found = _PLANS.of(job)
     job.progress.note(f"variational EM: {found.how}")
     rng = np.random.default_rng(job.seed)
     ends, interrupted = _searched(job, found, rng)
@@ -89,7 +78,7 @@ def run(job: Job) -> Outcome:
     more = {name: dict(content) for name, content in best.groups.items()}
     groups = {
         "posterior": labelled(shaped, found.dims, labels, lead, attrs | own),
-        **observed_groups(job.model, job.data, attributes(job)),
+        **observed_groups(job.posterior, attributes(job)),
         "variational": _traces(ends, more.pop("variational", {}), labels, attrs),
     }
     for name, content in more.items():

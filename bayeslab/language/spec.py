@@ -6,7 +6,8 @@ import hashlib
 import json
 import keyword
 import re
-from collections.abc import Iterable, Mapping
+from abc import abstractmethod
+from collections.abc import Collection, Iterable, Mapping, Set
 from typing import Annotated, Any, ClassVar, Literal
 from unicodedata import normalize
 
@@ -174,6 +175,10 @@ class Family(Spec):
     any_names: ClassVar[bool] = False
     # Whether it is about the rows of one table, so that a column of another is an error.
     of_rows: ClassVar[bool] = True
+    # Whether it is the language itself, whose nodes the user writes one by one.
+    is_language: ClassVar[bool] = False
+    # Whether it is a learner: trained, without a posterior.
+    is_learner: ClassVar[bool] = False
 
     def __init__(self, **content: Any) -> None:
         """Validate; what pydantic finds wrong is said in one line, as it is said of a file."""
@@ -182,6 +187,28 @@ class Family(Spec):
         except ValidationError as error:
             problem = Problem.first(error, {("model",): type(self).model_fields}, content, ("model",))
             raise ModelError(problem.message, path=problem.path, code=problem.code) from None
+
+    @abstractmethod
+    def outcomes(self, columns: Set[str]) -> tuple[str, ...]:
+        """Names of the observed nodes whose values the model predicts.
+
+        Parameters
+        ----------
+        columns
+            Names that the data offer; none where no data are known.
+        """
+
+    def factors(self, dims: Collection[str]) -> set[str]:
+        """Dimensions that the model indexes by a column of the same name.
+
+        Default: those that the file declares.
+
+        Parameters
+        ----------
+        dims
+            Dimensions that the file declares.
+        """
+        return set(dims)
 
     def levels(self) -> dict[str, list[str]]:
         """Levels of columns that the model itself declares, in order; of others they come from the data."""
@@ -251,6 +278,14 @@ class Model(Spec):
             if isinstance(entry, str) and isinstance(value.get(entry), str):
                 raise Flaw(f"dimension '{name}' is a twin of '{entry}', which is itself a twin", code="contradiction")
         return value
+
+    def factors(self) -> set[str]:
+        """Dimensions that the model indexes by a column of the same name."""
+        return self.model.factors(self.dims)
+
+    def outcomes(self, columns: Set[str]) -> tuple[str, ...]:
+        """Names of the observed nodes whose values the model predicts from data with these columns."""
+        return self.model.outcomes(columns)
 
     def declared(self) -> dict[str, frozenset[str]]:
         """Levels that the model itself declares, by column, as words."""

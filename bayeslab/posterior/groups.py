@@ -9,11 +9,10 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from bayeslab import registry
 from bayeslab.data.bound import Data
 from bayeslab.exact.answer import Note
 from bayeslab.job import Job
-from bayeslab.language.spec import Model
+from bayeslab.posterior.contract import Eliminated, Posterior
 from bayeslab.posterior.density import Density
 from bayeslab.posterior.forward import forward
 from bayeslab.posterior.transforms import constrained, tables_at
@@ -28,7 +27,6 @@ if TYPE_CHECKING:
 
 __all__ = [
     "attributes",
-    "bound_data",
     "data_groups",
     "dataset",
     "expected_states",
@@ -71,7 +69,7 @@ def posterior_groups(
         wanted |= _recovered(job, wanted)
         wanted |= _derived(job, wanted)
     elif job.latent:
-        wanted |= _derived(job, wanted | means) if (means := expected_states(job.model, job.data, wanted)) else {}
+        wanted |= _derived(job, wanted | means) if (means := expected_states(job.posterior, wanted)) else {}
     attrs = {"inference_library": sampler, "inference_library_version": version(sampler)} | attributes(job)
     shaped = {name: v.reshape(n_chains, n_draws, *v.shape[1:]) for name, v in wanted.items()}
     raw = {name: v.reshape(n_chains, n_draws, *v.shape[1:]) for name, v in values.items()}
@@ -81,9 +79,9 @@ def posterior_groups(
         "sample_stats": dataset(dict(stats), model, coords, attrs),
         "unconstrained_posterior": dataset(raw, model, coords, attrs),
         **(
-            data_groups(model, bound_data(job.model, job.data), attributes(job))
+            data_groups(model, job.posterior.bound_data(), attributes(job))
             if model.observed_RVs and not job.latent
-            else observed_groups(job.model, job.data, attributes(job))
+            else observed_groups(job.posterior, attributes(job))
         ),
     }
 
@@ -108,8 +106,7 @@ def on_the_way(job: Job, model: pymc.Model) -> frozenset[str]:
         if node in computed and not computed[node].startswith("_") and direct & hidden:
             shows.add(computed[node])
             shown |= {str(rv.name) for rv in direct & hidden}
-    family = registry.load("families", job.model.model.family)
-    states = family.integrated(job.model, job.data) if job.latent and hasattr(family, "integrated") else {}
+    states = job.posterior.integrated() if job.latent else {}
     return frozenset(used - shows) | shown | frozenset(job.latent) | frozenset(states.values())
 
 
@@ -121,7 +118,7 @@ def remedies(job: Job, model: pymc.Model, *, tempered: bool = False) -> Remedies
     from pymc import Laplace, Logistic, Normal, StudentT
     from pytensor.graph.traversal import ancestors
 
-    if job.model.model.family != "graph":
+    if not job.posterior.spec.is_language:
         return Remedies(rewritable=False, tempered=tempered)
     scaled = {kind.rv_op.__class__: -1 for kind in (Normal, Laplace, Logistic, StudentT)}
     free = set(model.free_RVs)
@@ -142,24 +139,22 @@ def relabelled(job: Job, groups: dict[str, xr.Dataset]) -> tuple[dict[str, xr.Da
     many copies of every mode; chains wander among them and no mean of a state's parameter means anything.
     The family says which permutation each draw needs.
     """
-    family = registry.load("families", job.model.model.family)
-    if not hasattr(family, "relabelled"):
+    if not job.posterior.may_be_relabelled():
         return groups, []
     posterior = groups["posterior"]
     shape = posterior.sizes["chain"], posterior.sizes["draw"]
     flat = {str(n): v.to_numpy().reshape(-1, *v.shape[2:]) for n, v in posterior.data_vars.items()}
-    if hasattr(family, "unnamed"):
-        apart = family.unnamed(job.model, job.data, flat, stream(job.seed, "labels"))
-        if apart is not None:
-            return _unnamed(groups, shape, *apart)
-    found = family.relabelled(job.model, job.data, flat)
+    invariant = job.posterior.label_invariant(flat, stream(job.seed, "labels"))
+    if invariant is not None:
+        return _with_invariants(groups, shape, *invariant)
+    found = job.posterior.relabelled(flat)
     if found is None:
         return groups, []
     arrays, what = found
     after = posterior.assign({n: (posterior[n].dims, v.reshape(*shape, *v.shape[1:])) for n, v in arrays.items()})
     moved = int(np.sum(~np.all([_unmoved(flat[n], v) for n, v in arrays.items()], axis=0)))
     now = max(_worst_r_hat(after[n].to_numpy()) for n in arrays)
-    rule = family.numbering(job.model) if hasattr(family, "numbering") else None
+    rule = job.posterior.numbering_rule()
     why, done = (rule, "renumbered") if rule else (f"the states of {what} can trade places", "renamed")
     if moved:
         before = max(_worst_r_hat(posterior[n].to_numpy()) for n in arrays)
@@ -172,7 +167,7 @@ def relabelled(job: Job, groups: dict[str, xr.Dataset]) -> tuple[dict[str, xr.Da
     return groups | {"posterior": after}, [Finding("pass", "relabelled", what, now, text)]
 
 
-def _unnamed(
+def _with_invariants(
     groups: dict[str, xr.Dataset],
     shape: tuple[int, int],
     names: Iterable[str],
@@ -205,8 +200,7 @@ def _worst_r_hat(values: np.ndarray) -> float:
 
 def _recovered(job: Job, values: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
     """Draws of the discrete nodes that were summed out, given each draw of the parameters."""
-    family = registry.load("families", job.model.model.family)
-    found = family.elimination(job.model, job.data) if hasattr(family, "elimination") else None
+    found = job.posterior.elimination()
     if found is not None:
         model, sums = found
         return _drawn_jointly(model, sums, values, stream(job.seed, "summed out"))
@@ -219,7 +213,7 @@ def _recovered(job: Job, values: Mapping[str, np.ndarray]) -> dict[str, np.ndarr
 
 
 def _drawn_jointly(
-    model: pymc.Model, sums: Any, values: Mapping[str, np.ndarray], rng: np.random.Generator
+    model: pymc.Model, sums: Eliminated, values: Mapping[str, np.ndarray], rng: np.random.Generator
 ) -> dict[str, np.ndarray]:
     """Discrete nodes drawn jointly, from the tables at each draw of the parameters."""
     drawn = [sums.drawn(tables, rng) for tables in tables_at(model, sums, values)]
@@ -228,25 +222,22 @@ def _drawn_jointly(
 
 def _derived(job: Job, values: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
     """Deterministic nodes of the recovered discrete nodes."""
-    family = registry.load("families", job.model.model.family)
-    # A node whose missing cells were summed out is computed with as one without data.
-    gaps = {name.removesuffix("_unobserved") for name in job.latent}
-    names = list(family.derived(job.model, job.data.names() - gaps))
+    names = list(job.posterior.derived_nodes())
     if not names:
         return {}
-    whole = family.graph(job.model, job.data, purpose="predict")
+    whole = job.posterior.graph(purpose="predict")
     dims = whole.named_vars_to_dims
     job.graph.named_vars_to_dims.update({n: dims[n] for n in names if n in dims})
     given = {rv.name: values[rv.name] for rv in whole.free_RVs if rv.name in values}
     return forward(whole, given, names, derived(job.seed, "derived"))
 
 
-def expected_states(model: Model, data: Data, values: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
+def expected_states(posterior: Posterior, values: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
     """Means, given the data and each draw of the parameters, of the normals that states which are summed out are of."""
-    family = registry.load("families", model.model.family)
-    if not hasattr(family, "integrated") or not family.integrated(model, data):
+    eliminated = posterior.elimination() if posterior.integrated() else None
+    if eliminated is None:
         return {}
-    built, sums = family.elimination(model, data)
+    built, sums = eliminated
     found = [sums.expected(tables) for tables in tables_at(built, sums, values)]
     return {name: np.concatenate([each[name] for each in found]) for name in found[0]}
 
@@ -281,18 +272,9 @@ def labelled(
     return xr.Dataset(out, coords=used, attrs=dict(attrs))
 
 
-def bound_data(model: Model, data: Data) -> Data:
-    """The data as the graph has them."""
-    family = registry.load("families", model.model.family)
-    own: Data = family.bound(model, data) if hasattr(family, "bound") else data
-    return own
-
-
-def observed_groups(model: Model, data: Data, attrs: Mapping[str, Any]) -> dict[str, xr.Dataset]:
+def observed_groups(posterior: Posterior, attrs: Mapping[str, Any]) -> dict[str, xr.Dataset]:
     """``observed_data`` and ``constant_data`` from the data alone, where no graph was built."""
-    family = registry.load("families", model.model.family)
-    observed = set(family.outcomes(model, data.names()))
-    data = bound_data(model, data)
+    observed, data = set(posterior.outcomes()), posterior.bound_data()
     columns = data.dataset.columns
     # Columns with stray cells are refused where they are used; these are not.
     terms = {n: data.term(n, missing=True) for n, c in columns.items() if c.dims and n not in data.slips}

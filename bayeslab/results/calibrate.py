@@ -41,6 +41,7 @@ from bayeslab.job import Job, options_of
 from bayeslab.language.spec import Model
 from bayeslab.options import SharedOptions
 from bayeslab.plots.calibration import rank_ecdfs, rank_histograms
+from bayeslab.posterior.contract import Posterior, posterior_of
 from bayeslab.preparation import Source, engine_of, seed_of
 from bayeslab.progress import Progress, reporter
 from bayeslab.results import convergence
@@ -192,13 +193,13 @@ def _replicate(task: _Task, number: int, columns: Mapping[str, Column], truth: A
 
     module = registry.load("engines", task.engine)
     options = options_of(module.Options, task.options, task.engine)
-    data = _bound(task.model, task.dataset, columns, task.memory)
+    posterior = posterior_of(task.model, _bound(task.model, task.dataset, columns, task.memory))
     blank = np.full(len(truth), -1)
     try:
-        outcome = module.run(Job(task.model, data, options, derived([task.seed, number], "fit", 32), Progress(None)))
+        outcome = module.run(Job(posterior, options, derived([task.seed, number], "fit", 32), Progress(None)))
     except BayeslabError as error:
         return {"ranks": blank, "ess": np.full(len(truth), np.nan), "status": np.array(f"error: {error.message}")}
-    _refuse_renamed(task.model, data, outcome.verdict)
+    _refuse_renamed(posterior, outcome.verdict)
     group = xr.Dataset({n: outcome.groups["posterior"][n].transpose("chain", "draw", ...) for n in task.names})
     found = convergence.blocks(group)
     draws = np.concatenate([b.values.reshape(*b.values.shape[:2], -1) for b in found], axis=-1).astype(float)
@@ -218,15 +219,13 @@ def _replicate(task: _Task, number: int, columns: Mapping[str, Column], truth: A
     return {"ranks": ranks, "ess": ess, "status": np.array(outcome.verdict.status)}
 
 
-def _refuse_renamed(model: Model, data: Data, verdict: Verdict) -> None:
+def _refuse_renamed(posterior: Posterior, verdict: Verdict) -> None:
     """States that trade places get names after sampling, by the draws alone: the true states have no such names."""
     renamed = next((finding for finding in verdict.findings if finding.check == "relabelled"), None)
     if renamed is None:
         return
-    family = registry.load("families", model.model.family)
     # Draws from the prior obey a rule too; quantities without an order are not ranked.
-    ruled = hasattr(family, "numbering") and family.numbering(model)
-    if not ruled and not family.network(model, data).graph.get("unordered"):
+    if not posterior.numbering_rule() and not posterior.network().graph.get("unordered"):
         raise OptionError(
             f"calibration ranks true values among draws, and the states of {renamed.where} can trade places: the draws"
             " are named to agree with each other, which says nothing of the true states. Put them in order:"
@@ -236,11 +235,10 @@ def _refuse_renamed(model: Model, data: Data, verdict: Verdict) -> None:
 
 
 def _bound(model: Model, dataset: Dataset, columns: Mapping[str, Column], memory: Any) -> Data:
-    family = registry.load("families", model.model.family)
     simulated = Dataset(dict(dataset.columns) | dict(columns), dataset.rows, dataset.levels)
-    data = bind(model, simulated, family.factors(model), memory)
+    data = bind(model, simulated, model.factors(), memory)
     # Priors scaled to the data stay those that the parameters were drawn from.
-    data.origin = bind(model, dataset, family.factors(model), memory)
+    data.origin = bind(model, dataset, model.factors(), memory)
     data.replicate = True
     return data
 
@@ -340,16 +338,16 @@ def calibrated(
 ) -> Calibration:
     """Simulate from one model and fit another; for a calibration they are the same."""
     view.note(f"drawing {n} times from the prior")
-    groups = prior_groups(simulated, data, n, seed)
+    groups = prior_groups(posterior_of(simulated, data), n, seed)
     observed = set(data.dataset.columns) | set(groups["prior_predictive"].data_vars)
     prior = groups["prior"].drop_vars([v for v in groups["prior"].data_vars if v in observed])
     drawn = groups["prior_predictive"].assign(
         {v: groups["prior"][v] for v in groups["prior"].data_vars if v in data.dataset.columns}
     )
-    first = _bound(fitted, data.dataset, _simulated(drawn, 0, data), data.memory())
-    engine, reason, chosen = engine_of(fitted, first, method, options)
+    first = posterior_of(fitted, _bound(fitted, data.dataset, _simulated(drawn, 0, data), data.memory()))
+    engine, reason, chosen = engine_of(first, method, options)
     view.note(reason)
-    names = _ranked(fitted, first, prior)
+    names = _ranked(first, prior)
     found = convergence.blocks(prior[list(names)])
     labels = [block.label(i) for block in found for i in range(block.size)]
     truths = np.concatenate([b.values[0].reshape(n, -1) for b in found], axis=1).astype(float)
@@ -387,9 +385,9 @@ def calibrated(
     return Calibration(fitted.name, reason, tuple(labels), ranks, ess, statuses, seed, folder.path if folder else None)
 
 
-def _ranked(model: Model, data: Data, prior: Any) -> tuple[str, ...]:
+def _ranked(posterior: Posterior, prior: Any) -> tuple[str, ...]:
     """The parameters: what is drawn from the prior, or made of the inner workings that names with ``_`` are."""
-    network = registry.load("families", model.model.family).network(model, data)
+    network = posterior.network()
     kinds = dict(network.nodes(data="kind"))
     inner = {name for name, is_inner in network.nodes(data="inner") if is_inner}
     inner |= set(network.graph.get("unordered", ()))

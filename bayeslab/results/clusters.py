@@ -6,7 +6,6 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from bayeslab import registry
 from bayeslab.errors import OptionError, hint
 from bayeslab.plots import mixture as plots
 from bayeslab.plots.mixture import em_trace
@@ -28,12 +27,7 @@ _PLACES, _DRAWS = 240, 200
 
 def clusters(fit: Fitted) -> xr.Dataset:
     """Which component each row of the data comes from, and which rows belong together."""
-    family = registry.load("families", fit.model.model.family)
-    if not hasattr(family, "clusters"):
-        raise OptionError(
-            f"the family {fit.model.model.family} has no components, and so no clusters", code="other-family"
-        )
-    made = family.clusters(fit.model, fit.data, posterior_values(fit), stream(fit.seed, "clusters"))
+    made = fit.bound_model.clusters(posterior_values(fit), stream(fit.seed, "clusters"))
     posterior = fit.posterior.to_dataset()
     labels = fit.data.labels | {str(d): posterior[d].to_numpy() for d in posterior.dims if d in posterior.coords}
     dims = {n: dims for n, (dims, _) in made.items()}
@@ -65,8 +59,7 @@ def plot_clusters(fit: Fitted, what: str, columns: list[str] | None, reference: 
     names = names or [str(k + 1) for k in range(probability.shape[1])]
     if what == "responsibilities":
         return plots.responsibilities(probability, names)
-    family = registry.load("families", fit.model.model.family)
-    found = family.shapes(fit.model, fit.data, posterior_values(fit), columns)
+    found = fit.bound_model.component_shapes(posterior_values(fit), columns)
     if found.ellipses is not None:
         means, covariances = found.ellipses
         shown = (found.columns[0], found.columns[1])
@@ -110,11 +103,11 @@ def density(fit: Fitted, data: Any = None, ci_prob: float = 0.89) -> pd.DataFram
 
 def _densities(fit: Fitted, data: Any) -> tuple[np.ndarray, np.ndarray]:
     """Log density of each row at the draws, (S, M), and the rows' labels."""
-    family = registry.load("families", fit.model.model.family)
     _mixture(fit)
     bound = fit.data if data is None else bound_to(fit, data)
-    found = family.log_likelihoods(fit.model, bound, posterior_values(fit))
-    values: np.ndarray = found["row"][1]
+    found = fit.bound_model.on(bound).log_likelihoods(posterior_values(fit))
+    assert found is not None
+    values = found["row"][1]
     return values, bound.labels.get(bound.dataset.rows, np.arange(values.shape[1]))
 
 
@@ -160,7 +153,7 @@ def _pairs_together(together: np.ndarray) -> float:
 
 
 def _mixture(fit: Fitted) -> Any:
-    if fit.model.model.family != "mixture":
+    if fit.bound_model.view != "clusters":
         raise OptionError(
             f"the family {fit.model.model.family} has no components of rows; mixture has", code="other-family"
         )
@@ -200,17 +193,14 @@ def _plot_number(fit: Fitted) -> Any:
     if "n_clusters" not in fit.posterior:
         raise OptionError("the number of components is given in this model", code="not-applicable")
     number = fit.posterior["n_clusters"].to_numpy().ravel()
-    family = registry.load("families", fit.model.model.family)
-    prior = family.cluster_number_prior(fit.model, fit.data) if hasattr(family, "cluster_number_prior") else None
-    return plots.numbers(number, prior)
+    return plots.numbers(number, fit.bound_model.cluster_number_prior())
 
 
 def _plot_partition(fit: Fitted, columns: list[str] | None) -> Any:
     """The clusters of the point partition, with parameters at their mode given it."""
 
-    family = registry.load("families", fit.model.model.family)
     partition = fit.group("clusters", clusters)["partition"].to_numpy()
-    found = family.partition_shapes(fit.model, fit.data, partition, columns)
+    found = fit.bound_model.partition_shapes(partition, columns)
     names = [str(k + 1) for k in range(int(partition.max()) + 1)]
     if found.ellipses is not None:
         shown = (found.columns[0], found.columns[1])

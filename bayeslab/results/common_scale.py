@@ -4,16 +4,14 @@ from __future__ import annotations
 
 import numpy as np
 
-from bayeslab import registry
-from bayeslab.data.bound import Data
 from bayeslab.errors import DataError
 from bayeslab.families import ATOM, DENSITY, GIVEN, LEFT, PROBABILITY, RIGHT, UNREAD
-from bayeslab.language.spec import Model
+from bayeslab.posterior.contract import Posterior
 
 __all__ = ["Named", "conditioned", "kinds", "same_events", "same_weights", "unlike_kinds"]
 
-# The name of a model, the model, and its data.
-type Named = tuple[str, Model, Data]
+# The name of a model, and the model on its data.
+type Named = tuple[str, Posterior]
 
 _WORDS = {
     DENSITY: "a value with a density",
@@ -33,7 +31,7 @@ def same_weights(one: Named, other: Named) -> None:
     ------
     DataError
     """
-    given = [_of_family("row_weights", model, data) for _, model, data in (one, other)]
+    given = [posterior.row_weights() for _, posterior in (one, other)]
     for outcome in sorted(given[0].keys() | given[1].keys()):
         a, b = (weights.get(outcome, np.ones(1)) for weights in given)
         unlike = len({each.shape for each in (a, b)} - {(1,)}) > 1
@@ -45,14 +43,14 @@ def same_weights(one: Named, other: Named) -> None:
             )
 
 
-def kinds(outcome: str, model: Model, data: Data) -> np.ndarray | None:
+def kinds(outcome: str, posterior: Posterior) -> np.ndarray | None:
     """What the likelihood of each value of an outcome is; None where the family does not say."""
-    return _of_family("events", model, data).get(outcome)
+    return posterior.event_kinds().get(outcome)
 
 
-def conditioned(outcome: str, model: Model, data: Data, n_values: int) -> np.ndarray:
+def conditioned(outcome: str, posterior: Posterior, n_values: int) -> np.ndarray:
     """Which of an outcome's values (n_values,) the model conditions on: their likelihood is one, and is no merit."""
-    marks = kinds(outcome, model, data)
+    marks = kinds(outcome, posterior)
     return np.zeros(n_values, bool) if marks is None or marks.size != n_values else np.ravel(marks == GIVEN)
 
 
@@ -95,8 +93,3 @@ def _uncensored(marks: np.ndarray | None) -> np.ndarray:
     if marks is None:
         return np.zeros(0)
     return np.where(np.isin(marks, (DENSITY, PROBABILITY)), marks, DENSITY)
-
-
-def _of_family(hook: str, model: Model, data: Data) -> dict[str, np.ndarray]:
-    family = registry.load("families", model.model.family)
-    return dict(getattr(family, hook)(model, data)) if hasattr(family, hook) else {}

@@ -35,7 +35,6 @@ from scipy.special import logsumexp, softmax
 
 from bayeslab import registry
 from bayeslab.data.binding import bind
-from bayeslab.engines.exact import plan
 from bayeslab.errors import DataError, OptionError, hint, listed
 from bayeslab.families import GIVEN
 from bayeslab.job import Job, options_of
@@ -214,7 +213,7 @@ def _terms(fit: Fitted) -> tuple[list[tuple[str, int]], Array]:
 def _conditioned(fit: Fitted, term: str, n_values: int) -> np.ndarray:
     """Which values of a likelihood term are those of nothing: all that it is of is conditioned on."""
     of = [term] if term in _outcomes(fit) else _outcomes(fit)
-    return np.all([conditioned(name, fit.model, fit.data, n_values) for name in of], axis=0)
+    return np.all([conditioned(name, fit.bound_model, n_values) for name in of], axis=0)
 
 
 def _missing(fit: Fitted, term: str, n_values: int) -> np.ndarray:
@@ -226,8 +225,7 @@ def _missing(fit: Fitted, term: str, n_values: int) -> np.ndarray:
 
 
 def _outcomes(fit: Fitted) -> tuple[str, ...]:
-    family = registry.load("families", fit.model.model.family)
-    return tuple(family.outcomes(fit.model, fit.data.names()))
+    return fit.bound_model.outcomes()
 
 
 def _relative_efficiency(fit: Fitted, draws: Array) -> Array | float:
@@ -249,8 +247,7 @@ def _relative_efficiency(fit: Fitted, draws: Array) -> Array | float:
 
 def held_out(fit: Fitted, node: str, position: int) -> float | None:
     """Log predictive density of one observation from a fit without it; None where that cannot be had."""
-    family = registry.load("families", fit.model.model.family)
-    if hasattr(family, "rows_of") and (rows := family.rows_of(fit.model, fit.data, node, position)) is not None:
+    if (rows := fit.bound_model.rows_of_term(node, position)) is not None:
         return _predicted(fit, _without_row(fit, rows), node, position)
     if fit.method == "exact":
         row = _row_of(fit, node, position)
@@ -259,7 +256,7 @@ def held_out(fit: Fitted, node: str, position: int) -> float | None:
         return _held_out_of_structures(fit, node, position)
     if fit.method == "gibbs":
         return _held_out_by_gibbs(fit, node, position)
-    if hasattr(family, "elimination") and family.elimination(fit.model, fit.data) is not None:
+    if fit.bound_model.elimination() is not None:
         return _held_out_of_sums(fit, node, position)
     return _held_out_by_engine(fit, node, position)
 
@@ -281,7 +278,7 @@ def _held_out_exactly(fit: Fitted, node: str, position: int, row: int) -> float 
     """The evidence of all rows over that of the others, or the predictive density from their posterior."""
 
     data = _without_row(fit, row)
-    found = plan(fit.model, data)
+    found = fit.bound_model.on(data).exact_plan
     if isinstance(found, str):
         return None
     rest = found.solve()
@@ -310,11 +307,13 @@ def _held_out_by_gibbs(fit: Fitted, node: str, position: int) -> float | None:
     if "partitions" not in fit.data_tree.children:
         return _predicted(fit, data, node, position)
     # Partitions of the other rows have to be those of the rows that are seen then.
-    rest, family = _run_again(fit, data, None), registry.load("families", fit.model.model.family)
+    rest = _run_again(fit, data, None)
     own = fit.data.dataset.take(np.array([row]))
-    one = bind(fit.model, own, family.factors(fit.model), fit.data.memory())
+    one = bind(fit.model, own, fit.model.factors(), fit.data.memory())
     one.origin = data
-    terms = family.log_likelihoods(fit.model, one, posterior_values(rest))["row"][1]
+    found = rest.bound_model.on(one).log_likelihoods(posterior_values(rest))
+    assert found is not None
+    terms = found["row"][1]
     return bridge(terms.ravel(), _at(fit, node, position))
 
 
@@ -324,8 +323,7 @@ def _without_row(fit: Fitted, row: int | np.ndarray) -> Any:
     whole = fit.data.dataset
     n_rows = len(fit.data.labels[whole.rows])
     rest = whole.take(np.delete(np.arange(n_rows), row))
-    family = registry.load("families", fit.model.model.family)
-    data = bind(fit.model, rest, family.factors(fit.model), fit.data.memory())
+    data = bind(fit.model, rest, fit.model.factors(), fit.data.memory())
     # Priors scaled to the data, and centred predictors, stay those of all rows: it is the same model.
     data.origin, data.part = fit.data, True
     return data
@@ -346,9 +344,8 @@ def _held_out_of_sums(fit: Fitted, node: str, position: int) -> float | None:
     column, terms = fit.data.dataset.columns.get(node), fit.data_tree["log_likelihood"][node]
     if column is None or terms.dims[2:] != column.dims:
         return None
-    family = registry.load("families", fit.model.model.family)
     rest = fit.data.dataset.emptied(node, position)
-    data = bind(fit.model, rest, family.factors(fit.model), fit.data.memory())
+    data = bind(fit.model, rest, fit.model.factors(), fit.data.memory())
     data.origin, data.part = fit.data, True
     return _predicted(fit, data, node, position)
 
@@ -361,7 +358,7 @@ def _held_out_by_engine(fit: Fitted, node: str, position: int) -> float | None:
     """
     import pymc as pm
 
-    graph = pointwise_graph(fit.model, fit.data)
+    graph = pointwise_graph(fit.bound_model)
     observed = next((rv for rv in graph.observed_RVs if rv.name.removesuffix("_observed") == node), None)
     if observed is None or any(rv.dtype.startswith("int") for rv in graph.free_RVs):
         return None  # engines sample densities of discrete nodes only summed up
@@ -376,7 +373,7 @@ def _held_out_by_engine(fit: Fitted, node: str, position: int) -> float | None:
         chosen[position] = 1.0
         pm.Potential("left_out_", -(flat * chosen).sum())
     rest = _run_again(fit, fit.data, graph)
-    plain = pointwise_graph(fit.model, fit.data)
+    plain = pointwise_graph(fit.bound_model)
     observed = next(rv for rv in plain.observed_RVs if rv.name.removesuffix("_observed") == node)
     (drawn,) = expand(plain, value_draws(rest, plain), plain.logp(vars=[observed], sum=False, jacobian=False))
     return bridge(drawn.reshape(len(drawn), -1)[:, position], _at(fit, node, position))
@@ -388,8 +385,9 @@ def _run_again(fit: Fitted, data: Any, graph: Any) -> Fitted:
 
     module = registry.load("engines", fit.method)
     options = options_of(module.Options, fit.info["options"], fit.method)
-    outcome = module.run(Job(fit.model, data, options, fit.seed, Progress(None), built=graph))
-    return Fitted(fit.model, data, xr.DataTree.from_dict(outcome.groups), outcome.verdict, fit.info, None)
+    posterior = fit.bound_model.on(data)
+    outcome = module.run(Job(posterior, options, fit.seed, Progress(None), built=graph))
+    return Fitted(posterior, xr.DataTree.from_dict(outcome.groups), outcome.verdict, fit.info, None)
 
 
 def _at(fit: Fitted, node: str, position: int) -> Array:
@@ -553,22 +551,22 @@ def _same_data(fits: Mapping[str, Fitted]) -> None:
             _same_values(first, name, outcome, values, theirs[outcome])
             _same_rows(first, name, outcome, base, fit)
     for name, fit in others:
-        pair = (first, base.model, base.data), (name, fit.model, fit.data)
+        pair = (first, base.bound_model), (name, fit.bound_model)
         same_weights(*pair)
         for outcome in ours:
-            same_events(outcome, *((known, kinds(outcome, model, data)) for known, model, data in pair))
+            same_events(outcome, *((known, kinds(outcome, posterior)) for known, posterior in pair))
 
 
 def _leaves_out(fit: Fitted, outcome: str) -> bool:
     """Whether some values of an outcome are conditioned on."""
-    marks = kinds(outcome, fit.model, fit.data)
+    marks = kinds(outcome, fit.bound_model)
     return marks is not None and bool(np.any(marks == GIVEN))
 
 
 def _same_predicted(first: str, second: str, outcome: str, base: Fitted, fit: Fitted) -> None:
     """Refuse fits of tables of different lengths, unless the values that they predict are the same."""
     a, b = (_outcome_values(each)[outcome].ravel() for each in (base, fit))
-    kept = [~conditioned(outcome, each.model, each.data, len(v)) for each, v in ((base, a), (fit, b))]
+    kept = [~conditioned(outcome, each.bound_model, len(v)) for each, v in ((base, a), (fit, b))]
     _same_values(first, second, outcome, a[kept[0]], b[kept[1]])
 
 

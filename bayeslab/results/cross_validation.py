@@ -26,7 +26,6 @@ from typing import TYPE_CHECKING, Any, Literal, Unpack
 import numpy as np
 from numpy.typing import NDArray
 
-from bayeslab import registry
 from bayeslab.data.binding import bind
 from bayeslab.data.bound import Data, Memory
 from bayeslab.data.dataset import Dataset
@@ -39,6 +38,7 @@ from bayeslab.families import LEFT, RIGHT
 from bayeslab.language.spec import Model
 from bayeslab.options import SharedOptions
 from bayeslab.plots.learning import calibration_plot, learning_curve_plot, scores_plot
+from bayeslab.posterior.contract import Posterior, posterior_of
 from bayeslab.progress import reporter
 from bayeslab.results.common_scale import kinds, same_events, unlike_kinds
 from bayeslab.results.fit import Fit
@@ -137,8 +137,15 @@ class _Entry:
     """A model on all rows."""
 
     name: str
-    model: Model
-    whole: Data
+    posterior: Posterior
+
+    @property
+    def model(self) -> Model:
+        return self.posterior.model
+
+    @property
+    def whole(self) -> Data:
+        return self.posterior.data
 
 
 @dataclass(frozen=True, eq=False)
@@ -228,7 +235,7 @@ def cross_validate(
                 predictions[entry.name][number // per_repeat, split.outside] = predicted
                 measured = _measures(task, predicted, task.outcome[split.outside], log_density)
                 records.append({"model": entry.name, "split": number, "rows": len(split.outside), **measured})
-    learners = [entry.name for entry in entries if entry.model.model.family == "learner"]
+    learners = [entry.name for entry in entries if entry.model.model.is_learner]
     doubts = [*task.notes, *_doubts(problems, len(plan), "splits")]
     return CrossValidation(records, predictions, task, folds, learners, doubts)
 
@@ -265,8 +272,8 @@ def _prepared(models: Mapping[str, Any], data: Any, target: str | None, loss: An
         if isinstance(given, Fit):
             levels = given.model.declared()
             dataset = given.data.dataset if data is None else read_dataset(given.model.data, None, data, levels)
-            family = registry.load("families", given.model.model.family)
-            entries.append(_Entry(name, given.model, bind(given.model, dataset, family.factors(given.model))))
+            bound = bind(given.model, dataset, given.model.factors())
+            entries.append(_Entry(name, posterior_of(given.model, bound)))
             continue
         if not isinstance(given, Model | str | os.PathLike):
             raise OptionError(
@@ -274,15 +281,14 @@ def _prepared(models: Mapping[str, Any], data: Any, target: str | None, loss: An
             )
         source = Source(given)
         with source.located():
-            entries.append(_Entry(name, source.model, source.bound(data)))
+            entries.append(_Entry(name, source.posterior(data)))
     return entries, _task(entries, target, loss)
 
 
 def _task(entries: Sequence[_Entry], target: str | None, loss: Any) -> _Task:
     found: dict[str, tuple[str, ...]] = {}
     for entry in entries:
-        family = registry.load("families", entry.model.model.family)
-        found[entry.name] = tuple(family.outcomes(entry.model, entry.whole.names()))
+        found[entry.name] = entry.posterior.outcomes()
     if target is None:
         own = [str(t) for entry in entries if (t := getattr(entry.model.model, "target", None))]
         single = [names[0] for names in found.values() if len(names) == 1]
@@ -330,7 +336,7 @@ def _kinds(entries: Sequence[_Entry], target: str, classes: Mapping[str, bool]) 
     numbers = [entry for entry in entries if not classes[entry.name]]
     shown = listed(entry.name for entry in numbers)
     text = f"'{target}' is a number to {shown}, and a class to {listed(n for n, yes in classes.items() if yes)}"
-    if all(entry.model.model.family == "learner" for entry in numbers):
+    if all(entry.model.model.is_learner for entry in numbers):
         return f"{text}: say 'task: classification' in the model section of {shown}"
     return f"{text}: compare models of one kind (of learners 'task: classification' makes numbers classes)"
 
@@ -364,7 +370,7 @@ def _places(at: NDArray[np.int64]) -> str:
 
 def _classifies(entry: _Entry, target: str) -> bool:
     """Whether a model predicts classes; of 0 and 1 it depends on the model what they are."""
-    if entry.model.model.family == "learner":
+    if entry.model.model.is_learner:
         from bayeslab.families.learner.trained import prepared
 
         try:
@@ -383,15 +389,14 @@ def _classifies(entry: _Entry, target: str) -> bool:
 def _marks(entry: _Entry, target: str) -> NDArray[Any] | None:
     """What the likelihood of each value of the target is, on all rows."""
     try:
-        return kinds(target, entry.model, entry.whole)
+        return kinds(target, entry.posterior)
     except BayeslabError as error:
         raise type(error)(f"{entry.name}: {error.message}", code=error.code) from None
 
 
 def _graph(entry: _Entry, target: str) -> Any:
     """The PyMC graph of a model on all rows that draws the target."""
-    family = registry.load("families", entry.model.model.family)
-    return family.graph(entry.model, entry.whole, purpose="predict", targets=(target,))
+    return entry.posterior.graph(purpose="predict", targets=(target,))
 
 
 def _same(first: _Entry, other: _Entry, target: str) -> None:
@@ -420,10 +425,9 @@ def _fitted(entry: _Entry, rows: NDArray[np.int64], method: str | None, options:
     """The model fitted to some rows; the names of levels are those of all."""
     from bayeslab.fitting import fit_bound
 
-    family = registry.load("families", entry.model.model.family)
     known = Memory({d: list(v) for d, v in entry.whole.memory().levels.items()}, {})
-    data = bind(entry.model, entry.whole.dataset.take(rows), family.factors(entry.model), known)
-    if entry.model.model.family == "learner":
+    data = bind(entry.model, entry.whole.dataset.take(rows), entry.model.factors(), known)
+    if entry.model.model.is_learner:
         # Rows of the training set are left out only to learn how wide the errors of numbers are.
         numbers = data.term(entry.model.model.target).codes is None  # type: ignore[attr-defined]
         return fit_bound(entry.model, data, "train", seed=seed, folds=min(5, len(rows)) if numbers else 0)
@@ -461,7 +465,7 @@ def _blamed(entry: _Entry, task: _Task, split: Split) -> Iterator[None]:
     try:
         yield
     except BayeslabError as error:
-        if entry.model.model.family != "learner":
+        if not entry.model.model.is_learner:
             try:
                 _graph(entry, task.target)
             except BayeslabError as whole:
@@ -514,8 +518,7 @@ def _log_densities(fit: Fit, task: _Task, test: Dataset) -> Array | None:
 
     from bayeslab.results.predict import log_likelihood
 
-    family = registry.load("families", fit.model.model.family)
-    if tuple(family.outcomes(fit.model, fit.data.names())) != (task.target,):
+    if fit.bound_model.outcomes() != (task.target,):
         return None  # the density of a row is of all its outcomes, not of the target given the others
     try:
         terms = log_likelihood(fit, bound_to(fit, test), weighted=False)

@@ -8,14 +8,14 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from bayeslab import registry
-from bayeslab.data.bound import Data
 from bayeslab.errors import ModelError, OptionError
-from bayeslab.language.spec import Model
+from bayeslab.families.hmm.decoding import posterior_mean
+from bayeslab.families.hmm.posterior import HMMPosterior
+from bayeslab.families.hmm.replications import position
 from bayeslab.plots.hmm import Drawn, draw_chains, draw_diagrams, draw_level, draw_states, draw_transitions
 from bayeslab.posterior.averaging import AVERAGED
+from bayeslab.posterior.contract import Posterior
 from bayeslab.preparation import Source
-from bayeslab.preparation import bound as bound_of
 from bayeslab.results.fitted import Fitted, bound_to, posterior_values
 from bayeslab.running import opened
 
@@ -65,29 +65,23 @@ def decode(
 
     if draws < 1:
         raise OptionError(f"draws is {draws}; probabilities are averaged over at least 1", code="out-of-range")
-    model, bound, values = source_of(source, data)
-    family = registry.load("families", model.model.family)
-    if not hasattr(family, "decoded"):
-        raise ModelError(
-            f"the family {model.model.family} has no states over time to decode; hmm has, and graph with hidden paths",
-            code="other-family",
-        )
-    columns, about = family.decoded(model, bound, values, method, best, sequence, draws)
+    posterior, values = source_of(source, data)
+    columns, about = posterior.decoded(values, method, best, sequence, draws)
     frame = pd.DataFrame(columns)
     frame.attrs.update(about)
     return frame
 
 
-def source_of(source: Any, data: Any) -> tuple[Model, Data, dict[str, np.ndarray]]:
-    """A model, its data, and posterior draws by name (none where nothing was fitted)."""
+def source_of(source: Any, data: Any) -> tuple[Posterior, dict[str, np.ndarray]]:
+    """A model on its data, and posterior draws by name (none where nothing was fitted)."""
     if isinstance(source, str | os.PathLike) and (Path(source) / "run.json").exists():
         source = opened(source)
     if isinstance(source, Fitted):
         bound = source.data if data is None else bound_to(source, data)
-        return source.model, bound, posterior_values(source)
-    bound = bound_of(source, data)
-    model = source if isinstance(source, Model) else Source(source).model
-    return model, bound, {}
+        return source.bound_model.on(bound), posterior_values(source)
+    read = Source(source)
+    with read.located():
+        return read.posterior(data), {}
 
 
 def plot_states(source: Any, data: Any = None, *, sequence: str | None = None, column: str | None = None) -> Figure:
@@ -105,22 +99,21 @@ def plot_states(source: Any, data: Any = None, *, sequence: str | None = None, c
     matplotlib.figure.Figure
     """
 
-    model, bound, _ = source_of(source, data)
-    spec = _hmm(model)
+    posterior = _hmm(source_of(source, data)[0])
+    spec, model = posterior.spec, posterior.model
     column = column or spec.columns[0]
     if column not in spec.columns:
         raise OptionError(f"'{column}' is not among the columns {', '.join(spec.columns)}", code="unknown-column")
     if spec.parent is not None:
         raise ModelError("rows of trees have no order along which they could be drawn", code="not-applicable")
-    family = registry.load("families", "hmm")
-    own = family.resolved(model, bound)
+    own = posterior.resolved
     names = own.sequences.names.astype(str).tolist()
     sequence = names[0] if sequence is None and spec.sequence is not None else sequence
     smoothed = decode(source, data, "smooth", sequence=sequence)
     time_name = spec.time or model.data.rows
     times = _numbers(smoothed[time_name].to_numpy())
     first = 0 if sequence is None else int(own.sequences.offsets[names.index(sequence)])
-    series = own.rows[first : first + len(times), family.position(own, column)]
+    series = own.rows[first : first + len(times), position(own, column)]
     of = f"{spec.sequence} {sequence}: " if sequence is not None else ""
     if spec.states == "continuous":
         suffix = f"_{column}" if len(spec.columns) > 1 else ""
@@ -150,12 +143,10 @@ def _chains(chain: Any, path: pd.DataFrame, smoothed: pd.DataFrame) -> list[Any]
     return out
 
 
-def _hmm(model: Model) -> Any:
-    if model.model.family != "hmm":
-        raise ModelError(
-            f"states over time are drawn for the family hmm, not {model.model.family}", code="other-family"
-        )
-    return model.model
+def _hmm(posterior: Posterior) -> HMMPosterior:
+    if not isinstance(posterior, HMMPosterior):
+        raise ModelError(f"states over time are drawn for the family hmm, not {posterior.family}", code="other-family")
+    return posterior
 
 
 def _numbers(values: np.ndarray) -> np.ndarray:
@@ -171,15 +162,15 @@ def plot_transitions(source: Any, data: Any = None) -> Figure:
         As for :func:`decode`; of a fit the posterior means are drawn.
     """
 
-    model, bound, draws = source_of(source, data)
-    if _hmm(model).states == "continuous" or _hmm(model).order != 1:
+    found, draws = source_of(source, data)
+    posterior = _hmm(found)
+    if posterior.spec.states == "continuous" or posterior.spec.order != 1:
         raise ModelError("transitions are drawn for chains of order 1", code="not-applicable")
-    family = registry.load("families", "hmm")
-    own = family.resolved(model, bound)
-    found = own.chain.complete(family.posterior_mean(own, draws))
+    own = posterior.resolved
+    parameters = own.chain.complete(posterior_mean(own, draws))
     if hasattr(own.chain, "named"):
-        return _diagrams(own.chain, found)
-    matrix = found["transition"]
+        return _diagrams(own.chain, parameters)
+    matrix = parameters["transition"]
     return draw_transitions(matrix, [str(s) for s in own.states])
 
 

@@ -13,6 +13,7 @@ from bayeslab.data.dataset import Column, Dataset
 from bayeslab.data.tables import read_dataset
 from bayeslab.errors import DataError, OptionError
 from bayeslab.job import options_of
+from bayeslab.posterior.contract import posterior_of
 from bayeslab.results.fitted import Fitted
 from bayeslab.run_folder.folder import RunFolder
 
@@ -51,8 +52,7 @@ def extended(
         Where the run folder is made; None: beside that of the earlier fit, or none if that has none.
     """
     fit = running.opened(before) if isinstance(before, str | os.PathLike) else before
-    family = registry.load("families", fit.model.model.family)
-    if not hasattr(family, "continued") or "partitions" not in fit.data_tree.children:
+    if "partitions" not in fit.data_tree.children:
         raise OptionError(
             "rows are added to fits by method gibbs of mixtures with components: dirichlet_process; fit again",
             code="not-applicable",
@@ -62,9 +62,10 @@ def extended(
         fit.data.dataset,
         read_dataset(source, None, data, fit.model.declared()).complete(fit.data.dataset.columns).plain(),
     )
-    model = family.continued(fit.model, fit.data)
-    bound = bind(model, whole, family.factors(model), fit.data.memory())
-    family.check(model, bound.names())
+    model = fit.bound_model.with_fitted_priors()
+    bound = bind(model, whole, model.factors(), fit.data.memory())
+    registry.load("families", model.model.family).check(model, bound.names())
+    posterior = posterior_of(model, bound)
     n_rows = len(bound.labels[bound.dataset.rows])
     seed = fit.seed + 1 if seed is None else seed
     given = dict(fit.info["options"]) | ({"cores": cores} if cores is not None else {})
@@ -74,7 +75,7 @@ def extended(
     options = options_of(registry.load("engines", "gibbs").Options, given, "gibbs")
     group = fit.data_tree.children["partitions"].to_dataset()
     labels, alphas = group["labels"].to_numpy()[:, -1], group["concentration"].to_numpy()[:, -1]
-    chains = family.joined(model, bound, labels, alphas, seed, options)
+    chains = posterior.joined(labels, alphas, seed, options)
     base = runs if runs is not None else fit.folder.parent if fit.folder is not None else None
     folder = RunFolder.create(base, name or fit.model.name) if base is not None else None
     reason = f"gibbs goes on from a fit of {len(labels[0]):,} rows with {n_rows - len(labels[0]):,} more"
@@ -82,7 +83,7 @@ def extended(
     if folder:
         folder.write_inputs(model, bound.dataset)
         folder.write_info(info)
-    return running.carried_on(model, bound, options, info, folder, chains, progress)
+    return running.carried_on(posterior, options, info, folder, chains, progress)
 
 
 def longer(first: Dataset, second: Dataset) -> Dataset:

@@ -6,7 +6,6 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from bayeslab import registry
 from bayeslab.errors import OptionError, hint
 from bayeslab.plots import latent_features as plots
 from bayeslab.posterior.groups import labelled
@@ -24,11 +23,8 @@ PICTURES = ("loadings", "images", "rows", "number")
 
 def features(fit: Fitted, data: Any = None) -> xr.Dataset:
     """Features of the rows of the fit, or of new ones."""
-    family = registry.load("families", fit.model.model.family)
-    if not hasattr(family, "features"):
-        raise OptionError(f"the family {fit.model.model.family} has no latent features", code="other-family")
     bound = fit.data if data is None else bound_to(fit, data)
-    made = family.features(fit.model, bound, posterior_values(fit), stream(fit.seed, "features"))
+    made = fit.bound_model.on(bound).features(posterior_values(fit), stream(fit.seed, "features"))
     posterior = fit.posterior.to_dataset()
     labels = bound.labels | {str(d): posterior[d].to_numpy() for d in posterior.dims if d in posterior.coords}
     labels.setdefault("column", np.array(_columns(fit)))

@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
-from bayeslab import registry
 from bayeslab.errors import OptionError, hint
 from bayeslab.posterior.averaging import AVERAGED
 from bayeslab.results import pictures
@@ -33,7 +32,7 @@ class Fit(Fitted):
     @classmethod
     def of(cls, fitted: Fitted) -> Fit:
         """The fit of a run."""
-        return cls(fitted.model, fitted.data, fitted.data_tree, fitted.verdict, fitted.info, fitted.folder)
+        return cls(fitted.bound_model, fitted.data_tree, fitted.verdict, fitted.info, fitted.folder)
 
     def summary(
         self,
@@ -158,7 +157,7 @@ class Fit(Fitted):
         """The group ``exact_posterior`` with the quantiles of this interval."""
         import xarray as xr
 
-        from bayeslab.engines.exact import plan, solved_as
+        from bayeslab.engines.exact import solved_as
 
         group = self.data_tree.children["exact_posterior"].to_dataset()
         known = set(group["statistic"].to_numpy().tolist())
@@ -166,7 +165,7 @@ class Fit(Fitted):
             word = f"q{100 * probability:g}"
             if word in known or not 0 < probability < 1:
                 continue
-            found = plan(self.model, self.data) if self.method == "exact" else "quantiles of the draws"
+            found = self.bound_model.exact_plan if self.method == "exact" else "quantiles of the draws"
             if isinstance(found, str):
                 draws = self.posterior.to_dataset()[list(group.data_vars)]
                 at = draws.quantile(probability, ("chain", "draw"))
@@ -243,7 +242,7 @@ class Fit(Fitted):
         """
         from bayeslab.results.predict import prior_groups
 
-        self.add(prior_groups(self.model, self.data, draws, self.seed))
+        self.add(prior_groups(self.bound_model, draws, self.seed))
         return self.data_tree.children["prior_predictive"]
 
     def posterior_predictive(self) -> xr.DataTree:
@@ -609,8 +608,7 @@ class Fit(Fitted):
         from bayeslab.plots.graph_svg import model_svg
         from bayeslab.results.render import fit_html
 
-        family = registry.load("families", self.model.model.family)
-        drawn = family.network(self.model, self.data)
+        drawn = self.bound_model.network()
         if "parent_sets" in self.data_tree.children:
             drawn.add_edges_from(self.structures.consensus().edges)
         return fit_html(
@@ -622,5 +620,5 @@ class Fit(Fitted):
             timings=self.timings,
             folder=self.folder,
             svg=model_svg(drawn),
-            topics=self.topics.rows() if self.model.model.family == "topics" else (),
+            topics=self.topics.rows() if self.bound_model.view == "topics" else (),
         )

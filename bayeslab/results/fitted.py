@@ -8,12 +8,12 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from bayeslab import registry
 from bayeslab.data.binding import bind
 from bayeslab.data.bound import Data
 from bayeslab.data.dataset import Dataset
 from bayeslab.data.tables import read_dataset
 from bayeslab.language.spec import Model
+from bayeslab.posterior.contract import Posterior
 from bayeslab.results.verdict import Verdict
 
 if TYPE_CHECKING:
@@ -27,6 +27,8 @@ class Fitted:
 
     Attributes
     ----------
+    bound_model : Posterior
+        The model on its data.
     model : Model
     data : Data
         The data bound to the model.
@@ -45,22 +47,23 @@ class Fitted:
 
     def __init__(
         self,
-        model: Model,
-        data: Data,
+        bound_model: Posterior,
         data_tree: xr.DataTree,
         verdict: Verdict,
         info: Mapping[str, Any],
         folder: Path | None,
     ) -> None:
-        self.model, self.data, self.data_tree, self.verdict, self.folder = (
-            model,
-            data,
-            data_tree,
-            verdict,
-            folder,
-        )
+        self.bound_model, self.data_tree, self.verdict, self.folder = bound_model, data_tree, verdict, folder
         self.info = dict(info)
         self._views: dict[Any, Any] = {}
+
+    @property
+    def model(self) -> Model:
+        return self.bound_model.model
+
+    @property
+    def data(self) -> Data:
+        return self.bound_model.data
 
     @property
     def method(self) -> str:
@@ -144,7 +147,6 @@ def without_cells(fit: Fitted, data: Data, name: str) -> Data:
 
 
 def _bound(fit: Fitted, dataset: Dataset) -> Data:
-    factors = registry.load("families", fit.model.model.family).factors(fit.model)
-    bound = bind(fit.model, dataset, factors, fit.data.memory())
+    bound = bind(fit.model, dataset, fit.model.factors(), fit.data.memory())
     bound.origin = fit.data
     return bound

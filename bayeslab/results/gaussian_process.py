@@ -37,7 +37,7 @@ _WEIGHTED = 1_000
 
 def process_of(fit: Fitted) -> FittedProcess:
     """See :attr:`bayeslab.results.fit.Fit.process`."""
-    if fit.model.model.family != "gaussian_process":
+    if fit.bound_model.view != "function":
         raise OptionError(
             f"the family {fit.model.model.family} has no function that is a Gaussian process", code="other-family"
         )

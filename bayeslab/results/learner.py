@@ -9,11 +9,10 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
-from bayeslab import registry
 from bayeslab.data.bound import Data
 from bayeslab.decisions import scores
 from bayeslab.errors import DataError, OptionError, hint, listed
-from bayeslab.families import learner as family
+from bayeslab.families.learner.posterior import LearnerPosterior
 from bayeslab.plots import learners as plots
 from bayeslab.plots.learners import Axis, Regions
 from bayeslab.plots.learning import calibration_plot
@@ -34,9 +33,14 @@ _GRID, _GRID_OF_DRAWS, _BLOCK = 160, 50, 4096
 
 def learner_of(fit: Fitted) -> FittedLearner:
     """See :attr:`bayeslab.results.fit.Fit.learner`."""
-    if fit.model.model.family != "learner":
+    if not isinstance(fit.bound_model, LearnerPosterior):
         raise OptionError(f"the family {fit.model.model.family} is no learner", code="other-family")
     return FittedLearner(fit)
+
+
+def _posterior(fit: Fitted) -> LearnerPosterior:
+    assert isinstance(fit.bound_model, LearnerPosterior)
+    return fit.bound_model
 
 
 @dataclass(frozen=True, eq=False)
@@ -53,7 +57,7 @@ class FittedLearner:
     @cached_property
     def _learned(self) -> Learned:
         """Trained again where the fit comes from a run folder."""
-        return family.learned(self.fit.model, self.fit.data, self.fit.seed)
+        return _posterior(self.fit).learned(self.fit.seed)
 
     @property
     def estimator(self) -> Any:
@@ -456,7 +460,7 @@ def _regions(fit: Fitted, inputs: Sequence[str] | None, at: dict[str, Any]) -> R
                 f"'{name}' varies in the picture, and a value of it is given: leave one of them out", code="conflict"
             )
     outcome, classes = _outcome(fit.data, target)
-    learns = fit.model.model.family == "learner"
+    learns = fit.model.model.is_learner
     axes = tuple(_axis(fit.data, name, _GRID if learns else _GRID_OF_DRAWS) for name in names)
     rest = {n: at.get(n, _typical(fit.data, n)) for n in used if n not in names}
     places = np.meshgrid(*(axis.at for axis in axes))
@@ -493,7 +497,7 @@ def _target_of(fit: Fitted) -> str:
     own = getattr(fit.model.model, "target", None)
     if own is not None:
         return str(own)
-    found = registry.load("families", fit.model.model.family).outcomes(fit.model, fit.data.names())
+    found = fit.bound_model.outcomes()
     if len(found) != 1:
         raise OptionError(
             f"regions are of models with one target; this one has {listed(found) or 'none'}", code="not-applicable"
@@ -505,8 +509,8 @@ def _used(fit: Fitted) -> list[str]:
     """Columns of the table that the model may look at."""
     target, rows = _target_of(fit), fit.model.data.rows
     every = [n for n, c in fit.data.dataset.columns.items() if c.dims == (rows,) and n != target]
-    if fit.model.model.family == "learner":
-        own = set(family.learned(fit.model, fit.data, fit.seed).ready.names)
+    if fit.model.model.is_learner:
+        own = set(_posterior(fit).learned(fit.seed).ready.names)
         if own <= set(every):
             return [n for n in every if n in own]
     return every

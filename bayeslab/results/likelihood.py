@@ -22,7 +22,6 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from bayeslab import registry
 from bayeslab.errors import DataError, ModelError
 
 if TYPE_CHECKING:
@@ -115,18 +114,17 @@ def maximise(fit: Fitted, nodes: list[str], log_likelihood: np.ndarray) -> Maxim
     if "parent_sets" in fit.data_tree.children:
         # Structures differ in their number of parameters: there is no one maximum to penalise.
         return MaximumLikelihood(math.nan, math.nan, log_likelihood.shape[1])
-    family = registry.load("families", fit.model.model.family)
-    if hasattr(family, "maximum_likelihood"):
-        highest, n_parameters = family.maximum_likelihood(fit.model, fit.data)
-        return MaximumLikelihood(highest, n_parameters, _counted(fit, nodes, log_likelihood.shape[1]))
+    known = fit.bound_model.maximum_likelihood()
+    if known is not None:
+        return MaximumLikelihood(*known, _counted(fit, nodes, log_likelihood.shape[1]))
     try:
-        graph = family.graph(fit.model, fit.data)
+        graph = fit.bound_model.graph()
     except ModelError as error:
         if not error.code.endswith("missing"):
             raise
         # Cells are missing that only EM sums out.
         return MaximumLikelihood(math.nan, math.nan, log_likelihood.shape[1])
-    if hasattr(family, "summed_out") and family.summed_out(fit.model, fit.data.names()) and _joint(graph):
+    if fit.bound_model.summed_out() and _joint(graph):
         # Discrete nodes are summed out of parameters and observations at once, which have no likelihood apart then.
         return MaximumLikelihood(math.nan, math.nan, log_likelihood.shape[1])
     function, values = _function(graph, nodes)
@@ -166,8 +164,7 @@ def _joint(graph: Any) -> bool:
 
 def _counted(fit: Fitted, nodes: list[str], n_terms: int) -> float:
     """The number of observations: a row counts as often as its weight says."""
-    family = registry.load("families", fit.model.model.family)
-    weights = family.row_weights(fit.model, fit.data) if hasattr(family, "row_weights") else {}
+    weights = fit.bound_model.row_weights()
     return n_terms + sum(float(np.sum(each)) - np.size(each) for name, each in weights.items() if name in nodes)
 
 

@@ -9,38 +9,40 @@ from bayeslab.errors import OptionError
 
 __all__ = ["draw", "first"]
 
+# By what results have a view of.
 _FIRST = {
     "learner": "regions",
-    "mixture": "components",
-    "hmm": "path",
-    "gaussian_process": "function",
-    "latent_features": "loadings",
+    "clusters": "components",
+    "states": "path",
+    "function": "function",
+    "features": "loadings",
     "topics": "words",
 }
 
 
 def first(fit: Any) -> str:
     """The name of the picture that is drawn where none is named."""
-    return "edges" if _has_structures(fit) else _FIRST.get(fit.model.model.family, "density")
+    return "edges" if _has_structures(fit) else _FIRST.get(fit.bound_model.view, "density")
 
 
 def draw(fit: Any, what: str, columns: Sequence[str] | None) -> Any:
     """The figure, as the method of the fit makes it: see :meth:`bayeslab.results.fit.Fit.plot`."""
-    family = fit.model.model.family
-    if family == "learner":
+    view = fit.bound_model.view
+    if view == "learner":
         return fit.learner.plot(what, inputs=None if columns is None else list(columns))
-    if family == "mixture":
+    if view == "clusters":
         return fit.plot_clusters(what, columns=None if columns is None else list(columns))
-    if family in ("hmm", "gaussian_process"):
-        drawn = fit.plot_states if family == "hmm" else fit.process.plot
+    if view in ("states", "function"):
+        drawn = fit.plot_states if view == "states" else fit.process.plot
         return drawn(what, column=_one(columns))
     if columns:
         raise OptionError(
-            f"columns: pictures of the family {family} are not over columns of choice", code="not-applicable"
+            f"columns: pictures of the family {fit.model.model.family} are not over columns of choice",
+            code="not-applicable",
         )
-    if family == "latent_features":
+    if view == "features":
         return fit.plot_features(what)
-    if family == "topics":
+    if view == "topics":
         return fit.topics.plot(what)
     return fit.structures.plot(what) if _has_structures(fit) else fit.plot_check(what)
 

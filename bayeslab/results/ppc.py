@@ -22,7 +22,6 @@ from typing import TYPE_CHECKING, Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from bayeslab import registry
 from bayeslab.decisions import loss as losses
 from bayeslab.decisions import scores
 from bayeslab.errors import DataError, OptionError, hint, listed
@@ -86,9 +85,7 @@ def replications(fit: Fitted, kind: Literal["posterior", "prior"]) -> dict[str, 
     group = f"{kind}_predictive"
     if group not in fit.data_tree.children:
         added = (
-            {group: posterior_predictive(fit)}
-            if kind == "posterior"
-            else prior_groups(fit.model, fit.data, 500, fit.seed)
+            {group: posterior_predictive(fit)} if kind == "posterior" else prior_groups(fit.bound_model, 500, fit.seed)
         )
         fit.add(added)
     predicted, observed = fit.data_tree[group].to_dataset(), fit.data_tree["observed_data"].to_dataset()
@@ -108,7 +105,7 @@ def replications(fit: Fitted, kind: Literal["posterior", "prior"]) -> dict[str, 
         seen = real.to_numpy().astype(float).ravel()
         # Rows that a lag leaves without a distribution come first and are not replicated.
         seen = seen[len(seen) - flat.shape[1] :]
-        there = ~np.isnan(seen) & ~conditioned(str(name), fit.model, fit.data, len(seen))
+        there = ~np.isnan(seen) & ~conditioned(str(name), fit.bound_model, len(seen))
         if not there.any():
             continue
         out[str(name)] = seen[there], flat[:, there]
@@ -233,17 +230,16 @@ def _unseen(fit: Fitted, data: Any, node: str | None, what: str) -> str | None:
     Rows of a mixture, a net or latent features are independent: the column is left out of them. Rows of a chain are
     not, and without the column nothing would be known of the states.
     """
-    spec: Any = fit.model.model
-    family = registry.load("families", spec.family)
-    if not hasattr(family, "completed") or "parent_sets" in fit.data_tree.children:
+    used = fit.bound_model.outcomes_used()
+    if used == "no" or "parent_sets" in fit.data_tree.children:
         return None
-    names = list(family.outcomes(fit.model, fit.data.names()))
+    names = list(fit.bound_model.outcomes())
     rows = fit.data if data is None else bound_to(fit, data)
     columns = {n: c for n in names if (c := rows.dataset.columns.get(n)) is not None}
     lacking = [n for n in names if n not in columns or columns[n].absent().any()]
     asked = node if node is not None or len(lacking) != 1 else lacking[0]
-    if spec.family == "hmm":
-        if spec.classes is None and (what == "calibration" or not lacking):
+    if used == "sequence":
+        if what == "calibration" or not lacking:
             raise OptionError(
                 f"a hidden Markov model knows its rows' states by their cells, so that {what} would predict given cells"
                 f" from themselves: compare models by compare(...), or leave the cells to be predicted empty",
@@ -272,8 +268,7 @@ def _undecided(fit: Fitted, data: Any, drawn: Any) -> Any:
     OptionError
         There is no such row.
     """
-    spec: Any = fit.model.model
-    if spec.family != "hmm" or spec.classes is not None:
+    if fit.bound_model.outcomes_used() != "sequence":
         return drawn
     rows = fit.data if data is None else bound_to(fit, data)
     column, values = rows.dataset.columns.get(str(drawn.name)), drawn.to_numpy()
@@ -286,7 +281,7 @@ def _undecided(fit: Fitted, data: Any, drawn: Any) -> Any:
             code="not-applicable",
         )
     kept = drawn.isel({drawn.dims[1]: np.flatnonzero(asked)})
-    whole = bool(np.isnan(values).any()) and spec.emission in ("bernoulli", "poisson")
+    whole = bool(np.isnan(values).any()) and bool((kept == np.round(kept)).all())
     return kept.astype(np.int64) if whole else kept
 
 

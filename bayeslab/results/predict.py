@@ -10,17 +10,15 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
-from bayeslab import registry
 from bayeslab.data.bound import Data
 from bayeslab.errors import DataError, ModelError, OptionError, listed
-from bayeslab.families.regression.likelihoods import likelihood
-from bayeslab.language.formula import parse_formula
 from bayeslab.language.indexing import is_whole_number, labels_are_numbers
 from bayeslab.language.spec import Model
 from bayeslab.memory import check_draws
+from bayeslab.posterior.contract import Eliminated, Posterior
 from bayeslab.posterior.evaluation import expand
 from bayeslab.posterior.forward import forward
-from bayeslab.posterior.groups import bound_data, dataset, labelled
+from bayeslab.posterior.groups import dataset, labelled
 from bayeslab.posterior.transforms import tables_at, unconstrained
 from bayeslab.preparation import Source
 from bayeslab.results import topics
@@ -81,29 +79,26 @@ def simulate(model: Any, data: Any = None, draws: int = 500, *, seed: int | None
         raise OptionError(f"draws is a whole number ≥ 1, not {draws!r}", code="out-of-range")
     source = Source(model)
     with source.located():
-        bound = source.bound(data)
-        family = registry.load("families", source.model.model.family)
-        check_draws(draws, 0, 1, family.size(source.model, bound) if hasattr(family, "size") else 1)
+        posterior = source.posterior(data)
+        size = posterior.draw_size()
+        check_draws(draws, 0, 1, 1 if size is None else size)
         chosen = (
             seed if seed is not None else source.model.seed if source.model.seed is not None else secrets.randbits(32)
         )
-        groups = prior_groups(source.model, bound, draws, chosen)
-        groups["prior_predictive"] = in_labels(source.model, bound, groups["prior_predictive"])
+        groups = prior_groups(posterior, draws, chosen)
+        groups["prior_predictive"] = in_labels(source.model, posterior.data, groups["prior_predictive"])
         return xr.DataTree.from_dict(groups)
 
 
-def prior_groups(model: Model, data: Data, draws: int, seed: int) -> dict[str, xr.Dataset]:
+def prior_groups(posterior: Posterior, draws: int, seed: int) -> dict[str, xr.Dataset]:
     """The groups ``prior`` and ``prior_predictive``."""
-    family = registry.load("families", model.model.family)
-    graph = family.graph(model, data, purpose="simulate")
+    graph = posterior.graph(purpose="simulate")
     _refuse_flat(graph)
     names = [rv.name for rv in graph.free_RVs] + [d.name for d in graph.deterministics]
-    drawn = forward(graph, {}, names, derived(seed, "prior"), draws)
-    if hasattr(family, "ordered"):
-        drawn = family.ordered(model, data, drawn)
-    observed = set(family.outcomes(model, data.names()))
+    drawn = posterior.ordered(forward(graph, {}, names, derived(seed, "prior"), draws))
+    observed = set(posterior.outcomes())
     coords = {"chain": np.array([0]), "draw": np.arange(draws)}
-    attrs = {"seed": seed, "model_digest": model.digest(), "creation_library": "bayeslab"}
+    attrs = {"seed": seed, "model_digest": posterior.model.digest(), "creation_library": "bayeslab"}
     shaped = {name: values[None] for name, values in drawn.items()}
     return {
         "prior": dataset({n: v for n, v in shaped.items() if n not in observed}, graph, coords, attrs),
@@ -186,15 +181,13 @@ def posterior_predictive(fit: Fitted) -> xr.Dataset:
 
 def _draws(fit: Fitted, data: Data, seed: int, each: int = 1, *, open_cells: bool = False) -> xr.Dataset:
     """Outcomes drawn at every posterior draw, or ``each`` times there; where a family can tell, only open cells."""
-    family = registry.load("families", fit.model.model.family)
-    names = list(family.outcomes(fit.model, fit.data.names()))
-    if hasattr(family, "predictive"):
-        values = _repeated(posterior_values(fit), each)
-        made_by = family.completed if open_cells and hasattr(family, "completed") else family.predictive
-        made = made_by(fit.model, data, values, stream(seed, "predict"))
+    posterior, names = fit.bound_model.on(data), list(fit.bound_model.outcomes())
+    if posterior.on_arrays:
+        values, rng = _repeated(posterior_values(fit), each), stream(seed, "predict")
+        made = posterior.completed(values, rng) if open_cells else posterior.predictive(values, rng)
         if made is not None:
-            return _on_arrays(fit, data, made, {"seed": seed}, each)
-    graph, given = _unobserved(fit, data, names, each)
+            return _on_arrays(fit, posterior, made, {"seed": seed}, each)
+    graph, given = _unobserved(fit, posterior, names, each)
     coords = _coords(fit, each)
     lengths = [len(axis) for axis in coords.values()]
     drawn = forward(graph, given, names, derived(seed, "predict"), math.prod(lengths))
@@ -202,12 +195,13 @@ def _draws(fit: Fitted, data: Data, seed: int, each: int = 1, *, open_cells: boo
     return dataset(shaped, graph, coords, {"seed": seed, "creation_library": "bayeslab"})
 
 
-def _unobserved(fit: Fitted, data: Data, names: list[str], each: int = 1) -> tuple[pymc.Model, dict[str, np.ndarray]]:
+def _unobserved(
+    fit: Fitted, posterior: Posterior, names: list[str], each: int = 1
+) -> tuple[pymc.Model, dict[str, np.ndarray]]:
     """The graph in which outcomes are random, and the draws that it takes over."""
-    family = registry.load("families", fit.model.model.family)
-    graph = family.graph(fit.model, data, purpose="predict", targets=names)
-    given = _repeated(_held(fit, graph, data), each)
-    given |= _paths_given(fit, data, given, names)
+    graph = posterior.graph(purpose="predict", targets=names)
+    given = _repeated(_held(fit, graph, posterior.data), each)
+    given |= _paths_given(posterior, given, names, fit.seed)
     given |= _states_given(fit, graph, given, each)
     needed = _unpredictable(graph, given, names)
     if needed:
@@ -215,32 +209,35 @@ def _unobserved(fit: Fitted, data: Data, names: list[str], each: int = 1) -> tup
             f"'{needed}' has an improper prior and no draws for these data: it cannot be predicted for new levels",
             code="improper",
         )
-    _warn_of_unused(graph, data, names)
+    _warn_of_unused(graph, posterior.data, names)
     return graph, given
 
 
-def _paths_given(fit: Fitted, data: Data, given: Mapping[str, np.ndarray], names: list[str]) -> dict[str, np.ndarray]:
+def _paths_given(
+    posterior: Posterior, given: Mapping[str, np.ndarray], names: list[str], seed: int
+) -> dict[str, np.ndarray]:
     """Hidden paths that the fit has no draws of, drawn at its parameters given what these data hold of the outcomes."""
-    family = registry.load("families", fit.model.model.family)
-    lacking = [name for name in family.paths(fit.model, data) if name not in given] if hasattr(family, "paths") else []
-    if not lacking or not any(data.present(name) for name in names):
+    lacking = [name for name in posterior.hidden_paths() if name not in given]
+    if not lacking or not any(posterior.data.present(name) for name in names):
         return {}
-    model, sums = family.elimination(fit.model, data)
+    eliminated = posterior.elimination()
+    assert eliminated is not None
+    model, sums = eliminated
     if any(rv.name not in given for rv in model.free_RVs):
         return {}
-    rng = stream(fit.seed, "paths")
+    rng = stream(seed, "paths")
     drawn = [sums.drawn(tables, rng) for tables in tables_at(model, sums, given)]
     return {name: np.concatenate([each[name] for each in drawn]) for name in lacking}
 
 
 def _states_given(fit: Fitted, graph: pymc.Model, given: Mapping[str, np.ndarray], each: int) -> dict[str, np.ndarray]:
     """Normals of states that the fit has no draws of, a point estimate, drawn given its data at its parameters."""
-    family = registry.load("families", fit.model.model.family)
     lacking = {rv.name for rv in graph.free_RVs} - given.keys()
-    names = family.integrated(fit.model, fit.data).values() if hasattr(family, "integrated") else ()
-    if not lacking & set(names):
+    if not lacking & set(fit.bound_model.integrated().values()):
         return {}
-    model, sums = family.elimination(fit.model, fit.data)
+    eliminated = fit.bound_model.elimination()
+    assert eliminated is not None
+    model, sums = eliminated
     rng, held = stream(fit.seed, "states"), _repeated(posterior_values(fit), each)
     drawn = [sums.drawn(tables, rng) for tables in tables_at(model, sums, held)]
     return {name: np.concatenate([one[name] for one in drawn]) for name in drawn[0] if name in lacking}
@@ -273,13 +270,13 @@ def _coords(fit: Fitted, each: int = 1) -> dict[str, np.ndarray]:
 
 def _on_arrays(
     fit: Fitted,
-    data: Data,
+    posterior: Posterior,
     made: Mapping[str, tuple[tuple[str, ...], np.ndarray]],
     attrs: Mapping[str, Any],
     each: int = 1,
 ) -> xr.Dataset:
     """What a family computed for each draw, as a Dataset."""
-    labels = bound_data(fit.model, data).labels
+    labels = posterior.bound_data().labels
     coords = _coords(fit, each)
     lengths = [len(axis) for axis in coords.values()]
     shaped = {name: values.reshape(*lengths, *values.shape[1:]) for name, (_, values) in made.items()}
@@ -308,7 +305,7 @@ def predict(
 ) -> Any:
     """See :meth:`bayeslab.results.fit.Fit.predict`; cells of the column ``unseen`` are predicted from the others."""
     seed = fit.seed if seed is None else seed
-    kind = kind or suited(fit)
+    kind = kind or fit.bound_model.suited_prediction()
     if kind not in ("mean", "draws", "probabilities", "components"):
         raise OptionError(f"kind is mean, draws, probabilities or components, not {kind!r}", code="unknown-word")
     if not 0 < ci_prob < 1:
@@ -318,20 +315,20 @@ def predict(
         bound = without_cells(fit, bound, unseen)
     if "parent_sets" in fit.data_tree.children:
         return _like(predicted(fit, bound, kind, ci_prob=ci_prob, seed=seed), data)
-    if fit.model.model.family == "topics":
+    if fit.bound_model.view == "topics":
         found = topics.predicted(fit, bound, data, kind, ci_prob=ci_prob, seed=seed)
         return found if kind == "draws" else _like(found, data)
-    family = registry.load("families", fit.model.model.family)
-    if kind in ("mean", "components") and hasattr(family, "tables"):
-        parts = family.tables(fit.model, bound, posterior_values(fit), kind, ci_prob)
+    posterior = fit.bound_model.on(bound)
+    if kind in ("mean", "components"):
+        parts = posterior.exact_predictions(posterior_values(fit), kind, ci_prob)
         if parts is not None:
-            return _like(_joined(fit, bound, parts), data)
+            return _like(_joined(posterior, parts), data)
     if kind == "components":
         raise OptionError(f"the family {fit.model.model.family} has no additive components", code="other-family")
-    if kind == "probabilities" and hasattr(family, "probabilities"):
+    if kind == "probabilities":
         import pandas as pd
 
-        exact = family.probabilities(fit.model, fit.data, bound, posterior_values(fit))
+        exact = posterior.probabilities(posterior_values(fit))
         if exact is not None:
             return _like(pd.DataFrame(exact), data)
     drawn = _draws(fit, bound, seed, _replications(fit, bound), open_cells=True)
@@ -353,44 +350,11 @@ def in_labels(model: Model, data: Data, drawn: xr.Dataset) -> xr.Dataset:
     return drawn
 
 
-def suited(fit: Fitted) -> Kind:
-    """The kind of answer that suits the outcome.
-
-    States and words have no mean: a net is asked for probabilities, of its target or of whatever a row leaves open, and
-    a regression for those of its levels. Sequences of several classes are asked for their class, learners and processes
-    of names for those, and where all columns hold
-    words rows are asked for their state or component.
-    """
-    spec: Any = fit.model.model
-    if spec.family in ("learner", "gaussian_process"):
-        return "probabilities" if spec.target in fit.data.labels else "mean"
-    if getattr(spec, "classes", None) is not None:
-        return "probabilities"
-    if "categorical" in (getattr(spec, "emission", None), getattr(spec, "component", None)):
-        return "probabilities"
-    if spec.family == "topics" or (spec.family == "regression" and _of_words(fit, spec)):
-        return "probabilities"
-    if spec.family != "bayes_net":
-        return "mean"
-    if spec.structure is not None and not isinstance(spec.structure, str):
-        return "mean" if spec.structure.score in ("bge", "gaussian_bic") else "probabilities"
-    asked = spec.variables if spec.target is None else [spec.target]
-    return "probabilities" if all(spec.variables[v].states for v in asked) else "mean"
-
-
-def _of_words(fit: Fitted, spec: Any) -> bool:
-    """Whether the response of a regression is levels without numbers."""
-    column = fit.data.dataset.columns.get(parse_formula(spec.formula).response)
-    words = column is not None and column.values.dtype.kind not in "biuf"
-    chosen = likelihood(spec.likelihood)
-    return chosen.levels == "categorical" or (chosen.coded and words)
-
-
-def _joined(fit: Fitted, data: Data, parts: Mapping[str, Mapping[str, np.ndarray]]) -> pd.DataFrame:
+def _joined(posterior: Posterior, parts: Mapping[str, Mapping[str, np.ndarray]]) -> pd.DataFrame:
     """Tables of parts, one under the other, with the labels of the rows."""
     import pandas as pd
 
-    own = bound_data(fit.model, data)
+    own = posterior.bound_data()
     labels = own.labels.get(own.dataset.rows)
     frames = []
     for name, columns in parts.items():
@@ -475,10 +439,10 @@ def _averaged(
     import pymc as pm
     import pytensor.tensor as pt
 
-    family = registry.load("families", fit.model.model.family)
-    if hasattr(family, "predictive") or fit.posterior.sizes["chain"] * fit.posterior.sizes["draw"] < _FEWEST_AVERAGED:
+    posterior = fit.bound_model.on(bound)
+    if posterior.on_arrays or fit.posterior.sizes["chain"] * fit.posterior.sizes["draw"] < _FEWEST_AVERAGED:
         return None
-    graph, given = _unobserved(fit, bound, list(family.outcomes(fit.model, bound.names())))
+    graph, given = _unobserved(fit, posterior, list(posterior.outcomes()))
     outcome = graph[name]
     if outcome in graph.deterministics:
         return None
@@ -581,25 +545,23 @@ def log_likelihood(fit: Fitted, data: Data | None = None, *, weighted: bool = Tr
         Whether rows are multiplied by the weights that the model gives them, or are single rows.
     """
     found = _unweighted_log_likelihood(fit, data)
-    family = registry.load("families", fit.model.model.family)
-    weights = family.row_weights(fit.model, data or fit.data) if weighted and hasattr(family, "row_weights") else {}
+    weights = fit.bound_model.on(data or fit.data).row_weights() if weighted else {}
     return found.assign({name: found[name] * own for name, own in weights.items() if name in found})
 
 
 def _unweighted_log_likelihood(fit: Fitted, data: Data | None) -> xr.Dataset:
     if "parent_sets" in fit.data_tree.children:
         return log_likelihoods(fit, data or fit.data)
-    family = registry.load("families", fit.model.model.family)
-    if hasattr(family, "log_likelihoods"):
-        made = family.log_likelihoods(fit.model, data or fit.data, posterior_values(fit))
-        if made is not None:
-            # A term of whole rows may not have the name of the rows' dimension.
-            named = {f"{name}_density" if (name,) == dims else name: (dims, v) for name, (dims, v) in made.items()}
-            return _on_arrays(fit, data or fit.data, named, {})
-    found = family.elimination(fit.model, data or fit.data) if hasattr(family, "elimination") else None
+    posterior = fit.bound_model.on(data or fit.data)
+    made = posterior.log_likelihoods(posterior_values(fit))
+    if made is not None:
+        # A term of whole rows may not have the name of the rows' dimension.
+        named = {f"{name}_density" if (name,) == dims else name: (dims, v) for name, (dims, v) in made.items()}
+        return _on_arrays(fit, posterior, named, {})
+    found = posterior.elimination()
     if found is not None:
         return _summed_log_likelihood(fit, data, *found)
-    graph = pointwise_graph(fit.model, data or fit.data)
+    graph = pointwise_graph(posterior)
     values = value_draws(fit, graph, data)
     observed = list(graph.observed_RVs)
     terms = expand(graph, values, graph.logp(vars=observed, sum=False, jacobian=False))
@@ -612,7 +574,7 @@ def _unweighted_log_likelihood(fit: Fitted, data: Data | None) -> xr.Dataset:
     return dataset(shaped, graph, coords, {"creation_library": "bayeslab"})
 
 
-def _summed_log_likelihood(fit: Fitted, data: Data | None, graph: pymc.Model, sums: Any) -> xr.Dataset:
+def _summed_log_likelihood(fit: Fitted, data: Data | None, graph: pymc.Model, sums: Eliminated) -> xr.Dataset:
     """Terms with the discrete nodes summed out, each of the observation that its part of the sum holds."""
     held = posterior_values(fit) if data is None else _held(fit, graph, data)
     lacking = [rv.name for rv in graph.free_RVs if rv.name not in held]
@@ -635,19 +597,17 @@ def _summed_log_likelihood(fit: Fitted, data: Data | None, graph: pymc.Model, su
     return dataset(shaped, graph, coords, {"creation_library": "bayeslab"})
 
 
-def pointwise_graph(model: Model, data: Data) -> pymc.Model:
+def pointwise_graph(posterior: Posterior) -> pymc.Model:
     """The model's graph with a likelihood term for every observation, also where the graph to fit sums them up.
 
     Discrete nodes without data are random in it: given their values each observation has a term of its own.
     """
-    family = registry.load("families", model.model.family)
-    if not (hasattr(family, "summed_out") and family.summed_out(model, data.names())):
-        built: pymc.Model = family.graph(model, data)
+    if not posterior.summed_out():
+        built = posterior.graph()
         names = {rv.name.removesuffix("_observed") for rv in built.observed_RVs}
-        if set(family.outcomes(model, data.names())) <= names:
+        if set(posterior.outcomes()) <= names:
             return built
-    with_parts: pymc.Model = family.graph(model, data, purpose="predict", targets=())
-    return with_parts
+    return posterior.graph(purpose="predict", targets=())
 
 
 def value_draws(fit: Fitted, graph: pymc.Model, data: Data | None = None) -> dict[str, np.ndarray]:

@@ -92,7 +92,7 @@ def topics_of(fit: Fitted) -> FittedTopics:
     OptionError
         Its model has none.
     """
-    if fit.model.model.family != "topics":
+    if fit.bound_model.view != "topics":
         raise OptionError(f"a fit of the family {fit.model.model.family} has no topics", code="other-family")
     return FittedTopics(fit)
 

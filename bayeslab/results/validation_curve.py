@@ -21,6 +21,7 @@ import numpy as np
 from bayeslab.errors import OptionError, hint
 from bayeslab.language.spec import Model
 from bayeslab.plots.learning import validation_curve_plot
+from bayeslab.posterior.contract import posterior_of
 from bayeslab.progress import reporter
 from bayeslab.results import cross_validation as crossed
 from bayeslab.streams import stream
@@ -144,7 +145,8 @@ def validation_curve(
     with reporter(progress) as view:
         for place, value in enumerate(values):
             view.note(f"{option} = {value}")
-            own = crossed._Entry(f"{option} = {value}", _changed(entry.model, option, value), entry.whole)
+            changed = posterior_of(_changed(entry.model, option, value), entry.whole)
+            own = crossed._Entry(f"{option} = {value}", changed)
             for number, split in enumerate(plan):
                 record = {"place": place, "split": number, "rows": len(split.outside)}
                 measured, doubts = crossed._both_sides(own, task, split, method, options, seed)

@@ -19,6 +19,7 @@ from scipy import special
 import bayeslab as bl
 from bayeslab import registry
 from bayeslab.fitting import check
+from bayeslab.results.predict import pointwise_graph
 from tests.conformance.references import SHARED, require
 
 FOLDER = SHARED / "conformance" / "brms"
@@ -84,7 +85,7 @@ def densities(model: bl.Model, rows: pd.DataFrame, name: str) -> list[dict[str, 
 
     bound = check(model, rows)
     family = registry.load("families", "regression")
-    graph, labels = family.pointwise(model, bound), family.bound(model, bound).labels
+    graph, labels = pointwise_graph(family.compile(model, bound)), family.compile(model, bound).bound_data().labels
     variables = graph.basic_RVs
     terms = graph.logp(vars=variables, sum=False, jacobian=False)
     with warnings.catch_warnings():
@@ -110,7 +111,7 @@ def densities(model: bl.Model, rows: pd.DataFrame, name: str) -> list[dict[str, 
 def test_log_densities_are_those_of_the_exam(name):
     """Log likelihood and log prior at four points, the constants in."""
     rows, model = data(name), bl.load(FILES / f"{name}.yaml")
-    outcome = registry.load("families", "regression").outcomes(model, set(rows))[0]
+    outcome = model.outcomes(set(rows))[0]
     for at, point in zip(densities(model, rows, name), known(name, "points.json")["points"], strict=True):
         likelihood, values = at.pop(outcome), point["values"]
         if name == "haireye_multinomial":

@@ -9,8 +9,8 @@ from scipy.integrate import quad
 
 import bayeslab as bl
 from bayeslab.distributions import DISTRIBUTIONS, conjugate
-from bayeslab.engines import exact
 from bayeslab.exact.answer import Plan
+from bayeslab.posterior.contract import posterior_of
 from bayeslab.preparation import bound
 
 # Values, the other parameters, and SciPy's distribution at a value of the conjugate parameter.
@@ -55,7 +55,7 @@ def test_the_posterior_of_a_graph_is_that_of_quadrature(name):
     given = ", ".join([f"{pair.parameter}=theta", *(f"{word}={value}" for word, value in others.items())])
     nodes = {"theta": f"{pair.prior}(2, 3)", "y[obs_id]": f"{name}({given})"}
     model = bl.Model(model=bl.Graph(nodes=nodes))
-    found = exact.plan(model, bound(model, {"y": np.array(values)}))
+    found = posterior_of(model, bound(model, {"y": np.array(values)})).exact_plan
     assert isinstance(found, Plan), found
     answer, discrete = found.solve(), DISTRIBUTIONS[name].discrete
 
@@ -72,7 +72,7 @@ def test_a_rate_times_data_is_conjugate_too():
     """Gamma times of unlike units: the factors are data."""
     y, w = np.array([0.3, 1.2, 2.0]), np.array([1.0, 2.0, 0.5])
     model = bl.Model(model=bl.Graph(nodes={"rate": "Gamma(2, 3)", "y[obs_id]": "Gamma(1.7, rate * w)"}))
-    answer = exact.plan(model, bound(model, {"y": y, "w": w})).solve()
+    answer = posterior_of(model, bound(model, {"y": y, "w": w})).exact_plan.solve()
 
     def joint(t: float) -> float:
         return stats.gamma(2, scale=1 / 3).pdf(t) * np.exp(stats.gamma(1.7, scale=1 / (t * w)).logpdf(y).sum())
@@ -87,4 +87,4 @@ def test_a_rate_times_data_is_conjugate_too():
 def test_values_and_parameters_out_of_range_have_no_closed_form(node, y):
     prior = "Beta" if "p=" in node else "Gamma"
     model = bl.Model(model=bl.Graph(nodes={"theta": f"{prior}(2, 3)", "y[obs_id]": node}))
-    assert isinstance(exact.plan(model, bound(model, {"y": np.array(y)})), str)
+    assert isinstance(posterior_of(model, bound(model, {"y": np.array(y)})).exact_plan, str)

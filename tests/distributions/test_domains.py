@@ -93,7 +93,7 @@ def allowed(word: str, given: dict[str, float], value: float | None) -> bool:
     model = bl.Model(model={"family": "graph", "nodes": {"m": "Normal(0, 1)", "y[obs_id]": f"{word}({arguments})"}})
     bound = preparation.bound(model, {"y": [np.nan if value is None else value, np.nan]})
     try:
-        graph.bound(model, bound)
+        graph.compile(model, bound).bound_data()
     except BayeslabError:
         return False
     return True

@@ -17,7 +17,7 @@ from bayeslab.exact.expectation_maximisation import EMResult, Restarts, maximise
 from bayeslab.exact.learning import TableProblem
 from bayeslab.exact.local_models import FreeTable
 from bayeslab.exact.network import DiscreteNetwork
-from bayeslab.families import bayes_net
+from bayeslab.families.bayes_net.posterior import BayesNetPosterior
 from tests.refusals import refused
 
 # Russell and Norvig (2003), section 20.3.
@@ -66,9 +66,14 @@ def candy_plan(model, data):
     )
 
 
+def with_plan(monkeypatch, plan):
+    """Let Bayes nets have this plan for EM."""
+    monkeypatch.setattr(BayesNetPosterior, "em_plan", property(lambda self: plan(self.model, self.data)))
+
+
 @pytest.fixture
 def candy(monkeypatch):
-    monkeypatch.setattr(bayes_net, "em", candy_plan, raising=False)
+    with_plan(monkeypatch, candy_plan)
 
 
 def fitted(data=None, **options):
@@ -159,7 +164,7 @@ def test_interrupting_reports_the_best_so_far(monkeypatch):
             raise KeyboardInterrupt
         return expect(problem, theta)
 
-    monkeypatch.setattr(bayes_net, "em", plan, raising=False)
+    with_plan(monkeypatch, plan)
     monkeypatch.setattr(TableProblem, "expect", interrupted)
     fit = fitted(restarts=5, cores=1)
     assert len(starts) == 2
@@ -177,7 +182,7 @@ def test_families_that_cannot_are_refused():
 
 
 def test_the_reason_of_a_family_is_passed_on(monkeypatch):
-    monkeypatch.setattr(bayes_net, "em", lambda model, data: "tables share parameters", raising=False)
+    with_plan(monkeypatch, lambda model, data: "tables share parameters")
     with refused("engine.refused.not-suited", "tables"):
         fitted()
 

@@ -12,6 +12,7 @@ import bayeslab as bl
 from bayeslab import fitting
 from bayeslab.engines import nuts
 from bayeslab.job import Job
+from bayeslab.posterior.contract import posterior_of
 from bayeslab.posterior.groups import on_the_way, remedies
 from bayeslab.progress import ChainState, Progress
 from tests.refusals import refused
@@ -43,7 +44,7 @@ def graph(nodes, rows, **inference):
 
 def job(nodes):
     model = graph(nodes, "school")
-    return Job(model, fitting.check(model, SCHOOLS), None, 1, Progress(None))
+    return Job(posterior_of(model, fitting.check(model, SCHOOLS)), None, 1, Progress(None))
 
 
 def finding(fit, check):

@@ -124,7 +124,7 @@ def test_basis_functions_are_polynomial_regression(degree):
     curves = []
     for right in (powers, f"poly(x, {degree})"):
         fit = exact(f"y ~ {right}", table, **flat)
-        from bayeslab.families.regression import lower
+        from bayeslab.families.regression.lowering import lower
 
         curves.append(np.column_stack([np.ones(N), lower(fit.model, fit.data).design.matrix]) @ beta(fit))
     np.testing.assert_allclose(curves[0], curves[1], rtol=1e-6, atol=1e-6)

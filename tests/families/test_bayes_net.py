@@ -511,7 +511,7 @@ def test_pointwise_log_likelihoods_are_those_of_the_rows(hidden, gaps):
     rng = np.random.default_rng(8)
     points = [hidden_point(rng) for _ in range(3)]
     draws = {name: np.stack([p[name] for p in points]) for name in points[0]}
-    ((_, found),) = bayes_net.log_likelihoods(model, check(model, gaps), draws).values()
+    ((_, found),) = bayes_net.compile(model, check(model, gaps)).log_likelihoods(draws).values()
     sizes = {v: len(one["states"]) for v, one in HIDDEN.items()}
     parents = {v: one.get("parents", []) for v, one in HIDDEN.items()}
     rows = seen(gaps, {v: one["states"] for v, one in HIDDEN.items()})
@@ -784,11 +784,12 @@ def test_remarks_on_what_is_not_seen(parts):
     from bayeslab.families import bayes_net
 
     model = net({"a": ["no", "yes"], "x": {"states": ["no", "yes"], "parents": ["a"]}, "q": ["no", "yes"]})
-    found = bayes_net.remarks(model, check(model, parts))
+    found = bayes_net.compile(model, check(model, parts)).data_findings()
     assert any("no column 'q'" in message for _, _, _, message, _ in found)
     declared = net({"a": ["no", "yes"], "q": ["no", "yes"]}, hidden=["q"])
     assert not any(
-        "no column" in message for _, _, _, message, _ in bayes_net.remarks(declared, check(declared, parts))
+        "no column" in message
+        for _, _, _, message, _ in bayes_net.compile(declared, check(declared, parts)).data_findings()
     )
 
 
@@ -796,7 +797,7 @@ def test_priors_are_shown():
     from bayeslab.families import bayes_net
 
     model = net(HIDDEN, parameters=HIDDEN_PARAMETERS, hidden=["h"])
-    found = bayes_net.priors(model, check(model, {"m": ["no"]}))
+    found = bayes_net.compile(model, check(model, {"m": ["no"]})).priors()
     assert found["p_h"] == "Dirichlet([3, 3]) in every row"
     assert found["leak_o"] == "Beta(1, 1)" and found["th"] == "Beta(1 + g**2, 2)"
 
@@ -971,11 +972,10 @@ def test_a_continuous_target_is_predicted_from_its_row(people):
         truth = student(people[["height"]].to_numpy(), people["weight"].to_numpy(), np.array([x]))
         assert found["mean"][i] == pytest.approx(truth.mean(), abs=4 * truth.std() / np.sqrt(1200))
         assert found["sd"][i] == pytest.approx(truth.std(), rel=0.1)
-    from bayeslab.families import bayes_net
 
     with refused("option.not-applicable", "'weight'"):
         fit.predict(new, kind="probabilities")
-    assert bayes_net.outcomes(model, {"height", "weight"}) == ("weight",)
+    assert model.outcomes({"height", "weight"}) == ("weight",)
 
 
 def test_a_continuous_target_above_what_is_seen(people):

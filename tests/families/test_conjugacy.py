@@ -10,7 +10,7 @@ from scipy.special import logsumexp
 import bayeslab as bl
 from bayeslab.data.binding import bind
 from bayeslab.data.tables import read_dataset
-from bayeslab.engines import auto, exact
+from bayeslab.engines import auto
 from bayeslab.exact.answer import Plan
 from bayeslab.exact.conjugate import (
     BetaBinomial,
@@ -31,9 +31,9 @@ CODES = np.unique(GROUP, return_inverse=True)[1]
 
 def plan(nodes, columns, **more):
     model = bl.Model(model=bl.Graph(nodes=nodes), **more)
-    bound = bind(model, read_dataset(model.data, None, columns), graph.factors(model))
+    bound = bind(model, read_dataset(model.data, None, columns), model.factors())
     graph.check(model, bound.names())
-    return exact.plan(model, bound)
+    return graph.compile(model, bound).exact_plan
 
 
 def solved(nodes, columns, **more):
@@ -416,8 +416,8 @@ def test_auto_says_that_it_is_exact():
 
 def test_auto_says_why_it_is_not():
     model = bl.Model(model=bl.Graph(nodes={"b": "Laplace(0, 1)", "y[obs_id]": "StudentT(4, b, 1)"}))
-    bound = bind(model, read_dataset(model.data, None, {"y": Y}), graph.factors(model))
-    method, reason = auto.choose(model, bound)
+    bound = bind(model, read_dataset(model.data, None, {"y": Y}), model.factors())
+    method, reason = auto.choose(graph.compile(model, bound))
     assert method == "nuts"
     assert "not exact: 'y' is a StudentT" in reason
 
@@ -461,10 +461,10 @@ def test_draws_satisfy_steins_identity_for_the_graph(nodes):
     data = {"y": Y, "g": GROUP, "w": rng.uniform(0.5, 2, 14), "n": np.full(14, 5), "k": rng.integers(0, 6, 14)}
     data |= {"which": rng.integers(0, 3, 14), "count": rng.integers(0, 4, 14)}
     model = bl.Model(model=bl.Graph(nodes=nodes), dims={"j": 3})
-    bound = bind(model, read_dataset(model.data, None, data), graph.factors(model))
-    found = exact.plan(model, bound)
+    bound = bind(model, read_dataset(model.data, None, data), model.factors())
+    found = graph.compile(model, bound).exact_plan
     assert isinstance(found, Plan), found
-    built = graph.graph(model, bound)
+    built = graph.compile(model, bound).graph()
     density = Density.of(built)
     raw = unconstrained(built, found.solve().draws(np.random.default_rng(5), 3000))
     points = np.stack([density.flat({name: v[i] for name, v in raw.items()}) for i in range(3000)])

@@ -18,7 +18,7 @@ from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
 import bayeslab as bl
-from bayeslab.families.regression import lower
+from bayeslab.families.regression.lowering import lower
 from bayeslab.fitting import check
 from bayeslab.language.formula import parse_formula
 from tests.refusals import refused

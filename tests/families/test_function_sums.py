@@ -186,7 +186,7 @@ def test_density_of_sums_of_sines(case):
     built = bl.to_pymc(spec, data=DATA)
     assert not {rv.name for rv in built.free_RVs} & {"_f_z", "_h_z"}
     density, data = Density.of(built), Source(spec).bound(DATA)
-    whole = GRAPH.graph(spec, data, purpose="predict")
+    whole = GRAPH.compile(spec, data).graph(purpose="predict")
 
     def at(p: dict[str, Any]) -> float:
         covariance = np.zeros((N, N))
@@ -225,7 +225,7 @@ def given_data(case: str, count: int) -> tuple[Any, Any, Any, np.ndarray]:
     nodes, rows, _ = CASES[case]
     spec = model(nodes, rows)
     data = Source(spec).bound(DATA)
-    built, sums = GRAPH.elimination(spec, data)
+    built, sums = GRAPH.compile(spec, data).elimination()
     (tables,) = list(tables_at(built, sums, repeated(count)))
     return spec, data, sums, tables
 
@@ -253,7 +253,9 @@ def test_functions_given_the_data(case):
     new = pd.DataFrame(
         {"x": [X[3], 2.27, 7.5], "w": 0.0, "on": 1.0, "z": [DATA["z"][3], 0.5, 3.0], "g": ["u", "v", "w"]}
     )
-    later = GRAPH.graph(spec, bound_to(SimpleNamespace(model=spec, data=data), new), purpose="predict", targets=("y",))
+    later = GRAPH.compile(spec, bound_to(SimpleNamespace(model=spec, data=data), new)).graph(
+        purpose="predict", targets=("y",)
+    )
     names = [name for name in ("f", "h") if name in CASES[case][0]]
     got = forward(later, repeated(count) | drawn, names, 1, count)
     mean, covariance, sd = CASES[case][2](TRUTH)
@@ -293,7 +295,7 @@ def test_functions_given_the_data(case):
 )
 def test_functions_that_enter_otherwise_are_sampled(rows, more):
     spec = model(F | more, rows)
-    assert GRAPH.integrated(spec, Source(spec).bound(DATA)) == {}
+    assert GRAPH.compile(spec, Source(spec).bound(DATA)).integrated() == {}
     assert "_f_z" in {rv.name for rv in bl.to_pymc(spec, data=DATA).free_RVs}
 
 
@@ -301,7 +303,7 @@ def test_one_function_is_integrated_out_beside_another_that_is_not():
     """The logarithm of the noise is a function, too, which is sampled."""
     for rows in ("Normal(f, sigma * exp(h))", "Normal(f + exp(h), sigma)"):
         spec = model(F | H, rows)
-        assert GRAPH.integrated(spec, Source(spec).bound(DATA)) == {"f": "_f_z"}
+        assert GRAPH.compile(spec, Source(spec).bound(DATA)).integrated() == {"f": "_f_z"}
         assert "_h_z" in {rv.name for rv in bl.to_pymc(spec, data=DATA).free_RVs}
 
 
@@ -309,7 +311,7 @@ def test_a_function_that_is_all_there_is_to_sample_is_sampled():
     spec = model({"f[row]": "GaussianProcess(Matern52(x, 1, 1))"}, "Normal(f, 0.3)")
     alone = spec.model_copy(update={"model": GRAPH.Graph(nodes={"f[row]": "GaussianProcess(Matern52(x, 1, 1))",
                                                                 "y[row]": "Normal(f, 0.3)"})})  # fmt: skip
-    assert GRAPH.integrated(alone, Source(alone).bound(DATA)) == {}
+    assert GRAPH.compile(alone, Source(alone).bound(DATA)).integrated() == {}
 
 
 @pytest.mark.slow(why="compiles")
@@ -322,12 +324,12 @@ def test_functions_and_states_of_different_columns_are_integrated_out_together()
     )
     spec = model(F | level, "Normal(a + f, sigma)")
     both = bl.to_pymc(spec, data=DATA)
-    assert GRAPH.integrated(spec, Source(spec).bound(DATA)) == {"level": "_level_z", "f": "_f_z"}
+    assert GRAPH.compile(spec, Source(spec).bound(DATA)).integrated() == {"level": "_level_z", "f": "_f_z"}
     p = point_of(both)
     rest = stats.norm.logpdf(DATA["y"], p["a"], 1).sum()
     parts = [Density.of(built).at(p)[0] for built in (one, other, both)]
     assert parts[2] == pytest.approx(parts[0] + parts[1] - rest - prior(p), rel=1e-9)
-    built, sums = GRAPH.elimination(spec, Source(spec).bound(DATA))
+    built, sums = GRAPH.compile(spec, Source(spec).bound(DATA)).elimination()
     (tables,) = list(tables_at(built, sums, repeated(3)))
     drawn, terms = sums.drawn(tables, np.random.default_rng(1)), sums.terms(tables)
     assert {name: v.shape for name, v in drawn.items()} == {"_f_z": (3, len(np.unique(X))), "_level_z": (3, N)}

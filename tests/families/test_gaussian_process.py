@@ -253,8 +253,8 @@ def test_maximum_of_posterior_and_of_marginal_likelihood(sampled):
 
 
 def test_pointwise_log_likelihood_is_leave_one_out(sampled):
-    found = family.log_likelihoods(
-        FREE, sampled.data, {n: sampled.posterior[n].to_numpy()[0, :3] for n in ("l", "sigma")}
+    found = family.compile(FREE, sampled.data).log_likelihoods(
+        {n: sampled.posterior[n].to_numpy()[0, :3] for n in ("l", "sigma")}
     )
     dims, values = found["row"]
     assert dims == ("obs_id",) and values.shape == (3, N)
@@ -303,7 +303,7 @@ def test_other_outcomes_against_quadrature():
 
 def test_default_priors_keep_lengthscales_inside_the_data():
     made = model("Matern52(x) + Periodic(x, 3) * Linear(x)", target="y")
-    found = family.priors(made, bl.check(made, TABLE))
+    found = family.compile(made, bl.check(made, TABLE)).priors()
     shape, scale = map(float, re.match(r"InverseGamma\((.*), (.*)\)", found["Matern52_lengthscale"]).groups())
     law = stats.invgamma(shape, scale=scale)
     assert law.cdf(np.median(np.diff(X))) == pytest.approx(0.01, rel=1e-3)
@@ -363,7 +363,7 @@ def test_what_is_refused(changed, error, code, match):
 
     def build():
         made = model(**{"target": "y", **changed})
-        family.graph(made, bl.check(made, table))
+        family.compile(made, bl.check(made, table)).graph()
 
     with refused(code, match) as caught:
         build()
@@ -371,7 +371,7 @@ def test_what_is_refused(changed, error, code, match):
 
 
 def test_the_outcome_is_guessed_only_where_it_is_plain():
-    assert family.outcomes(model(), {"x", "y"}) == ("y",)
+    assert model().outcomes({"x", "y"}) == ("y",)
     with refused("model.incomplete", "'w'.*'y'", where="model.target"):
         bl.check(model(), TABLE.assign(w=1.0))
 
@@ -412,13 +412,18 @@ def test_hyperparameters_of_outputs_have_the_names_of_levels():
     which = np.tile(["red wine", "white-wine", "beer", "beer", "beer"], 5)
     made = model("Coregion(which, 2) * ExpQuad(x, 1)", target="y", mean="0", priors={"Coregion_specific_beer": 0.1})
     data = bl.check(made, TABLE.assign(which=which))
-    found = family.priors(made, data)
+    found = family.compile(made, data).priors()
     assert {"Coregion_weight_red_wine_0", "Coregion_weight_white_wine_1", "Coregion_weight_beer_1"} <= set(found)
     assert found["Coregion_specific_beer"] == "0.1 (fixed)"
     twins = np.tile(["a-b", "a b", "c", "c", "c"], 5)  # names that would be the same have numbers instead
-    assert "Coregion_weight_2" in family.priors(
-        made.model_copy(update={"model": made.model.model_copy(update={"priors": {}, "kernel": "Coregion(which)"})}),
-        bl.check(model("Coregion(which)", target="y"), TABLE.assign(which=twins)),
+    assert (
+        "Coregion_weight_2"
+        in family.compile(
+            made.model_copy(
+                update={"model": made.model.model_copy(update={"priors": {}, "kernel": "Coregion(which)"})}
+            ),
+            bl.check(model("Coregion(which)", target="y"), TABLE.assign(which=twins)),
+        ).priors()
     )
 
 
@@ -436,12 +441,12 @@ def test_the_mode_leaves_the_saddle_of_signs_and_says_which_terms_vanish():
 
 def test_what_helps_where_sampling_is_bad():
     made = model(likelihood="student_t", target="y")
-    found = family.helps(made, bl.check(made, TABLE))
+    found = family.compile(made, bl.check(made, TABLE)).advice()
     assert "approximation: laplace with method map" in found
     good, bad = Finding("pass", "chains", "", 4.0, "4 chains"), Finding("warn", "R-hat", "", 1.1, "high", "run longer")
     assert with_advice(Verdict((good, bad)), found).findings == (good, replace(bad, advice=f"run longer; {found}"))
     assert with_advice(Verdict((good,)), found).findings == (good,)
-    assert family.helps(model(target="y"), bl.check(model(target="y"), TABLE)) is None
+    assert family.compile(model(target="y"), bl.check(model(target="y"), TABLE)).advice() is None
 
 
 def test_too_many_rows_are_refused_with_what_it_would_cost():
@@ -449,17 +454,17 @@ def test_too_many_rows_are_refused_with_what_it_would_cost():
     with refused("engine.refused.too-costly", "30,000.*7.*30.*state_space"):
         fitted(model(), table)
     some = table[:2000]
-    word, why = family.preferred(model(), bl.check(model(), some))
+    word, why = family.compile(model(), bl.check(model(), some)).preferred_engine()
     assert word == "map" and "2,000 rows" in why
-    told = family.forecast(model(), bl.check(model(), some))
+    told = family.compile(model(), bl.check(model(), some)).forecast()
     assert told["covariance"] == "2,000 × 2,000, 0.032 GB"
-    assert family.preferred(model(), bl.check(model(), TABLE)) is None
+    assert family.compile(model(), bl.check(model(), TABLE)).preferred_engine() is None
 
 
 def test_round_trip_and_drawing():
     made = model("Matern52(x) + Linear(x)", target="y")
     assert bl.Model(**made.to_dict()) == made
-    drawn = family.network(made, bl.check(made, TABLE))
+    drawn = family.compile(made, bl.check(made, TABLE)).network()
     assert set(drawn.predecessors("f")) == {"x", "Matern52_lengthscale", "Matern52_scale", "Linear_scale", "Intercept"}
     assert set(drawn.predecessors("y")) == {"f", "sigma"}
 

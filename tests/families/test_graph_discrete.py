@@ -117,7 +117,7 @@ def test_rows_that_meet_different_nodes_have_tables_of_their_own():
     assert fit.summary().loc[names, "mean"].to_numpy() == pytest.approx(p @ np.arange(3), rel=1e-12)
     assert evidence_of(fit) == pytest.approx(np.log(joint.sum(axis=1)).sum(), rel=1e-12)
     family = registry.load("families", "graph")
-    _, sums = family.elimination(fit.model, fit.data)
+    _, sums = family.compile(fit.model, fit.data).elimination()
     assert sums.tables.type.shape[0] == 12 * 3 + 12 * 3
 
 

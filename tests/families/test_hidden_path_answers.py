@@ -91,11 +91,11 @@ def smoothed(kind):
 def test_smoothed_probabilities_and_the_best_path(kind):
     source = Source(model_of(kind))
     data = source.bound(DATA)
-    table, about = graph.decoded(source.model, data, DRAWS, "smooth", 1, None)
+    table, about = graph.compile(source.model, data).decoded(DRAWS, "smooth", 1, None)
     chances = np.stack([table["P(state=low)"], table["P(state=high)"]], axis=1)
     np.testing.assert_allclose(chances, smoothed(kind), atol=1e-10)
     assert table["t"].tolist() == list(range(5))
-    best, about = graph.decoded(source.model, data, DRAWS, "viterbi", 1, None)
+    best, about = graph.compile(source.model, data).decoded(DRAWS, "viterbi", 1, None)
     paths, logs = joint(kind)
     names = np.array(["low", "high"])
     assert best["state"].tolist() == names[paths[np.argmax(logs)]].tolist()
@@ -106,7 +106,7 @@ def test_smoothed_probabilities_and_the_best_path(kind):
 def test_several_best_paths_and_filtered_probabilities():
     source = Source(model_of("chain"))
     data = source.bound(DATA)
-    table, _ = graph.decoded(source.model, data, DRAWS, "viterbi", 3, None)
+    table, _ = graph.compile(source.model, data).decoded(DRAWS, "viterbi", 3, None)
     paths, logs = joint("chain")
     order = np.argsort(-logs)[:3]
     found = np.array(table["state"]).reshape(3, 5)
@@ -114,11 +114,11 @@ def test_several_best_paths_and_filtered_probabilities():
     np.testing.assert_allclose(np.array(table["log_probability"]).reshape(3, 5)[:, 0], logs[order], atol=1e-10)
     ahead = START.copy()
     for t in range(5):
-        table, _ = graph.decoded(source.model, data, DRAWS, "predict", 1, None)
+        table, _ = graph.compile(source.model, data).decoded(DRAWS, "predict", 1, None)
         assert table["P(state=high)"][t] == pytest.approx(ahead[1], abs=1e-10)
         now = ahead * (stats.norm.pdf(Y[t], MU, 1) if not np.isnan(Y[t]) else 1.0)
         now = now / now.sum()
-        table, _ = graph.decoded(source.model, data, DRAWS, "filter", 1, None)
+        table, _ = graph.compile(source.model, data).decoded(DRAWS, "filter", 1, None)
         assert table["P(state=high)"][t] == pytest.approx(now[1], abs=1e-10)
         ahead = now @ P
 
@@ -127,7 +127,7 @@ def test_several_best_paths_and_filtered_probabilities():
 @pytest.mark.parametrize("kind", WORDS)
 def test_paths_are_drawn_with_their_probabilities(kind):
     source = Source(model_of(kind))
-    built, sums = graph.elimination(source.model, source.bound(DATA))
+    built, sums = graph.compile(source.model, source.bound(DATA)).elimination()
     (tables,) = tables_at(built, sums, DRAWS)
     n = 4000
     z = sums.drawn(np.tile(tables, (n, 1)), np.random.default_rng(0))["z"]
@@ -139,7 +139,7 @@ def test_paths_are_drawn_with_their_probabilities(kind):
 def test_log_likelihood_of_each_cell_given_the_others(kind):
     """p(y_t | the other cells) by two sums over all paths."""
     source = Source(model_of(kind))
-    built, sums = graph.elimination(source.model, source.bound(DATA))
+    built, sums = graph.compile(source.model, source.bound(DATA)).elimination()
     (tables,) = tables_at(built, sums, DRAWS)
     terms = sums.terms(tables)["y"][0]
     paths, logs = joint(kind)
@@ -156,7 +156,7 @@ def test_simulated_paths_have_the_probabilities_of_the_law(kind):
     from bayeslab.posterior.forward import forward
 
     source = Source(model_of(kind, extra="0"))
-    nodes = graph.graph(source.model, source.bound({"above": PARENT, "t": np.arange(5)}), purpose="simulate")
+    nodes = graph.compile(source.model, source.bound({"above": PARENT, "t": np.arange(5)})).graph(purpose="simulate")
     n = 3000
     drawn = forward(nodes, {name: np.repeat(v, n, axis=0) for name, v in DRAWS.items()}, ["z", "y"], seed=1)
     prior = path_of(kind)
@@ -190,7 +190,7 @@ def test_states_that_can_trade_places_are_renamed():
         "z": np.where(odd[:, None], 1 - z, z),
     }
     draws["gap"] = draws["mu"][:, 0] - draws["mu"][:, 1]
-    found, what = graph.relabelled(model, data, draws)
+    found, what = graph.compile(model, data).relabelled(draws)
     assert what == "'z'"
     np.testing.assert_allclose(found["mu"], mu)
     np.testing.assert_allclose(found["P"], table)
@@ -210,7 +210,7 @@ def test_states_that_something_tells_apart_keep_their_names(changes):
     nodes = {k: v for k, v in NODES.items() if not k.startswith("D")} | {"z[t]": "MarkovChain(P)"} | changes
     model = bl.Model(data={"rows": "t"}, dims=STATES, model={"family": "graph", "nodes": nodes})
     draws = {"mu": np.tile(MU, (5, 1)), "P": np.tile(P, (5, 1, 1)), "z": np.zeros((5, 5), int)}
-    assert graph.relabelled(model, Source(model).bound({"y": Y}), draws) is None
+    assert graph.compile(model, Source(model).bound({"y": Y})).relabelled(draws) is None
 
 
 # ------------------------------------------------------------------------------------- refusals
@@ -301,8 +301,8 @@ def test_decoding_refuses_what_there_is_not():
     data = source.bound(DATA)
     for method, best, code in (("filter", 1, "option.not-applicable"), ("viterbi", 2, "option.not-applicable")):
         with refused(code):
-            graph.decoded(source.model, data, DRAWS, method, best, None)
+            graph.compile(source.model, data).decoded(DRAWS, method, best, None)
     with refused("option.unknown-word"):
-        graph.decoded(source.model, data, DRAWS, "guess", 1, None)
+        graph.compile(source.model, data).decoded(DRAWS, "guess", 1, None)
     with refused("data.unknown-level"):
-        graph.decoded(source.model, data, DRAWS, "smooth", 1, "nobody")
+        graph.compile(source.model, data).decoded(DRAWS, "smooth", 1, "nobody")

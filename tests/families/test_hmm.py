@@ -45,7 +45,7 @@ def ragged():
     """A model, its data, and its density."""
     declared = model(sequence="who", time="day")
     data = bl.check(declared, RAGGED)
-    graph = hmm.graph(declared, data)
+    graph = hmm.compile(declared, data).graph()
     return declared, data, graph, Interpreted(graph)
 
 
@@ -78,8 +78,8 @@ def test_density_is_that_of_all_paths_and_its_slope_is_right(ragged):
 def test_em_ends_where_the_density_has_no_slope(ragged):
     """EM's log posterior and the PyMC model's differ by a constant; EM's end is a mode of both."""
     declared, data, graph, density = ragged
-    problem = hmm.em(declared, data).problem(True)
-    theta = hmm.em(declared, data).start(np.random.default_rng(1))
+    problem = hmm.compile(declared, data).em_plan.problem(True)
+    theta = hmm.compile(declared, data).em_plan.start(np.random.default_rng(1))
     for _ in range(3000):
         theta = problem.update(problem.expect(theta)[1], theta)
 
@@ -94,7 +94,7 @@ def test_em_ends_where_the_density_has_no_slope(ragged):
     assert np.abs(slope).max() < 1e-4
     rng = np.random.default_rng(2)
     for _ in range(5):
-        other = hmm.em(declared, data).start(rng)
+        other = hmm.compile(declared, data).em_plan.start(rng)
         gap = problem.expect(other)[0] + problem.log_prior(other) - problem.expect(theta)[0] - problem.log_prior(theta)
         assert at(other)[0] - height == pytest.approx(gap, abs=1e-5)
         assert gap < 1e-6
@@ -156,7 +156,7 @@ def test_columns_of_every_kind_against_enumeration():
         * cells("wait", lambda x: stats.expon.pdf(x, scale=1 / v["wait_rate"]))
     )
     want = by_paths(start, transition, emission, [0, 3, 6])
-    _, (dims, found) = next(iter(hmm.log_likelihoods(declared, data, {}).items()))
+    _, (dims, found) = next(iter(hmm.compile(declared, data).log_likelihoods({}).items()))
     assert dims == ("sequence_number",)
     np.testing.assert_allclose(found[0], want, rtol=1e-10)
     # The same as PyTensor expressions.
@@ -177,7 +177,7 @@ def test_matrices(covariance):
     table["z"][3] = np.nan
     declared = model(columns=["y", "z"], covariance=covariance)
     data = bl.check(declared, table)
-    graph = hmm.graph(declared, data)
+    graph = hmm.compile(declared, data).graph()
     density = Interpreted(graph)
     point = density.near(rng, 0.3)
     own = density.parameters(point)
@@ -192,9 +192,11 @@ def test_matrices(covariance):
             emission[t, k] = stats.multivariate_normal.pdf(row, own["mean"][k][seen], matrices[k][np.ix_(seen, seen)])
     want = smooth(HiddenChain.of(own["initial"], own["transition"]), np.log(emission)).log_evidence.sum()
     assert evidence == pytest.approx(want, rel=1e-8)
-    _, found = hmm.log_likelihoods(declared, data, {n: own[n][None] for n in hidden_of(declared, data).learned})["row"]
+    _, found = hmm.compile(declared, data).log_likelihoods(
+        {n: own[n][None] for n in hidden_of(declared, data).learned}
+    )["row"]
     assert found.sum() == pytest.approx(want, rel=1e-10)
-    plan = hmm.em(declared, data)
+    plan = hmm.compile(declared, data).em_plan
     problem, theta = plan.problem(True), plan.start(np.random.default_rng(4))
     theta, _ = climbed(problem, theta, 20)
     back = problem.unflatten(problem.flatten(theta))
@@ -219,7 +221,7 @@ def test_order_2_is_the_sum_over_paths():
         p = values["initial"][path[0]] * values["second_transition"][path[0], path[1]]
         p *= np.prod([values["transition"][path[t - 2], path[t - 1], path[t]] for t in range(2, 5)])
         total += p * np.prod([emission[t, z] for t, z in enumerate(path)])
-    found = hmm.log_likelihoods(declared, data, {n: x[None] for n, x in values.items()})["row"][1]
+    found = hmm.compile(declared, data).log_likelihoods({n: x[None] for n, x in values.items()})["row"][1]
     assert found.sum() == pytest.approx(np.log(total), rel=1e-12)
 
 
@@ -312,7 +314,7 @@ def test_baum_welch_never_falls(content, prior):
     _, y = series(80, seed=2)
     y[10:14] = np.nan
     declared = model(**content)
-    plan = hmm.em(declared, bl.check(declared, {"y": y}))
+    plan = hmm.compile(declared, bl.check(declared, {"y": y})).em_plan
     problem = plan.problem(prior)
     theta = plan.start(np.random.default_rng(4))
     theta, _ = climbed(problem, theta, 25)
@@ -325,7 +327,7 @@ def test_filtered_counts_in_place_of_smoothed_ones_fail():
     """A tempting mistake goes downhill from the top, where a true step stays."""
     _, y = series(60, seed=2, means=(-0.7, 0.7))
     declared = model()
-    plan = hmm.em(declared, bl.check(declared, {"y": y}))
+    plan = hmm.compile(declared, bl.check(declared, {"y": y})).em_plan
     problem = plan.problem(True)
     theta = plan.start(np.random.default_rng(4))
     for _ in range(500):
@@ -378,7 +380,7 @@ def test_labels_are_made_to_agree():
     order = np.array([rng.permutation(2) for _ in range(n)])
     shuffled = hidden_of(declared, data).permuted(draws, order, lead=1)
     assert not np.array_equal(shuffled["mean"], draws["mean"])
-    back, what = hmm.relabelled(declared, data, shuffled)
+    back, what = hmm.compile(declared, data).relabelled(shuffled)
     assert what == "the chain"
     for name, value in draws.items():
         np.testing.assert_array_equal(back[name], value)
@@ -412,7 +414,7 @@ def test_umbrella_against_fact():
     best = decode(declared, table)
     assert best["state"].tolist() == ["rain", "rain", "dry", "rain", "rain"]
     data = bl.check(declared, table)
-    assert hmm.log_likelihoods(declared, data, {})["row"][1].sum() == pytest.approx(-3.261365, abs=5e-7)
+    assert hmm.compile(declared, data).log_likelihoods({})["row"][1].sum() == pytest.approx(-3.261365, abs=5e-7)
     three = decode(declared, table, best=3)
     assert three["path"].tolist() == [1] * 5 + [2] * 5 + [3] * 5
     assert three["log_probability"].is_monotonic_decreasing
@@ -641,7 +643,7 @@ def test_free_parameters_are_counted_and_information_criteria_choose_the_planted
     scores = {}
     for k in (1, 2, 3, 4):
         declared = model(states=k)
-        highest, free = hmm.maximum_likelihood(declared, bl.check(declared, {"y": y}))
+        highest, free = hmm.compile(declared, bl.check(declared, {"y": y})).maximum_likelihood()
         assert free == (k - 1) + k * (k - 1) + 2 * k
         scores[k] = -2 * highest + free * np.log(300)
     assert scores[1] == pytest.approx(-2 * stats.norm.logpdf(y, y.mean(), y.std()).sum() + 2 * np.log(300), rel=1e-9)
@@ -658,7 +660,7 @@ def test_free_parameters_are_counted_and_information_criteria_choose_the_planted
 
 def test_priors_are_written_out():
     declared = model(parameters={"mean": "Normal(0, 3)"}, stickiness=2)
-    found = hmm.priors(declared, bl.check(declared, {"y": [0.0, 1.0, 3.0]}))
+    found = hmm.compile(declared, bl.check(declared, {"y": [0.0, 1.0, 3.0]})).priors()
     assert found["mean"] == "Normal(0, 3)"
     assert found["initial"] == "Dirichlet([1, 1])"
     assert found["transition"] == "Dirichlet, row by row"

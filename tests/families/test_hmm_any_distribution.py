@@ -205,7 +205,7 @@ def test_the_graph_has_the_density_of_em(word, parameters, draw):
     y[4] = np.nan
     declared = model(emission=word, parameters=parameters, **CHAIN)
     data = bl.check(declared, {"y": y})
-    graph, hidden = hmm.graph(declared, data), hidden_of(declared, data)
+    graph, hidden = hmm.compile(declared, data).graph(), hidden_of(declared, data)
     own = Density.of(graph, jacobian=False)
     value = graph.compile_logp(jacobian=False, mode="FAST_COMPILE")
     problem, rng = hidden.problem(), np.random.default_rng(2)
@@ -250,7 +250,7 @@ def test_replications_of_counts_are_whole_numbers(counted):
     data = bl.check(declared, table)
     theta = hidden_of(declared, data).guess(None)
     draws = {name: np.stack([value] * 50) for name, value in theta.items()}
-    made = hmm.predictive(declared, data, draws, np.random.default_rng(1))
+    made = hmm.compile(declared, data).predictive(draws, np.random.default_rng(1))
     assert made["count"][1].dtype == np.int64
     assert made["wait"][1].dtype == np.float64
     # The mean of replications is that of the rows, where states are as clear as here.

@@ -147,7 +147,7 @@ def test_the_choice_is_told_kept_and_used_again(tmp_path):
     np.testing.assert_allclose(again.decode(new)["probability"], fit.decode(new)["probability"])
     assert hmm_choice.chosen(again.model, again.data) is None
     assert hidden_of(again.model, again.data).n_states == 3
-    assert hmm.network(declared, fit.data).nodes["path"]["text"] == "Markov chain, 1 to 4 states"
+    assert hmm.compile(declared, fit.data).network().nodes["path"]["text"] == "Markov chain, 1 to 4 states"
 
 
 @pytest.mark.slow(why="large")

@@ -89,17 +89,17 @@ def test_evidence_and_classes_are_those_of_all_paths(sizes):
     both = np.array([joint(alone, share, y[i:j]) for i, j in itertools.pairwise(OFFSETS)])
     want = [row.sum() if c < 0 else row[c] for row, c in zip(both, KNOWN, strict=True)]
     draws = {name: value[None] for name, value in together.items()}
-    dims, found = hmm.log_likelihoods(declared, data, draws)["sequence"]
+    dims, found = hmm.compile(declared, data).log_likelihoods(draws)["sequence"]
     assert dims == ("sequence_number",)
     np.testing.assert_allclose(found[0], np.log(want), rtol=1e-10)
-    table = hmm.probabilities(declared, data, data, draws)
+    table = hmm.compile(declared, data).probabilities(draws)
     assert list(table) == ["who", "P(kind=a)", "P(kind=b)"]
     np.testing.assert_allclose(
         np.column_stack([table["P(kind=a)"], table["P(kind=b)"]]), both / both.sum(axis=1, keepdims=True), rtol=1e-9
     )
     # Discriminative training: of the sequences whose class is known.
     other = model(states=declared.model.states, training="discriminative")
-    _, found = hmm.log_likelihoods(other, bl.check(other, TINY), draws)["sequence"]
+    _, found = hmm.compile(other, bl.check(other, TINY)).log_likelihoods(draws)["sequence"]
     chances = both / both.sum(axis=1, keepdims=True)
     np.testing.assert_allclose(found[0], np.log([chances[0, 1], chances[1, 0], chances[3, 0]]), rtol=1e-9)
 
@@ -110,7 +110,7 @@ def test_equal_shares_leave_the_likelihood_to_decide():
     data = bl.check(declared, TINY)
     assert "class_probability" not in hidden_of(declared, data).learned
     draws = {name: value[None] for name, value in together.items() if name != "class_probability"}
-    table = hmm.probabilities(declared, data, data, draws)
+    table = hmm.compile(declared, data).probabilities(draws)
     y = np.array(TINY["y"])
     for s, (i, j) in enumerate(itertools.pairwise(OFFSETS)):
         likelihood = joint(alone, [1.0, 1.0], y[i:j])
@@ -123,14 +123,14 @@ def test_density_of_the_graph_and_its_slope(training):
     """Log likelihood plus priors by scipy; the slope by differences."""
     declared = model(training=training, states={"a": 2, "b": 1}, class_probability=[0.3, 0.7])
     data = bl.check(declared, TINY)
-    graph = hmm.graph(declared, data)
+    graph = hmm.compile(declared, data).graph()
     density = Interpreted(graph)
     point = density.near(np.random.default_rng(0), 0.5)
     value, slope = density(point)
     own = density.parameters(point)
     draws = {name: own[name][None] for name in hidden_of(declared, data).learned}
     prior = hidden_of(declared, data).parts[0].emission.prior
-    want = hmm.log_likelihoods(declared, data, draws)["sequence"][1].sum()
+    want = hmm.compile(declared, data).log_likelihoods(draws)["sequence"][1].sum()
     want += stats.norm.logpdf(own["mean"], prior.mean, own["sd"] / np.sqrt(prior.kappa)).sum()
     want += stats.invgamma.logpdf(own["sd"] ** 2, prior.nu / 2, scale=prior.scale / 2).sum()
     assert value == pytest.approx(want, rel=1e-8)
@@ -159,7 +159,7 @@ def test_labelled_blocks_learn_as_models_of_their_own_would():
     """Step by step the same parameters as of two models, each on the sequences of its class."""
     table, truth = planted(30, 15, seed=1)
     together = hidden_of(model(), bl.check(model(), table))
-    plan = hmm.em(model(), bl.check(model(), table))
+    plan = hmm.compile(model(), bl.check(model(), table)).em_plan
     problem, theta = plan.problem(False), plan.start(np.random.default_rng(0))
     single = bl.Model(name="m", model={"family": "hmm", "columns": ["y"], "states": 2, "sequence": "who"})
     alone = {}
@@ -167,7 +167,7 @@ def test_labelled_blocks_learn_as_models_of_their_own_would():
         block = slice(2 * c, 2 * c + 2)
         own = table[table["kind"] == kind].drop(columns="kind").reset_index(drop=True)
         alone[kind] = (
-            hmm.em(single, bl.check(single, own)).problem(False),
+            hmm.compile(single, bl.check(single, own)).em_plan.problem(False),
             {
                 "initial": theta["initial"][c, block],
                 "transition": theta["transition"][block, block],
@@ -286,7 +286,7 @@ def test_discriminative_training_raises_the_conditional_likelihood():
         fit = bl.fit(declared, table, method, seed=1, runs=None, progress=False, restarts=1)
         draws = {str(n): v.to_numpy().reshape(-1, *v.shape[2:]) for n, v in fit.posterior.data_vars.items()}
         other = model(training="discriminative", class_probability="uniform")
-        heights[training] = hmm.log_likelihoods(other, bl.check(other, table), draws)["sequence"][1].sum()
+        heights[training] = hmm.compile(other, bl.check(other, table)).log_likelihoods(draws)["sequence"][1].sum()
     assert heights["discriminative"] > heights["generative"] + 0.5
 
 
@@ -322,7 +322,7 @@ def test_states_that_trade_places_within_a_class_are_renamed():
     draws |= hidden.chain.internal(draws) | {"_variance": draws["sd"] ** 2}
     np.testing.assert_allclose(draws["_transition_2"][0, 0], together["transition"][0, :2])
     assert set(draws) >= {"_initial_2", "_transition_2"}
-    found, whose = hmm.relabelled(model(), data, draws)
+    found, whose = hmm.compile(model(), data).relabelled(draws)
     assert whose == "each class"
     assert set(found) == set(draws)
     for name, value in found.items():
@@ -403,7 +403,7 @@ def test_everything_given_needs_no_fit():
     )  # fmt: skip
     table = {"who": ["s"] * 3, "y": ["six", "six", "low"]}
     data = bl.check(declared, table)
-    found = hmm.probabilities(declared, data, data, {})
+    found = hmm.compile(declared, data).probabilities({})
     odds = (0.75 * (1 / 36) * 5 / 6) / (0.25 * 0.125)
     assert found["P(kind=fair)"][0] == pytest.approx(odds / (1 + odds), rel=1e-12)
 
@@ -427,7 +427,7 @@ def test_ways_to_say_a_word_are_a_topology():
     known = word.move.copy()
     known[-1, -1] = 1.0  # a file's chain is never left
     declared = model(**own, transition=known.tolist()).model_copy(update={"dims": {"y": sounds}})
-    found = hmm.log_likelihoods(declared, bl.check(declared, rows), {})["sequence"][1][0]
+    found = hmm.compile(declared, bl.check(declared, rows)).log_likelihoods({})["sequence"][1][0]
     table = np.array(own["parameters"]["p_y"])
     codes = [sounds.index(s) for s in rows["y"]]
     emission = np.log(table[[2, 1, 0]][:, codes]).T  # of aa, ey, t

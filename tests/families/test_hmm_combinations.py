@@ -263,7 +263,7 @@ def examined(choice):
             assert hidden.law(values).expected().log_evidence.sum() == pytest.approx(exact, rel=1e-9, abs=1e-9)
         if "parent" not in content:
             # What leave-one-out is told: of trees each row given all others, which is no decomposition.
-            found = hmm.log_likelihoods(model, data, {n: v[None] for n, v in values.items()})
+            found = hmm.compile(model, data).log_likelihoods({n: v[None] for n, v in values.items()})
             assert next(iter(found.values()))[1].sum() == pytest.approx(exact, rel=1e-9, abs=1e-9)
     if fit is not None:
         # What EM reports of the parameters that it reports.

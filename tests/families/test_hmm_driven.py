@@ -40,7 +40,7 @@ def test_a_gate_that_forgets_the_state_is_a_mixture_of_experts():
     declared = model(states=3, parameters={"mean": [-1.0, 0.0, 2.0], "sd": 1.0}, initial=gate[0].tolist())
     data = bl.check(declared, {"x": x, "y": y})
     values = {"log_odds": (g - g[:, None])[None], "log_odds_slope": (h - h[:, None])[None, ..., None]}
-    _, found = hmm.log_likelihoods(declared, data, values)["row"]
+    _, found = hmm.compile(declared, data).log_likelihoods(values)["row"]
     want = np.log((gate * stats.norm.pdf(y[:, None], [-1.0, 0.0, 2.0])).sum(axis=1))
     np.testing.assert_allclose(found[0], want, rtol=1e-10)
 
@@ -51,7 +51,7 @@ def test_density_is_that_of_a_forward_pass_and_its_slope_is_right():
     table["y"][7] = np.nan
     declared = model(parameters={"mean": [-3.0, 3.0], "sd": 1.0})
     data = bl.check(declared, table)
-    graph = hmm.graph(declared, data)
+    graph = hmm.compile(declared, data).graph()
     density = Interpreted(graph)
     point = density.near(np.random.default_rng(1), 0.3)
     found = density.parameters(point)
@@ -69,7 +69,7 @@ def test_density_is_that_of_a_forward_pass_and_its_slope_is_right():
     assert density.value(point) == pytest.approx(want, rel=1e-8)
     np.testing.assert_allclose(density.slope(point), density.differences(point), rtol=1e-5, atol=1e-6)
     # EM's log posterior differs from it by a constant.
-    problem = hmm.em(declared, data).problem(True)
+    problem = hmm.compile(declared, data).em_plan.problem(True)
     theta = {n: found[n] for n in hidden_of(declared, data).learned}
     other = problem.update(problem.expect(theta)[1], theta)
     gap = problem.expect(other)[0] + problem.log_prior(other) - problem.expect(theta)[0] - problem.log_prior(theta)
@@ -84,7 +84,7 @@ def test_density_is_that_of_a_forward_pass_and_its_slope_is_right():
 def test_em_never_falls_and_recovers_what_was_planted(prior):
     _, table = planted(3000)
     declared = model()
-    plan = hmm.em(declared, bl.check(declared, table))
+    plan = hmm.compile(declared, bl.check(declared, table)).em_plan
     problem, theta = plan.problem(prior), plan.start(np.random.default_rng(1))
     theta, _ = climbed(problem, theta, 40, rtol=0, atol=1e-7)
     found = plan.values(theta)
@@ -102,7 +102,7 @@ def test_the_fit_decodes():
     assert np.mean(fit.decode()["state"].to_numpy() == z + 1) > 0.95
     filtered = fit.decode(method="predict")
     np.testing.assert_allclose(filtered["P(state=1)"] + filtered["P(state=2)"], 1.0)
-    assert set(hmm.priors(fit.model, fit.data)) == {"log_odds", "log_odds_slope", "mean", "sd"}
+    assert set(hmm.compile(fit.model, fit.data).priors()) == {"log_odds", "log_odds_slope", "mean", "sd"}
 
 
 @pytest.mark.parametrize(

@@ -163,7 +163,7 @@ def test_density_is_right_and_so_is_its_slope(word):
     """log p by enumeration, priors by scipy, the slope by differences; EM's log posterior differs by a constant."""
     declared = model(states=3, durations={"longest": 3, "law": word})
     data = bl.check(declared, {"y": TABLE["y"][:6]})
-    graph = hmm.graph(declared, data)
+    graph = hmm.compile(declared, data).graph()
     density = Interpreted(graph)
     rng = np.random.default_rng(5)
     hidden = hidden_of(declared, data)
@@ -187,7 +187,7 @@ def test_density_is_right_and_so_is_its_slope(word):
         if word == "negative_binomial":
             want += stats.gamma.logpdf(found["duration_alpha"], 2, scale=10).sum()
         assert density.value(point) == pytest.approx(want, rel=1e-8)
-        problem = hmm.em(declared, data).problem(True)
+        problem = hmm.compile(declared, data).em_plan.problem(True)
         theta = {n: found[n] for n in hidden.learned}
         gaps.append(density.value(point) - problem.expect(theta)[0] - problem.log_prior(theta))
     assert gaps[0] == pytest.approx(gaps[1], abs=1e-8)
@@ -204,7 +204,7 @@ def test_em_never_falls_and_ends_where_nothing_is_higher(word, prior):
     y[10:12] = np.nan
     declared = model(durations={"longest": 8, "law": word})
     data = bl.check(declared, {"y": y})
-    plan = hmm.em(declared, data)
+    plan = hmm.compile(declared, data).em_plan
     problem, theta = plan.problem(prior), plan.start(np.random.default_rng(1))
     theta, trace = climbed(problem, theta, 200, rtol=0, atol=1e-7)
     assert abs(trace[-1] - trace[-2]) < 1e-5
@@ -262,8 +262,8 @@ def test_planted_durations_are_found(planted):
     assert np.all(np.abs(mu - [4, 9]) < 4 * np.sqrt(np.array([4, 9]) / n))
     path = fit.decode()
     assert np.mean(path["state"].to_numpy() == z + 1) > 0.97
-    assert set(hmm.priors(fit.model, fit.data)) == {"initial", "transition", "duration_mu", "mean", "sd"}
-    assert "duration" in hmm.network(fit.model, fit.data)
+    assert set(hmm.compile(fit.model, fit.data).priors()) == {"initial", "transition", "duration_mu", "mean", "sd"}
+    assert "duration" in hmm.compile(fit.model, fit.data).network()
     # Two parameters of a law, one of the start, means and sds; nothing of the certain transitions.
     assert hidden_of(declared, fit.data).n_free == 2 + 1 + 4
 
@@ -278,14 +278,12 @@ def test_sampling_predicting_and_leaving_out(planted):
     mu = np.asarray(fit.posterior["duration_mu"])
     n = np.sum(np.diff(z[:300]) != 0) / 2
     assert np.all(np.abs(mu.mean(axis=(0, 1)) - [4, 9]) < 4.5 * np.sqrt(np.array([4, 9]) / n))
-    terms = hmm.log_likelihoods(
-        declared, fit.data, {n: np.asarray(fit.posterior[n])[0] for n in hidden_of(declared, fit.data).learned}
+    terms = hmm.compile(declared, fit.data).log_likelihoods(
+        {n: np.asarray(fit.posterior[n])[0] for n in hidden_of(declared, fit.data).learned}
     )
     assert terms["row"][1].shape == (200, 300)
     assert np.mean(fit.decode(method="smooth")["state"].to_numpy() == z[:300] + 1) > 0.97
-    made = hmm.predictive(
-        declared,
-        fit.data,
+    made = hmm.compile(declared, fit.data).predictive(
         {n: np.asarray(fit.posterior[n])[0][:50] for n in hidden_of(declared, fit.data).learned},
         np.random.default_rng(0),
     )["y"][1]
@@ -300,7 +298,7 @@ def test_simulated_paths_have_the_durations():
         durations={"longest": 5, "law": "poisson"}, parameters={"mean": [-1.0, 1.0], "sd": 1.0}, initial="uniform"
     )
     data = bl.check(declared, {"y": np.arange(200.0)})
-    graph = hmm.graph(declared, data, purpose="simulate")
+    graph = hmm.compile(declared, data).graph(purpose="simulate")
     fixed = pm.do(graph, {"duration_mu": np.array([1e-6, 3e3])})
     with fixed:
         path = pm.draw(fixed["path"], draws=3, random_seed=1, mode="FAST_COMPILE")

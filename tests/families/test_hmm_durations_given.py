@@ -75,7 +75,7 @@ def test_a_chain_of_which_all_is_known_is_decoded_without_a_fit(law):
     hidden = hidden_of(declared, data)
     assert hidden.learned == () and hidden.n_free == 0
     total, posterior = by_segmentation(law, MEAN, SD)
-    _, terms = hmm.log_likelihoods(declared, data, {})["row"]
+    _, terms = hmm.compile(declared, data).log_likelihoods({})["row"]
     assert terms.sum() == pytest.approx(np.log(total), rel=1e-11)
     shown = decode(declared, {"y": Y}, method="smooth")
     np.testing.assert_allclose(shown[["P(state=1)", "P(state=2)"]], posterior, atol=1e-10)
@@ -85,7 +85,7 @@ def test_a_chain_of_which_all_is_known_is_decoded_without_a_fit(law):
 @pytest.mark.parametrize("law", LAWS)
 def test_density_of_means_beside_known_durations(law):
     declared = model(law, LAWS[law][0], parameters={"mean": "Normal(0, 2)", "sd": SD.tolist()})
-    density = Interpreted(hmm.graph(declared, bl.check(declared, {"y": Y})))
+    density = Interpreted(hmm.compile(declared, bl.check(declared, {"y": Y})).graph())
     point = density.near(np.random.default_rng(1), 0.3)
     value, slope = density(point)
     mean = density.parameters(point)["mean"]

@@ -46,7 +46,7 @@ def test_density_of_mixtures_is_that_of_all_paths_and_its_slope_is_right():
     table = {"x": [0.1, -2.0, np.nan, 1.0, 3.0], "y": [1.0, np.nan, np.nan, 0.2, -1.0]}
     declared = model(columns=["x", "y"], **MIXED)
     data = bl.check(declared, table)
-    graph = hmm.graph(declared, data)
+    graph = hmm.compile(declared, data).graph()
     density = Interpreted(graph)
     point = density.near(np.random.default_rng(0), 0.5)
     value, slope = density(point)
@@ -117,7 +117,7 @@ def test_parts_are_numbered_by_their_means_in_every_draw():
                 value = np.stack([row[p] for row, p in zip(value, parts, strict=True)])
             value = value[state]
             draws[name].append(value[:, state] if name == "transition" else value)
-    found, what = hmm.relabelled(declared, data, {n: np.stack(v) for n, v in draws.items()})
+    found, what = hmm.compile(declared, data).relabelled({n: np.stack(v) for n, v in draws.items()})
     assert what == "the chain"
     for name, value in true.items():
         np.testing.assert_allclose(found[name], np.broadcast_to(value, found[name].shape), err_msg=name)
@@ -155,7 +155,7 @@ def test_mixtures_end_to_end_by_nuts():
 )  # fmt: skip
 def test_bad_mixtures(content, code, where, match):
     with refused(code, match, where=where):
-        hmm.resolved(model(**content), bl.check(model(**content), {"y": [0.0, 1.0, 2.0, 3.0]}))
+        _ = hmm.compile(model(**content), bl.check(model(**content), {"y": [0.0, 1.0, 2.0, 3.0]})).resolved
 
 
 # --------------------------------------------------------------------------------- EM: what has no closed form
@@ -176,7 +176,7 @@ def sequences(n_sequences=40, length=6, seed=0):
 
 def at_the_top(declared, data, steps=400, seed=0, prior=True, tolerance=1e-4):
     """EM's end: monotone on the way; the log posterior has no slope there in any coordinate (by differences)."""
-    plan = hmm.em(declared, data)
+    plan = hmm.compile(declared, data).em_plan
     problem, theta = plan.problem(prior), plan.start(np.random.default_rng(seed))
     before = -np.inf
     for _ in range(steps):
@@ -252,7 +252,7 @@ def test_mode_under_a_written_prior_is_that_of_the_graph():
     _, y = planted(60, seed=5)
     data = bl.check(declared, {"y": y})
     theta, _ = at_the_top(declared, data, steps=3000)
-    graph = hmm.graph(declared, data)
+    graph = hmm.compile(declared, data).graph()
     density = Interpreted(graph)
     from bayeslab.posterior.transforms import unconstrained
 
@@ -276,7 +276,7 @@ def test_pseudocounts_keep_unseen_words_possible():
         },
     )  # fmt: skip
     data = bl.check(declared, {"y": seen})
-    plan = hmm.em(declared, data)
+    plan = hmm.compile(declared, data).em_plan
     problem, theta = plan.problem(True), plan.start(np.random.default_rng(0))
     for _ in range(3000):
         value, statistics = problem.expect(theta)
@@ -286,7 +286,7 @@ def test_pseudocounts_keep_unseen_words_possible():
     assert problem.log_prior(theta) == pytest.approx(kernel, rel=1e-9)
     assert np.all(theta["p_y"][:, 2] > 0.004)
     # The graph at EM's end: the normalised prior, and up to the stick-breaking Jacobian no slope.
-    graph = hmm.graph(declared, data)
+    graph = hmm.compile(declared, data).graph()
     density = Interpreted(graph)
     from bayeslab.posterior.transforms import unconstrained
 
@@ -295,7 +295,7 @@ def test_pseudocounts_keep_unseen_words_possible():
     height, slope = density(point)
     assert height == pytest.approx(value + want, rel=1e-7)
     assert np.abs(slope).max() < 1e-3
-    assert hmm.priors(declared, data)["p_y"] == "Dirichlet([3, 2, 1.5]) in every row"
+    assert hmm.compile(declared, data).priors()["p_y"] == "Dirichlet([3, 2, 1.5]) in every row"
     # Flat priors are maximum likelihood: the unseen word has probability 0.
     flat = declared.model_copy(update={"model": declared.model.model_copy(update={"parameters": {}})})
     plain = bl.fit(flat, {"y": seen}, method="em", seed=1, progress=False, runs=None).posterior
@@ -430,7 +430,7 @@ def test_rows_with_gaps_under_matrices_have_the_right_slope(family):
     data = bl.check(declared, table)
     from bayeslab import registry
 
-    graph = registry.load("families", family).graph(declared, data)
+    graph = registry.load("families", family).compile(declared, data).graph()
     density = Interpreted(graph)
     point = density.near(rng, 0.2)
     slope = density(point)[1]
@@ -538,7 +538,7 @@ def test_transitions_are_learned_from_scores():
     np.testing.assert_allclose(bl.fit(given, table, **options).posterior["transition"], want, atol=1e-4)
     left_out = hidden_of(d := model(columns=["a", "b"], emission="scores"), bl.check(d, table))
     np.testing.assert_allclose(left_out.parts[0].emission.share, share)
-    density = Interpreted(hmm.graph(d, bl.check(d, table)))
+    density = Interpreted(hmm.compile(d, bl.check(d, table)).graph())
     point = np.random.default_rng(0).normal(size=density.n_dim)
     np.testing.assert_allclose(density(point)[1], density.differences(point), rtol=1e-4, atol=1e-5)
 

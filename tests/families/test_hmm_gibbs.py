@@ -215,7 +215,7 @@ def test_everything_else_takes_the_draws():
     assert any(f.check == "relabelled" for f in fit.verdict.findings)
     assert np.all(np.diff(fit.posterior["y_mean"].mean(("chain", "draw"))) > 0)
     values = {n: v.to_numpy().reshape(-1, *v.shape[2:]) for n, v in fit.posterior.to_dataset().data_vars.items()}
-    own = hmm.log_likelihoods(fit.model, fit.data, {n: v[:50] for n, v in values.items()})["row"][1].sum(1)
+    own = hmm.compile(fit.model, fit.data).log_likelihoods({n: v[:50] for n, v in values.items()})["row"][1].sum(1)
     np.testing.assert_allclose(fit.data_tree["sample_stats"]["log_likelihood"].to_numpy()[0, :50], own, rtol=1e-9)
     assert set(fit.decode()["state"]) == {1, 2}
     assert len(fit.predict(kind="mean")) == 2 * 80  # complete rows are replicated, in both columns

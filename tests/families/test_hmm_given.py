@@ -50,7 +50,7 @@ def heights(content):
     """At two points of the graph: its log density, and EM's log likelihood plus log prior."""
     declared = model(**content)
     data = bl.check(declared, table())
-    graph, hidden = hmm.graph(declared, data), hidden_of(declared, data)
+    graph, hidden = hmm.compile(declared, data).graph(), hidden_of(declared, data)
     density = Interpreted(graph)
     problem, rng, out = hidden.problem(), np.random.default_rng(3), []
     start = density.flat(graph.initial_point())

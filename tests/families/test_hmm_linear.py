@@ -35,7 +35,7 @@ def test_a_dimension_is_left_to_em():
 
     table = {"y": [1.0, 2.0, 1.5, 0.5, 2.5], "z": [0.5, 1.0, 0.0, 1.5, 1.0]}
     declared = level(columns=["y", "z"], dimension=1)
-    assert auto.choose(declared, bl.check(declared, table))[0] == "em"
+    assert auto.choose(hmm.compile(declared, bl.check(declared, table)))[0] == "em"
 
 
 def test_density_is_the_joint_normal_one():
@@ -46,7 +46,11 @@ def test_density_is_the_joint_normal_one():
     own = linear_of(declared, data)
     move, noise = 0.7, 0.4
     _, (_, found) = next(
-        iter(hmm.log_likelihoods(declared, data, {"level_sd": [np.array(move)], "noise_sd": [np.array(noise)]}).items())
+        iter(
+            hmm.compile(declared, data)
+            .log_likelihoods({"level_sd": [np.array(move)], "noise_sd": [np.array(noise)]})
+            .items()
+        )
     )
     times = np.array([1, 2, 4])
     for s, (t, y) in enumerate(((times, table["y"][:3]), (times[:2], table["y"][3:]))):
@@ -63,7 +67,7 @@ def test_em_never_falls(content, prior):
     table = {"y": base + rng.standard_normal(60), "z": 3 * base + rng.standard_normal(60)}
     table["y"][5:9] = np.nan
     declared = level(**content)
-    plan = hmm.em(declared, bl.check(declared, table))
+    plan = hmm.compile(declared, bl.check(declared, table)).em_plan
     problem, theta = plan.problem(prior), plan.start(np.random.default_rng(1))
     climbed(problem, theta, 30)
 
@@ -106,4 +110,4 @@ def test_constant_columns_and_samplers_of_turned_states_are_refused():
         linear_of(declared, bl.check(declared, {"y": [1.0, 1.0, 1.0]}))
     declared = level(columns=["y", "z"], dimension=1)
     with refused("model.not-identified", where="model.dimension"):
-        hmm.graph(declared, bl.check(declared, {"y": [1.0, 2.0, 3.0], "z": [1.0, 0.0, 3.0]}))
+        hmm.compile(declared, bl.check(declared, {"y": [1.0, 2.0, 3.0], "z": [1.0, 0.0, 3.0]})).graph()

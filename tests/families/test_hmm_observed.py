@@ -42,9 +42,9 @@ def test_em_is_the_share_and_a_missing_state_is_summed_out():
     )
     gap = [*WEATHER[:4], None, *WEATHER[5:]]
     data = bl.check(chain(), {"weather": gap})
-    assert "states are missing" in hmm.exact(chain(), data)
+    assert "states are missing" in hmm.compile(chain(), data).exact_plan
     values = {"initial": np.array([[0.5, 0.5]]), "transition": np.array([[[0.6, 0.4], [0.3, 0.7]]])}
-    _, found = hmm.log_likelihoods(chain(), data, values)["row"]
+    _, found = hmm.compile(chain(), data).log_likelihoods(values)["row"]
     a, codes = values["transition"][0], [0 if w == "sun" else 1 for w in WEATHER]
     total = 0.0
     for lost in (0, 1):

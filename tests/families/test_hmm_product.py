@@ -133,9 +133,11 @@ def test_likelihood_is_the_sum_over_all_paths(name):
         want = by_paths(
             hidden.chain.sizes, *law(name, own | {k: own[v] for k, v in names_of(name).items()}, table), offsets
         )
-        found = next(iter(hmm.log_likelihoods(declared, data, {n: v[None] for n, v in own.items()}).values()))[1][0]
+        found = next(iter(hmm.compile(declared, data).log_likelihoods({n: v[None] for n, v in own.items()}).values()))[
+            1
+        ][0]
         assert found.sum() == pytest.approx(want.sum(), rel=1e-10)
-        value, _ = hmm.em(declared, data).problem(False).expect(own)
+        value, _ = hmm.compile(declared, data).em_plan.problem(False).expect(own)
         assert value == pytest.approx(want.sum(), rel=1e-10)
 
 
@@ -148,13 +150,13 @@ def test_coupled_chains_that_ignore_each_other_are_two_models():
     own = drawn(hidden_of(declared, data), rng)
     a, b = rng.dirichlet(np.ones(2), 2), rng.dirichlet(np.ones(3), 3)
     own |= {"transition_a": np.repeat(a[:, None], 3, axis=1), "transition_b": np.repeat(b[None], 2, axis=0)}
-    both = hmm.log_likelihoods(declared, data, {n: v[None] for n, v in own.items()})["row"][1].sum()
+    both = hmm.compile(declared, data).log_likelihoods({n: v[None] for n, v in own.items()})["row"][1].sum()
     one = model(columns=["y"], states=2)
     alone = {"initial": own["initial_a"], "transition": a, "mean": own["mean_a"], "sd": own["sd_a"]}
     two = model(columns=["n"], states=3, emission="poisson")
     other = {"initial": own["initial_b"], "transition": b, "rate": own["rate_b"]}
     apart = [
-        hmm.log_likelihoods(m, bl.check(m, table), {n: v[None] for n, v in v_.items()})["row"][1].sum()
+        hmm.compile(m, bl.check(m, table)).log_likelihoods({n: v[None] for n, v in v_.items()})["row"][1].sum()
         for m, v_ in ((one, alone), (two, other))
     ]
     assert both == pytest.approx(sum(apart), rel=1e-12)
@@ -165,14 +167,16 @@ def test_a_switch_with_one_chain_and_a_second_chain_without_states_are_the_plain
     table = {"y": rng.normal(0, 2, 50)}
     plain = model(columns=["y"], states=3)
     values = drawn(hidden_of(plain, bl.check(plain, table)), rng)
-    want = hmm.log_likelihoods(plain, bl.check(plain, table), {n: v[None] for n, v in values.items()})["row"][1]
+    want = hmm.compile(plain, bl.check(plain, table)).log_likelihoods({n: v[None] for n, v in values.items()})["row"][1]
     switch = model(columns=["y"], chains={"which": ["only"], "only": 3}, coupling="switching")
     renamed = {f"{n}_only": v[None] for n, v in values.items()}
-    found = hmm.log_likelihoods(switch, bl.check(switch, table), renamed)["row"][1]
+    found = hmm.compile(switch, bl.check(switch, table)).log_likelihoods(renamed)["row"][1]
     np.testing.assert_allclose(found, want, rtol=1e-12)
     joint = model(columns=["y"], chains={"only": 3, "still": 1}, effects="joint")
     renamed = {(f"{n}_only" if n in ("initial", "transition") else n): v[None] for n, v in values.items()}
-    np.testing.assert_allclose(hmm.log_likelihoods(joint, bl.check(joint, table), renamed)["row"][1], want, rtol=1e-12)
+    np.testing.assert_allclose(
+        hmm.compile(joint, bl.check(joint, table)).log_likelihoods(renamed)["row"][1], want, rtol=1e-12
+    )
 
 
 # --------------------------------------------------------------------------------- the graph
@@ -182,10 +186,10 @@ def test_a_switch_with_one_chain_and_a_second_chain_without_states_are_the_plain
 @pytest.mark.parametrize("name", ALL)
 def test_the_graphs_density_is_em_s_and_its_slope_is_right(name):
     declared, data, _, hidden, rng = resolved(name, seed=1)
-    graph = hmm.graph(declared, data)
+    graph = hmm.compile(declared, data).graph()
     density = Interpreted(graph)
     points = [density.near(rng) for _ in range(2)]
-    problem, heights = hmm.em(declared, data).problem(True), []
+    problem, heights = hmm.compile(declared, data).em_plan.problem(True), []
     for point in points:
         everything = constrained(graph, density.split(point[None]))
         for key, behind in {k: v for part in hidden.parts for k, v in part.internal(everything).items()}.items():
@@ -253,7 +257,7 @@ def test_em_knows_the_priors_written_for_a_chain():
     declared = model(**COUPLED, parameters={names[name]: text for name, text in written.items()})
     rng = np.random.default_rng(5)
     data = bl.check(declared, table_of("coupled", rng, 60))
-    graph, plan = hmm.graph(declared, data), hmm.em(declared, data)
+    graph, plan = hmm.compile(declared, data).graph(), hmm.compile(declared, data).em_plan
     problem = plan.problem(True)
     density = Interpreted(graph)
     gaps = []
@@ -270,7 +274,7 @@ def test_em_knows_the_priors_written_for_a_chain():
 @pytest.mark.parametrize("prior", [True, False])
 def test_em_never_falls(name, prior):
     declared, data, _, _, rng = resolved(name, seed=2, n=60)
-    problem = (plan := hmm.em(declared, data)).problem(prior)
+    problem = (plan := hmm.compile(declared, data).em_plan).problem(prior)
     theta = plan.start(rng)
     theta, _ = climbed(problem, theta, 15)
     back = problem.unflatten(problem.flatten(theta))
@@ -375,7 +379,7 @@ def test_labels_are_made_to_agree(name):
     table = {"y": rng.normal(0, 3, 80), "n": rng.poisson(4, 80)}
     data = bl.check(declared, {c: table[c] for c in declared.model.columns})
     hidden = hidden_of(declared, data)
-    middle = hidden.numbered(hmm.em(declared, data).start(rng))
+    middle = hidden.numbered(hmm.compile(declared, data).em_plan.start(rng))
     n = 30
     draws = {}
     for key, value in middle.items():
@@ -399,9 +403,11 @@ def test_labels_are_made_to_agree(name):
         own |= {key: value for part in hidden.parts for key, value in part.internal(own).items()}
     assert any(key.startswith("_") for key in draws) == (name != "joint")
     assert any(not np.array_equal(shuffled[key], draws[key]) for key in draws)
-    before = hmm.log_likelihoods(declared, data, draws)["row"][1].sum(axis=1)
-    np.testing.assert_allclose(hmm.log_likelihoods(declared, data, shuffled)["row"][1].sum(axis=1), before, rtol=1e-9)
-    back, what = hmm.relabelled(declared, data, shuffled)
+    before = hmm.compile(declared, data).log_likelihoods(draws)["row"][1].sum(axis=1)
+    np.testing.assert_allclose(
+        hmm.compile(declared, data).log_likelihoods(shuffled)["row"][1].sum(axis=1), before, rtol=1e-9
+    )
+    back, what = hmm.compile(declared, data).relabelled(shuffled)
     assert what == f"the chains {', '.join(hidden.chain.names)}"
     for key, value in draws.items():
         np.testing.assert_allclose(back[key], value, rtol=1e-12, err_msg=key)
@@ -417,7 +423,7 @@ def test_what_is_written_of_a_chain_tells_its_states_apart():
     declared = model(**TWINS, parameters=given)
     data = bl.check(declared, table)
     assert not product_labels.freedom_of(hidden_of(declared, data)).any
-    assert hmm.relabelled(declared, data, {}) is None
+    assert hmm.compile(declared, data).relabelled({}) is None
 
 
 # --------------------------------------------------------------------------------- NUTS, and all that follows a fit
@@ -482,7 +488,7 @@ def test_a_fit_predicts_decodes_and_draws(sampled):
 @pytest.mark.parametrize("name", ALL)
 def test_every_kind_simulates_and_is_drawn_as_a_network(name):
     declared, data, _, hidden, rng = resolved(name, seed=3, n=30)
-    made = hmm.graph(declared, data, purpose="simulate")
+    made = hmm.compile(declared, data).graph(purpose="simulate")
     import pymc as pm
 
     columns = declared.model.columns
@@ -491,10 +497,10 @@ def test_every_kind_simulates_and_is_drawn_as_a_network(name):
         assert values.shape == (30,), column
         assert np.isfinite(values).all()
     own = drawn(hidden, rng)
-    replicated = hmm.predictive(declared, data, {n: v[None] for n, v in own.items()}, rng)
+    replicated = hmm.compile(declared, data).predictive({n: v[None] for n, v in own.items()}, rng)
     assert all(np.isfinite(v).all() and v.shape == (1, 30) for _, v in replicated.values())
-    assert set(columns) < set(hmm.network(declared, data).nodes)
-    assert set(hmm.priors(declared, data)) == set(hidden.learned)
+    assert set(columns) < set(hmm.compile(declared, data).network().nodes)
+    assert set(hmm.compile(declared, data).priors()) == set(hidden.learned)
 
 
 def test_rows_behind_a_switch_come_from_the_chain_that_is_seen():
@@ -503,7 +509,7 @@ def test_rows_behind_a_switch_come_from_the_chain_that_is_seen():
     declared = model(**SWITCHING, parameters=given)
     data = bl.check(declared, {"y": np.array([0.0, 1.0, 100.0, 102.0, 0.0])})
     own = hidden_of(declared, data).chain.draw(rng)
-    made = hmm.predictive(declared, data, {n: v[None] for n, v in own.items()}, rng)["y"][1][0]
+    made = hmm.compile(declared, data).predictive({n: v[None] for n, v in own.items()}, rng)["y"][1][0]
     np.testing.assert_allclose(made, [0, 1, 100, 102, 0], atol=0.1)
 
 

@@ -60,7 +60,7 @@ def test_density_is_that_of_the_forward_pass_and_its_slope_is_right():
     table["y"][4] = np.nan
     declared = model()
     data = bl.check(declared, table)
-    graph = hmm.graph(declared, data)
+    graph = hmm.compile(declared, data).graph()
     density = Interpreted(graph)
     point = density.near(np.random.default_rng(1), 0.3)
     value, slope = density(point)
@@ -78,7 +78,7 @@ def test_density_is_that_of_the_forward_pass_and_its_slope_is_right():
     want += stats.norm.logpdf(b0, 0, sigma * 10).sum() + stats.norm.logpdf(b1, 0, sigma * 10).sum()
     assert value == pytest.approx(want, rel=1e-8)
     np.testing.assert_allclose(slope, density.differences(point), rtol=1e-5, atol=1e-5)
-    problem = hmm.em(declared, data).problem(True)
+    problem = hmm.compile(declared, data).em_plan.problem(True)
     theta = {n: own[n] for n in hidden_of(declared, data).learned}
     moved = theta | {"slope": theta["slope"] * 1.1}
     gap = problem.expect(moved)[0] + problem.log_prior(moved) - problem.expect(theta)[0] - problem.log_prior(theta)
@@ -94,7 +94,7 @@ def test_em_never_falls(content, prior):
     _, table = planted(80, outcome=content.get("emission", "gaussian"))
     table["y"][20:22] = np.nan
     declared = model(**content)
-    plan = hmm.em(declared, bl.check(declared, table))
+    plan = hmm.compile(declared, bl.check(declared, table)).em_plan
     problem, theta = plan.problem(prior), plan.start(np.random.default_rng(1))
     climbed(problem, theta, 20, rtol=1e-8)
 
@@ -116,7 +116,7 @@ def test_window_is_an_autoregression_of_each_state():
         y[1:, None], values["intercept"] + y[:-1, None] * values["slope"][:, 0], values["sd"]
     )
     want = smooth(HiddenChain.of(values["initial"], values["transition"]), log_emission).log_evidence.sum()
-    _, found = hmm.log_likelihoods(declared, data, {n: v[None] for n, v in values.items()})["row"]
+    _, found = hmm.compile(declared, data).log_likelihoods({n: v[None] for n, v in values.items()})["row"]
     assert found.sum() == pytest.approx(want, rel=1e-12)
 
 

@@ -52,7 +52,7 @@ def by_hand(initial, transition, rows):
 def small():
     declared = model()
     data = bl.check(declared, pd.DataFrame(TABLE))
-    graph = hmm.graph(declared, data)
+    graph = hmm.compile(declared, data).graph()
     return declared, data, graph
 
 
@@ -65,13 +65,13 @@ def test_trees_are_read_and_summed_as_enumeration_does(small):
     rows = np.where(np.isnan(y), 0.0, stats.norm.logpdf(y, values["mean"], values["sd"]))
     want, posterior = by_hand(values["initial"], values["transition"], rows)
     draws = {n: v[None] for n, v in values.items()}
-    found = hmm.log_likelihoods(declared, data, draws)["sequence"][1][0]
+    found = hmm.compile(declared, data).log_likelihoods(draws)["sequence"][1][0]
     np.testing.assert_allclose(found[np.argsort(hidden.sequences.names)], want, rtol=1e-11)
-    table, about = hmm.decoded(declared, data, draws, "smooth", 1, None)
+    table, about = hmm.compile(declared, data).decoded(draws, "smooth", 1, None)
     assert table["cell"].tolist() == TABLE["cell"]
     np.testing.assert_allclose(table["P(state=2)"], posterior[:, 1], atol=1e-10)
     assert "smooth" in about["about"]
-    one = hmm.decoded(declared, data, draws, "viterbi", 1, "g")[0]
+    one = hmm.compile(declared, data).decoded(draws, "viterbi", 1, "g")[0]
     assert one["cell"].tolist() == ["f", "g"]
 
 
@@ -95,7 +95,7 @@ def test_density_is_that_of_enumeration_and_its_slope_is_right(small):
 def test_zeros_of_a_pattern_have_a_slope_too():
     declared = model(states=3, topology="left_right")
     data = bl.check(declared, pd.DataFrame(TABLE))
-    graph = hmm.graph(declared, data)
+    graph = hmm.compile(declared, data).graph()
     density = Interpreted(graph)
     point = density.near(np.random.default_rng(2), 0.3)
     np.testing.assert_allclose(density.slope(point), density.differences(point), rtol=1e-5, atol=1e-6)
@@ -143,7 +143,7 @@ def planted():
 def test_em_never_falls_and_finds_what_was_planted(planted):
     z, table = planted
     declared = model()
-    plan = hmm.em(declared, bl.check(declared, table))
+    plan = hmm.compile(declared, bl.check(declared, table)).em_plan
     for prior in (True, False):
         problem, theta = plan.problem(prior), plan.start(np.random.default_rng(1))
         climbed(problem, theta, 60, rtol=0, atol=1e-8)
@@ -172,8 +172,8 @@ def test_sampling_and_predicting(planted):
         draws, height = np.asarray(fit.posterior[name]), np.asarray(mode.posterior[name])[0, 0]
         assert np.all(np.abs(draws.mean(axis=(0, 1)) - height) < 0.7 * draws.std(axis=(0, 1)))
     own = {n: np.asarray(fit.posterior[n])[0] for n in hidden_of(declared, fit.data).learned}
-    assert hmm.log_likelihoods(declared, fit.data, own)["sequence"][1].shape == (200, 20)
-    made = hmm.predictive(declared, fit.data, own, np.random.default_rng(0))["y"][1]
+    assert hmm.compile(declared, fit.data).log_likelihoods(own)["sequence"][1].shape == (200, 20)
+    made = hmm.compile(declared, fit.data).predictive(own, np.random.default_rng(0))["y"][1]
     seen = ~np.isnan(table["y"].to_numpy())
     assert np.corrcoef(made.mean(axis=0)[seen], table["y"].to_numpy()[seen])[0, 1] > 0.8
 
@@ -191,7 +191,7 @@ def test_simulated_daughters_resemble_their_mothers():
             "transition": [[0.5, 0.5], [0.0, 1.0]], "parameters": {"mean": [-9.0, 9.0]},
         },
     )  # fmt: skip
-    graph = hmm.graph(declared, bl.check(declared, table), purpose="simulate")
+    graph = hmm.compile(declared, bl.check(declared, table)).graph(purpose="simulate")
     fixed = pm.do(graph, {"_variance": np.array([0.01, 0.01])})
     path, y = pm.draw([fixed["path"], fixed["y"]], random_seed=1, mode="FAST_COMPILE")
     np.testing.assert_array_equal(y > 0, path == 1)

@@ -41,7 +41,7 @@ OWN = [np.array([1, 0, -1, 0]), np.array([2, 1, 1])]
 def small():
     declared = model()
     data = bl.check(declared, TABLE)
-    return declared, data, hmm.graph(declared, data)
+    return declared, data, hmm.compile(declared, data).graph()
 
 
 def test_evidence_and_states_equal_enumeration(small):
@@ -51,16 +51,16 @@ def test_evidence_and_states_equal_enumeration(small):
     chain = HiddenChain.of(values["initial"], values["transition"])
     want = [truth(BALLS, chain, own, np.zeros((len(own), 2))) for own in OWN]
     draws = {n: v[None] for n, v in values.items()}
-    found = hmm.log_likelihoods(declared, data, draws)["sequence"][1][0]
+    found = hmm.compile(declared, data).log_likelihoods(draws)["sequence"][1][0]
     np.testing.assert_allclose(found, np.log([w[0] for w in want]), rtol=1e-10)
-    smoothed = hmm.decoded(declared, data, draws, "smooth", 1, None)[0]
+    smoothed = hmm.compile(declared, data).decoded(draws, "smooth", 1, None)[0]
     np.testing.assert_allclose(smoothed["P(state=1)"], np.concatenate([w[1][:, 0] for w in want]), atol=1e-10)
-    path = hmm.decoded(declared, data, draws, "viterbi", 1, "a")[0]["state"] - 1
+    path = hmm.compile(declared, data).decoded(draws, "viterbi", 1, "a")[0]["state"] - 1
     np.testing.assert_array_equal(path, want[0][4][want[0][3].argmax()])
-    filtered = hmm.decoded(declared, data, draws, "filter", 1, "b")[0]["P(state=1)"]
+    filtered = hmm.compile(declared, data).decoded(draws, "filter", 1, "b")[0]["P(state=1)"]
     shorter = [truth(BALLS, chain, OWN[1][: t + 1], np.zeros((t + 1, 2)))[1][t, 0] for t in range(3)]
     np.testing.assert_allclose(filtered, shorter, atol=1e-10)
-    expected = hmm.decoded(declared, data, draws, "predict", 1, "b")[0]
+    expected = hmm.compile(declared, data).decoded(draws, "predict", 1, "b")[0]
     np.testing.assert_allclose(expected["P(state=1)"][0], values["initial"][0], atol=1e-12)
 
 
@@ -99,7 +99,7 @@ def test_very_full_urns_are_the_categorical_model():
     for method in ("smooth", "filter", "predict"):
         mine, theirs = (decode(declared, TABLE, method) for declared in (full, plain))
         np.testing.assert_allclose(mine["P(state=1)"], theirs["P(state=1)"], atol=1e-5)
-    mine, theirs = (hmm.log_likelihoods(m, bl.check(m, TABLE), {})["sequence"][1] for m in (full, plain))
+    mine, theirs = (hmm.compile(m, bl.check(m, TABLE)).log_likelihoods({})["sequence"][1] for m in (full, plain))
     np.testing.assert_allclose(mine, theirs, atol=1e-5)
 
 
@@ -124,7 +124,7 @@ def planted():
 def test_em_never_falls_and_finds_what_was_planted(planted):
     balls, z, _, _, table = planted
     declared = model(balls)
-    plan = hmm.em(declared, bl.check(declared, table))
+    plan = hmm.compile(declared, bl.check(declared, table)).em_plan
     problem, theta = plan.problem(True), plan.start(np.random.default_rng(1))
     theta, trace = climbed(problem, theta, 100, rtol=0, atol=1e-9)
     assert trace[-1] - trace[-2] < 1e-7
@@ -152,7 +152,7 @@ def test_sampling_and_predicting(planted):
     draws = np.asarray(fit.posterior["transition"])
     assert np.all(np.abs(draws.mean(axis=(0, 1)) - [[0.8, 0.2], [0.4, 0.6]]) < 4.5 * draws.std(axis=(0, 1)))
     own = {n: np.asarray(fit.posterior[n])[0, :60] for n in hidden_of(declared, fit.data).learned}
-    made = hmm.predictive(declared, fit.data, own, np.random.default_rng(0))["ball"][1]
+    made = hmm.compile(declared, fit.data).predictive(own, np.random.default_rng(0))["ball"][1]
     assert made.shape == (60, 900)
     codes = np.array([COLOURS.index(c) for c in ball])
     share = np.stack([(made == c).mean(axis=0) for c in range(3)], axis=1)
@@ -166,9 +166,9 @@ def test_a_ball_not_seen_is_one_of_those_that_are_left():
     """An urn of two reds and a green, two of which are seen: the third is known, whenever it was drawn."""
     declared = model([[2, 1, 0], [0, 0, 9]], initial=[1.0, 0.0], transition=[[1, 0], [0, 1]])
     data = bl.check(declared, {"round": ["a"] * 3, "ball": ["red", None, "green"]})
-    made = hmm.predictive(declared, data, {}, np.random.default_rng(0))["ball"][1]
+    made = hmm.compile(declared, data).predictive({}, np.random.default_rng(0))["ball"][1]
     assert made[0, 1] == 0
-    found = hmm.log_likelihoods(declared, data, {})["row"][1][0]
+    found = hmm.compile(declared, data).log_likelihoods({})["row"][1][0]
     assert np.exp(found.sum()) == pytest.approx(2 / 3 * 1 / 2)
 
 
@@ -177,7 +177,7 @@ def test_simulated_balls_come_from_what_is_left():
 
     table = {"round": np.repeat([f"r{i}" for i in range(300)], 3), "ball": ["red"] * 900}
     declared = model([[2, 1, 0], [0, 0, 3]], initial="uniform")
-    graph = hmm.graph(declared, bound(declared, table), purpose="simulate")
+    graph = hmm.compile(declared, bound(declared, table)).graph(purpose="simulate")
     fixed = pm.do(graph, {"transition": np.array([[1.0, 0.0], [0.0, 1.0]])})
     path, ball = pm.draw([fixed["path"], fixed["ball"]], random_seed=1, mode="FAST_COMPILE")
     path, ball = path.reshape(300, 3), ball.reshape(300, 3)

@@ -164,7 +164,7 @@ def test_the_graph_has_the_likelihood_that_scipy_has_and_its_slope(case):
     model, gaps, density = CASES[case]
     _, data = planted()
     data = with_gaps(data) if gaps else data
-    graph = family.graph(model, bound_of(model, data))
+    graph = family.compile(model, bound_of(model, data)).graph()
     call, split, flat = functions(graph)
     joint, prior, gradient = call(flat)
     values = parameters(graph, split, flat)
@@ -193,7 +193,7 @@ def test_mixed_columns_with_gaps_labels_and_a_gate_in_the_graph():
         {"component": KINDS, "gating": ["time"]},
     ):
         model = mixture(list(KINDS), **spec)
-        graph = family.graph(model, bound_of(model, data))
+        graph = family.compile(model, bound_of(model, data)).graph()
         call, split, flat = functions(graph)
         joint, prior, gradient = call(flat)
         values = parameters(graph, split, flat)
@@ -222,7 +222,7 @@ def test_the_prior_of_the_graph_is_normal_inverse_wishart(covariance):
     scale = [[2.0, 0.5], [0.5, 1.0]] if covariance == "full" else [2.0, 1.0]
     own = {"mean": [1.0, 2.0], "rows": 0.5, "dof": 5, "scale": scale}
     model = mixture(["x", "y"], 1, covariance=covariance, priors={"components": own})
-    graph = family.graph(model, bound_of(model, data))
+    graph = family.compile(model, bound_of(model, data)).graph()
     call, split, flat = functions(graph)
 
     def natural(vector):
@@ -530,7 +530,7 @@ def test_a_mixture_of_regressions_and_of_experts(gating):
 def test_the_graph_of_regressions_has_their_likelihood():
     _, data = two_lines()
     model = bl.Model(model=bl.Mixture(regression="y ~ x", components=2))
-    graph = family.graph(model, bound_of(model, data))
+    graph = family.compile(model, bound_of(model, data)).graph()
     call, split, flat = functions(graph)
     joint, prior, gradient = call(flat)
     v = parameters(graph, split, flat)
@@ -658,11 +658,11 @@ def test_what_is_wrong_is_said_in_a_line(spec, data, code, match):
 def test_priors_are_told():
     _, data = planted()
     spec = {"component": KINDS, "priors": {"rate": "Gamma(2, 0.5)", "weights": 2}}
-    told = family.priors(mixture(list(KINDS), **spec), bound_of(mixture(list(KINDS), **spec), data))
+    told = family.compile(mixture(list(KINDS), **spec), bound_of(mixture(list(KINDS), **spec), data)).priors()
     assert told["weights"] == "Dirichlet(2)" and told["poisson_rate"] == "Gamma(2, 0.5)"
     assert told["p_word"] == "Dirichlet(1)" and told["gaussian_covariance"].startswith("InverseWishart(4, ")
     free = mixture(["x"], priors={"mean": "Normal(0, 2)", "sd": "HalfNormal(2)"})
-    assert family.priors(free, bound_of(free, data))["sd"] == "HalfNormal(2)"
+    assert family.compile(free, bound_of(free, data)).priors()["sd"] == "HalfNormal(2)"
 
 
 def test_every_spec_survives_a_file(tmp_path):
@@ -691,26 +691,26 @@ def test_each_number_in_a_list_has_its_own_prior():
     found = {}
     for numbers in ([1], [1, 2], [1, 4]):
         model = mixture(["y"], numbers, choose="evidence")
-        found[tuple(numbers)] = family.resolved(model, bound_of(model, {"y": y})).choice.scores[0]
+        found[tuple(numbers)] = family.compile(model, bound_of(model, {"y": y})).resolved.choice.scores[0]
     assert list(found.values()) == pytest.approx([normal_evidence(y, 1)] * 3, abs=1e-9)
 
 
 def test_the_evidence_of_a_list_is_under_the_priors_of_the_file():
     y = np.random.default_rng(3).poisson(5, 12)
     model = mixture(["y"], [1, 2], component="poisson", choose="evidence", priors={"rate": "Gamma(3, 2)"})
-    score = family.resolved(model, bound_of(model, {"y": y})).choice.scores[0]
+    score = family.compile(model, bound_of(model, {"y": y})).resolved.choice.scores[0]
     a, b = 3 + y.sum(), 2 + len(y)
     exact = 3 * np.log(2) - gammaln(3) + gammaln(a) - a * np.log(b) - gammaln(y + 1).sum()
     assert score == pytest.approx(exact, abs=1e-9)
     free = mixture(["y"], [1, 2], choose="evidence", priors={"mean": "Normal(0, 5)", "sd": "HalfNormal(3)"})
     with refused("model.not-conjugate", where="model.choose"):
-        family.resolved(free, bound_of(free, {"y": y + 0.5}))
+        _ = family.compile(free, bound_of(free, {"y": y + 0.5})).resolved
 
 
 def test_a_number_that_the_rows_cannot_support_is_not_dropped():
     model = mixture(["y"], [1, 2, 9])
     with refused("data.too-few", "5.*9"):
-        family.resolved(model, bound_of(model, {"y": np.arange(5.0)}))
+        _ = family.compile(model, bound_of(model, {"y": np.arange(5.0)})).resolved
 
 
 def test_one_component_whose_labels_are_known_has_weight_one():

@@ -102,7 +102,7 @@ def test_likelihood_is_the_sum_over_labels_in_arrays_and_graph(word):
     x, y = np.array(x, float), np.array([0.5, -1.0, 2.0, 0.1, 3.0, 1.0])
     model = mixture(["x", "y"], component={"x": word, "y": "gaussian"})
     data = bound(model, {"x": x, "y": y})
-    graph = family.graph_without_start(model, data)
+    graph = family.compile(model, data).graph_without_start()
     call, split, flat = functions(graph)
     joint, prior, gradient = call(flat)
     values = parameters(graph, split, flat)
@@ -136,7 +136,7 @@ def test_priors_of_the_graph_are_those_of_em(word, x, priors, maps):
     model = mixture(["x", "z"], components=1, component=word, priors=priors)
     x = np.array(x, float)
     data = bound(model, {"x": x, "z": x[::-1] * (1 if word == "VonMises" else 10)})
-    graph = family.graph_without_start(model, data)
+    graph = family.compile(model, data).graph_without_start()
     call, split, flat = functions(graph)
     seen = resolved(model, data)
     difference = []
@@ -331,10 +331,10 @@ def test_predictions_replications_shapes_and_a_run_folder(tmp_path):
     assert np.all(chances[["P(1)", "P(2)"]].to_numpy().argmax(axis=1) == [0, 1])
     seen = resolved(model, bound(model, data))
     draws = {n: fit.posterior[n].values[0] for n in seen.dims}
-    made = family.predictive(model, bound(model, data), draws, np.random.default_rng(1))
+    made = family.compile(model, bound(model, data)).predictive(draws, np.random.default_rng(1))
     assert made["count"][1].dtype.kind == "i"
     assert np.mean(made["rain"][1] == 0) == pytest.approx(0.4, abs=0.25)
-    shape = family.shapes(model, bound(model, data), draws, ["rain"])
+    shape = family.compile(model, bound(model, data)).component_shapes(draws, ["rain"])
     places, density = shape.densities
     psi = draws["HurdleGamma_psi"][0, :, 0]
     # What lies within the data of densities that leave the probability of 0 out.
@@ -347,7 +347,11 @@ def test_predictions_replications_shapes_and_a_run_folder(tmp_path):
 def test_priors_are_shown_and_simulated_from():
     model = mixture(["n"], component="NegativeBinomial", priors={"mu": "Gamma(2, 0.5)", "alpha": "Exponential(1)"})
     data = bound(model, {"n": [0, 3, 8, 2, 2]})
-    assert family.priors(model, data) == {"weights": "Dirichlet(1)", "mu": "Gamma(2, 0.5)", "alpha": "Exponential(1)"}
+    assert family.compile(model, data).priors() == {
+        "weights": "Dirichlet(1)",
+        "mu": "Gamma(2, 0.5)",
+        "alpha": "Exponential(1)",
+    }
     rows = bl.Model(model=model.model, dims={"obs_id": 5})
     counts = bl.simulate(rows, draws=200, seed=1)["prior_predictive"]["n"].values
     assert counts.dtype.kind == "i"
@@ -459,9 +463,9 @@ def test_engines_that_need_conjugate_priors_refuse(method, components):
 def test_parameters_of_a_process_have_names_beside_its_concentration():
     model = mixture(["x"], "dirichlet_process", most=4, component="Gamma")
     data = bound(model, {"x": [0.5, 2.0, 1.0, 4.0, 0.2, 3.0]})
-    graph = family.graph_without_start(model, data)
+    graph = family.compile(model, data).graph_without_start()
     assert {"alpha", "Gamma_alpha", "Gamma_beta", "weights"} <= set(graph.named_vars)
-    assert family.preferred(model, data) is None
+    assert family.compile(model, data).preferred_engine() is None
 
 
 def test_what_needs_an_evidence_is_refused():

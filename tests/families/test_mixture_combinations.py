@@ -152,12 +152,12 @@ def examined(choice):
     if content["components"] in ("sampled", "dirichlet_process"):
         assert fit.verdict.findings
         return True
-    seen = mixture.resolved(model, data)
+    seen = mixture.compile(model, data).resolved
     oracle = Mixture(content | {"components": seen.n_components}, data_of)
     posterior = fit.data_tree["posterior"]
     values = {n: posterior[n].to_numpy()[0, -1] for n in seen.dims}
     rows = oracle.log_likelihood(values)
-    found = mixture.log_likelihoods(model, data, {n: v[None] for n, v in values.items()})["row"][1][0]
+    found = mixture.compile(model, data).log_likelihoods({n: v[None] for n, v in values.items()})["row"][1][0]
     assert found == pytest.approx(rows, rel=1e-8, abs=1e-8)
     if "exact_posterior" in fit.data_tree:
         log_evidence = fit.data_tree["exact_posterior"].attrs["log_evidence"]

@@ -35,7 +35,7 @@ def compiled():
 
     model = mixture(["a", "b", "c"], priors={"correlation": "LKJ(1.7)"})
     data = planted()
-    graph = family.graph(model, bound_of(model, data))
+    graph = family.compile(model, bound_of(model, data)).graph()
     names = ["weights", "mean", "sd", "covariance", "_partial", "_log_sd", "_mean"]
     nodes = [graph[name] for name in names]
     outputs = [graph.logp(), graph.logp(vars=graph.free_RVs), graph.logp(vars=[graph["_partial"]], jacobian=False)]
@@ -100,7 +100,7 @@ def test_simulated_correlations_have_the_moments_of_the_lkj():
     from pytensor.compile.mode import Mode
 
     model = mixture(["a", "b", "c"], priors={"correlation": 2})
-    graph = family.graph(model, bound_of(model, planted()), purpose="simulate")
+    graph = family.compile(model, bound_of(model, planted())).graph(purpose="simulate")
     covariance, sd = (
         np.asarray(v)
         for v in draw([graph["covariance"], graph["sd"]], 1500, mode=Mode("py", "fast_compile"), random_seed=3)
@@ -138,7 +138,7 @@ def test_the_posterior_of_a_correlation_is_that_on_a_grid():
 
 def test_the_prior_is_told_and_engines_that_need_another_refuse():
     model, data = mixture(["a", "b"], priors={"correlation": "LKJ(2)"}), planted()
-    told = family.priors(model, bound_of(model, data))
+    told = family.compile(model, bound_of(model, data)).priors()
     assert told["covariance"] == "correlations LKJ(2)" and told["sd"].startswith("LogNormal(log [")
     for method, code, match in (
         ("em", "engine.refused.not-conjugate", ""),

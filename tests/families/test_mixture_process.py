@@ -265,10 +265,9 @@ def test_a_stopped_run_goes_on_exactly(tmp_path):
     model = model_of()
     whole = fitted(model, {"x": x}, draws=60, tune=20, runs=tmp_path)
     folder = bl.fitting.prepare(model, {"x": x}, "gibbs", draws=60, tune=20, chains=2, runs=tmp_path)
-    from bayeslab.engines.gibbs import plan
     from bayeslab.run_folder.folder import RunFolder
 
-    chains = plan(model, whole.data).chains
+    chains = whole.bound_model.gibbs_plan.chains
     seeds = np.random.default_rng(1).spawn(2)
     RunFolder.existing(folder).write(1, chains.advance(chains.begin(seeds[1], 60, 20), 33))
     resumed = bl.resume(folder, progress=False)

@@ -284,7 +284,7 @@ def compare(number: int) -> bool:
     _, why = refused_alike(net.model, table, lambda own, data: bl.fit(own, data, progress=False, runs=None))
     if why is not None:
         return False
-    found = bayes_net.log_likelihoods(model, bl.check(model, table), net.draws)["evidence"][1][0]
+    found = bayes_net.compile(model, bl.check(model, table)).log_likelihoods(net.draws)["evidence"][1][0]
     np.testing.assert_allclose(found, want, rtol=1e-9, atol=1e-9)
     marginal(net, model, seen)
     return True

@@ -12,6 +12,7 @@ import bayeslab as bl
 from bayeslab.families.bayes_net.structure_spec import unknown
 from bayeslab.families.bayes_net.unknown_structure import plan
 from bayeslab.language.model_file import dump, schema
+from bayeslab.posterior.contract import posterior_of
 from bayeslab.structure.exact_posterior import dag_posterior, order_posterior
 from tests.refusals import refused
 
@@ -336,7 +337,7 @@ def test_auto_sums_over_few_variables_and_samples_many():
     from bayeslab.engines import auto
 
     model = bl.Model(model=bl.BayesNet(structure={}))
-    assert auto.choose(model, bl.check(model, TABLE))[0] == "exact"
+    assert auto.choose(posterior_of(model, bl.check(model, TABLE)))[0] == "exact"
     wide = pd.DataFrame({f"v{i}": RNG.integers(0, 2, 60) for i in range(18)})
-    word, why = auto.choose(model, bl.check(model, wide))
+    word, why = auto.choose(posterior_of(model, bl.check(model, wide)))
     assert word == "structure" and "18 variables" in why

@@ -11,6 +11,7 @@ import bayeslab as bl
 from bayeslab.engines import auto
 from bayeslab.families.bayes_net import unknown_structure
 from bayeslab.families.bayes_net.exact_structure import MOST_BY_DAGS, plan
+from bayeslab.posterior.contract import posterior_of
 from bayeslab.structure.score_table import ScoreTable
 from bayeslab.structure.scores import load
 from tests.structure._dags import Everything
@@ -164,6 +165,6 @@ def test_few_variables_are_solved_without_being_asked():
 @pytest.mark.parametrize("written", [{}, {"temperatures": [1, 0.5]}, {"reversal": 0.1}, {"exchange_every": 50}])
 def test_keys_of_chains_ask_for_chains(written):
     asked = model(**written)
-    method, why = auto.choose(asked, bl.check(asked, columns()))
+    method, why = auto.choose(posterior_of(asked, bl.check(asked, columns())))
     assert method == ("structure" if written else "exact")
     assert all(name in why for name in written)

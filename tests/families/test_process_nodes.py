@@ -194,7 +194,7 @@ def test_new_inputs_are_normal_given_the_old():
     fitted = load("families", "graph")
     bound = bl.fit(spec, data=DATA, method="map", runs=None, progress=False)
     new = np.array([X[7], 2.25, 12.0])
-    built = fitted.graph(spec, bound_to(bound, pd.DataFrame({"x": new})), purpose="predict", targets=("y",))
+    built = fitted.compile(spec, bound_to(bound, pd.DataFrame({"x": new}))).graph(purpose="predict", targets=("y",))
     count, z = 4_000, RNG.normal(size=len(DISTINCT))
     given = {"ell": 1.5, "s": 0.7, "a": 0.0, "_f_z": z}
     drawn = forward(built, {n: np.broadcast_to(v, (count, *np.shape(v))) for n, v in given.items()}, ["f"], 1, count)[
@@ -281,15 +281,17 @@ def test_lengthscales_that_the_sines_do_not_serve():
     """Forty sines are too slow for a lengthscale of 0.1, and the box is too narrow for one of 50."""
     spec = model("GaussianProcess(Matern52(x, ell, s), approximation=hsgp, functions=40)")
     family, data = load("families", "graph"), Source(spec).bound(DATA)
-    short = family.judged(spec, data, {"ell": np.full(100, 0.1)})
+    short = family.compile(spec, data).posterior_findings({"ell": np.full(100, 0.1)})
     assert [finding[:2] for finding in short] == [("functions", "ell")]
-    assert family.judged(spec, data, {"ell": np.full(100, 2.0)}) == ()
-    assert [finding[:2] for finding in family.judged(spec, data, {"ell": np.full(100, 50.0)})] == [("box", "ell")]
+    assert family.compile(spec, data).posterior_findings({"ell": np.full(100, 2.0)}) == ()
+    assert [finding[:2] for finding in family.compile(spec, data).posterior_findings({"ell": np.full(100, 50.0)})] == [
+        ("box", "ell")
+    ]
 
 
 def test_the_drawing_has_the_columns_and_hyperparameters():
     spec = model("GaussianProcess(Matern52(x, ell, s))")
-    drawn = load("families", "graph").network(spec, Source(spec).bound(DATA))
+    drawn = load("families", "graph").compile(spec, Source(spec).bound(DATA)).network()
     assert set(drawn.predecessors("f")) == {"x", "ell", "s"}
     assert drawn.nodes["f"]["kind"] == "random"
     assert "f" in drawn.predecessors("y")

@@ -10,8 +10,9 @@ import pytest
 from scipy import integrate, stats
 
 import bayeslab as bl
-from bayeslab.families.regression import lower
+from bayeslab.families.regression.lowering import lower
 from bayeslab.fitting import check
+from bayeslab.results.predict import pointwise_graph
 from tests.refusals import refused
 
 N = 60
@@ -79,7 +80,7 @@ def by_graph(model: bl.Model, data: pd.DataFrame, seed: int = 0) -> tuple[np.nda
     from bayeslab import registry
 
     family = registry.load("families", "regression")
-    graph = family.pointwise(model, check(model, data))
+    graph = pointwise_graph(family.compile(model, check(model, data)))
     rng = np.random.default_rng(seed)
     point = {name: value + rng.uniform(-0.3, 0.3, np.shape(value)) for name, value in graph.initial_point().items()}
     (term,) = graph.logp(vars=graph.observed_RVs, sum=False)
@@ -106,7 +107,7 @@ def test_arrays_and_graph_have_the_same_likelihood(likelihood, link):
     rows, values = by_graph(model, data)
     family = registry.load("families", "regression")
     draws = {name: np.asarray(value)[None] for name, value in values.items()}
-    ((_, ours),) = family.log_likelihoods(model, check(model, data), draws).values()
+    ((_, ours),) = family.compile(model, check(model, data)).log_likelihoods(draws).values()
     # PyMC takes differences of Phi where ours keeps the digits of the tail.
     tolerance = 1e-6 if (likelihood, link) == ("ordered", "probit") else 1e-9
     np.testing.assert_allclose(ours[0], rows, rtol=tolerance, atol=1e-9)
@@ -127,7 +128,7 @@ def test_replications_have_the_mean_of_the_likelihood(likelihood, link):
     many = {name: np.repeat(np.asarray(value)[None], 4000, axis=0) for name, value in values.items()}
     bound = check(model, data)
     family = registry.load("families", "regression")
-    ((_, drawn),) = family.predictive(model, bound, many, np.random.default_rng(1)).values()
+    ((_, drawn),) = family.compile(model, bound).predictive(many, np.random.default_rng(1)).values()
     one = {name: np.asarray(value)[None] for name, value in values.items()}
     lowered = lower(model, bound)
     ((mean, auxiliary),) = parts_of(lowered, one)
@@ -173,7 +174,10 @@ def test_sufficient_statistics_are_the_rows():
         regression("gaussian", right="x + (0 + x | g)"),
     ):
         bound = check(model, data)
-        summed, rows = Density.of(family.graph(model, bound)), Density.of(family.pointwise(model, bound))
+        summed, rows = (
+            Density.of(family.compile(model, bound).graph()),
+            Density.of(pointwise_graph(family.compile(model, bound))),
+        )
         assert f"{'gaussian'}_rows" in [p.name for p in summed.model.potentials]
         rng = np.random.default_rng(0)
         for _ in range(3):
@@ -317,7 +321,7 @@ def test_bad_input_is_one_line(spec, code, match):
 def test_sigma_is_on_the_scale_of_the_response_under_any_link():
     data = table().assign(y=lambda d: 700 * d["gamma"])
     model = bl.Model(model=bl.Regression(formula="y ~ x", link="log"))
-    told = registry_family().priors(model, check(model, data))
+    told = registry_family().compile(model, check(model, data)).priors()
     assert told["sigma"] == f"Exponential({1 / data['y'].std():.6g})"
     assert told["b[x]"] == f"Normal(0, {2.5 / data['x'].std():.6g})"
 
@@ -337,7 +341,7 @@ def test_priors_are_told():
     family = registry_family()
     data = table()
     model = regression("gaussian", right="x + h + (1 + x | g)", priors={"x": "Normal(0, 1)"})
-    told = family.priors(model, check(model, data))
+    told = family.compile(model, check(model, data)).priors()
     assert list(told) == ["Intercept_centred", "b[x]", "b[h[v]]", "sigma", "sd_g, corr_g"]
     assert told["b[x]"] == "Normal(0, 1)"
     s = data["gaussian"].std()
@@ -362,9 +366,9 @@ def test_probabilities_are_averaged_not_counted():
         _, values = by_graph(model, data)
         draws = {name: np.asarray(value)[None] for name, value in values.items()}
         bound = check(model, data)
-        found = pd.DataFrame(family.probabilities(model, bound, bound, draws)).drop(columns="obs_id")
+        found = pd.DataFrame(family.compile(model, bound).probabilities(draws)).drop(columns="obs_id")
         np.testing.assert_allclose(found.sum(axis=1), 1, rtol=1e-12)
-        ((_, rows),) = family.log_likelihoods(model, bound, draws).values()
+        ((_, rows),) = family.compile(model, bound).log_likelihoods(draws).values()
         seen = lower(model, bound).y
         np.testing.assert_allclose(found.to_numpy()[np.arange(N), seen], np.exp(rows[0]), rtol=1e-9)
 

@@ -57,11 +57,11 @@ def test_arrays_read_a_fixed_parameter(likelihood: str, name: str) -> None:
     missing = "b" if name == "x" else name
     whole = drawn | {missing: np.broadcast_to(np.asarray(number, float), drawn[missing].shape)}
     del drawn[missing]
-    ((_, ours),) = regressions.log_likelihoods(model, data, drawn).values()
+    ((_, ours),) = regressions.compile(model, data).log_likelihoods(drawn).values()
     eta = whole.get("Intercept", np.zeros(4))[:, None] + whole["b"] * X
     columns = {key: value if key == "cutpoints" else value[:, None] for key, value in whole.items()}
     np.testing.assert_allclose(ours, TRUTH[likelihood](DATA[response].to_numpy(), eta, columns), atol=1e-8)
-    ((_, made),) = regressions.predictive(model, data, drawn, rng).values()
+    ((_, made),) = regressions.compile(model, data).predictive(drawn, rng).values()
     assert made.shape == (4, N)
 
 

@@ -14,9 +14,10 @@ from scipy import optimize, special, stats
 
 import bayeslab as bl
 from bayeslab import registry
-from bayeslab.families.regression import lower
 from bayeslab.families.regression.likelihoods import accepted, inverse_link, likelihood
+from bayeslab.families.regression.lowering import lower
 from bayeslab.fitting import check
+from bayeslab.results.predict import pointwise_graph
 from tests.refusals import refused
 
 N = 40
@@ -215,7 +216,7 @@ def at_random(made: bl.Model, data: pd.DataFrame) -> tuple[dict[str, np.ndarray]
     """The terms of the graph's log density at a random point, by node, and the point on the natural scale."""
     import pytensor
 
-    graph = registry.load("families", "regression").pointwise(made, check(made, data))
+    graph = pointwise_graph(registry.load("families", "regression").compile(made, check(made, data)))
     rng = np.random.default_rng(7)
     point = {name: value + rng.uniform(-0.2, 0.2, np.shape(value)) for name, value in graph.initial_point().items()}
     variables = graph.basic_RVs
@@ -248,7 +249,7 @@ def test_graph_arrays_and_scipy_have_the_same_density(text):
     digits = 1e-6 if name == "SkewStudentT" else 1e-8
     np.testing.assert_allclose(terms["y"], rows, rtol=digits, atol=digits)
     draws = {key: value[None] for key, value in values.items()}
-    ((_, ours),) = family.log_likelihoods(made, check(made, data), draws).values()
+    ((_, ours),) = family.compile(made, check(made, data)).log_likelihoods(draws).values()
     np.testing.assert_allclose(ours[0], rows, rtol=1e-8, atol=1e-8)
     y = data["y"].to_numpy(float)
     working = np.log(y[y > 0]) if name in ("LogNormal", "HurdleLogNormal") else y
@@ -363,7 +364,9 @@ def test_default_priors_follow_the_unit_of_the_response():
     family = registry.load("families", "regression")
     for text in ("Laplace", "ExGaussian", "AsymmetricLaplace", "Wald"):
         data = table(text)
-        one, two = (family.priors(model(text), check(model(text), d)) for d in (data, data.assign(y=16 * data["y"])))
+        one, two = (
+            family.compile(model(text), check(model(text), d)).priors() for d in (data, data.assign(y=16 * data["y"]))
+        )
         s = data["y"].std()
         for word, prior in likelihood(text).auxiliary.items():
             expected = [prior.format(rate=f"{1 / (k * s):.6g}", sd=f"{k * s:.6g}") for k in (1, 16)]
@@ -406,7 +409,7 @@ def test_the_schema_knows_the_distributions():
 
 def test_zeros_of_a_continuous_hurdle_have_probabilities_and_the_rest_densities():
     family, data = registry.load("families", "regression"), table("HurdleGamma")
-    events = family.events(model("HurdleGamma"), check(model("HurdleGamma"), data))["y"]
+    events = family.compile(model("HurdleGamma"), check(model("HurdleGamma"), data)).event_kinds()["y"]
     assert len(set(events[data["y"] == 0])) == 1
     assert len(set(events[data["y"] > 0])) == 1
     assert len(set(events)) == 2

@@ -265,14 +265,14 @@ def at_truth(count: int) -> dict[str, np.ndarray]:
 def test_smoothed_states_and_rows_alone():
     """Means and covariances of drawn states, their exact means, and rows given all others, against conditioning."""
     spec, data = bound(model(NODES), DATA)
-    built, sums = GRAPH.elimination(spec, data)
+    built, sums = GRAPH.compile(spec, data).elimination()
     parts = joint(N)
     mean = sum(m for m, _ in parts.values()) + 0.5 * PRICE
     covariance = sum(c for _, c in parts.values()) + 0.81 * np.eye(N)
     count = 4_000
     (tables,) = list(tables_at(built, sums, at_truth(count)))
     drawn = sums.drawn(tables, np.random.default_rng(5))
-    whole = GRAPH.graph(spec, data, purpose="predict")
+    whole = GRAPH.compile(spec, data).graph(purpose="predict")
     exact = forward(whole, at_truth(1) | sums.expected(tables[:1]), ["level", "season"], 0, 1)
     some = forward(whole, at_truth(count) | drawn, ["level", "season"], 0, count)
     for name, (own_mean, own) in parts.items():
@@ -298,12 +298,14 @@ def test_forecasts_of_two_series():
     """Later rows go on from the last row of their series; a new series begins anew."""
     nodes = {k: v[:-1] + ", sequence=run)" if k in ("level[month]", "season[month]") else v for k, v in NODES.items()}
     spec, data = bound(model(nodes), DATA | {"run": np.repeat([7, 3], [8, 6])})
-    built, sums = GRAPH.elimination(spec, data)
+    built, sums = GRAPH.compile(spec, data).elimination()
     count = 4_000
     (tables,) = list(tables_at(built, sums, at_truth(count)))
     drawn = sums.drawn(tables, np.random.default_rng(5))
     new = pd.DataFrame({"price": [0.1, 0.2, 0.3, 0.4, 0.5], "run": [7, 7, 3, 3, 5]})
-    later = GRAPH.graph(spec, bound_to(SimpleNamespace(model=spec, data=data), new), purpose="predict", targets=("y",))
+    later = GRAPH.compile(spec, bound_to(SimpleNamespace(model=spec, data=data), new)).graph(
+        purpose="predict", targets=("y",)
+    )
     got = forward(later, at_truth(count) | drawn, ["y", "level"], 1, count)
     # Rows in the order of their series: 8 + 2 of 7, 6 + 2 of 3, 1 of 5.
     parts = joint(0, [10, 8, 1])
@@ -332,7 +334,7 @@ def test_rows_with_names_are_found_by_them():
     }
     spec, data = bound(model(nodes), {"month": np.arange(2000, 2000 + N), "y": Y})
     new = bound_to(SimpleNamespace(model=spec, data=data), pd.DataFrame({"month": [2014, 2003, 2015, 2000]}))
-    later = GRAPH.graph(spec, new, purpose="predict", targets=("y",))
+    later = GRAPH.compile(spec, new).graph(purpose="predict", targets=("y",))
     z, e = RNG.normal(size=N), RNG.normal(size=2)
     given = {"sl": np.array([0.7]), "_level_z": z[None], "_level_new": e[None]}
     got = forward(later, given, ["level"], 0, 1)["level"][0]
@@ -347,7 +349,7 @@ def test_slopes_of_a_trend():
         "y[month]": "Normal(trend, s)",
     }
     spec, data = bound(model(nodes), DATA)
-    whole = GRAPH.graph(spec, data, purpose="predict")
+    whole = GRAPH.compile(spec, data).graph(purpose="predict")
     z = RNG.normal(size=2 * N)
     given = {"sl": np.array([0.7]), "ss": np.array([0.2]), "_trend_z": z[None]}
     got = forward(whole, given, ["trend", "trend_slope"], 0, 1)
@@ -355,10 +357,10 @@ def test_slopes_of_a_trend():
     np.testing.assert_allclose(got["trend_slope"][0], slope, atol=1e-12)
     rises = np.concatenate([[1 + 2 * z[0]], slope[:-1] + 0.7 * z[2::2]])
     np.testing.assert_allclose(got["trend"][0], np.cumsum(rises), atol=1e-12)
-    assert {"trend", "trend_slope"} <= set(GRAPH.derived(spec, data.names()))
-    assert GRAPH.integrated(spec, data) == {"trend": "_trend_z"}
+    assert {"trend", "trend_slope"} <= set(GRAPH.compile(spec, data).derived_nodes())
+    assert GRAPH.compile(spec, data).integrated() == {"trend": "_trend_z"}
     for more in ({"y[month]": "Normal(trend_slope, s)"}, {"y[month]": "Normal(trend + trend_slope, s)"}):
-        assert GRAPH.integrated(*bound(model(nodes | more), DATA)) == {}
+        assert GRAPH.compile(*bound(model(nodes | more), DATA)).integrated() == {}
 
 
 @pytest.mark.parametrize("named", [True, False], ids=["months with names", "months by number"])
@@ -381,10 +383,12 @@ def test_people_go_on_apart(named):
     given = {"sl": sl[None], "_level_z": z.reshape(1, -1)}
     place = SimpleNamespace(model=spec, data=data)
     new = bound_to(place, ({"month": [4, 5]} if named else {}) | {"price": np.array([7.0, 7.0])})
-    later = GRAPH.graph(spec, new, purpose="predict", targets=("y",))
+    later = GRAPH.compile(spec, new).graph(purpose="predict", targets=("y",))
     got = forward(later, given | {"_level_new": e.reshape(1, -1)}, ["level"], 0, 1)["level"][0]
     np.testing.assert_allclose(got, x[:, 4:], atol=1e-12)
-    again = GRAPH.graph(spec, bound_to(place, months | {"price": np.arange(4.0)}), purpose="predict", targets=("y",))
+    again = GRAPH.compile(spec, bound_to(place, months | {"price": np.arange(4.0)})).graph(
+        purpose="predict", targets=("y",)
+    )
     assert "_level_new" not in again.named_vars
     np.testing.assert_allclose(forward(again, given, ["level"], 0, 1)["level"][0], x[:, :4], atol=1e-12)
 

@@ -85,7 +85,7 @@ def test_a_label_that_several_rows_share(judged):
 
 def test_labels_are_drawn_with_their_posterior_probabilities(judged):
     source = Source(DAWID_SKENE)
-    built, sums = graph.elimination(source.model, source.bound(RATINGS))
+    built, sums = graph.compile(source.model, source.bound(RATINGS)).elimination()
     (tables,) = tables_at(built, sums, {name: value[None] for name, value in judged.items()})
     n, rng = 20_000, np.random.default_rng(0)
     z = sums.drawn(np.tile(tables, (n, 1)), rng)["z"]
@@ -162,7 +162,7 @@ def test_checks_of_data_do_not_tie_rows_together():
     nodes = {"p": "Beta(1, 1)", "z[obs_id]": "Bernoulli(0.4)", "k[obs_id]": "Binomial(n, where(z, 0, p))"}
     source = Source(model(nodes))
     data = {"k": np.array([0, 2, 0]), "n": np.array([4, 5, 6])}
-    built, sums = graph.elimination(source.model, source.bound(data))
+    built, sums = graph.compile(source.model, source.bound(data)).elimination()
     assert [len(scope) for scope in sums.rest.observed["k"][1]] == [1, 1, 1]
     rows = np.log(0.4 * (data["k"] == 0) + 0.6 * stats.binom.pmf(data["k"], data["n"], 0.3))
     assert evidence(built, {"p": 0.3}) == pytest.approx(rows.sum(), abs=1e-10)

@@ -290,7 +290,7 @@ def test_topics_without_a_fixed_number(planted):
     again = fitted(spec, documents[:50], draws=150, tune=150, chains=2, cores=2)
     same(fit, again)
     with refused("model.no-graph", where="model.topics"):
-        family.graph(spec, fit.data)
+        family.compile(spec, fit.data).graph()
     with refused("model.conflict", "gamma", where="model"):
         model(3, gamma=1.0)
 
@@ -539,7 +539,7 @@ def test_bad_models_are_named(content, code, match):
 def test_large_graphs_are_refused(monkeypatch):
     monkeypatch.setattr(pymc_graph, "MOST_PARAMETERS", 8)
     with refused("model.too-costly"):
-        family.graph(model(), fitting.check(model(), {"text": TINY}))
+        family.compile(model(), fitting.check(model(), {"text": TINY})).graph()
 
 
 # --------------------------------------------------------------------------------- results

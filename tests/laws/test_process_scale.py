@@ -12,7 +12,6 @@ import bayeslab as bl
 from bayeslab.data.binding import bind
 from bayeslab.data.dataset import Dataset
 from bayeslab.exact.state_space_kernels import log_marginal
-from bayeslab.families import gaussian_process as processes
 from bayeslab.families.gaussian_process.model import resolved
 from bayeslab.families.gaussian_process.posterior_mode import likelihood_of, optimum
 from tests.refusals import refused
@@ -26,7 +25,7 @@ UNITS = [(1.0, 1e-150), (1e-150, 1.0), (1.0, 1e150), (1e150, 1.0)]
 
 def process(kernel, inputs=1.0, outcome=1.0, **spec):
     model = bl.Model(model=bl.GaussianProcess(target="y", kernel=kernel, **spec), seed=1)
-    data = bind(model, Dataset.from_table({"x": X * inputs, "y": Y * outcome}, "obs_id"), processes.factors(model))
+    data = bind(model, Dataset.from_table({"x": X * inputs, "y": Y * outcome}, "obs_id"), model.factors())
     return resolved(model, data)
 
 

@@ -9,7 +9,6 @@ import pytest
 import bayeslab as bl
 from bayeslab.data.binding import bind
 from bayeslab.data.dataset import Dataset
-from bayeslab.engines.gibbs import plan
 from bayeslab.families import hmm, latent_features, mixture, topics
 
 RNG = np.random.default_rng(5)
@@ -51,8 +50,8 @@ CASES = {
 def test_a_chain_continues_bit_for_bit(name, tmp_path):
     family, spec, table = CASES[name]
     model = bl.Model(model=spec)
-    data = bind(model, Dataset.from_table(table, model.data.rows), family.factors(model))
-    chains = plan(model, data).chains
+    data = bind(model, Dataset.from_table(table, model.data.rows), model.factors())
+    chains = family.compile(model, data).gibbs_plan.chains
     draws, tune, ends = 9, 8, []
     for stops in ([], [1], [5, 12]):
         (rng,) = np.random.default_rng(2).spawn(1)

@@ -44,7 +44,7 @@ SCALES = [1e-150, 1e-9, 1e9, 1e150]
 def answer(spec, columns):
     family = regressions if isinstance(spec, bl.Regression) else graphs
     model = Model(model=spec)
-    plan = family.exact(model, bind(model, Dataset.from_table(columns, "obs_id"), family.factors(model)))
+    plan = family.compile(model, bind(model, Dataset.from_table(columns, "obs_id"), model.factors())).exact_plan
     assert not isinstance(plan, str), plan
     return plan.solve()
 
@@ -201,14 +201,14 @@ def test_few_digits_are_a_remark():
 
     def remarks(y):
         data = bind(model, Dataset.from_table({"y": y, "x": X, "z": Z}, "obs_id"), set())
-        return [r for r in regressions.remarks(model, data) if r[0] == "digits"]
+        return [r for r in regressions.compile(model, data).data_findings() if r[0] == "digits"]
 
     assert not remarks(Y + 2.0**30)
     (found,) = remarks(Y + 2.0**41)
     assert "'y' varies by" in found[3] and "subtract a reference value" in found[4]
     model = Model(model=line())
-    data = bind(model, Dataset.from_table({"y": Y + 2.0**41, "x": X}, "obs_id"), graphs.factors(model))
-    assert [r[1] for r in graphs.remarks(model, data)] == ["y"]
+    data = bind(model, Dataset.from_table({"y": Y + 2.0**41, "x": X}, "obs_id"), model.factors())
+    assert [r[1] for r in graphs.compile(model, data).data_findings()] == ["y"]
 
 
 # ------------------------------------------------------------------------------------- other families
@@ -242,7 +242,7 @@ def test_the_mode_of_a_process_shifted(what, offset):
         spec = bl.GaussianProcess(target="y", kernel="ExpQuad(x)", mean="1 + t" if what == "t" else "1")
         model = Model(model=spec)
         data = bind(model, Dataset.from_table({"x": x, "y": y, "t": t}, "obs_id"), set())
-        return processes.optimum(model, data, True, 2, np.random.default_rng(0))
+        return processes.compile(model, data).optimum(True, 2, np.random.default_rng(0))
 
     curve = dyadic(np.sin(2 * X) + 0.1 * Z)
     before = mode(X, curve, T)
@@ -266,7 +266,7 @@ def process(t, y, priors=KNOWN, kernel="ExpQuad(x, 1, 1)"):
 @pytest.mark.parametrize("offset", OFFSETS)
 def test_the_mean_of_a_process_shifted(offset):
     def posterior(t, y):
-        return processes.exact(*process(t, y)).solve()
+        return processes.compile(*process(t, y)).exact_plan.solve()
 
     before, free = posterior(X, Y), ("b", "Intercept_centred")
     after = posterior(X + offset, Y)
@@ -281,7 +281,7 @@ def test_the_mean_of_a_process_shifted(offset):
 @pytest.mark.parametrize("scale", SCALES)
 def test_the_mean_of_a_process_scaled(scale):
     def posterior(t, y, by):
-        return processes.exact(*process(t, y, {"sigma": 0.5 * by}, f"ExpQuad(x, 1, {by!r})")).solve()
+        return processes.compile(*process(t, y, {"sigma": 0.5 * by}, f"ExpQuad(x, 1, {by!r})")).exact_plan.solve()
 
     before = posterior(X, Y, 1.0)
     agree(before, posterior(X * scale, Y, 1.0), ("f", "Intercept", "Intercept_centred"))
@@ -289,14 +289,14 @@ def test_the_mean_of_a_process_scaled(scale):
 
 
 def test_the_raw_intercept_of_a_process_is_that_of_centred_predictors_moved():
-    solved = processes.exact(*process(X, Y)).solve()
+    solved = processes.compile(*process(X, Y)).exact_plan.solve()
     draws, mean, sd = solved.draws(np.random.default_rng(0), 4000), solved.mean(), solved.sd()
     raw = draws["Intercept_centred"] - draws["b"][:, 0] * X.mean()
     np.testing.assert_allclose(draws["Intercept"], raw, rtol=1e-12)
     assert mean["Intercept"] == pytest.approx(mean["Intercept_centred"] - mean["b"][0] * X.mean(), rel=1e-12)
     assert abs(draws["Intercept"].std() / sd["Intercept"] - 1) < 4 / np.sqrt(2 * 4000)
     # A prior of the raw intercept is that of predictors of zero.
-    own = processes.exact(*process(X, Y, KNOWN | {"Intercept": "Normal(0, 1)"})).solve()
+    own = processes.compile(*process(X, Y, KNOWN | {"Intercept": "Normal(0, 1)"})).exact_plan.solve()
     assert set(own.dims) == {"Intercept", "b", "f"}
 
 
@@ -312,7 +312,7 @@ def test_learners_shifted_and_scaled(word):
     def predicted(y, x=X):
         model = Model(model=learners.Learner(learner=word, target="y", options=LEARNERS[word]))
         data = bind(model, Dataset.from_table({"x": x, "z": Z, "y": y}, "obs_id"), set())
-        return learners.learned(model, data, 1).predicted(data)
+        return learners.compile(model, data).learned(1).predicted(data)
 
     before, offset = predicted(Y), 2.0**30
     np.testing.assert_allclose(predicted(Y + offset) - offset, before, atol=2e-6)
@@ -327,7 +327,7 @@ def test_support_vector_machines_shifted_and_scaled(kernel, price):
     def predicted(y, x=X):
         model = Model(model=learners.Learner(learner="svm", target="y", options={"kernel": kernel, "C": price}))
         data = bind(model, Dataset.from_table({"x": x, "z": Z, "y": y}, "obs_id"), set())
-        return learners.learned(model, data, 1).predicted(data)
+        return learners.compile(model, data).learned(1).predicted(data)
 
     before, unit = predicted(Y), 1e-5 * Y.std()
     np.testing.assert_allclose(predicted(Y + 2.0**30) - 2.0**30, before, atol=unit)
@@ -387,12 +387,13 @@ def test_transforms_of_columns_without_digits_are_refused():
 def test_rows_summed_for_nuts_keep_their_digits():
     """The potential that NUTS sees is the log likelihood, far from zero too."""
     from bayeslab.exact.coordinates import coordinates
+    from bayeslab.families.regression.lowering import lower
     from bayeslab.families.regression.pymc_graph import observations
 
     offset = 2.0**40
     model = Model(model=FORMULAS["line"])
     data = bind(model, Dataset.from_table(columns("line", y=offset), "obs_id"), set())
-    seen = observations(regressions.lower(model, data))
+    seen = observations(lower(model, data))
     at, ((gram, cross, square),) = coordinates([[seen]], np.ones(1), np.zeros(1, bool))
     # Coefficients that a double can tell from their neighbours.
     theta = np.array([offset + 1.5, 1.75, -0.5])

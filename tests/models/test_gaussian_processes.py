@@ -12,7 +12,6 @@ from sklearn.gaussian_process import GaussianProcessRegressor
 from sklearn.gaussian_process import kernels as sk
 
 import bayeslab as bl
-from bayeslab.families.gaussian_process import priors
 from tests.models.shipped import MODELS, fitted, table
 
 CO2 = table("co2")
@@ -22,7 +21,7 @@ def is_at_a_mode_and_predicts_what_scikit_learn_does(fit: bl.Fit, rows: pd.DataF
     assert fit.method == "map"
     at = {str(name): values.item() for name, values in fit.posterior.data_vars.items()}
     laws = {}
-    for name, text in priors(fit.model, fit.data).items():
+    for name, text in fit.bound_model.priors().items():
         word, numbers = re.match(r"(\w+)\((.*)\)", text).groups()
         a, *b = map(float, numbers.split(","))
         laws[name] = {

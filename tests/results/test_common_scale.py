@@ -84,7 +84,7 @@ def test_censored_rows_are_not_compared_with_values():
 def named(name: str, text: str, data=CUT):
     nodes = {"a": "Normal(0, 3)", "b": "Normal(0, 3)", "s": "HalfNormal(3)", "y[obs_id]": text}
     model = bl.Model(name=name, model=bl.Graph(nodes=nodes), seed=3)
-    return name, kinds("y", model, Source(model).bound(data))
+    return name, kinds("y", Source(model).posterior(data))
 
 
 def test_bounds_of_a_graph_are_values_with_a_probability():

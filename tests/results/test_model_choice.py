@@ -197,9 +197,7 @@ def test_feature_selection():
     for n in (500, 8000):
         rows = switched(rng, n)
         tree = bl.fit(learner("decision_tree", significance=0.001), rows, folds=0, progress=False)
-        from bayeslab.families.learner import learned
-
-        nodes = learned(tree.model, tree.data, tree.seed).learner.root_.walk()
+        nodes = tree.learner.learner.root_.walk()
         tested = {node.column for node in nodes if node.column is not None}
         assert tested == {0, 1, 2}
 

@@ -145,7 +145,7 @@ def _parameters(model: Model, seen: Resolved, *, dims: bool) -> pymc.Model:
     nodes: dict[str, str | int | float] = {**net.parameters, **net.unknown}
     if nodes:
         lowered = model.model_copy(update={"model": graphs.Graph(nodes=nodes)})
-        built = graphs.graph(lowered, bind(lowered, Dataset({}, model.data.rows), ()))
+        built = graphs.compile(lowered, bind(lowered, Dataset({}, model.data.rows), ())).graph()
     else:
         built = pm.Model()
     labels = net.labels() if dims else {}

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping, Sequence, Set
 from typing import Annotated, Any, ClassVar, Literal
 
 import networkx as nx
@@ -304,6 +304,14 @@ class BayesNet(Family):
                 code="unknown-variable",
             )
         return self
+
+    def outcomes(self, columns: Set[str]) -> tuple[str, ...]:
+        """The target; without one, every variable that is observed."""
+        if self.target is not None:
+            return (self.target,)
+        if unknown(self) and not self.variables:
+            return tuple(sorted(columns))
+        return tuple(v for v in self.variables if v in columns and v not in self.hidden)
 
     def levels(self) -> dict[str, list[str]]:
         """States and their order come from the model."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
@@ -17,14 +17,15 @@ from bayeslab.digits import check_size, located
 from bayeslab.errors import DataError, ModelError, hint, listed
 from bayeslab.exact.covariance import Kernel
 from bayeslab.families.gaussian_process.hyperpriors import Scales, default_prior, refuse_negative
+from bayeslab.families.gaussian_process.spec import kernel_of, mean_formula, target_of
 from bayeslab.language.expressions import parse
-from bayeslab.language.formula import Formula, parse_formula
+from bayeslab.language.formula import Formula
 from bayeslab.language.spec import Model
 
 if TYPE_CHECKING:
     from bayeslab.families.gaussian_process.spec import GaussianProcess
 
-__all__ = ["AUXILIARY", "Resolved", "columns_read", "kernel_of", "mean_formula", "resolved", "target_of"]
+__all__ = ["AUXILIARY", "Resolved", "resolved"]
 
 type Remark = tuple[str, str, float | None, str, str]
 
@@ -159,55 +160,6 @@ class Resolved:
         """Predictors of zero as a row of the centred design: what the raw intercept is of coefficients, (1 + p,)."""
         assert self.middle is not None
         return np.array([1.0, *(-(self.middle[0] + self.middle[1]))])
-
-
-def kernel_of(
-    spec: GaussianProcess, columns: set[str] | None = None, levels: Mapping[str, Sequence[str]] | None = None
-) -> Kernel:
-    """The covariance function; errors point into the file."""
-    try:
-        return Kernel.parse(spec.kernel, columns, spec.priors.keys(), levels)
-    except ModelError as error:
-        raise ModelError(error.message, path=("model", "kernel"), offset=error.offset, code=error.code) from None
-
-
-def mean_formula(spec: GaussianProcess, target: str) -> Formula | None:
-    """The formula of the mean; None where the mean is zero."""
-    if spec.mean.strip() == "0":
-        return None
-    try:
-        found = parse_formula(f"`{target}` ~ {spec.mean}")
-    except ModelError as error:
-        raise ModelError(error.message, path=("model", "mean"), code=error.code) from None
-    if found.groups:
-        raise ModelError(
-            "the mean has no group effects; a covariance does that: Coregion(group) or a further term",
-            path=("model", "mean"),
-            code="unsupported",
-        )
-    return found
-
-
-def columns_read(spec: GaussianProcess) -> set[str]:
-    """Columns that are no outcome."""
-    formula = mean_formula(spec, "y")
-    out = set(kernel_of(spec).columns) | (formula.predictor_columns() if formula else set())
-    return out | {name for name in (spec.errors, spec.trials) if isinstance(name, str)}
-
-
-def target_of(spec: GaussianProcess, columns: set[str] | None) -> str:
-    """The outcome: as the file says, or the one column that is nothing else."""
-    if spec.target is not None:
-        return spec.target
-    if not columns:
-        return "y"
-    rest = columns - columns_read(spec)
-    if len(rest) != 1:
-        shown = f"; {listed(rest)} might be" if rest else ""
-        raise ModelError(
-            f"say which column is the outcome: target: name{shown}", path=("model", "target"), code="incomplete"
-        )
-    return next(iter(rest))
 
 
 def resolved(model: Model, data: Data) -> Resolved:

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection, Mapping, Sequence, Set
 from typing import Annotated, Any, Literal
 
 from pydantic import BeforeValidator, Field, model_validator
 
-from bayeslab.errors import Flaw
+from bayeslab.errors import Flaw, ModelError, listed
+from bayeslab.exact.covariance import Kernel
+from bayeslab.language.formula import Formula, parse_formula
 from bayeslab.language.spec import ColumnName, Family
 
-__all__ = ["GaussianProcess"]
+__all__ = ["GaussianProcess", "columns_read", "kernel_of", "mean_formula", "target_of"]
 
 type LikelihoodName = Literal["gaussian", "student_t", "bernoulli", "binomial", "poisson", "negative_binomial"]
 
@@ -103,3 +106,60 @@ class GaussianProcess(Family):
             if not low < high:
                 raise Flaw(f"domain of {name}: [low, high], not [{low:g}, {high:g}]", code="out-of-range")
         return self
+
+    def factors(self, dims: Collection[str]) -> set[str]:
+        """Columns of categories, and dimensions that the file declares."""
+        return set(kernel_of(self).categorical) | set(dims)
+
+    def outcomes(self, columns: Set[str]) -> tuple[str, ...]:
+        """The outcome."""
+        return (target_of(self, columns),)
+
+
+def kernel_of(
+    spec: GaussianProcess, columns: set[str] | None = None, levels: Mapping[str, Sequence[str]] | None = None
+) -> Kernel:
+    """The covariance function; errors point into the file."""
+    try:
+        return Kernel.parse(spec.kernel, columns, spec.priors.keys(), levels)
+    except ModelError as error:
+        raise ModelError(error.message, path=("model", "kernel"), offset=error.offset, code=error.code) from None
+
+
+def mean_formula(spec: GaussianProcess, target: str) -> Formula | None:
+    """The formula of the mean; None where the mean is zero."""
+    if spec.mean.strip() == "0":
+        return None
+    try:
+        found = parse_formula(f"`{target}` ~ {spec.mean}")
+    except ModelError as error:
+        raise ModelError(error.message, path=("model", "mean"), code=error.code) from None
+    if found.groups:
+        raise ModelError(
+            "the mean has no group effects; a covariance does that: Coregion(group) or a further term",
+            path=("model", "mean"),
+            code="unsupported",
+        )
+    return found
+
+
+def columns_read(spec: GaussianProcess) -> set[str]:
+    """Columns that are no outcome."""
+    formula = mean_formula(spec, "y")
+    out = set(kernel_of(spec).columns) | (formula.predictor_columns() if formula else set())
+    return out | {name for name in (spec.errors, spec.trials) if isinstance(name, str)}
+
+
+def target_of(spec: GaussianProcess, columns: Set[str] | None) -> str:
+    """The outcome: as the file says, or the one column that is nothing else."""
+    if spec.target is not None:
+        return spec.target
+    if not columns:
+        return "y"
+    rest = columns - columns_read(spec)
+    if len(rest) != 1:
+        shown = f"; {listed(rest)} might be" if rest else ""
+        raise ModelError(
+            f"say which column is the outcome: target: name{shown}", path=("model", "target"), code="incomplete"
+        )
+    return next(iter(rest))

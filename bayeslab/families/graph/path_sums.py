@@ -201,6 +201,10 @@ class Sums:
                 total += part.log_evidence(own)
         return total
 
+    def expected(self, tables: np.ndarray) -> dict[str, np.ndarray]:
+        """Nothing: what is discrete is not made of normals."""
+        return {}
+
     def check_terms(self) -> None:
         """Refuse log likelihoods of observations that share a part of what is eliminated."""
         if self.rest is not None:

@@ -11,17 +11,15 @@ from typing import Any
 
 import numpy as np
 
-from bayeslab.data.bound import Data
 from bayeslab.distributions import DISTRIBUTIONS, MODIFIERS, pymc_class
 from bayeslab.errors import ModelError
-from bayeslab.families.graph import Graph, graph, summed_out
+from bayeslab.families.graph.posterior import GraphPosterior
 from bayeslab.families.graph.processes import basis_of, inputs_of, process_of
 from bayeslab.families.graph.pymc_code import Printer
 from bayeslab.families.graph.pymc_data import Names, ScriptData, literal
 from bayeslab.families.graph.pymc_functions import function_text
 from bayeslab.families.graph.pymc_values import Code, filled, not_exported
 from bayeslab.language.nodes import Node, bound_arguments, call_name, nodes_of, units
-from bayeslab.language.spec import Model
 
 __all__ = ["script"]
 
@@ -33,12 +31,12 @@ _APART = frozenset(
 )  # fmt: skip
 
 
-def script(model: Model, data: Data, folder: Path, out: Path, comments: Mapping[str, str] | None = None) -> str:
+def script(posterior: GraphPosterior, folder: Path, out: Path, comments: Mapping[str, str] | None = None) -> str:
     """The text of the script.
 
     Parameters
     ----------
-    model, data
+    posterior
         A model of the family ``graph`` and the data bound to it.
     folder
         Where the paths of its data section start.
@@ -52,14 +50,14 @@ def script(model: Model, data: Data, folder: Path, out: Path, comments: Mapping[
     ModelError, DataError
         A part of the model has no plain PyMC here; the message says which.
     """
-    return _Script(model, data, folder, out, comments or {}).text()
+    return _Script(posterior, folder, out, comments or {}).text()
 
 
 class _Script:
-    def __init__(self, model: Model, data: Data, folder: Path, out: Path, comments: Mapping[str, str]) -> None:
-        assert isinstance(model.model, Graph)
-        self.model, self.bound, self.comments = model, data, comments
-        self.nodes = nodes_of(model.model.nodes)
+    def __init__(self, posterior: GraphPosterior, folder: Path, out: Path, comments: Mapping[str, str]) -> None:
+        model, data = posterior.model, posterior.data
+        self.posterior, self.model, self.bound, self.comments = posterior, model, data, comments
+        self.nodes = nodes_of(posterior.spec.nodes)
         self.names = Names()
         for name in self.nodes:
             self.names.of(name)
@@ -70,7 +68,7 @@ class _Script:
         self.lines: list[str] = []
         self.before: list[str] = []
         self.late: dict[str, int] = {}
-        self.summed = list(summed_out(model, self.columns))
+        self.summed = list(posterior.summed_out())
         self.tied = set(self.summed)
         # Where chains start; pymc_extras takes no model that says it itself.
         self.starts: dict[str, Any] = {}
@@ -365,7 +363,7 @@ class _Script:
     def _start(self, name: str) -> np.ndarray:
         """Where a chain starts: an increasing vector."""
         if self._built is None:
-            self._built = graph(self.model, self.bound)
+            self._built = self.posterior.graph()
         value = self._built.rvs_to_initial_values[self._built[name]]
         return np.array([float(f"{x:.4g}") for x in np.ravel(np.asarray(value))]).reshape(np.shape(value))
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping, Set
 from typing import Annotated, Any, ClassVar, Literal
 
 from pydantic import BeforeValidator, Field
@@ -26,6 +26,7 @@ class Graph(Family):
     """A directed model written node by node."""
 
     of_rows: ClassVar[bool] = False
+    is_language: ClassVar[bool] = True
     family: Literal["graph"] = "graph"
     nodes: dict[str, Annotated[str | int | float, BeforeValidator(_as_expression)]] = Field(
         min_length=1,
@@ -33,6 +34,28 @@ class Graph(Family):
         description="`name: expression` or `name[dim, ...]: expression`. Outermost call a distribution: random"
         " (observed, if a data column has its name); else deterministic.",
     )
+
+    def factors(self, dims: Collection[str]) -> set[str]:
+        """Dimensions the model uses; a column of the same name is an index into it."""
+        return {dim for node in nodes_of(self.nodes).values() for dim in node.dims} | set(dims)
+
+    def outcomes(self, columns: Set[str]) -> tuple[str, ...]:
+        """What the model predicts: observed nodes that no other random node depends on.
+
+        Without data, random nodes that no other random node depends on.
+        """
+        nodes = nodes_of(self.nodes)
+        parents = {n.name: (n.parents - n.lagged - {n.name}) & set(nodes) for n in nodes.values()}
+        random = [node.name for node in nodes.values() if node.kind == "random"]
+        above, waiting = set[str](), [p for name in random for p in parents[name]]
+        while waiting:
+            name = waiting.pop()
+            if name not in above:
+                above.add(name)
+                waiting += parents[name]
+        last = [name for name in random if name not in above]
+        observed = [name for name in last if name in columns]
+        return tuple(observed or last)
 
     def categories(self, data: Data) -> Mapping[str, str | None]:
         """Random nodes whose values are levels, each with the dimension that its probabilities lie along."""

@@ -16,12 +16,11 @@ from bayeslab.exact.k_means import k_means
 from bayeslab.families.hmm import classes, product_labels, product_parts
 from bayeslab.families.hmm.chains import branching, chain_of, driven, labels_of
 from bayeslab.families.hmm.emission_parts import parts_of
-from bayeslab.families.hmm.given_parameters import columns_of
 from bayeslab.families.hmm.joint import joint_of
 from bayeslab.families.hmm.merged_groups import lumped
 from bayeslab.families.hmm.regression import expert_of
 from bayeslab.families.hmm.sequences import Sequences, read_columns, sequences_of, spread
-from bayeslab.families.hmm.spec import HMM, emission_parameters
+from bayeslab.families.hmm.spec import HMM, emission_parameters, layout_of
 from bayeslab.families.hmm.tree import forest_of
 from bayeslab.families.hmm.truncation import truncated
 from bayeslab.families.hmm.urns import urns_of
@@ -35,7 +34,7 @@ from bayeslab.posterior.observed.categories import Categories
 from bayeslab.posterior.observed.part import StatePart
 from bayeslab.posterior.relabelling import evenly
 
-__all__ = ["Hidden", "draws_of", "hidden_at", "layout_of"]
+__all__ = ["Hidden", "draws_of", "hidden_at"]
 
 # Starting points are found on at most so many rows.
 _SOME = 20_000
@@ -282,15 +281,6 @@ def _grouped(hidden: Hidden, rng: np.random.Generator, jitter: bool) -> tuple[np
         weights[seen] = np.eye(hidden.n_states)[groups]
     noise = rng.dirichlet(np.ones(hidden.n_states), len(rows)) if jitter else 1.0 / hidden.n_states
     return rows, 0.75 * weights + 0.25 * noise
-
-
-def layout_of(spec: HMM) -> list[tuple[str, str, tuple[str, ...]]]:
-    """The parts of the emission: (name, word, columns)."""
-    if spec.emission == "observed":
-        return [("", "categorical", (spec.columns[0],))]
-    if spec.emission == "urn":
-        return [("", "urn", (spec.columns[0],))]
-    return columns_of(spec.columns, spec.emission)
 
 
 def hidden_at(model: Model, data: Data) -> Hidden:

@@ -25,9 +25,9 @@ from bayeslab.families import ATOM, DENSITY, GIVEN, PROBABILITY
 from bayeslab.families.hmm import linear
 from bayeslab.families.hmm.choice import hidden_of
 from bayeslab.families.hmm.given_parameters import is_whole
-from bayeslab.families.hmm.hidden import Hidden, draws_of, layout_of
+from bayeslab.families.hmm.hidden import Hidden, draws_of
 from bayeslab.families.hmm.sequences import read_columns, spread
-from bayeslab.families.hmm.spec import HMM
+from bayeslab.families.hmm.spec import HMM, layout_of
 from bayeslab.language.spec import Model
 from bayeslab.posterior.open_cells import Drawn, row_by_row
 

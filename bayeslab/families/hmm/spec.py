@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping, Set
 from typing import Annotated, Any, Literal
 
 import numpy as np
@@ -12,6 +12,7 @@ from bayeslab.errors import (
     Flaw,
     hint,
 )
+from bayeslab.families.hmm.given_parameters import columns_of
 from bayeslab.families.hmm.words import (
     INFINITE,
     MOST_STATES,
@@ -27,7 +28,7 @@ from bayeslab.latents.chains.driven import LOG_ODDS
 from bayeslab.latents.chains.durations import OF_DURATIONS
 from bayeslab.posterior.observed.prior import ORDERS
 
-__all__ = ["HMM", "chain_parameters", "emission_parameters"]
+__all__ = ["HMM", "chain_parameters", "emission_parameters", "layout_of"]
 
 # A table of transitions between so many has 200 MB.
 _MOST_STATES = 5_000
@@ -358,6 +359,17 @@ class HMM(Family):
                 )
         return self
 
+    def factors(self, dims: Collection[str]) -> set[str]:
+        """Declared dimensions, and columns of categories."""
+        if self.states == "continuous" or self.emission == "observed":
+            return set(dims)
+        classes = {self.classes} if self.classes is not None else set()
+        return set(dims) | classes | {own[0] for _, word, own in layout_of(self) if word in ("categorical", "urn")}
+
+    def outcomes(self, columns: Set[str]) -> tuple[str, ...]:
+        """The observed columns."""
+        return tuple(self.columns)
+
     def categories(self, data: Any) -> dict[str, str | None]:
         """Columns of categories, or of colours from urns; their levels are their own."""
         words = self.emission if isinstance(self.emission, dict) else dict.fromkeys(self.columns, self.emission)
@@ -524,3 +536,12 @@ def _check_switch(spec: HMM) -> None:
             f"the first chain, '{switch}', says which of the others is seen: it has the states [{', '.join(names)}]",
             code="contradiction",
         )
+
+
+def layout_of(spec: HMM) -> list[tuple[str, str, tuple[str, ...]]]:
+    """The parts of the emission: (name, word, columns)."""
+    if spec.emission == "observed":
+        return [("", "categorical", (spec.columns[0],))]
+    if spec.emission == "urn":
+        return [("", "urn", (spec.columns[0],))]
+    return columns_of(spec.columns, spec.emission)

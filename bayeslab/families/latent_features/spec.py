@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection, Set
 from typing import Annotated, Any, Literal
 
 from pydantic import BeforeValidator, Field, model_validator
@@ -112,6 +113,14 @@ class LatentFeatures(Family):
         if self.noise == "own" and (d - k) ** 2 < d + k:
             most = max((j for j in range(d) if (d - j) ** 2 >= d + j), default=0)
             raise Flaw(f"the covariances of {d} columns determine at most {most} factors, not {k}", code="out-of-range")
+
+    def factors(self, dims: Collection[str]) -> set[str]:
+        """None: no column is one."""
+        return set()
+
+    def outcomes(self, columns: Set[str]) -> tuple[str, ...]:
+        """The columns."""
+        return tuple(self.columns)
 
     @property
     def with_mean(self) -> bool:

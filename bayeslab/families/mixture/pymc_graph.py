@@ -84,7 +84,7 @@ def _begun(model: Model, seen: Resolved) -> pymc.Model:
     lowered = model.model_copy(update={"model": graphs.Graph(nodes=dict(nodes)), "dims": dims})
     try:
         graphs.check(lowered, set())
-        built = graphs.graph(lowered, bind(lowered, Dataset({}, model.data.rows), ()))
+        built = graphs.compile(lowered, bind(lowered, Dataset({}, model.data.rows), ())).graph()
     except ModelError as error:
         where = error.path[2].partition("[")[0] if len(error.path) > 2 else ""
         raise ModelError(error.message, path=("model", "priors", where), offset=error.offset, code=error.code) from None

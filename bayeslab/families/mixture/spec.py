@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping, Set
 from typing import Annotated, Any, Literal
 
 import numpy as np
@@ -281,6 +281,14 @@ class Mixture(Family):
         for key, (silent, why) in priors.items():
             if silent and key in self.priors:
                 raise Flaw(f"priors: {key} says nothing, for {why}; leave it out", code="conflict")
+
+    def factors(self, dims: Collection[str]) -> set[str]:
+        """Columns of categories and of labels."""
+        return {*self.words("categorical"), *((self.labels,) if self.labels else ()), *dims} - {"component"}
+
+    def outcomes(self, columns: Set[str]) -> tuple[str, ...]:
+        """The columns, and labels that may be wrong."""
+        return (*self.modelled, *((self.labels,) if self.labels and self.label_noise else ()))
 
     def categories(self, data: Any) -> dict[str, str | None]:
         """Columns of categories, and labels that may be wrong; their levels are their own."""

@@ -30,50 +30,17 @@ References
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
-from typing import TYPE_CHECKING, Literal
-
-import networkx as nx
-import numpy as np
-
 from bayeslab.data.bound import Data
-from bayeslab.distributions import DISTRIBUTIONS
-from bayeslab.errors import DataError, ModelError, hint, listed
-from bayeslab.families import DENSITY, LEFT, PROBABILITY, RIGHT
-from bayeslab.families import graph as graphs
-from bayeslab.families.regression import arrays
-from bayeslab.families.regression.arrays import replications
-from bayeslab.families.regression.exact_inference import plan
+from bayeslab.errors import ModelError, hint, listed
 from bayeslab.families.regression.likelihoods import likelihood
-from bayeslab.families.regression.lowered import Remark
-from bayeslab.families.regression.lowering import lower, written_places
-from bayeslab.families.regression.pymc_graph import with_rows_summed, with_weights
-from bayeslab.families.regression.rows import without_response
+from bayeslab.families.regression.posterior import RegressionPosterior
 from bayeslab.families.regression.spec import Regression
 from bayeslab.families.regression.writer import problem
 from bayeslab.language.expressions import parse
 from bayeslab.language.formula import parse_formula
-from bayeslab.language.nodes import call_name
 from bayeslab.language.spec import Model
 
-if TYPE_CHECKING:
-    import pymc
-
-    from bayeslab.exact.answer import Plan
-
-__all__ = [
-    "Regression",
-    "Spec",
-    "check",
-    "exact",
-    "factors",
-    "graph",
-    "lower",
-    "network",
-    "outcomes",
-    "priors",
-    "summed_out",
-]
+__all__ = ["Regression", "Spec", "check", "compile"]
 
 Spec = Regression
 
@@ -126,139 +93,6 @@ def check(model: Model, columns: set[str] | None) -> None:
             raise problem(f"'{name}' is no predictor of the formula", "missing", name, code="unknown-column")
 
 
-def factors(model: Model) -> set[str]:
-    """Grouping factors, and dimensions the model declares."""
-    formula = parse_formula(_spec(model).formula)
-    return {name for group in formula.groups for name in group.factors} | set(model.dims)
-
-
-def outcomes(model: Model, columns: set[str]) -> tuple[str, ...]:
-    """The response."""
-    return (parse_formula(_spec(model).formula).outcome,)
-
-
-def summed_out(model: Model, columns: set[str]) -> tuple[str, ...]:
-    """Nothing: a regression has no discrete latents."""
-    return ()
-
-
-def derived(model: Model, columns: set[str]) -> tuple[str, ...]:
-    """Nothing depends on discrete latents."""
-    return ()
-
-
-def network(model: Model, data: Data) -> nx.DiGraph:
-    """The nodes of the graph the regression stands for."""
-    lowered = lower(model, data)
-    return graphs.network(lowered.model, lowered.data)
-
-
-def bound(model: Model, data: Data) -> Data:
-    """The data as the graph has them: complete rows, the response, the design matrix."""
-    return lower(model, data).data
-
-
-def graph(
-    model: Model,
-    data: Data,
-    *,
-    purpose: Literal["fit", "predict", "simulate"] = "fit",
-    targets: Collection[str] = (),
-) -> pymc.Model:
-    """The regression as a PyMC graph.
-
-    To fit a Gaussian regression, the rows enter through their sufficient statistics, in the
-    potential ``<response>_rows``: the cost of a draw does not depend on their number.
-    """
-    lowered = lower(model, data)
-    if purpose == "fit" and lowered.y is None:
-        raise DataError(without_response(lowered.formula, data), path=("model", "formula"), code="unknown-column")
-    with written_places(lowered.spec, lowered.nodes):
-        if purpose == "fit" and lowered.summable:
-            return with_rows_summed(lowered)
-        built = graphs.graph(lowered.model, lowered.data, purpose=purpose, targets=targets)
-    return with_weights(lowered, built) if purpose == "fit" and lowered.weights is not None else built
-
-
-def exact(model: Model, data: Data) -> Plan | str:
-    """Gaussian regressions whose coefficients are normal given at most two scales."""
-    return plan(lower(model, data))
-
-
-def predictive(
-    model: Model, data: Data, draws: Mapping[str, np.ndarray], rng: np.random.Generator
-) -> dict[str, tuple[tuple[str, ...], np.ndarray]] | None:
-    """Replications of the response at each draw, on arrays; None where only the graph can."""
-    return replications(lower(model, data), draws, rng)
-
-
-def probabilities(model: Model, seen: Data, new: Data, draws: Mapping[str, np.ndarray]) -> dict[str, np.ndarray] | None:
-    """Probability of each level for every new row, averaged over the posterior."""
-    return arrays.probabilities(lower(model, new), draws)
-
-
-def pointwise(model: Model, data: Data) -> pymc.Model:
-    """The graph with a likelihood term for each row, weights left out."""
-    lowered = lower(model, data)
-    return graphs.graph(lowered.model, lowered.data)
-
-
-def log_likelihoods(
-    model: Model, data: Data, draws: Mapping[str, np.ndarray]
-) -> dict[str, tuple[tuple[str, ...], np.ndarray]] | None:
-    """Log likelihood of each row at each draw, on arrays; None where only the graph can."""
-    return arrays.log_likelihoods(lower(model, data), draws)
-
-
-def events(model: Model, data: Data) -> dict[str, np.ndarray]:
-    """What the likelihood of each response is: a density, a probability, or that of a tail where it is censored."""
-    lowered = lower(model, data)
-    if lowered.y is None:
-        return {}
-    out = np.full(len(lowered.y), PROBABILITY if lowered.likelihood.discrete else DENSITY)
-    for atom in lowered.likelihood.declaration.atoms:
-        out[lowered.y == float(atom)] = PROBABILITY
-    if lowered.limits is not None:
-        out[np.isfinite(lowered.limits[0])], out[np.isfinite(lowered.limits[1])] = LEFT, RIGHT
-    return {lowered.formula.outcome: out}
-
-
-def row_weights(model: Model, data: Data) -> dict[str, np.ndarray]:
-    """What the log likelihood of each row is multiplied by, where the model says so."""
-    lowered = lower(model, data)
-    return {} if lowered.weights is None else {lowered.formula.outcome: lowered.weights}
-
-
-def remarks(model: Model, data: Data) -> tuple[Remark, ...]:
-    """What the user should know about the data: rows dropped, columns that add nothing, separation."""
-    lowered = lower(model, data)
-    if lowered.y is None:
-        message = without_response(lowered.formula, data)
-        return (("response", lowered.formula.outcome, None, message, "only simulation does without"), *lowered.remarks)
-    return lowered.remarks
-
-
-def priors(model: Model, data: Data) -> dict[str, str]:
-    """The prior of each parameter, with the numbers the data gave the defaults."""
-    lowered = lower(model, data)
-    out: dict[str, str] = {}
-    for node, text in lowered.nodes.items():
-        name = node.split("[")[0]
-        if name.startswith("_chol_"):
-            group = name.removeprefix("_chol_")
-            out[f"sd_{group}, corr_{group}"] = text
-        elif call_name(parse(text).tree) in {*DISTRIBUTIONS, "Ordered"} and not name.startswith("_"):
-            out[node] = text
-    slopes = {f"b[{name}]": text for name, text in zip(lowered.design.names, lowered.slopes, strict=True)}
-    if lowered.spec.shrinkage == "horseshoe":
-        slopes = {"b": "horseshoe of scale tau, slab InverseGamma(2, 8)"}
-    own = {"b", lowered.formula.outcome}
-    out = {node: text for node, text in out.items() if node.split("[")[0] not in own}
-    first = {node: text for node, text in out.items() if node.startswith(("Intercept", "cutpoints"))}
-    return first | slopes | out
-
-
-def size(model: Model, data: Data) -> int:
-    """Numbers in one draw."""
-    lowered = lower(model, data)
-    return graphs.size(lowered.model, lowered.data)
+def compile(model: Model, data: Data) -> RegressionPosterior:
+    """The model on its data."""
+    return RegressionPosterior(model, data)

@@ -12,7 +12,6 @@ import numpy as np
 from bayeslab.data.binding import bind
 from bayeslab.data.bound import Data
 from bayeslab.errors import ModelError, listed
-from bayeslab.families import graph as graphs
 from bayeslab.families.regression.design_columns import DesignColumns
 from bayeslab.families.regression.likelihoods import likelihood
 from bayeslab.families.regression.lowered import Lowered
@@ -327,7 +326,7 @@ def _verify(model: Model, data: Data, lowered: Lowered, expansion: Expansion) ->
     wrong model is worse than none.
     """
     expanded = Model(**expansion.content(model))
-    bound = bind(expanded, data.dataset, graphs.factors(expanded))
+    bound = bind(expanded, data.dataset, expanded.factors())
     wanted = {"offset": lowered.design.offset}
     wanted |= {"design": lowered.design.matrix if lowered.design.names and not lowered.spec.missing else None}
     wanted |= {

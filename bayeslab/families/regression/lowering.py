@@ -82,7 +82,7 @@ def _lowered(model: Model, data: Data) -> Lowered:
     dataset = Dataset(columns, data.dataset.rows, levels)
     with written_places(spec, nodes):
         graphs.check(lowered_model, set(columns))
-    lowered_data = bind(lowered_model, dataset, graphs.factors(lowered_model))
+    lowered_data = bind(lowered_model, dataset, lowered_model.factors())
     return Lowered(
         spec, formula, lowered_model, lowered_data, design, centre, rest, rows.y, rows.levels, rows.trials,
         rows.weights, rows.limits, tuple(slopes), nodes, tuple(remarks),

@@ -70,7 +70,7 @@ def with_rows_summed(lowered: Lowered) -> pymc.Model:
     own = {n: c for n, c in lowered.data.dataset.columns.items() if c.dims is not None and rows not in c.dims}
     for group in lowered.design.groups:
         own.pop(group.name, None)
-    built = graphs.graph(model, bind(model, Dataset(own, "unused"), graphs.factors(model)))
+    built = graphs.compile(model, bind(model, Dataset(own, "unused"), model.factors())).graph()
     seen = observations(lowered)
     at, ((gram, cross, square),) = coordinates([[seen]], np.ones(1), np.zeros(1, bool))
     with built:

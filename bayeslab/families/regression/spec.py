@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection, Set
 from typing import Annotated, Any, Literal
 
 from pydantic import AfterValidator, Field, GetJsonSchemaHandler
 
 from bayeslab.errors import Flaw, ModelError
 from bayeslab.families.regression.likelihoods import LIKELIHOODS, accepted, likelihood
+from bayeslab.language.formula import parse_formula
 from bayeslab.language.spec import ColumnName, Family
 
 __all__ = ["Regression"]
@@ -63,3 +65,11 @@ class Regression(Family):
         description="Models of predictors with missing cells, such as `age: Normal(mu_age, sd_age)`; rows with "
         "other missing cells are dropped.",
     )
+
+    def factors(self, dims: Collection[str]) -> set[str]:
+        """Grouping factors, and dimensions that the file declares."""
+        return {name for group in parse_formula(self.formula).groups for name in group.factors} | set(dims)
+
+    def outcomes(self, columns: Set[str]) -> tuple[str, ...]:
+        """The response."""
+        return (parse_formula(self.formula).outcome,)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection, Set
 from typing import Annotated, Any, Literal
 
 import numpy as np
@@ -172,6 +173,14 @@ class Topics(Family):
     def text_column(self) -> str:
         """The first of them."""
         return self.text_columns[0]
+
+    def factors(self, dims: Collection[str]) -> set[str]:
+        """None: words are counted, and are no columns of categories."""
+        return set()
+
+    def outcomes(self, columns: Set[str]) -> tuple[str, ...]:
+        """How often each document has each word."""
+        return ("counts",)
 
     def levels(self) -> dict[str, list[str]]:
         """A text is not one of several."""

@@ -1,0 +1,346 @@
+"""A graph on its data, as engines and results see it."""
+
+from __future__ import annotations
+
+import math
+import warnings
+from collections.abc import Collection, Mapping
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
+
+import networkx as nx
+import numpy as np
+
+from bayeslab.data.bound import Data
+from bayeslab.digits import far, remedy
+from bayeslab.errors import BayeslabError, DataError, ModelError, hint, listed
+from bayeslab.exact.answer import Plan
+from bayeslab.families import ATOM, DENSITY, PROBABILITY, UNREAD
+from bayeslab.families.graph import marginalized as with_extras
+from bayeslab.families.graph.builder import Builder, node_errors
+from bayeslab.families.graph.conjugacy import closed_form
+from bayeslab.families.graph.discrete_only import DiscretePiece, all_discrete
+from bayeslab.families.graph.domains import Domains
+from bayeslab.families.graph.gaps import nodes_with_gaps
+from bayeslab.families.graph.integrals import integrals_of
+from bayeslab.families.graph.processes import check_inputs, unserved_lengthscales
+from bayeslab.families.graph.scope import lengths_of, twins_of
+from bayeslab.families.graph.spec import Graph
+from bayeslab.families.graph.spelling import check_spelling
+from bayeslab.families.graph.states import check_state_node
+from bayeslab.language.evaluator import Evaluator
+from bayeslab.language.expressions import parse
+from bayeslab.language.nodes import Node, byproducts, nodes_of, sorted_nodes
+from bayeslab.memory import require_memory
+from bayeslab.posterior.averaging import AVERAGED
+from bayeslab.posterior.contract import DataFinding, Draws, Posterior, Purpose
+
+if TYPE_CHECKING:
+    import pymc
+
+    from bayeslab.families.graph.function_sums import FunctionSum
+    from bayeslab.families.graph.joint_sums import JointSum
+    from bayeslab.families.graph.path_sums import Sums
+    from bayeslab.families.graph.state_sums import StateSum
+
+__all__ = ["GraphPosterior"]
+
+# Distributions that are no prior by themselves: their density has no finite integral.
+_IMPROPER = frozenset(("Flat", "HalfFlat"))
+
+
+class GraphPosterior(Posterior):
+    """A graph on its data."""
+
+    def may_be_relabelled(self) -> bool:
+        """Hidden paths may have exchangeable states."""
+        return bool(self.latent)
+
+    @property
+    def spec(self) -> Graph:
+        assert isinstance(self.model.model, Graph)
+        return self.model.model
+
+    def observed(self) -> tuple[str, ...]:
+        """Nodes through which data enter the density: observed nodes, and potentials.
+
+        Raises
+        ------
+        ModelError
+            No node is observed, or a node without data has nearly the name of a column that the model does not use.
+        DataError
+            Every cell of the observed nodes is missing.
+        """
+        nodes, columns = nodes_of(self.spec.nodes), self.data.names()
+        named = [node.name for node in nodes.values() if node.kind == "random" and node.name in columns]
+        potentials = [node.name for node in nodes.values() if node.kind == "potential"]
+        if columns:
+            check_spelling(nodes, self.model, self.data)
+        observed = [name for name in named if self.data.present(name)]
+        if observed or potentials or not columns:
+            return (*observed, *potentials)
+        if named:
+            raise DataError(
+                f"every cell of {listed(named)} is missing: the data say nothing about the model",
+                code="nothing-observed",
+            )
+        last = nodes[self.model.outcomes(set())[-1]] if self.model.outcomes(set()) else None
+        near = hint(last.name, columns) if last else ""
+        raise ModelError(
+            f"no node is observed, so the data say nothing about the model: an observed node is random and has the name"
+            f" of a column{f', and {last.name!r} is none' if last else ''}{near} (to draw from the prior use simulate)",
+            path=(*last.path, "[key]") if last else ("model", "nodes"),
+            code="nothing-observed",
+        )
+
+    def draw_size(self) -> int:
+        """Numbers in the nodes without data: what one draw holds.
+
+        Raises
+        ------
+        ModelError
+            They do not fit into memory once, with what computing the density takes.
+        """
+        lengths = {dim: len(levels) for dim, levels in self.data.labels.items()}
+        nodes = [node for node in nodes_of(self.spec.nodes).values() if not self.data.has(node.name)]
+        sizes = {node: math.prod(lengths.get(dim, 1) for dim in node.dims) for node in nodes}
+        largest = max(nodes, key=lambda node: sizes[node], default=None)
+        if largest is not None:
+            # Values, their gradient, and an intermediate result of each.
+            require_memory(
+                4 * 8 * sizes[largest],
+                f"'{largest.key}', of {sizes[largest]:,} numbers,",
+                "give it fewer dimensions, or shorter ones",
+                kind=ModelError,
+                path=largest.path,
+            )
+        return sum(sizes.values())
+
+    def event_kinds(self) -> dict[str, np.ndarray]:
+        """What the likelihood of each value of an outcome is: see :mod:`bayeslab.families`."""
+        out = {}
+        for node in nodes_of(self.spec.nodes).values():
+            if node.kind != "random" or not self.data.has(node.name):
+                continue
+            values = np.asarray(self.data.term(node.name, missing=True).value, dtype=float)
+            out[node.name] = np.full(values.shape, PROBABILITY if node.discrete else DENSITY)
+            for atom in node.atoms:
+                try:
+                    place = np.asarray(
+                        Evaluator(self.data.term, self.data.labels).eval(parse(atom).tree).value, dtype=float
+                    )
+                    out[node.name][values == np.broadcast_to(place, values.shape)] = ATOM
+                except (BayeslabError, TypeError, ValueError):
+                    out[node.name][:] = UNREAD
+        return out
+
+    def summed_out(self) -> tuple[str, ...]:
+        """Discrete random nodes without data, in topological order."""
+        nodes = nodes_of(self.spec.nodes)
+        columns = self.data.names()
+        return tuple(n.name for n in sorted_nodes(nodes, columns) if n.discrete and n.name not in columns)
+
+    def imputed(self) -> tuple[str, ...]:
+        """Missing cells that are summed out: those of discrete nodes with data on which other nodes depend."""
+        return tuple(f"{name}_unobserved" for name in nodes_with_gaps(nodes_of(self.spec.nodes), self.data))
+
+    def derived_nodes(self) -> tuple[str, ...]:
+        """What comes back with nodes that are summed out: deterministic nodes of them, states, functions."""
+        nodes, out = nodes_of(self.spec.nodes), list[str]()
+        # A node whose missing cells are summed out is computed with as one without data.
+        columns = self.data.names() - set(nodes_with_gaps(nodes, self.data))
+        hidden = [node for node in sorted_nodes(nodes, columns) if node.name not in columns]
+        found = {node.name for node in hidden if node.discrete}
+        if not found:  # else states and functions are sampled
+            states = [node.name for node in hidden if node.states or node.process]
+            out += [*states, *(name for name, maker in byproducts(nodes).items() if maker in states)]
+            found |= set(out)
+        for node in sorted_nodes(nodes, columns):
+            if node.kind == "deterministic" and node.parents & found:
+                found.add(node.name)
+                out.append(node.name)
+        return tuple(out)
+
+    @cached_property
+    def exact_plan(self) -> Plan | str:
+        """Conjugate pairs, what is Gaussian given at most two scales, and what is discrete; else the reason why not."""
+        nodes = nodes_of(self.spec.nodes)
+        if all_discrete(nodes, self.data) and not self.imputed():
+            piece = DiscretePiece(self.summed_out(), self._discrete_sums)
+            return closed_form(nodes, self.data, piece)
+        return closed_form(nodes, self.data)
+
+    def data_findings(self) -> list[DataFinding]:
+        """Observed columns that are so far from zero that few digits of what varies in them are left."""
+        out: list[DataFinding] = []
+        for name in self.observed():
+            column = self.data.dataset.columns.get(name)
+            if column is None or column.values.dtype.kind != "f":
+                continue
+            values = column.values[np.isfinite(column.values)]
+            if values.size and (said := far(name, values.ravel())):
+                out.append(("digits", name, None, said, remedy(values.ravel())))
+        return out
+
+    def posterior_findings(self, draws: Draws) -> tuple[DataFinding, ...]:
+        """Lengthscales of functions that the sines which stand for them do not serve."""
+        return tuple(unserved_lengthscales(nodes_of(self.spec.nodes), self.data, draws))
+
+    def network(self) -> nx.DiGraph:
+        """The model's nodes and edges with attributes ``kind``, ``text`` and ``dims``."""
+        nodes = nodes_of(self.spec.nodes)
+        columns = self.data.names()
+        out = nx.DiGraph(dims={dim: len(levels) for dim, levels in self.data.labels.items()})
+        for node in nodes.values():
+            kind = node.kind
+            if kind == "random":
+                kind = "observed" if node.name in columns else "discrete" if node.discrete else "random"
+            out.add_node(node.name, kind=kind, text=node.distribution or node.expression.text, dims=node.dims)
+        for node in nodes.values():
+            for parent in sorted(node.parents & (nodes.keys() | columns)):
+                if parent not in nodes:
+                    given = self.data.dataset.columns.get(parent)
+                    dims = given.dims if given is not None else self.data.term(parent, missing=True).dims
+                    out.add_node(parent, kind="data", text=self.model.data.derive.get(parent, "data"), dims=dims or ())
+                # A variance looks back at the series it is of; drawn, that would be a circle.
+                if parent not in node.lagged or parent not in nodes:
+                    out.add_edge(parent, node.name)
+        return out
+
+    def graph(self, *, purpose: Purpose = "fit", targets: Collection[str] = ()) -> pymc.Model:
+        """The model as a PyMC graph.
+
+        Parameters
+        ----------
+        purpose
+            ``fit``: observed nodes hold their data and discrete latents are summed out. ``predict``:
+            the ``targets`` are random, given everything else. ``simulate``: every random node is random.
+
+        Raises
+        ------
+        ModelError, DataError
+            With the path of the node, and what PyMC said where it was PyMC that refused.
+        """
+        if self.data.origin is not None:
+            # The data of the fit were checked when they were bound; of new rows what they are drawn from is left.
+            nodes = nodes_of(self.spec.nodes)
+            domains = Domains(nodes, self.data)
+            for node in nodes.values():
+                with node_errors(node):
+                    domains.check_parameters(node)
+        builder, built = self._built(purpose, targets)
+        latent = list(self.summed_out()) if purpose == "fit" else []
+        if not latent:
+            return built
+        if builder.elimination is None:
+            return with_extras.marginalized(built, latent, builder.nodes)
+        for name in latent:
+            # They come back after sampling, with their dims.
+            built.named_vars_to_dims[name] = builder.nodes[name].dims
+        return built
+
+    def _built(self, purpose: Purpose, targets: Collection[str]) -> tuple[Builder, pymc.Model]:
+        """The graph and its builder; states and functions are summed out where that is exact, else sampled."""
+        from bayeslab.families.graph.linear_rows import NotLinear
+
+        with warnings.catch_warnings():
+            # Only compiled C code would use the BLAS that is missed here; ours is numba's.
+            warnings.filterwarnings("ignore", message="PyTensor could not link to a BLAS")
+            for integrals in integrals_of(nodes_of(self.spec.nodes), self.data, purpose):
+                try:
+                    builder = Builder(self.model, self.data, purpose, targets, integrals)
+                    return builder, builder.build()
+                except NotLinear:
+                    continue
+            builder = Builder(self.model, self.data, purpose, targets)
+            return builder, builder.build()
+
+    def bound_data(self) -> Data:
+        """The data, after what numbers and data alone say has been checked: domains of parameters, supports of values.
+
+        Raises
+        ------
+        ModelError, DataError
+            With the path of the node.
+        """
+        nodes = nodes_of(self.spec.nodes)
+        _check_proper(nodes, self.data.names())
+        domains = Domains(nodes, self.data)
+        for node in nodes.values():
+            with node_errors(node):
+                lengths_of(node.dims, self.data.labels)
+                domains.check(node)
+                if node.process:
+                    check_inputs(node, nodes, self.data)
+                if node.states:
+                    check_state_node(node, nodes, self.data)
+        return self.data
+
+    def elimination(self) -> tuple[pymc.Model, Sums | StateSum | FunctionSum | JointSum] | None:
+        """The graph to fit and how discrete nodes, states or functions are summed out; None where none are by us."""
+        integrals = integrals_of(nodes_of(self.spec.nodes), self.data, "fit")
+        if not self.summed_out() and not self.imputed() and not integrals:
+            return None
+        builder, built = self._built("fit", ())
+        return None if builder.elimination is None else (built, builder.elimination)
+
+    def integrated(self) -> dict[str, str]:
+        """States and functions that are summed out, and the standard normals that each is made of."""
+        if not integrals_of(nodes_of(self.spec.nodes), self.data, "fit"):
+            return {}
+        builder, _ = self._built("fit", ())
+        return {node.name: node.normals for node in builder.integrated}
+
+    def relabelled(self, draws: Draws) -> tuple[dict[str, np.ndarray], str] | None:
+        """Draws in which the exchangeable states of hidden paths have names that agree."""
+        from bayeslab.families.graph.path_labels import relabelled as renamed
+
+        found = self._with_paths()
+        return None if found is None else renamed(*found, twins_of(self.model), draws)
+
+    def decoded(
+        self, draws: Draws, method: str, best: int, sequence: str | None, most: int = AVERAGED
+    ) -> tuple[dict[str, np.ndarray], dict[str, Any]]:
+        """The states of hidden paths cell by cell: see :func:`bayeslab.results.decode.decode`."""
+        from bayeslab.families.graph.decoding import decoded as states
+
+        found = self._with_paths()
+        if found is None:
+            raise ModelError(
+                "the model has no hidden path to decode, such as z[t]: MarkovChain(P)", code="other-family"
+            )
+        return states(*found, self.data, draws, method, best, sequence, most)
+
+    def hidden_paths(self) -> tuple[str, ...]:
+        """Hidden paths among the discrete nodes without data: at given parameters they are decoded."""
+        nodes = nodes_of(self.spec.nodes)
+        return tuple(name for name in self.summed_out() if nodes[name].hidden_path)
+
+    def _with_paths(self) -> tuple[pymc.Model, Sums] | None:
+        """The graph to fit and its sums; None where no hidden path is summed out."""
+        return self._discrete_sums() if self.hidden_paths() else None
+
+    def _discrete_sums(self) -> tuple[pymc.Model, Sums] | None:
+        """The graph to fit and the sums over its discrete nodes; None where none are by us."""
+        from bayeslab.families.graph.path_sums import Sums
+
+        found = self.elimination()
+        return (found[0], found[1]) if found is not None and isinstance(found[1], Sums) else None
+
+
+def _check_proper(nodes: Mapping[str, Node], columns: Collection[str]) -> None:
+    """A node with an improper prior has a posterior only through data, or potentials, that depend on it."""
+    made = byproducts(nodes)
+    todo = [name for name, node in nodes.items() if name in columns or node.kind == "potential"]
+    used = set(todo)
+    while todo:
+        above = {made.get(parent, parent) for parent in nodes[todo.pop()].parents} & nodes.keys() - used
+        used |= above
+        todo += above
+    for name, node in nodes.items():
+        if node.distribution in _IMPROPER and name not in used:
+            raise ModelError(
+                f"'{name}' has no proper prior and no data depend on it: give it a prior, or leave it out",
+                path=node.path,
+                code="improper",
+            )

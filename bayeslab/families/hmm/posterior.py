@@ -1,0 +1,404 @@
+"""A hidden Markov model on its data, as engines and results see it."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, Literal
+
+import networkx as nx
+import numpy as np
+
+from bayeslab.data.bound import Data
+from bayeslab.errors import DataError, ModelError, NothingToFit, OptionError
+from bayeslab.exact.answer import EMPlan, GibbsPlan, Plan
+from bayeslab.exact.expectation_maximisation import restarted
+from bayeslab.families.hmm import (
+    choice,
+    decoding,
+    exact_inference,
+    expectation_maximisation,
+    gibbs_sampling,
+    infinite,
+    linear,
+    product_labels,
+    pymc_graph,
+    replications,
+)
+from bayeslab.families.hmm import classes as hmm_classes
+from bayeslab.families.hmm.chains import labels_of, product_of
+from bayeslab.families.hmm.choice import hidden_of
+from bayeslab.families.hmm.decoding import posterior_mean
+from bayeslab.families.hmm.hidden import Hidden, draws_of
+from bayeslab.families.hmm.product_parts import additive
+from bayeslab.families.hmm.replications import resolved
+from bayeslab.families.hmm.spec import HMM, layout_of
+from bayeslab.families.hmm.truncation import REFUSED, limit_of, shown
+from bayeslab.latents.chains.product import ProductChain
+from bayeslab.posterior.averaging import AVERAGED
+from bayeslab.posterior.contract import DataFinding, Draws, Named, Posterior, Purpose
+from bayeslab.posterior.relabelling import agreeing, evenly
+
+if TYPE_CHECKING:
+    import pymc
+
+__all__ = ["HMMPosterior"]
+
+# Labels are made to agree on so many times at the beginning, and so many of these.
+_PREFIX, _TELLING = 1_000, 60
+
+
+class HMMPosterior(Posterior):
+    """A hidden Markov model on its data."""
+
+    view = "states"
+    on_arrays = True
+
+    def may_be_relabelled(self) -> bool:
+        """States may be exchangeable."""
+        return True
+
+    def outcomes_used(self) -> Literal["no", "row", "sequence"]:
+        """The cells of a sequence tell the states; a class is predicted from all of them."""
+        return "no" if self.spec.classes is not None else "sequence"
+
+    @cached_property
+    def resolved(self) -> Any:
+        """The model on its data."""
+        return resolved(self.model, self.data)
+
+    def suited_prediction(self) -> Literal["mean", "probabilities"]:
+        """Probabilities of the class of a sequence, or of states where all columns hold words."""
+        words = self.spec.classes is not None or self.spec.emission == "categorical"
+        return "probabilities" if words else "mean"
+
+    @property
+    def spec(self) -> HMM:
+        assert isinstance(self.model.model, HMM)
+        return self.model.model
+
+    @property
+    def _continuous(self) -> bool:
+        return self.spec.states == "continuous"
+
+    @property
+    def _infinite(self) -> bool:
+        return self.spec.states == "infinite"
+
+    def bound_data(self) -> Data:
+        """The data, once the model has been put on them: what a fit would refuse is refused here."""
+        spec = self.spec
+        if self.data.origin is not None or not any(self.data.has(column) for column in spec.columns):
+            return self.data
+        if "bound" not in self.data.memo:
+            self.data.memo["bound"] = True
+            if self._continuous:
+                linear.linear_of(self.model, self.data)
+                return self.data
+            if self._infinite:
+                limit_of(spec)
+            for hidden in self._candidates():
+                if hidden.learned:
+                    # An infinite number of states is cut off far beyond those that are needed.
+                    _refuse_silent(hidden) if self._infinite else _refuse_too_little(hidden, self.data)
+                hidden.check_possible(hidden.guess(None) if hidden.learned else {})
+        return self.data
+
+    def _candidates(self) -> tuple[Hidden, ...]:
+        """The model on its data; of a number of states that is to be chosen the smallest and the largest."""
+        spec = self.spec
+        if not spec.ranged:
+            return (hidden_of(self.model, self.data),)
+
+        return tuple(choice.candidate(self.model, self.data, n) for n in spec.ranged)
+
+    def priors(self) -> dict[str, str]:
+        """The prior of each unknown."""
+        if self._continuous:
+            return linear.priors(linear.linear_of(self.model, self.data))
+        if self._infinite:
+            return infinite.priors(self.model, self.data)
+        hidden = hidden_of(self.model, self.data)
+        out = {name: hidden.chain.prior_text(name) for name in hidden.chain.learned}
+        return out | {name: part.default_prior(name) for part in hidden.parts for name in part.learned}
+
+    def graph(self, *, purpose: Purpose = "fit", targets: Collection[str] = ()) -> pymc.Model:
+        """The model as a PyMC model: with the states summed out; to simulate, with a path drawn."""
+        if self._continuous:
+            return linear.graph(self.model, linear.linear_of(self.model, self.data), self.data, purpose)
+        if self._infinite:
+            raise ModelError(REFUSED, path=("model", "states"), code="no-graph")
+        hidden = hidden_of(self.model, self.data)
+        if purpose == "fit":
+            if not hidden.learned:
+                raise NothingToFit(
+                    "every parameter is given: there is nothing to fit; `bayeslab decode` finds the states",
+                    code="nothing-to-fit",
+                )
+            _refuse_too_little(hidden, self.data)
+            return pymc_graph.with_evidence(hidden)
+        return pymc_graph.written_out(self.model, hidden, self.data)
+
+    @cached_property
+    def em_plan(self) -> EMPlan | str:
+        """Baum-Welch; for continuous states Shumway and Stoffer's algorithm."""
+        if self._continuous:
+            return linear.plan(linear.linear_of(self.model, self.data))
+        if self._infinite:
+            return REFUSED
+        hidden = hidden_of(self.model, self.data)
+        _refuse_too_little(hidden, self.data)
+        return expectation_maximisation.plan(hidden)
+
+    @cached_property
+    def gibbs_plan(self) -> GibbsPlan | str:
+        """Paths and parameters in turns."""
+        if self._continuous:
+            return "continuous states are integrated out exactly; use nuts or em"
+        if self._infinite:
+            return infinite.infinite(self.model, self.data)
+        hidden = hidden_of(self.model, self.data)
+        _refuse_too_little(hidden, self.data)
+        return gibbs_sampling.by_gibbs(hidden)
+
+    def preferred_engine(self) -> tuple[str, str] | None:
+        """Gibbs steps where the number of states is sampled; EM where only the likelihood settles what states mean."""
+        if self._infinite:
+            return "gibbs", "Gibbs steps: the number of states is sampled"
+        if self.spec.dimension is not None:
+            return "em", "EM: continuous states of a given dimension can be turned without changing the model"
+        return None
+
+    def maximum_likelihood(self) -> tuple[float, int]:
+        """The highest log likelihood of several searches, NaN where it has no bound, and the number of parameters."""
+        if self._infinite:
+            raise OptionError(
+                "an infinite number of states has no likelihood to maximise; give numbers of states",
+                code="not-applicable",
+            )
+        own = self.resolved
+        plan = self.em_plan
+        if isinstance(plan, str):
+            return float("nan"), own.n_free
+        search = restarted(plan.problem(False), plan.start, restarts=8, rng=np.random.default_rng(0), tolerance=1e-6)
+        found = search.best.parameters
+        shrunk = isinstance(own, Hidden) and expectation_maximisation.collapsed(own, found)
+        return (float("nan") if shrunk else search.best.log_likelihood), own.n_free
+
+    @cached_property
+    def exact_plan(self) -> Plan | str:
+        """Counts, where the states are observed."""
+        if self._continuous:
+            return "the standard deviations of a linear dynamical system have no closed form"
+        if self._infinite:
+            return REFUSED
+        return exact_inference.plan(hidden_of(self.model, self.data))
+
+    def data_findings(self) -> list[DataFinding]:
+        """Columns without data."""
+        if self._continuous:
+            return []
+        out: list[DataFinding] = []
+        silent = [c for c in self.spec.columns if not self.data.has(c)]
+        if silent:
+            out.append(("missing", silent[0], None, f"the data have no column '{silent[0]}'", "it says nothing here"))
+        return out
+
+    def relabelled(self, draws: Draws) -> tuple[dict[str, np.ndarray], str] | None:
+        """Draws whose states have names that agree, numbered by the family's rule."""
+        if self._continuous or self._infinite:
+            return None
+        hidden = hidden_of(self.model, self.data)
+        if isinstance(hidden.chain, ProductChain):
+            return product_labels.relabelled(hidden, draws)
+        if not all(name in draws for name in hidden.learned):
+            return None
+        own = {name: draws[name] for name in hidden.learned}
+        if not hidden.blocks:
+            settled = hidden.settled(own, 1)
+            return (
+                (settled | hidden.internal(settled, draws), "the mixture inside each state") if hidden.layered else None
+            )
+        if self.spec.classes is not None:
+            moves = hmm_classes.relabelling(hidden, lambda some: (values for _, values in draws_of(some, own)))
+            return _ruled(hidden, own, moves, draws), "each class"
+        first = hidden.prefix(_PREFIX)
+        laws = (first.law(values) for _, values in draws_of(first, own))
+        return _ruled(hidden, own, agreeing(laws, evenly(first.sequences.n_times, _TELLING)), draws), "the chain"
+
+    def model_choice(self) -> tuple[str, dict[str, Any], dict[str, np.ndarray]] | None:
+        """How many states were chosen: in a line, and as a table with its labels."""
+        found = choice.chosen(self.model, self.data)
+        if found is None:
+            return None
+        along = ("n_states",)
+        table = {"score": (along, found.scores), "standard_error": (along, found.standard_errors)}
+        return found.described("state"), table, {"n_states": np.array(found.numbers)}
+
+    def network(self) -> nx.DiGraph:
+        """Two steps of the chain and what they emit."""
+        spec = self.spec
+        rows = self.model.data.rows
+        n = len(self.data.labels.get(rows, ()))
+        out = nx.DiGraph(dims={rows: n} if n else {})
+        if self._continuous:
+            out.add_node("state", kind="random", text="linear, normal", dims=(rows,))
+            for column in spec.columns:
+                out.add_node(
+                    column, kind="observed" if self.data.has(column) else "random", text="Normal", dims=(rows,)
+                )
+                out.add_edge("state", column)
+            return out
+        if spec.chains is not None:
+            return _several_drawn(spec, self.data, rows, out)
+        shown = f"one a {spec.classes}" if spec.classes is not None else _number(spec)
+        out.add_node("initial", kind="random", text="Dirichlet", dims=("state",))
+        out.add_node("transition", kind="random", text="Dirichlet", dims=("state", "next_state"))
+        # Called as in simulations, where it is computed from the rest.
+        out.add_node("path", kind="deterministic", text=f"Markov chain, {shown}", dims=(rows,))
+        out.add_edges_from([("initial", "path"), ("transition", "path")])
+        if spec.durations is not None:
+            out.add_node("duration", kind="random", text="of a state", dims=("state",))
+            out.add_edge("duration", "path")
+        for name, word, own in layout_of(spec):
+            for column in own:
+                out.add_node(column, kind="observed" if self.data.has(column) else "random", text=word, dims=(rows,))
+                out.add_edge("path", column)
+            label = f"{name}_parameters" if name else "parameters"
+            out.add_node(label, kind="random", text=word, dims=("state",))
+            out.add_edges_from((label, column) for column in own)
+        return out
+
+    def log_likelihoods(self, draws: Draws) -> Named:
+        """Log likelihood of each sequence; of a single one, of each row given the rows before it."""
+        if self._continuous:
+            return linear.log_likelihoods(self.model, linear.linear_of(self.model, self.data), draws)
+        hidden = hidden_of(self.model, self.data)
+        several = hidden.sequences.n_sequences > 1
+        if self.spec.training == "discriminative":
+            each = [hmm_classes.conditional(hidden, values) for _, values in draws_of(hidden, draws)]
+            return {"sequence": (("sequence_number",), np.stack(each))}
+        out = []
+        for _, values in draws_of(hidden, draws):
+            found = hidden.law(values).log_likelihoods(several)
+            out.append(found if several else found[hidden.sequences.at])
+        dims = ("sequence_number",) if several else (self.model.data.rows,)
+        return {"sequence" if several else "row": (dims, np.stack(out))}
+
+    def rows_of_term(self, node: str, position: int) -> np.ndarray | None:
+        """The rows of a sequence; those of a single one cannot be taken out."""
+        if node != "sequence":
+            return None
+        hidden = self.resolved
+        of, known = hidden.sequences.sequence[hidden.sequences.at], np.arange(hidden.sequences.n_sequences)
+        if self.spec.training == "discriminative":
+            known = np.flatnonzero(hidden.chain.known >= 0)
+        return np.flatnonzero(of == known[position])
+
+    def event_kinds(self) -> dict[str, np.ndarray]:
+        """What the likelihood of each value is: of rows that a window conditions on nothing."""
+        if self._continuous:
+            return {}
+        return replications.events(self.spec, self.data, hidden_of(self.model, self.data))
+
+    def predictive(self, draws: Draws, rng: np.random.Generator) -> Named:
+        """Replications of the rows, each in a state drawn given all that was observed."""
+        return replications.drawn(self.model, self.data, draws, rng, np.nan)
+
+    def completed(self, draws: Draws, rng: np.random.Generator) -> Named:
+        """The cells that rows leave open at each draw, given all that was observed; replications of complete rows."""
+        return replications.completed(self.model, self.data, draws, rng)
+
+    def decoded(
+        self, draws: Draws, method: str, best: int, sequence: str | None, most: int = AVERAGED
+    ) -> tuple[dict[str, np.ndarray], dict[str, Any]]:
+        """The states time by time: see :func:`bayeslab.results.decode.decode`."""
+        spec = self.spec
+        own = self.resolved
+        rows = self.model.data.rows
+        times = {spec.time: own.sequences.times} if spec.time else {rows: self.data.labels[rows]}
+        times = times if spec.parent is None else {rows: own.sequences.times}
+        if self._continuous:
+            return linear.decoded(own, draws, method, times, sequence, spec.sequence, most)
+        own.check_possible(posterior_mean(own, draws))
+        out, about = decoding.decoded(
+            own, draws, method, best, sequence=sequence, times=times, called=spec.sequence, most=most
+        )
+        if self._infinite:
+            out = shown(out)
+        return (out if spec.classes is None else hmm_classes.with_class(own, out, spec.classes)), about
+
+    def probabilities(self, draws: Draws) -> dict[str, np.ndarray]:
+        """P(state | all rows) of every row, or P(class) of every sequence, averaged over 200 posterior draws."""
+        if self._continuous:
+            raise OptionError("continuous states have no probabilities; use kind='mean'", code="not-applicable")
+        hidden, spec = hidden_of(self.model, self.data), self.spec
+        if spec.classes is not None and spec.sequence is not None:
+            found = hmm_classes.masses(hidden, lambda free: (values for _, values in draws_of(free, draws, AVERAGED)))
+            own: Any = hidden.chain
+            out = {f"P({spec.classes}={c})": found[:, k] for k, c in enumerate(own.classes)}
+            return {spec.sequence: hidden.sequences.names} | out
+        mean = decoding.averaged(hidden, draws, "smooth")[hidden.sequences.at]
+        labels = self.data.labels.get(self.model.data.rows, np.arange(len(mean)))
+        return {self.model.data.rows: labels} | decoding.chances_of(hidden, mean)
+
+
+def _refuse_too_little(hidden: Hidden, data: Data) -> None:
+    """To learn what several states emit there are as many rows, and they differ; data to predict may be anything."""
+    if data.origin is not None:
+        return
+    _refuse_silent(hidden)
+    if isinstance(hidden.chain, ProductChain) or not any(part.learned for part in hidden.parts):
+        return
+    seen = hidden.rows[(~np.isnan(hidden.rows)).any(axis=1)]
+    if not len(hidden.rows) or hidden.n_states == 1:
+        return
+    if len(seen) < hidden.n_states:
+        raise DataError(
+            f"{len(seen)} rows cannot support {hidden.n_states} states; use at most {max(len(seen), 1)}", code="too-few"
+        )
+    if not np.any(np.nanmax(seen, axis=0, initial=-np.inf) > np.nanmin(seen, axis=0, initial=np.inf)):
+        column = hidden.parts[0].columns[0]
+        raise DataError(f"column '{column}' is constant: it cannot tell states apart; take one state", code="constant")
+
+
+def _refuse_silent(hidden: Hidden) -> None:
+    """A sequence without a single cell is a mistake more often than not."""
+    own = hidden.sequences
+    seen = (~np.isnan(hidden.rows)).any(axis=1)
+    silent = np.flatnonzero(np.bincount(own.sequence, seen, minlength=own.n_sequences) == 0)
+    if len(silent):
+        which = f"sequence '{own.names[silent[0]]}'" if own.n_sequences > 1 else "the sequence"
+        raise DataError(f"{which} has no observed cell and says nothing; leave it out", code="no-values")
+
+
+def _ruled(
+    hidden: Hidden, own: Mapping[str, np.ndarray], moves: np.ndarray, draws: Mapping[str, np.ndarray]
+) -> dict[str, np.ndarray]:
+    """Draws whose names agree after these moves, numbered by the rule."""
+    moved = hidden.permuted(own, moves, lead=1)
+    middle = {name: value.mean(axis=0) for name, value in moved.items()}
+    rule = np.broadcast_to(hidden.rule(middle), moves.shape)
+    out = hidden.settled(hidden.permuted(moved, rule, lead=1), 1)
+    return out | hidden.internal(out, draws)
+
+
+def _number(spec: HMM) -> str:
+    return f"{spec.ranged[0]} to {spec.ranged[1]} states" if spec.ranged else f"{len(labels_of(spec))} states"
+
+
+def _several_drawn(spec: HMM, data: Data, rows: str, out: nx.DiGraph) -> nx.DiGraph:
+    """Chains, and what they emit."""
+    chain = product_of(spec)
+    # Called as in simulations: the number of the combination of states.
+    out.add_node("path", kind="deterministic", text=f"{spec.coupling} chains, {chain.n_states} states", dims=(rows,))
+    for name in chain.every:
+        out.add_node(name, kind="random", text="Dirichlet", dims=chain.dims(name))
+        out.add_edge(name, "path")
+    words = {column: word for _, word, own in layout_of(spec) for column in own}
+    made = "additive effects" if additive(spec) else "of all chains" if spec.coupling == "factorial" else "of a chain"
+    out.add_node("parameters", kind="random", text=made, dims=())
+    for column, word in words.items():
+        out.add_node(column, kind="observed" if data.has(column) else "random", text=word, dims=(rows,))
+        out.add_edges_from([("path", column), ("parameters", column)])
+    return out

@@ -1,0 +1,58 @@
+"""Family ``hypotheses``: a finite set of hypotheses, each with a prior and a likelihood.
+
+The likelihood is a table of probabilities, one for each value of the observed column, or a
+distribution of it in the words of the family ``graph``. Given the hypothesis the observations are
+independent. The posterior is exact; the group ``learning`` has it after every observation, with the
+MAP and ML hypotheses, what each predicts next, and description lengths in bits. As a PyMC graph
+the hypothesis is a categorical node that is summed out.
+"""
+
+from __future__ import annotations
+
+from bayeslab.data.bound import Data
+from bayeslab.distributions import SCALARS
+from bayeslab.errors import (
+    ModelError,
+    hint,
+)
+from bayeslab.families.hypotheses.posterior import HypothesesPosterior
+from bayeslab.families.hypotheses.spec import DISCRETE, Hypotheses
+from bayeslab.language.expressions import parse
+from bayeslab.language.nodes import call_name
+from bayeslab.language.spec import Model
+
+__all__ = ["Hypotheses", "Spec", "check", "compile"]
+
+Spec = Hypotheses
+
+
+def _spec(model: Model) -> Hypotheses:
+    assert isinstance(model.model, Hypotheses)
+    return model.model
+
+
+def check(model: Model, columns: set[str] | None) -> None:
+    """Distributions can be read, and the column is there."""
+    spec = _spec(model)
+    for name, hypothesis in spec.hypotheses.items():
+        if isinstance(hypothesis.likelihood, str):
+            path = ("model", "hypotheses", name, "likelihood")
+            try:
+                expression = parse(hypothesis.likelihood)
+                word = call_name(expression.tree)
+                if word not in DISCRETE and word not in SCALARS:
+                    allowed = [*DISCRETE, *SCALARS]
+                    raise ModelError(
+                        f"'{expression.text}' is not a distribution that is known here{hint(word, allowed)}",
+                        code="not-a-distribution",
+                    )
+            except ModelError as error:
+                raise ModelError(error.message, path=path, offset=error.offset, code=error.code) from None
+    if columns is not None and spec.observed not in columns:
+        message = f"the data have no column '{spec.observed}'{hint(spec.observed, columns)}"
+        raise ModelError(message, path=("model", "observed"), code="unknown-column")
+
+
+def compile(model: Model, data: Data) -> HypothesesPosterior:
+    """The model on its data."""
+    return HypothesesPosterior(model, data)

@@ -1,0 +1,270 @@
+"""A finite set of hypotheses on its data, as engines and results see it."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Collection
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
+
+import networkx as nx
+import numpy as np
+
+from bayeslab.data.binding import bind
+from bayeslab.data.bound import Data
+from bayeslab.distributions import log_densities
+from bayeslab.errors import (
+    DataError,
+    ModelError,
+)
+from bayeslab.exact.answer import Plan
+from bayeslab.exact.finite import Hypotheses as Finite
+from bayeslab.families.graph.posterior import GraphPosterior
+from bayeslab.families.graph.spec import Graph
+from bayeslab.families.hypotheses.spec import Hypotheses, Hypothesis
+from bayeslab.language.expressions import parse
+from bayeslab.language.nodes import bound_arguments, call_name
+from bayeslab.language.spec import Model
+from bayeslab.posterior.contract import Draws, Named, Posterior, Purpose
+
+if TYPE_CHECKING:
+    import pymc
+
+__all__ = ["HypothesesPosterior"]
+
+
+class HypothesesPosterior(Posterior):
+    """A finite set of hypotheses on its data."""
+
+    @property
+    def spec(self) -> Hypotheses:
+        assert isinstance(self.model.model, Hypotheses)
+        return self.model.model
+
+    def summed_out(self) -> tuple[str, ...]:
+        """Which hypothesis is true."""
+        return ("_which",)
+
+    def derived_nodes(self) -> tuple[str, ...]:
+        """The hypothesis, one by one."""
+        return ("is_true",)
+
+    def bound_data(self) -> Data:
+        """The data with the model's values of the observed column, in the model's order."""
+        observed = {self.spec.observed} if self.spec.states else set()
+        dims = _dims(self.model)
+        return bind(self.model.model_copy(update={"dims": dims}), self.data.dataset, observed | set(dims))
+
+    def network(self) -> nx.DiGraph:
+        """The hypothesis, and what is observed."""
+        spec, own = self.spec, self.bound_data()
+        calls = {str(call_name(_call(h))) for h in spec.hypotheses.values() if isinstance(h.likelihood, str)}
+        out = nx.DiGraph(dims={dim: len(levels) for dim, levels in own.labels.items()})
+        out.add_node("hypothesis", kind="discrete", text="Categorical", dims=())
+        out.add_node(
+            spec.observed, kind="observed", text=" or ".join(sorted(calls)) or "table", dims=(self.model.data.rows,)
+        )
+        out.add_edge("hypothesis", spec.observed)
+        return out
+
+    def graph(self, *, purpose: Purpose = "fit", targets: Collection[str] = ()) -> pymc.Model:
+        """The model as a PyMC graph: the hypothesis is the node ``_which``, summed out in a fit."""
+        return GraphPosterior(_lowered(self.model), self.bound_data()).graph(purpose=purpose, targets=targets)
+
+    def _values(self) -> np.ndarray:
+        """The observed column: positions in the states, or numbers."""
+        spec = self.spec
+        term = self.bound_data().term(spec.observed, missing=True)
+        values = term.codes if spec.states else term.value
+        if values is None or np.ndim(values) != 1:
+            raise DataError(
+                f"'{spec.observed}' is not a column of {'names' if spec.states else 'numbers'}", code="not-a-column"
+            )
+        values = np.asarray(values, float)
+        gone = (values < 0) if spec.states else np.isnan(values)
+        if np.any(gone):
+            raise DataError(
+                f"column '{spec.observed}', row {int(np.flatnonzero(gone)[0]) + 1} is missing: drop the row",
+                code="missing",
+            )
+        return values
+
+    def _log_likelihood(self) -> np.ndarray:
+        """Of each row under each hypothesis, (rows, hypotheses)."""
+        spec, x = self.spec, self._values()
+        if spec.states:
+            with np.errstate(divide="ignore"):
+                return np.log(spec.table)[:, x.astype(int)].T
+        columns = []
+        for name, hypothesis in spec.hypotheses.items():
+            try:
+                columns.append(_of_distribution(hypothesis, self.data, x))
+            except ModelError as error:
+                raise ModelError(
+                    error.message, path=("model", "hypotheses", name, "likelihood"), code=error.code
+                ) from None
+        return np.stack(columns, axis=1)
+
+    def learned(self) -> Finite:
+        """The hypotheses after the data, observation by observation."""
+        return Finite(self.spec.prior, self._log_likelihood())
+
+    @cached_property
+    def exact_plan(self) -> Plan | str:
+        """Bayes' theorem."""
+        after = self.learned()
+        if not np.isfinite(after.log_evidence[-1]):
+            first = int(np.argmax(~np.isfinite(after.log_evidence))) - 1
+            raise DataError(
+                f"observation {first + 1} of '{self.spec.observed}' is impossible under every hypothesis left",
+                code="probability-zero",
+            )
+        count = len(self.spec.hypotheses)
+        return Plan(f"Bayes' theorem over {count} hypotheses", lambda: _Answer(self.spec, after))
+
+    def probabilities(self, draws: Draws) -> dict[str, np.ndarray] | None:
+        """Posterior-weighted probability of each value, for every new row; None with distributions."""
+        spec = self.spec
+        if not spec.states:
+            return None
+        chances = self.fitted.learned().posterior[-1] @ spec.table
+        rows = self.data.labels.get(self.model.data.rows, np.arange(1))
+        columns = {self.model.data.rows: rows}
+        return columns | {
+            f"P({spec.observed}={state})": np.full(len(rows), chance)
+            for state, chance in zip(spec.states, chances, strict=True)
+        }
+
+    def log_likelihoods(self, draws: Draws) -> Named:
+        """Log likelihood of each row at each draw of the hypothesis."""
+        values = self._log_likelihood().T[np.asarray(draws["_which"], int)]
+        return {self.spec.observed: ((self.model.data.rows,), values)}
+
+
+def _lowered(model: Model) -> Model:
+    """The same model as nodes of the family ``graph``."""
+    spec = model.model
+    assert isinstance(spec, Hypotheses)
+    nodes: dict[str, Any] = {
+        "_which": f"Categorical({spec.prior.tolist()})",
+        "is_true[hypothesis]": "index(hypothesis) == _which",
+    }
+    outcome = f"{spec.observed}[{model.data.rows}]"
+    if spec.states:
+        nodes["chance[hypothesis, state]"] = str(spec.table.tolist())
+        nodes[outcome] = "Categorical(chance[_which, state])"
+    else:
+        nodes[outcome] = _switched(spec)
+    return model.model_copy(update={"model": Graph(nodes=nodes), "dims": _dims(model)})
+
+
+def _dims(model: Model) -> dict[str, Any]:
+    """The model's dimensions: its hypotheses, and the values that are observed."""
+    spec = model.model
+    assert isinstance(spec, Hypotheses)
+    own: dict[str, Any] = {"hypothesis": list(spec.hypotheses)}
+    if spec.states:
+        own |= {"state": spec.states, spec.observed: spec.states}
+    return dict(model.dims) | own
+
+
+def _switched(spec: Hypotheses) -> str:
+    """One distribution whose parameters are those of the hypothesis that is true."""
+    calls = [_call(h) for h in spec.hypotheses.values()]
+    words = {str(call_name(call)) for call in calls}
+    given = [bound_arguments(call, str(call_name(call))) for call in calls]
+    if len(words) > 1 or len({frozenset(g) for g in given}) > 1:
+        raise ModelError(
+            "the hypotheses have different distributions: they are weighed by method exact, but new observations are"
+            " drawn, and other methods apply, only where each has the same distribution with the same parameters",
+            path=("model", "hypotheses"),
+            code="unsupported",
+        )
+    parts = [f"{key}=[{', '.join(ast.unparse(g[key]) for g in given)}][_which]" for key in given[0]]
+    return f"{words.pop()}({', '.join(parts)})"
+
+
+def _call(hypothesis: Hypothesis) -> ast.Call:
+    tree = parse(str(hypothesis.likelihood)).tree
+    assert isinstance(tree, ast.Call)
+    return tree
+
+
+def _categorical(x: np.ndarray, p: np.ndarray) -> np.ndarray:
+    if np.any(p < 0) or not np.isclose(p.sum(), 1, atol=1e-6):
+        raise ModelError(f"the probabilities of Categorical have the sum {p.sum():g}, not 1", code="out-of-range")
+    inside = (x >= 0) & (x < len(p)) & (x == np.floor(x))
+    with np.errstate(divide="ignore"):
+        return np.where(inside, np.log(p)[np.where(inside, x, 0).astype(int)], -np.inf)
+
+
+def _of_distribution(hypothesis: Hypothesis, data: Data, x: np.ndarray) -> np.ndarray:
+    call = _call(hypothesis)
+    word = str(call_name(call))
+    given = {
+        key: np.asarray(data.evaluator.eval(tree).value, float) for key, tree in bound_arguments(call, word).items()
+    }
+    if word == "Categorical":
+        return _categorical(x, **given)
+    if word == "Binomial" and np.any(given["n"] % 1):
+        raise ModelError(f"Binomial needs n a whole number, not {np.ravel(given['n'])[0]:g}", code="out-of-range")
+    return log_densities(word, given, x)
+
+
+@dataclass(frozen=True, eq=False)
+class _Answer:
+    """Which hypothesis is true: ``is_true`` has one element for each, whose mean is its probability."""
+
+    spec: Hypotheses
+    after: Finite
+
+    @property
+    def dims(self) -> dict[str, tuple[str, ...]]:
+        return {"_which": (), "is_true": ("hypothesis",)}
+
+    @property
+    def labels(self) -> dict[str, np.ndarray]:
+        return {
+            "hypothesis": np.array(list(self.spec.hypotheses)),
+            "state": np.array(self.spec.states),
+            "seen": np.arange(len(self.after.log_evidence)),
+        }
+
+    @property
+    def log_evidence(self) -> float:
+        return float(self.after.log_evidence[-1])
+
+    def mean(self) -> dict[str, np.ndarray]:
+        return {"is_true": self.after.posterior[-1]}
+
+    def sd(self) -> dict[str, np.ndarray]:
+        p = self.after.posterior[-1]
+        return {"is_true": np.sqrt(p * (1 - p))}
+
+    def quantile(self, probability: float) -> dict[str, np.ndarray]:
+        return {"is_true": (self.after.posterior[-1] > 1 - probability).astype(float)}
+
+    def draws(self, rng: np.random.Generator, n: int) -> dict[str, np.ndarray]:
+        which = rng.choice(len(self.spec.prior), n, p=self.after.posterior[-1])
+        return {"_which": which, "is_true": (which[:, None] == np.arange(len(self.spec.prior))).astype(np.int64)}
+
+    def groups(self) -> dict[str, dict[str, tuple[tuple[str, ...], np.ndarray]]]:
+        """``learning``: what was known after 0, 1, … observations (``seen``)."""
+        after, each = self.after, ("seen", "hypothesis")
+        names = np.array(list(self.spec.hypotheses))
+        out = {
+            "posterior": (each, after.posterior),
+            "bits": (each, after.bits),
+            "log_evidence": (("seen",), after.log_evidence),
+            "map": (("seen",), names[after.most_probable]),
+            "ml": (("seen",), names[after.best_fitting]),
+        }
+        if self.spec.states:
+            table, next_one = self.spec.table, ("seen", "state")
+            out |= {
+                "bayes_prediction": (next_one, after.predictive(table)),
+                "map_prediction": (next_one, table[after.most_probable]),
+                "ml_prediction": (next_one, table[after.best_fitting]),
+            }
+        return {"learning": out}

@@ -1,0 +1,303 @@
+"""A latent feature model on its data, as engines and results see it."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, Literal
+
+import networkx as nx
+import numpy as np
+
+from bayeslab.errors import ModelError, OptionError, hint
+from bayeslab.exact.answer import EMPlan, GibbsPlan, Plan
+from bayeslab.families.latent_features.model import Resolved, Written, resolved
+from bayeslab.families.latent_features.spec import LatentFeatures
+from bayeslab.posterior.contract import DataFinding, Draws, Named, Posterior, Purpose
+from bayeslab.posterior.open_cells import row_by_row
+
+if TYPE_CHECKING:
+    import pymc
+
+__all__ = ["LatentFeaturesPosterior"]
+
+# Sds from zero from which on columns without means are remarked upon.
+_FAR = 10.0
+
+
+class LatentFeaturesPosterior(Posterior):
+    """A latent feature model on its data."""
+
+    view = "features"
+    on_arrays = True
+
+    def may_be_relabelled(self) -> bool:
+        """Features have no names of their own."""
+        return True
+
+    def outcomes_used(self) -> Literal["no", "row", "sequence"]:
+        """Rows are independent: a prediction uses the other cells of its row."""
+        return "row"
+
+    @property
+    def spec(self) -> LatentFeatures:
+        assert isinstance(self.model.model, LatentFeatures)
+        return self.model.model
+
+    def _there(self) -> None:
+        for i, name in enumerate(self.spec.columns):
+            if not self.data.has(name):
+                raise ModelError(
+                    f"the data have no column '{name}'{hint(name, self.data.names())}",
+                    path=("model", "columns", i),
+                    code="unknown-column",
+                )
+
+    def graph(self, *, purpose: Purpose = "fit", targets: Collection[str] = ()) -> pymc.Model:
+        """The model as a PyMC graph.
+
+        To fit: its parameters, and one node ``evidence`` with the features of all rows integrated or summed out. To
+        simulate: ``z`` of every row too, and a node for every column.
+        """
+        from bayeslab.families.latent_features import pymc_graph
+
+        if purpose == "fit" and self.data.dataset.columns:
+            self._there()
+            return pymc_graph.with_evidence(self.model, resolved(self.model, self.data))
+        return pymc_graph.written_out(self.model, resolved(self.model, self.data), self.data)
+
+    @cached_property
+    def exact_plan(self) -> Plan | str:
+        """Never: loadings and noise have no joint posterior in closed form."""
+        return "loadings and noise have no posterior in closed form"
+
+    @cached_property
+    def em_plan(self) -> EMPlan | str:
+        """The maximum of the likelihood, or the mode of the posterior, by expectation maximisation."""
+        from bayeslab.families.latent_features import expectation_maximisation
+
+        self._there()
+        return expectation_maximisation.em(resolved(self.model, self.data))
+
+    @cached_property
+    def gibbs_plan(self) -> GibbsPlan | str:
+        """Rows of binary features in turns."""
+        from bayeslab.families.latent_features import gibbs_sampling
+
+        if self.spec.kind == "gaussian":
+            return "normal features are integrated out; use nuts or em"
+        self._there()
+        return gibbs_sampling.by_gibbs(resolved(self.model, self.data), self.model.data.rows)
+
+    def preferred_engine(self) -> tuple[str, str] | None:
+        """Gibbs steps of binary features."""
+        spec = self.spec
+        if spec.kind == "gaussian":
+            return None
+        many = "their number is not given" if spec.features == "ibp" else "weights integrated out"
+        return "gibbs", f"Gibbs steps over which row has which feature: {many}"
+
+    def priors(self) -> dict[str, str]:
+        """The prior of each parameter; numbers the file does not give are on the scale of the data."""
+        seen = resolved(self.model, self.data)
+        scale = "scale" if isinstance(seen.scale[0], Written) else _some(seen.scale)
+        out = {"loading": f"Normal(0, {scale}), free of rotations" if not seen.binary else f"Normal(0, {scale})"}
+        if isinstance(seen.scale[0], Written):
+            out["scale"] = str(seen.scale[0])
+        out["noise"] = _some(seen.noise)
+        if seen.offset:
+            out["mean"] = f"Normal(mean of the column, {_some(tuple(seen.offset_scale))})"
+        if seen.binary and seen.features is not None:
+            out["probability"] = f"Beta({seen.probability[0]:g}, {seen.probability[1]:g})"
+        elif seen.binary:
+            alpha = seen.alpha
+            out["alpha"] = f"Gamma({alpha[0]:g}, {alpha[1]:g})" if isinstance(alpha, tuple) else f"{alpha:g}"
+        return out
+
+    def maximum_likelihood(self) -> tuple[float, int]:
+        """The highest log likelihood, and the number of free parameters."""
+        from bayeslab.families.latent_features import expectation_maximisation
+
+        return expectation_maximisation.maximum_likelihood(resolved(self.model, self.data))
+
+    def relabelled(self, draws: Draws) -> tuple[dict[str, np.ndarray], str] | None:
+        """Draws whose features agree: permuted if binary, turned to the principal axes of their mean if normal."""
+        from bayeslab.exact.feature_matching import permutations, rotated, turned
+
+        if "loading" not in draws:
+            return None
+        loading = np.asarray(draws["loading"])
+        if self.spec.kind == "gaussian":
+            noise = _noises(resolved(self.model, self.data), draws)
+            return {"loading": rotated(loading, noise)}, "the features"
+        turning = self.spec.with_mean
+        if loading.shape[2] == 1 and not turning:
+            return None
+        moves, signs = permutations(loading, turning=turning)
+        out = {"loading": np.take_along_axis(loading, moves[:, None, :], axis=2)}
+        if "probability" in draws:
+            out["probability"] = np.take_along_axis(np.asarray(draws["probability"]), moves, axis=1)
+        if turning and "probability" in draws:
+            # The side that fewer rows are on is called having the feature.
+            fewer = np.where(
+                np.where(signs < 0, 1 - out["probability"], out["probability"]).mean(axis=0) > 0.5, -1.0, 1.0
+            )
+            found = turned(signs * fewer, out["loading"], out["probability"], np.asarray(draws["mean"]))
+            out = dict(zip(("loading", "probability", "mean"), found, strict=True))
+        return out, "the features"
+
+    def numbering_rule(self) -> str | None:
+        """What was done to normal features; binary ones are permuted to agree."""
+        return "loadings are turned to the principal axes of their mean" if self.spec.kind == "gaussian" else None
+
+    def predictive(self, draws: Draws, rng: np.random.Generator) -> Named:
+        """Replications of the rows at each draw, with features drawn anew.
+
+        Of a buffet the rows are new ones, each with features of its own beside those there are.
+        """
+        seen = resolved(self.model, self.data)
+        loading, means, noises = np.asarray(draws["loading"]), _means(seen, draws), _noises(seen, draws)
+        n_rows, n_fitted = len(seen.rows), len(resolved(self.model, self.data.origin or self.data).rows)
+        out = np.empty((len(loading), n_rows, len(seen.columns)))
+        for i in range(len(out)):
+            if seen.binary:
+                z = (rng.random((n_rows, loading.shape[2])) < draws["probability"][i]).astype(float)
+            else:
+                z = rng.standard_normal((n_rows, loading.shape[2]))
+            sd: Any = noises[i]
+            if seen.features is None:
+                alpha: Any = draws["alpha"][i] if "alpha" in draws else seen.alpha
+                scale: Any = draws["scale"][i] if "scale" in draws else seen.scale[0]
+                own = rng.poisson(alpha / (n_fitted + 1), n_rows)[:, None]
+                sd = np.sqrt(noises[i] ** 2 + own * scale**2)
+            out[i] = means[i] + z @ loading[i].T + sd * rng.standard_normal((n_rows, len(seen.columns)))
+        return {c: ((self.model.data.rows,), out[..., j]) for j, c in enumerate(seen.columns)}
+
+    def completed(self, draws: Draws, rng: np.random.Generator) -> Named:
+        """The cells that rows leave open at each draw, given the rest of their row; replications of complete rows."""
+        seen = resolved(self.model, self.data)
+        cells = np.isnan(seen.rows)
+        if (cells.all(axis=1) | ~cells.any(axis=1)).all():
+            # What is drawn of an empty row is a new one.
+            return self.predictive(draws, rng)
+        if seen.features is None:
+            raise OptionError(
+                "under a buffet a new row may bring features of its own, and its open cells are not predicted from the"
+                " others: give a number of features, or see fit.features(data)",
+                code="not-applicable",
+            )
+        lacking = {c: cells[:, j] for j, c in enumerate(seen.columns)}
+        return row_by_row(lacking, lambda: self._filled(seen, draws, rng), lambda: self.predictive(draws, rng))
+
+    def _filled(self, seen: Resolved, draws: Draws, rng: np.random.Generator) -> Named:
+        """All rows with their open cells drawn."""
+        from bayeslab.families.latent_features import rows as latent_features_rows
+
+        found = latent_features_rows.completed(
+            seen,
+            np.asarray(draws["loading"]),
+            _means(seen, draws),
+            _noises(seen, draws),
+            draws.get("probability"),
+            rng,
+        )
+        return {c: ((self.model.data.rows,), found[..., j]) for j, c in enumerate(seen.columns)}
+
+    def log_likelihoods(self, draws: Draws) -> Named:
+        """Log density of each row at each draw, over the cells it has, its features integrated or summed out."""
+        from bayeslab.families.latent_features import rows as latent_features_rows
+
+        seen = resolved(self.model, self.data)
+        if seen.features is None:
+            raise OptionError(
+                "rows under a buffet are not independent given the features there are; for log likelihoods give a"
+                " number",
+                code="not-applicable",
+            )
+        found = latent_features_rows.log_likelihoods(
+            seen, np.asarray(draws["loading"]), _means(seen, draws), _noises(seen, draws), draws.get("probability")
+        )
+        return {"row": ((self.model.data.rows,), found)}
+
+    def features(self, draws: Draws, rng: np.random.Generator) -> Named:
+        """What each row has of the features, their loadings, and the rows put together from them."""
+        from bayeslab.families.latent_features import rows as latent_features_rows
+
+        self._there()
+        seen = resolved(self.model, self.data)
+        return latent_features_rows.features(
+            seen,
+            self.model.data.rows,
+            np.asarray(draws["loading"]),
+            _means(seen, draws),
+            _noises(seen, draws),
+            draws.get("probability"),
+            draws.get("named"),
+            rng,
+        )
+
+    def data_findings(self) -> list[DataFinding]:
+        """Rows without a single cell; columns without means that are far from zero."""
+        seen = resolved(self.model, self.data)
+        out: list[DataFinding] = []
+        if empty := int(np.isnan(seen.rows).all(axis=1).sum()):
+            text = f"{empty} rows have no cell of these columns: they say nothing"
+            out.append(("empty rows", "", empty, text, "leave them out"))
+        if not seen.offset and len(seen.rows) and seen.pooled > 0:
+            level = float(np.sqrt(np.mean(seen.centre**2))) / seen.pooled
+            if level > _FAR:
+                text = (
+                    f"columns are {level:.3g} of their sds from zero: with mean: zero a feature has to be their level"
+                )
+                out.append(("level", "", level, text, "write mean: own unless zero means that nothing is there"))
+        return out
+
+    def network(self) -> nx.DiGraph:
+        """Parameters, the features of a row, and the columns."""
+        spec, rows = self.spec, self.model.data.rows
+        sizes = {"column": len(spec.columns)}
+        if spec.features != "ibp":
+            sizes["feature"] = int(spec.features)
+        if rows in self.data.labels:
+            sizes[rows] = len(self.data.labels[rows])
+        # Features have no order by which draws of the prior could be compared with those of a posterior.
+        out = nx.DiGraph(dims=sizes, unordered=("loading", "probability"))
+        along = (rows,) if rows in sizes else ()
+        each = ("feature",) if "feature" in sizes else ()
+        if spec.kind == "binary":
+            top = "alpha" if spec.features == "ibp" else "probability"
+            out.add_node(top, kind="random", text="Gamma" if top == "alpha" else "Beta", dims=each)
+            out.add_node(
+                "z", kind="discrete", inner=True, text="buffet" if top == "alpha" else "Bernoulli", dims=(*along, *each)
+            )
+            out.add_edge(top, "z")
+        else:
+            out.add_node("z", kind="random", inner=True, text="Normal", dims=(*along, *each))
+        out.add_node("loading", kind="random", text="Normal", dims=("column", *each))
+        out.add_node("noise", kind="random", text="", dims=("column",) if spec.noise == "own" else ())
+        if spec.with_mean:
+            out.add_node("mean", kind="random", text="Normal", dims=("column",))
+        for column in spec.columns:
+            out.add_node(column, kind="observed" if self.data.has(column) else "random", text="Normal", dims=along)
+            for source in ("z", "loading", "noise", *(("mean",) if spec.with_mean else ())):
+                out.add_edge(source, column)
+        return out
+
+
+def _some(values: tuple[Any, ...]) -> str:
+    shown = [str(v) if isinstance(v, Written) else f"{v:.4g}" for v in values]
+    return shown[0] if len(set(shown)) == 1 else f"{shown[0]} to {shown[-1]}, by column"
+
+
+def _noises(seen: Resolved, draws: Mapping[str, np.ndarray]) -> np.ndarray:
+    """Sds of the noise of every column at each draw (S, D)."""
+    n, d = len(next(iter(draws.values()))), len(seen.columns)
+    if "noise" not in draws:
+        return np.full((n, d), seen.noise[0], float)
+    own = np.asarray(draws["noise"], float)
+    return np.broadcast_to(own[:, None] if own.ndim == 1 else own, (n, d))
+
+
+def _means(seen: Resolved, draws: Mapping[str, np.ndarray]) -> np.ndarray:
+    n, d = len(next(iter(draws.values()))), len(seen.columns)
+    return np.asarray(draws["mean"]) if "mean" in draws else np.zeros((n, d))

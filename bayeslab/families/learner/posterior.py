@@ -1,0 +1,144 @@
+"""A classical learner on its data, as engines and results see it."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from functools import cached_property
+from typing import TYPE_CHECKING, Literal, NoReturn
+
+import networkx as nx
+import numpy as np
+from scipy.special import ndtri
+
+from bayeslab.constants import HALF_LOG_2PI
+from bayeslab.errors import (
+    ModelError,
+)
+from bayeslab.families import DENSITY, PROBABILITY
+from bayeslab.families.learner.spec import Learner
+from bayeslab.families.learner.trained import prepared, train
+from bayeslab.posterior.contract import Draws, Named, Posterior, Purpose
+
+if TYPE_CHECKING:
+    import pymc
+
+    from bayeslab.families.learner.trained import Learned
+
+__all__ = ["LearnerPosterior"]
+
+
+class LearnerPosterior(Posterior):
+    """A classical learner on its data."""
+
+    view = "learner"
+    on_arrays = True
+
+    def suited_prediction(self) -> Literal["mean", "probabilities"]:
+        """Probabilities of an outcome that is words."""
+        return "probabilities" if self.spec.target in self.data.labels else "mean"
+
+    @property
+    def spec(self) -> Learner:
+        assert isinstance(self.model.model, Learner)
+        return self.model.model
+
+    def event_kinds(self) -> dict[str, np.ndarray]:
+        """Of a class the likelihood is a probability, of a number a density."""
+        ready, target = prepared(self.model, self.data), self.spec.target
+        n_rows = len(self.data.dataset.columns[target].values) if target in self.data.dataset.columns else 0
+        return {target: np.full(n_rows, DENSITY if ready.classes is None else PROBABILITY)}
+
+    def graph(self, *, purpose: Purpose = "fit", targets: Collection[str] = ()) -> pymc.Model:
+        """A learner is no probability model of its data."""
+        self._no_graph()
+
+    def _no_graph(self) -> NoReturn:
+        raise ModelError(
+            f"the learner {self.spec.learner} is no probability model, so that there is no graph, no prior and nothing"
+            f" to simulate: it is fitted by method train",
+            path=("model", "learner"),
+            code="no-graph",
+        )
+
+    @cached_property
+    def exact_plan(self) -> str:
+        """Learners are trained."""
+        return "a learner has no posterior"
+
+    def preferred_engine(self) -> tuple[str, str]:
+        """The one engine for learners."""
+        ready = prepared(self.model, self.data)
+        what = f"{len(ready.classes)} classes" if ready.classes is not None else "numbers"
+        return "train", f"train: {self.spec.learner} of {len(ready.names)} inputs, {ready.task} ({what})"
+
+    def learned(self, seed: int) -> Learned:
+        """The learner trained on the data; remembered on them."""
+        key = f"learned {seed}"
+        if key not in self.data.memo:
+            self.data.memo[key] = train(self.model, self.data, seed)
+        found: Learned = self.data.memo[key]
+        return found
+
+    def network(self) -> nx.DiGraph:
+        """Inputs, the learner, the target."""
+        spec = self.spec
+        names = spec.inputs or sorted(self.data.names() - {spec.target})
+        shown = names if len(names) <= 12 else [*names[:11], f"and {len(names) - 11} more"]
+        out = nx.DiGraph(dims={self.model.data.rows: len(self.data.labels.get(self.model.data.rows, ()))})
+        for name in shown:
+            out.add_node(name, kind="data", text="", dims=(self.model.data.rows,))
+        out.add_node(spec.target, kind="observed", text=spec.learner, dims=(self.model.data.rows,))
+        out.add_edges_from((name, spec.target) for name in shown)
+        return out
+
+    def _of_fit(self, draws: Draws) -> Learned:
+        return self.fitted.learned(int(np.ravel(draws["_seed"])[0]))
+
+    def predictive(self, draws: Draws, rng: np.random.Generator) -> Named:
+        """Outcomes drawn from predicted probabilities; of numbers the prediction with the error it has left out."""
+        found = self._of_fit(draws)
+        n = len(draws["_seed"])
+        predicted = found.predicted(self.data)
+        if found.classes is None:
+            values = predicted + draws["sigma"][:, None] * rng.standard_normal((n, len(predicted)))
+        else:
+            # Inverse cumulative probabilities: one uniform number for each draw and row.
+            up_to = np.cumsum(predicted, axis=1)
+            u = rng.random((n, len(predicted)))
+            values = np.minimum((u[:, :, None] > up_to).sum(axis=2), len(found.classes) - 1)
+        return {self.spec.target: ((self.model.data.rows,), values)}
+
+    def exact_predictions(
+        self, draws: Draws, kind: Literal["mean", "components"], ci_prob: float
+    ) -> dict[str, dict[str, np.ndarray]] | None:
+        """Predicted numbers, with the error left out as their spread; None for classes, which have probabilities."""
+        found = self._of_fit(draws)
+        if kind != "mean" or found.classes is not None:
+            return None
+        predicted, sigma = found.predicted(self.data), float(draws["sigma"][0])
+        reach, percent = sigma * ndtri((1 + ci_prob) / 2), f"{100 * ci_prob:g}"
+        interval = {f"eti{percent}_lb": predicted - reach, f"eti{percent}_ub": predicted + reach}
+        return {"": {"mean": predicted, "sd": np.full(len(predicted), sigma)} | interval}
+
+    def probabilities(self, draws: Draws) -> dict[str, np.ndarray] | None:
+        """Probability of each class, for every new row; None where numbers are predicted."""
+        found = self._of_fit(draws)
+        if found.classes is None:
+            return None
+        predicted = found.predicted(self.data)
+        rows = self.data.labels.get(self.model.data.rows, np.arange(len(predicted)))
+        target = self.spec.target
+        return {self.model.data.rows: rows} | {f"P({target}={c})": predicted[:, k] for k, c in enumerate(found.classes)}
+
+    def log_likelihoods(self, draws: Draws) -> Named:
+        """Log probability, or normal log density, of each row's outcome."""
+        found = self._of_fit(draws)
+        truth, predicted = found.outcome(self.data), found.predicted(self.data)
+        if found.classes is not None:
+            with np.errstate(divide="ignore"):
+                one = np.log(predicted[np.arange(len(truth)), truth.astype(int)])[None]
+            values = np.repeat(one, len(draws["_seed"]), axis=0)
+        else:
+            sigma = draws["sigma"][:, None]
+            values = -0.5 * ((truth - predicted) / sigma) ** 2 - np.log(sigma) - HALF_LOG_2PI
+        return {self.spec.target: ((self.model.data.rows,), values)}

@@ -1,0 +1,134 @@
+"""The words of a classical learner."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Collection, Mapping, Set
+from typing import Any, ClassVar, Literal, Self
+
+from pydantic import Field, ModelWrapValidatorHandler, ValidationError, model_serializer, model_validator
+
+from bayeslab import registry
+from bayeslab.errors import (
+    Flaw,
+    hint,
+    listed,
+)
+from bayeslab.language.spec import ColumnName, Family
+from bayeslab.language.spec import Spec as Frozen
+from bayeslab.language.wording import code_of, parameter_sentence
+
+__all__ = ["Learner"]
+
+# Combinations of options, each trained in every fold.
+_TRIED = 10_000
+
+
+class Learner(Family):
+    """A classical learner; its own options stand beside these."""
+
+    is_learner: ClassVar[bool] = True
+    family: Literal["learner"] = "learner"
+    learner: str = Field(description="A word: a module of bayeslab.learners.")
+    target: ColumnName = Field(description="The column to predict.")
+    inputs: list[ColumnName] = Field(
+        default_factory=list, description="The columns to predict it from; left out or empty: all others."
+    )
+    task: Literal["classification", "regression"] | None = Field(
+        default=None, description="Left out: classification of names, regression of numbers."
+    )
+    calibration: Literal["platt", "isotonic", "none"] | None = Field(
+        default=None,
+        description="How scores become probabilities; left out: platt, where the learner has none of its own.",
+    )
+    tune: dict[str, list[Any]] = Field(
+        default_factory=dict, description="Values of options to choose from, by cross-validation in the training rows."
+    )
+    tune_folds: int = Field(default=5, ge=2, description="Folds of that cross-validation.")
+    options: dict[str, Any] = Field(default_factory=dict, description="The learner's options.")
+
+    @model_validator(mode="wrap")
+    @classmethod
+    def _flat(cls, content: Any, handler: ModelWrapValidatorHandler[Self]) -> Self:
+        """Keys that are not the family's are the learner's options."""
+        if not isinstance(content, Mapping):
+            return handler(content)
+        own = {k: v for k, v in content.items() if k in cls.model_fields and k != "options"}
+        nested = content.get("options", {})
+        rest = {k: v for k, v in content.items() if k not in cls.model_fields}
+        return handler(own | {"options": (dict(nested) if isinstance(nested, Mapping) else {}) | rest})
+
+    @model_validator(mode="after")
+    def _known(self) -> Self:
+        words = registry.names("learners")
+        if self.learner not in words:
+            raise Flaw(f"unknown learner '{self.learner}'{hint(self.learner, words)}", "learner", code="unknown-word")
+        module = registry.load("learners", self.learner)
+        if self.task is not None and self.task not in module.TASKS:
+            raise Flaw(f"{self.learner} does {listed(module.TASKS)}, not {self.task}", "task", code="unsupported")
+        if self.target in self.inputs:
+            raise Flaw(f"the target '{self.target}' is among its own inputs", "inputs", code="self-reference")
+        if len(set(self.inputs)) < len(self.inputs):
+            raise Flaw("each input once", "inputs", code="duplicate")
+        known = [*module.Options.model_fields, *(k for k in type(self).model_fields if k not in ("family", "options"))]
+        for name in (*self.options, *self.tune):
+            if name not in module.Options.model_fields:
+                place = (name,) if name in self.options else ("tune", name)
+                raise Flaw(
+                    f"the learner {self.learner} has no option '{name}'{hint(name, known)}",
+                    *place,
+                    code="unknown-option",
+                )
+        _options(module.Options, self.options, ())
+        tried = math.prod(len(values) for values in self.tune.values())
+        if tried > _TRIED:
+            raise Flaw(
+                f"{tried:,} combinations of options to choose from: give {_TRIED:,} at most", "tune", code="too-costly"
+            )
+        for name, values in self.tune.items():
+            if not values:
+                raise Flaw(f"no values of '{name}' to choose from", "tune", name, code="incomplete")
+            if name in self.options:
+                raise Flaw(f"'{name}' is given and tuned: leave one of them out", "tune", name, code="conflict")
+            for value in values:
+                _options(module.Options, self.options | {name: value}, ("tune",))
+        task = self.task or (module.TASKS[0] if len(module.TASKS) == 1 else None)
+        idle = module.Options.without_effect(self.options, self.tune, task)
+        if idle is not None:
+            raise Flaw(idle[1], idle[0] if idle[0] in self.options else "tune", code="not-applicable")
+        return self
+
+    @model_serializer(mode="wrap")
+    def _written(self, handler: Any) -> dict[str, Any]:
+        out = dict(handler(self))
+        options = out.pop("options", {})
+        return out | options
+
+    def factors(self, dims: Collection[str]) -> set[str]:
+        """The target of a classification, and dimensions that the file declares."""
+        classifies = self.task == "classification" or self.module.TASKS == ("classification",)
+        return ({self.target} if classifies else set()) | set(dims)
+
+    def outcomes(self, columns: Set[str]) -> tuple[str, ...]:
+        """The target."""
+        return (self.target,)
+
+    @property
+    def module(self) -> Any:
+        """The learner's module."""
+        return registry.load("learners", self.learner)
+
+
+def _options(kind: type[Frozen], given: Mapping[str, Any], prefix: tuple[str, ...]) -> None:
+    try:
+        kind.model_validate(dict(given))
+    except ValidationError as error:
+        errors = error.errors(include_url=False)
+        name = str(errors[0]["loc"][0]) if errors[0]["loc"] else ""
+        same = [e for e in errors if e["loc"][:1] == errors[0]["loc"][:1]]
+        raise Flaw(
+            parameter_sentence(same, given.get(name, errors[0]["input"]), name),
+            *prefix,
+            *([name] if name else []),
+            code=code_of(same),
+        ) from None

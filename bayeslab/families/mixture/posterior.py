@@ -1,0 +1,458 @@
+"""A mixture on its data, as engines and results see it."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import replace
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, Literal
+
+import networkx as nx
+import numpy as np
+
+from bayeslab.data.bound import Data
+from bayeslab.errors import DataError, ModelError, OptionError, Reason, hint
+from bayeslab.exact.answer import EMPlan, GibbsPlan, Note, Plan, VariationalPlan
+from bayeslab.exact.clusters import ordered as by_location
+from bayeslab.exact.clusters import permute, permute_labels
+from bayeslab.families.mixture import (
+    completion,
+    component_shapes,
+    dirichlet_process,
+    exact_inference,
+    expectation_maximisation,
+    gibbs_sampling,
+    pymc_graph,
+    variational_bayes,
+)
+from bayeslab.families.mixture.dirichlet_process import prior_words
+from bayeslab.families.mixture.model import Resolved, candidates, resolved
+from bayeslab.families.mixture.spec import Mixture
+from bayeslab.families.mixture.trials import check_drawn
+from bayeslab.language.spec import Model
+from bayeslab.latents.latent import Law
+from bayeslab.posterior.contract import Draws, Named, Posterior, Purpose
+from bayeslab.posterior.open_cells import row_by_row
+from bayeslab.posterior.relabelling import agreeing, evenly
+
+if TYPE_CHECKING:
+    import pymc
+
+    from bayeslab.families.mixture.component_shapes import Shapes
+
+__all__ = ["MixturePosterior"]
+
+# So many rows tell which component is which.
+_TELLING = 100
+# So many draws are averaged: their Monte Carlo error is a twentieth of the posterior's sd.
+_DRAWS = 400
+
+
+class MixturePosterior(Posterior):
+    """A mixture on its data."""
+
+    view = "clusters"
+    on_arrays = True
+
+    def may_be_relabelled(self) -> bool:
+        """Components may be exchangeable."""
+        return True
+
+    def outcomes_used(self) -> Literal["no", "row", "sequence"]:
+        """Rows are independent: a prediction uses the other cells of its row."""
+        return "row"
+
+    @cached_property
+    def resolved(self) -> Resolved:
+        """The model on its data."""
+        return resolved(self.model, self.data)
+
+    def suited_prediction(self) -> Literal["mean", "probabilities"]:
+        """Probabilities of components where all columns hold words, which have no mean."""
+        return "probabilities" if self.spec.component == "categorical" else "mean"
+
+    @property
+    def spec(self) -> Mixture:
+        assert isinstance(self.model.model, Mixture)
+        return self.model.model
+
+    def _process(self) -> bool:
+        return self.spec.components == "dirichlet_process"
+
+    def bound_data(self) -> Data:
+        """The data, once the model has been put on them: what a fit would refuse is refused here."""
+        if self.data.origin is None and any(self.data.has(name) for name in self.spec.modelled):
+            self._there()
+            candidates(self.model, self.data)
+        return self.data
+
+    def graph(self, *, purpose: Purpose = "fit", targets: Collection[str] = ()) -> pymc.Model:
+        """The mixture as a PyMC model.
+
+        To fit: its parameters, and one node ``evidence`` with the components summed out. To simulate: a node ``label``
+        for the component of every row, and one for every column.
+        """
+        seen = self._counted()
+        if purpose == "fit" and self.data.dataset.columns:
+            self._there()
+            return pymc_graph.with_evidence(self.model, seen)
+        return pymc_graph.written_out(self.model, seen, self.data)
+
+    def graph_without_start(self) -> pymc.Model:
+        """The graph to fit, but for the search of a mode where chains start: all that a check needs."""
+        seen = self._counted()
+        self._there()
+        return pymc_graph.with_evidence(self.model, seen, search=False)
+
+    def _counted(self) -> Resolved:
+        if self.spec.components == "sampled":
+            raise ModelError(
+                "a sampled number of components has no graph of fixed size; use method gibbs, or give a number",
+                path=("model", "components"),
+                code="no-graph",
+            )
+        return self.resolved
+
+    def _there(self) -> None:
+        """The data have the columns, not only those that simulating needs."""
+        for i, name in enumerate(self.spec.modelled):
+            if not self.data.has(name):
+                raise ModelError(
+                    f"the data have no column '{name}'{hint(name, self.data.names())}",
+                    path=("model", "columns", i),
+                    code="unknown-column",
+                )
+
+    @cached_property
+    def exact_plan(self) -> Plan | str:
+        """In closed form only where every label is known."""
+        self._there()
+        seen = self.resolved
+        if seen.choice is not None:
+            return f"components are summed out, {seen.choice.described('component')}"
+        if seen.design is not None or seen.problem.latent.inputs is not None:
+            return "components are summed out"
+        return exact_inference.exact(seen)
+
+    @cached_property
+    def em_plan(self) -> EMPlan | str:
+        """The mode of the posterior, or of the likelihood, by expectation maximisation."""
+        if self._process():
+            return "EM needs a number of components; a process has none: use gibbs, variational or nuts"
+        if self.spec.components == "sampled":
+            return Reason(
+                "EM needs a number of components, or a list to choose from; method gibbs samples the number",
+                code="no-graph",
+            )
+        self._there()
+        return expectation_maximisation.em(self.resolved)
+
+    def maximum_likelihood(self) -> tuple[float, int]:
+        """The highest log likelihood, NaN where it has no bound, and the number of free parameters."""
+        if self._process():
+            return float("nan"), 0
+        return expectation_maximisation.maximum_likelihood(self._with_parameters())
+
+    def priors(self) -> dict[str, str]:
+        """The prior of each parameter; numbers the file does not give are on the scale of the data."""
+        seen = self.resolved
+        out: dict[str, str] = {}
+        if seen.process is not None:
+            out |= prior_words(seen.process)
+        elif seen.problem.latent.inputs is not None or seen.n_components > 1:
+            out |= {name: seen.problem.latent.prior_text(name) for name in seen.problem.latent.learned}
+        for part in seen.parts.values():
+            out |= part.prior_words()
+        return out
+
+    @cached_property
+    def gibbs_plan(self) -> GibbsPlan | str:
+        """Labels and parameters in turns; or partitions, where the number of components is sampled."""
+        self._there()
+        seen = self.resolved
+        if seen.process is not None:
+            return dirichlet_process.by_partitions(seen, self.model.data.rows)
+        if seen.number is not None:
+            return gibbs_sampling.number_sampled(seen, self.model.data.rows)
+        return gibbs_sampling.by_gibbs(seen)
+
+    @cached_property
+    def variational_plan(self) -> VariationalPlan | str:
+        """A posterior that is a product: of the rows' components, and of conjugate factors of the parameters."""
+        if self.spec.components == "sampled":
+            return Reason(
+                "it needs a number of components, or a list to choose from; method gibbs samples the number",
+                code="no-graph",
+            )
+        self._there()
+        if self._process():
+            return variational_bayes.sticks(self.resolved)
+        return variational_bayes.variational(self.resolved)
+
+    def preferred_engine(self) -> tuple[str, str] | None:
+        """Gibbs steps where the number of components is sampled."""
+        if self.spec.components == "sampled":
+            return "gibbs", "Gibbs steps over partitions: the number of components is sampled"
+        if self._process() and self.data.has(self.spec.modelled[0]) and not isinstance(self.gibbs_plan, str):
+            what = "Pitman-Yor" if self.spec.discount else "Dirichlet"
+            seen = self.resolved
+            if not seen.conjugate or "student_t" in seen.parts:
+                return "gibbs", (
+                    f"Gibbs steps with auxiliary components: a {what} process without conjugate priors, nothing"
+                    " truncated"
+                )
+            return "gibbs", (
+                f"Gibbs and split-merge steps over partitions: a {what} process with its shares and the parameters of"
+                " clusters integrated out, nothing truncated"
+            )
+        return None
+
+    def clusters(self, draws: Draws, rng: np.random.Generator) -> Named:
+        """Which component each row comes from, and which rows belong together: by name, dimensions and values."""
+        if "_labels" in draws:
+            return dirichlet_process.summaries(draws["_labels"], self.model.data.rows)
+        seen = self._with_parameters()
+        some = gibbs_sampling.some_draws({name: draws[name] for name in seen.dims})
+        return gibbs_sampling.cluster_summaries(seen, _responsibilities(seen, some), self.model.data.rows, rng)
+
+    def component_shapes(self, draws: Draws, columns: Sequence[str] | None) -> Shapes:
+        """What components look like over one column, or over two normal ones."""
+        return component_shapes.shapes(self._with_parameters(), draws, columns)
+
+    def partition_shapes(self, partition: np.ndarray, columns: Sequence[str] | None) -> Shapes:
+        """What the clusters of one partition look like, their parameters at the mode given it."""
+        own, draws = dirichlet_process.as_components(self.resolved, partition)
+        return component_shapes.shapes(own, draws, columns)
+
+    def cluster_number_prior(self) -> np.ndarray | None:
+        """Probabilities of 0, 1, 2, ... clusters before the data, of a process with few enough rows."""
+        seen = self.resolved
+        return None if seen.process is None else dirichlet_process.number_prior(seen.process, len(seen.rows))
+
+    def network(self) -> nx.DiGraph:
+        """Parameters, the label, and the columns."""
+        spec = self.spec
+        rows = self.model.data.rows
+        seen = self.resolved if any(self.data.has(c) for c in spec.modelled) else None
+        sizes = {dim: len(labels) for dim, labels in seen.labels.items()} if seen is not None else {}
+        if rows in self.data.labels:
+            sizes[rows] = len(self.data.labels[rows])
+        along = (rows,) if rows in sizes else ()
+        out = nx.DiGraph(dims=sizes)
+        shown = str(spec.components) if isinstance(spec.components, int | str) else "chosen"
+        top = "gate" if spec.gating else "weights"
+        out.add_node(
+            top, kind="random", text="logit" if spec.gating else "Dirichlet", dims=("component",) if seen else ()
+        )
+        out.add_node("label", kind="discrete", inner=True, text=f"of {shown}", dims=along)
+        out.add_edge(top, "label")
+        for name in spec.gating:
+            out.add_node(name, kind="data", dims=along)
+            out.add_edge(name, "label")
+        parts = seen.parts.values() if seen is not None else ()
+        for part in parts:
+            for name in part.results:
+                kept = tuple(d for d in part.dims(name) if d in sizes)
+                out.add_node(name, kind="random", text="", dims=kept)
+        for part in parts:
+            for column in part.columns:
+                out.add_node(
+                    column, kind="observed" if self.data.has(column) else "random", text=spec.word(column), dims=along
+                )
+                out.add_edge("label", column)
+                for name in part.results:
+                    if not name.startswith("p_") or name == f"p_{column}":
+                        out.add_edge(name, column)
+        return out
+
+    def ordered(self, draws: Draws) -> dict[str, np.ndarray]:
+        """Draws in which components are numbered by the model's ``order``, where it has one."""
+        spec = self.spec
+        if spec.order is None:
+            return dict(draws)
+
+        seen = self.resolved
+        return _renamed(seen, draws, by_location(seen.location(draws, spec.order)))
+
+    def _with_parameters(self) -> Resolved:
+        seen = self.resolved
+        if seen.number is not None:
+            raise OptionError(
+                "a sampled number of components leaves no draws of parameters; fit again with the number you settle on",
+                code="not-kept",
+            )
+        return seen
+
+    def exchangeable(self) -> bool:
+        """Whether components can trade places without changing the model."""
+        spec, seen = self.spec, self.resolved
+        even = np.ptp(seen.problem.latent.dirichlet) == 0 and seen.process is None
+        return seen.n_components > 1 and even and not spec.labels and seen.number is None
+
+    def label_invariant(
+        self, draws: Draws, rng: np.random.Generator
+    ) -> tuple[set[str], dict[str, np.ndarray], tuple[Note, ...]] | None:
+        """Of a process whose stick was broken off everything that is one for each component; clusters are counted."""
+        if not self._process() or "weights" not in draws:
+            return None
+
+        seen = self.resolved
+        names = {name for name, dims in seen.dims.items() if dims[:1] == ("component",)}
+        names |= {name for name in draws if name.startswith("_")}
+        told = dirichlet_process.counted(_responsibilities(seen, draws), rng)
+        return names, told, dirichlet_process.truncated(seen, draws)
+
+    def with_fitted_priors(self) -> Model:
+        """The model with the priors that a fit had written out, so that more rows do not change them."""
+        spec = self.spec
+        priors = dirichlet_process.written_priors(spec, self.resolved)
+        return self.model.model_copy(update={"model": spec.model_copy(update={"priors": priors})})
+
+    def joined(
+        self, labels: np.ndarray, alphas: np.ndarray, seed: int, options: Any
+    ) -> dict[int, Mapping[str, np.ndarray]]:
+        """States of chains in which the rows that follow the labelled ones have joined the clusters of these."""
+        return dirichlet_process.joined(self.resolved, labels, alphas, seed, options)
+
+    def numbering_rule(self) -> str | None:
+        """The rule by which the file says that components are numbered, in every draw."""
+        order = self.spec.order
+        return None if order is None else f"components are numbered by where they lie in '{order}'"
+
+    def relabelled(self, draws: Draws) -> tuple[dict[str, np.ndarray], str] | None:
+        """Draws in which names of components agree: by the ``order``, or as their responsibilities agree best."""
+        if not self.exchangeable():
+            return None
+
+        seen = self.resolved
+        kept = {name for name, dims in seen.dims.items() if dims[:1] == ("component",)} | _inner(seen, draws)
+        if seen.problem.latent.inputs is not None and "_gate" in draws:
+            kept.add("_gate")
+        if self.spec.order is not None:
+            return {n: v for n, v in self.ordered(draws).items() if n in kept}, "the component"
+        rows = evenly(len(seen.rows), _TELLING)
+        moves = agreeing(_laws(seen, draws, rows), np.arange(len(rows)))
+        if seen.by is not None:
+            # Names agree now; which is which is settled by a column, the same in every run.
+            centres = permute(seen.location(draws, seen.by), moves).mean(axis=0)
+            moves = moves[:, np.argsort(centres, kind="stable")]
+        return {n: v for n, v in _renamed(seen, draws, moves).items() if n in kept}, "the component"
+
+    def log_likelihoods(self, draws: Draws) -> Named:
+        """Log density of each row at each draw, its component summed out; of partitions, given all other rows."""
+        self._there()
+        if "_labels" in draws:
+            return {
+                "row": (
+                    (self.model.data.rows,),
+                    dirichlet_process.log_densities(self.resolved, draws),
+                )
+            }
+        seen = self._with_parameters()
+        return {"row": ((self.model.data.rows,), np.stack([e for e, _ in _responsibilities(seen, draws)]))}
+
+    def predictive(self, draws: Draws, rng: np.random.Generator) -> Named:
+        """Replications of the rows at each draw."""
+        found = self.resolved
+        check_drawn(self.spec, self.data, found.columns, found.rows)
+        if "_labels" in draws:
+            return dirichlet_process.replications(self.resolved, draws, self.model.data.rows, rng)
+        seen = self._with_parameters()
+        names, n_rows = list(seen.dims), len(seen.rows)
+        columns = [c for part in seen.parts.values() for c in part.columns]
+        out = np.empty((len(draws[names[0]]), n_rows, len(columns)))
+        latent = replace(seen.problem.latent, allowed=None)  # before anything of the rows is seen
+        for i in range(len(out)):
+            theta = seen.theta({name: draws[name][i] for name in names})
+            labels = latent.simulate(theta, rng.random(n_rows))
+            at = 0
+            for name, part in seen.parts.items():
+                own = seen.own(name, theta)
+                made = part.sample(rng, own, labels, seen.rows[:, list(part.given_at)])
+                out[i, :, at : at + made.shape[1]] = made
+                at += made.shape[1]
+        whole = {c for part in seen.parts.values() if part.discrete for c in part.columns}
+        return {
+            c: ((self.model.data.rows,), out[..., j].astype(np.int64) if c in whole else out[..., j])
+            for j, c in enumerate(columns)
+        }
+
+    def completed(self, draws: Draws, rng: np.random.Generator) -> Named:
+        """The cells that rows leave open at each draw, given the rest of their row; replications of complete rows."""
+        if self.spec.regression is not None:
+            return self.predictive(draws, rng)
+        seen = self._with_parameters()
+        check_drawn(self.spec, self.data, seen.columns, seen.rows)
+        lacking = {
+            column: np.isnan(seen.rows[:, at])
+            for part in seen.parts.values()
+            for column, at in zip(part.columns, part.columns_at, strict=True)
+        }
+        return row_by_row(lacking, lambda: self._filled(seen, draws, rng), lambda: self.predictive(draws, rng))
+
+    def _filled(self, seen: Resolved, draws: Draws, rng: np.random.Generator) -> Named:
+        """All rows with their open cells drawn."""
+        if "_labels" in draws:
+            return dirichlet_process.completed(seen, draws, self.model.data.rows, rng)
+        whole = {c for part in seen.parts.values() if part.discrete for c in part.columns}
+        found = completion.completed(seen, draws, rng)
+        return {c: ((self.model.data.rows,), v.astype(np.int64) if c in whole else v) for c, v in found.items()}
+
+    def probabilities(self, draws: Draws) -> dict[str, np.ndarray] | None:
+        """P(component | row) for new rows, averaged over the posterior draws."""
+        if self.spec.regression is None:
+            # A column that is not there is more often misspelt than unknown; cells that are not known are left empty.
+            self._there()
+        if "_labels" in draws:
+            labels = self.data.labels.get(self.model.data.rows, np.arange(len(self.resolved.rows)))
+            return {self.model.data.rows: labels} | dirichlet_process.membership(
+                resolved(self.model, self.fitted.data), self.resolved, draws
+            )
+        on = self._with_parameters()
+        names = list(on.dims)
+        n = len(draws[names[0]])
+        some = evenly(n, _DRAWS)
+        total = np.zeros((len(on.rows), on.n_components))
+        for _, r in _responsibilities(on, {name: draws[name][some] for name in names}):
+            total += r
+        if (lost := total.sum(axis=1) == 0).any():
+            raise DataError(
+                f"row {int(np.argmax(lost)) + 1} of the new data is impossible in every component",
+                code="probability-zero",
+            )
+        total /= total.sum(axis=1, keepdims=True)
+        labels = self.data.labels.get(self.model.data.rows, np.arange(len(total)))
+        return {self.model.data.rows: labels} | {f"P({name})": total[:, k] for k, name in enumerate(on.names)}
+
+
+def _renamed(seen: Resolved, draws: Mapping[str, np.ndarray], moves: np.ndarray) -> dict[str, np.ndarray]:
+
+    out = dict(draws)
+    named = {name for name, dims in seen.dims.items() if dims[:1] == ("component",) and name in draws}
+    for name in named | _inner(seen, draws):
+        out[name] = permute(np.asarray(draws[name]), moves)
+    if "gate" in out:
+        out["gate"] = out["gate"] - out["gate"][:, :1]
+        if "_gate" in draws:
+            out["_gate"] = out["gate"][:, 1:]
+    if "label" in draws:
+        out["label"] = permute_labels(np.asarray(draws["label"]), moves)
+    return out
+
+
+def _inner(seen: Resolved, draws: Mapping[str, np.ndarray]) -> set[str]:
+    """Inner parameters of the graph, one set for each component."""
+    return {n for n, v in draws.items() if n.startswith("_") and np.ndim(v) > 1 and v.shape[1] == seen.n_components}
+
+
+def _laws(seen: Resolved, draws: Mapping[str, np.ndarray], rows: np.ndarray | None = None) -> Iterator[Law]:
+    """The components of all rows, or of some, at each draw."""
+    problem = seen.problem if rows is None else seen.problem.at(rows)
+    names = list(seen.dims)
+    for i in range(len(draws[names[0]])):
+        yield problem.law(seen.theta({name: draws[name][i] for name in names}))
+
+
+def _responsibilities(seen: Resolved, draws: Mapping[str, np.ndarray]) -> Iterator[tuple[np.ndarray, np.ndarray]]:
+    """Log evidence (N,) and responsibilities (N, K) at each draw."""
+    return ((law.log_likelihoods(True), law.filter("filter")) for law in _laws(seen, draws))

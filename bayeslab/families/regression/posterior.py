@@ -1,0 +1,149 @@
+"""A regression on its data, as engines and results see it."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from functools import cached_property
+from typing import TYPE_CHECKING, Literal
+
+import networkx as nx
+import numpy as np
+
+from bayeslab.data.bound import Data
+from bayeslab.distributions import DISTRIBUTIONS
+from bayeslab.errors import DataError
+from bayeslab.families import DENSITY, LEFT, PROBABILITY, RIGHT
+from bayeslab.families.graph.posterior import GraphPosterior
+from bayeslab.families.regression import arrays
+from bayeslab.families.regression.arrays import replications
+from bayeslab.families.regression.exact_inference import plan
+from bayeslab.families.regression.likelihoods import likelihood
+from bayeslab.families.regression.lowered import Remark
+from bayeslab.families.regression.lowering import lower, written_places
+from bayeslab.families.regression.pymc_graph import with_rows_summed, with_weights
+from bayeslab.families.regression.rows import without_response
+from bayeslab.families.regression.spec import Regression
+from bayeslab.language.expressions import parse
+from bayeslab.language.formula import parse_formula
+from bayeslab.language.nodes import call_name
+from bayeslab.posterior.contract import Draws, Named, Posterior, Purpose
+
+if TYPE_CHECKING:
+    import pymc
+
+    from bayeslab.exact.answer import Plan
+
+__all__ = ["RegressionPosterior"]
+
+
+class RegressionPosterior(Posterior):
+    """A regression on its data."""
+
+    on_arrays = True
+
+    def suited_prediction(self) -> Literal["mean", "probabilities"]:
+        """Probabilities of a response that is levels without numbers."""
+        column = self.data.dataset.columns.get(parse_formula(self.spec.formula).response)
+        words = column is not None and column.values.dtype.kind not in "biuf"
+        chosen = likelihood(self.spec.likelihood)
+        return "probabilities" if chosen.levels == "categorical" or (chosen.coded and words) else "mean"
+
+    @property
+    def spec(self) -> Regression:
+        assert isinstance(self.model.model, Regression)
+        return self.model.model
+
+    def network(self) -> nx.DiGraph:
+        """The nodes of the graph the regression stands for."""
+        lowered = lower(self.model, self.data)
+        return GraphPosterior(lowered.model, lowered.data).network()
+
+    def bound_data(self) -> Data:
+        """The data as the graph has them: complete rows, the response, the design matrix."""
+        return lower(self.model, self.data).data
+
+    def graph(self, *, purpose: Purpose = "fit", targets: Collection[str] = ()) -> pymc.Model:
+        """The regression as a PyMC graph.
+
+        To fit a Gaussian regression, the rows enter through their sufficient statistics, in the
+        potential ``<response>_rows``: the cost of a draw does not depend on their number.
+        """
+        lowered = lower(self.model, self.data)
+        if purpose == "fit" and lowered.y is None:
+            raise DataError(
+                without_response(lowered.formula, self.data), path=("model", "formula"), code="unknown-column"
+            )
+        with written_places(lowered.spec, lowered.nodes):
+            if purpose == "fit" and lowered.summable:
+                return with_rows_summed(lowered)
+            built = GraphPosterior(lowered.model, lowered.data).graph(purpose=purpose, targets=targets)
+        return with_weights(lowered, built) if purpose == "fit" and lowered.weights is not None else built
+
+    @cached_property
+    def exact_plan(self) -> Plan | str:
+        """Gaussian regressions whose coefficients are normal given at most two scales."""
+        return plan(lower(self.model, self.data))
+
+    def predictive(self, draws: Draws, rng: np.random.Generator) -> Named | None:
+        """Replications of the response at each draw, on arrays; None where only the graph can."""
+        return replications(lower(self.model, self.data), draws, rng)
+
+    def probabilities(self, draws: Draws) -> dict[str, np.ndarray] | None:
+        """Probability of each level for every new row, averaged over the posterior."""
+        return arrays.probabilities(lower(self.model, self.data), draws)
+
+    def log_likelihoods(self, draws: Draws) -> Named | None:
+        """Log likelihood of each row at each draw, on arrays; None where only the graph can."""
+        return arrays.log_likelihoods(lower(self.model, self.data), draws)
+
+    def event_kinds(self) -> dict[str, np.ndarray]:
+        """What the likelihood of each response is: a density, a probability, or that of a tail where it is censored."""
+        lowered = lower(self.model, self.data)
+        if lowered.y is None:
+            return {}
+        out = np.full(len(lowered.y), PROBABILITY if lowered.likelihood.discrete else DENSITY)
+        for atom in lowered.likelihood.declaration.atoms:
+            out[lowered.y == float(atom)] = PROBABILITY
+        if lowered.limits is not None:
+            out[np.isfinite(lowered.limits[0])], out[np.isfinite(lowered.limits[1])] = LEFT, RIGHT
+        return {lowered.formula.outcome: out}
+
+    def row_weights(self) -> dict[str, np.ndarray]:
+        """What the log likelihood of each row is multiplied by, where the model says so."""
+        lowered = lower(self.model, self.data)
+        return {} if lowered.weights is None else {lowered.formula.outcome: lowered.weights}
+
+    def data_findings(self) -> tuple[Remark, ...]:
+        """What the user should know about the data: rows dropped, columns that add nothing, separation."""
+        lowered = lower(self.model, self.data)
+        if lowered.y is None:
+            message = without_response(lowered.formula, self.data)
+            return (
+                ("response", lowered.formula.outcome, None, message, "only simulation does without"),
+                *lowered.remarks,
+            )
+        return lowered.remarks
+
+    def priors(self) -> dict[str, str]:
+        """The prior of each parameter, with the numbers the data gave the defaults."""
+        lowered = lower(self.model, self.data)
+        out: dict[str, str] = {}
+        for node, text in lowered.nodes.items():
+            name = node.split("[")[0]
+            if name.startswith("_chol_"):
+                group = name.removeprefix("_chol_")
+                out[f"sd_{group}, corr_{group}"] = text
+            elif call_name(parse(text).tree) in {*DISTRIBUTIONS, "Ordered"} and not name.startswith("_"):
+                out[node] = text
+        slopes = {f"b[{name}]": text for name, text in zip(lowered.design.names, lowered.slopes, strict=True)}
+        if lowered.spec.shrinkage == "horseshoe":
+            slopes = {"b": "horseshoe of scale tau, slab InverseGamma(2, 8)"}
+        own = {"b", lowered.formula.outcome}
+        out = {node: text for node, text in out.items() if node.split("[")[0] not in own}
+        first = {node: text for node, text in out.items() if node.startswith(("Intercept", "cutpoints"))}
+        return first | slopes | out
+
+    def draw_size(self) -> int:
+        """Numbers in one draw."""
+        lowered = lower(self.model, self.data)
+        return GraphPosterior(lowered.model, lowered.data).draw_size()

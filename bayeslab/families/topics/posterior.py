@@ -1,0 +1,186 @@
+"""A topic model on its data, as engines and results see it."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, Literal
+
+import networkx as nx
+import numpy as np
+
+from bayeslab.data.bound import Data
+from bayeslab.errors import ModelError, OptionError
+from bayeslab.exact.answer import GibbsPlan, Plan, VariationalPlan
+from bayeslab.families.topics import gibbs_sampling, pymc_graph, variational_bayes
+from bayeslab.families.topics.documents import documents_of, held_out_documents, row_data
+from bayeslab.families.topics.spec import Topics, _process_of, prior_of
+from bayeslab.posterior.contract import Draws, Posterior, Purpose
+
+if TYPE_CHECKING:
+    import pymc
+
+__all__ = ["TopicsPosterior"]
+
+
+class TopicsPosterior(Posterior):
+    """A topic model on its data."""
+
+    view = "topics"
+    on_arrays = True
+
+    def may_be_relabelled(self) -> bool:
+        """Topics have no names of their own."""
+        return True
+
+    def suited_prediction(self) -> Literal["mean", "probabilities"]:
+        """Probabilities of topics."""
+        return "probabilities"
+
+    @property
+    def spec(self) -> Topics:
+        assert isinstance(self.model.model, Topics)
+        return self.model.model
+
+    def bound_data(self) -> Data:
+        """One row a document, with the number of its words; and how often each has each word."""
+        return row_data(self.model, self.data)
+
+    def no_mode(self) -> str | None:
+        """Why the graph's mode is not that of the proportions."""
+        return (
+            "topics and proportions are searched for in coordinates of gamma variables, whose density is not that of"
+            " shares, and shares with concentrations below 1 have no mode; use variational for a point, or gibbs"
+        )
+
+    def graph(self, *, purpose: Purpose = "fit", targets: Collection[str] = ()) -> pymc.Model:
+        """Topics and proportions as a PyMC model.
+
+        To fit: ``phi``, ``theta`` and one node ``evidence`` with the topics of the words summed out. To simulate: a
+        node ``counts`` of the words of each document.
+        """
+        if self.spec.topics == "hdp":
+            raise ModelError(
+                "topics without a fixed number have no graph of fixed size; use method gibbs, or give a number",
+                path=("model", "topics"),
+                code="no-graph",
+            )
+        if self.spec.time is not None or isinstance(self.spec.text, list):
+            raise ModelError(
+                "topics of days, or of several languages, have no graph; use method gibbs",
+                path=("model", "time" if self.spec.time is not None else "text"),
+                code="no-graph",
+            )
+        if purpose == "fit" and self.data.dataset.columns:
+            return pymc_graph.with_evidence(self.spec, documents_of(self.model, self.data))
+        return pymc_graph.written_out(self.model, self.data)
+
+    @cached_property
+    def exact_plan(self) -> Plan | str:
+        """Never in closed form."""
+        return "topics of words are summed out"
+
+    def preferred_engine(self) -> tuple[str, str] | None:
+        """Gibbs steps, which leave nothing out and grow with the number of words."""
+        found = documents_of(self.model, self.data)
+        return (
+            "gibbs",
+            f"Gibbs steps over the topics of {found.corpus.n_tokens:,} words, everything else integrated out",
+        )
+
+    @cached_property
+    def gibbs_plan(self) -> GibbsPlan | str:
+        """The topics of words in turns."""
+        if self.spec.topics == "hdp":
+            from bayeslab.families.topics import hierarchical_process
+
+            process = _process_of(self.spec)
+            return hierarchical_process.by_gibbs(
+                process, documents_of(self.model, self.data), held_out_documents(self.model, self.data)
+            )
+
+        return gibbs_sampling.by_gibbs(
+            self.spec, documents_of(self.model, self.data), held_out_documents(self.model, self.data)
+        )
+
+    @cached_property
+    def variational_plan(self) -> VariationalPlan | str:
+        """Dirichlet distributions of topics and of proportions."""
+        if self.spec.topics == "hdp":
+            return "it needs a number of topics; method gibbs finds it"
+        if self.spec.time is not None or isinstance(self.spec.text, list):
+            return "topics of days, or of several languages, are for method gibbs"
+        return variational_bayes.variational(self.spec, documents_of(self.model, self.data))
+
+    def relabelled(self, draws: Draws) -> tuple[dict[str, np.ndarray], str] | None:
+        """Draws whose topics are paired with each other, where the draws are of topics."""
+        spec = self.spec
+        uneven = isinstance(spec.alpha, list) and len(set(spec.alpha)) > 1
+        if "phi" not in draws or spec.topics == 1 or uneven:
+            return None
+
+        return pymc_graph.relabelled(draws), "the topic"
+
+    def priors(self) -> dict[str, str]:
+        """The prior of topics and proportions."""
+        spec = self.spec
+        if spec.topics == "hdp":
+            found = {name: getattr(spec, name) for name in ("gamma", "alpha")}
+            each = {name: "learned" if value in (None, "learned") else f"{value:g}" for name, value in found.items()}
+            return {
+                "corpus": f"DP({each['gamma']}, Dirichlet({spec.beta}))",
+                "documents": f"DP({each['alpha']}, corpus)",
+            }
+        prior = prior_of(spec)
+        even = "learned" if spec.alpha == "learned" else f"{prior.alpha[0]:.3g}"
+        shown = even if not isinstance(spec.alpha, list) else ", ".join(f"{a:g}" for a in prior.alpha)
+        return {"theta": f"Dirichlet({shown})", "phi": f"Dirichlet({spec.beta})"}
+
+    def forecast(self) -> dict[str, str]:
+        """Size of the corpus."""
+        found = documents_of(self.model, self.data)
+        corpus, apart = found.corpus, held_out_documents(self.model, self.data)
+        left = f"; {apart.corpus.n_documents:,} documents held out" if apart is not None else ""
+        return {
+            "documents": f"{corpus.n_documents:,} with {corpus.n_tokens:,} words of a vocabulary of"
+            f" {corpus.n_words:,} ({int(found.dropped.sum()):,} words left out){left}"
+        }
+
+    def log_likelihoods(self, draws: Draws) -> Any:
+        """Not of documents: leaving one out changes its own proportions."""
+        raise OptionError(
+            "documents have no pointwise log likelihood of their own; judge topics by documents that were held out"
+            " (`held_out: 0.1` in the model, or fit.topics.held_out(new))",
+            code="not-applicable",
+        )
+
+    def predictive(self, draws: Draws, rng: np.random.Generator) -> Any:
+        """Not of documents."""
+        raise OptionError(
+            "replications of documents are not drawn; fit.predict gives the topics of new ones", code="not-applicable"
+        )
+
+    def network(self) -> nx.DiGraph:
+        """Topics, proportions, the topic of a word, and the word."""
+        spec = self.spec
+        rows = spec.document or self.model.data.rows
+        many = {"topic": spec.topics} if isinstance(spec.topics, int) else {}
+        out = nx.DiGraph(dims=many | ({rows: len(self.data.labels[rows])} if rows in self.data.labels else {}))
+        along = (rows,) if rows in self.data.labels else ()
+        for name in ("alpha", "beta"):
+            if getattr(spec, name) == "learned":
+                out.add_node(name, kind="random", text="Gamma", dims=("topic",) if name == "alpha" and many else ())
+        out.add_node("theta", kind="random", text="Dirichlet" if many else "DP", dims=along)
+        out.add_node("phi", kind="random", text="Dirichlet", dims=("topic",) if many else ())
+        out.add_node(
+            "z", kind="discrete", inner=True, text=f"of {spec.topics}" if many else "of any number", dims=along
+        )
+        out.add_edge("theta", "z")
+        for words in [spec.word] if spec.word else spec.text_columns:
+            out.add_node(words, kind="observed" if self.data.has(words) else "random", text="words", dims=along)
+            out.add_edges_from([("z", words), ("phi", words)])
+        if spec.time is not None:
+            out.add_node("day", kind="random", text="random walk", dims=("topic",))
+            out.add_edge("day", "theta")
+        out.add_edges_from([pair for pair in (("alpha", "theta"), ("beta", "phi")) if pair[0] in out])
+        return out
