@@ -27,6 +27,7 @@ from bayeslab.exact.sampling import forward_sample
 from bayeslab.families import bayes_net
 from bayeslab.families.bayes_net import spec
 from bayeslab.families.bayes_net.net import codes_from
+from bayeslab.families.bayes_net.posterior import BayesNetPosterior
 from bayeslab.families.bayes_net.spec import BayesNet
 from bayeslab.formats.network_files import is_network_file, read_network, write_network
 from bayeslab.language import model_file
@@ -105,7 +106,7 @@ def _plain(model: Any) -> Plain:
 
 
 def _fitted(fit: Any) -> Plain:
-    if not isinstance(fit.model.model, spec.BayesNet):
+    if not isinstance(fit.bound_model, BayesNetPosterior):
         raise ModelError(
             f"a network is of the family bayes_net; this fit is of the family {fit.model.model.family}",
             code="other-family",
@@ -120,7 +121,7 @@ def _fitted(fit: Any) -> Plain:
     if "exact_posterior" in fit.data_tree.children:
         exact = fit.data_tree.children["exact_posterior"].to_dataset().sel(statistic="mean")
         means |= {str(name): np.asarray(v) for name, v in exact.data_vars.items()}
-    return bayes_net.plain(fit.model, fit.data, means)
+    return fit.bound_model.plain(means)
 
 
 @dataclass(frozen=True, eq=False)

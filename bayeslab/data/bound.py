@@ -56,7 +56,7 @@ class Data:
     part : bool
         Whether the rows are those of the origin less some, and there to be fitted again.
     memo : dict
-        What a family has worked out about these data.
+        Matrices read from these data, by what was read; nothing that depends on a model.
     slips : mapping of str to str
         Columns that cannot be used as they are, each with the reason.
     alphabetical : frozenset of str

@@ -17,7 +17,7 @@ from bayeslab.engines.toolbox.structure_groups import members_of_sets, structure
 from bayeslab.errors import EngineRefusal, NothingToFit, Reason, Stopped
 from bayeslab.families.bayes_net.posterior import BayesNetPosterior
 from bayeslab.families.bayes_net.structure_spec import unknown
-from bayeslab.families.bayes_net.unknown_structure import Plan, one_only, plan
+from bayeslab.families.bayes_net.unknown_structure import Plan, one_only
 from bayeslab.job import Job, Outcome
 from bayeslab.language.spec import Spec
 from bayeslab.machine import available_cores
@@ -77,7 +77,7 @@ def refuse(posterior: Posterior) -> str | None:
         text = f"it samples structures of Bayes nets; this is a model of the family {posterior.family}"
         return Reason(text, code="other-family")
     if unknown(posterior.spec):
-        found = plan(posterior.model, posterior.data)
+        found = posterior.structure_plan
         if (why := one_only(found)) is not None:
             raise NothingToFit(why, code="nothing-to-fit")
         found.check_missing()
@@ -87,16 +87,21 @@ def refuse(posterior: Posterior) -> str | None:
     return Reason(text, code="nothing-to-fit")
 
 
+def _plan(job: Job) -> Plan:
+    assert isinstance(job.posterior, BayesNetPosterior)
+    return job.posterior.structure_plan
+
+
 def ready(job: Job) -> None:
     """What is filled in must fit into memory."""
-    found = plan(job.model, job.data)
+    found = _plan(job)
     _check_memory(found.sampler, work_of(job.options, found.sampler, len(found.names), job.seed))
 
 
 def run(job: Job) -> Outcome:
     """Draw what is missing, and judge what is there."""
     begun = time.perf_counter()
-    options, found = job.options, plan(job.model, job.data)
+    options, found = job.options, _plan(job)
     sampler, store = found.sampler, job.store.segments()
     work = work_of(options, sampler, len(found.names), job.seed)
     if store is not None:

@@ -54,16 +54,21 @@ def refuse(posterior: Posterior) -> str | None:
     if not isinstance(posterior, LearnerPosterior):
         text = f"the family {posterior.family} has a posterior; training is for the family learner"
         return Reason(text, code="other-family")
-    ready = learner_trained.prepared(posterior.model, posterior.data)
-    return None if ready else Reason("nothing to learn", code="nothing-to-fit")
+    _ = posterior.prepared  # raises what is wrong with the columns
+    return None
 
 
 def ready(job: Job) -> None:
     """Folds that there are no rows for are refused before anything is trained."""
     for folds in (job.options.folds, _tuned_by(job)):
         if folds:
-            found = learner_trained.prepared(job.model, job.data)
+            found = _learner(job).prepared
             learner_trained._splitter(found, found.outcome(job.data), folds, job.seed)
+
+
+def _learner(job: Job) -> LearnerPosterior:
+    assert isinstance(job.posterior, LearnerPosterior)
+    return job.posterior
 
 
 def _tuned_by(job: Job) -> int:
@@ -76,8 +81,7 @@ def run(job: Job) -> Outcome:
     """Train, and score on rows left out."""
 
     begun = time.perf_counter()
-    assert isinstance(job.posterior, LearnerPosterior)
-    found = job.posterior.learned(job.seed)
+    found = _learner(job).learned(job.seed)
     trained = time.perf_counter()
     ready, options = found.ready, job.options
     matrix, outcome = ready.matrix(job.data), ready.outcome(job.data)

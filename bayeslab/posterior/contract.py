@@ -110,7 +110,7 @@ class Posterior(ABC):
     model : Model
     data : Data
         The data bound to the model.
-    fitted : Posterior or None
+    origin : Posterior or None
         The posterior of the data of the fit, where ``data`` are other rows; None: it is made where it is needed.
     """
 
@@ -119,13 +119,13 @@ class Posterior(ABC):
     # Whether ``predictive`` and ``log_likelihoods`` work on arrays, at least for some models of the family.
     on_arrays: ClassVar[bool] = False
 
-    def __init__(self, model: Model, data: Data, fitted: Self | None = None) -> None:
+    def __init__(self, model: Model, data: Data, origin: Self | None = None) -> None:
         self.model, self.data = model, data
-        self._fitted = fitted
+        self._origin = origin
 
     def __getstate__(self) -> dict[str, Any]:
         """Without what was worked out: it is worked out again."""
-        return {"model": self.model, "data": self.data, "_fitted": self._fitted}
+        return {"model": self.model, "data": self.data, "_origin": self._origin}
 
     def __repr__(self) -> str:
         return f"<{type(self).__name__} {self.model.name}>"
@@ -141,21 +141,26 @@ class Posterior(ABC):
         return self.model.model.family
 
     @property
+    def origin(self) -> Self | None:
+        """The posterior of the data that scales, levels and priors come from; None: these data are that themselves."""
+        if self.data.origin is None:
+            return None
+        if self._origin is None or self._origin.data is not self.data.origin:
+            self._origin = type(self)(self.model, self.data.origin)
+        return self._origin
+
+    @property
     def fitted(self) -> Self:
         """The posterior of the data of the fit: this one, unless its data are rows to predict."""
-        if self.data.fitted or self.data.origin is None:
-            return self
-        if self._fitted is None or self._fitted.data is not self.data.origin:
-            self._fitted = type(self)(self.model, self.data.origin)
-        return self._fitted
+        return self if self.data.fitted or self.origin is None else self.origin
 
     def on(self, data: Data) -> Self:
         """The posterior of other data under the same model; this one if they are the same."""
         if data is self.data:
             return self
-        if self._fitted is not None and data is self._fitted.data:
-            return self._fitted
-        return type(self)(self.model, data, self if data.origin is self.data else None)
+        if self._origin is not None and data is self._origin.data:
+            return self._origin
+        return type(self)(self.model, data, self if data.origin is self.data else self._origin)
 
     # ------------------------------------------------------------------------------ the model and its data
 
@@ -370,6 +375,10 @@ class Posterior(ABC):
         Default ``no``.
         """
         return "no"
+
+    def classifies(self) -> bool | None:
+        """Whether classes are predicted, not numbers; default None: the outcome's cells and the graph tell."""
+        return None
 
     def suited_prediction(self) -> Literal["mean", "probabilities"]:
         """The kind of prediction that suits the outcome; default ``mean``, states and words have none."""

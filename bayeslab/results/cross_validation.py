@@ -370,13 +370,12 @@ def _places(at: NDArray[np.int64]) -> str:
 
 def _classifies(entry: _Entry, target: str) -> bool:
     """Whether a model predicts classes; of 0 and 1 it depends on the model what they are."""
-    if entry.model.model.is_learner:
-        from bayeslab.families.learner.trained import prepared
-
-        try:
-            return prepared(entry.model, entry.whole).classes is not None
-        except BayeslabError as error:
-            raise type(error)(f"{entry.name}: {error.message}", path=error.path, code=error.code) from None
+    try:
+        known = entry.posterior.classifies()
+    except BayeslabError as error:
+        raise type(error)(f"{entry.name}: {error.message}", path=error.path, code=error.code) from None
+    if known is not None:
+        return known
     term = entry.whole.term(target, missing=True)
     if term.codes is not None:
         return True

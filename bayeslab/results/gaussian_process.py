@@ -14,7 +14,8 @@ from bayeslab.errors import OptionError, hint
 from bayeslab.exact.active_learning import informative_rows, most_uncertain
 from bayeslab.exact.gaussian_process import GaussianProcess
 from bayeslab.families.gaussian_process import predictions
-from bayeslab.families.gaussian_process.model import Resolved, resolved
+from bayeslab.families.gaussian_process.model import Resolved
+from bayeslab.families.gaussian_process.posterior import GaussianProcessPosterior
 from bayeslab.families.regression.likelihoods import inverse_link
 from bayeslab.plots import gaussian_process as plots
 from bayeslab.results.fitted import Fitted, bound_to, posterior_values
@@ -37,11 +38,16 @@ _WEIGHTED = 1_000
 
 def process_of(fit: Fitted) -> FittedProcess:
     """See :attr:`bayeslab.results.fit.Fit.process`."""
-    if fit.bound_model.view != "function":
+    if not isinstance(fit.bound_model, GaussianProcessPosterior):
         raise OptionError(
             f"the family {fit.model.model.family} has no function that is a Gaussian process", code="other-family"
         )
     return FittedProcess(fit)
+
+
+def _posterior(fit: Fitted) -> GaussianProcessPosterior:
+    assert isinstance(fit.bound_model, GaussianProcessPosterior)
+    return fit.bound_model
 
 
 @dataclass(frozen=True, eq=False)
@@ -57,7 +63,7 @@ class FittedProcess:
 
     @cached_property
     def _seen(self) -> Resolved:
-        return resolved(self.fit.model, self.fit.data)
+        return _posterior(self.fit).resolved
 
     @cached_property
     def _draws(self) -> dict[str, np.ndarray]:
@@ -239,7 +245,7 @@ class FittedProcess:
         seen = self._seen
         if seen.link == "identity":
             return band
-        new = resolved(self.fit.model, bound_to(self.fit, frame))
+        new = _posterior(self.fit).on(bound_to(self.fit, frame)).resolved
         low, high = (inverse_link(seen.link, end) for end in band[1:])
         return predictions.expected(seen, new, posterior_values(self.fit)), low, high
 

@@ -10,8 +10,8 @@ from numpy.typing import NDArray
 
 from bayeslab.data.tables import read_dataset
 from bayeslab.errors import OptionError
-from bayeslab.families.bayes_net import unknown_structure
 from bayeslab.families.bayes_net.net import codes_from
+from bayeslab.families.bayes_net.posterior import BayesNetPosterior
 from bayeslab.language.spec import DataSource
 from bayeslab.questions import names_of
 from bayeslab.results import structure_averages
@@ -42,7 +42,8 @@ def structures_of(fit: Fitted) -> Structures:
         )
 
     def parameters() -> Parameters | Incomplete:
-        found = unknown_structure.plan(fit.model, fit.data)
+        assert isinstance(fit.bound_model, BayesNetPosterior)
+        found = fit.bound_model.structure_plan
         if found.missing:
             return Incomplete.of(found.codes, found.states, found.word, found.score_options)
         return Parameters(found.observations, found.word, found.score_options)

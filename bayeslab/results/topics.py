@@ -26,8 +26,9 @@ from bayeslab.data.cells import WORDS_APART
 from bayeslab.errors import DataError, OptionError, RunError, hint
 from bayeslab.exact import topics as lda
 from bayeslab.exact.topic_coherence import coherence_interval
-from bayeslab.families.topics.documents import Documents, counted, documents_of, held_out_documents, new_documents
+from bayeslab.families.topics.documents import Documents, counted, new_documents
 from bayeslab.families.topics.gibbs_sampling import SAME, Kept, held_out_group, of_draw, per_word
+from bayeslab.families.topics.posterior import TopicsPosterior
 from bayeslab.families.topics.spec import Topics, prior_of
 from bayeslab.files import write_text
 from bayeslab.plots import topics as plots
@@ -92,9 +93,14 @@ def topics_of(fit: Fitted) -> FittedTopics:
     OptionError
         Its model has none.
     """
-    if fit.bound_model.view != "topics":
+    if not isinstance(fit.bound_model, TopicsPosterior):
         raise OptionError(f"a fit of the family {fit.model.model.family} has no topics", code="other-family")
     return FittedTopics(fit)
+
+
+def _posterior(fit: Fitted) -> TopicsPosterior:
+    assert isinstance(fit.bound_model, TopicsPosterior)
+    return fit.bound_model
 
 
 class FittedTopics:
@@ -164,7 +170,7 @@ class FittedTopics:
 
     @cached_property
     def _fitted(self) -> Documents:
-        return documents_of(self._fit.model, self._fit.data)
+        return _posterior(self._fit).documents
 
     @cached_property
     def draws(self) -> dict[str, tuple[tuple[str, ...], np.ndarray]]:
@@ -422,7 +428,7 @@ class FittedTopics:
 
     def _apart(self, data: Any) -> Documents:
         if data is None:
-            found = held_out_documents(self._fit.model, self._fit.data)
+            found = _posterior(self._fit).held_out
             if found is None:
                 raise OptionError(
                     "no documents were held out: give some, or write `held_out: 0.1` into the model",
@@ -656,7 +662,7 @@ def predicted(fit: Fitted, data: Data, given: Any, kind: str, *, ci_prob: float,
     """
     found = fit.view(topics_of)
     if given is None:
-        documents = documents_of(fit.model, data)
+        documents = _posterior(fit).on(data).documents
     else:
         documents = new_documents(fit.model, data, found.vocabulary, found.blocks)
     theta = _theta_draws(documents, found.draws, stream(seed, "predict"))

@@ -11,7 +11,7 @@ from scipy import stats
 from scipy.special import logsumexp
 
 import bayeslab as bl
-from bayeslab.families.hmm.replications import resolved
+from bayeslab.families.hmm.choice import hidden_of
 
 INITIAL, MOVES = np.array([0.6, 0.4]), np.array([[0.9, 0.1], [0.3, 0.7]])
 
@@ -34,7 +34,7 @@ def test_sequences_are_independent():
     cells = [0.5, 2.0, np.nan, 7.0]
     table = pd.DataFrame({"y": cells + cells[::-1], "s": ["a"] * 4 + ["b"] * 4})
     model = chain("Gamma", {"alpha": [1.5, 4.0], "beta": [2.0, 0.7]}, sequence="s")
-    found = resolved(model, bl.check(model, table)).law({}).log_likelihoods(True)
+    found = hidden_of(model, bl.check(model, table)).law({}).log_likelihoods(True)
     for own, log_evidence in zip((cells, cells[::-1]), found, strict=True):
         density = stats.gamma.pdf(np.array(own)[:, None], [1.5, 4.0], scale=[1 / 2.0, 1 / 0.7])
         density[np.isnan(density)] = 1.0
@@ -76,7 +76,7 @@ def test_every_kind_of_chain_climbs_to_a_maximum(more):
     keys = {"columns": ["y"], "states": 2, "emission": "Weibull"} | more
     model = bl.Model(model=bl.HMM(**{key: value for key, value in keys.items() if value is not None}))
     fit = bl.fit(model, table, "em", prior="ignore", restarts=2, seed=1, progress=False, runs=None)
-    hidden = resolved(model, fit.data)
+    hidden = hidden_of(model, fit.data)
     values = {name: fit.posterior[name].to_numpy()[0, 0] for name in hidden.learned}
     top = float(np.sum(hidden.law(values).log_likelihoods(True)))
     for name in hidden.learned:

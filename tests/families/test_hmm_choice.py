@@ -39,9 +39,8 @@ SEVERAL, SINGLE = series(15, 30, seed=1), series(1, 500, seed=2)
 def chosen(table, **content):
     declared = model(**content)
     data = bl.check(declared, table)
-    hidden = hidden_of(declared, data)
-    choice = hmm_choice.chosen(declared, data)
-    assert choice is not None and choice.best == hidden.n_states
+    _, choice = hmm_choice.settled(declared, data)
+    assert choice is not None and choice.best == hidden_of(declared, data).n_states
     return choice
 
 
@@ -145,8 +144,8 @@ def test_the_choice_is_told_kept_and_used_again(tmp_path):
     again = bl.open(next(tmp_path.iterdir()))
     new = series(2, 10, seed=5)
     np.testing.assert_allclose(again.decode(new)["probability"], fit.decode(new)["probability"])
-    assert hmm_choice.chosen(again.model, again.data) is None
-    assert hidden_of(again.model, again.data).n_states == 3
+    assert again.bound_model.model_choice() is None
+    assert again.bound_model.hidden.n_states == 3
     assert hmm.compile(declared, fit.data).network().nodes["path"]["text"] == "Markov chain, 1 to 4 states"
 
 

@@ -9,6 +9,7 @@ import bayeslab as bl
 from bayeslab.exact.clusters import adjusted_rand_index
 from bayeslab.exact.forward_backward import HiddenChain, simulate_states
 from bayeslab.families.hmm import infinite
+from bayeslab.families.hmm.choice import hidden_of
 from bayeslab.families.hmm.truncation import based
 from tests.refusals import refused
 
@@ -154,12 +155,10 @@ def test_priors_do_not_depend_on_the_truncation():
     for most in (5, 40):
         declared = model(most=most)
         data = bl.check(declared, {"y": y})
-        prior = infinite.limited(declared, data).parts[0].emission.prior
+        prior = infinite.limited(hidden_of(declared, data)).parts[0].emission.prior
         assert prior.nu == 3
         assert prior.kappa == pytest.approx(0.1)
         np.testing.assert_allclose(prior.scale / 2, np.var(y) / 18)
-    from bayeslab.families.hmm.choice import hidden_of
-
     declared = model(columns=["y", "z"], covariance="full", most=7)
     data = bl.check(declared, {"y": y, "z": y**2})
     prior = based(hidden_of(declared, data).parts[0]).emission.prior

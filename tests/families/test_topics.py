@@ -448,7 +448,8 @@ def test_a_run_reopens(planted_fit, planted, tmp_path):
 
 def test_text_words_and_counts_are_the_same_documents():
     texts = ["The Lion and the mouse; the LION roared!", "A mouse can't roar", "lion's mouse-hole, über alles 7"]
-    text = documents_of(model(), fitting.check(model(stop_words="none", min_length=1), {"text": texts}))
+    every = model(stop_words="none", min_length=1)
+    text = documents_of(every, fitting.check(every, {"text": texts}))
     words = "the lion and mouse roared a can't roar lion's hole über alles"
     assert text.vocabulary.tolist() == sorted(words.split())
     lists = [words_of(t) for t in texts]

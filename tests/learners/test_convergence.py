@@ -151,7 +151,7 @@ def test_verdict_of_numbers():
 
 
 def test_folds_are_refused_before_training(monkeypatch):
-    monkeypatch.setattr("bayeslab.families.learner.trained.train", lambda *_: pytest.fail("it was trained"))
+    monkeypatch.setattr("bayeslab.families.learner.posterior.train", lambda *_: pytest.fail("it was trained"))
     with refused("data.too-few", "1000000000.*folds.*60"):
         fitted("cross", folds=10**9, learner="perceptron")
     section = {"family": "learner", "target": "cross", "learner": "perceptron"}

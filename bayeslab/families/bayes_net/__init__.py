@@ -25,7 +25,7 @@ from bayeslab.exact.mixed_network import MixedNetwork
 from bayeslab.exact.network import DiscreteNetwork
 from bayeslab.families.bayes_net import unknown_structure
 from bayeslab.families.bayes_net.local_distributions import Place, local
-from bayeslab.families.bayes_net.net import net_of, parameter_values, resolved
+from bayeslab.families.bayes_net.net import net_of
 from bayeslab.families.bayes_net.posterior import BayesNetPosterior
 from bayeslab.families.bayes_net.spec import BayesNet
 from bayeslab.families.bayes_net.structure_spec import unknown
@@ -127,21 +127,15 @@ def diagram(model: Model) -> InfluenceDiagram:
         raise ModelError(error.message, path=error.path or ("model", "decisions"), code=error.code) from None
 
 
-def plain(
-    model: Model, data: Data | None = None, values: Mapping[str, np.ndarray] | None = None
-) -> DiscreteNetwork | MixedNetwork:
-    """The net as plain data, with what is unknown at given values.
+def plain(model: Model) -> DiscreteNetwork | MixedNetwork:
+    """The net as plain data.
 
     Raises
     ------
     ModelError
-        Something is unknown and no values are given.
+        Something is unknown.
     """
-    spec = _spec(model)
-    net = net_of(spec, None, model.name) if data is None else resolved(model, data).net
-    if values is None:
-        return net.plain()
-    return net.plain(parameter_values(net, {name: v[None] for name, v in values.items()}, 0))
+    return net_of(_spec(model), None, model.name).plain()
 
 
 def compile(model: Model, data: Data) -> BayesNetPosterior:

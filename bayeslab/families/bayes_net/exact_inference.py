@@ -22,7 +22,6 @@ import numpy as np
 from scipy.special import betaincinv, gammaln
 
 from bayeslab.constants import HALF_LOG_2PI
-from bayeslab.data.bound import Data
 from bayeslab.errors import DataError
 from bayeslab.exact.answer import Plan
 from bayeslab.exact.conjugate import NormalInverseGamma
@@ -30,9 +29,8 @@ from bayeslab.exact.counting import family_counts
 from bayeslab.exact.factors import FactorGraph
 from bayeslab.exact.junction_tree import JunctionTree
 from bayeslab.families.bayes_net.local_distributions import Table
-from bayeslab.families.bayes_net.net import Net, resolved
+from bayeslab.families.bayes_net.net import Net, Resolved
 from bayeslab.families.bayes_net.normal_nodes import Linear, prior_of
-from bayeslab.language.spec import Model
 
 __all__ = ["exact", "relevant"]
 
@@ -47,9 +45,9 @@ def relevant(net: Net, codes: np.ndarray) -> np.ndarray:
     return out
 
 
-def exact(model: Model, data: Data) -> Plan | str:
+def exact(resolved: Resolved) -> Plan | str:
     """Dirichlet posteriors, or why not."""
-    net, codes, values = resolved(model, data)
+    net, codes, values = resolved
     learned = net.learned
     if not learned and not net.regressions:
         return "every table is given, so that there is nothing to learn; `bayeslab query` answers questions"

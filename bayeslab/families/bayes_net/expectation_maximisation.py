@@ -9,7 +9,6 @@ from typing import Any
 
 import numpy as np
 
-from bayeslab.data.bound import Data
 from bayeslab.errors import ModelError
 from bayeslab.exact.answer import EMPlan
 from bayeslab.exact.learning import TableProblem
@@ -21,17 +20,15 @@ from bayeslab.exact.mixed_em import MixedProblem, Options
 from bayeslab.exact.mixed_network import LinearGaussian, MixedNetwork
 from bayeslab.exact.network import DiscreteNetwork
 from bayeslab.families.bayes_net.local_distributions import Local, NoisyMax, Softmax, Table, identifier
-from bayeslab.families.bayes_net.net import Net, Resolved, resolved
+from bayeslab.families.bayes_net.net import Net, Resolved
 from bayeslab.language.expressions import parse
 from bayeslab.language.nodes import bound_arguments, call_name
-from bayeslab.language.spec import Model
 
 __all__ = ["em"]
 
 
-def em(model: Model, data: Data) -> EMPlan | str:
+def em(seen: Resolved) -> EMPlan | str:
     """Maximum of the likelihood, or of the posterior, hidden variables and missing cells summed out."""
-    seen = resolved(model, data)
     net = seen.net
     if not net.learned and not net.regressions:
         return "every table is given, so that there is nothing to learn; `bayeslab query` answers questions"

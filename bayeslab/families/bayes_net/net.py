@@ -273,25 +273,29 @@ class Resolved(NamedTuple):
     values: np.ndarray
 
 
-def resolved(model: Model, data: Data) -> Resolved:
-    """The net and its data; remembered on the data."""
-    if "net" not in data.memo:
-        spec: Any = model.model
-        codes = codes_of(spec, data)
-        origin = codes if data.origin is None else resolved(model, data.origin).codes
-        net = net_of(spec, origin, model.name)
-        for v in net.learned:
-            for word in (v, *net.parents[v]):
-                # Exact answers have their statistics along a dimension of that name.
-                if word in RESERVED or word in ("statistic", model.data.rows):
-                    raise ModelError(
-                        f"a variable called '{word}' cannot be learned: results use that name; rename it",
-                        path=("model", "variables", word, "[key]"),
-                        code="reserved-name",
-                    )
-        data.memo["net"] = Resolved(net, codes, values_of(spec, net.linears, data))
-    found: Resolved = data.memo["net"]
-    return found
+def resolved(model: Model, data: Data, origin: Resolved | None = None) -> Resolved:
+    """The net and its data.
+
+    Parameters
+    ----------
+    origin
+        The net and the data of the fit, where these are others; None: it is worked out.
+    """
+    spec: Any = model.model
+    codes = codes_of(spec, data)
+    if data.origin is not None and origin is None:
+        origin = resolved(model, data.origin)
+    net = net_of(spec, codes if origin is None else origin.codes, model.name)
+    for v in net.learned:
+        for word in (v, *net.parents[v]):
+            # Exact answers have their statistics along a dimension of that name.
+            if word in RESERVED or word in ("statistic", model.data.rows):
+                raise ModelError(
+                    f"a variable called '{word}' cannot be learned: results use that name; rename it",
+                    path=("model", "variables", word, "[key]"),
+                    code="reserved-name",
+                )
+    return Resolved(net, codes, values_of(spec, net.linears, data))
 
 
 def codes_of(spec: BayesNet, data: Data) -> np.ndarray:

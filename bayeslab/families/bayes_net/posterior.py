@@ -20,10 +20,11 @@ from bayeslab.exact.incomplete_rows import IncompleteRows
 from bayeslab.exact.junction_tree import JunctionTree
 from bayeslab.exact.mixed_network import MixedNetwork, log_density
 from bayeslab.exact.mixed_network import draws as mixed_draws
+from bayeslab.exact.network import DiscreteNetwork
 from bayeslab.exact.sampling import forward_sample
 from bayeslab.families.bayes_net import unknown_structure
 from bayeslab.families.bayes_net.local_distributions import Rows
-from bayeslab.families.bayes_net.net import Net, parameter_values, resolved
+from bayeslab.families.bayes_net.net import Net, Resolved, parameter_values, resolved
 from bayeslab.families.bayes_net.spec import BayesNet
 from bayeslab.families.bayes_net.structure_spec import sampled, unknown
 from bayeslab.families.bayes_net.target import open_draws, target_draws
@@ -66,6 +67,16 @@ class BayesNetPosterior(Posterior):
         assert isinstance(self.model.model, BayesNet)
         return self.model.model
 
+    @cached_property
+    def resolved(self) -> Resolved:
+        """The net and its data."""
+        return resolved(self.model, self.data, None if self.origin is None else self.origin.resolved)
+
+    @cached_property
+    def structure_plan(self) -> unknown_structure.Plan:
+        """What is unknown of a structure that is to be found out."""
+        return unknown_structure.plan(self.model, self.data)
+
     def observed(self) -> tuple[str, ...]:
         """Variables with a cell that is not missing."""
         spec = self.spec
@@ -76,7 +87,7 @@ class BayesNetPosterior(Posterior):
         """The prior of each unknown."""
         if unknown(self.spec):
             return {}
-        net = resolved(self.model, self.data).net
+        net = self.resolved.net
         out = dict(net.parameters) | net.unknown
         for one in net.locals.values():
             if one.rows is not None:
@@ -89,8 +100,8 @@ class BayesNetPosterior(Posterior):
         """Variables without a column, and hidden ones whose states could as well be exchanged."""
         spec = self.spec
         if unknown(spec):
-            return [("data", "", None, text, "") for text in unknown_structure.plan(self.model, self.data).remarks]
-        net, codes, _ = resolved(self.model, self.data)
+            return [("data", "", None, text, "") for text in self.structure_plan.remarks]
+        net, codes, _ = self.resolved
         never = [v for k, v in enumerate(net.states) if len(codes) and not np.any(codes[:, k] >= 0)]
         out: list[DataFinding] = []
         silent = [v for v in never if v not in spec.hidden]
@@ -129,7 +140,7 @@ class BayesNetPosterior(Posterior):
 
         if unknown(self.spec):
             return None
-        net, codes, _ = resolved(self.model, self.data)
+        net, codes, _ = self.resolved
         loose = _exchangeable(net, codes) if not net.linears else []
         if not loose:
             return None
@@ -156,8 +167,8 @@ class BayesNetPosterior(Posterior):
         """The data with truth values and numbers replaced by the states they mean."""
         spec = self.spec
         if unknown(spec):
-            return unknown_structure.bound(self.model, self.data)
-        net, codes, _ = resolved(self.model, self.data)
+            return unknown_structure.bound(self.structure_plan, self.data)
+        net, codes, _ = self.resolved
         columns = dict(self.data.dataset.columns)
         named = [v for v in net.states if v in columns and v not in spec.hidden]
         for v in named:
@@ -166,27 +177,27 @@ class BayesNetPosterior(Posterior):
             columns[v] = Column(words, columns[v].dims, own < 0)
         dataset = Dataset(columns, self.data.dataset.rows, self.data.dataset.levels)
         out = Data(dataset, self.data.labels, self.data.derive, self.data.factors | set(named), self.data.frozen)
-        out.origin, out.part, out.memo = self.data.origin, self.data.part, self.data.memo
+        out.origin, out.part = self.data.origin, self.data.part
         return out
 
     @cached_property
     def exact_plan(self) -> Plan | str:
         """Dirichlet rows in closed form, where every family that matters is observed."""
         if unknown(self.spec):
-            return unknown_structure.exact(self.model, self.data)
+            return unknown_structure.exact(self.structure_plan)
         from bayeslab.families.bayes_net import exact_inference
 
-        return exact_inference.exact(self.model, self.data)
+        return exact_inference.exact(self.resolved)
 
     def preferred_engine(self) -> tuple[str, str] | None:
         """An unknown structure of few variables is found exactly, of more it is sampled."""
         if not unknown(self.spec):
             return None
-        return unknown_structure.preferred(self.model, self.data)
+        return unknown_structure.preferred(self.structure_plan)
 
     def forecast(self) -> dict[str, str]:
         """What is unknown of the structure and what finding it out takes; nothing of a known one."""
-        return unknown_structure.forecast(self.model, self.data) if unknown(self.spec) else {}
+        return unknown_structure.forecast(self.structure_plan) if unknown(self.spec) else {}
 
     @cached_property
     def em_plan(self) -> EMPlan | str:
@@ -195,20 +206,20 @@ class BayesNetPosterior(Posterior):
 
         if unknown(self.spec):
             return "its structure is unknown (method structure samples structures)"
-        found = expectation_maximisation.em(self.model, self.data)
+        found = expectation_maximisation.em(self.resolved)
         if isinstance(found, str):
             return found
-        net, codes, _ = resolved(self.model, self.data)
+        net, codes, _ = self.resolved
         return replace(found, exchangeable=", ".join(_exchangeable(net, codes)))
 
     def network(self) -> nx.DiGraph:
         """The net itself; of an influence diagram with its decisions and utilities."""
         spec = self.spec
         if unknown(spec):
-            return unknown_structure.network(self.model, self.data)
+            return unknown_structure.network(self.model, self.structure_plan if self.data.names() else None)
         if spec.decisions:
             return _diagram_network(spec)
-        net, codes, _ = resolved(self.model, self.data)
+        net, codes, _ = self.resolved
         rows = (self.model.data.rows,) if len(codes) else ()
         out = nx.DiGraph(dims={self.model.data.rows: len(codes)} if len(codes) else {})
         for k, (v, states) in enumerate(net.states.items()):
@@ -219,6 +230,11 @@ class BayesNetPosterior(Posterior):
                 out.add_node(v, kind="observed" if self.data.has(v) else "random", text="Normal", dims=rows)
         out.add_edges_from(net.graph.edges)
         return out
+
+    def plain(self, values: Draws) -> DiscreteNetwork | MixedNetwork:
+        """The net as plain data, with what is unknown at given values (no draws), by name."""
+        net = self.resolved.net
+        return net.plain(parameter_values(net, {name: v[None] for name, v in values.items()}, 0))
 
     def graph(self, *, purpose: Purpose = "fit", targets: Collection[str] = ()) -> pymc.Model:
         """The net as a PyMC model.
@@ -231,7 +247,7 @@ class BayesNetPosterior(Posterior):
 
         if unknown(self.spec):
             raise sampled("a graph")
-        seen = resolved(self.model, self.data)
+        seen = self.resolved
         if purpose == "fit" and len(seen.codes):
             return pymc_graph.with_evidence(self.model, seen)
         return pymc_graph.written_out(self.model, seen, self.data)
@@ -241,7 +257,7 @@ class BayesNetPosterior(Posterior):
 
         if unknown(self.spec):
             raise sampled("a likelihood of rows")
-        net, codes, values = resolved(self.model, self.data)
+        net, codes, values = self.resolved
         out = np.empty((_n_draws(draws), len(codes)))
         # A variable may not have the name of a dimension.
         name = "evidence" if self.model.data.rows != "evidence" else "log_evidence"
@@ -269,7 +285,7 @@ class BayesNetPosterior(Posterior):
         """
         if unknown(self.spec):
             raise sampled("a replication of the data")
-        spec, (net, codes, values) = self.spec, resolved(self.model, self.data)
+        spec, (net, codes, values) = self.spec, self.resolved
         n = _n_draws(draws)
         if spec.target is not None:
             new = self.data.origin is not None
@@ -297,7 +313,7 @@ class BayesNetPosterior(Posterior):
             return self.predictive(draws, rng)
         if unknown(self.spec):
             raise sampled("a prediction")
-        net, codes, values = resolved(self.model, self.data)
+        net, codes, values = self.resolved
         wanted = _open(net, codes, values)
         states, numbers = open_draws(net, codes, values, draws, _n_draws(draws), rng, new=self.data.origin is not None)
         names = (*net.states, *net.linears)
@@ -313,12 +329,11 @@ class BayesNetPosterior(Posterior):
         closed form, tables are independent and every one enters once: the expectation of their product
         is the product of their means.
         """
-        from bayeslab.families.bayes_net import exact_inference
 
         if unknown(self.spec):
             raise sampled("a prediction")
-        spec, (net, codes, values) = self.spec, resolved(self.model, self.data)
-        if not net.linears and isinstance(exact_inference.exact(self.model, self.fitted.data), Plan):
+        spec, (net, codes, values) = self.spec, self.resolved
+        if not net.linears and isinstance(self.fitted.exact_plan, Plan):
             draws = {name: values.mean(axis=0, keepdims=True) for name, values in draws.items()}
         place = {v: k for k, v in enumerate(net.states)}
         if spec.target is not None and spec.target not in place:

@@ -213,14 +213,7 @@ class Plan:
 
 
 def plan(model: Model, data: Data) -> Plan:
-    """The unknown structure of a model on its data; remembered on the data."""
-    if "structure plan" not in data.memo:
-        data.memo["structure plan"] = _plan(model, data)
-    found: Plan = data.memo["structure plan"]
-    return found
-
-
-def _plan(model: Model, data: Data) -> Plan:
+    """The unknown structure of a model on its data."""
     spec: Any = model.model
     structure: Structure = spec.structure
     columns = _columns(spec, data)
@@ -395,9 +388,8 @@ def check(model: Model) -> None:
         spec.structure.chain()
 
 
-def exact(model: Model, data: Data) -> ExactPlan | str:
+def exact(found: Plan) -> ExactPlan | str:
     """All structures summed, where they are few enough."""
-    found = plan(model, data)
     if (why := one_only(found)) is not None:
         return why
     if found.missing:
@@ -412,20 +404,18 @@ def one_only(found: Plan) -> str | None:
     return None
 
 
-def preferred(model: Model, data: Data) -> tuple[str, str]:
+def preferred(found: Plan) -> tuple[str, str]:
     """Sums over all structures as long as they take seconds, else chains."""
-    found = plan(model, data)
     if written := found.structure.of_chains:
         return "structure", f"structure: samples {found.text()}, as {listed(written)} ask for; {found.why}"
-    solved = exact(model, data) if len(found.names) <= _EXACT else "too many variables to be quick"
+    solved = exact(found) if len(found.names) <= _EXACT else "too many variables to be quick"
     if not isinstance(solved, str):
         return "exact", f"exact: {solved.how}; {found.why}"
     return "structure", f"structure: samples {found.text()}; {found.why}"
 
 
-def bound(model: Model, data: Data) -> Data:
+def bound(found: Plan, data: Data) -> Data:
     """The data with states as words, as scores see them."""
-    found = plan(model, data)
     columns, labels = dict(data.dataset.columns), dict(data.labels)
     named = [(k, v) for k, v in enumerate(found.names) if found.states[v] and v in columns]
     for k, v in named:
@@ -434,13 +424,12 @@ def bound(model: Model, data: Data) -> Data:
         columns[v] = Column(labels[v][found.codes[:, k]], columns[v].dims, absent if absent.any() else None)
     dataset = Dataset(columns, data.dataset.rows, data.dataset.levels)
     out = Data(dataset, labels, data.derive, data.factors | {v for _, v in named}, data.frozen)
-    out.origin, out.part, out.memo = data.origin, data.part, data.memo
+    out.origin, out.part = data.origin, data.part
     return out
 
 
-def forecast(model: Model, data: Data) -> dict[str, str]:
+def forecast(found: Plan) -> dict[str, str]:
     """What is unknown, and what finding it out will take."""
-    found = plan(model, data)
     if found.structure.search == HIDDEN:
         unseen = ", ".join(f"{v} with {k} states" for v, k in found.structure.hidden.items())
         gone = int((found.codes < 0).sum())
@@ -468,9 +457,8 @@ def _kept(found: Plan, gone: int) -> str:
     return f"{gone:,}, drawn in the chain; {gone * cells.packed.itemsize:,} bytes are kept of them every {which}"
 
 
-def network(model: Model, data: Data) -> nx.DiGraph:
-    """The variables, without edges."""
-    found = plan(model, data) if data.names() else None
+def network(model: Model, found: Plan | None) -> nx.DiGraph:
+    """The variables, without edges; without data there is no plan."""
     states = found.states if found else {v: tuple(one.states) for v, one in model.model.variables.items()}  # type: ignore[attr-defined]
     rows = (model.data.rows,) if found else ()
     out = nx.DiGraph(dims={model.data.rows: len(found.codes)} if found else {})

@@ -162,17 +162,16 @@ class Resolved:
         return np.array([1.0, *(-(self.middle[0] + self.middle[1]))])
 
 
-def resolved(model: Model, data: Data) -> Resolved:
-    """The model on its data; remembered on the data."""
-    if "gaussian_process" not in data.memo:
-        data.memo["gaussian_process"] = _resolved(model, data)
-    out: Resolved = data.memo["gaussian_process"]
-    return out
+def resolved(model: Model, data: Data, origin: Resolved | None = None) -> Resolved:
+    """The model on its data.
 
-
-def _resolved(model: Model, data: Data) -> Resolved:
+    Parameters
+    ----------
+    origin
+        The model on the data of the fit, where these are others; None: it is worked out.
+    """
     spec: GaussianProcess = model.model  # type: ignore[assignment]
-    base = resolved(model, data.origin) if data.origin is not None else None
+    base = resolved(model, data.origin) if data.origin is not None and origin is None else origin
     rows = data.dataset.rows
     if rows not in data.labels:
         raise DataError("a Gaussian process needs a table of rows", path=("data",), code="no-data")

@@ -61,6 +61,11 @@ class GaussianProcessPosterior(Posterior):
         assert isinstance(self.model.model, GaussianProcess)
         return self.model.model
 
+    @cached_property
+    def resolved(self) -> Resolved:
+        """The model on its data."""
+        return resolved(self.model, self.data, None if self.origin is None else self.origin.resolved)
+
     def graph(self, *, purpose: Purpose = "fit", targets: Collection[str] = ()) -> pymc.Model:
         """The Gaussian process as a PyMC model.
 
@@ -68,7 +73,7 @@ class GaussianProcessPosterior(Posterior):
         with the log likelihood of the function. To simulate: a node ``f`` for the function at the rows and one for the
         outcome.
         """
-        seen = resolved(self.model, self.data)
+        seen = self.resolved
         if purpose != "fit":
             return pymc_graph.written_out(self.model, seen)
         _there(seen, self.data)
@@ -85,7 +90,7 @@ class GaussianProcessPosterior(Posterior):
         """In closed form where every hyperparameter is fixed and the outcome normal."""
         from bayeslab.families.gaussian_process import exact_inference
 
-        seen = resolved(self.model, self.data)
+        seen = self.resolved
         _there(seen, self.data)
         _affordable(seen)
         if seen.spec.approximation is not None and seen.gaussian and not seen.dims:
@@ -101,7 +106,7 @@ class GaussianProcessPosterior(Posterior):
 
     def optimum(self, with_priors: bool, restarts: int, rng: np.random.Generator) -> PointEstimate | None:
         """The hyperparameters at the maximum of their marginal posterior or likelihood, of normal outcomes."""
-        seen = resolved(self.model, self.data)
+        seen = self.resolved
         with threads(seen.n):
             return posterior_mode.optimum(seen, with_priors, restarts, rng)
 
@@ -109,7 +114,7 @@ class GaussianProcessPosterior(Posterior):
         """The highest marginal likelihood of what is inferred, how many numbers that is; NaN where it is not found."""
         from bayeslab.families.gaussian_process import posterior_mode, predictions
 
-        seen = resolved(self.model, self.data)
+        seen = self.resolved
         n_free = sum(math.prod(len(seen.labels[dim]) for dim in dims) for dims in seen.dims.values())
         if not seen.gaussian and seen.spec.approximation != "laplace":
             return math.nan, n_free
@@ -121,7 +126,7 @@ class GaussianProcessPosterior(Posterior):
 
     def no_mode(self) -> str | None:
         """The function and its hyperparameters have no useful mode together: it grows or vanishes with the scale."""
-        seen = resolved(self.model, self.data)
+        seen = self.resolved
         if seen.spec.likelihood == "gaussian" or seen.spec.approximation == "laplace":
             return None
         return (
@@ -137,7 +142,7 @@ class GaussianProcessPosterior(Posterior):
 
     def preferred_engine(self) -> tuple[str, str] | None:
         """The mode of the hyperparameters, where sampling them would take hours."""
-        seen = resolved(self.model, self.data)
+        seen = self.resolved
         if seen.y is None or not seen.dims or not isinstance(self.exact_plan, str) or self.no_mode():
             return None
         if (seen.spec.approximation is None and seen.n <= _MANY) or _seconds(seen) * _EVALUATIONS < _PATIENCE:
@@ -149,7 +154,7 @@ class GaussianProcessPosterior(Posterior):
 
     def forecast(self) -> dict[str, str]:
         """What an evaluation costs."""
-        seen = resolved(self.model, self.data)
+        seen = self.resolved
         if seen.spec.approximation is not None:
             lines = [] if seen.y is None else regression_of(seen).remarks()
             shown = {"approximation": "; ".join([seen.spec.approximation, *lines])}
@@ -191,7 +196,7 @@ class GaussianProcessPosterior(Posterior):
 
         if self.spec.likelihood != "bernoulli":
             return None
-        fitted, rows = resolved(self.model, self.fitted.data), resolved(self.model, self.data)
+        fitted, rows = self.fitted.resolved, self.resolved
         with threads(fitted.n):
             p = predictions.expected(fitted, rows, draws)
         names = fitted.levels or ("0", "1")
@@ -202,7 +207,7 @@ class GaussianProcessPosterior(Posterior):
         """Log density of each row: given all others where the function is integrated out."""
         from bayeslab.families.gaussian_process import predictions
 
-        seen = resolved(self.model, self.data)
+        seen = self.resolved
         with threads(seen.n):
             return {"row": ((seen.rows,), predictions.row_log_likelihoods(seen, draws))}
 
@@ -210,7 +215,7 @@ class GaussianProcessPosterior(Posterior):
         """Covariances that need jitter or nearly so, terms that vanish at a mode, approximations too coarse."""
         from bayeslab.families.gaussian_process import against_all_rows, predictions
 
-        seen = resolved(self.model, self.data)
+        seen = self.resolved
         with threads(seen.n):
             found = predictions.findings(seen, draws)
             told = any(check == "functions" for check, *_ in found)
@@ -226,36 +231,37 @@ class GaussianProcessPosterior(Posterior):
 
     def _with_fitted(self) -> tuple[Resolved, Resolved]:
         """The model on the data of the fit, and on the data to predict."""
-        new = resolved(self.model, self.data)
-        return (new if self.data.origin is None else resolved(self.model, self.data.origin)), new
+        new = self.resolved
+        return (new if self.origin is None else self.origin.resolved), new
 
     def bound_data(self) -> Data:
         """The data without the rows that have no outcome."""
-        seen = resolved(self.model, self.data)
+        seen = self.resolved
         if self.data.origin is not None or len(seen.kept) == len(self.data.labels[seen.rows]):
             return self.data
-        if "kept" not in self.data.memo:
-            columns = {
-                name: replace(
-                    c, values=c.values[seen.kept], missing=None if c.missing is None else c.missing[seen.kept]
-                )
-                if c.dims == (seen.rows,)
-                else c
-                for name, c in self.data.dataset.columns.items()
-            }
-            kept = Dataset(columns, seen.rows, {**self.data.dataset.levels, seen.rows: seen.row_labels})
-            self.data.memo["kept"] = bind(self.model, kept, self.model.factors(), self.data.memory())
-        out: Data = self.data.memo["kept"]
-        return out
+        return self._kept
+
+    @cached_property
+    def _kept(self) -> Data:
+        """The data less the rows that have no outcome."""
+        seen = self.resolved
+        columns = {
+            name: replace(c, values=c.values[seen.kept], missing=None if c.missing is None else c.missing[seen.kept])
+            if c.dims == (seen.rows,)
+            else c
+            for name, c in self.data.dataset.columns.items()
+        }
+        kept = Dataset(columns, seen.rows, {**self.data.dataset.levels, seen.rows: seen.row_labels})
+        return bind(self.model, kept, self.model.factors(), self.data.memory())
 
     def priors(self) -> dict[str, str]:
         """The prior of each parameter; those the file does not give are on the scale of the data."""
-        seen = resolved(self.model, self.data)
+        seen = self.resolved
         return dict(seen.nodes) | {name: f"{value:g} (fixed)" for name, value in seen.fixed.items()}
 
     def model_choice(self) -> tuple[str, dict[str, Any], dict[str, np.ndarray]] | None:
         """What the approximation is, and how far off it may be."""
-        seen = resolved(self.model, self.data)
+        seen = self.resolved
         if seen.spec.approximation is None or seen.y is None:
             return None
         lines = regression_of(seen).remarks()
@@ -263,11 +269,11 @@ class GaussianProcessPosterior(Posterior):
 
     def data_findings(self) -> tuple[DataFinding, ...]:
         """Rows without an outcome."""
-        return resolved(self.model, self.data).remarks
+        return self.resolved.remarks
 
     def network(self) -> nx.DiGraph:
         """Hyperparameters, the function, and the outcome."""
-        seen = resolved(self.model, self.data)
+        seen = self.resolved
         out = nx.DiGraph(dims={seen.rows: seen.n} | {dim: len(labels) for dim, labels in seen.labels.items()})
         for name, text in seen.nodes.items():
             bare = name.partition("[")[0]

@@ -49,7 +49,7 @@ from bayeslab.posterior.number_choice import NumberChoice
 if TYPE_CHECKING:
     from bayeslab.families.hmm.spec import HMM
 
-__all__ = ["CRITERIA", "candidate", "choose_states", "chosen", "settle"]
+__all__ = ["CRITERIA", "candidate", "choose_states", "hidden_of", "settled"]
 
 CRITERIA = ("bic", "aic", "held_out", "loo", "forward")
 
@@ -80,20 +80,18 @@ class Split:
 # --------------------------------------------------------------------------------- the contract
 
 
-def settle(model: Model, data: Data) -> Model:
-    """The model with one number of states; what was chosen is remembered."""
-    spec = cast("HMM", model.model)
+def settled(model: Model, data: Data) -> tuple[Model, NumberChoice | None]:
+    """The model with one number of states, and the choice of that number, unless it was given or chosen before.
+
+    The data keep the number, as they keep other values of the fit.
+    """
+    spec, choice = cast("HMM", model.model), None
     if not spec.ranged:
-        return model
+        return model, None
     if _KEPT not in data.frozen:
-        data.memo["state choice"] = choose_states(model, data)
-        data.frozen[_KEPT] = data.memo["state choice"].best
-    return _with(model, int(data.frozen[_KEPT]))
-
-
-def chosen(model: Model, data: Data) -> NumberChoice | None:
-    """The choice that these data were the first to ask for."""
-    return data.memo.get("state choice")
+        choice = choose_states(model, data)
+        data.frozen[_KEPT] = choice.best
+    return _with(model, int(data.frozen[_KEPT])), choice
 
 
 def _with(model: Model, n: int) -> Model:
@@ -131,13 +129,8 @@ def _points(hidden: Hidden, recipes: list[tuple[str, Any]], *, near: bool) -> np
 
 
 def candidate(model: Model, data: Data, n: int) -> Hidden:
-    """The model with so many states, on data that remember nothing of other numbers."""
-    kept = {key: data.memo.pop(key) for key in ("hidden",) if key in data.memo}
-    try:
-        return hidden_at(_with(model, n), data)
-    finally:
-        data.memo.pop("hidden", None)
-        data.memo.update(kept)
+    """The model with so many states on its data."""
+    return hidden_at(_with(model, n), data)
 
 
 # --------------------------------------------------------------------------------- fits
@@ -287,8 +280,5 @@ def _halved(hidden: Hidden, posterior: np.ndarray, state: int, larger: Hidden) -
 
 
 def hidden_of(model: Model, data: Data) -> Hidden:
-    """The model on its data, with the number of states settled; remembered on the data."""
-    spec: Any = model.model
-    if "hidden" not in data.memo and spec.ranged:
-        model = settle(model, data)
-    return hidden_at(model, data)
+    """The model on its data, with the number of states settled."""
+    return hidden_at(settled(model, data)[0], data)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
-from typing import Any
 
 import numpy as np
 
@@ -284,14 +283,8 @@ def _grouped(hidden: Hidden, rng: np.random.Generator, jitter: bool) -> tuple[np
 
 
 def hidden_at(model: Model, data: Data) -> Hidden:
-    """The model on its data, which remember it; of a range of numbers of states see :mod:`.choice`."""
-    if "hidden" not in data.memo:
-        data.memo["hidden"] = _resolved(truncated(model.model), data)
-    found: Hidden = data.memo["hidden"]
-    return found
-
-
-def _resolved(spec: Any, data: Data) -> Hidden:
+    """The model on its data; of a range of numbers of states see :mod:`.choice`."""
+    spec = truncated(model.model)
     sequences = _pieces(spec, data)
     if spec.emission == "observed":
         return _observed(spec, data, sequences)

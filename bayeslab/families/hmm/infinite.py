@@ -14,7 +14,6 @@ from typing import Any
 
 import numpy as np
 
-from bayeslab.data.bound import Data
 from bayeslab.exact.answer import GibbsDraws, GibbsPlan, Note
 from bayeslab.exact.clusters import coclustering, point_partition, relabel_to_pivot
 from bayeslab.exact.hidden_gibbs import draw_path
@@ -22,7 +21,7 @@ from bayeslab.exact.infinite_hidden import Limit, LimitState, draw_limit, prior_
 from bayeslab.exact.k_means import k_means
 from bayeslab.exact.sampler import Arrays, Sampler, recorded, stacked
 from bayeslab.families.hmm.gibbs_sampling import refusal
-from bayeslab.families.hmm.hidden import Hidden, hidden_at
+from bayeslab.families.hmm.hidden import Hidden
 from bayeslab.families.hmm.truncation import based, limit_of
 from bayeslab.language.spec import Model
 from bayeslab.posterior.latent_gibbs import drawn_parts
@@ -46,10 +45,9 @@ _NEVER = 1e-90
 _NEAR = 0.8
 
 
-def priors(model: Model, data: Data) -> dict[str, str]:
+def priors(model: Model, hidden: Hidden) -> dict[str, str]:
     """The prior of each unknown."""
     limit = limit_of(_spec(model))
-    hidden = limited(model, data)
     out = {
         name: f"Gamma({prior[0]:g}, {prior[1]:g})"
         for name, prior in (("alpha", limit.alpha), ("gamma", limit.gamma), ("kappa", limit.kappa))
@@ -66,16 +64,15 @@ def _spec(model: Model) -> Any:
     return model.model
 
 
-def limited(model: Model, data: Data) -> Hidden:
-    hidden = hidden_at(model, data)
+def limited(hidden: Hidden) -> Hidden:
+    """The states with priors that do not depend on how many there may be."""
     parts: Any = tuple(based(part) for part in hidden.parts)
     return replace(hidden, parts=parts)
 
 
-def infinite(model: Model, data: Data) -> GibbsPlan | str:
+def infinite(model: Model, hidden: Hidden) -> GibbsPlan | str:
     """Paths, states and concentrations in turns, or why not."""
     limit = limit_of(_spec(model))
-    hidden = limited(model, data)
     if (why := refusal(hidden)) is not None:
         return why
     free = [name for name in ("alpha", "gamma", "kappa") if isinstance(getattr(limit, name), tuple)]

@@ -162,31 +162,38 @@ class Linear:
         }
 
 
-def linear_of(model: Model, data: Data) -> Linear:
-    """The model on its data; remembered on the data.
+def linear_of(model: Model, data: Data, origin: Linear | None = None) -> Linear:
+    """The model on its data.
+
+    Parameters
+    ----------
+    origin
+        The model on the data of the fit, where these are others; None: it is worked out.
 
     Raises
     ------
     DataError
         Columns without values or spread.
     """
-    if "linear" not in data.memo:
-        spec: Any = model.model
-        sequences = sequences_of(data, spec.sequence, spec.time)
-        read = read_columns(data, spec.columns, frozenset(), len(sequences.at))
-        base = read if data.origin is None else linear_of(model, data.origin).rows
-        for j, column in enumerate(spec.columns):
-            seen = base[~np.isnan(base[:, j]), j]
-            if len(seen) < 3 or np.ptp(seen) == 0:
-                why = "is constant" if len(seen) >= 3 else f"has {len(seen)} values"
-                raise DataError(f"column '{column}' {why}: a level cannot be told from noise", code="constant")
-        centre = np.nanmean(base, axis=0)
-        own = Linear(
-            tuple(spec.columns), spec.dimension, sequences, spread(sequences, read), centre, column_variances(base)
-        )
-        data.memo["linear"] = own
-    found: Linear = data.memo["linear"]
-    return found
+    spec: Any = model.model
+    sequences = sequences_of(data, spec.sequence, spec.time)
+    read = read_columns(data, spec.columns, frozenset(), len(sequences.at))
+    if data.origin is not None and origin is None:
+        origin = linear_of(model, data.origin)
+    base = read if origin is None else origin.rows
+    for j, column in enumerate(spec.columns):
+        values = base[~np.isnan(base[:, j]), j]
+        if len(values) < 3 or np.ptp(values) == 0:
+            why = "is constant" if len(values) >= 3 else f"has {len(values)} values"
+            raise DataError(f"column '{column}' {why}: a level cannot be told from noise", code="constant")
+    return Linear(
+        tuple(spec.columns),
+        spec.dimension,
+        sequences,
+        spread(sequences, read),
+        np.nanmean(base, axis=0),
+        column_variances(base),
+    )
 
 
 # --------------------------------------------------------------------------------- EM

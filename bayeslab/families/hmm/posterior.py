@@ -27,16 +27,18 @@ from bayeslab.families.hmm import (
 )
 from bayeslab.families.hmm import classes as hmm_classes
 from bayeslab.families.hmm.chains import labels_of, product_of
-from bayeslab.families.hmm.choice import hidden_of
+from bayeslab.families.hmm.choice import settled
 from bayeslab.families.hmm.decoding import posterior_mean
-from bayeslab.families.hmm.hidden import Hidden, draws_of
+from bayeslab.families.hmm.hidden import Hidden, draws_of, hidden_at
+from bayeslab.families.hmm.linear import Linear
 from bayeslab.families.hmm.product_parts import additive
-from bayeslab.families.hmm.replications import resolved
 from bayeslab.families.hmm.spec import HMM, layout_of
 from bayeslab.families.hmm.truncation import REFUSED, limit_of, shown
+from bayeslab.language.spec import Model
 from bayeslab.latents.chains.product import ProductChain
 from bayeslab.posterior.averaging import AVERAGED
 from bayeslab.posterior.contract import DataFinding, Draws, Named, Posterior, Purpose
+from bayeslab.posterior.number_choice import NumberChoice
 from bayeslab.posterior.relabelling import agreeing, evenly
 
 if TYPE_CHECKING:
@@ -62,11 +64,6 @@ class HMMPosterior(Posterior):
         """The cells of a sequence tell the states; a class is predicted from all of them."""
         return "no" if self.spec.classes is not None else "sequence"
 
-    @cached_property
-    def resolved(self) -> Any:
-        """The model on its data."""
-        return resolved(self.model, self.data)
-
     def suited_prediction(self) -> Literal["mean", "probabilities"]:
         """Probabilities of the class of a sequence, or of states where all columns hold words."""
         words = self.spec.classes is not None or self.spec.emission == "categorical"
@@ -76,6 +73,26 @@ class HMMPosterior(Posterior):
     def spec(self) -> HMM:
         assert isinstance(self.model.model, HMM)
         return self.model.model
+
+    @cached_property
+    def _settled(self) -> tuple[Model, NumberChoice | None]:
+        """The model with one number of states, and the choice of that number where it was made here."""
+        return settled(self.model, self.data)
+
+    @cached_property
+    def hidden(self) -> Hidden:
+        """The model on its data, of discrete states."""
+        return hidden_at(self._settled[0], self.data)
+
+    @cached_property
+    def linear(self) -> Linear:
+        """The model on its data, of continuous states."""
+        return linear.linear_of(self.model, self.data, None if self.origin is None else self.origin.linear)
+
+    @property
+    def resolved(self) -> Any:
+        """The model on its data: sequences, rows, and for discrete states chain and parts."""
+        return self.linear if self._continuous else self.hidden
 
     @property
     def _continuous(self) -> bool:
@@ -90,45 +107,49 @@ class HMMPosterior(Posterior):
         spec = self.spec
         if self.data.origin is not None or not any(self.data.has(column) for column in spec.columns):
             return self.data
-        if "bound" not in self.data.memo:
-            self.data.memo["bound"] = True
-            if self._continuous:
-                linear.linear_of(self.model, self.data)
-                return self.data
-            if self._infinite:
-                limit_of(spec)
-            for hidden in self._candidates():
-                if hidden.learned:
-                    # An infinite number of states is cut off far beyond those that are needed.
-                    _refuse_silent(hidden) if self._infinite else _refuse_too_little(hidden, self.data)
-                hidden.check_possible(hidden.guess(None) if hidden.learned else {})
+        _ = self._possible
         return self.data
+
+    @cached_property
+    def _possible(self) -> bool:
+        """True; what the data cannot support, or the states not emit, is raised."""
+        if self._continuous:
+            _ = self.linear
+            return True
+        if self._infinite:
+            limit_of(self.spec)
+        for hidden in self._candidates():
+            if hidden.learned:
+                # An infinite number of states is cut off far beyond those that are needed.
+                _refuse_silent(hidden) if self._infinite else _refuse_too_little(hidden, self.data)
+            hidden.check_possible(hidden.guess(None) if hidden.learned else {})
+        return True
 
     def _candidates(self) -> tuple[Hidden, ...]:
         """The model on its data; of a number of states that is to be chosen the smallest and the largest."""
         spec = self.spec
         if not spec.ranged:
-            return (hidden_of(self.model, self.data),)
+            return (self.hidden,)
 
         return tuple(choice.candidate(self.model, self.data, n) for n in spec.ranged)
 
     def priors(self) -> dict[str, str]:
         """The prior of each unknown."""
         if self._continuous:
-            return linear.priors(linear.linear_of(self.model, self.data))
+            return linear.priors(self.linear)
         if self._infinite:
-            return infinite.priors(self.model, self.data)
-        hidden = hidden_of(self.model, self.data)
+            return infinite.priors(self.model, infinite.limited(self.hidden))
+        hidden = self.hidden
         out = {name: hidden.chain.prior_text(name) for name in hidden.chain.learned}
         return out | {name: part.default_prior(name) for part in hidden.parts for name in part.learned}
 
     def graph(self, *, purpose: Purpose = "fit", targets: Collection[str] = ()) -> pymc.Model:
         """The model as a PyMC model: with the states summed out; to simulate, with a path drawn."""
         if self._continuous:
-            return linear.graph(self.model, linear.linear_of(self.model, self.data), self.data, purpose)
+            return linear.graph(self.model, self.linear, self.data, purpose)
         if self._infinite:
             raise ModelError(REFUSED, path=("model", "states"), code="no-graph")
-        hidden = hidden_of(self.model, self.data)
+        hidden = self.hidden
         if purpose == "fit":
             if not hidden.learned:
                 raise NothingToFit(
@@ -143,10 +164,10 @@ class HMMPosterior(Posterior):
     def em_plan(self) -> EMPlan | str:
         """Baum-Welch; for continuous states Shumway and Stoffer's algorithm."""
         if self._continuous:
-            return linear.plan(linear.linear_of(self.model, self.data))
+            return linear.plan(self.linear)
         if self._infinite:
             return REFUSED
-        hidden = hidden_of(self.model, self.data)
+        hidden = self.hidden
         _refuse_too_little(hidden, self.data)
         return expectation_maximisation.plan(hidden)
 
@@ -156,8 +177,8 @@ class HMMPosterior(Posterior):
         if self._continuous:
             return "continuous states are integrated out exactly; use nuts or em"
         if self._infinite:
-            return infinite.infinite(self.model, self.data)
-        hidden = hidden_of(self.model, self.data)
+            return infinite.infinite(self.model, infinite.limited(self.hidden))
+        hidden = self.hidden
         _refuse_too_little(hidden, self.data)
         return gibbs_sampling.by_gibbs(hidden)
 
@@ -192,7 +213,7 @@ class HMMPosterior(Posterior):
             return "the standard deviations of a linear dynamical system have no closed form"
         if self._infinite:
             return REFUSED
-        return exact_inference.plan(hidden_of(self.model, self.data))
+        return exact_inference.plan(self.hidden)
 
     def data_findings(self) -> list[DataFinding]:
         """Columns without data."""
@@ -208,7 +229,7 @@ class HMMPosterior(Posterior):
         """Draws whose states have names that agree, numbered by the family's rule."""
         if self._continuous or self._infinite:
             return None
-        hidden = hidden_of(self.model, self.data)
+        hidden = self.hidden
         if isinstance(hidden.chain, ProductChain):
             return product_labels.relabelled(hidden, draws)
         if not all(name in draws for name in hidden.learned):
@@ -228,7 +249,7 @@ class HMMPosterior(Posterior):
 
     def model_choice(self) -> tuple[str, dict[str, Any], dict[str, np.ndarray]] | None:
         """How many states were chosen: in a line, and as a table with its labels."""
-        found = choice.chosen(self.model, self.data)
+        found = self._settled[1]
         if found is None:
             return None
         along = ("n_states",)
@@ -272,8 +293,8 @@ class HMMPosterior(Posterior):
     def log_likelihoods(self, draws: Draws) -> Named:
         """Log likelihood of each sequence; of a single one, of each row given the rows before it."""
         if self._continuous:
-            return linear.log_likelihoods(self.model, linear.linear_of(self.model, self.data), draws)
-        hidden = hidden_of(self.model, self.data)
+            return linear.log_likelihoods(self.model, self.linear, draws)
+        hidden = self.hidden
         several = hidden.sequences.n_sequences > 1
         if self.spec.training == "discriminative":
             each = [hmm_classes.conditional(hidden, values) for _, values in draws_of(hidden, draws)]
@@ -299,15 +320,15 @@ class HMMPosterior(Posterior):
         """What the likelihood of each value is: of rows that a window conditions on nothing."""
         if self._continuous:
             return {}
-        return replications.events(self.spec, self.data, hidden_of(self.model, self.data))
+        return replications.events(self.spec, self.data, self.hidden)
 
     def predictive(self, draws: Draws, rng: np.random.Generator) -> Named:
         """Replications of the rows, each in a state drawn given all that was observed."""
-        return replications.drawn(self.model, self.data, draws, rng, np.nan)
+        return replications.drawn(self.model, self.data, self.resolved, draws, rng, np.nan)
 
     def completed(self, draws: Draws, rng: np.random.Generator) -> Named:
         """The cells that rows leave open at each draw, given all that was observed; replications of complete rows."""
-        return replications.completed(self.model, self.data, draws, rng)
+        return replications.completed(self.model, self.data, self.resolved, draws, rng)
 
     def decoded(
         self, draws: Draws, method: str, best: int, sequence: str | None, most: int = AVERAGED
@@ -332,7 +353,7 @@ class HMMPosterior(Posterior):
         """P(state | all rows) of every row, or P(class) of every sequence, averaged over 200 posterior draws."""
         if self._continuous:
             raise OptionError("continuous states have no probabilities; use kind='mean'", code="not-applicable")
-        hidden, spec = hidden_of(self.model, self.data), self.spec
+        hidden, spec = self.hidden, self.spec
         if spec.classes is not None and spec.sequence is not None:
             found = hmm_classes.masses(hidden, lambda free: (values for _, values in draws_of(free, draws, AVERAGED)))
             own: Any = hidden.chain

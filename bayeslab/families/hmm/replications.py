@@ -23,7 +23,6 @@ from bayeslab.data.bound import Data
 from bayeslab.errors import DataError
 from bayeslab.families import ATOM, DENSITY, GIVEN, PROBABILITY
 from bayeslab.families.hmm import linear
-from bayeslab.families.hmm.choice import hidden_of
 from bayeslab.families.hmm.given_parameters import is_whole
 from bayeslab.families.hmm.hidden import Hidden, draws_of
 from bayeslab.families.hmm.sequences import read_columns, spread
@@ -31,16 +30,11 @@ from bayeslab.families.hmm.spec import HMM, layout_of
 from bayeslab.language.spec import Model
 from bayeslab.posterior.open_cells import Drawn, row_by_row
 
-__all__ = ["completed", "drawn", "events", "position", "resolved"]
-
-
-def resolved(model: Model, data: Data) -> Any:
-    """The model on its data: sequences, rows, and for discrete states chain and parts."""
-    return linear.linear_of(model, data) if _spec(model).states == "continuous" else hidden_of(model, data)
+__all__ = ["completed", "drawn", "events", "position"]
 
 
 def position(own: Any, column: str) -> int:
-    """Where a column is in the rows of what :func:`resolved` gives."""
+    """Where a column is in the rows of a model on its data."""
     if isinstance(own, Hidden):
         return next(part.position(column) for part in own.parts if column in part.columns)
     return int(own.columns.index(column))
@@ -140,9 +134,9 @@ def events(spec: HMM, data: Data, hidden: Hidden) -> dict[str, np.ndarray]:
     return out
 
 
-def completed(model: Model, data: Data, draws: Mapping[str, np.ndarray], rng: np.random.Generator) -> Drawn:
+def completed(model: Model, data: Data, chain: Any, draws: Mapping[str, np.ndarray], rng: np.random.Generator) -> Drawn:
     """The cells that rows leave open at each draw, given all that was observed; replications of complete rows."""
-    spec, chain = _spec(model), resolved(model, data)
+    spec = _spec(model)
     rows = chain.rows[chain.sequences.at]
     given = {column: rows[:, position(chain, column)] for column in spec.columns}
     if spec.window:
@@ -150,13 +144,13 @@ def completed(model: Model, data: Data, draws: Mapping[str, np.ndarray], rng: np
     lacking = {column: np.isnan(cells) for column, cells in given.items()}
 
     def complete() -> Drawn:
-        made = drawn(model, data, draws, rng, rows)
+        made = drawn(model, data, chain, draws, rng, rows)
         for column, cells in given.items():
             there = ~lacking[column]
             made[column][1][:, there] = cells[there].astype(made[column][1].dtype)
         return made
 
-    found = row_by_row(lacking, complete, lambda: drawn(model, data, draws, rng, np.nan))
+    found = row_by_row(lacking, complete, lambda: drawn(model, data, chain, draws, rng, np.nan))
     if spec.window:
         _say_what_has_no_past(spec, found)
     return found
@@ -185,6 +179,7 @@ def _say_what_has_no_past(spec: HMM, found: Drawn) -> None:
 def drawn(
     model: Model,
     data: Data,
+    hidden: Any,
     draws: Mapping[str, np.ndarray],
     rng: np.random.Generator,
     rows: np.ndarray | float,
@@ -192,8 +187,7 @@ def drawn(
     """Rows in states drawn given all that was observed, and given their own cells in ``rows`` (NaN: none)."""
     spec = _spec(model)
     if spec.states == "continuous":
-        return linear.predictive(model, linear.linear_of(model, data), draws, rng)
-    hidden = hidden_of(model, data)
+        return linear.predictive(model, hidden, draws, rng)
     made: dict[str, list[np.ndarray]] = {c: [] for c in spec.columns}
     at = hidden.sequences.at
     cells_there = np.broadcast_to(rows, (len(at), hidden.rows.shape[1]))

@@ -131,16 +131,18 @@ class Resolved:
         return out
 
 
-def resolved(model: Model, data: Data) -> Resolved:
-    """The model on its data; remembered on the data. New data are on the scales of the fit."""
-    if "latent features" not in data.memo:
-        if data.origin is not None:
-            fitted = resolved(model, data.origin)
-            data.memo["latent features"] = replace(fitted, rows=_rows(fitted.spec, data))
-        else:
-            data.memo["latent features"] = _first(model, data)
-    found: Resolved = data.memo["latent features"]
-    return found
+def resolved(model: Model, data: Data, origin: Resolved | None = None) -> Resolved:
+    """The model on its data. New data are on the scales of the fit.
+
+    Parameters
+    ----------
+    origin
+        The model on the data of the fit, where these are others; None: it is worked out.
+    """
+    if data.origin is None:
+        return _first(model, data)
+    fitted = resolved(model, data.origin) if origin is None else origin
+    return replace(fitted, rows=_rows(fitted.spec, data))
 
 
 def _first(model: Model, data: Data) -> Resolved:

@@ -44,6 +44,11 @@ class LatentFeaturesPosterior(Posterior):
         assert isinstance(self.model.model, LatentFeatures)
         return self.model.model
 
+    @cached_property
+    def resolved(self) -> Resolved:
+        """The model on its data."""
+        return resolved(self.model, self.data, None if self.origin is None else self.origin.resolved)
+
     def _there(self) -> None:
         for i, name in enumerate(self.spec.columns):
             if not self.data.has(name):
@@ -63,8 +68,8 @@ class LatentFeaturesPosterior(Posterior):
 
         if purpose == "fit" and self.data.dataset.columns:
             self._there()
-            return pymc_graph.with_evidence(self.model, resolved(self.model, self.data))
-        return pymc_graph.written_out(self.model, resolved(self.model, self.data), self.data)
+            return pymc_graph.with_evidence(self.model, self.resolved)
+        return pymc_graph.written_out(self.model, self.resolved, self.data)
 
     @cached_property
     def exact_plan(self) -> Plan | str:
@@ -77,7 +82,7 @@ class LatentFeaturesPosterior(Posterior):
         from bayeslab.families.latent_features import expectation_maximisation
 
         self._there()
-        return expectation_maximisation.em(resolved(self.model, self.data))
+        return expectation_maximisation.em(self.resolved)
 
     @cached_property
     def gibbs_plan(self) -> GibbsPlan | str:
@@ -87,7 +92,7 @@ class LatentFeaturesPosterior(Posterior):
         if self.spec.kind == "gaussian":
             return "normal features are integrated out; use nuts or em"
         self._there()
-        return gibbs_sampling.by_gibbs(resolved(self.model, self.data), self.model.data.rows)
+        return gibbs_sampling.by_gibbs(self.resolved, self.model.data.rows)
 
     def preferred_engine(self) -> tuple[str, str] | None:
         """Gibbs steps of binary features."""
@@ -99,7 +104,7 @@ class LatentFeaturesPosterior(Posterior):
 
     def priors(self) -> dict[str, str]:
         """The prior of each parameter; numbers the file does not give are on the scale of the data."""
-        seen = resolved(self.model, self.data)
+        seen = self.resolved
         scale = "scale" if isinstance(seen.scale[0], Written) else _some(seen.scale)
         out = {"loading": f"Normal(0, {scale}), free of rotations" if not seen.binary else f"Normal(0, {scale})"}
         if isinstance(seen.scale[0], Written):
@@ -118,7 +123,7 @@ class LatentFeaturesPosterior(Posterior):
         """The highest log likelihood, and the number of free parameters."""
         from bayeslab.families.latent_features import expectation_maximisation
 
-        return expectation_maximisation.maximum_likelihood(resolved(self.model, self.data))
+        return expectation_maximisation.maximum_likelihood(self.resolved)
 
     def relabelled(self, draws: Draws) -> tuple[dict[str, np.ndarray], str] | None:
         """Draws whose features agree: permuted if binary, turned to the principal axes of their mean if normal."""
@@ -128,7 +133,7 @@ class LatentFeaturesPosterior(Posterior):
             return None
         loading = np.asarray(draws["loading"])
         if self.spec.kind == "gaussian":
-            noise = _noises(resolved(self.model, self.data), draws)
+            noise = _noises(self.resolved, draws)
             return {"loading": rotated(loading, noise)}, "the features"
         turning = self.spec.with_mean
         if loading.shape[2] == 1 and not turning:
@@ -155,9 +160,9 @@ class LatentFeaturesPosterior(Posterior):
 
         Of a buffet the rows are new ones, each with features of its own beside those there are.
         """
-        seen = resolved(self.model, self.data)
+        seen = self.resolved
         loading, means, noises = np.asarray(draws["loading"]), _means(seen, draws), _noises(seen, draws)
-        n_rows, n_fitted = len(seen.rows), len(resolved(self.model, self.data.origin or self.data).rows)
+        n_rows, n_fitted = len(seen.rows), len((self.origin or self).resolved.rows)
         out = np.empty((len(loading), n_rows, len(seen.columns)))
         for i in range(len(out)):
             if seen.binary:
@@ -175,7 +180,7 @@ class LatentFeaturesPosterior(Posterior):
 
     def completed(self, draws: Draws, rng: np.random.Generator) -> Named:
         """The cells that rows leave open at each draw, given the rest of their row; replications of complete rows."""
-        seen = resolved(self.model, self.data)
+        seen = self.resolved
         cells = np.isnan(seen.rows)
         if (cells.all(axis=1) | ~cells.any(axis=1)).all():
             # What is drawn of an empty row is a new one.
@@ -207,7 +212,7 @@ class LatentFeaturesPosterior(Posterior):
         """Log density of each row at each draw, over the cells it has, its features integrated or summed out."""
         from bayeslab.families.latent_features import rows as latent_features_rows
 
-        seen = resolved(self.model, self.data)
+        seen = self.resolved
         if seen.features is None:
             raise OptionError(
                 "rows under a buffet are not independent given the features there are; for log likelihoods give a"
@@ -224,7 +229,7 @@ class LatentFeaturesPosterior(Posterior):
         from bayeslab.families.latent_features import rows as latent_features_rows
 
         self._there()
-        seen = resolved(self.model, self.data)
+        seen = self.resolved
         return latent_features_rows.features(
             seen,
             self.model.data.rows,
@@ -238,7 +243,7 @@ class LatentFeaturesPosterior(Posterior):
 
     def data_findings(self) -> list[DataFinding]:
         """Rows without a single cell; columns without means that are far from zero."""
-        seen = resolved(self.model, self.data)
+        seen = self.resolved
         out: list[DataFinding] = []
         if empty := int(np.isnan(seen.rows).all(axis=1).sum()):
             text = f"{empty} rows have no cell of these columns: they say nothing"

@@ -16,7 +16,7 @@ from bayeslab.errors import (
 )
 from bayeslab.families import DENSITY, PROBABILITY
 from bayeslab.families.learner.spec import Learner
-from bayeslab.families.learner.trained import prepared, train
+from bayeslab.families.learner.trained import Prepared, prepared, train
 from bayeslab.posterior.contract import Draws, Named, Posterior, Purpose
 
 if TYPE_CHECKING:
@@ -33,6 +33,10 @@ class LearnerPosterior(Posterior):
     view = "learner"
     on_arrays = True
 
+    def classifies(self) -> bool:
+        """As the task says, or the target's cells."""
+        return self.prepared.classes is not None
+
     def suited_prediction(self) -> Literal["mean", "probabilities"]:
         """Probabilities of an outcome that is words."""
         return "probabilities" if self.spec.target in self.data.labels else "mean"
@@ -42,9 +46,14 @@ class LearnerPosterior(Posterior):
         assert isinstance(self.model.model, Learner)
         return self.model.model
 
+    @cached_property
+    def prepared(self) -> Prepared:
+        """What is to be learned from which columns."""
+        return prepared(self.model, self.data)
+
     def event_kinds(self) -> dict[str, np.ndarray]:
         """Of a class the likelihood is a probability, of a number a density."""
-        ready, target = prepared(self.model, self.data), self.spec.target
+        ready, target = self.prepared, self.spec.target
         n_rows = len(self.data.dataset.columns[target].values) if target in self.data.dataset.columns else 0
         return {target: np.full(n_rows, DENSITY if ready.classes is None else PROBABILITY)}
 
@@ -67,17 +76,19 @@ class LearnerPosterior(Posterior):
 
     def preferred_engine(self) -> tuple[str, str]:
         """The one engine for learners."""
-        ready = prepared(self.model, self.data)
+        ready = self.prepared
         what = f"{len(ready.classes)} classes" if ready.classes is not None else "numbers"
         return "train", f"train: {self.spec.learner} of {len(ready.names)} inputs, {ready.task} ({what})"
 
     def learned(self, seed: int) -> Learned:
-        """The learner trained on the data; remembered on them."""
-        key = f"learned {seed}"
-        if key not in self.data.memo:
-            self.data.memo[key] = train(self.model, self.data, seed)
-        found: Learned = self.data.memo[key]
-        return found
+        """The learner trained on the data."""
+        if seed not in self._learned:
+            self._learned[seed] = train(self.prepared, self.data, seed)
+        return self._learned[seed]
+
+    @cached_property
+    def _learned(self) -> dict[int, Learned]:
+        return {}
 
     def network(self) -> nx.DiGraph:
         """Inputs, the learner, the target."""

@@ -65,7 +65,7 @@ class Prepared:
 
         Of learners of texts an array of objects.
         """
-        key = f"inputs {self.names} {self.levels}"
+        key = f"inputs {self.names} {self.levels} {self._texts}"
         if key not in data.memo:
             data.memo[key] = self._matrix(data)
         found: Array = data.memo[key]
@@ -222,20 +222,13 @@ def _seeded(estimator: Any, seed: int) -> Any:
 
 
 def prepared(model: Model, data: Data) -> Prepared:
-    """What is to be learned, remembered on the data; everything that can be wrong with the columns shows here.
+    """What is to be learned; everything that can be wrong with the columns shows here.
 
     Raises
     ------
     ModelError, DataError
         No such column; columns that are not one value a row; one class; a task the learner cannot do.
     """
-    if "prepared" not in data.memo:
-        data.memo["prepared"] = _prepared(model, data)
-    ready: Prepared = data.memo["prepared"]
-    return ready
-
-
-def _prepared(model: Model, data: Data) -> Prepared:
     spec: Any = model.model
     if not data.has(spec.target):
         names = data.names()
@@ -388,9 +381,8 @@ def answers(estimator: Any, matrix: Array, classes: np.ndarray | None) -> Array:
     return out
 
 
-def train(model: Model, data: Data, seed: int) -> Learned:
+def train(ready: Prepared, data: Data, seed: int) -> Learned:
     """Train on all rows: options tuned inside them, scores made probabilities inside them."""
-    ready = prepared(model, data)
     return fitted(ready, ready.matrix(data), ready.outcome(data), seed)
 
 

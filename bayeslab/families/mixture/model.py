@@ -190,19 +190,22 @@ def _part_of(parts: Mapping[str, StatePart], column: str) -> StatePart:
     )
 
 
-def resolved(model: Model, data: Data) -> Resolved:
-    """The mixture on its data; remembered on the data.
+def resolved(model: Model, data: Data, origin: Resolved | None = None, tried: Candidates | None = None) -> Resolved:
+    """The mixture on its data.
 
     Priors on the scale of the data, the number of components and their names are those of the fit.
+
+    Parameters
+    ----------
+    origin
+        The mixture on the data of the fit, where these are others; None: it is worked out.
+    tried
+        The mixtures there may be on the data of their fit; None: they are worked out.
     """
-    if "mixture" not in data.memo:
-        spec: Any = model.model
-        if data.origin is not None:
-            data.memo["mixture"] = _on(resolved(model, data.origin), spec, model, data)
-        else:
-            data.memo["mixture"] = _first(spec, model, data)
-    found: Resolved = data.memo["mixture"]
-    return found
+    spec: Any = model.model
+    if data.origin is None:
+        return _first(spec, candidates(model, data) if tried is None else tried)
+    return _on(resolved(model, data.origin) if origin is None else origin, spec, model, data)
 
 
 @dataclass(frozen=True, eq=False)
@@ -227,20 +230,13 @@ class Candidates:
 
 
 def candidates(model: Model, data: Data) -> Candidates:
-    """The mixtures there may be on the data of their fit; remembered on the data.
+    """The mixtures there may be on the data of their fit.
 
     Raises
     ------
     ModelError, DataError
         What does not fit.
     """
-    if "mixture candidates" not in data.memo:
-        data.memo["mixture candidates"] = _candidates(model, data)
-    found: Candidates = data.memo["mixture candidates"]
-    return found
-
-
-def _candidates(model: Model, data: Data) -> Candidates:
     spec: Any = model.model
     design = None
     if spec.regression is None:
@@ -278,8 +274,7 @@ def _candidates(model: Model, data: Data) -> Candidates:
     return Candidates(parts, problems, columns, names, scales, design)
 
 
-def _first(spec: Mixture, model: Model, data: Data) -> Resolved:
-    found = candidates(model, data)
+def _first(spec: Mixture, found: Candidates) -> Resolved:
     choice = None
     n = len(found.names)
     if isinstance(spec.components, list):

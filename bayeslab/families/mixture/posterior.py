@@ -26,7 +26,7 @@ from bayeslab.families.mixture import (
     variational_bayes,
 )
 from bayeslab.families.mixture.dirichlet_process import prior_words
-from bayeslab.families.mixture.model import Resolved, candidates, resolved
+from bayeslab.families.mixture.model import Candidates, Resolved, candidates, resolved
 from bayeslab.families.mixture.spec import Mixture
 from bayeslab.families.mixture.trials import check_drawn
 from bayeslab.language.spec import Model
@@ -65,7 +65,13 @@ class MixturePosterior(Posterior):
     @cached_property
     def resolved(self) -> Resolved:
         """The model on its data."""
-        return resolved(self.model, self.data)
+        if self.origin is not None:
+            return resolved(self.model, self.data, self.origin.resolved)
+        return resolved(self.model, self.data, tried=self._candidates)
+
+    @cached_property
+    def _candidates(self) -> Candidates:
+        return candidates(self.model, self.data)
 
     def suited_prediction(self) -> Literal["mean", "probabilities"]:
         """Probabilities of components where all columns hold words, which have no mean."""
@@ -83,7 +89,7 @@ class MixturePosterior(Posterior):
         """The data, once the model has been put on them: what a fit would refuse is refused here."""
         if self.data.origin is None and any(self.data.has(name) for name in self.spec.modelled):
             self._there()
-            candidates(self.model, self.data)
+            _ = self._candidates
         return self.data
 
     def graph(self, *, purpose: Purpose = "fit", targets: Collection[str] = ()) -> pymc.Model:
@@ -406,7 +412,7 @@ class MixturePosterior(Posterior):
         if "_labels" in draws:
             labels = self.data.labels.get(self.model.data.rows, np.arange(len(self.resolved.rows)))
             return {self.model.data.rows: labels} | dirichlet_process.membership(
-                resolved(self.model, self.fitted.data), self.resolved, draws
+                self.fitted.resolved, self.resolved, draws
             )
         on = self._with_parameters()
         names = list(on.dims)

@@ -27,19 +27,18 @@ from bayeslab.language.spec import Model
 __all__ = ["lower", "written_places"]
 
 
-def lower(model: Model, data: Data) -> Lowered:
-    """Take a regression on its data apart; remembered on the data."""
-    if "lowered" not in data.memo:
-        data.memo["lowered"] = _lowered(model, data)
-    out: Lowered = data.memo["lowered"]
-    return out
+def lower(model: Model, data: Data, origin: Lowered | None = None) -> Lowered:
+    """Take a regression on its data apart.
 
-
-def _lowered(model: Model, data: Data) -> Lowered:
+    Parameters
+    ----------
+    origin
+        The regression on the data of the fit, where these are others; None: it is worked out.
+    """
     assert isinstance(model.model, Regression)
     spec = model.model
     formula = parse_formula(spec.formula)
-    base = lower(model, data.origin) if data.origin is not None else None
+    base = lower(model, data.origin) if data.origin is not None and origin is None else origin
     remarks: list[Remark] = []
     rows = complete_rows(spec, formula, data, base)
     values = filled(spec.missing, data)

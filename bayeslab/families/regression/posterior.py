@@ -18,7 +18,7 @@ from bayeslab.families.regression import arrays
 from bayeslab.families.regression.arrays import replications
 from bayeslab.families.regression.exact_inference import plan
 from bayeslab.families.regression.likelihoods import likelihood
-from bayeslab.families.regression.lowered import Remark
+from bayeslab.families.regression.lowered import Lowered, Remark
 from bayeslab.families.regression.lowering import lower, written_places
 from bayeslab.families.regression.pymc_graph import with_rows_summed, with_weights
 from bayeslab.families.regression.rows import without_response
@@ -53,14 +53,19 @@ class RegressionPosterior(Posterior):
         assert isinstance(self.model.model, Regression)
         return self.model.model
 
+    @cached_property
+    def lowered(self) -> Lowered:
+        """The regression as nodes of a graph on its data."""
+        return lower(self.model, self.data, None if self.origin is None else self.origin.lowered)
+
     def network(self) -> nx.DiGraph:
         """The nodes of the graph the regression stands for."""
-        lowered = lower(self.model, self.data)
+        lowered = self.lowered
         return GraphPosterior(lowered.model, lowered.data).network()
 
     def bound_data(self) -> Data:
         """The data as the graph has them: complete rows, the response, the design matrix."""
-        return lower(self.model, self.data).data
+        return self.lowered.data
 
     def graph(self, *, purpose: Purpose = "fit", targets: Collection[str] = ()) -> pymc.Model:
         """The regression as a PyMC graph.
@@ -68,7 +73,7 @@ class RegressionPosterior(Posterior):
         To fit a Gaussian regression, the rows enter through their sufficient statistics, in the
         potential ``<response>_rows``: the cost of a draw does not depend on their number.
         """
-        lowered = lower(self.model, self.data)
+        lowered = self.lowered
         if purpose == "fit" and lowered.y is None:
             raise DataError(
                 without_response(lowered.formula, self.data), path=("model", "formula"), code="unknown-column"
@@ -82,23 +87,23 @@ class RegressionPosterior(Posterior):
     @cached_property
     def exact_plan(self) -> Plan | str:
         """Gaussian regressions whose coefficients are normal given at most two scales."""
-        return plan(lower(self.model, self.data))
+        return plan(self.lowered)
 
     def predictive(self, draws: Draws, rng: np.random.Generator) -> Named | None:
         """Replications of the response at each draw, on arrays; None where only the graph can."""
-        return replications(lower(self.model, self.data), draws, rng)
+        return replications(self.lowered, draws, rng)
 
     def probabilities(self, draws: Draws) -> dict[str, np.ndarray] | None:
         """Probability of each level for every new row, averaged over the posterior."""
-        return arrays.probabilities(lower(self.model, self.data), draws)
+        return arrays.probabilities(self.lowered, draws)
 
     def log_likelihoods(self, draws: Draws) -> Named | None:
         """Log likelihood of each row at each draw, on arrays; None where only the graph can."""
-        return arrays.log_likelihoods(lower(self.model, self.data), draws)
+        return arrays.log_likelihoods(self.lowered, draws)
 
     def event_kinds(self) -> dict[str, np.ndarray]:
         """What the likelihood of each response is: a density, a probability, or that of a tail where it is censored."""
-        lowered = lower(self.model, self.data)
+        lowered = self.lowered
         if lowered.y is None:
             return {}
         out = np.full(len(lowered.y), PROBABILITY if lowered.likelihood.discrete else DENSITY)
@@ -110,12 +115,12 @@ class RegressionPosterior(Posterior):
 
     def row_weights(self) -> dict[str, np.ndarray]:
         """What the log likelihood of each row is multiplied by, where the model says so."""
-        lowered = lower(self.model, self.data)
+        lowered = self.lowered
         return {} if lowered.weights is None else {lowered.formula.outcome: lowered.weights}
 
     def data_findings(self) -> tuple[Remark, ...]:
         """What the user should know about the data: rows dropped, columns that add nothing, separation."""
-        lowered = lower(self.model, self.data)
+        lowered = self.lowered
         if lowered.y is None:
             message = without_response(lowered.formula, self.data)
             return (
@@ -126,7 +131,7 @@ class RegressionPosterior(Posterior):
 
     def priors(self) -> dict[str, str]:
         """The prior of each parameter, with the numbers the data gave the defaults."""
-        lowered = lower(self.model, self.data)
+        lowered = self.lowered
         out: dict[str, str] = {}
         for node, text in lowered.nodes.items():
             name = node.split("[")[0]
@@ -145,5 +150,5 @@ class RegressionPosterior(Posterior):
 
     def draw_size(self) -> int:
         """Numbers in one draw."""
-        lowered = lower(self.model, self.data)
+        lowered = self.lowered
         return GraphPosterior(lowered.model, lowered.data).draw_size()

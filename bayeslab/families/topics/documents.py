@@ -22,7 +22,16 @@ from bayeslab.language.spec import Model
 # Concentrations are drawn for every day.
 _MOST_DAYS = 10_000
 
-__all__ = ["Documents", "counted", "documents_of", "every_document", "held_out_documents", "new_documents", "row_data"]
+__all__ = [
+    "Documents",
+    "counted",
+    "documents_of",
+    "every_document",
+    "fitted_documents",
+    "held_out_documents",
+    "new_documents",
+    "row_data",
+]
 
 
 @dataclass(frozen=True, eq=False)
@@ -112,22 +121,20 @@ def _spec(model: Model) -> Topics:
 
 def documents_of(model: Model, data: Data) -> Documents:
     """The documents that are fitted, in the order of their days: all but those held out; see :func:`every_document`."""
-    if "fitted documents" not in data.memo:
-        found = every_document(model, data)
-        chosen = _parts(model, found)[0] if _spec(model).held_out else np.arange(found.corpus.n_documents)
-        if found.day is not None:
-            chosen = chosen[np.argsort(found.day[chosen], kind="stable")]
-        data.memo["fitted documents"] = found.take(chosen)
-    out: Documents = data.memo["fitted documents"]
-    return out
+    return fitted_documents(model, every_document(model, data))
 
 
-def held_out_documents(model: Model, data: Data) -> Documents | None:
-    """The documents that a fit leaves out, if there are any."""
-    if not _spec(model).held_out:
-        return None
-    found = every_document(model, data)
-    return found.take(_parts(model, found)[1])
+def fitted_documents(model: Model, every: Documents) -> Documents:
+    """Those of all documents that are fitted, in the order of their days."""
+    chosen = _parts(model, every)[0] if _spec(model).held_out else np.arange(every.corpus.n_documents)
+    if every.day is not None:
+        chosen = chosen[np.argsort(every.day[chosen], kind="stable")]
+    return every.take(chosen)
+
+
+def held_out_documents(model: Model, every: Documents) -> Documents | None:
+    """Those of all documents that a fit leaves out, if there are any."""
+    return every.take(_parts(model, every)[1]) if _spec(model).held_out else None
 
 
 def _parts(model: Model, found: Documents) -> tuple[np.ndarray, np.ndarray]:
@@ -141,22 +148,19 @@ def _parts(model: Model, found: Documents) -> tuple[np.ndarray, np.ndarray]:
 
 
 def every_document(model: Model, data: Data) -> Documents:
-    """The documents of the data; remembered on the data.
+    """The documents of the data.
 
     Raises
     ------
     DataError
         No such column; a document without words; a vocabulary of one word.
     """
-    if "documents" not in data.memo:
-        found = _from_counts(model, data, None) if _spec(model).counted else _from_text(model, data, None)
-        _check(model, found)
-        if _spec(model).time is not None:
-            day, dates = _days(model, data)
-            found = replace(found, day=day, dates=dates)
-        data.memo["documents"] = found
-    out: Documents = data.memo["documents"]
-    return out
+    found = _from_counts(model, data, None) if _spec(model).counted else _from_text(model, data, None)
+    _check(model, found)
+    if _spec(model).time is None:
+        return found
+    day, dates = _days(model, data)
+    return replace(found, day=day, dates=dates)
 
 
 def new_documents(
@@ -399,9 +403,8 @@ def _check(model: Model, found: Documents) -> None:
         )
 
 
-def row_data(model: Model, data: Data) -> Data:
-    """The data with one row a document, and counts of its words instead of the words."""
-    found = every_document(model, data)
+def row_data(model: Model, data: Data, found: Documents) -> Data:
+    """The data with one row for each of all documents, and counts of its words instead of the words."""
     spec = _spec(model)
     columns: dict[str, Column] = {}
     if not spec.counted:

@@ -13,7 +13,13 @@ from bayeslab.data.bound import Data
 from bayeslab.errors import ModelError, OptionError
 from bayeslab.exact.answer import GibbsPlan, Plan, VariationalPlan
 from bayeslab.families.topics import gibbs_sampling, pymc_graph, variational_bayes
-from bayeslab.families.topics.documents import documents_of, held_out_documents, row_data
+from bayeslab.families.topics.documents import (
+    Documents,
+    every_document,
+    fitted_documents,
+    held_out_documents,
+    row_data,
+)
 from bayeslab.families.topics.spec import Topics, _process_of, prior_of
 from bayeslab.posterior.contract import Draws, Posterior, Purpose
 
@@ -42,9 +48,23 @@ class TopicsPosterior(Posterior):
         assert isinstance(self.model.model, Topics)
         return self.model.model
 
+    @cached_property
+    def _every(self) -> Documents:
+        return every_document(self.model, self.data)
+
+    @cached_property
+    def documents(self) -> Documents:
+        """The documents that are fitted, in the order of their days."""
+        return fitted_documents(self.model, self._every)
+
+    @cached_property
+    def held_out(self) -> Documents | None:
+        """The documents that a fit leaves out, if there are any."""
+        return held_out_documents(self.model, self._every)
+
     def bound_data(self) -> Data:
         """One row a document, with the number of its words; and how often each has each word."""
-        return row_data(self.model, self.data)
+        return row_data(self.model, self.data, self._every)
 
     def no_mode(self) -> str | None:
         """Why the graph's mode is not that of the proportions."""
@@ -72,8 +92,8 @@ class TopicsPosterior(Posterior):
                 code="no-graph",
             )
         if purpose == "fit" and self.data.dataset.columns:
-            return pymc_graph.with_evidence(self.spec, documents_of(self.model, self.data))
-        return pymc_graph.written_out(self.model, self.data)
+            return pymc_graph.with_evidence(self.spec, self.documents)
+        return pymc_graph.written_out(self.model, self.data, self.documents if self.data.dataset.columns else None)
 
     @cached_property
     def exact_plan(self) -> Plan | str:
@@ -82,7 +102,7 @@ class TopicsPosterior(Posterior):
 
     def preferred_engine(self) -> tuple[str, str] | None:
         """Gibbs steps, which leave nothing out and grow with the number of words."""
-        found = documents_of(self.model, self.data)
+        found = self.documents
         return (
             "gibbs",
             f"Gibbs steps over the topics of {found.corpus.n_tokens:,} words, everything else integrated out",
@@ -95,13 +115,9 @@ class TopicsPosterior(Posterior):
             from bayeslab.families.topics import hierarchical_process
 
             process = _process_of(self.spec)
-            return hierarchical_process.by_gibbs(
-                process, documents_of(self.model, self.data), held_out_documents(self.model, self.data)
-            )
+            return hierarchical_process.by_gibbs(process, self.documents, self.held_out)
 
-        return gibbs_sampling.by_gibbs(
-            self.spec, documents_of(self.model, self.data), held_out_documents(self.model, self.data)
-        )
+        return gibbs_sampling.by_gibbs(self.spec, self.documents, self.held_out)
 
     @cached_property
     def variational_plan(self) -> VariationalPlan | str:
@@ -110,7 +126,7 @@ class TopicsPosterior(Posterior):
             return "it needs a number of topics; method gibbs finds it"
         if self.spec.time is not None or isinstance(self.spec.text, list):
             return "topics of days, or of several languages, are for method gibbs"
-        return variational_bayes.variational(self.spec, documents_of(self.model, self.data))
+        return variational_bayes.variational(self.spec, self.documents)
 
     def relabelled(self, draws: Draws) -> tuple[dict[str, np.ndarray], str] | None:
         """Draws whose topics are paired with each other, where the draws are of topics."""
@@ -138,8 +154,8 @@ class TopicsPosterior(Posterior):
 
     def forecast(self) -> dict[str, str]:
         """Size of the corpus."""
-        found = documents_of(self.model, self.data)
-        corpus, apart = found.corpus, held_out_documents(self.model, self.data)
+        found = self.documents
+        corpus, apart = found.corpus, self.held_out
         left = f"; {apart.corpus.n_documents:,} documents held out" if apart is not None else ""
         return {
             "documents": f"{corpus.n_documents:,} with {corpus.n_tokens:,} words of a vocabulary of"

@@ -17,7 +17,7 @@ from bayeslab.errors import ModelError
 from bayeslab.exact import topics as lda
 from bayeslab.exact.topic_concentrations import ALPHA_PRIOR, BETA_PRIOR
 from bayeslab.exact.topics import TopicPrior
-from bayeslab.families.topics.documents import Documents, documents_of
+from bayeslab.families.topics.documents import Documents
 from bayeslab.families.topics.spec import Topics, prior_of
 from bayeslab.language.spec import Model
 
@@ -107,15 +107,14 @@ def _concentrations(spec: Topics, prior: TopicPrior) -> tuple[Any, Any]:
     return alpha, beta
 
 
-def written_out(model: Model, data: Data) -> pymc.Model:
+def written_out(model: Model, data: Data, documents: Documents | None) -> pymc.Model:
     """Parameters, and ``counts``: how often each document has each word."""
     import pymc as pm
     import pytensor.tensor as pt
 
     spec = model.model
     assert isinstance(spec, Topics)
-    if data.dataset.columns:
-        documents = documents_of(model, data)
+    if documents is not None:
         dim, labels, vocabulary = documents.dim, documents.labels, documents.vocabulary
         lengths = documents.corpus.lengths
     else:
