@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import os
 import secrets
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from contextlib import nullcontext
 from dataclasses import dataclass, replace
 from typing import Any
@@ -18,6 +18,7 @@ from bayeslab.data.bound import Data
 from bayeslab.data.dataset import Column, Dataset
 from bayeslab.data.tables import read_dataset
 from bayeslab.engines import auto
+from bayeslab.engines.toolbox.contract import Engine, engine, engines
 from bayeslab.errors import BayeslabError, DataError, EngineRefusal, ModelError, NothingToFit, OptionError, hint, listed
 from bayeslab.families.graph.domains import check_written
 from bayeslab.job import Job, MemoryStore, options_of
@@ -232,17 +233,13 @@ def ready(work: Prepared, *, begin: bool = True) -> Prepared:
     BayeslabError
         What is wrong, before anything large is made.
     """
-    module, known = registry.load("engines", work.engine), work.posterior.draw_size()
-    size = 1 if known is None else known
-    if hasattr(module, "size"):
-        size = max(size, module.size(work.posterior))
-    _check_draws(work.engine, work.options, size)
+    module, known = engine(work.engine), work.posterior.draw_size()
+    _check_draws(work.engine, work.options, max(1 if known is None else known, module.draw_size(work.posterior)))
     graph = graph_of(work.posterior, work.engine, begin=begin)
     if graph is not None and known is None:
         _check_draws(work.engine, work.options, _numbers(graph))
     work = replace(work, graph=graph)
-    if hasattr(module, "ready"):
-        module.ready(job_of(work, reporter(False), MemoryStore()))
+    module.ready(job_of(work, reporter(False), MemoryStore()))
     return work
 
 
@@ -284,14 +281,14 @@ def observed(posterior: Posterior) -> tuple[str, ...]:
 def _check_inference(model: Model, method: str | None, options: Mapping[str, Any]) -> None:
     """Method and options where there are no data to choose an engine by."""
     word, filed, own = _method(model, method)
-    modules = [registry.load("engines", w) for w in registry.names("engines") if w != "auto" and word in ("auto", w)]
+    known = {w: each for w, each in engines().items() if word in ("auto", w)}
     for name, value in (own | dict(options)).items():
-        _check_option(name, value, modules if word == filed or name in options else _engines())
+        _check_option(name, value, known if word == filed or name in options else engines())
 
 
-def graph_of(posterior: Posterior, engine: str, *, begin: bool = True) -> Any:
+def graph_of(posterior: Posterior, method: str, *, begin: bool = True) -> Any:
     """The PyMC graph, for engines that use one: what is wrong with it shows before a run folder is made."""
-    if not getattr(registry.load("engines", engine), "USES_GRAPH", True):
+    if not engine(method).uses_graph:
         return None
     return posterior.graph() if begin else posterior.graph_without_start()
 
@@ -326,51 +323,47 @@ def engine_of(posterior: Posterior, method: str | None, options: Mapping[str, An
     reason = f"{word} was asked for"
     if word == "auto":
         word, reason = auto.choose(posterior)
-    module = registry.load("engines", word)
+    module = engine(word)
     given = {k: v for k, v in options.items() if v is not None}
     if word != filed:
         # The file's options are meant for the method it names; those this engine knows still hold.
         own = _applicable(own, module)
     if (method or filed) == "auto":
         given = _applicable(given, module)
-    chosen = options_of(module.Options, own | given, word)
+    chosen = options_of(module.options, own | given, word)
     refusal = module.refuse(posterior)
     if refusal:
-        raise EngineRefusal(f"method {word} does not apply: {refusal}", code=getattr(refusal, "code", "not-suited"))
+        raise EngineRefusal(f"method {word} does not apply: {refusal}", code=refusal.code)
     return word, reason, chosen
 
 
-def _engines() -> list[Any]:
-    return [registry.load("engines", word) for word in registry.names("engines") if word != "auto"]
-
-
-def _applicable(options: Mapping[str, Any], module: Any) -> dict[str, Any]:
+def _applicable(options: Mapping[str, Any], module: Engine) -> dict[str, Any]:
     """Options without those that only other engines have, whose values are checked by theirs."""
-    dropped = {k for k in options if k not in module.Options.model_fields and _known_option(k)}
+    dropped = {k for k in options if k not in module.options.model_fields and _known_option(k)}
     for name in dropped:
-        _check_option(name, options[name], _engines())
+        _check_option(name, options[name], engines())
     return {k: v for k, v in options.items() if k not in dropped}
 
 
 def _known_option(name: str) -> bool:
-    return any(name in module.Options.model_fields for module in _engines())
+    return any(name in each.options.model_fields for each in engines().values())
 
 
-def _check_option(name: str, value: Any, modules: Sequence[Any]) -> None:
+def _check_option(name: str, value: Any, known: Mapping[str, Engine]) -> None:
     """An option must be one that an engine among these has, with a value that one of them takes."""
-    having = [module for module in modules if name in module.Options.model_fields]
-    if not having and len(modules) > 1:
-        known = sorted({field for module in modules for field in module.Options.model_fields})
+    having = {word: each for word, each in known.items() if name in each.options.model_fields}
+    if not having and len(known) > 1:
+        fields = sorted({field for each in known.values() for field in each.options.model_fields})
         raise OptionError(
-            f"no method has an option '{name}'{hint(name, known)}", path=("inference", name), code="unknown-option"
+            f"no method has an option '{name}'{hint(name, fields)}", path=("inference", name), code="unknown-option"
         )
     refused = []
-    for module in having or modules:
+    for word, each in (having or known).items():
         try:
-            options_of(module.Options, {name: value}, module.__name__.rpartition(".")[2])
+            options_of(each.options, {name: value}, word)
         except OptionError as error:
             refused.append(error)
-    if len(refused) == len(having or modules):
+    if len(refused) == len(having or known):
         raise refused[0]
 
 

@@ -23,7 +23,7 @@ __all__ = ["CONTRACTS", "included", "known", "load", "names", "part"]
 CONTRACTS = MappingProxyType(
     {
         "families": ("Spec", "check", "compile"),
-        "engines": ("Options", "refuse", "run"),
+        "engines": ("ENGINE",),
         "learners": ("Options", "TASKS", "CATEGORIES", "SCALE", "MISSING", "build", "examples"),
         "cli": ("command",),
         "structure/chains": ("PRIOR", "KINDS", "COLD", "init", "run", "log_weight"),

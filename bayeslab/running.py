@@ -19,6 +19,7 @@ from bayeslab.data.binding import bind
 from bayeslab.data.bound import Data, Memory
 from bayeslab.data.dataset import Dataset
 from bayeslab.data.tables import read_dataset
+from bayeslab.engines.toolbox.contract import Engine, engine
 from bayeslab.errors import BayeslabError, OptionError, RunError, Stopped, hint, interrupted
 from bayeslab.files import shown
 from bayeslab.job import MemoryStore, Outcome, options_of
@@ -148,12 +149,12 @@ def run(work: Prepared, folder: RunFolder | None, progress: bool, store: Any = N
 def _run(work: Prepared, folder: RunFolder | None, progress: bool, store: Any) -> Fitted:
     model, data = work.model, work.data
     info = dict(work.info or described(model, data, work.engine, work.reason, work.options, work.seed))
-    engine = registry.load("engines", work.engine)
+    chosen = engine(work.engine)
     with reporter(progress) as view:
         view.note(work.reason)
         job = job_of(work, view, store or folder or MemoryStore())
         try:
-            outcome: Outcome = engine.run(job)
+            outcome: Outcome = chosen.run(job)
         except BayeslabError as error:
             if folder:
                 ended = {"status": "interrupted" if isinstance(error, Stopped) else "failed", "error": str(error)}
@@ -161,7 +162,7 @@ def _run(work: Prepared, folder: RunFolder | None, progress: bool, store: Any) -
                 with suppress(RunError):
                     folder.write_info(info | ended)
             raise
-    finite = with_finite(outcome.verdict, outcome.groups, undefined=getattr(engine, "USES_GRAPH", True))
+    finite = with_finite(outcome.verdict, outcome.groups, undefined=chosen.uses_graph)
     outcome = _with_findings(replace(outcome, verdict=finite), work.posterior)
     kept = data.memory()
     info |= {
@@ -252,7 +253,7 @@ def _resumed(folder: RunFolder, draws: int | str | None, progress: bool, place: 
     for chain, why in folder.drop_unusable(info).items():
         warnings.warn(f"chain {chain} {why}: it is drawn again", stacklevel=5)
     elsewhere = {name: value for name, value in place.items() if value is not None}
-    options = options_of(module.Options, info["options"] | elsewhere, info["method"])
+    options = options_of(module.options, info["options"] | elsewhere, info["method"])
     posterior = posterior_of(model, bind(model, dataset, model.factors()))
     info["reason"] = f"{info['reason'].removesuffix(' (resumed)')} (resumed)"
     work = ready(Prepared(posterior, None, info["method"], info["reason"], options, info["seed"], info))
@@ -262,7 +263,7 @@ def _resumed(folder: RunFolder, draws: int | str | None, progress: bool, place: 
     return run(work, folder, progress)
 
 
-def engine_named(info: Mapping[str, Any], where: str) -> Any:
+def engine_named(info: Mapping[str, Any], where: str) -> Engine:
     """The engine that a run names."""
     known = [name for name in registry.names("engines") if name != "auto"]
     if info["method"] not in known:
@@ -271,12 +272,12 @@ def engine_named(info: Mapping[str, Any], where: str) -> Any:
             where=where,
             code="unknown-word",
         )
-    return registry.load("engines", info["method"])
+    return engine(info["method"])
 
 
-def _longer(info: Mapping[str, Any], module: Any, draws: int | str) -> int:
+def _longer(info: Mapping[str, Any], module: Engine, draws: int | str) -> int:
     """Draws of each chain of a run that is made longer."""
-    if not getattr(module, "EXTENDS", False):
+    if not module.extends:
         raise OptionError(
             f"a run of method {info['method']} cannot be made longer: fit the model again with more draws",
             code="not-applicable",

@@ -11,7 +11,7 @@ from typing import get_type_hints
 
 import pytest
 
-from bayeslab import registry
+from bayeslab.engines.toolbox.contract import engines
 from bayeslab.options import FitOptions
 
 ROOT = Path(__file__).parents[1]
@@ -40,8 +40,9 @@ bl.Regression(formla="y ~ x")
 
 
 def test_the_type_of_options_knows_every_option():
-    engines = (registry.load("engines", word) for word in registry.names("engines") if word != "auto")
-    assert set(get_type_hints(FitOptions)) == {name for engine in engines for name in engine.Options.model_fields}
+    assert set(get_type_hints(FitOptions)) == {
+        name for each in engines().values() for name in each.options.model_fields
+    }
 
 
 @pytest.mark.slow(why="processes")

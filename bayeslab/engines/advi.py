@@ -26,6 +26,7 @@ from pydantic import Field
 
 from bayeslab.constants import LOG_2PI
 from bayeslab.engines.toolbox.approximate import outcome
+from bayeslab.engines.toolbox.contract import Engine
 from bayeslab.engines.toolbox.gaussians import Gaussian
 from bayeslab.engines.toolbox.paths import Path, pathfinder
 from bayeslab.engines.toolbox.scouts import starts
@@ -34,11 +35,10 @@ from bayeslab.errors import RunError
 from bayeslab.job import Job, Outcome
 from bayeslab.language.spec import Spec
 from bayeslab.posterior import density as posterior_density
-from bayeslab.posterior.contract import Posterior
 from bayeslab.posterior.density import Density
 from bayeslab.results.verdict import Finding
 
-__all__ = ["Options", "ready", "refuse", "run"]
+__all__ = ["ENGINE", "Options", "run"]
 
 _WINDOW = 10  # the ELBO trace is kept as means of so many parts of the run, times ten
 _AROUND = (
@@ -58,11 +58,6 @@ class Options(Spec):
     obj_n_mc: int = Field(2, ge=1, description="Mirrored pairs of draws for each gradient.")
     learning_rate: float = Field(0.02, gt=0, description="Adam's, in posterior sds; falls to zero over the run.")
     initvals: dict[str, Any] | None = Field(None, description="Starting values by node name.")
-
-
-def refuse(posterior: Posterior) -> str | None:
-    """Every model with a differentiable density."""
-    return None
 
 
 def ready(job: Job) -> None:
@@ -200,3 +195,6 @@ def _settled(trace: Array) -> Finding:
         )
     text = f"still rising: by {rise:.2g} over the last tenth, to {last.mean():.4g}"
     return Finding("warn", "ELBO", "", rise, text, "more iterations (n), or a larger learning_rate")
+
+
+ENGINE = Engine(Options, run, ready=ready)

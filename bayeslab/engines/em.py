@@ -15,6 +15,7 @@ from typing import Any, Literal, cast
 import numpy as np
 from pydantic import Field, field_validator
 
+from bayeslab.engines.toolbox.contract import Engine
 from bayeslab.engines.toolbox.plans import Planned
 from bayeslab.errors import EngineRefusal, ModelError, OptionError, Reason, hint
 from bayeslab.exact.answer import EMPlan
@@ -24,9 +25,8 @@ from bayeslab.language.spec import Spec
 from bayeslab.posterior.groups import attributes, labelled, observed_groups
 from bayeslab.results.verdict import Finding, Verdict
 
-__all__ = ["USES_GRAPH", "Options", "ready", "refuse", "run"]
+__all__ = ["ENGINE", "Options", "run"]
 
-USES_GRAPH = False
 # Searches that end this near the best, in log posterior, ended at the same place.
 _SAME = 1e-2
 # A maximum that a smaller share of the starts led to, or one start alone, may not be the highest.
@@ -67,7 +67,6 @@ class Options(Spec):
 
 
 _PLANS = Planned[EMPlan]("em", lambda posterior: posterior.em_plan, code="not-suited")
-refuse = _PLANS.refuse
 
 
 def ready(job: Job) -> None:
@@ -326,3 +325,6 @@ def _errors(problem: Any, theta: Any, found: EMPlan) -> tuple[dict[str, np.ndarr
         text = f"the data do not determine {n} of {every.size} estimates: their standard errors are infinite"
         return errors, Finding("warn", "standard errors", "", n, text, "give priors, or fix parameters")
     return errors, Finding("pass", "standard errors", "", None, "from the observed information at the maximum")
+
+
+ENGINE = Engine(Options, run, refuse=_PLANS.refuse, ready=ready, uses_graph=False)

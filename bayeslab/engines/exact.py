@@ -14,6 +14,7 @@ from typing import Any, Literal
 import numpy as np
 from pydantic import Field
 
+from bayeslab.engines.toolbox.contract import Engine
 from bayeslab.engines.toolbox.plans import Planned, numbers_of
 from bayeslab.engines.toolbox.structure_groups import structure_groups
 from bayeslab.errors import OptionError
@@ -24,9 +25,8 @@ from bayeslab.memory import check_draws
 from bayeslab.posterior.groups import attributes, labelled, observed_groups
 from bayeslab.results.verdict import Finding, Verdict
 
-__all__ = ["QUANTILES", "USES_GRAPH", "Options", "ready", "refuse", "run"]
+__all__ = ["ENGINE", "QUANTILES", "Options", "run"]
 
-USES_GRAPH = False
 # Of the 89 % and 95 % equal-tailed intervals, the quartiles and the median.
 QUANTILES = (0.025, 0.055, 0.25, 0.5, 0.75, 0.945, 0.975)
 
@@ -47,8 +47,6 @@ class Options(Spec):
 
 
 _PLANS = Planned[Plan]("exact", lambda posterior: posterior.exact_plan, code="no-closed-form")
-refuse = _PLANS.refuse
-size = _PLANS.size
 
 
 def solved_as(found: Plan, scales: str) -> Answer:
@@ -133,3 +131,6 @@ def _findings(answer: Answer, found: Plan, scales: str) -> tuple[Finding, ...]:
             Finding("warn", "scales", "", None, message, "integrate over them (the default) for honest intervals")
         )
     return tuple(out)
+
+
+ENGINE = Engine(Options, run, refuse=_PLANS.refuse, ready=ready, draw_size=_PLANS.size, uses_graph=False)

@@ -13,6 +13,7 @@ from dataclasses import replace
 import numpy as np
 from pydantic import Field
 
+from bayeslab.engines.toolbox.contract import Engine
 from bayeslab.engines.toolbox.plans import Planned
 from bayeslab.engines.toolbox.stepped import stepped
 from bayeslab.exact.answer import GibbsPlan
@@ -22,9 +23,7 @@ from bayeslab.posterior.groups import attributes, labelled, observed_groups, rel
 from bayeslab.results.checks import judge_mcmc
 from bayeslab.results.verdict import Finding, Verdict
 
-__all__ = ["USES_GRAPH", "Options", "refuse", "run"]
-
-USES_GRAPH = False
+__all__ = ["ENGINE", "Options", "run"]
 
 
 class Options(Spec):
@@ -42,8 +41,6 @@ class Options(Spec):
 
 
 _PLANS = Planned[GibbsPlan]("gibbs", lambda posterior: posterior.gibbs_plan, code="not-suited")
-refuse = _PLANS.refuse
-size = _PLANS.size
 
 
 def run(job: Job) -> Outcome:
@@ -97,3 +94,6 @@ def _advised(finding: Finding) -> Finding:
     if "reparametrise" in finding.advice:
         return replace(finding, advice="many more draws: these steps mix slowly here")
     return finding
+
+
+ENGINE = Engine(Options, run, refuse=_PLANS.refuse, draw_size=_PLANS.size, uses_graph=False)

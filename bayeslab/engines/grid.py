@@ -23,6 +23,7 @@ from pydantic import Field
 
 from bayeslab.engines.exact import QUANTILES
 from bayeslab.engines.toolbox.approximate import has_evidence, improper
+from bayeslab.engines.toolbox.contract import Engine
 from bayeslab.engines.toolbox.optimiser import Optimum, hessian, maxima, newton
 from bayeslab.engines.toolbox.scouts import starts
 from bayeslab.engines.toolbox.target import Target
@@ -37,7 +38,7 @@ from bayeslab.posterior.groups import attributes, dataset, posterior_groups, rel
 from bayeslab.posterior.transforms import constrained
 from bayeslab.results.verdict import Finding, Verdict
 
-__all__ = ["MAX_PARAMETERS", "Options", "ready", "refuse", "run"]
+__all__ = ["ENGINE", "MAX_PARAMETERS", "Options", "run"]
 
 MAX_PARAMETERS = 3
 # Points along an axis to begin with: the more axes, the more each costs.
@@ -67,7 +68,7 @@ class Options(Spec):
     initvals: dict[str, Any] | None = Field(None, description="Starting values by node name.")
 
 
-def refuse(posterior: Posterior) -> str | None:
+def refuse(posterior: Posterior) -> Reason | None:
     """More than three parameters."""
     graph = posterior.graph()
     sizes = {name: int(np.size(value)) for name, value in graph.initial_point().items()}
@@ -281,3 +282,6 @@ def _findings(grids: list[_Grid], apart: float, attrs: dict[str, Any]) -> tuple[
         evidence = float(attrs["log_evidence"])
         out.append(Finding("pass", "evidence", "", evidence, f"log evidence {evidence:.4f}"))
     return tuple(out)
+
+
+ENGINE = Engine(Options, run, refuse=refuse, ready=ready)

@@ -22,6 +22,7 @@ from pydantic import Field
 
 from bayeslab.constants import LOG_2PI
 from bayeslab.engines.toolbox.approximate import has_evidence, outcome
+from bayeslab.engines.toolbox.contract import Engine
 from bayeslab.engines.toolbox.gaussians import Gaussian
 from bayeslab.engines.toolbox.modes import DRAWS, EVALUATIONS, SHARE, Draws, apart, left_out, log_mass, suspects
 from bayeslab.engines.toolbox.optimiser import Optimum, Peak, maxima, newton
@@ -30,11 +31,10 @@ from bayeslab.engines.toolbox.target import Array, Target
 from bayeslab.errors import RunError
 from bayeslab.job import Job, Outcome
 from bayeslab.language.spec import Spec
-from bayeslab.posterior.contract import Posterior
 from bayeslab.posterior.density import Density, ready
 from bayeslab.results.verdict import Finding
 
-__all__ = ["Options", "ready", "refuse", "run"]
+__all__ = ["ENGINE", "Options", "run"]
 
 
 class Options(Spec):
@@ -45,11 +45,6 @@ class Options(Spec):
     restarts: int = Field(4, ge=1, le=1000, description="Number of starting points.")
     maxeval: int = Field(5000, ge=1, description="At most so many evaluations a start.")
     initvals: dict[str, Any] | None = Field(None, description="Starting values by node name.")
-
-
-def refuse(posterior: Posterior) -> str | None:
-    """Every model with a differentiable density; whether the mode is proper shows when it is found."""
-    return None
 
 
 def run(job: Job) -> Outcome:
@@ -127,3 +122,6 @@ def _left_out(
             modes.append(mode)
     gap = np.sqrt(np.maximum(-np.diagonal(best.curvature), 0.0))
     return left_out(target, modes, log_mass(best), best.point, gap)
+
+
+ENGINE = Engine(Options, run, ready=ready)

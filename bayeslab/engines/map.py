@@ -24,6 +24,7 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic import Field
 
+from bayeslab.engines.toolbox.contract import Engine
 from bayeslab.engines.toolbox.optimiser import newton, search
 from bayeslab.engines.toolbox.scouts import starts
 from bayeslab.engines.toolbox.target import WALL, Array, Target
@@ -38,7 +39,7 @@ from bayeslab.posterior.transforms import unconstrained
 from bayeslab.results.checks import point_verdict
 from bayeslab.results.verdict import Finding, Verdict
 
-__all__ = ["Options", "ready", "refuse", "run"]
+__all__ = ["ENGINE", "Options", "run"]
 
 # Newton steps cost a few gradients a parameter; with more parameters the optimiser's own end must do.
 _NEWTON = 2000
@@ -58,7 +59,7 @@ class Options(Spec):
     prior: Literal["use", "ignore"] = Field("use", description="Mode of the posterior, or maximum of the likelihood.")
 
 
-def refuse(posterior: Posterior) -> str | None:
+def refuse(posterior: Posterior) -> Reason | None:
     """Where a mode misleads, and discrete nodes that were summed out, of which it says nothing."""
     if (reason := posterior.no_mode()) is not None:
         return Reason(reason, code="no-mode")
@@ -232,3 +233,6 @@ def _sparsity(problem: _Problem, best: _Mode) -> list[Finding]:
     n = int((best.point[problem.kinked] == 0).sum())
     text = f"{n} of {problem.kinked.size} parameters with a Laplace prior are exactly zero"
     return [Finding("pass", "sparsity", "", n, text)]
+
+
+ENGINE = Engine(Options, run, refuse=refuse, ready=ready)

@@ -27,6 +27,7 @@ from pydantic import Field
 from threadpoolctl import threadpool_limits
 
 from bayeslab.engines.toolbox.approximate import improper
+from bayeslab.engines.toolbox.contract import Engine
 from bayeslab.engines.toolbox.modes import Draws, finding, outside, suspects
 from bayeslab.engines.toolbox.starts import height, middle, near
 from bayeslab.engines.toolbox.target import Target
@@ -35,7 +36,6 @@ from bayeslab.errors import RunError
 from bayeslab.job import Job, Outcome
 from bayeslab.language.spec import Spec
 from bayeslab.machine import available_cores
-from bayeslab.posterior.contract import Posterior
 from bayeslab.posterior.density import Density, copy_callback, ready
 from bayeslab.posterior.groups import on_the_way, posterior_groups, relabelled, remedies
 from bayeslab.posterior.transforms import constrained
@@ -45,7 +45,7 @@ from bayeslab.results.convergence import Block
 from bayeslab.results.verdict import Finding
 from bayeslab.streams import stream
 
-__all__ = ["Options", "ready", "refuse", "run"]
+__all__ = ["ENGINE", "Options", "run"]
 
 # ArviZ's names for what nutpie calls otherwise.
 _STATS = {
@@ -100,11 +100,6 @@ class Options(Spec):
         description="Where chains start: around the centres of the priors, or around the mode with the curvature there"
         " for a metric; default: as suits the family.",
     )
-
-
-def refuse(posterior: Posterior) -> str | None:
-    """NUTS takes every model whose graph can be built with its discrete nodes summed out."""
-    return None
 
 
 # Numbers drawn from which on it takes a while to make something of them.
@@ -560,3 +555,6 @@ def _usable(drawn: _Drawn, options: Options) -> tuple[dict[int, dict[str, np.nda
         "continue it with `bayeslab fit --resume RUN` (or bl.resume(folder))",
     )
     return chosen, [note]
+
+
+ENGINE = Engine(Options, run, ready=ready)

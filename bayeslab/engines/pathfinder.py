@@ -22,6 +22,7 @@ import numpy as np
 from pydantic import Field
 
 from bayeslab.engines.toolbox.approximate import outcome
+from bayeslab.engines.toolbox.contract import Engine
 from bayeslab.engines.toolbox.gaussians import Mixture
 from bayeslab.engines.toolbox.paths import Path, pathfinder
 from bayeslab.engines.toolbox.scouts import starts
@@ -30,11 +31,10 @@ from bayeslab.errors import RunError
 from bayeslab.job import Job, Outcome
 from bayeslab.language.spec import Spec
 from bayeslab.posterior import density as posterior_density
-from bayeslab.posterior.contract import Posterior
 from bayeslab.posterior.density import Density
 from bayeslab.results.verdict import Finding
 
-__all__ = ["Options", "ready", "refuse", "run"]
+__all__ = ["ENGINE", "Options", "run"]
 
 
 class Options(Spec):
@@ -54,11 +54,6 @@ class Options(Spec):
         "psis", description="psis: choose draws by Pareto-smoothed importance weights; none: the paths' own draws."
     )
     initvals: dict[str, Any] | None = Field(None, description="Starting values by node name.")
-
-
-def refuse(posterior: Posterior) -> str | None:
-    """Every model with a differentiable density."""
-    return None
 
 
 def ready(job: Job) -> None:
@@ -126,3 +121,6 @@ def _lost(wanted: int, found: int) -> list[Finding]:
     text = f"{wanted - found} of {wanted} paths failed"
     advice = "give initvals, or a smaller jitter"
     return [Finding("warn", "paths", "", wanted - found, text, advice)]
+
+
+ENGINE = Engine(Options, run, ready=ready)

@@ -30,19 +30,19 @@ import numpy as np
 from pydantic import Field
 
 from bayeslab.engines.toolbox.approximate import improper, systematic
+from bayeslab.engines.toolbox.contract import Engine
 from bayeslab.engines.toolbox.starts import prior_function
 from bayeslab.engines.toolbox.target import Array, Target
 from bayeslab.errors import EngineRefusal, RunError
 from bayeslab.job import Job, Outcome
 from bayeslab.language.spec import Spec
 from bayeslab.posterior import density as posterior_density
-from bayeslab.posterior.contract import Posterior
 from bayeslab.posterior.density import Density
 from bayeslab.posterior.groups import on_the_way, posterior_groups, relabelled, remedies
 from bayeslab.results.checks import judge_mcmc
 from bayeslab.results.verdict import Finding
 
-__all__ = ["Options", "ready", "refuse", "run"]
+__all__ = ["ENGINE", "Options", "run"]
 
 # Spread (sd over runs) of the log evidence: half a nat matters little beside a Bayes factor of 3, two do (ours).
 _SPREAD_WARN, _SPREAD_FAIL = 0.5, 2.0
@@ -59,11 +59,6 @@ class Options(Spec):
         0.1, gt=0, lt=1, description="Points are moved until they correlate less than this with where they were."
     )
     max_moves: int = Field(20, ge=1, description="At most so many trajectories a stage.")
-
-
-def refuse(posterior: Posterior) -> str | None:
-    """Every model whose prior can be drawn from; improper priors show once the graph is built."""
-    return None
 
 
 def ready(job: Job) -> None:
@@ -301,3 +296,6 @@ def _correlation(before: Array, after: Array) -> float:
     with np.errstate(all="ignore"):
         each = (a * b).sum(axis=0) / np.sqrt((a**2).sum(axis=0) * (b**2).sum(axis=0))
     return float(np.nanmax(np.abs(each), initial=0.0))
+
+
+ENGINE = Engine(Options, run, ready=ready)

@@ -13,6 +13,7 @@ from typing import Any, Literal
 import numpy as np
 from pydantic import Field
 
+from bayeslab.engines.toolbox.contract import Engine
 from bayeslab.engines.toolbox.structure_groups import members_of_sets, structure_groups
 from bayeslab.errors import EngineRefusal, NothingToFit, Reason, Stopped
 from bayeslab.families.bayes_net.posterior import BayesNetPosterior
@@ -31,11 +32,8 @@ from bayeslab.structure.jobs import Chain, MemorySegments, Sampler, Work, Worker
 from bayeslab.structure.jobs import run as run_job
 from bayeslab.structure.score_table import ScoreTable, half_of_memory
 
-__all__ = ["EXTENDS", "USES_GRAPH", "Options", "ready", "refuse", "run"]
+__all__ = ["ENGINE", "Options", "run"]
 
-USES_GRAPH = False
-# A finished run can be gone on with.
-EXTENDS = True
 
 # Steps from draw to draw for each variable, and about how many microseconds a step takes for each pair of variables:
 # only lengths of segments follow from the latter, and they must not depend on how fast a machine is.
@@ -71,7 +69,7 @@ class Options(Spec):
     scheduler: str | None = Field(None, description="A Dask scheduler such as tcp://host:8786: its workers run them.")
 
 
-def refuse(posterior: Posterior) -> str | None:
+def refuse(posterior: Posterior) -> Reason | None:
     """Only unknown structures are sampled."""
     if not isinstance(posterior, BayesNetPosterior):
         text = f"it samples structures of Bayes nets; this is a model of the family {posterior.family}"
@@ -338,3 +336,6 @@ def running_r_hats(table: ScoreTable, chains: list[Chain]) -> tuple[float, float
         r_hat = np.sqrt((half - 1) / half + between / within)
     known = r_hat[~np.isnan(r_hat)]
     return score_r_hat(scores)[0], float(known.max()) if known.size else float("nan")
+
+
+ENGINE = Engine(Options, run, refuse=refuse, ready=ready, uses_graph=False, extends=True)

@@ -16,6 +16,7 @@ from pydantic import Field, field_validator
 
 from bayeslab.data.bound import Data
 from bayeslab.decisions import scores
+from bayeslab.engines.toolbox.contract import Engine
 from bayeslab.errors import DataError, Reason
 from bayeslab.families.learner import trained as learner_trained
 from bayeslab.families.learner.posterior import LearnerPosterior
@@ -26,9 +27,8 @@ from bayeslab.posterior.groups import attributes, labelled, observed_groups
 from bayeslab.results.verdict import Finding, Verdict
 from bayeslab.training_warnings import convergence_warnings, summary
 
-__all__ = ["USES_GRAPH", "Options", "ready", "refuse", "run"]
+__all__ = ["ENGINE", "Options", "run"]
 
-USES_GRAPH = False
 # With fewer rows names may all differ by chance.
 _MANY_NAMES = 10
 # Rows that tell the spread of errors to two percent.
@@ -49,7 +49,7 @@ class Options(Spec):
         return value
 
 
-def refuse(posterior: Posterior) -> str | None:
+def refuse(posterior: Posterior) -> Reason | None:
     """Only learners are trained."""
     if not isinstance(posterior, LearnerPosterior):
         text = f"the family {posterior.family} has a posterior; training is for the family learner"
@@ -321,3 +321,6 @@ def _more_than_chance(gain: np.ndarray) -> bool:
     if len(gain) < 2 or not np.isfinite(gain).all():
         return False
     return bool(gain.mean() > 2 * gain.std(ddof=1) / np.sqrt(len(gain)))
+
+
+ENGINE = Engine(Options, run, refuse=refuse, ready=ready, uses_graph=False)

@@ -20,6 +20,7 @@ from typing import Any
 import numpy as np
 from pydantic import Field
 
+from bayeslab.engines.toolbox.contract import Engine
 from bayeslab.engines.toolbox.plans import Planned
 from bayeslab.exact.answer import VariationalEnd, VariationalPlan
 from bayeslab.job import Job, Outcome
@@ -29,9 +30,8 @@ from bayeslab.results.checks import judge_approximation
 from bayeslab.results.psis import pareto_smoothed
 from bayeslab.results.verdict import Finding, Verdict
 
-__all__ = ["USES_GRAPH", "Options", "refuse", "run"]
+__all__ = ["ENGINE", "Options", "run"]
 
-USES_GRAPH = False
 # Searches that end this near the best, in units of the ELBO, ended at the same place.
 _SAME = 1e-2
 # The bound may fall by rounding only, relative to its size.
@@ -53,8 +53,6 @@ class Options(Spec):
 
 
 _PLANS = Planned[VariationalPlan]("variational", lambda posterior: posterior.variational_plan, code="not-suited")
-refuse = _PLANS.refuse
-size = _PLANS.size
 
 
 def run(job: Job) -> Outcome:
@@ -160,3 +158,6 @@ def _findings(ends: list[VariationalEnd], found: VariationalPlan) -> list[Findin
             text += ": there may be higher ones"
             out.append(Finding("warn", "restarts", "", reached, text, "raise restarts until several agree"))
     return out
+
+
+ENGINE = Engine(Options, run, refuse=_PLANS.refuse, draw_size=_PLANS.size, uses_graph=False)

@@ -32,10 +32,10 @@ from typing import TYPE_CHECKING, Any, Literal, Protocol, Unpack
 import numpy as np
 from numpy.typing import NDArray
 
-from bayeslab import registry
 from bayeslab.data.binding import bind
 from bayeslab.data.bound import Data
 from bayeslab.data.dataset import Column, Dataset
+from bayeslab.engines.toolbox.contract import engine
 from bayeslab.errors import BayeslabError, OptionError
 from bayeslab.job import Job, options_of
 from bayeslab.language.spec import Model
@@ -191,8 +191,8 @@ def _replicate(task: _Task, number: int, columns: Mapping[str, Column], truth: A
     """Fit one simulated dataset and rank the truth among the posterior draws."""
     import xarray as xr
 
-    module = registry.load("engines", task.engine)
-    options = options_of(module.Options, task.options, task.engine)
+    module = engine(task.engine)
+    options = options_of(module.options, task.options, task.engine)
     posterior = posterior_of(task.model, _bound(task.model, task.dataset, columns, task.memory))
     blank = np.full(len(truth), -1)
     try:

@@ -33,8 +33,8 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import logsumexp, softmax
 
-from bayeslab import registry
 from bayeslab.data.binding import bind
+from bayeslab.engines.toolbox.contract import engine
 from bayeslab.errors import DataError, OptionError, hint, listed
 from bayeslab.families import GIVEN
 from bayeslab.job import Job, options_of
@@ -383,8 +383,8 @@ def _run_again(fit: Fitted, data: Any, graph: Any) -> Fitted:
     """The fit's engine and options on other data, or on a changed graph."""
     import xarray as xr
 
-    module = registry.load("engines", fit.method)
-    options = options_of(module.Options, fit.info["options"], fit.method)
+    module = engine(fit.method)
+    options = options_of(module.options, fit.info["options"], fit.method)
     posterior = fit.bound_model.on(data)
     outcome = module.run(Job(posterior, options, fit.seed, Progress(None), built=graph))
     return Fitted(posterior, xr.DataTree.from_dict(outcome.groups), outcome.verdict, fit.info, None)

@@ -11,6 +11,7 @@ from bayeslab import registry, running
 from bayeslab.data.binding import bind
 from bayeslab.data.dataset import Column, Dataset
 from bayeslab.data.tables import read_dataset
+from bayeslab.engines.toolbox.contract import engine
 from bayeslab.errors import DataError, OptionError
 from bayeslab.job import options_of
 from bayeslab.posterior.contract import posterior_of
@@ -72,7 +73,7 @@ def extended(
     given["chains"] = fit.posterior.sizes["chain"]
     given["draws"] = given["draws"] if draws is None else draws
     given["tune"] = max(1, given["tune"] // 5) if tune is None else tune
-    options = options_of(registry.load("engines", "gibbs").Options, given, "gibbs")
+    options = options_of(engine("gibbs").options, given, "gibbs")
     group = fit.data_tree.children["partitions"].to_dataset()
     labels, alphas = group["labels"].to_numpy()[:, -1], group["concentration"].to_numpy()[:, -1]
     chains = posterior.joined(labels, alphas, seed, options)

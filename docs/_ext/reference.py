@@ -162,8 +162,9 @@ def engines() -> str:
     parts = []
     for name in registry.names("engines"):
         module = registry.load("engines", name)
-        if hasattr(module, "Options"):
-            parts.append(f"**{name}**: {module.__doc__.splitlines()[0].partition(': ')[2]}\n\n{table(module.Options)}")
+        if name != "auto":
+            about = module.__doc__.splitlines()[0].partition(": ")[2]
+            parts.append(f"**{name}**: {about}\n\n{table(module.ENGINE.options)}")
     return "\n\n".join(parts)
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -204,7 +205,8 @@ def ctrl_c(compiled):
 @pytest.mark.parametrize("compiled", [False, True])
 def test_ctrl_c_before_there_is_a_result_says_how_to_go_on(folder, capsys, tmp_path, monkeypatch, compiled):
     with monkeypatch.context() as patch:
-        patch.setattr(registry.load("engines", "exact"), "run", lambda job: ctrl_c(compiled))
+        exact = registry.load("engines", "exact")
+        patch.setattr(exact, "ENGINE", replace(exact.ENGINE, run=lambda job: ctrl_c(compiled)))
         words = "fit", folder / "tiny.yaml", "--method", "exact", "--runs", tmp_path, "--name", "stopped"
         refused(capsys, "run.interrupted", "--resume .*stopped", *words, "-q", status=130)
     status, out, _ = call(capsys, "fit", "--resume", tmp_path / "stopped")
