@@ -16,7 +16,6 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 from bayeslab.data.frames import frame_columns
 from bayeslab.errors import DataError, ModelError, hint, listed
 from bayeslab.fitting import fit
-from bayeslab.language.nodes import nodes_of
 from bayeslab.language.spec import Model
 from bayeslab.preparation import Source
 
@@ -27,10 +26,10 @@ __all__ = ["BayesClassifier", "BayesRegressor", "estimator"]
 
 type Task = Literal["classification", "regression"]
 
-# Distributions of a node whose values are classes.
-_OF_CLASSES = frozenset(("Bernoulli", "Categorical", "OrderedLogistic", "OrderedProbit"))
-# Likelihoods of a family whose outcome is one of several classes.
-_CLASSIFYING = frozenset(("bernoulli", "categorical", "ordered")) | _OF_CLASSES
+# Distributions, and words for likelihoods, whose values are classes.
+_CLASSIFYING = frozenset(
+    ("Bernoulli", "Categorical", "OrderedLogistic", "OrderedProbit", "bernoulli", "categorical", "ordered")
+)
 # What a model file says of a learner that an estimator says itself.
 _FIXED = frozenset(("family", "target", "task", "options"))
 
@@ -72,7 +71,7 @@ def estimator(
     source = Source(model)
     read = source.model
     if target is None:
-        target = getattr(read.model, "target", None)
+        target = read.model.chosen_outcome()
     outcomes = _outcomes(read)
     if target is None:
         if len(outcomes) != 1:
@@ -123,35 +122,15 @@ def _task(source: Any, asked: str | None) -> str:
 
 
 def _classifies(model: Model, target: str) -> bool:
-    spec: Any = model.model
-    if target in model.dims or target in spec.levels():
+    if target in model.dims or target in model.model.levels():
         return True
-    if spec.family == "hypotheses" and spec.states:
-        return True
-    if written := _distributions(model, target):
-        return written <= _OF_CLASSES
-    return getattr(spec, "likelihood", None) in _CLASSIFYING
-
-
-def _distributions(model: Model, target: str) -> set[str | None]:
-    """Distributions that the model writes for its outcome, by name; empty where it writes none."""
-
-    spec: Any = model.model
-    if spec.family == "graph":
-        node = nodes_of(spec.nodes).get(target)
-        return {node.distribution} if node is not None else set()
-    if spec.family == "hypotheses" and not spec.states:
-        texts = (hypothesis.likelihood for hypothesis in spec.hypotheses.values())
-        return {nodes_of({target: text})[target].distribution for text in texts}
-    return set()
+    written = model.model.distributions(target)
+    return bool(written) and written <= _CLASSIFYING
 
 
 def _two(model: Model, target: str) -> bool:
     """Whether the outcome can only be one of two."""
-    return _distributions(model, target) == {"Bernoulli"} or getattr(model.model, "likelihood", None) in (
-        "bernoulli",
-        "Bernoulli",
-    )
+    return model.model.distributions(target) in ({"Bernoulli"}, {"bernoulli"})
 
 
 def _settings(model: Model) -> dict[str, Any]:
@@ -227,21 +206,13 @@ class _Estimator(BaseEstimator):
         tags = super().__sklearn_tags__()
         tags.input_tags.string = tags.input_tags.categorical = True
         tags.input_tags.allow_nan = self._takes_gaps
-        tags.non_deterministic = self.seed is None and getattr(self.model, "seed", None) is None
+        tags.non_deterministic = self.seed is None and (not isinstance(self.model, Model) or self.model.seed is None)
         return tags
 
     @property
     def _takes_gaps(self) -> bool:
         """Whether cells of an array may be missing: where the learner understands it, or the model says how."""
-        spec: Any = getattr(self.model, "model", None)
-        match getattr(spec, "family", None):
-            case "learner":
-                return bool(spec.module.MISSING)
-            case "regression":
-                return bool(spec.missing)
-            case None | "gaussian_process":
-                return False
-        return True
+        return isinstance(self.model, Model) and self.model.model.takes_gaps()
 
     def _table(self, X: Any, *, fitting: bool) -> dict[str, Any]:
         """The columns of a table or an array, by name; by place where they have none."""
@@ -259,7 +230,7 @@ class _Estimator(BaseEstimator):
         else:
             finite = "allow-nan" if self._takes_gaps else True
             values = list(validate_data(self, X, reset=fitting, dtype=None, ensure_all_finite=finite).T)
-        names = list(getattr(self.model.model, "inputs", ())) if fitting else self.inputs_
+        names = self.model.model.named_inputs() if fitting else self.inputs_
         names = names or [name for j in range(len(values) + 1) if (name := f"x{j + 1}") != self.target][: len(values)]
         if len(names) != len(values):
             raise _Refused(f"X has {len(values)} columns; the model's inputs are {listed(names)}", code="wrong-length")

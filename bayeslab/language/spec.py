@@ -210,6 +210,22 @@ class Family(Spec):
         """
         return set(dims)
 
+    def chosen_outcome(self) -> str | None:
+        """The outcome that the file names as the one to predict; default None: it names none."""
+        return None
+
+    def named_inputs(self) -> list[str]:
+        """The columns that the file names as inputs, in order; default: none."""
+        return []
+
+    def distributions(self, outcome: str) -> set[str]:
+        """Distributions that the file writes for an outcome, by name; default: none."""
+        return set()
+
+    def takes_gaps(self) -> bool:
+        """Whether cells of the columns may be missing; default: they may."""
+        return True
+
     def levels(self) -> dict[str, list[str]]:
         """Levels of columns that the model itself declares, in order; of others they come from the data."""
         return {}

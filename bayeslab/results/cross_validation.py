@@ -290,7 +290,7 @@ def _task(entries: Sequence[_Entry], target: str | None, loss: Any) -> _Task:
     for entry in entries:
         found[entry.name] = entry.posterior.outcomes()
     if target is None:
-        own = [str(t) for entry in entries if (t := getattr(entry.model.model, "target", None))]
+        own = [t for entry in entries if (t := entry.model.model.chosen_outcome())]
         single = [names[0] for names in found.values() if len(names) == 1]
         target = next(iter([*own, *single]), None)
     if target is None:

@@ -493,10 +493,9 @@ def _short(value: Any) -> str:
 
 
 def _target_of(fit: Fitted) -> str:
-
-    own = getattr(fit.model.model, "target", None)
-    if own is not None:
-        return str(own)
+    chosen = fit.model.model.chosen_outcome()
+    if chosen is not None:
+        return chosen
     found = fit.bound_model.outcomes()
     if len(found) != 1:
         raise OptionError(

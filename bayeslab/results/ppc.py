@@ -25,6 +25,7 @@ from numpy.typing import NDArray
 from bayeslab.decisions import loss as losses
 from bayeslab.decisions import scores
 from bayeslab.errors import DataError, OptionError, hint, listed
+from bayeslab.families import LEFT, RIGHT
 from bayeslab.plots import predictive
 from bayeslab.results.calibrate import uniform_bands
 from bayeslab.results.common_scale import conditioned
@@ -89,7 +90,7 @@ def replications(fit: Fitted, kind: Literal["posterior", "prior"]) -> dict[str, 
         )
         fit.add(added)
     predicted, observed = fit.data_tree[group].to_dataset(), fit.data_tree["observed_data"].to_dataset()
-    if getattr(fit.model.model, "censored", None):
+    if any(np.isin(kinds, (LEFT, RIGHT)).any() for kinds in fit.bound_model.event_kinds().values()):
         raise DataError(
             f"replications of '{next(iter(predicted.data_vars))}' are of values before anything cuts them off, and the"
             f" data have censored ones: they cannot be compared",

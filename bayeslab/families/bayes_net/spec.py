@@ -305,6 +305,10 @@ class BayesNet(Family):
             )
         return self
 
+    def chosen_outcome(self) -> str | None:
+        """The target."""
+        return self.target
+
     def outcomes(self, columns: Set[str]) -> tuple[str, ...]:
         """The target; without one, every variable that is observed."""
         if self.target is not None:

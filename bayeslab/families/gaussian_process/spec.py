@@ -111,6 +111,18 @@ class GaussianProcess(Family):
         """Columns of categories, and dimensions that the file declares."""
         return set(kernel_of(self).categorical) | set(dims)
 
+    def chosen_outcome(self) -> str | None:
+        """The target."""
+        return self.target
+
+    def distributions(self, outcome: str) -> set[str]:
+        """The likelihood."""
+        return {self.likelihood}
+
+    def takes_gaps(self) -> bool:
+        """Inputs have no missing cells."""
+        return False
+
     def outcomes(self, columns: Set[str]) -> tuple[str, ...]:
         """The outcome."""
         return (target_of(self, columns),)

@@ -39,6 +39,11 @@ class Graph(Family):
         """Dimensions the model uses; a column of the same name is an index into it."""
         return {dim for node in nodes_of(self.nodes).values() for dim in node.dims} | set(dims)
 
+    def distributions(self, outcome: str) -> set[str]:
+        """That of the node; a node that is computed has none."""
+        node = nodes_of(self.nodes).get(outcome)
+        return {node.distribution} if node is not None and node.distribution is not None else set()
+
     def outcomes(self, columns: Set[str]) -> tuple[str, ...]:
         """What the model predicts: observed nodes that no other random node depends on.
 

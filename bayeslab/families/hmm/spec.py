@@ -366,6 +366,10 @@ class HMM(Family):
         classes = {self.classes} if self.classes is not None else set()
         return set(dims) | classes | {own[0] for _, word, own in layout_of(self) if word in ("categorical", "urn")}
 
+    def named_inputs(self) -> list[str]:
+        """The inputs."""
+        return list(self.inputs)
+
     def outcomes(self, columns: Set[str]) -> tuple[str, ...]:
         """The observed columns."""
         return tuple(self.columns)

@@ -14,6 +14,8 @@ from bayeslab.errors import (
     Flaw,
     listed,
 )
+from bayeslab.language.expressions import parse
+from bayeslab.language.nodes import call_name
 from bayeslab.language.spec import ColumnName, Family, Identifier
 from bayeslab.language.spec import Spec as Frozen
 
@@ -88,6 +90,11 @@ class Hypotheses(Family):
                 f" common scale, and another unit of '{self.observed}' would change the answer",
                 code="conflict",
             )
+
+    def distributions(self, outcome: str) -> set[str]:
+        """Those of the hypotheses; a table of probabilities is a categorical distribution."""
+        words = (str(hypothesis.likelihood) for hypothesis in self.hypotheses.values())
+        return {"Categorical"} if self.states else {str(call_name(parse(word).tree)) for word in words}
 
     def outcomes(self, columns: Set[str]) -> tuple[str, ...]:
         """The observed column."""

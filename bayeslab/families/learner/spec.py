@@ -109,6 +109,18 @@ class Learner(Family):
         classifies = self.task == "classification" or self.module.TASKS == ("classification",)
         return ({self.target} if classifies else set()) | set(dims)
 
+    def chosen_outcome(self) -> str | None:
+        """The target."""
+        return self.target
+
+    def named_inputs(self) -> list[str]:
+        """The inputs."""
+        return list(self.inputs)
+
+    def takes_gaps(self) -> bool:
+        """Where the learner understands them."""
+        return bool(self.module.MISSING)
+
     def outcomes(self, columns: Set[str]) -> tuple[str, ...]:
         """The target."""
         return (self.target,)

@@ -70,6 +70,14 @@ class Regression(Family):
         """Grouping factors, and dimensions that the file declares."""
         return {name for group in parse_formula(self.formula).groups for name in group.factors} | set(dims)
 
+    def distributions(self, outcome: str) -> set[str]:
+        """The likelihood."""
+        return {self.likelihood}
+
+    def takes_gaps(self) -> bool:
+        """Only of predictors with a model of what is missing."""
+        return bool(self.missing)
+
     def outcomes(self, columns: Set[str]) -> tuple[str, ...]:
         """The response."""
         return (parse_formula(self.formula).outcome,)
