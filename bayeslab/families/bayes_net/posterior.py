@@ -223,8 +223,8 @@ class BayesNetPosterior(Posterior):
         rows = (self.model.data.rows,) if len(codes) else ()
         out = nx.DiGraph(dims={self.model.data.rows: len(codes)} if len(codes) else {})
         for k, (v, states) in enumerate(net.states.items()):
-            seen = len(codes) > 0 and bool(np.any(codes[:, k] >= 0))
-            out.add_node(v, kind="observed" if seen else "discrete", text=", ".join(states), dims=rows)
+            observed = len(codes) > 0 and bool(np.any(codes[:, k] >= 0))
+            out.add_node(v, kind="observed" if observed else "discrete", text=", ".join(states), dims=rows)
         for v, one in spec.variables.items():
             if not one.states:
                 out.add_node(v, kind="observed" if self.data.has(v) else "random", text="Normal", dims=rows)
@@ -247,10 +247,9 @@ class BayesNetPosterior(Posterior):
 
         if unknown(self.spec):
             raise sampled("a graph")
-        seen = self.resolved
-        if purpose == "fit" and len(seen.codes):
-            return pymc_graph.with_evidence(self.model, seen)
-        return pymc_graph.written_out(self.model, seen, self.data)
+        if purpose == "fit" and len(self.resolved.codes):
+            return pymc_graph.with_evidence(self.model, self.resolved)
+        return pymc_graph.written_out(self.model, self.resolved, self.data)
 
     def log_likelihoods(self, draws: Draws) -> Named:
         """Log probability of what was observed in each row at each draw, the rest summed out."""

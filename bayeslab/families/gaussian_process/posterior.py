@@ -73,66 +73,66 @@ class GaussianProcessPosterior(Posterior):
         with the log likelihood of the function. To simulate: a node ``f`` for the function at the rows and one for the
         outcome.
         """
-        seen = self.resolved
+        resolved = self.resolved
         if purpose != "fit":
-            return pymc_graph.written_out(self.model, seen)
-        _there(seen, self.data)
-        _affordable(seen)
-        if seen.spec.approximation is not None:
-            return pymc_graph.with_approximation(self.model, seen)
-        _distinguishable(seen)
-        if seen.gaussian:
-            return pymc_graph.with_evidence(self.model, seen)
-        return pymc_graph.with_function(self.model, seen)
+            return pymc_graph.written_out(self.model, resolved)
+        _there(resolved, self.data)
+        _affordable(resolved)
+        if resolved.spec.approximation is not None:
+            return pymc_graph.with_approximation(self.model, resolved)
+        _distinguishable(resolved)
+        if resolved.gaussian:
+            return pymc_graph.with_evidence(self.model, resolved)
+        return pymc_graph.with_function(self.model, resolved)
 
     @cached_property
     def exact_plan(self) -> Plan | str:
         """In closed form where every hyperparameter is fixed and the outcome normal."""
         from bayeslab.families.gaussian_process import exact_inference
 
-        seen = self.resolved
-        _there(seen, self.data)
-        _affordable(seen)
-        if seen.spec.approximation is not None and seen.gaussian and not seen.dims:
+        resolved = self.resolved
+        _there(resolved, self.data)
+        _affordable(resolved)
+        if resolved.spec.approximation is not None and resolved.gaussian and not resolved.dims:
             raise ModelError(
-                f"every hyperparameter is a number, and approximation: {seen.spec.approximation} is for hyperparameters"
-                " that are inferred: leave it out (the answer is exact), or give one of them a prior",
+                f"every hyperparameter is a number, and approximation: {resolved.spec.approximation} is for"
+                " hyperparameters that are inferred: leave it out (the answer is exact), or give one of them a prior",
                 code="nothing-to-fit",
             )
-        if seen.spec.approximation is not None:
-            return f"approximation: {seen.spec.approximation} is for hyperparameters that are inferred"
-        _distinguishable(seen)
-        return exact_inference.exact(seen)
+        if resolved.spec.approximation is not None:
+            return f"approximation: {resolved.spec.approximation} is for hyperparameters that are inferred"
+        _distinguishable(resolved)
+        return exact_inference.exact(resolved)
 
     def optimum(self, with_priors: bool, restarts: int, rng: np.random.Generator) -> PointEstimate | None:
         """The hyperparameters at the maximum of their marginal posterior or likelihood, of normal outcomes."""
-        seen = self.resolved
-        with threads(seen.n):
-            return posterior_mode.optimum(seen, with_priors, restarts, rng)
+        resolved = self.resolved
+        with threads(resolved.n):
+            return posterior_mode.optimum(resolved, with_priors, restarts, rng)
 
     def maximum_likelihood(self) -> tuple[float, int]:
         """The highest marginal likelihood of what is inferred, how many numbers that is; NaN where it is not found."""
         from bayeslab.families.gaussian_process import posterior_mode, predictions
 
-        seen = self.resolved
-        n_free = sum(math.prod(len(seen.labels[dim]) for dim in dims) for dims in seen.dims.values())
-        if not seen.gaussian and seen.spec.approximation != "laplace":
+        resolved = self.resolved
+        n_free = sum(math.prod(len(resolved.labels[dim]) for dim in dims) for dims in resolved.dims.values())
+        if not resolved.gaussian and resolved.spec.approximation != "laplace":
             return math.nan, n_free
-        with threads(seen.n):
-            if not seen.dims:
-                return float(predictions.function_at(seen, {}).log_evidence), 0
-            found = posterior_mode.optimum(seen, False, _SEARCHES, np.random.default_rng(0))
+        with threads(resolved.n):
+            if not resolved.dims:
+                return float(predictions.function_at(resolved, {}).log_evidence), 0
+            found = posterior_mode.optimum(resolved, False, _SEARCHES, np.random.default_rng(0))
         return (math.nan if found is None or not found.converged else float(found.log_density)), n_free
 
     def no_mode(self) -> str | None:
         """The function and its hyperparameters have no useful mode together: it grows or vanishes with the scale."""
-        seen = self.resolved
-        if seen.spec.likelihood == "gaussian" or seen.spec.approximation == "laplace":
+        resolved = self.resolved
+        if resolved.spec.likelihood == "gaussian" or resolved.spec.approximation == "laplace":
             return None
         return (
-            f"of {seen.spec.likelihood} outcomes it would be the mode of the function and its hyperparameters together,"
-            f" where the scale is far off; write approximation: laplace, which integrates the function out, or take"
-            f" method nuts"
+            f"of {resolved.spec.likelihood} outcomes it would be the mode of the function and its hyperparameters"
+            " together, where the scale is far off; write approximation: laplace, which integrates the function out, or"
+            " take method nuts"
         )
 
     def starts_at_mode(self) -> bool:
@@ -142,27 +142,29 @@ class GaussianProcessPosterior(Posterior):
 
     def preferred_engine(self) -> tuple[str, str] | None:
         """The mode of the hyperparameters, where sampling them would take hours."""
-        seen = self.resolved
-        if seen.y is None or not seen.dims or not isinstance(self.exact_plan, str) or self.no_mode():
+        resolved = self.resolved
+        if resolved.y is None or not resolved.dims or not isinstance(self.exact_plan, str) or self.no_mode():
             return None
-        if (seen.spec.approximation is None and seen.n <= _MANY) or _seconds(seen) * _EVALUATIONS < _PATIENCE:
+        if (resolved.spec.approximation is None and resolved.n <= _MANY) or _seconds(
+            resolved
+        ) * _EVALUATIONS < _PATIENCE:
             return None
         return "map", (
-            f"the mode of the hyperparameters: with {seen.n:,} rows an evaluation of the density takes about"
-            f" {_shown(_seconds(seen))}, and NUTS takes some {_EVALUATIONS:,}"
+            f"the mode of the hyperparameters: with {resolved.n:,} rows an evaluation of the density takes about"
+            f" {_shown(_seconds(resolved))}, and NUTS takes some {_EVALUATIONS:,}"
         )
 
     def forecast(self) -> dict[str, str]:
         """What an evaluation costs."""
-        seen = self.resolved
-        if seen.spec.approximation is not None:
-            lines = [] if seen.y is None else regression_of(seen).remarks()
-            shown = {"approximation": "; ".join([seen.spec.approximation, *lines])}
-            return shown | {"an evaluation": f"about {_shown(_seconds(seen))}"}
+        resolved = self.resolved
+        if resolved.spec.approximation is not None:
+            lines = [] if resolved.y is None else regression_of(resolved).remarks()
+            shown = {"approximation": "; ".join([resolved.spec.approximation, *lines])}
+            return shown | {"an evaluation": f"about {_shown(_seconds(resolved))}"}
         return {
-            "covariance": f"{seen.n:,} × {seen.n:,}, {8 * seen.n**2 / 1e9:.2g} GB",
-            "an evaluation": f"about {_shown(_seconds(seen))}",
-            "nuts": f"about {_shown(_seconds(seen) * _EVALUATIONS)} of one core",
+            "covariance": f"{resolved.n:,} × {resolved.n:,}, {8 * resolved.n**2 / 1e9:.2g} GB",
+            "an evaluation": f"about {_shown(_seconds(resolved))}",
+            "nuts": f"about {_shown(_seconds(resolved) * _EVALUATIONS)} of one core",
         }
 
     def predictive(self, draws: Draws, rng: np.random.Generator) -> Named:
@@ -173,9 +175,9 @@ class GaussianProcessPosterior(Posterior):
         """
         from bayeslab.families.gaussian_process import predictions
 
-        seen, new = self._with_fitted()
-        with threads(seen.n):
-            return predictions.replications(seen, new, draws, rng)
+        resolved, new = self._with_fitted()
+        with threads(resolved.n):
+            return predictions.replications(resolved, new, draws, rng)
 
     def exact_predictions(
         self, draws: Draws, kind: Literal["mean", "components"], ci_prob: float
@@ -183,11 +185,11 @@ class GaussianProcessPosterior(Posterior):
         """Predictions without sampling error: of the outcome, or of the function's parts (``components``)."""
         from bayeslab.families.gaussian_process import predictions
 
-        seen, new = self._with_fitted()
-        with threads(seen.n):
+        resolved, new = self._with_fitted()
+        with threads(resolved.n):
             if kind == "components":
-                return predictions.component_table(seen, new, draws, ci_prob)
-            found = predictions.moments(seen, new, draws, ci_prob)
+                return predictions.component_table(resolved, new, draws, ci_prob)
+            found = predictions.moments(resolved, new, draws, ci_prob)
         return None if found is None else {"": found}
 
     def probabilities(self, draws: Draws) -> dict[str, np.ndarray] | None:
@@ -207,20 +209,20 @@ class GaussianProcessPosterior(Posterior):
         """Log density of each row: given all others where the function is integrated out."""
         from bayeslab.families.gaussian_process import predictions
 
-        seen = self.resolved
-        with threads(seen.n):
-            return {"row": ((seen.rows,), predictions.row_log_likelihoods(seen, draws))}
+        resolved = self.resolved
+        with threads(resolved.n):
+            return {"row": ((resolved.rows,), predictions.row_log_likelihoods(resolved, draws))}
 
     def posterior_findings(self, draws: Draws) -> tuple[DataFinding, ...]:
         """Covariances that need jitter or nearly so, terms that vanish at a mode, approximations too coarse."""
         from bayeslab.families.gaussian_process import against_all_rows, predictions
 
-        seen = self.resolved
-        with threads(seen.n):
-            found = predictions.findings(seen, draws)
-            told = any(check == "functions" for check, *_ in found)
-            coarse = seen.spec.approximation in ("sparse", "fitc", "hsgp") and not told
-            return (*found, *against_all_rows.differences(seen, draws)) if coarse else found
+        resolved = self.resolved
+        with threads(resolved.n):
+            found = predictions.findings(resolved, draws)
+            reported = any(check == "functions" for check, *_ in found)
+            coarse = resolved.spec.approximation in ("sparse", "fitc", "hsgp") and not reported
+            return (*found, *against_all_rows.differences(resolved, draws)) if coarse else found
 
     def advice(self) -> str | None:
         """What to do where the function's values are hard to sample."""
@@ -236,36 +238,38 @@ class GaussianProcessPosterior(Posterior):
 
     def bound_data(self) -> Data:
         """The data without the rows that have no outcome."""
-        seen = self.resolved
-        if self.data.origin is not None or len(seen.kept) == len(self.data.labels[seen.rows]):
+        resolved = self.resolved
+        if self.data.origin is not None or len(resolved.kept) == len(self.data.labels[resolved.rows]):
             return self.data
         return self._kept
 
     @cached_property
     def _kept(self) -> Data:
         """The data less the rows that have no outcome."""
-        seen = self.resolved
+        resolved = self.resolved
         columns = {
-            name: replace(c, values=c.values[seen.kept], missing=None if c.missing is None else c.missing[seen.kept])
-            if c.dims == (seen.rows,)
+            name: replace(
+                c, values=c.values[resolved.kept], missing=None if c.missing is None else c.missing[resolved.kept]
+            )
+            if c.dims == (resolved.rows,)
             else c
             for name, c in self.data.dataset.columns.items()
         }
-        kept = Dataset(columns, seen.rows, {**self.data.dataset.levels, seen.rows: seen.row_labels})
+        kept = Dataset(columns, resolved.rows, {**self.data.dataset.levels, resolved.rows: resolved.row_labels})
         return bind(self.model, kept, self.model.factors(), self.data.memory())
 
     def priors(self) -> dict[str, str]:
         """The prior of each parameter; those the file does not give are on the scale of the data."""
-        seen = self.resolved
-        return dict(seen.nodes) | {name: f"{value:g} (fixed)" for name, value in seen.fixed.items()}
+        resolved = self.resolved
+        return dict(resolved.nodes) | {name: f"{value:g} (fixed)" for name, value in resolved.fixed.items()}
 
     def model_choice(self) -> tuple[str, dict[str, Any], dict[str, np.ndarray]] | None:
         """What the approximation is, and how far off it may be."""
-        seen = self.resolved
-        if seen.spec.approximation is None or seen.y is None:
+        resolved = self.resolved
+        if resolved.spec.approximation is None or resolved.y is None:
             return None
-        lines = regression_of(seen).remarks()
-        return (f"approximation: {seen.spec.approximation}" + "".join(f"; {line}" for line in lines), {}, {})
+        lines = regression_of(resolved).remarks()
+        return (f"approximation: {resolved.spec.approximation}" + "".join(f"; {line}" for line in lines), {}, {})
 
     def data_findings(self) -> tuple[DataFinding, ...]:
         """Rows without an outcome."""
@@ -273,55 +277,61 @@ class GaussianProcessPosterior(Posterior):
 
     def network(self) -> nx.DiGraph:
         """Hyperparameters, the function, and the outcome."""
-        seen = self.resolved
-        out = nx.DiGraph(dims={seen.rows: seen.n} | {dim: len(labels) for dim, labels in seen.labels.items()})
-        for name, text in seen.nodes.items():
+        resolved = self.resolved
+        out = nx.DiGraph(
+            dims={resolved.rows: resolved.n} | {dim: len(labels) for dim, labels in resolved.labels.items()}
+        )
+        for name, text in resolved.nodes.items():
             bare = name.partition("[")[0]
-            out.add_node(bare, kind="random", text=text, dims=seen.dims[bare])
-        out.add_node("f", kind="random", inner=True, text=f"GP({seen.kernel.text})", dims=(seen.rows,))
-        for name in dict.fromkeys((*seen.kernel.columns, *columns_read(self.spec))):
-            out.add_node(name, kind="data", dims=(seen.rows,))
+            out.add_node(bare, kind="random", text=text, dims=resolved.dims[bare])
+        out.add_node("f", kind="random", inner=True, text=f"GP({resolved.kernel.text})", dims=(resolved.rows,))
+        for name in dict.fromkeys((*resolved.kernel.columns, *columns_read(self.spec))):
+            out.add_node(name, kind="data", dims=(resolved.rows,))
             out.add_edge(name, "f")
-        kind = "observed" if self.data.has(seen.target) else "random"
-        out.add_node(seen.target, kind=kind, text=self.spec.likelihood, dims=(seen.rows,))
-        out.add_edge("f", seen.target)
-        own = set(seen.kernel.names) | {seen.level, "b"}
-        for name in seen.dims:
-            out.add_edge(name, "f" if name in own else seen.target)
+        kind = "observed" if self.data.has(resolved.target) else "random"
+        out.add_node(resolved.target, kind=kind, text=self.spec.likelihood, dims=(resolved.rows,))
+        out.add_edge("f", resolved.target)
+        own = set(resolved.kernel.names) | {resolved.level, "b"}
+        for name in resolved.dims:
+            out.add_edge(name, "f" if name in own else resolved.target)
         return out
 
 
-def _there(seen: Resolved, data: Data) -> None:
-    if seen.y is None:
+def _there(resolved: Resolved, data: Data) -> None:
+    if resolved.y is None:
         raise DataError(
-            f"the data have no column '{seen.target}', the outcome{hint(seen.target, data.names())}",
+            f"the data have no column '{resolved.target}', the outcome{hint(resolved.target, data.names())}",
             code="unknown-column",
         )
 
 
-def _distinguishable(seen: Resolved) -> None:
+def _distinguishable(resolved: Resolved) -> None:
     """Rows with the same inputs and no noise have a covariance without a factor."""
-    noiseless = seen.gaussian and seen.fixed.get("sigma", seen.fixed.get("sigma2")) == 0 and not seen.known.all()
-    if not noiseless or any(leaf.word == "White" for leaf in seen.kernel.root.leaves()):
+    noiseless = (
+        resolved.gaussian
+        and resolved.fixed.get("sigma", resolved.fixed.get("sigma2")) == 0
+        and not resolved.known.all()
+    )
+    if not noiseless or any(leaf.word == "White" for leaf in resolved.kernel.root.leaves()):
         return
-    distinct, place = seen.distinct
-    if len(distinct) < seen.n:
+    distinct, place = resolved.distinct
+    if len(distinct) < resolved.n:
         first = int(np.flatnonzero(np.bincount(place) > 1)[0])
         rows = np.flatnonzero(place == first)[:2] + 1
         raise DataError(
             f"rows {rows[0]} and {rows[1]} have the same inputs, and without noise they can have one outcome only: give"
             " sigma a prior, or leave out doubled rows",
-            path=("model", "priors", "sigma" if "sigma" in seen.fixed else "sigma2"),
+            path=("model", "priors", "sigma" if "sigma" in resolved.fixed else "sigma2"),
             code="contradiction",
         )
 
 
-def _seconds(seen: Resolved) -> float:
+def _seconds(resolved: Resolved) -> float:
     """Of one evaluation of density and gradient, at 15 billion operations a second."""
-    if seen.spec.approximation is not None:
-        return approximations.operations(seen) / 15e9
-    n = seen.n if seen.gaussian else len(seen.distinct[0])
-    return (n**3 if seen.gaussian else 2.4 * n**3) / 15e9 + 1e-8 * n**2 * len(list(seen.kernel.root.leaves()))
+    if resolved.spec.approximation is not None:
+        return approximations.operations(resolved) / 15e9
+    n = resolved.n if resolved.gaussian else len(resolved.distinct[0])
+    return (n**3 if resolved.gaussian else 2.4 * n**3) / 15e9 + 1e-8 * n**2 * len(list(resolved.kernel.root.leaves()))
 
 
 def _shown(seconds: float) -> str:
@@ -331,21 +341,22 @@ def _shown(seconds: float) -> str:
     return f"{1000 * seconds:.0f} ms" if seconds < 0.5 else f"{seconds:.1f} s"
 
 
-def _affordable(seen: Resolved) -> None:
+def _affordable(resolved: Resolved) -> None:
     """A covariance too large for this machine is refused, with what there is instead."""
-    if seen.spec.approximation in ("sparse", "fitc"):
-        points = min(seen.spec.inducing or INDUCING, seen.n)
+    if resolved.spec.approximation in ("sparse", "fitc"):
+        points = min(resolved.spec.inducing or INDUCING, resolved.n)
         require_memory(
-            8 * seen.n * points,
-            f"the covariance of {points:,} inducing points with {seen.n:,} rows",
+            8 * resolved.n * points,
+            f"the covariance of {points:,} inducing points with {resolved.n:,} rows",
             "give fewer",
             kind=EngineRefusal,
             path=("model", "inducing"),
         )
-    if seen.n <= _MOST or seen.spec.approximation not in (None, "laplace"):
+    if resolved.n <= _MOST or resolved.spec.approximation not in (None, "laplace"):
         return
     raise EngineRefusal(
-        f"an exact Gaussian process of {seen.n:,} rows needs {8 * seen.n**2 / 1e9:,.0f} GB for its covariance and about"
-        f" {_shown(_seconds(seen))} for each evaluation; at most {_MOST:,} rows are taken. Approximate it: {_INSTEAD}",
+        f"an exact Gaussian process of {resolved.n:,} rows needs {8 * resolved.n**2 / 1e9:,.0f} GB for its covariance"
+        f" and about {_shown(_seconds(resolved))} for each evaluation; at most {_MOST:,} rows are taken. Approximate"
+        f" it: {_INSTEAD}",
         code="too-costly",
     )

@@ -371,14 +371,14 @@ def _refuse_too_little(hidden: Hidden, data: Data) -> None:
     _refuse_silent(hidden)
     if isinstance(hidden.chain, ProductChain) or not any(part.learned for part in hidden.parts):
         return
-    seen = hidden.rows[(~np.isnan(hidden.rows)).any(axis=1)]
+    rows = hidden.rows[(~np.isnan(hidden.rows)).any(axis=1)]
     if not len(hidden.rows) or hidden.n_states == 1:
         return
-    if len(seen) < hidden.n_states:
+    if len(rows) < hidden.n_states:
         raise DataError(
-            f"{len(seen)} rows cannot support {hidden.n_states} states; use at most {max(len(seen), 1)}", code="too-few"
+            f"{len(rows)} rows cannot support {hidden.n_states} states; use at most {max(len(rows), 1)}", code="too-few"
         )
-    if not np.any(np.nanmax(seen, axis=0, initial=-np.inf) > np.nanmin(seen, axis=0, initial=np.inf)):
+    if not np.any(np.nanmax(rows, axis=0, initial=-np.inf) > np.nanmin(rows, axis=0, initial=np.inf)):
         column = hidden.parts[0].columns[0]
         raise DataError(f"column '{column}' is constant: it cannot tell states apart; take one state", code="constant")
 
@@ -386,8 +386,8 @@ def _refuse_too_little(hidden: Hidden, data: Data) -> None:
 def _refuse_silent(hidden: Hidden) -> None:
     """A sequence without a single cell is a mistake more often than not."""
     own = hidden.sequences
-    seen = (~np.isnan(hidden.rows)).any(axis=1)
-    silent = np.flatnonzero(np.bincount(own.sequence, seen, minlength=own.n_sequences) == 0)
+    observed = (~np.isnan(hidden.rows)).any(axis=1)
+    silent = np.flatnonzero(np.bincount(own.sequence, observed, minlength=own.n_sequences) == 0)
     if len(silent):
         which = f"sequence '{own.names[silent[0]]}'" if own.n_sequences > 1 else "the sequence"
         raise DataError(f"{which} has no observed cell and says nothing; leave it out", code="no-values")

@@ -104,18 +104,18 @@ class LatentFeaturesPosterior(Posterior):
 
     def priors(self) -> dict[str, str]:
         """The prior of each parameter; numbers the file does not give are on the scale of the data."""
-        seen = self.resolved
-        scale = "scale" if isinstance(seen.scale[0], Written) else _some(seen.scale)
-        out = {"loading": f"Normal(0, {scale}), free of rotations" if not seen.binary else f"Normal(0, {scale})"}
-        if isinstance(seen.scale[0], Written):
-            out["scale"] = str(seen.scale[0])
-        out["noise"] = _some(seen.noise)
-        if seen.offset:
-            out["mean"] = f"Normal(mean of the column, {_some(tuple(seen.offset_scale))})"
-        if seen.binary and seen.features is not None:
-            out["probability"] = f"Beta({seen.probability[0]:g}, {seen.probability[1]:g})"
-        elif seen.binary:
-            alpha = seen.alpha
+        resolved = self.resolved
+        scale = "scale" if isinstance(resolved.scale[0], Written) else _some(resolved.scale)
+        out = {"loading": f"Normal(0, {scale}), free of rotations" if not resolved.binary else f"Normal(0, {scale})"}
+        if isinstance(resolved.scale[0], Written):
+            out["scale"] = str(resolved.scale[0])
+        out["noise"] = _some(resolved.noise)
+        if resolved.offset:
+            out["mean"] = f"Normal(mean of the column, {_some(tuple(resolved.offset_scale))})"
+        if resolved.binary and resolved.features is not None:
+            out["probability"] = f"Beta({resolved.probability[0]:g}, {resolved.probability[1]:g})"
+        elif resolved.binary:
+            alpha = resolved.alpha
             out["alpha"] = f"Gamma({alpha[0]:g}, {alpha[1]:g})" if isinstance(alpha, tuple) else f"{alpha:g}"
         return out
 
@@ -160,67 +160,71 @@ class LatentFeaturesPosterior(Posterior):
 
         Of a buffet the rows are new ones, each with features of its own beside those there are.
         """
-        seen = self.resolved
-        loading, means, noises = np.asarray(draws["loading"]), _means(seen, draws), _noises(seen, draws)
-        n_rows, n_fitted = len(seen.rows), len((self.origin or self).resolved.rows)
-        out = np.empty((len(loading), n_rows, len(seen.columns)))
+        resolved = self.resolved
+        loading, means, noises = np.asarray(draws["loading"]), _means(resolved, draws), _noises(resolved, draws)
+        n_rows, n_fitted = len(resolved.rows), len((self.origin or self).resolved.rows)
+        out = np.empty((len(loading), n_rows, len(resolved.columns)))
         for i in range(len(out)):
-            if seen.binary:
+            if resolved.binary:
                 z = (rng.random((n_rows, loading.shape[2])) < draws["probability"][i]).astype(float)
             else:
                 z = rng.standard_normal((n_rows, loading.shape[2]))
             sd: Any = noises[i]
-            if seen.features is None:
-                alpha: Any = draws["alpha"][i] if "alpha" in draws else seen.alpha
-                scale: Any = draws["scale"][i] if "scale" in draws else seen.scale[0]
+            if resolved.features is None:
+                alpha: Any = draws["alpha"][i] if "alpha" in draws else resolved.alpha
+                scale: Any = draws["scale"][i] if "scale" in draws else resolved.scale[0]
                 own = rng.poisson(alpha / (n_fitted + 1), n_rows)[:, None]
                 sd = np.sqrt(noises[i] ** 2 + own * scale**2)
-            out[i] = means[i] + z @ loading[i].T + sd * rng.standard_normal((n_rows, len(seen.columns)))
-        return {c: ((self.model.data.rows,), out[..., j]) for j, c in enumerate(seen.columns)}
+            out[i] = means[i] + z @ loading[i].T + sd * rng.standard_normal((n_rows, len(resolved.columns)))
+        return {c: ((self.model.data.rows,), out[..., j]) for j, c in enumerate(resolved.columns)}
 
     def completed(self, draws: Draws, rng: np.random.Generator) -> Named:
         """The cells that rows leave open at each draw, given the rest of their row; replications of complete rows."""
-        seen = self.resolved
-        cells = np.isnan(seen.rows)
+        resolved = self.resolved
+        cells = np.isnan(resolved.rows)
         if (cells.all(axis=1) | ~cells.any(axis=1)).all():
             # What is drawn of an empty row is a new one.
             return self.predictive(draws, rng)
-        if seen.features is None:
+        if resolved.features is None:
             raise OptionError(
                 "under a buffet a new row may bring features of its own, and its open cells are not predicted from the"
                 " others: give a number of features, or see fit.features(data)",
                 code="not-applicable",
             )
-        lacking = {c: cells[:, j] for j, c in enumerate(seen.columns)}
-        return row_by_row(lacking, lambda: self._filled(seen, draws, rng), lambda: self.predictive(draws, rng))
+        lacking = {c: cells[:, j] for j, c in enumerate(resolved.columns)}
+        return row_by_row(lacking, lambda: self._filled(resolved, draws, rng), lambda: self.predictive(draws, rng))
 
-    def _filled(self, seen: Resolved, draws: Draws, rng: np.random.Generator) -> Named:
+    def _filled(self, resolved: Resolved, draws: Draws, rng: np.random.Generator) -> Named:
         """All rows with their open cells drawn."""
         from bayeslab.families.latent_features import rows as latent_features_rows
 
         found = latent_features_rows.completed(
-            seen,
+            resolved,
             np.asarray(draws["loading"]),
-            _means(seen, draws),
-            _noises(seen, draws),
+            _means(resolved, draws),
+            _noises(resolved, draws),
             draws.get("probability"),
             rng,
         )
-        return {c: ((self.model.data.rows,), found[..., j]) for j, c in enumerate(seen.columns)}
+        return {c: ((self.model.data.rows,), found[..., j]) for j, c in enumerate(resolved.columns)}
 
     def log_likelihoods(self, draws: Draws) -> Named:
         """Log density of each row at each draw, over the cells it has, its features integrated or summed out."""
         from bayeslab.families.latent_features import rows as latent_features_rows
 
-        seen = self.resolved
-        if seen.features is None:
+        resolved = self.resolved
+        if resolved.features is None:
             raise OptionError(
                 "rows under a buffet are not independent given the features there are; for log likelihoods give a"
                 " number",
                 code="not-applicable",
             )
         found = latent_features_rows.log_likelihoods(
-            seen, np.asarray(draws["loading"]), _means(seen, draws), _noises(seen, draws), draws.get("probability")
+            resolved,
+            np.asarray(draws["loading"]),
+            _means(resolved, draws),
+            _noises(resolved, draws),
+            draws.get("probability"),
         )
         return {"row": ((self.model.data.rows,), found)}
 
@@ -229,13 +233,13 @@ class LatentFeaturesPosterior(Posterior):
         from bayeslab.families.latent_features import rows as latent_features_rows
 
         self._there()
-        seen = self.resolved
+        resolved = self.resolved
         return latent_features_rows.features(
-            seen,
+            resolved,
             self.model.data.rows,
             np.asarray(draws["loading"]),
-            _means(seen, draws),
-            _noises(seen, draws),
+            _means(resolved, draws),
+            _noises(resolved, draws),
             draws.get("probability"),
             draws.get("named"),
             rng,
@@ -243,13 +247,13 @@ class LatentFeaturesPosterior(Posterior):
 
     def data_findings(self) -> list[DataFinding]:
         """Rows without a single cell; columns without means that are far from zero."""
-        seen = self.resolved
+        resolved = self.resolved
         out: list[DataFinding] = []
-        if empty := int(np.isnan(seen.rows).all(axis=1).sum()):
+        if empty := int(np.isnan(resolved.rows).all(axis=1).sum()):
             text = f"{empty} rows have no cell of these columns: they say nothing"
             out.append(("empty rows", "", empty, text, "leave them out"))
-        if not seen.offset and len(seen.rows) and seen.pooled > 0:
-            level = float(np.sqrt(np.mean(seen.centre**2))) / seen.pooled
+        if not resolved.offset and len(resolved.rows) and resolved.pooled > 0:
+            level = float(np.sqrt(np.mean(resolved.centre**2))) / resolved.pooled
             if level > _FAR:
                 text = (
                     f"columns are {level:.3g} of their sds from zero: with mean: zero a feature has to be their level"
@@ -294,15 +298,15 @@ def _some(values: tuple[Any, ...]) -> str:
     return shown[0] if len(set(shown)) == 1 else f"{shown[0]} to {shown[-1]}, by column"
 
 
-def _noises(seen: Resolved, draws: Mapping[str, np.ndarray]) -> np.ndarray:
+def _noises(resolved: Resolved, draws: Mapping[str, np.ndarray]) -> np.ndarray:
     """Sds of the noise of every column at each draw (S, D)."""
-    n, d = len(next(iter(draws.values()))), len(seen.columns)
+    n, d = len(next(iter(draws.values()))), len(resolved.columns)
     if "noise" not in draws:
-        return np.full((n, d), seen.noise[0], float)
+        return np.full((n, d), resolved.noise[0], float)
     own = np.asarray(draws["noise"], float)
     return np.broadcast_to(own[:, None] if own.ndim == 1 else own, (n, d))
 
 
-def _means(seen: Resolved, draws: Mapping[str, np.ndarray]) -> np.ndarray:
-    n, d = len(next(iter(draws.values()))), len(seen.columns)
+def _means(resolved: Resolved, draws: Mapping[str, np.ndarray]) -> np.ndarray:
+    n, d = len(next(iter(draws.values()))), len(resolved.columns)
     return np.asarray(draws["mean"]) if "mean" in draws else np.zeros((n, d))

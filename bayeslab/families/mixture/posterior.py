@@ -98,17 +98,17 @@ class MixturePosterior(Posterior):
         To fit: its parameters, and one node ``evidence`` with the components summed out. To simulate: a node ``label``
         for the component of every row, and one for every column.
         """
-        seen = self._counted()
+        resolved = self._counted()
         if purpose == "fit" and self.data.dataset.columns:
             self._there()
-            return pymc_graph.with_evidence(self.model, seen)
-        return pymc_graph.written_out(self.model, seen, self.data)
+            return pymc_graph.with_evidence(self.model, resolved)
+        return pymc_graph.written_out(self.model, resolved, self.data)
 
     def graph_without_start(self) -> pymc.Model:
         """The graph to fit, but for the search of a mode where chains start: all that a check needs."""
-        seen = self._counted()
+        resolved = self._counted()
         self._there()
-        return pymc_graph.with_evidence(self.model, seen, search=False)
+        return pymc_graph.with_evidence(self.model, resolved, search=False)
 
     def _counted(self) -> Resolved:
         if self.spec.components == "sampled":
@@ -133,12 +133,12 @@ class MixturePosterior(Posterior):
     def exact_plan(self) -> Plan | str:
         """In closed form only where every label is known."""
         self._there()
-        seen = self.resolved
-        if seen.choice is not None:
-            return f"components are summed out, {seen.choice.described('component')}"
-        if seen.design is not None or seen.problem.latent.inputs is not None:
+        resolved = self.resolved
+        if resolved.choice is not None:
+            return f"components are summed out, {resolved.choice.described('component')}"
+        if resolved.design is not None or resolved.problem.latent.inputs is not None:
             return "components are summed out"
-        return exact_inference.exact(seen)
+        return exact_inference.exact(resolved)
 
     @cached_property
     def em_plan(self) -> EMPlan | str:
@@ -161,13 +161,13 @@ class MixturePosterior(Posterior):
 
     def priors(self) -> dict[str, str]:
         """The prior of each parameter; numbers the file does not give are on the scale of the data."""
-        seen = self.resolved
+        resolved = self.resolved
         out: dict[str, str] = {}
-        if seen.process is not None:
-            out |= prior_words(seen.process)
-        elif seen.problem.latent.inputs is not None or seen.n_components > 1:
-            out |= {name: seen.problem.latent.prior_text(name) for name in seen.problem.latent.learned}
-        for part in seen.parts.values():
+        if resolved.process is not None:
+            out |= prior_words(resolved.process)
+        elif resolved.problem.latent.inputs is not None or resolved.n_components > 1:
+            out |= {name: resolved.problem.latent.prior_text(name) for name in resolved.problem.latent.learned}
+        for part in resolved.parts.values():
             out |= part.prior_words()
         return out
 
@@ -175,12 +175,12 @@ class MixturePosterior(Posterior):
     def gibbs_plan(self) -> GibbsPlan | str:
         """Labels and parameters in turns; or partitions, where the number of components is sampled."""
         self._there()
-        seen = self.resolved
-        if seen.process is not None:
-            return dirichlet_process.by_partitions(seen, self.model.data.rows)
-        if seen.number is not None:
-            return gibbs_sampling.number_sampled(seen, self.model.data.rows)
-        return gibbs_sampling.by_gibbs(seen)
+        resolved = self.resolved
+        if resolved.process is not None:
+            return dirichlet_process.by_partitions(resolved, self.model.data.rows)
+        if resolved.number is not None:
+            return gibbs_sampling.number_sampled(resolved, self.model.data.rows)
+        return gibbs_sampling.by_gibbs(resolved)
 
     @cached_property
     def variational_plan(self) -> VariationalPlan | str:
@@ -201,8 +201,8 @@ class MixturePosterior(Posterior):
             return "gibbs", "Gibbs steps over partitions: the number of components is sampled"
         if self._process() and self.data.has(self.spec.modelled[0]) and not isinstance(self.gibbs_plan, str):
             what = "Pitman-Yor" if self.spec.discount else "Dirichlet"
-            seen = self.resolved
-            if not seen.conjugate or "student_t" in seen.parts:
+            resolved = self.resolved
+            if not resolved.conjugate or "student_t" in resolved.parts:
                 return "gibbs", (
                     f"Gibbs steps with auxiliary components: a {what} process without conjugate priors, nothing"
                     " truncated"
@@ -217,9 +217,9 @@ class MixturePosterior(Posterior):
         """Which component each row comes from, and which rows belong together: by name, dimensions and values."""
         if "_labels" in draws:
             return dirichlet_process.summaries(draws["_labels"], self.model.data.rows)
-        seen = self._with_parameters()
-        some = gibbs_sampling.some_draws({name: draws[name] for name in seen.dims})
-        return gibbs_sampling.cluster_summaries(seen, _responsibilities(seen, some), self.model.data.rows, rng)
+        resolved = self._with_parameters()
+        some = gibbs_sampling.some_draws({name: draws[name] for name in resolved.dims})
+        return gibbs_sampling.cluster_summaries(resolved, _responsibilities(resolved, some), self.model.data.rows, rng)
 
     def component_shapes(self, draws: Draws, columns: Sequence[str] | None) -> Shapes:
         """What components look like over one column, or over two normal ones."""
@@ -232,15 +232,17 @@ class MixturePosterior(Posterior):
 
     def cluster_number_prior(self) -> np.ndarray | None:
         """Probabilities of 0, 1, 2, ... clusters before the data, of a process with few enough rows."""
-        seen = self.resolved
-        return None if seen.process is None else dirichlet_process.number_prior(seen.process, len(seen.rows))
+        resolved = self.resolved
+        return (
+            None if resolved.process is None else dirichlet_process.number_prior(resolved.process, len(resolved.rows))
+        )
 
     def network(self) -> nx.DiGraph:
         """Parameters, the label, and the columns."""
         spec = self.spec
         rows = self.model.data.rows
-        seen = self.resolved if any(self.data.has(c) for c in spec.modelled) else None
-        sizes = {dim: len(labels) for dim, labels in seen.labels.items()} if seen is not None else {}
+        resolved = self.resolved if any(self.data.has(c) for c in spec.modelled) else None
+        sizes = {dim: len(labels) for dim, labels in resolved.labels.items()} if resolved is not None else {}
         if rows in self.data.labels:
             sizes[rows] = len(self.data.labels[rows])
         along = (rows,) if rows in sizes else ()
@@ -248,14 +250,14 @@ class MixturePosterior(Posterior):
         shown = str(spec.components) if isinstance(spec.components, int | str) else "chosen"
         top = "gate" if spec.gating else "weights"
         out.add_node(
-            top, kind="random", text="logit" if spec.gating else "Dirichlet", dims=("component",) if seen else ()
+            top, kind="random", text="logit" if spec.gating else "Dirichlet", dims=("component",) if resolved else ()
         )
         out.add_node("label", kind="discrete", inner=True, text=f"of {shown}", dims=along)
         out.add_edge(top, "label")
         for name in spec.gating:
             out.add_node(name, kind="data", dims=along)
             out.add_edge(name, "label")
-        parts = seen.parts.values() if seen is not None else ()
+        parts = resolved.parts.values() if resolved is not None else ()
         for part in parts:
             for name in part.results:
                 kept = tuple(d for d in part.dims(name) if d in sizes)
@@ -277,23 +279,23 @@ class MixturePosterior(Posterior):
         if spec.order is None:
             return dict(draws)
 
-        seen = self.resolved
-        return _renamed(seen, draws, by_location(seen.location(draws, spec.order)))
+        resolved = self.resolved
+        return _renamed(resolved, draws, by_location(resolved.location(draws, spec.order)))
 
     def _with_parameters(self) -> Resolved:
-        seen = self.resolved
-        if seen.number is not None:
+        resolved = self.resolved
+        if resolved.number is not None:
             raise OptionError(
                 "a sampled number of components leaves no draws of parameters; fit again with the number you settle on",
                 code="not-kept",
             )
-        return seen
+        return resolved
 
     def exchangeable(self) -> bool:
         """Whether components can trade places without changing the model."""
-        spec, seen = self.spec, self.resolved
-        even = np.ptp(seen.problem.latent.dirichlet) == 0 and seen.process is None
-        return seen.n_components > 1 and even and not spec.labels and seen.number is None
+        spec, resolved = self.spec, self.resolved
+        even = np.ptp(resolved.problem.latent.dirichlet) == 0 and resolved.process is None
+        return resolved.n_components > 1 and even and not spec.labels and resolved.number is None
 
     def label_invariant(
         self, draws: Draws, rng: np.random.Generator
@@ -302,11 +304,11 @@ class MixturePosterior(Posterior):
         if not self._process() or "weights" not in draws:
             return None
 
-        seen = self.resolved
-        names = {name for name, dims in seen.dims.items() if dims[:1] == ("component",)}
+        resolved = self.resolved
+        names = {name for name, dims in resolved.dims.items() if dims[:1] == ("component",)}
         names |= {name for name in draws if name.startswith("_")}
-        told = dirichlet_process.counted(_responsibilities(seen, draws), rng)
-        return names, told, dirichlet_process.truncated(seen, draws)
+        counts = dirichlet_process.counted(_responsibilities(resolved, draws), rng)
+        return names, counts, dirichlet_process.truncated(resolved, draws)
 
     def with_fitted_priors(self) -> Model:
         """The model with the priors that a fit had written out, so that more rows do not change them."""
@@ -330,19 +332,19 @@ class MixturePosterior(Posterior):
         if not self.exchangeable():
             return None
 
-        seen = self.resolved
-        kept = {name for name, dims in seen.dims.items() if dims[:1] == ("component",)} | _inner(seen, draws)
-        if seen.problem.latent.inputs is not None and "_gate" in draws:
+        resolved = self.resolved
+        kept = {name for name, dims in resolved.dims.items() if dims[:1] == ("component",)} | _inner(resolved, draws)
+        if resolved.problem.latent.inputs is not None and "_gate" in draws:
             kept.add("_gate")
         if self.spec.order is not None:
             return {n: v for n, v in self.ordered(draws).items() if n in kept}, "the component"
-        rows = evenly(len(seen.rows), _TELLING)
-        moves = agreeing(_laws(seen, draws, rows), np.arange(len(rows)))
-        if seen.by is not None:
+        rows = evenly(len(resolved.rows), _TELLING)
+        moves = agreeing(_laws(resolved, draws, rows), np.arange(len(rows)))
+        if resolved.by is not None:
             # Names agree now; which is which is settled by a column, the same in every run.
-            centres = permute(seen.location(draws, seen.by), moves).mean(axis=0)
+            centres = permute(resolved.location(draws, resolved.by), moves).mean(axis=0)
             moves = moves[:, np.argsort(centres, kind="stable")]
-        return {n: v for n, v in _renamed(seen, draws, moves).items() if n in kept}, "the component"
+        return {n: v for n, v in _renamed(resolved, draws, moves).items() if n in kept}, "the component"
 
     def log_likelihoods(self, draws: Draws) -> Named:
         """Log density of each row at each draw, its component summed out; of partitions, given all other rows."""
@@ -354,8 +356,8 @@ class MixturePosterior(Posterior):
                     dirichlet_process.log_densities(self.resolved, draws),
                 )
             }
-        seen = self._with_parameters()
-        return {"row": ((self.model.data.rows,), np.stack([e for e, _ in _responsibilities(seen, draws)]))}
+        resolved = self._with_parameters()
+        return {"row": ((self.model.data.rows,), np.stack([e for e, _ in _responsibilities(resolved, draws)]))}
 
     def predictive(self, draws: Draws, rng: np.random.Generator) -> Named:
         """Replications of the rows at each draw."""
@@ -363,21 +365,21 @@ class MixturePosterior(Posterior):
         check_drawn(self.spec, self.data, found.columns, found.rows)
         if "_labels" in draws:
             return dirichlet_process.replications(self.resolved, draws, self.model.data.rows, rng)
-        seen = self._with_parameters()
-        names, n_rows = list(seen.dims), len(seen.rows)
-        columns = [c for part in seen.parts.values() for c in part.columns]
+        resolved = self._with_parameters()
+        names, n_rows = list(resolved.dims), len(resolved.rows)
+        columns = [c for part in resolved.parts.values() for c in part.columns]
         out = np.empty((len(draws[names[0]]), n_rows, len(columns)))
-        latent = replace(seen.problem.latent, allowed=None)  # before anything of the rows is seen
+        latent = replace(resolved.problem.latent, allowed=None)  # before anything of the rows is seen
         for i in range(len(out)):
-            theta = seen.theta({name: draws[name][i] for name in names})
+            theta = resolved.theta({name: draws[name][i] for name in names})
             labels = latent.simulate(theta, rng.random(n_rows))
             at = 0
-            for name, part in seen.parts.items():
-                own = seen.own(name, theta)
-                made = part.sample(rng, own, labels, seen.rows[:, list(part.given_at)])
+            for name, part in resolved.parts.items():
+                own = resolved.own(name, theta)
+                made = part.sample(rng, own, labels, resolved.rows[:, list(part.given_at)])
                 out[i, :, at : at + made.shape[1]] = made
                 at += made.shape[1]
-        whole = {c for part in seen.parts.values() if part.discrete for c in part.columns}
+        whole = {c for part in resolved.parts.values() if part.discrete for c in part.columns}
         return {
             c: ((self.model.data.rows,), out[..., j].astype(np.int64) if c in whole else out[..., j])
             for j, c in enumerate(columns)
@@ -387,21 +389,21 @@ class MixturePosterior(Posterior):
         """The cells that rows leave open at each draw, given the rest of their row; replications of complete rows."""
         if self.spec.regression is not None:
             return self.predictive(draws, rng)
-        seen = self._with_parameters()
-        check_drawn(self.spec, self.data, seen.columns, seen.rows)
+        resolved = self._with_parameters()
+        check_drawn(self.spec, self.data, resolved.columns, resolved.rows)
         lacking = {
-            column: np.isnan(seen.rows[:, at])
-            for part in seen.parts.values()
+            column: np.isnan(resolved.rows[:, at])
+            for part in resolved.parts.values()
             for column, at in zip(part.columns, part.columns_at, strict=True)
         }
-        return row_by_row(lacking, lambda: self._filled(seen, draws, rng), lambda: self.predictive(draws, rng))
+        return row_by_row(lacking, lambda: self._filled(resolved, draws, rng), lambda: self.predictive(draws, rng))
 
-    def _filled(self, seen: Resolved, draws: Draws, rng: np.random.Generator) -> Named:
+    def _filled(self, resolved: Resolved, draws: Draws, rng: np.random.Generator) -> Named:
         """All rows with their open cells drawn."""
         if "_labels" in draws:
-            return dirichlet_process.completed(seen, draws, self.model.data.rows, rng)
-        whole = {c for part in seen.parts.values() if part.discrete for c in part.columns}
-        found = completion.completed(seen, draws, rng)
+            return dirichlet_process.completed(resolved, draws, self.model.data.rows, rng)
+        whole = {c for part in resolved.parts.values() if part.discrete for c in part.columns}
+        found = completion.completed(resolved, draws, rng)
         return {c: ((self.model.data.rows,), v.astype(np.int64) if c in whole else v) for c, v in found.items()}
 
     def probabilities(self, draws: Draws) -> dict[str, np.ndarray] | None:
@@ -431,11 +433,11 @@ class MixturePosterior(Posterior):
         return {self.model.data.rows: labels} | {f"P({name})": total[:, k] for k, name in enumerate(on.names)}
 
 
-def _renamed(seen: Resolved, draws: Mapping[str, np.ndarray], moves: np.ndarray) -> dict[str, np.ndarray]:
+def _renamed(resolved: Resolved, draws: Mapping[str, np.ndarray], moves: np.ndarray) -> dict[str, np.ndarray]:
 
     out = dict(draws)
-    named = {name for name, dims in seen.dims.items() if dims[:1] == ("component",) and name in draws}
-    for name in named | _inner(seen, draws):
+    named = {name for name, dims in resolved.dims.items() if dims[:1] == ("component",) and name in draws}
+    for name in named | _inner(resolved, draws):
         out[name] = permute(np.asarray(draws[name]), moves)
     if "gate" in out:
         out["gate"] = out["gate"] - out["gate"][:, :1]
@@ -446,19 +448,19 @@ def _renamed(seen: Resolved, draws: Mapping[str, np.ndarray], moves: np.ndarray)
     return out
 
 
-def _inner(seen: Resolved, draws: Mapping[str, np.ndarray]) -> set[str]:
+def _inner(resolved: Resolved, draws: Mapping[str, np.ndarray]) -> set[str]:
     """Inner parameters of the graph, one set for each component."""
-    return {n for n, v in draws.items() if n.startswith("_") and np.ndim(v) > 1 and v.shape[1] == seen.n_components}
+    return {n for n, v in draws.items() if n.startswith("_") and np.ndim(v) > 1 and v.shape[1] == resolved.n_components}
 
 
-def _laws(seen: Resolved, draws: Mapping[str, np.ndarray], rows: np.ndarray | None = None) -> Iterator[Law]:
+def _laws(resolved: Resolved, draws: Mapping[str, np.ndarray], rows: np.ndarray | None = None) -> Iterator[Law]:
     """The components of all rows, or of some, at each draw."""
-    problem = seen.problem if rows is None else seen.problem.at(rows)
-    names = list(seen.dims)
+    problem = resolved.problem if rows is None else resolved.problem.at(rows)
+    names = list(resolved.dims)
     for i in range(len(draws[names[0]])):
-        yield problem.law(seen.theta({name: draws[name][i] for name in names}))
+        yield problem.law(resolved.theta({name: draws[name][i] for name in names}))
 
 
-def _responsibilities(seen: Resolved, draws: Mapping[str, np.ndarray]) -> Iterator[tuple[np.ndarray, np.ndarray]]:
+def _responsibilities(resolved: Resolved, draws: Mapping[str, np.ndarray]) -> Iterator[tuple[np.ndarray, np.ndarray]]:
     """Log evidence (N,) and responsibilities (N, K) at each draw."""
-    return ((law.log_likelihoods(True), law.filter("filter")) for law in _laws(seen, draws))
+    return ((law.log_likelihoods(True), law.filter("filter")) for law in _laws(resolved, draws))
