@@ -176,12 +176,12 @@ def posterior_predictive(fit: Fitted) -> xr.Dataset:
     """Replications of the observed nodes for the data of the fit."""
     if "parent_sets" in fit.data_tree.children:
         return replications(fit, fit.data, fit.seed)
-    return _draws(fit, fit.data, fit.seed, _replications(fit, fit.data))
+    return _draws(fit, fit.bound_model, fit.seed, _replications(fit, fit.data))
 
 
-def _draws(fit: Fitted, data: Data, seed: int, each: int = 1, *, open_cells: bool = False) -> xr.Dataset:
+def _draws(fit: Fitted, posterior: Posterior, seed: int, each: int = 1, *, open_cells: bool = False) -> xr.Dataset:
     """Outcomes drawn at every posterior draw, or ``each`` times there; where a family can tell, only open cells."""
-    posterior, names = fit.bound_model.on(data), list(fit.bound_model.outcomes())
+    names = list(fit.bound_model.outcomes())
     if posterior.on_arrays:
         values, rng = _repeated(posterior_values(fit), each), stream(seed, "predict")
         made = posterior.completed(values, rng) if open_cells else posterior.predictive(values, rng)
@@ -331,7 +331,7 @@ def predict(
         exact = posterior.probabilities(posterior_values(fit))
         if exact is not None:
             return _like(pd.DataFrame(exact), data)
-    drawn = _draws(fit, bound, seed, _replications(fit, bound), open_cells=True)
+    drawn = _draws(fit, posterior, seed, _replications(fit, bound), open_cells=True)
     return summarised(fit, in_labels(fit.model, bound, drawn) if kind == "mean" else drawn, data, kind, ci_prob)
 
 
@@ -544,15 +544,15 @@ def log_likelihood(fit: Fitted, data: Data | None = None, *, weighted: bool = Tr
     weighted
         Whether rows are multiplied by the weights that the model gives them, or are single rows.
     """
-    found = _unweighted_log_likelihood(fit, data)
-    weights = fit.bound_model.on(data or fit.data).row_weights() if weighted else {}
+    posterior = fit.bound_model.on(data or fit.data)
+    found = _unweighted_log_likelihood(fit, posterior, data)
+    weights = posterior.row_weights() if weighted else {}
     return found.assign({name: found[name] * own for name, own in weights.items() if name in found})
 
 
-def _unweighted_log_likelihood(fit: Fitted, data: Data | None) -> xr.Dataset:
+def _unweighted_log_likelihood(fit: Fitted, posterior: Posterior, data: Data | None) -> xr.Dataset:
     if "parent_sets" in fit.data_tree.children:
-        return log_likelihoods(fit, data or fit.data)
-    posterior = fit.bound_model.on(data or fit.data)
+        return log_likelihoods(fit, posterior.data)
     made = posterior.log_likelihoods(posterior_values(fit))
     if made is not None:
         # A term of whole rows may not have the name of the rows' dimension.
