@@ -13,6 +13,7 @@ from bayeslab.exact.forward_backward import HiddenChain, simulate_states
 from bayeslab.families import hmm
 from bayeslab.families.hmm import choice as hmm_choice
 from bayeslab.families.hmm.choice import hidden_of
+from bayeslab.preparation import bound
 from tests.refusals import refused
 
 THREE = (-3.0, 0.0, 3.0)
@@ -38,7 +39,7 @@ SEVERAL, SINGLE = series(15, 30, seed=1), series(1, 500, seed=2)
 
 def chosen(table, **content):
     declared = model(**content)
-    data = bl.check(declared, table)
+    data = bound(declared, table)
     _, choice = hmm_choice.settled(declared, data)
     assert choice is not None and choice.best == hidden_of(declared, data).n_states
     return choice
