@@ -262,6 +262,10 @@ class Posterior(ABC):
         """Deterministic nodes that depend on what is summed out, which come back with it; default: none."""
         return ()
 
+    def functions(self) -> tuple[str, ...]:
+        """Names of the nodes that are functions with values in the posterior; default: none."""
+        return ()
+
     def hidden_paths(self) -> tuple[str, ...]:
         """Those nodes that are summed out that can be decoded at given parameters; default: none."""
         return ()

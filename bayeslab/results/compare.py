@@ -43,7 +43,7 @@ from bayeslab.posterior.evaluation import expand
 from bayeslab.progress import Progress, reporter
 from bayeslab.results import checks, convergence
 from bayeslab.results.common_scale import conditioned, kinds, same_events, same_weights
-from bayeslab.results.fitted import Fitted, posterior_values
+from bayeslab.results.fitted import Fitted, log_evidence, posterior_values
 from bayeslab.results.likelihood import MaximumLikelihood, description_bits, maximise
 from bayeslab.results.predict import log_likelihood, pointwise_graph, predict, summarised, value_draws
 from bayeslab.results.psis import good_k, leave_one_out
@@ -420,14 +420,6 @@ def bridge(without: Array, included: Array) -> float:
 
 
 # -------------------------------------------------------------------------------- many models
-
-
-def log_evidence(fit: Fitted) -> float:
-    """The log evidence an engine found, else NaN."""
-    for group in ("exact_posterior", "posterior"):
-        if group in fit.data_tree.children and "log_evidence" in fit.data_tree[group].attrs:
-            return float(fit.data_tree[group].attrs["log_evidence"])
-    return math.nan
 
 
 def compare(

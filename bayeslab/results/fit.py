@@ -11,7 +11,8 @@ import numpy as np
 from bayeslab.errors import OptionError, hint
 from bayeslab.posterior.averaging import AVERAGED
 from bayeslab.results import pictures
-from bayeslab.results.fitted import Fitted
+from bayeslab.results.fitted import Fitted, log_evidence
+from bayeslab.results.functions import Functions, functions_of
 from bayeslab.results.verdict import Verdict
 
 if TYPE_CHECKING:
@@ -20,6 +21,7 @@ if TYPE_CHECKING:
 
     from bayeslab.results.gaussian_process import FittedProcess
     from bayeslab.results.learner import FittedLearner
+    from bayeslab.results.states import States
     from bayeslab.results.structures import Structures
     from bayeslab.results.topics import FittedTopics
 
@@ -175,6 +177,50 @@ class Fit(Fitted):
             more = {n: (v.dims, np.asarray(values[str(n)])[None]) for n, v in group.data_vars.items()}
             group = xr.concat([group, xr.Dataset(more, coords={"statistic": [word]})], dim="statistic")
         return group
+
+    @property
+    def log_evidence(self) -> float:
+        """The log evidence of the model: the log of the marginal likelihood of the data.
+
+        Exact after the engine ``exact``, an estimate after ``smc`` (its error is in the verdict) and ``grid``, a lower
+        bound after ``variational`` and ``advi``.
+
+        Raises
+        ------
+        OptionError
+            The engine finds no evidence.
+        """
+        found = log_evidence(self)
+        if np.isnan(found):
+            raise OptionError(
+                f"the method {self.method} finds no evidence; exact does where it applies, and smc for any graph",
+                code="not-applicable",
+            )
+        return found
+
+    @property
+    def states(self) -> States:
+        """The hidden states of a model with chains, trees or segments: paths, probabilities and pictures.
+
+        Raises
+        ------
+        OptionError
+            The model has no hidden states.
+        """
+        from bayeslab.results.states import states_of
+
+        return self.view(states_of)
+
+    @property
+    def functions(self) -> Functions:
+        """The functions of a graph, its nodes ``GaussianProcess``: their values at the rows of the fit, and pictures.
+
+        Raises
+        ------
+        OptionError
+            The model has no such node; of the family gaussian_process see :attr:`process`.
+        """
+        return self.view(functions_of)
 
     @property
     def structures(self) -> Structures:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -19,7 +20,7 @@ from bayeslab.results.verdict import Verdict
 if TYPE_CHECKING:
     import xarray as xr
 
-__all__ = ["Fitted", "bound_to", "posterior_values", "without_cells"]
+__all__ = ["Fitted", "bound_to", "log_evidence", "posterior_values", "without_cells"]
 
 
 class Fitted:
@@ -150,3 +151,11 @@ def _bound(fit: Fitted, dataset: Dataset) -> Data:
     bound = bind(fit.model, dataset, fit.model.factors(), fit.data.memory())
     bound.origin = fit.data
     return bound
+
+
+def log_evidence(fit: Fitted) -> float:
+    """The log evidence that the engine found, else NaN."""
+    for group in ("exact_posterior", "posterior"):
+        if group in fit.data_tree.children and "log_evidence" in fit.data_tree[group].attrs:
+            return float(fit.data_tree[group].attrs["log_evidence"])
+    return math.nan

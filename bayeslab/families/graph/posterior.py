@@ -311,6 +311,10 @@ class GraphPosterior(Posterior):
             )
         return states(*found, self.data, draws, method, best, sequence, most)
 
+    def functions(self) -> tuple[str, ...]:
+        """Nodes ``GaussianProcess``."""
+        return tuple(name for name, node in nodes_of(self.spec.nodes).items() if node.process)
+
     def hidden_paths(self) -> tuple[str, ...]:
         """Hidden paths among the discrete nodes without data: at given parameters they are decoded."""
         nodes = nodes_of(self.spec.nodes)
