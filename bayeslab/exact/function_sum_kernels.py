@@ -28,8 +28,15 @@ from bayeslab.exact.covariance_kernels import (
     _slots,
     _solve_in_place,
 )
+from bayeslab.exact.state_space_kernels import matern_evidence, matern_states, smooth_path
 
-__all__ = ["given_rows", "log_evidence_and_gradient", "series_given_rows", "series_log_evidence_and_gradient"]
+__all__ = [
+    "given_rows",
+    "in_time_log_evidence_and_gradient",
+    "log_evidence_and_gradient",
+    "series_given_rows",
+    "series_log_evidence_and_gradient",
+]
 
 
 # Beside a diagonal of one or more; products of smaller numbers would be below the normal range, where they are slow.
@@ -274,6 +281,74 @@ def _to_functions(kept, weights, first, last, theta, factors, moving, sizes, bat
                     grad[len(theta) + g + (first + i if n_factors > 1 else 0)] += step * b
                     grad[len(theta) + g + (first + j if n_factors > 1 else 0)] += step * a
         o, c, s, v, th, g = o + n_ops, c + n_columns, s + n_slots, v + n_inputs, th + n_theta, g + n_factors
+
+
+# ------------------------------------------------------------------------------------------ in time
+
+
+@numba.njit(cache=True)
+def in_time_log_evidence_and_gradient(parameters, y, point, starts, lengths, n_theta, ops, at, fixed, steps):  # type: ignore[no-untyped-def]
+    """The same of one sum of Matérn processes of one column, in so many steps as there are points.
+
+    Parameters
+    ----------
+    parameters
+        θ; a factor, which is 1; c, offset and sigma (once, or by row).
+    starts : ndarray of int
+        Where the points of each batch begin, in the order of time, and the end.
+    n_theta : ndarray of int (1,)
+        How many hyperparameters there are.
+    steps : ndarray (points,)
+        From the point before; 0 at the first of a batch.
+    """
+    m, grad = n_theta[0], np.zeros(len(parameters))
+    theta, first_c = parameters[:m], m + 1
+    first_offset = first_c + lengths[0]
+    first_sigma = first_offset + lengths[1]
+    c, offset, sigma = parameters[first_c:first_offset], parameters[first_offset:first_sigma], parameters[first_sigma:]
+    w, t = _points(y, point, c, offset, sigma, len(steps))
+    if math.isnan(w[0]):
+        return -np.inf, grad
+    # The rows of a point say of it what one value with the variance 1 / w does.
+    best, noise, value = np.full(len(w), np.nan), np.ones(len(w)), 0.0
+    for p in range(len(w)):
+        if w[p] > 0.0:
+            best[p], noise[p] = t[p] / w[p], 1.0 / w[p]
+            value += HALF_LOG_2PI - 0.5 * math.log(w[p])
+    mean, variance = np.zeros(len(w)), np.zeros(len(w))
+    for b in range(len(starts) - 1):
+        first, last = starts[b], starts[b + 1]
+        part, to_noise, to_value = matern_evidence(
+            theta, ops, at, fixed, steps[first:last], best[first:last], noise[first:last], grad[:m]
+        )
+        if not part > -np.inf:
+            return -np.inf, np.zeros(len(parameters))
+        value += part
+        silent = False
+        for i in range(last - first):
+            p = first + i
+            if w[p] > 0.0:
+                mean[p] = best[p] + to_value[i] / w[p]
+                variance[p] = (1.0 - (to_value[i] ** 2 - 2.0 * to_noise[i]) / w[p]) / w[p]
+            else:
+                silent = True
+        if silent:
+            decay, stationary, h, orders, offsets, terms, _ = matern_states(theta, ops, at, fixed)
+            path = smooth_path(
+                decay, np.zeros(len(terms)), stationary, h, noise[first:last], np.zeros(len(terms), np.int64), orders,
+                np.arange(len(terms) + 1), offsets, steps[first:last], best[first:last], h.reshape((1, -1)),
+            )  # fmt: skip
+            for p in range(first, last):
+                if not w[p] > 0.0:
+                    mean[p] = path[0][p - first, 0]
+    rest = np.zeros(len(parameters) - first_c)
+    _rows(y, point, c, offset, sigma, mean, variance, rest)
+    grad[first_c:] = rest
+    for i in range(len(y)):
+        s, at_best = _at(sigma, i), best[point[i]]
+        gap = y[i] - _at(offset, i) - (0.0 if math.isnan(at_best) else _at(c, i) * at_best)
+        value -= 0.5 * (gap / s) ** 2 + math.log(s) + HALF_LOG_2PI
+    return value, grad
 
 
 # -------------------------------------------------------------------------------------------- sines

@@ -17,7 +17,16 @@ import numpy as np
 
 from bayeslab.exact.covariance_kernels import MATERN12, MATERN52, WHITE
 
-__all__ = ["draw_path", "log_evidence", "log_evidence_and_gradient", "log_marginal", "smooth_path", "transition"]
+__all__ = [
+    "draw_path",
+    "log_evidence",
+    "log_evidence_and_gradient",
+    "log_marginal",
+    "matern_evidence",
+    "matern_states",
+    "smooth_path",
+    "transition",
+]
 
 # Rows between checkpoints: states in between are found again in the backward pass rather than stored.
 _SEGMENT = 256
@@ -568,42 +577,56 @@ def log_marginal(
     n_theta = len(parameters) - 1 - n_mean
     sd, b = parameters[n_theta], parameters[n_theta + 1 :]
     grad = np.zeros(len(parameters))
-    slots = fixed.copy()
-    for k in range(len(at)):
-        if at[k] >= 0:
-            slots[k] = parameters[at[k]]
-    terms = np.array([k for k in range(len(ops)) if MATERN12 <= ops[k, 0] <= MATERN52])
-    orders = np.array([ops[k, 0] - MATERN12 + 1 for k in terms])
-    offsets = np.zeros(len(terms) + 1, np.int64)
-    for k in range(len(terms)):
-        offsets[k + 1] = offsets[k] + orders[k]
-    states = offsets[len(terms)]
-    decay, h, stationary = np.empty(len(terms)), np.zeros(states), np.zeros((states, states))
-    for k in range(len(terms)):
-        first, slot = offsets[k], ops[terms[k], 1]
-        decay[k] = math.sqrt(2.0 * orders[k] - 1.0) / slots[slot + 1]
-        h[first] = 1.0
-        _matern_shape(orders[k], slots[slot] ** 2, stationary[first:, first:])
-    white = 0.0
-    for k in range(len(ops)):
-        if ops[k, 0] == WHITE:
-            white += slots[ops[k, 1]] ** 2
     residuals = y.copy()
     for i in range(n):
         for k in range(n_mean):
             residuals[i] -= design[i, k] * b[k]
+    value, to_noise, to_value = matern_evidence(
+        parameters, ops, at, fixed, steps, residuals, known + sd * sd, grad[:n_theta]
+    )
+    if not value > -math.inf:
+        return -math.inf, np.zeros(len(parameters))
+    grad[n_theta] = 2.0 * sd * to_noise.sum()
+    for k in range(n_mean):
+        for i in range(n):
+            grad[n_theta + 1 + k] -= design[i, k] * to_value[i]
+    return value, grad
+
+
+@numba.njit(cache=True, error_model="numpy")
+def matern_evidence(
+    theta: np.ndarray,
+    ops: np.ndarray,
+    at: np.ndarray,
+    fixed: np.ndarray,
+    steps: np.ndarray,
+    values: np.ndarray,
+    noise: np.ndarray,
+    grad: np.ndarray,
+) -> tuple[float, np.ndarray, np.ndarray]:
+    """log N(values | 0, K + diag(noise)), and its derivatives by the noise and the values of each row.
+
+    The derivatives by θ are added into ``grad``. Rows are in the order of time; NaN among the values is missing.
+    """
+    decay, stationary, h, orders, offsets, terms, slots = matern_states(theta, ops, at, fixed)
+    white = 0.0
+    for k in range(len(ops)):
+        if ops[k, 0] == WHITE:
+            white += slots[ops[k, 1]] ** 2
     starts, kinds = np.arange(len(terms) + 1), np.zeros(len(terms), np.int64)
-    noise = known + (sd * sd + white)
+    noise = noise + white
     unit_of_y = unit_of(stationary, noise)
     stationary /= unit_of_y * unit_of_y
     value, to_f, to_p, to_noise, to_value = log_evidence_and_gradient(
         decay, np.zeros(len(terms)), stationary, h, noise / (unit_of_y * unit_of_y), kinds, orders, starts, offsets,
-        steps, residuals / unit_of_y,
+        steps, values / unit_of_y,
     )  # fmt: skip
-    value -= n * math.log(unit_of_y)
+    for i in range(len(values)):
+        if not math.isnan(values[i]):
+            value -= math.log(unit_of_y)
     to_noise /= unit_of_y
     if not value > -math.inf:
-        return -math.inf, grad
+        return -math.inf, to_noise, to_value
     total, by_slot, unit = to_noise.sum(), np.zeros(len(slots)), np.empty((3, 3))
     for k in range(len(terms)):
         first, slot, size = offsets[k], ops[terms[k], 1], orders[k]
@@ -621,11 +644,39 @@ def log_marginal(
     for k in range(len(at)):
         if at[k] >= 0:
             grad[at[k]] += by_slot[k]
-    grad[n_theta] = 2.0 * (sd / unit_of_y) * total
-    for k in range(n_mean):
-        for i in range(n):
-            grad[n_theta + 1 + k] -= design[i, k] * (to_value[i] / unit_of_y)
-    return value, grad
+    return value, to_noise / unit_of_y, to_value / unit_of_y
+
+
+@numba.njit(cache=True, error_model="numpy")
+def matern_states(
+    theta: np.ndarray, ops: np.ndarray, at: np.ndarray, fixed: np.ndarray
+) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
+    """The state of a sum of Matérn processes.
+
+    Returns
+    -------
+    decay, stationary, h, orders, offsets
+        As :func:`log_evidence` takes them.
+    terms, slots
+        The instruction of each process, and the numbers in the slots.
+    """
+    slots = fixed.copy()
+    for k in range(len(at)):
+        if at[k] >= 0:
+            slots[k] = theta[at[k]]
+    terms = np.array([k for k in range(len(ops)) if MATERN12 <= ops[k, 0] <= MATERN52])
+    orders = np.array([ops[k, 0] - MATERN12 + 1 for k in terms])
+    offsets = np.zeros(len(terms) + 1, np.int64)
+    for k in range(len(terms)):
+        offsets[k + 1] = offsets[k] + orders[k]
+    states = offsets[len(terms)]
+    decay, h, stationary = np.empty(len(terms)), np.zeros(states), np.zeros((states, states))
+    for k in range(len(terms)):
+        first, slot = offsets[k], ops[terms[k], 1]
+        decay[k] = math.sqrt(2.0 * orders[k] - 1.0) / slots[slot + 1]
+        h[first] = 1.0
+        _matern_shape(orders[k], slots[slot] ** 2, stationary[first:, first:])
+    return decay, stationary, h, orders, offsets, terms, slots
 
 
 @numba.njit(cache=True, error_model="numpy")

@@ -10,6 +10,7 @@ from bayeslab.data.binding import bind
 from bayeslab.data.dataset import Dataset
 from bayeslab.errors import ModelError
 from bayeslab.exact.gaussian_process import LOG_LIKELIHOOD, LOG_MARGINAL, LOG_MARGINAL_IN_TIME, likelihood_words
+from bayeslab.exact.state_space import faster_in_time
 from bayeslab.families import graph as graphs
 from bayeslab.families.gaussian_process.approximations import regression_of
 from bayeslab.families.gaussian_process.model import Resolved
@@ -114,21 +115,11 @@ def with_evidence(model: Model, seen: Resolved) -> pymc.Model:
     return built
 
 
-# From so many rows a state on n steps are faster than one Cholesky factor (measured: from 15 to 20).
-_ROWS_PER_STATE = 20
-
-
 def in_time(seen: Resolved) -> bool:
     """Whether the same evidence costs n steps: Matérn processes of one column (and white noise), seen with noise."""
-    from bayeslab.exact import covariance_kernels as kernels
-
-    orders = {kernels.MATERN12: 1, kernels.MATERN32: 2, kernels.MATERN52: 3, kernels.WHITE: 0, kernels.SUM: 0}
-    codes = [int(code) for code in seen.kernel.program[0][:, 0]]
-    if not seen.gaussian or seen.nugget or seen.x.shape[1] != 1 or not orders.keys() >= set(codes):
+    if not seen.gaussian or seen.nugget or not faster_in_time(seen.kernel, seen.n):
         return False
-    states = sum(orders[code] for code in codes)
-    noisy = seen.known.min() > 0 or all(seen.fixed.get(name, 1.0) > 0 for name in ("sigma", "sigma2", "precision"))
-    return noisy and states > 0 and seen.n >= _ROWS_PER_STATE * states
+    return seen.known.min() > 0 or all(seen.fixed.get(name, 1.0) > 0 for name in ("sigma", "sigma2", "precision"))
 
 
 def with_approximation(model: Model, seen: Resolved) -> pymc.Model:

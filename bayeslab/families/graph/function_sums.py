@@ -28,6 +28,7 @@ from bayeslab.evidence import log_evidence
 from bayeslab.exact import function_sum_kernels as kernels
 from bayeslab.exact.gaussian_process import factor, threads
 from bayeslab.exact.hilbert_gp import HilbertBasis
+from bayeslab.exact.state_space import faster_in_time
 from bayeslab.families.graph.linear_rows import Linear, NotLinear, taken_apart
 from bayeslab.families.graph.process_nodes import JITTER
 from bayeslab.families.graph.processes import Inputs, Process
@@ -36,6 +37,7 @@ from bayeslab.families.graph.state_sums import Rows
 __all__ = ["FunctionNode", "FunctionSum", "summed_functions"]
 
 KERNEL = "bayeslab.exact.function_sum_kernels:log_evidence_and_gradient"
+IN_TIME_KERNEL = "bayeslab.exact.function_sum_kernels:in_time_log_evidence_and_gradient"
 SERIES_KERNEL = "bayeslab.exact.function_sum_kernels:series_log_evidence_and_gradient"
 # Distinct combinations of inputs that are worked on together, where a function alone has far fewer.
 _MOST_POINTS = 1_500
@@ -197,7 +199,7 @@ class FunctionSum(ABC):
 
 
 class CovarianceSum(FunctionSum):
-    """By covariances at the points."""
+    """By covariances at the points; the log evidence of one Matérn function of a column by Kalman's filter."""
 
     def _parts(self, table: np.ndarray) -> tuple[list[np.ndarray], list[np.ndarray]]:
         """Hyperparameters and coefficients of each function."""
@@ -345,8 +347,10 @@ def _ordered(
     functions: Sequence[FunctionNode], rows: Rows, places: np.ndarray, place: np.ndarray, cells: np.ndarray,
     coefficients: list[Any], by_row: list[Any],
 ) -> Layout:  # fmt: skip
-    """Points in the order of the blocks between which nothing is shared."""
-    order = np.argsort(_blocks(functions, cells), kind="stable")
+    """Points in the order of the blocks between which nothing is shared, and within these in that of a lone input."""
+    inputs = functions[0].inputs.x
+    within = inputs[cells[0] % functions[0].shape[-1], 0] if len(functions) == inputs.shape[1] == 1 else cells[0]
+    order = np.lexsort((within, _blocks(functions, cells)))
     moved = np.empty_like(order)
     moved[order] = np.arange(len(order))
     coefficients = [v if v.type.shape == (1,) else v[pt.constant(order)] for v in coefficients]
@@ -380,11 +384,12 @@ def _covariances(functions: Sequence[FunctionNode], rows: Rows, layout: Layout, 
         for p, inputs, node, n in zip(programs, x, functions, layout.factors, strict=True)
     ]
     blocks = _blocks(functions, layout.cells)
+    starts = np.concatenate([[0], np.flatnonzero(np.diff(blocks)) + 1, [layout.n_points]]).astype(np.int64)
     flat = pt.concatenate([*(node.theta for node in functions), *layout.coefficients, *layout.by_row])
     arrays = (
         layout.y,
         layout.point,
-        np.concatenate([[0], np.flatnonzero(np.diff(blocks)) + 1, [layout.n_points]]).astype(np.int64),
+        starts,
         layout.lengths,
         np.array([not set(ancestors([value])).isdisjoint(drawn) for value in layout.coefficients]),
         np.array(sizes, np.int64),
@@ -392,7 +397,16 @@ def _covariances(functions: Sequence[FunctionNode], rows: Rows, layout: Layout, 
         *(np.concatenate([p[k] for p in programs]) for k in range(4)),
         np.ascontiguousarray(np.concatenate(x)),
     )
-    return CovarianceSum(log_evidence(KERNEL, flat, *arrays), flat, tuple(functions), rows, layout, arrays)
+    log_sum = log_evidence(KERNEL, flat, *arrays)
+    if len(functions) == 1 and faster_in_time(functions[0].process.kernel, int(np.diff(starts).max())):
+        ops, _, at, fixed = programs[0]
+        steps = np.diff(x[0][0], prepend=x[0][0, :1])
+        steps[starts[:-1]] = 0.0
+        sizes_in_time = np.array([len(functions[0].process.kernel.names)], np.int64)
+        log_sum = log_evidence(
+            IN_TIME_KERNEL, flat, layout.y, layout.point, starts, layout.lengths, sizes_in_time, ops, at, fixed, steps
+        )
+    return CovarianceSum(log_sum, flat, tuple(functions), rows, layout, arrays)
 
 
 def _series(functions: Sequence[FunctionNode], rows: Rows, layout: Layout, drawn: set[Any]) -> SeriesSum:
