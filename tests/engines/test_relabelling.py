@@ -48,7 +48,7 @@ def told_apart(fit: bl.Fit) -> None:
 @pytest.mark.parametrize(
     "method",
     [
-        "laplace",
+        pytest.param("laplace", marks=pytest.mark.slow(why="compiles")),
         pytest.param("pathfinder", marks=pytest.mark.slow(why="compiles")),
         pytest.param("smc", marks=pytest.mark.slow(why="compiles")),
     ],

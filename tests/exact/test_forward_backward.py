@@ -512,6 +512,7 @@ def test_gradient_in_a_graph_equals_that_of_the_model_written_out():
     np.testing.assert_allclose(ours[1], theirs[1], atol=1e-10)
 
 
+@pytest.mark.slow(why="compiles")
 def test_gradient_compiled_by_pytensor():
     import pytensor
     import pytensor.tensor as pt

@@ -624,6 +624,7 @@ def test_noisy_or_by_nuts_is_the_grid(sampled, parts):
     assert sampled.verdict.status == "pass", str(sampled.verdict)
 
 
+@pytest.mark.slow(why="compiles")
 def test_logit_by_nuts_is_the_grid(sampled, parts):
     grid = np.linspace(-9, 9, 700)
     intercept, weight = grid[:, None], grid[None, :]
@@ -632,6 +633,7 @@ def test_logit_by_nuts_is_the_grid(sampled, parts):
     agrees(sampled, ["intercept_y", "weight_y_c"], *on_grid(grid, grid, log_post))
 
 
+@pytest.mark.slow(why="compiles")
 def test_a_hidden_variable_by_nuts_is_the_grid(sampled, parts):
     grid = (np.arange(400) + 0.5) / 400
     no, yes = grid[:, None], grid[None, :]  # P(z = no | h)
@@ -640,6 +642,7 @@ def test_a_hidden_variable_by_nuts_is_the_grid(sampled, parts):
     agrees(sampled, ["p_z[no, no]", "p_z[yes, no]"], *on_grid(grid, grid, log_post))
 
 
+@pytest.mark.slow(why="compiles")
 def test_log_likelihoods_for_loo(sampled, parts):
     """Pointwise values of the fit are those of its rows; LOO runs on them."""
     import arviz as az
@@ -660,6 +663,7 @@ def test_log_likelihoods_for_loo(sampled, parts):
     assert az.loo(sampled.data_tree).n_data_points == len(parts)
 
 
+@pytest.mark.slow(why="compiles")
 def test_predicting_missing_cells(sampled, parts):
     """P(cell | rest of its row, data): each draw counts by the probability it gives to what is seen of the row."""
     rows = pd.DataFrame(

@@ -221,6 +221,7 @@ def test_matern_processes_of_time_have_the_evidence_of_the_dense_process(kernel)
     assert float(potential) == pytest.approx(dense.log_evidence, rel=1e-10)
 
 
+@pytest.mark.slow(why="compiles")
 def test_nuts_agrees_with_a_grid(sampled):
     length, sd = np.linspace(0.3, 6, 60), np.linspace(0.12, 1.1, 50)
     logs = np.array([log_joints(a, sd) for a in length])
@@ -235,6 +236,7 @@ def test_nuts_agrees_with_a_grid(sampled):
         assert row["sd"] == pytest.approx(np.sqrt(own @ values**2 - mean**2), rel=0.1)
 
 
+@pytest.mark.slow(why="compiles")
 def test_maximum_of_posterior_and_of_marginal_likelihood(sampled):
     """Level-II maximum likelihood is scikit-learn's."""
     found = fitted(FREE, method="map", restarts=2).posterior
@@ -252,6 +254,7 @@ def test_maximum_of_posterior_and_of_marginal_likelihood(sampled):
     np.testing.assert_allclose(table["sd"], sd, rtol=1e-3)
 
 
+@pytest.mark.slow(why="compiles")
 def test_pointwise_log_likelihood_is_leave_one_out(sampled):
     found = family.compile(FREE, sampled.data).log_likelihoods(
         {n: sampled.posterior[n].to_numpy()[0, :3] for n in ("l", "sigma")}

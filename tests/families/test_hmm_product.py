@@ -460,6 +460,7 @@ def grid_means(y, n=100):
     return weight.sum(axis=1) @ points, weight.sum(axis=0) @ points
 
 
+@pytest.mark.slow(why="compiles")
 def test_nuts_agrees_with_a_grid(sampled):
     y, fit = sampled
     assert fit.verdict.status == "pass", str(fit.verdict)

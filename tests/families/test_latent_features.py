@@ -67,6 +67,7 @@ def test_principal_component_by_nuts_is_quadrature(normal_fit):
         assert abs(drawn.mean() - mean) < 4.5 * parts.std(ddof=1) / np.sqrt(len(parts)) + 2e-3
 
 
+@pytest.mark.slow(why="compiles")
 def test_normal_rows_and_scores(normal_fit):
     """Log likelihoods are dense densities; scores and the rows put together from them are conditional means."""
     fit, data = normal_fit
@@ -88,6 +89,7 @@ def test_normal_rows_and_scores(normal_fit):
     assert 0 < float(group["explained"][0]) < 1 and group["communality"].shape == (2,)
 
 
+@pytest.mark.slow(why="compiles")
 def test_predictions_of_normal_features(normal_fit):
     """Replications have the covariance W W' + Ψ of the draws."""
     fit, data = normal_fit

@@ -398,6 +398,7 @@ def process_agrees(name: str) -> None:
     agree(short, whole, constant=1e-9, names=names)
 
 
+@pytest.mark.slow(why="compiles")
 @pytest.mark.parametrize("name", ["normal"])
 def test_a_gaussian_process_and_its_expansion_have_the_same_density(name):
     process_agrees(name)
