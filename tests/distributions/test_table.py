@@ -22,11 +22,12 @@ from tests.refusals import refused
 PYTHON = Mode("py", "fast_compile")
 BASES = {"Continuous", "Discrete", "Distribution", "SymbolicRandomVariable"}
 OWN = {"Ordered", "PositiveOrdered", "Potential"}
-# Paths of hidden states, functions and linear-Gaussian states, which PyMC has no distributions for; they have tests of their own.
+# Paths of hidden states, functions, linear-Gaussian states and shares of a stick, which PyMC has no distributions for; they have tests of their own.
 PATHS = {"MarkovChain", "MarkovTree", "SemiMarkovChain"}
 PROCESSES = {"GaussianProcess"}
 STATES = {"LinearGaussian", "LocalLevel", "LocalTrend", "Seasonal"}
-PYMCS = sorted(DISTRIBUTIONS.keys() - PATHS - PROCESSES - STATES)
+SHARES = {"StickBreaking"}
+PYMCS = sorted(DISTRIBUTIONS.keys() - PATHS - PROCESSES - STATES - SHARES)
 
 # Parameters that the language does not have: the node's dims say it, or nobody needs it.
 LEFT_OUT = {
@@ -219,8 +220,8 @@ def by_hand(name: str, arguments: str, dims: str) -> Any:
 
 def test_the_table_has_every_distribution_of_pymc():
     known = DISTRIBUTIONS.keys() | set(MODIFIERS) | set(NEEDS_CODE)
-    assert known - OWN - PATHS - PROCESSES - STATES == pymc_classes().keys()
-    assert EXAMPLES.keys() == DISTRIBUTIONS.keys() - PATHS - PROCESSES - STATES
+    assert known - OWN - PATHS - PROCESSES - STATES - SHARES == pymc_classes().keys()
+    assert EXAMPLES.keys() == DISTRIBUTIONS.keys() - PATHS - PROCESSES - STATES - SHARES
 
 
 @pytest.mark.parametrize("name", PYMCS)

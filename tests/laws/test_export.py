@@ -25,7 +25,7 @@ pytestmark = pytest.mark.filterwarnings("ignore:Data in .* contains missing valu
 
 #: Models in the language that come with the package.
 GRAPHS = (
-    "airquality", "births", "coal", "eight_schools", "faithful", "faithful_net", "insect_sprays", "nile", "radon", "radon_slopes",
+    "absences_kinds", "airquality", "births", "coal", "eight_schools", "faithful", "faithful_net", "insect_sprays", "nile", "radon", "radon_slopes",
     "stackloss", "sunspots", "weeds",
 )  # fmt: skip
 #: A function is integrated out here and sampled in the script.

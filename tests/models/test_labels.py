@@ -237,3 +237,51 @@ def test_resistant_weeds_are_found_again():
     truth = {"share[resistant]": 0.35, "slope[killed]": -0.9, "slope[resistant]": -0.15, "sigma": 0.3}
     for name, value in truth.items():
         assert abs(rows.loc[name, "mean"] - value) < 3 * rows.loc[name, "sd"], name
+
+
+# ---------------------------------------------------------------------------------- absences_kinds
+
+RATES = 1.5 ** np.arange(13)
+
+
+def absences_log_density(point) -> float:
+    """Shares of what is left are Beta(1, alpha); days are Poisson numbers of any of the rates."""
+    rows, share, alpha, b = table("absences"), np.asarray(point["share"]), float(point["alpha"]), float(point["b"])
+    left = 1 - np.concatenate([[0.0], np.cumsum(share)])[:12]
+    prior = (stats.beta.logpdf(share[:12] / left, 1, alpha) - np.log(left)).sum()
+    prior += stats.gamma.logpdf(alpha, 2) + stats.norm.logpdf(b, 0, 0.5)
+    mean = RATES * np.exp(b * (rows["culture"] == "aboriginal").to_numpy())[:, None]
+    logs = np.log(share) + stats.poisson.logpmf(rows["days"].to_numpy()[:, None], mean)
+    return float(prior + special.logsumexp(logs, axis=1).sum())
+
+
+@pytest.mark.slow(why="compiles")
+def test_density_of_absences_kinds():
+    differs_by_a_constant("absences_kinds", absences_log_density)
+
+
+@pytest.mark.slow(why="statistical")
+def test_absences_kinds_by_a_gibbs_sampler_of_their_own():
+    """Kinds given rates; breaks, which are beta, and alpha, which is gamma, given kinds; b on a grid."""
+    rows, rng, kept = table("absences"), np.random.default_rng(8), []
+    days, one = rows["days"].to_numpy(), (rows["culture"] == "aboriginal").to_numpy()
+    grid, b, alpha, share = np.linspace(-1, 2, 601), 0.5, 2.0, np.full(13, 1 / 13)
+    for sweep in range(42_000):
+        mean = RATES * np.exp(b * one)[:, None]
+        weight = share * np.exp(days[:, None] * np.log(mean) - mean - special.gammaln(days + 1.0)[:, None])
+        weight = weight.cumsum(axis=1)
+        z = (weight < weight[:, -1:] * rng.random((len(days), 1))).sum(axis=1)
+        counts = np.bincount(z, minlength=13)
+        v = rng.beta(1 + counts[:12], alpha + counts[::-1].cumsum()[::-1][1:])
+        left = np.concatenate([[1.0], np.cumprod(1 - v)])
+        share = np.append(v, 1.0) * left
+        alpha = rng.gamma(2 + 12, 1 / (1 - np.log(left[-1])))
+        logs = grid * days[one].sum() - np.exp(grid) * RATES[z[one]].sum() - 0.5 * (grid / 0.5) ** 2
+        b = rng.choice(grid, p=special.softmax(logs))
+        if sweep >= 2_000:
+            kept.append([alpha, b, *share])
+    kept = np.array(kept)
+    error = kept.reshape(40, -1, kept.shape[1]).mean(axis=1).std(axis=0, ddof=1) / np.sqrt(40)
+    found = bl.fit(MODELS / "absences_kinds.yaml", runs=None, progress=False).summary(var_names=["alpha", "b", "share"])
+    gap = found["mean"].to_numpy() - kept.mean(axis=0)
+    assert np.all(np.abs(gap) < 4.5 * np.hypot(found["mcse_mean"].to_numpy(), error))

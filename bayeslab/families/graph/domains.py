@@ -46,6 +46,7 @@ OF_TRIALS = frozenset({
 # Distributions whose draws add up to something: a number, or a parameter.
 _TOTALS: dict[str, float | str] = {
     "Dirichlet": 1.0,
+    "StickBreaking": 1.0,
     "StickBreakingWeights": 1.0,
     "Multinomial": "n",
     "DirichletMultinomial": "n",

@@ -383,6 +383,8 @@ class _Script:
             return self._bounded(word, tree, dims, name)
         if word == "Mixture":
             return self._mixture(tree, dims, name)
+        if word == "StickBreaking":
+            return self._stick_breaking(tree, dims, name)
         entry = DISTRIBUTIONS[word]
         plain = word not in MODIFIERS and word not in _APART and not entry.distributions and not entry.lengths
         if not plain or not _of_pymc(word):
@@ -437,6 +439,15 @@ class _Script:
             bound = ast.Constant(None) if none else self.parameter(value, dims, (), 0, apart=False)
             keywords.append(ast.keyword(side, bound))
         return _call(word, name, [self.distribution(given["dist"], dims, None)], keywords)
+
+    def _stick_breaking(self, tree: ast.Call, dims: tuple[str, ...], name: str | None) -> ast.expr:
+        """PyMC's counts the breaks, one less than there are shares, and knows no discount."""
+        given = bound_arguments(tree, "StickBreaking")
+        if "discount" in given:
+            raise not_exported("StickBreaking with a discount")
+        breaks = filled("L - 1", L=self.data.length(dims[-1]))
+        alpha = self.parameter(given["alpha"], dims[:-1], dims[-1:], 0, apart=False)
+        return _call("StickBreakingWeights", name, [], [ast.keyword("alpha", alpha), ast.keyword("K", breaks)])
 
     def _mixture(self, tree: ast.Call, dims: tuple[str, ...], name: str | None) -> ast.expr:
         given = bound_arguments(tree, "Mixture")
