@@ -409,8 +409,7 @@ class Builder(DistributionReader):
         """Whether a node with data depends on what is integrated out; then it is kept for that."""
         from pytensor.graph.traversal import ancestors
 
-        from bayeslab.families.graph.linear_rows import NotLinear
-        from bayeslab.families.graph.state_sums import Rows
+        from bayeslab.families.graph.linear_rows import NotLinear, Rows
 
         if {each.symbol for each in self.integrated}.isdisjoint(ancestors([drawn])):
             return False

@@ -29,10 +29,9 @@ from bayeslab.exact import function_sum_kernels as kernels
 from bayeslab.exact.gaussian_process import factor, threads
 from bayeslab.exact.hilbert_gp import HilbertBasis
 from bayeslab.exact.state_space import faster_in_time
-from bayeslab.families.graph.linear_rows import Linear, NotLinear, taken_apart
+from bayeslab.families.graph.linear_rows import Linear, NotLinear, Rows, by_row, rows_apart
 from bayeslab.families.graph.process_nodes import JITTER
 from bayeslab.families.graph.processes import Inputs, Process
-from bayeslab.families.graph.state_sums import Rows
 
 __all__ = ["FunctionNode", "FunctionSum", "summed_functions"]
 
@@ -295,34 +294,23 @@ def summed_functions(functions: Sequence[FunctionNode], rows: Rows, drawn: set[A
         They enter it in another way, or not all of them; or it would cost far more than to sample them.
     """
     symbols = {node.symbol: np.arange(int(np.prod(node.shape))).reshape(node.shape) for node in functions}
-    if not set(ancestors([rows.sigma])).isdisjoint(symbols):
-        raise NotLinear
     series = [node.basis is not None for node in functions]
     if any(series) and (not all(series) or any(int(np.prod(node.shape[:-1], dtype=int)) > 1 for node in functions)):
         raise NotLinear
-    found = taken_apart(rows.mean, symbols, drawn)
-    if any(node.symbol not in found.cells for node in functions):
-        raise NotLinear
-    layout = _layout(functions, rows, found, drawn)
+    found, places = rows_apart(rows, symbols, drawn)
+    layout = _layout(functions, rows, found, places, drawn)
     distinct = max(len(node.inputs.distinct[0]) for node in functions)
     if not any(series) and layout.n_points > max(_MOST_POINTS, 2 * distinct):
         raise NotLinear
     return (_series if any(series) else _covariances)(functions, rows, layout, drawn)
 
 
-def _layout(functions: Sequence[FunctionNode], rows: Rows, found: Linear, drawn: set[Any]) -> Layout:
+def _layout(
+    functions: Sequence[FunctionNode], rows: Rows, found: Linear, places: np.ndarray, drawn: set[Any]
+) -> Layout:
     shape = rows.observed.shape
-    places = np.flatnonzero(~np.isnan(rows.observed.ravel()))
-    if not len(places):
-        raise NotLinear
-
-    def by_row(value: Any) -> Any:
-        if all(value.type.broadcastable):
-            return pt.cast(value.reshape((1,)), "float64")
-        return pt.cast(pt.broadcast_to(value, shape).ravel()[pt.constant(places)], "float64")
-
-    rest = [by_row(found.offset), by_row(rows.sigma)]
-    coefficients = [by_row(found.coefficients[node.symbol]) for node in functions]
+    rest = [by_row(value, shape, places) for value in (found.offset, rows.sigma)]
+    coefficients = [by_row(found.coefficients[node.symbol], shape, places) for node in functions]
     keys = [np.broadcast_to(found.cells[node.symbol], shape).ravel()[places] for node in functions]
     one = pt.ones((1,), dtype="float64")
     if len(functions) == 1:

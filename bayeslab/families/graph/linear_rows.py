@@ -21,7 +21,7 @@ from pytensor.tensor.elemwise import DimShuffle, Elemwise
 from pytensor.tensor.shape import Reshape, Shape, Shape_i, SpecifyShape
 from pytensor.tensor.subtensor import AdvancedSubtensor, Subtensor
 
-__all__ = ["Linear", "NotLinear", "taken_apart"]
+__all__ = ["Linear", "NotLinear", "Rows", "by_row", "rows_apart", "taken_apart"]
 
 _INDEXING = (Subtensor, AdvancedSubtensor)
 
@@ -46,6 +46,50 @@ class Linear:
     offset: Any
     coefficients: dict[Any, Any]
     cells: dict[Any, np.ndarray]
+
+
+@dataclass(frozen=True, eq=False)
+class Rows:
+    """A normal node with data, in the mean of which something is integrated out.
+
+    Attributes
+    ----------
+    name : str
+    dims : tuple of str
+    mean, sigma : TensorVariable
+    observed : ndarray
+        NaN where a cell is missing.
+    """
+
+    name: str
+    dims: tuple[str, ...]
+    mean: Any
+    sigma: Any
+    observed: np.ndarray
+
+
+def rows_apart(rows: Rows, cells: Mapping[Any, np.ndarray], drawn: Set[Any]) -> tuple[Linear, np.ndarray]:
+    """The mean of rows as a linear function of symbols, whose cells have numbers, and the places of rows with data.
+
+    Raises
+    ------
+    NotLinear
+        The mean is none of all the symbols, the standard deviation depends on one, or no row has data.
+    """
+    if not set(ancestors([rows.sigma])).isdisjoint(cells):
+        raise NotLinear
+    found = taken_apart(rows.mean, cells, drawn)
+    there = np.flatnonzero(~np.isnan(rows.observed.ravel()))
+    if not cells.keys() <= found.cells.keys() or not len(there):
+        raise NotLinear
+    return found, there
+
+
+def by_row(value: Any, shape: tuple[int, ...], places: np.ndarray) -> Any:
+    """A vector of what the rows at some places have of a variable: one number, where all rows have the same."""
+    if all(value.type.broadcastable):
+        return pt.cast(value.reshape((1,)), "float64")
+    return pt.cast(pt.broadcast_to(value, shape).ravel()[pt.constant(places)], "float64")
 
 
 def taken_apart(value: Any, symbols: Mapping[Any, np.ndarray], drawn: Set[Any]) -> Linear:

@@ -24,11 +24,11 @@ from bayeslab.errors import EvidenceError
 from bayeslab.evidence import log_evidence
 from bayeslab.exact import structural_kernels as kernels
 from bayeslab.exact.structural_component_kernels import component_values
-from bayeslab.families.graph.linear_rows import Linear, NotLinear, taken_apart
+from bayeslab.families.graph.linear_rows import Linear, NotLinear, Rows, by_row, rows_apart
 from bayeslab.families.graph.state_values import Component
 from bayeslab.families.graph.states import Cells
 
-__all__ = ["Rows", "StateNode", "StateSum", "summed_states"]
+__all__ = ["StateNode", "StateSum", "summed_states"]
 
 KERNEL = "bayeslab.exact.structural_kernels:log_evidence_and_gradient"
 
@@ -52,26 +52,6 @@ class StateNode:
     dims: tuple[str, ...]
     component: Component
     cells: Cells
-
-
-@dataclass(frozen=True, eq=False)
-class Rows:
-    """The normal node with data that the states enter.
-
-    Attributes
-    ----------
-    name : str
-    dims : tuple of str
-    mean, sigma : TensorVariable
-    observed : ndarray
-        NaN where a cell is missing.
-    """
-
-    name: str
-    dims: tuple[str, ...]
-    mean: Any
-    sigma: Any
-    observed: np.ndarray
 
 
 @dataclass(frozen=True, eq=False)
@@ -184,23 +164,16 @@ def summed_states(states: Sequence[StateNode], rows: Rows, drawn: set[Any]) -> S
         They enter it in another way, or not all of them; or they are not states of the same times.
     """
     symbols = {node.symbol: np.arange(node.cells.place.size).reshape(node.symbol.type.shape) for node in states}
-    if not set(ancestors([rows.sigma])).isdisjoint(symbols):
-        raise NotLinear
-    found = taken_apart(rows.mean, symbols, drawn)
+    found, there = rows_apart(rows, symbols, drawn)
     first = states[0]
     for node in states:
-        if node.symbol not in found.cells or node.dims != first.dims:
-            raise NotLinear
-        if not np.array_equal(node.cells.starts, first.cells.starts):
+        if node.dims != first.dims or not np.array_equal(node.cells.starts, first.cells.starts):
             raise NotLinear
     shape = rows.observed.shape
     cells = [np.broadcast_to(found.cells[node.symbol], shape).ravel() for node in states]
     if any(not np.array_equal(cells[0], other) for other in cells[1:]):
         raise NotLinear
-    there = np.flatnonzero(~np.isnan(rows.observed.ravel()))
     places = there[np.argsort(cells[0][there], kind="stable")]
-    if not len(places):
-        raise NotLinear
     return _summed(states, rows, found, places, cells[0][places], drawn)
 
 
@@ -208,14 +181,8 @@ def _summed(
     states: Sequence[StateNode], rows: Rows, found: Linear, places: np.ndarray, cells: np.ndarray, drawn: set[Any]
 ) -> StateSum:
     shape, sets = rows.observed.shape, max(node.component.sets for node in states)
-
-    def by_row(value: Any) -> Any:
-        if all(value.type.broadcastable):
-            return pt.cast(value.reshape((1,)), "float64")
-        return pt.cast(pt.broadcast_to(value, shape).ravel()[pt.constant(places)], "float64")
-
-    coefficients = [by_row(found.coefficients[node.symbol]) for node in states]
-    by_rows = [*coefficients, by_row(found.offset), by_row(rows.sigma)]
+    coefficients = [by_row(found.coefficients[node.symbol], shape, places) for node in states]
+    by_rows = [*coefficients, *(by_row(value, shape, places) for value in (found.offset, rows.sigma))]
     blocks = []
     for node in states:
         parameters = node.component.parameters
