@@ -181,8 +181,8 @@ def independence(
     given
         Columns to condition on.
     test
-        Of states ``g2``, ``chi2``, ``mi``; of numbers ``fisher_z``, ``t``. Left out: ``g2`` for states, ``fisher_z``
-        for numbers.
+        Of states ``g2``, ``chi2``, ``mi`` [1]_; of numbers ``fisher_z`` [2]_, ``t``. Left out: ``g2`` for states,
+        ``fisher_z`` for numbers.
     permutations
         So many tables are drawn for an exact p-value of a test of states; 0: the χ² distribution.
     seed
