@@ -422,6 +422,19 @@ class Builder(DistributionReader):
         self.terms[node.name] = self._seen_as(node, np.ma.getdata(observed), dims)
         return True
 
+    def _rows_of_factors(self, node: Node, drawn: Any, dims: tuple[str, ...], observed: Any) -> bool:
+        """Whether the node's rows have the covariance of factors; then their density is a potential."""
+        from bayeslab.families.graph.factor_rows import factor_evidence
+
+        if len(self.observed) > 1 or node.recursive or np.ma.is_masked(observed) or self.latents or self.integrals:
+            return False
+        found = factor_evidence(drawn, np.ma.getdata(observed).astype(np.float64))
+        if found is None:
+            return False
+        self.pm.Potential(f"{node.name}_rows", found)
+        self.terms[node.name] = self._seen_as(node, np.ma.getdata(observed), dims)
+        return True
+
     @staticmethod
     def _states(path: HiddenPath, value: Any, dims: tuple[str, ...]) -> Term:
         """A path as expressions see it: numbers from 0, and levels where the states have names."""
@@ -472,6 +485,8 @@ class Builder(DistributionReader):
         import pytensor.tensor as pt
 
         if self.integrals and self._enter_rows(node, drawn, dims, observed):
+            return
+        if self.purpose == "fit" and observed is not None and self._rows_of_factors(node, drawn, dims, observed):
             return
         whole = None
         if node.name in self.imputed and np.ma.is_masked(observed):
