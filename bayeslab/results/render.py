@@ -198,7 +198,7 @@ def _chosen(posterior: xr.Dataset | xr.DataTree, var_names: str | Sequence[str] 
 def _described(draws: Array, ci_prob: float, ci_kind: str) -> Array:
     """The columns of a summary, and the shapes of tails that are too heavy for a mean."""
     flat = draws.reshape(len(draws), -1)
-    mean, sd = flat.mean(axis=1), flat.std(axis=1, ddof=1)
+    mean, sd = flat.mean(axis=1), _sd(flat)
     ordered = np.sort(flat, axis=1)
     low, high = _equal_tails(ordered, ci_prob) if ci_kind == "eti" else _shortest(ordered, ci_prob)
     out = np.full((10, len(draws)), np.nan)
@@ -212,6 +212,13 @@ def _described(draws: Array, ci_prob: float, ci_kind: str) -> Array:
         out[4:9, judged] = _diagnosed(draws[judged])
         out[9, judged] = heavy(draws[judged])
     return out.T
+
+
+def _sd(flat: Array) -> Array:
+    """The sd of each row, in a unit of its size: squares of numbers beyond 1e±154 are not doubles."""
+    away = flat - flat[:, :1]
+    unit = power_of_two(np.abs(away).max(axis=1))
+    return np.asarray((away / unit[:, None]).std(axis=1, ddof=1) * unit)
 
 
 def _diagnosed(draws: Array) -> tuple[Array, ...]:

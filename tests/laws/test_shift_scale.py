@@ -113,6 +113,12 @@ def test_regression_shifted(kind, offset):
     assert after.log_evidence == pytest.approx(before.log_evidence, abs=1e-6)
 
 
+@pytest.mark.parametrize(("by", "x_by"), [(1e-140, 1e140), (1e-80, 1e90)])
+def test_regression_of_a_slope_whose_variance_is_no_float(by, x_by):
+    with refused("data.out-of-range", "'x'"):
+        bl.check(bl.Model(data={"rows": "obs_id"}, model=FORMULAS["line"]), columns("line", by=by, x_by=x_by))
+
+
 @pytest.mark.parametrize("scale", SCALES)
 @pytest.mark.parametrize("kind", ["line", "groups"])
 def test_regression_scaled(kind, scale):

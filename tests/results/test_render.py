@@ -57,6 +57,13 @@ def frame_of(sizes):
     return pd.DataFrame({"mean": 1.0, "sd": 0.5, "r_hat": 1.0, "mcse_mean": 0.01}, index=index)
 
 
+@pytest.mark.parametrize("unit", [2.0**-900, 2.0**900])
+def test_sd_of_numbers_whose_squares_are_no_floats(rng, unit):
+    draws = rng.normal(3, 1, size=(4, 100))
+    given = summary(xr.Dataset({"x": (("chain", "draw"), draws * unit)})).loc["x", "sd"]
+    assert given == pytest.approx(draws.std(ddof=1) * unit, rel=1e-12, abs=0)
+
+
 # The table
 
 

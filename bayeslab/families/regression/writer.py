@@ -172,6 +172,18 @@ class Writer:
                 code="constant",
             )
 
+    def _check_squares(self, columns: list[int], scales: np.ndarray) -> None:
+        """Refuse slopes so small that their variances are zero in floats. Too large ones are refused as columns."""
+        small = (scales > 0) & (scales < _LEAST_SLOPE)
+        if np.any(small):
+            at = int(np.flatnonzero(small)[0])
+            name = self.design.names[columns[at]]
+            raise DataError(
+                f"the prior of the slope of '{name}' has the sd {scales[at]:g}; sizes from {_LEAST_SLOPE:g} can be"
+                f" computed with: measure '{name}' or '{self.formula.response}' in another unit, in data.derive",
+                code="out-of-range",
+            )
+
     @property
     def _dims_of_categories(self) -> str:
         return ", response_contrast" if self.likelihood.levels == "categorical" else ""
@@ -363,6 +375,7 @@ class Writer:
             end = "" if alone else f"_{number}"
             if kind == _NORMAL_OF_NUMBERS:
                 numbers = np.array([_plain_normal(self.slopes[k]) for k in columns])
+                self._check_squares(columns, numbers[:, 1])
                 self.columns[f"b_location{end}"] = Column(numbers[:, 0], (dim,))
                 self.columns[f"b_scale{end}"] = Column(numbers[:, 1], (dim,))
                 kind = f"Normal(b_location{end}, b_scale{end})"
@@ -453,6 +466,8 @@ def _scaled(text: str) -> bool:
 
 
 # Names of the parts into which slopes with priors of several kinds are split.
+# Squares of smaller slopes are zero in floats.
+_LEAST_SLOPE = 1e-152
 _NUMBERED = re.compile(r"(b_location|b_scale|b_unit|predictor|pick)_\d+")
 _NORMAL = re.compile(r"Normal\(\s*([-+.\deE]+)\s*,\s*([-+.\deE]+)\s*\)\Z")
 
