@@ -116,6 +116,7 @@ def harmless(formula: str) -> bool:
 def imported() -> None:
     """What is imported at the first formula needs exec, and may set the limit of recursion."""
     design("exp(y) ~ x + bs(x, df=4) + poly(x, 2) + C(g, Sum) + I(x ** 2) + (x | g)")
+    design("y ~ x", table(8))
 
 
 @settings(max_examples=150, deadline=None, derandomize=True, suppress_health_check=list(HealthCheck))

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import contextlib
 import re
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -172,15 +173,18 @@ class Writer:
                 code="constant",
             )
 
-    def _check_squares(self, columns: list[int], scales: np.ndarray) -> None:
-        """Refuse slopes so small that their variances are zero in floats. Too large ones are refused as columns."""
+    def _check_squares(self, columns: Sequence[int], scales: np.ndarray) -> None:
+        """Refuse slopes so small that their variances lose digits or are zero in floats, by the scale of each.
+
+        Too large ones are refused as columns.
+        """
         small = (scales > 0) & (scales < _LEAST_SLOPE)
         if np.any(small):
             at = int(np.flatnonzero(small)[0])
             name = self.design.names[columns[at]]
             raise DataError(
-                f"the prior of the slope of '{name}' has the sd {scales[at]:g}; sizes from {_LEAST_SLOPE:g} can be"
-                f" computed with: measure '{name}' or '{self.formula.response}' in another unit, in data.derive",
+                f"the slope of '{name}' is of the size {scales[at]:g}; sizes from {_LEAST_SLOPE:g} can be computed"
+                f" with: measure '{name}' or '{self.formula.response}' in another unit, in data.derive",
                 code="out-of-range",
             )
 
@@ -310,6 +314,8 @@ class Writer:
             return []
         self.dims["predictor"] = list(names)
         spread = np.array([spread_of(column) for column in self.design.matrix.T])
+        # Whatever their priors are: of the size that the data give them.
+        self._check_squares(range(len(names)), 2.5 * self.sd / spread)
         own = [self._own(k) for k in range(len(names))]
         if self.spec.shrinkage:
             self._shrunk(own, spread)
