@@ -585,4 +585,7 @@ def comparison(results: Sequence[Learned], truth: nx.DiGraph | None = None) -> p
             row |= {"arrow_precision": right.arrows.precision, "arrow_recall": right.arrows.recall}
             row |= {"shd": None if graph is None else hamming_distance(graph, truth), "shd_class": right.distance}
         rows.append(row)
-    return pd.DataFrame(rows).sort_values("score", ascending=False, kind="stable", ignore_index=True)
+    frame = pd.DataFrame(rows)
+    if truth is not None:  # whole numbers stay whole beside what fci does not have
+        frame["shd"] = pd.Series([row["shd"] for row in rows], dtype=object)
+    return frame.sort_values("score", ascending=False, kind="stable", ignore_index=True)

@@ -341,7 +341,8 @@ class Data:
             dim = self.dimension_of.get(name, name)
             raise DataError(
                 f"column '{name}', row {row + 1}: '{value}' is not a level of the dimension '{dim}'{hint(value, known)}"
-                "; the fit knows nothing of others: leave the row out, or fit again with rows of that level",
+                f"; nothing is known of others: leave the row out, or the cell empty where a model understands missing"
+                f" cells",
                 code="unknown-level",
             )
         return codes
