@@ -7,6 +7,7 @@ import math
 import networkx as nx
 import numpy as np
 import pytest
+from matplotlib.patches import Circle, FancyArrowPatch
 from scipy import stats
 from scipy.special import gammaln
 
@@ -158,4 +159,8 @@ def test_searches_by_tests_say_what_separates(rows):
     assert removal.p_value == pytest.approx(bl.independence(rows, "a", "c", "b").p_value)
     with refused("option.not-applicable"):
         bl.learn(rows).separators  # noqa: B018
-    assert learned.plot().axes and bl.learn(rows, "fci").plot().axes
+    for found in (learned, bl.learn(rows, "fci")):
+        patches = found.plot().axes[0].patches
+        assert sum(isinstance(patch, FancyArrowPatch) for patch in patches) == found.pattern.n_edges > 0
+        ends = [found.pattern.mark(u, v) for u, v in found.pattern.graph.edges]
+        assert sum(isinstance(patch, Circle) for patch in patches) == ends.count("circle")

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import numpy as np
-import pandas as pd
 import pytest
 from scipy import stats
 
@@ -55,7 +54,8 @@ def test_states_are_those_of_enumeration():
     assert fit.states.path()["state"].astype(str).tolist() == [names[k] for k in best]
     with refused("option.unknown-word"):
         fit.states.probabilities(given="nothing")
-    assert fit.states.plot().axes and fit.states.plot("transitions").axes
+    assert fit.states.plot().axes[0].get_ylabel() == "n"
+    assert set(names) <= {text.get_text() for text in fit.states.plot("transitions").axes[0].texts}
 
 
 @pytest.mark.slow(why="compiles")
@@ -76,7 +76,9 @@ def test_functions_are_the_posterior_of_a_process():
     assert list(table.columns) == ["row", "mean", "sd", "eti89_lb", "eti89_ub"]
     assert np.all(np.abs(table["mean"] - gain @ y) < 5 * sd / np.sqrt(1500))
     assert np.all(np.abs(table["sd"] / sd - 1) < 5 / np.sqrt(2 * 1500))
-    assert fit.functions.plot(column="x").axes and fit.functions.names == ("f",)
+    assert fit.functions.names == ("f",)
+    (line,) = fit.functions.plot(column="x").axes[0].lines
+    np.testing.assert_allclose(line.get_xdata(), x)
+    np.testing.assert_allclose(line.get_ydata(), table["mean"])
     with refused("option.unknown-variable"):
         fit.functions.table("g")
-    assert isinstance(table, pd.DataFrame)

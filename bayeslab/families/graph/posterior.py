@@ -281,14 +281,19 @@ class GraphPosterior(Posterior):
         integrals = integrals_of(nodes_of(self.spec.nodes), self.data, "fit")
         if not self.summed_out() and not self.imputed() and not integrals:
             return None
-        builder, built = self._built("fit", ())
+        builder, built = self._sums
         return None if builder.elimination is None else (built, builder.elimination)
+
+    @cached_property
+    def _sums(self) -> tuple[Builder, pymc.Model]:
+        """The graph to fit, which sums are evaluated on and nobody changes, and its builder."""
+        return self._built("fit", ())
 
     def integrated(self) -> dict[str, str]:
         """States and functions that are summed out, and the standard normals that each is made of."""
         if not integrals_of(nodes_of(self.spec.nodes), self.data, "fit"):
             return {}
-        builder, _ = self._built("fit", ())
+        builder, _ = self._sums
         return {node.name: node.normals for node in builder.integrated}
 
     def relabelled(self, draws: Draws) -> tuple[dict[str, np.ndarray], str] | None:
