@@ -16,6 +16,7 @@ References
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import lru_cache
 from itertools import pairwise
 from math import gcd
 from typing import Any, Self
@@ -341,9 +342,16 @@ class Classes:
 
 def classes(transition: Any) -> Classes:
     """The communicating classes of a transition matrix."""
+    leads = np.asarray(transition) > 0
+    return _classes_of(leads.tobytes(), len(leads))
+
+
+@lru_cache(maxsize=256)
+def _classes_of(pattern: bytes, n: int) -> Classes:
+    """Classes depend on the pattern of zeros alone, which searches for parameters ask about over and over."""
     from scipy.sparse.csgraph import breadth_first_order, connected_components
 
-    leads = np.asarray(transition) > 0
+    leads = np.frombuffer(pattern, dtype=bool).reshape(n, n)
     n_classes, label = connected_components(leads, connection="strong")
     members = sorted(tuple(map(int, np.flatnonzero(label == c))) for c in range(n_classes))
     closed, periods = [], []

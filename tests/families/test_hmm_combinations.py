@@ -8,7 +8,6 @@ import pytest
 import bayeslab as bl
 from bayeslab.errors import EngineRefusal
 from bayeslab.families import hmm
-from bayeslab.families.hmm.choice import hidden_of
 from bayeslab.fitting import bound
 from tests.families._chain_oracle import log_likelihood, missing
 from tests.families._chain_oracle import settled as settled_at
@@ -251,10 +250,10 @@ def examined(choice):
     if refused is not None and (model is None or not isinstance(refused, EngineRefusal)):
         return False
     fit = fitted(model, table) if refused is None else None
-    data = bound(model, table)
     if content.get("states") == "continuous":
         return refused is None
-    hidden = hidden_of(model, data)
+    posterior = hmm.compile(model, bound(model, table)) if fit is None else fit.bound_model
+    hidden = posterior.hidden
     plain = settled(content, hidden)
     rng = np.random.default_rng(3)
     for values in (hidden.guess(None), hidden.guess(rng)):
@@ -263,7 +262,7 @@ def examined(choice):
             assert hidden.law(values).expected().log_evidence.sum() == pytest.approx(exact, rel=1e-9, abs=1e-9)
         if "parent" not in content:
             # What leave-one-out is told: of trees each row given all others, which is no decomposition.
-            found = hmm.compile(model, data).log_likelihoods({n: v[None] for n, v in values.items()})
+            found = posterior.log_likelihoods({n: v[None] for n, v in values.items()})
             assert next(iter(found.values()))[1].sum() == pytest.approx(exact, rel=1e-9, abs=1e-9)
     if fit is not None:
         # What EM reports of the parameters that it reports.

@@ -7,8 +7,6 @@ import pytest
 from scipy.special import gammaln
 
 import bayeslab as bl
-from bayeslab.families import mixture
-from bayeslab.fitting import bound
 from tests.families._combinations import answered, can_be_checked, patched, refused_alike, some, sweep
 from tests.families._mixture_oracle import (
     Mixture,
@@ -148,16 +146,16 @@ def examined(choice):
     model, refused = refused_alike(lambda: declared(content), data_of, fitted)
     if refused is not None:
         return False
-    fit, data = fitted(model, data_of), bound(model, data_of)
+    fit = fitted(model, data_of)
     if content["components"] in ("sampled", "dirichlet_process"):
         assert fit.verdict.findings
         return True
-    seen = mixture.compile(model, data).resolved
+    seen = fit.bound_model.resolved
     oracle = Mixture(content | {"components": seen.n_components}, data_of)
     posterior = fit.data_tree["posterior"]
     values = {n: posterior[n].to_numpy()[0, -1] for n in seen.dims}
     rows = oracle.log_likelihood(values)
-    found = mixture.compile(model, data).log_likelihoods({n: v[None] for n, v in values.items()})["row"][1][0]
+    found = fit.bound_model.log_likelihoods({n: v[None] for n, v in values.items()})["row"][1][0]
     assert found == pytest.approx(rows, rel=1e-8, abs=1e-8)
     if "exact_posterior" in fit.data_tree:
         log_evidence = fit.data_tree["exact_posterior"].attrs["log_evidence"]
