@@ -190,7 +190,10 @@ SIZED = {
 }  # fmt: skip
 
 
-@pytest.mark.parametrize("name", SIZED)
+SLOW = {"clusters": [pytest.mark.slow(why="compiles")]}
+
+
+@pytest.mark.parametrize("name", [pytest.param(n, marks=SLOW.get(n, [])) for n in SIZED])
 def test_forecasts_count_the_numbers_of_a_draw(name, monkeypatch):
     """As many as results have: rows, states and components; a byte less of memory is refused before any is drawn."""
     section, method = SIZED[name]

@@ -8,7 +8,8 @@ References
 from __future__ import annotations
 
 import numpy as np
-from scipy.special import logsumexp
+
+from bayeslab.distributions.toolbox.logarithms import log_sum
 
 __all__ = ["fit_gate"]
 
@@ -21,23 +22,25 @@ def fit_gate(inputs: np.ndarray, targets: np.ndarray, start: np.ndarray, precisi
     q, k = inputs.shape[1], targets.shape[1]
     total = targets.sum(axis=1)
 
-    def objective(gate: np.ndarray) -> float:
+    def log_shares(gate: np.ndarray) -> np.ndarray:
         eta = inputs @ gate.T
-        return float(np.sum(targets * eta) - total @ logsumexp(eta, axis=1) - 0.5 * precision * np.sum(gate**2))
+        return eta - log_sum(eta, axis=1, keepdims=True)
 
-    gate, value = start.copy(), objective(start)
+    def objective(gate: np.ndarray, logs: np.ndarray) -> float:
+        return float(np.sum(targets * logs) - 0.5 * precision * np.sum(gate**2))
+
+    gate, logs = start.copy(), log_shares(start)
+    value = objective(gate, logs)
     for _ in range(25 if k > 1 else 0):
-        eta = inputs @ gate.T
-        p = np.exp(eta - logsumexp(eta, axis=1, keepdims=True))[:, 1:]
+        p = np.exp(logs[:, 1:])
         gradient = ((targets[:, 1:] - total[:, None] * p).T @ inputs - precision * gate[1:]).ravel()
-        spread = total[:, None, None] * (p[:, :, None] * np.eye(k - 1) - p[:, :, None] * p[:, None, :])
-        hessian = np.einsum("nij,na,nb->iajb", spread, inputs, inputs, optimize=True).reshape(2 * ((k - 1) * q,))
-        step = np.linalg.solve(hessian + (precision + 1e-10) * np.eye(len(gradient)), gradient).reshape(k - 1, q)
+        step = np.linalg.solve(_curvature(inputs, p, total, precision + 1e-10), gradient).reshape(k - 1, q)
         size, gain = 1.0, -1.0
         while size > 1e-6:
             moved = gate.copy()
             moved[1:] += size * step
-            gain = objective(moved) - value
+            logs = log_shares(moved)
+            gain = objective(moved, logs) - value
             if gain >= 0:
                 break
             size *= 0.5
@@ -47,3 +50,15 @@ def fit_gate(inputs: np.ndarray, targets: np.ndarray, start: np.ndarray, precisi
         if gain <= 1e-12 * (1 + abs(value)):
             break
     return gate
+
+
+def _curvature(inputs: np.ndarray, p: np.ndarray, total: np.ndarray, ridge: float) -> np.ndarray:
+    """Minus the Hessian, ((K - 1) Q, (K - 1) Q)."""
+    (n, q), m = inputs.shape, p.shape[1]
+    weighted = (total[:, None, None] * p[:, :, None] * inputs[:, None, :]).reshape(n, m * q)
+    out = -(weighted.T @ (p[:, :, None] * inputs[:, None, :]).reshape(n, m * q))
+    blocks = (weighted.T @ inputs).reshape(m, q, q)
+    for i in range(m):
+        out[i * q : (i + 1) * q, i * q : (i + 1) * q] += blocks[i]
+    out[np.diag_indices_from(out)] += ridge
+    return out

@@ -39,6 +39,7 @@ import networkx as nx
 import numpy as np
 
 from bayeslab.arrays import lengths
+from bayeslab.distributions.toolbox.logarithms import log_sum
 from bayeslab.errors import EngineRefusal, EvidenceError, hint
 from bayeslab.exact.gaussian_network import observe
 from bayeslab.exact.mixed_network import MixedEvidence, MixedNetwork, read_mixed_evidence
@@ -668,15 +669,6 @@ def _eliminate(sizes: Mapping[str, int], scopes: Iterable[Axes]) -> list[tuple[s
     return out
 
 
-def _log_sum(logs: np.ndarray, axis: tuple[int, ...]) -> np.ndarray:
-    if not axis:
-        return logs
-    top = np.max(logs, axis=axis, keepdims=True)
-    top = np.where(np.isfinite(top), top, 0.0)
-    with np.errstate(divide="ignore"):
-        return np.log(np.sum(np.exp(logs - top), axis=axis)) + np.squeeze(top, axis=axis)
-
-
 class _CliqueTree:
     """Tables over discrete variables, calibrated in logarithms.
 
@@ -705,7 +697,7 @@ class _CliqueTree:
         sent: list[tuple[int, Axes, np.ndarray]] = []
         for i, (v, clique) in enumerate(self.order):
             rest = tuple(u for u in clique if u != v)
-            message = _log_sum(self.beliefs[i], (clique.index(v),))
+            message = log_sum(self.beliefs[i], (clique.index(v),))
             if not rest:
                 self.log_total += float(message)
                 continue
@@ -719,7 +711,7 @@ class _CliqueTree:
             self.beliefs[i] = self.beliefs[i] + _spread(ratio, rest, self.cliques[i])
 
     def _marginal(self, i: int, axes: Axes) -> np.ndarray:
-        return _log_sum(self.beliefs[i], tuple(k for k, v in enumerate(self.cliques[i]) if v not in axes))
+        return log_sum(self.beliefs[i], tuple(k for k, v in enumerate(self.cliques[i]) if v not in axes))
 
     def joint(self, axes: Axes) -> np.ndarray:
         """Probabilities of the configurations of variables that are in one clique."""

@@ -420,4 +420,4 @@ def curves(estimator: Any) -> dict[str, tuple[tuple[str, ...], np.ndarray]]:
 def examples() -> list[BaseEstimator]:
     """For scikit-learn's checks."""
     quick = Convolutional(max_iter=8, learning_rate_init=0.01, shift=0.0, angle=0.0, scale=0.0)
-    return [quick, BoostedConvolutional(Convolutional(max_iter=10, learning_rate_init=0.01, shift=0, angle=0, scale=0))]
+    return [quick, BoostedConvolutional(Convolutional(max_iter=6, learning_rate_init=0.02, shift=0, angle=0, scale=0))]

@@ -410,6 +410,7 @@ def test_any_gaussian_process_and_its_expansion_have_the_same_density(name):
     process_agrees(name)
 
 
+@pytest.mark.slow(why="compiles")
 def test_rows_of_a_gaussian_process_without_an_outcome_are_left_out_of_both():
     data = table()
     data.loc[[3, 8], "y"] = np.nan

@@ -58,10 +58,10 @@ def test_density_of_births_in_pymc():
 
 
 @pytest.mark.slow(why="statistical")
-def test_weekdays_and_holidays_of_births():
+def test_weekdays_and_holidays_of_births(fits):
     """A regression of the log counts on a polynomial of the season, weekdays and holidays."""
     days = table("births")
-    rows = bl.fit(MODELS / "births.yaml", runs=None, progress=False).summary()
+    rows = fits("births").summary()
     names = sorted(set(days["weekday"]))
     season = np.polynomial.chebyshev.chebvander(np.linspace(-1, 1, len(days)), 20)
     weekday = np.stack([days["weekday"] == name for name in names], axis=1).astype(float)
@@ -77,7 +77,7 @@ def test_weekdays_and_holidays_of_births():
 
 
 @pytest.mark.slow(why="statistical")
-def test_radon_on_a_map_by_importance_sampling():
+def test_radon_on_a_map_by_importance_sampling(fits):
     """Given four scales everything else is normal, and is integrated out."""
     homes, places = table("radon"), table("radon_places")
     county = places.set_index("county").index.get_indexer(homes["county"])
@@ -108,7 +108,7 @@ def test_radon_on_a_map_by_importance_sampling():
         return np.array([given(*row)[0] for row in np.exp(points)]) + prior
 
     points, mean = importance(log_density, np.log([2.0, 0.35, 0.1, 0.76]), draws=6_000)
-    rows = bl.fit(MODELS / "radon_map.yaml", runs=None, progress=False).summary()
+    rows = fits("radon_map").summary()
     exact = dict(zip(("reach", "swing", "tau", "sigma"), np.exp(points.T), strict=True))
     linear = np.stack([given(*row)[1] for row in np.exp(points)])
     exact |= {"per_floor": linear[:, 1]}
@@ -119,9 +119,9 @@ def test_radon_on_a_map_by_importance_sampling():
 
 
 @pytest.mark.slow(why="statistical")
-def test_radon_on_a_map_shows_the_uranium_of_the_soil():
+def test_radon_on_a_map_shows_the_uranium_of_the_soil(fits):
     """Which the model is not told: the map of the function and that of soil uranium are alike."""
-    fit = bl.fit(MODELS / "radon_map.yaml", runs=None, progress=False)
+    fit = fits("radon_map")
     soil = fit.posterior["soil"].mean(("chain", "draw")).to_series()
     uranium = table("radon_places").set_index("county")["log_uranium"]
     assert np.corrcoef(soil, uranium[soil.index])[0, 1] > 0.6

@@ -94,7 +94,7 @@ def test_density_of_anaesthetists():
 
 
 @pytest.mark.slow(why="statistical")
-def test_anaesthetists_by_a_gibbs_sampler_of_their_own():
+def test_anaesthetists_by_a_gibbs_sampler_of_their_own(fits):
     """Classes given shares and error rates, and these, which are Dirichlet, given the classes."""
     counts, rng = ratings(), np.random.default_rng(3)
     prior, kept = 1 + 3 * np.eye(4), []
@@ -112,7 +112,7 @@ def test_anaesthetists_by_a_gibbs_sampler_of_their_own():
     kept = np.array(kept)
     batches = kept.reshape(50, -1, kept.shape[1]).mean(axis=1)
     error = batches.std(axis=0, ddof=1) / np.sqrt(50)
-    fit = bl.fit(MODELS / "anaesthetists.yaml", runs=None, progress=False)
+    fit = fits("anaesthetists")
     rows = fit.summary(var_names=["share", "theta"])
     names = [f"share[{k}]" for k in range(1, 5)]
     names += [f"theta[judge {j}, {k}, {k}]" for j in range(1, 6) for k in range(1, 5)]
@@ -156,7 +156,7 @@ def test_women_of_the_cervix_study():
 
 
 @pytest.mark.slow(why="statistical")
-def test_log_odds_of_herpes_by_importance_sampling():
+def test_log_odds_of_herpes_by_importance_sampling(fits):
     """Seven parameters on an unbounded scale; Spiegelhalter et al. (1996) print 0.62 (0.36) for the log odds ratio."""
 
     def log_density(p):
@@ -167,7 +167,7 @@ def test_log_odds_of_herpes_by_importance_sampling():
         return cervix_log_likelihood(a, b, infected, special.expit(logits)) + jacobian + prior
 
     points, mean = importance(log_density, np.array([-0.9, 0.6, 0.0, -0.8, -1.3, 0.3, 1.2]))
-    rows = bl.fit(MODELS / "cervix.yaml", runs=None, progress=False).summary()
+    rows = fits("cervix").summary()
     exact = {"a": points[:, 0], "b": points[:, 1], "infected": special.expit(points[:, 2])}
     exact["positive[infected, case]"] = special.expit(points[:, 6])
     for name, values in exact.items():
@@ -200,8 +200,8 @@ def test_density_of_ponds():
 
 
 @pytest.mark.slow(why="statistical")
-def test_frogs_are_found_again():
-    fit = bl.fit(MODELS / "ponds.yaml", runs=None, progress=False)
+def test_frogs_are_found_again(fits):
+    fit = fits("ponds")
     rows = fit.summary(var_names=["a", "b", "c", "d"])
     for name, value in {"a": -1.5, "b": 3.5, "c": -0.4, "d": 0.3}.items():
         assert abs(rows.loc[name, "mean"] - value) < 3 * rows.loc[name, "sd"], name
@@ -232,8 +232,8 @@ def test_density_of_weeds_is_that_of_a_mixture_in_pymc():
 
 
 @pytest.mark.slow(why="statistical")
-def test_resistant_weeds_are_found_again():
-    rows = bl.fit(MODELS / "weeds.yaml", runs=None, progress=False).summary(var_names=["share", "slope", "sigma"])
+def test_resistant_weeds_are_found_again(fits):
+    rows = fits("weeds").summary(var_names=["share", "slope", "sigma"])
     truth = {"share[resistant]": 0.35, "slope[killed]": -0.9, "slope[resistant]": -0.15, "sigma": 0.3}
     for name, value in truth.items():
         assert abs(rows.loc[name, "mean"] - value) < 3 * rows.loc[name, "sd"], name
@@ -261,7 +261,7 @@ def test_density_of_absences_kinds():
 
 
 @pytest.mark.slow(why="statistical")
-def test_absences_kinds_by_a_gibbs_sampler_of_their_own():
+def test_absences_kinds_by_a_gibbs_sampler_of_their_own(fits):
     """Kinds given rates; breaks, which are beta, and alpha, which is gamma, given kinds; b on a grid."""
     rows, rng, kept = table("absences"), np.random.default_rng(8), []
     days, one = rows["days"].to_numpy(), (rows["culture"] == "aboriginal").to_numpy()
@@ -282,6 +282,6 @@ def test_absences_kinds_by_a_gibbs_sampler_of_their_own():
             kept.append([alpha, b, *share])
     kept = np.array(kept)
     error = kept.reshape(40, -1, kept.shape[1]).mean(axis=1).std(axis=0, ddof=1) / np.sqrt(40)
-    found = bl.fit(MODELS / "absences_kinds.yaml", runs=None, progress=False).summary(var_names=["alpha", "b", "share"])
+    found = fits("absences_kinds").summary(var_names=["alpha", "b", "share"])
     gap = found["mean"].to_numpy() - kept.mean(axis=0)
     assert np.all(np.abs(gap) < 4.5 * np.hypot(found["mcse_mean"].to_numpy(), error))

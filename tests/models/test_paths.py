@@ -91,21 +91,21 @@ def test_likelihood_of_dippers_at_the_published_estimates():
 
 
 @pytest.mark.slow(why="statistical")
-def test_dippers_survive_a_flood_less_often():
+def test_dippers_survive_a_flood_less_often(fits):
     """The three probabilities have flat priors: a grid on the unit cube."""
     grid = (np.arange(120) + 0.5) / 120
     usual, flood, caught = np.meshgrid(grid, grid, grid, indexing="ij")
     logs = dipper_log_likelihood(usual, flood, caught)
     weights = np.exp(logs - logs.max())
     weights /= weights.sum()
-    rows = bl.fit(MODELS / "dipper.yaml", runs=None, progress=False).summary(var_names=["survival", "caught"])
+    rows = fits("dipper").summary(var_names=["survival", "caught"])
     for name, values in (("survival[no]", usual), ("survival[yes]", flood), ("caught", caught)):
         error = 4 * rows.loc[name, "mcse_mean"] + 1e-4
         assert abs(rows.loc[name, "mean"] - np.sum(weights * values)) < error, name
 
 
 @pytest.mark.slow(why="statistical")
-def test_eras_of_coal_mining_by_every_pair_of_ends():
+def test_eras_of_coal_mining_by_every_pair_of_ends(fits):
     """Rates and chances of leaving are conjugate given when eras end: a sum over all pairs."""
     y = table("coal")["disasters"].to_numpy()
     n, before = len(y), np.append(0, np.cumsum(y))
@@ -131,13 +131,13 @@ def test_eras_of_coal_mining_by_every_pair_of_ends():
             means.append([era[1] for era in eras])
     weights = np.exp(np.array(logs) - max(logs))
     want = weights @ np.array(means) / weights.sum()
-    rows = bl.fit(MODELS / "coal_steps.yaml", runs=None, progress=False).summary(var_names=["rate"])
+    rows = fits("coal_steps").summary(var_names=["rate"])
     assert np.all(np.abs(rows["mean"].to_numpy() - want) < 4.5 * rows["mcse_mean"].to_numpy())
 
 
 @pytest.mark.slow(why="statistical")
-def test_birds_at_the_feeder_are_found_again():
-    fit = bl.fit(MODELS / "feeders.yaml", runs=None, progress=False)
+def test_birds_at_the_feeder_are_found_again(fits):
+    fit = fits("feeders")
     rows = fit.summary(var_names=["P", "level", "spread"])
     truth = {"P[away, near]": 0.2, "P[near, near]": 0.7, "level[away]": np.log(0.2), "level[near]": np.log(6.0)}
     for name, value in (truth | {"spread": 0.3}).items():
@@ -221,9 +221,9 @@ def test_density_of_business_cycles():
 
 
 @pytest.mark.slow(why="statistical")
-def test_quarters_of_recessions():
+def test_quarters_of_recessions(fits):
     """The probabilities fall into the recessions that the National Bureau of Economic Research dates."""
-    fit = bl.fit(MODELS / "gnp.yaml", runs=None, progress=False)
+    fit = fits("gnp")
     boom = fit.posterior["z"].mean(("chain", "draw")).to_series()
     for quarter in ("1957Q4", "1958Q1", "1974Q4", "1975Q1", "1981Q4", "1982Q1"):
         assert boom[quarter] < 0.35, quarter
@@ -278,8 +278,8 @@ def test_density_of_cows_that_differ():
 
 
 @pytest.mark.slow(why="statistical")
-def test_cows_are_found_again():
-    rows = bl.fit(MODELS / "cows.yaml", runs=None, progress=False).summary()
+def test_cows_are_found_again(fits):
+    rows = fits("cows").summary()
     truth = {"restless": -2.2, "spread": 0.8, "rests": 0.15, "level[resting]": 0.5, "level[grazing]": 2.5}
     for name, value in (truth | {"sigma[resting]": 0.8, "sigma[grazing]": 0.6}).items():
         assert abs(rows.loc[name, "mean"] - value) < 3 * rows.loc[name, "sd"], name

@@ -35,7 +35,7 @@ def whole(tmp_path_factory):
     model = bl.Model(
         name="two",
         data={"rows": "obs"},
-        model=bl.Mixture(columns=["x"], component="gaussian", components="dirichlet_process"),
+        model=bl.Mixture(columns=["x"], component="gaussian", components=2),
     )
     fit = bl.fit(
         model, data, "gibbs", seed=1, draws=40, tune=20, chains=2, progress=False, runs=tmp_path_factory.mktemp("runs")
@@ -121,8 +121,8 @@ FILES = (
     "chains/chain-0.npz",
     "result.zarr/zarr.json",
     "result.zarr/posterior/zarr.json",
-    "result.zarr/posterior/alpha/zarr.json",
-    "result.zarr/posterior/alpha/c/*",
+    "result.zarr/posterior/weights/zarr.json",
+    "result.zarr/posterior/weights/c/*",
 )
 
 
@@ -240,7 +240,7 @@ def test_archives_of_something_else(run, whole, capsys, tmp_path, monkeypatch, f
 @pytest.mark.parametrize("kept", [True, False], ids=["with digests", "without"])
 @pytest.mark.parametrize("shape", [[10**15], [10**40], [-1], "x", [2, 10**8, 10**8]])
 def test_stores_with_shapes_beyond_memory(run, capsys, shape, kept):
-    file = run / "result.zarr/posterior/alpha/zarr.json"
+    file = run / "result.zarr/posterior/weights/zarr.json"
     file.write_text(json.dumps(json.loads(file.read_text()) | {"shape": shape}))
     if not kept:
         info = json.loads((run / "run.json").read_text())

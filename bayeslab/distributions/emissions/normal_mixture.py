@@ -18,13 +18,12 @@ from dataclasses import dataclass, replace
 from typing import Self
 
 import numpy as np
-from scipy.special import logsumexp
 
 from bayeslab.distributions.emissions.cells import check_shape, refuse_constant, scaled
 from bayeslab.distributions.emissions.normal import DiagonalGaussian
 from bayeslab.distributions.emissions.normal_prior import NormalPrior
 from bayeslab.distributions.emissions.protocol import Emission, Parameters, Statistics
-from bayeslab.distributions.toolbox.logarithms import ratio, safe_log
+from bayeslab.distributions.toolbox.logarithms import log_sum, ratio, safe_log
 
 __all__ = ["GaussianMixture"]
 
@@ -73,12 +72,12 @@ class GaussianMixture(Emission):
         return density.reshape(len(rows), *log_weight.shape) + log_weight
 
     def log_density(self, parameters: Parameters, rows: np.ndarray) -> np.ndarray:
-        return np.asarray(logsumexp(self.log_terms(parameters, rows), axis=2))
+        return log_sum(self.log_terms(parameters, rows), axis=2)
 
     def inner(self, parameters: Parameters, rows: np.ndarray) -> np.ndarray:
         """P(m | row, z = k), (N, K, M)."""
         terms = self.log_terms(parameters, rows)
-        return np.exp(terms - logsumexp(terms, axis=2, keepdims=True))
+        return np.exp(terms - log_sum(terms, axis=2, keepdims=True))
 
     def statistics(
         self, rows: np.ndarray, responsibilities: np.ndarray, parameters: Parameters | None = None

@@ -114,7 +114,7 @@ def about_normal(statistics: Statistics, counts: np.ndarray, means: np.ndarray, 
     factors = inverse_cholesky(covariances)
     d, apart = means.shape[1], statistics["mean"] - means
     square = statistics["scatter"] + statistics["weight"][:, None, None] * apart[:, :, None] * apart[:, None, :]
-    trace = np.einsum("kij,kjl,kil->k", factors, square, factors, optimize=True)
+    trace = np.sum((factors @ square) * factors, axis=(1, 2))
     log_det = 2 * np.log(np.einsum("kii->ki", factors)).sum(axis=1)
     return float(0.5 * np.sum(counts * (log_det - d * LOG_2PI) - trace))
 

@@ -17,9 +17,9 @@ from functools import cached_property
 from typing import Any
 
 import numpy as np
-from scipy.special import logsumexp
 
 from bayeslab.distributions.emissions.components import ANY, normalise
+from bayeslab.distributions.toolbox.logarithms import log_sum
 from bayeslab.errors import DataError, EvidenceError, OptionError
 from bayeslab.exact.multinomial_logit import fit_gate
 from bayeslab.latents.latent import Drawn, Expected, Latent, Law, Values
@@ -124,7 +124,7 @@ class Labels(Latent):
         """Log prior probabilities (K,), or (N, K) where rows differ."""
         if self.inputs is not None:
             eta = self.inputs @ values["gate"].T
-            log_weights = eta - logsumexp(eta, axis=1, keepdims=True)
+            log_weights = eta - log_sum(eta, axis=1, keepdims=True)
         else:
             with np.errstate(divide="ignore"):
                 log_weights = np.log(values["weights"])
@@ -224,7 +224,7 @@ class Labels(Latent):
         if self.inputs is None:
             return super().expected_log_density(counts, values)
         eta = self.inputs @ values["gate"].T
-        return float(np.sum(counts["gate"] * (eta - logsumexp(eta, axis=1, keepdims=True))))
+        return float(np.sum(counts["gate"] * (eta - log_sum(eta, axis=1, keepdims=True))))
 
     def log_prior(self, values: Values) -> float:
         if self.inputs is None:

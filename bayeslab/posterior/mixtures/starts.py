@@ -10,9 +10,9 @@ from __future__ import annotations
 from typing import Literal
 
 import numpy as np
-from scipy.special import logsumexp
 
 from bayeslab.distributions.emissions import Parameters
+from bayeslab.distributions.toolbox.logarithms import log_sum
 from bayeslab.exact.k_means import distances, k_means, seeds
 from bayeslab.posterior.mixtures.problem import MixtureProblem
 
@@ -90,7 +90,7 @@ def by_rows(problem: MixtureProblem, rng: np.random.Generator) -> np.ndarray:
     whole = max(float(np.var(points, axis=0).mean()), 1e-300)
     width = whole * np.exp(rng.uniform(np.log(_NARROWEST), 0.0, k))
     log_density = -0.5 * distance / width - 0.5 * points.shape[1] * np.log(width)
-    shares = np.exp(log_density - logsumexp(log_density, axis=1, keepdims=True))
+    shares = np.exp(log_density - log_sum(log_density, axis=1, keepdims=True))
     return np.asarray(0.99 * shares + 0.01 / k)
 
 

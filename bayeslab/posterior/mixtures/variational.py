@@ -28,10 +28,11 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
-from scipy.special import digamma, gammaln, logsumexp
+from scipy.special import digamma, gammaln
 
 from bayeslab.distributions.emissions import ConjugateEmission, Statistics
 from bayeslab.distributions.emissions.components import normalise
+from bayeslab.distributions.toolbox.logarithms import log_sum
 from bayeslab.errors import OptionError
 from bayeslab.posterior.mixtures.problem import MixtureProblem
 from bayeslab.posterior.mixtures.starts import Start, starting_labels
@@ -101,7 +102,7 @@ def _curvature(n_components: int) -> np.ndarray:
 
 def _log_total(eta: np.ndarray) -> np.ndarray:
     """log(1 + Σ exp)."""
-    return np.logaddexp(0.0, logsumexp(eta, axis=1)) if eta.shape[1] else np.zeros(len(eta))
+    return np.logaddexp(0.0, log_sum(eta, axis=1)) if eta.shape[1] else np.zeros(len(eta))
 
 
 @dataclass(frozen=True, eq=False)
