@@ -23,11 +23,13 @@ __all__ = [
     "Cells",
     "UnusableColumn",
     "as_text",
+    "as_truth_words",
     "as_values",
     "as_words",
     "check_exact",
     "is_truth",
     "number_in",
+    "truth_numbers",
     "whole_numbers",
     "without_sentinels",
 ]
@@ -119,6 +121,29 @@ def is_truth(value: Any) -> bool:
     """Whether a column holds truth values, which are read as 1 and 0 and are no numbers."""
     kind = getattr(value, "dtype", None)
     return kind == np.bool_ or (isinstance(value, list | tuple) and {type(cell) for cell in value} <= {bool, np.bool_})
+
+
+def as_truth_words(values: np.ndarray, words: np.ndarray) -> np.ndarray | None:
+    """1 and 0 as the two words, such as TRUE and FALSE, that another column has for them; None where it has others."""
+    spelt = {str(word).casefold(): str(word) for word in np.unique(words)}
+    there = values[~np.isnan(values.astype(float))]
+    if not spelt or not spelt.keys() <= {"true", "false"} or not np.isin(there, (0, 1)).all():
+        return None
+    other = next(iter(spelt.values()))
+    true, false = (spelt.get(word, _capitalised_as(other, word)) for word in ("true", "false"))
+    return np.where(values == 1, true, np.where(values == 0, false, ""))
+
+
+def _capitalised_as(model: str, word: str) -> str:
+    return word.upper() if model.isupper() else word.lower() if model.islower() else word.capitalize()
+
+
+def truth_numbers(values: np.ndarray, gone: np.ndarray) -> np.ndarray | None:
+    """1.0 for true and 0.0 for false, NaN where the cell is missing; None where other words occur."""
+    words = np.char.lower(values)
+    if gone.all() or not np.isin(words[~gone], ("true", "false")).all():
+        return None
+    return np.where(gone, np.nan, (words == "true").astype(float))
 
 
 def without_sentinels(values: np.ndarray, what: str, cells: Cells, numbers: Mapping[str, float]) -> np.ndarray:

@@ -17,10 +17,12 @@ from bayeslab.data.cells import (
     WORDS_APART,
     Cells,
     UnusableColumn,
+    as_truth_words,
     as_values,
     as_words,
     is_truth,
     number_in,
+    truth_numbers,
     without_sentinels,
 )
 from bayeslab.data.frames import categories_as_words, category_order, check_indexes, frame_columns, is_frame
@@ -119,6 +121,23 @@ class Dataset:
         }
         levels = {dim: names for dim, names in base.levels.items() if dim not in own and dim != base.rows}
         return replace(self, columns=kept | dict(self.columns), levels=levels | dict(self.levels))
+
+    def with_truths_of(self, base: Dataset) -> Dataset:
+        """Truth values as ``base`` has them: a text file has the words, a data frame may have 1 and 0 for the same."""
+        changed = {}
+        for name in self.columns.keys() & base.columns.keys():
+            column, there = self.columns[name], base.columns[name]
+            if not column.text and not there.text:
+                continue
+            gone = column.absent()
+            numbers = truth_numbers(column.values, gone) if column.text else column.values
+            if numbers is None:
+                continue
+            if not there.text:
+                changed[name] = Column(numbers, column.dims)
+            elif (words := as_truth_words(numbers, there.values[~there.absent()])) is not None:
+                changed[name] = Column(words, column.dims, gone)
+        return replace(self, columns={**self.columns, **changed})
 
     def plain(self) -> Dataset:
         """Columns by their plain names; one whose plain name another has keeps its own."""

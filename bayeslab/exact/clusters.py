@@ -37,11 +37,13 @@ import numpy as np
 from bayeslab.errors import DataError, OptionError, hint
 
 __all__ = [
+    "MOST_PAIRED",
     "Partition",
     "adjusted_rand_index",
     "binder_loss",
     "canonical",
     "coclustering",
+    "coclustering_of_many",
     "combined_clusters",
     "contingency",
     "ordered",
@@ -57,6 +59,10 @@ Loss = Literal["vi", "binder"]
 
 # Of more rows point partitions are found without a matrix of pairs, from so many draws.
 _MANY_ROWS, _COMPARED = 2_000, 30
+# Matrices of pairs of rows are made for a fit of so many rows at most.
+MOST_PAIRED = 2_000
+# Pairs of rows are counted in so many draws, as long as these have so many pairs.
+_PAIRED, _PAIRED_CELLS = 20_000, 100_000_000
 # Two gigabytes of pairs.
 _MOST_ROWS = 16_000
 
@@ -221,6 +227,20 @@ def coclustering(labels: np.ndarray) -> np.ndarray:
         return out / len(labels)
     there = (labels >= 0).astype(float)
     return np.where(np.eye(len(out), dtype=bool), 1.0, out / np.maximum(there.T @ there, 1))
+
+
+def coclustering_of_many(labels: np.ndarray, least: int = 500) -> np.ndarray:
+    """:func:`coclustering` in all draws, or, where that takes long, in evenly spaced ones.
+
+    Parameters
+    ----------
+    labels : ndarray (S, N) of int
+    least
+        How many draws are counted at least, as far as there are so many.
+    """
+    most = min(len(labels), _PAIRED, max(least, _PAIRED_CELLS // labels.shape[1] ** 2))
+    at = np.unique(np.linspace(0, len(labels) - 1, most).astype(int))
+    return coclustering(labels[at].astype(np.int64))
 
 
 def _binder_against(labels: np.ndarray, together: np.ndarray) -> float:

@@ -139,7 +139,7 @@ def bound_to(fit: Fitted, given: Any) -> Data:
         used = {n: d for n, d in used.items() if present is None or n in present}
     source = source.model_copy(update={"dims": used})
     new = read_dataset(source, None, given, fit.model.declared())
-    return _bound(fit, new.complete(fit.data.dataset.columns).over(fit.data.dataset))
+    return _bound(fit, new.complete(fit.data.dataset.columns).with_truths_of(fit.data.dataset).over(fit.data.dataset))
 
 
 def without_cells(fit: Fitted, data: Data, name: str) -> Data:

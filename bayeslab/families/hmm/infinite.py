@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 
 from bayeslab.exact.answer import GibbsDraws, GibbsPlan, Note
-from bayeslab.exact.clusters import coclustering, point_partition, relabel_to_pivot
+from bayeslab.exact.clusters import MOST_PAIRED, coclustering_of_many, point_partition, relabel_to_pivot
 from bayeslab.exact.hidden_gibbs import draw_path
 from bayeslab.exact.infinite_hidden import Limit, LimitState, draw_limit, prior_state
 from bayeslab.exact.k_means import k_means
@@ -33,8 +33,6 @@ type Values = dict[str, np.ndarray]
 
 # Partitions are compared on at most so many times, and so many draws.
 _TIMES, _DRAWS = 1_000, 300
-# Matrices of pairs of times are made of so many at most.
-_PAIRS = 2_000
 # Chains begin with so many groups of similar rows, at least and at most: too many join sooner than too few split.
 _GROUPS = 8, 20
 # So many sweeps are made for a draw: states that split and join again do so slowly.
@@ -214,11 +212,11 @@ def _named(
         "occupied": _occupied(hidden, values, sizes, count),
     }
     n = hidden.sequences.n_times
-    if n <= min(_TIMES, _PAIRS):
+    if n <= min(_TIMES, MOST_PAIRED):
         at = hidden.sequences.at
         groups["clusters"] = {
             "partition": ((rows,), partition[at] + 1),
-            "together": ((rows, f"{rows}_2"), coclustering(some[:, at])),
+            "together": ((rows, f"{rows}_2"), coclustering_of_many(paths[:, at], least=_DRAWS)),
         }
     return groups, _notes(n_occupied.ravel(), sizes, count, limit)
 

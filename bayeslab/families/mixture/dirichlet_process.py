@@ -15,7 +15,7 @@ from bayeslab.distributions.emissions import NormalPrior
 from bayeslab.errors import OptionError, Reason, Stopped
 from bayeslab.exact import dirichlet_process as process
 from bayeslab.exact.answer import GibbsDraws, GibbsPlan, Note
-from bayeslab.exact.clusters import canonical, coclustering, point_partition
+from bayeslab.exact.clusters import MOST_PAIRED, canonical, coclustering_of_many, point_partition
 from bayeslab.exact.dirichlet_process import ProcessPrior, ProcessProblem
 from bayeslab.exact.sampler import Arrays, Chains
 from bayeslab.families.mixture import auxiliary
@@ -36,16 +36,12 @@ if TYPE_CHECKING:
 from bayeslab.posterior.observed.joint_normal import JointNormal
 from bayeslab.posterior.observed.part import StatePart
 
-__all__ = ["MOST_PAIRS", "Kept", "Partitions", "by_partitions", "kept_of", "summaries"]
+__all__ = ["Kept", "Partitions", "by_partitions", "kept_of", "summaries"]
 
-# Matrices of pairs of rows are made of so many at most.
-MOST_PAIRS = 2_000
 # Partitions are kept of so many cells a chain at most, but of so many draws at least.
 _KEPT_CELLS, _KEPT = 5_000_000, 10
 # So many partitions go into summaries, fewer of many rows.
 _SUMMARISED, _SUMMARISED_CELLS = 500, 20_000_000
-# Pairs of rows are counted in so many draws, as long as these have so many pairs.
-_PAIRED, _PAIRED_CELLS = 4_000, 100_000_000
 
 # So many sweeps are made for a draw; of many rows, where they are dear, one, with all splits and merges after it.
 _SWEEPS, _PROPOSALS, _FEW_ROWS = 5, 25, 10_000
@@ -333,11 +329,8 @@ def summaries(labels: np.ndarray, rows: str) -> dict[str, tuple[tuple[str, ...],
         "partition": ((rows,), point_partition(some).labels),
         "partition_binder": ((rows,), point_partition(some, loss="binder").labels),
     }
-    if some.shape[1] <= MOST_PAIRS:
-        # Of few rows pairs are counted in more draws than point partitions are searched among.
-        most = min(len(labels), _PAIRED, max(len(some), _PAIRED_CELLS // some.shape[1] ** 2))
-        at = np.unique(np.linspace(0, len(labels) - 1, most).astype(int))
-        out["together"] = ((rows, f"{rows}_2"), coclustering(labels[at].astype(np.int64)))
+    if some.shape[1] <= MOST_PAIRED:
+        out["together"] = ((rows, f"{rows}_2"), coclustering_of_many(labels, least=len(some)))
     return out
 
 

@@ -10,7 +10,7 @@ import numpy as np
 from bayeslab.distributions.emissions import ConjugateEmission
 from bayeslab.errors import OptionError, Reason
 from bayeslab.exact.answer import GibbsDraws, GibbsPlan, Note
-from bayeslab.exact.clusters import coclustering, point_partition
+from bayeslab.exact.clusters import MOST_PAIRED, coclustering_of_many, point_partition
 from bayeslab.exact.component_number import PartitionSampler, integrable
 from bayeslab.exact.sampler import Arrays, recorded, stacked
 from bayeslab.families.mixture.expectation_maximisation import first_guess
@@ -22,10 +22,10 @@ from bayeslab.posterior.relabelling import evenly
 
 __all__ = ["by_gibbs", "cluster_summaries", "number_sampled"]
 
-# Matrices of pairs of rows are made of so many at most.
-MOST_PAIRS = 2_000
 # So many draws of the labels go into summaries.
 _LABEL_DRAWS = 500
+# Labels are drawn so often at each of them, for how often rows are together.
+_LABELS = 8
 _WRITTEN = "the priors of mean, sd or correlation are not conjugate"
 
 
@@ -97,7 +97,7 @@ def number_sampled(seen: Resolved, rows: str) -> GibbsPlan | str:
                 "probability": (("n_components",), found.probability),
                 "probability_of_clusters": (("n_components",), found.clusters),
             },
-            "clusters": _summaries(_thinned(flat), rows),
+            "clusters": _summaries(flat, rows),
         }
         ends = ", ".join(f"{k}: {p:.2f}" for k, p in enumerate(found.probability, 1) if p >= 0.005)
         accepted = 100 * float(np.mean(found.accepted))
@@ -119,11 +119,11 @@ def _thinned(values: np.ndarray) -> np.ndarray:
 
 def _summaries(labels: np.ndarray, rows: str) -> dict[str, tuple[tuple[str, ...], np.ndarray]]:
     """The partition with the least expected variation of information, and how often rows are together."""
-    if labels.shape[1] > MOST_PAIRS:
+    if labels.shape[1] > MOST_PAIRED:
         return {}
     return {
-        "partition": ((rows,), point_partition(labels).labels),
-        "together": ((rows, f"{rows}_2"), coclustering(labels)),
+        "partition": ((rows,), point_partition(_thinned(labels)).labels),
+        "together": ((rows, f"{rows}_2"), coclustering_of_many(labels)),
     }
 
 
@@ -139,7 +139,7 @@ def cluster_summaries(
     for _, r in responsibilities:
         total += r
         n += 1
-        labels.append(drawn_labels(r, rng.random(len(r))))
+        labels += [drawn_labels(r, rng.random(len(r))) for _ in range(_LABELS)]
     probability = total / max(n, 1)
     out: dict[str, tuple[tuple[str, ...], np.ndarray]] = {
         "probability": ((rows, "component"), probability),
