@@ -15,7 +15,18 @@ from numpy.typing import NDArray
 
 from bayeslab.errors import BayeslabError, OptionError
 
-__all__ = ["count", "distributions", "lengths", "number", "positions", "real", "same_length", "truths", "two_sides"]
+__all__ = [
+    "comparable",
+    "count",
+    "distributions",
+    "lengths",
+    "number",
+    "positions",
+    "real",
+    "same_length",
+    "truths",
+    "two_sides",
+]
 
 Array = NDArray[np.float64]
 
@@ -207,6 +218,34 @@ def distributions(
     if abs(worst - 1) > _SUM:
         raise error(f"{name} holds probabilities that add up to 1, not to {worst:g}", code="not-probabilities")
     return out
+
+
+def comparable(
+    first: Any, second: Any, names: tuple[str, str], *, error: type[BayeslabError] = OptionError
+) -> tuple[np.ndarray, np.ndarray]:
+    """Two arrays of values that can be equal: both text, or both numbers and truth values.
+
+    NumPy calls ``"1"`` and ``1`` different without a word.
+    """
+    arrays = np.asarray(first), np.asarray(second)
+    texts = [_is_text(one, name, error) for one, name in zip(arrays, names, strict=True)]
+    if texts[0] != texts[1] and all(one.size for one in arrays):
+        text, other = names if texts[0] else names[::-1]
+        raise error(f"{text} are text and {other} are not: no value of one equals one of the other", code="wrong-type")
+    return arrays
+
+
+def _is_text(array: np.ndarray, name: str, error: type[BayeslabError]) -> bool:
+    if array.dtype.kind == "U" or (array.dtype == object and all(isinstance(cell, str) for cell in array.flat)):
+        return True
+    numbers = array.dtype.kind in "biuf" or (
+        array.dtype == object and all(isinstance(cell, kinds.Real) for cell in array.flat)
+    )
+    if not numbers or np.isnan(array.astype(float)).any():
+        raise error(
+            f"{name} are names or numbers, none of them missing", code="wrong-type" if not numbers else "missing"
+        )
+    return False
 
 
 def same_length(*, error: type[BayeslabError] = OptionError, **arrays: Any) -> None:

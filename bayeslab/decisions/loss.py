@@ -27,7 +27,7 @@ from typing import Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from bayeslab.arrays import number, positions, real
+from bayeslab.arrays import comparable, number, positions, real
 from bayeslab.errors import OptionError, hint
 
 __all__ = ["LOSSES", "Asymmetric", "Decision", "expected_losses", "from_draws", "from_probabilities", "incurred"]
@@ -54,7 +54,7 @@ class Asymmetric:
     @property
     def quantile(self) -> float:
         """The probability whose quantile is the best action."""
-        return self.under / (self.under + self.over)
+        return 1 / (1 + self.over / self.under)
 
 
 type Loss = Literal["squared", "absolute", "zero_one"] | Asymmetric
@@ -99,6 +99,7 @@ def incurred(states: np.ndarray, actions: np.ndarray, loss: Loss | Array = "squa
         ) from None
     if isinstance(loss, str):
         if loss == "zero_one":
+            states, actions = comparable(states, actions, ("states", "actions"))
             return np.asarray(states != actions, float)
         if loss in ("squared", "absolute"):
             gap = _gap(states, actions)
@@ -136,6 +137,10 @@ def from_draws(draws: np.ndarray, loss: Loss = "squared") -> Decision:
         raise OptionError(
             f"draws have the shape (draw, ...), one draw or more; given the shape {draws.shape}", code="wrong-shape"
         )
+    if not isinstance(loss, str | Asymmetric):
+        raise OptionError("draws are weighed by squared, absolute, zero_one or an Asymmetric loss", code="wrong-type")
+    if loss != "zero_one":
+        draws = real(draws, "draws", finite=False)
     if isinstance(loss, Asymmetric):
         action = np.quantile(draws, loss.quantile, axis=0, method="inverted_cdf")
         return Decision(action, incurred(draws, action, loss).mean(axis=0))

@@ -33,6 +33,8 @@ __all__ = ["MDP", "Solution", "discounted_return", "maze", "policy_iteration", "
 
 Array = NDArray[np.float64]
 
+# Values this near to each other, against the largest, are equal but for rounding.
+_EQUAL = 1e-10
 MOVES = {"north": (-1, 0), "east": (0, 1), "south": (1, 0), "west": (0, -1)}
 
 
@@ -215,21 +217,25 @@ class Solution:
 
 def _solution(process: MDP, value: Array, trace: list[Array]) -> Solution:
     q = process.action_values(value)
-    best = (q >= q.max(axis=1, keepdims=True) - 1e-10 * np.maximum(1, np.abs(q).max())).argmax(axis=1)
+    best = (q >= q.max(axis=1, keepdims=True) - _EQUAL * np.abs(q).max()).argmax(axis=1)
     return Solution(value, q, best, len(trace), trace)
 
 
 def value_iteration(process: MDP, tolerance: float = 1e-10, max_sweeps: int = 100_000) -> Solution:
-    """Sweeps over the states until no value changes by more than ``tolerance``."""
+    """Sweeps over the states until no value changes by more than ``tolerance`` times the largest reward.
+
+    Actions whose values differ by less than 1e-10 of the largest value are equally good: the first is taken.
+    """
     number(tolerance, "tolerance", 0)
     count(max_sweeps, "max_sweeps", 1)
+    enough = tolerance * float(np.abs(process.rewards).max())
     value, trace = np.zeros(process.n_states), []
     for _ in range(max_sweeps):
         new = process.action_values(value).max(axis=1)
         change = float(np.abs(new - value).max())
         value = new
         trace.append(value)
-        if change < tolerance:
+        if change <= enough:
             return _solution(process, value, trace)
     raise DataError(
         f"values still change after {max_sweeps} sweeps: take a discount below 1, or allow more", code="not-converged"
@@ -237,14 +243,14 @@ def value_iteration(process: MDP, tolerance: float = 1e-10, max_sweeps: int = 10
 
 
 def policy_iteration(process: MDP, start: Any = None) -> Solution:
-    """A policy evaluated and improved until no action is better."""
+    """A policy evaluated and improved until no action is better, by more than 1e-10 of the largest value."""
     policy = np.zeros(process.n_states, np.int64) if start is None else positions(start, "start", process.n_actions)
     trace: list[Array] = []
     while True:
         value = process.policy_value(policy)
         trace.append(value)
         q = process.action_values(value)
-        margin = 1e-10 * max(1.0, float(np.abs(q).max()))
+        margin = _EQUAL * float(np.abs(q).max())
         better = q.max(axis=1) > q[np.arange(len(policy)), policy] + margin
         if not better.any():
             return Solution(value, q, policy, len(trace), trace)

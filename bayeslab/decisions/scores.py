@@ -116,7 +116,7 @@ def calibration_bins(
     """
     from scipy.stats import beta
 
-    count(n_bins, "n_bins", 1)
+    count(n_bins, "n_bins", 1, 1_000_000)
     number(ci_prob, "ci_prob", 0, 1, above=True, below=True)
     probabilities, hit = real(probabilities, "probabilities", ndim=1), truths(happened, "happened")
     if (probabilities < 0).any() or (probabilities > 1).any():

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Container, Iterable, Mapping
 from dataclasses import dataclass, field
 from io import StringIO
 from textwrap import wrap
@@ -16,7 +16,7 @@ from ruamel.yaml.scalarstring import FoldedScalarString
 from bayeslab.errors import ModelError
 from bayeslab.language.spec import DataSource, Model
 
-__all__ = ["Expansion", "listed_numbers", "model_text", "nested", "number", "numbers", "unsupported"]
+__all__ = ["Expansion", "check_columns", "listed_numbers", "model_text", "nested", "number", "numbers", "unsupported"]
 
 _WIDTH = 110
 
@@ -29,6 +29,30 @@ _METHODS = ("auto", "nuts", "map", "laplace", "advi", "pathfinder", "smc")
 def unsupported(message: str, *path: Any) -> ModelError:
     """The error of a model that the language cannot say."""
     return ModelError(message, path=("model", *path), code="unsupported")
+
+
+def check_columns(
+    nodes: Iterable[str], dims: Iterable[str], columns: Container[str], but: Container[str], key: str
+) -> None:
+    """Refuse a table with a column that has the name of a node or a dimension of the expanded model.
+
+    Parameters
+    ----------
+    nodes
+        Keys, with their dimensions in brackets.
+    but
+        Columns that are such a node or dimension themselves.
+    key
+        Where the short form names its columns.
+    """
+    made = {node.split("[")[0].strip(" `") for node in nodes} | set(dims)
+    for name in sorted(made):
+        if name in columns and name not in but:
+            raise ModelError(
+                f"the table has a column '{name}', which is a part of the expanded model: rename it under data.rename",
+                path=("model", key),
+                code="name-clash",
+            )
 
 
 def number(value: float) -> str:

@@ -98,7 +98,8 @@ def parse(text: str) -> Expression:
         at = max((error.offset or 1) - 1, 0) + lead
         for word in re.finditer(r"'[^']*'|\"[^\"]*\"|[^\W\d]\w*", text):
             if word.group() in _NOT_NAMES:
-                message = f"'{word.group()}' is a reserved word of expressions; call the node or column something else"
+                advice = "call the node something else, a column under data.rename"
+                message = f"'{word.group()}' is a reserved word of expressions; {advice}"
                 raise ModelError(message, offset=word.start(), code="reserved-name") from None
         advice = "; a name with it stands in backticks" if "invalid character" in error.msg else ""
         raise ModelError(f"cannot be read as an expression: {error.msg}{advice}", offset=at, code="syntax") from None

@@ -18,7 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import softmax, xlog1py, xlogy
 
-from bayeslab.arrays import count, distributions, number, positions
+from bayeslab.arrays import comparable, count, distributions, number, positions
 from bayeslab.errors import DataError, OptionError
 
 __all__ = ["HypothesisSpace", "boolean_inputs", "boolean_space"]
@@ -85,7 +85,10 @@ class HypothesisSpace:
 
     def _examples(self, inputs: Any, values: Any) -> tuple[NDArray[np.int64], np.ndarray]:
         """Inputs by number, and a value for each."""
-        at, given = positions(inputs, "inputs", self.tables.shape[1]), np.asarray(values)
+        at, given = (
+            positions(inputs, "inputs", self.tables.shape[1]),
+            comparable(values, self.tables, ("values", "tables"))[0],
+        )
         if at.ndim != 1 or given.shape not in (at.shape, ()):
             raise OptionError(
                 f"inputs are numbers of inputs, with one value each; given {at.shape} and {given.shape}",
@@ -95,7 +98,7 @@ class HypothesisSpace:
 
     def realizes(self, truth: Any) -> bool:
         """Whether a hypothesis has the values of ``truth`` at all inputs: whether it can be learned without error."""
-        given = np.asarray(truth)
+        given, _ = comparable(truth, self.tables, ("the values of truth", "tables"))
         if given.shape != self.tables.shape[1:]:
             raise OptionError(
                 f"truth has one value for each of {self.tables.shape[1]} inputs, not the shape {given.shape}",

@@ -33,6 +33,9 @@ _WEIGHTS = {1: 1, 2: 1, 3: 2, 4: 3, 5: 5}
 def separating_plane(points: Any, labels: Any) -> np.ndarray | None:
     """Bias and weights (d + 1,) with a score of at least 1 on one side and at most -1 on the other, or None.
 
+    Points of two labels that are nearer than about 1e-9 of a column's range count as touching, and no plane separates
+    them.
+
     Parameters
     ----------
     points
@@ -71,7 +74,10 @@ def separating_plane(points: Any, labels: Any) -> np.ndarray | None:
 
 
 def separable(points: Any, labels: Any) -> bool:
-    """Whether a plane has all points of one label on one side and all others on the other."""
+    """Whether a plane has all points of one label on one side and all others on the other.
+
+    Points nearer than about 1e-9 of a column's range count as touching.
+    """
     return separating_plane(points, labels) is not None
 
 

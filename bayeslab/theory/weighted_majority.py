@@ -21,7 +21,7 @@ from typing import Any
 
 import numpy as np
 
-from bayeslab.arrays import count, number
+from bayeslab.arrays import comparable, count, number
 from bayeslab.errors import OptionError
 
 __all__ = ["Followed", "best_beta", "follow", "mistake_bound"]
@@ -61,14 +61,12 @@ def follow(advice: Any, outcomes: Any, beta: float, rng: np.random.Generator) ->
     beta
         Factor of a wrong expert's weight, between 0 and 1.
     """
-    said, truth = np.asarray(advice), np.asarray(outcomes)
+    said, truth = comparable(advice, outcomes, ("advice", "outcomes"))
     if said.ndim != 2 or said.shape[:1] != truth.shape or not said.size:
         raise OptionError(
             f"advice has the shape (steps, experts); given {said.shape} for {truth.shape} outcomes", code="wrong-shape"
         )
     _check(beta)
-    if any(one.dtype.kind == "f" and np.isnan(one).any() for one in (said, truth)):
-        raise OptionError("advice or outcomes are missing in some steps: leave these steps out", code="missing")
     wrong = said != truth[:, None]
     # Weights are powers of beta: exact however long the sequence is.
     before = np.vstack([np.zeros(said.shape[1]), np.cumsum(wrong, axis=0)])

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from bayeslab.decisions.loss import Asymmetric, expected_losses, from_draws, from_probabilities
+from bayeslab.decisions.loss import Asymmetric, expected_losses, from_draws, from_probabilities, incurred
 from bayeslab.decisions.scores import brier_score, calibration_bins, log_score
 from tests.refusals import refused
 
@@ -132,3 +132,17 @@ def test_cases_said_twice_count_once():
     twice = calibration_bins(np.repeat(p, 2), np.repeat(happened, 2), 5, weights=np.full(120, 0.5))
     for name in ("predicted", "observed", "lower", "upper", "count"):
         np.testing.assert_allclose(getattr(twice, name), getattr(once, name))
+
+
+def test_names_are_not_compared_with_numbers():
+    with refused("option.wrong-type", "states"):
+        incurred(["1"], [1], "zero_one")
+    assert incurred(["a", "b"], ["a", "a"], "zero_one").tolist() == [0, 1]
+    with refused("option.wrong-type", "draws"):
+        from_draws(np.array(["a", "b"]))
+    with refused("option.wrong-type", "loss"):
+        from_draws(np.ones(3), np.eye(2))
+
+
+def test_costs_may_be_huge():
+    assert Asymmetric(1e308, 1e308).quantile == 0.5

@@ -133,6 +133,16 @@ def test_policy_iteration_improves():
     assert all((b >= a - 1e-10).all() for a, b in itertools.pairwise(trace))
 
 
+@pytest.mark.parametrize("unit", [1e-13, 1.0, 1e13])
+def test_solutions_have_no_unit(unit):
+    """Staying pays 2 for ever, 2 / (1 - 0.9) = 20; waiting once pays 0 first, 18."""
+    stay, wait = [[1.0, 0.0], [0.0, 1.0]], [[0.0, 1.0], [1.0, 0.0]]
+    small = MDP(np.array([stay, wait]), unit * np.array([[1.0, 0.0], [2.0, 0.0]]), 0.9)
+    for found in (value_iteration(small), policy_iteration(small)):
+        np.testing.assert_allclose(found.value / unit, [18, 20], rtol=1e-8)
+        assert found.policy.tolist() == [1, 0]
+
+
 def test_maze():
     """maze, chess-credit, model-based: the way out is the shortest, rewarded only at its end."""
     plan = """

@@ -15,6 +15,15 @@ from bayeslab.theory.weighted_majority import best_beta, follow, mistake_bound
 from tests.refusals import refused
 
 
+@pytest.mark.parametrize(
+    ("advice", "outcomes"),
+    [([["1", "0"]], [1]), ([["True", "False"]], [True]), (np.array([["a", None]], dtype=object), ["a"])],
+)
+def test_advice_that_equals_no_outcome_is_refused(advice, outcomes):
+    with refused("option.wrong-type"):
+        follow(advice, outcomes, 0.5, np.random.default_rng(0))
+
+
 def test_pac_bound():
     """pac-bound, pac-all-boolean, pac-kdl (F19, F20)."""
     n = pac.sample_size(10 * math.log(2), 0.05, 0.05)

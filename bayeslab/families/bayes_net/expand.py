@@ -12,7 +12,7 @@ from bayeslab.errors import ModelError, listed
 from bayeslab.families.bayes_net.net import Net, resolved
 from bayeslab.families.bayes_net.spec import BayesNet
 from bayeslab.families.bayes_net.structure_spec import unknown
-from bayeslab.language.expansion import Expansion, nested, numbers, unsupported
+from bayeslab.language.expansion import Expansion, check_columns, nested, numbers, unsupported
 from bayeslab.language.spec import Model
 
 __all__ = ["expand"]
@@ -117,13 +117,7 @@ class _Written:
     def _check_data(self) -> None:
         """Columns are read as the net reads them: words of the states, no zeros and ones that stand for them."""
         columns = set(self.data.dataset.columns)
-        made = {key.split("[")[0] for key in self.nodes} | self.dims.keys()
-        for name in sorted((made & columns) - self.net.states.keys()):
-            raise ModelError(
-                f"the table has a column '{name}', which is a part of the expanded model: rename it under data.rename",
-                path=("model", "variables"),
-                code="name-clash",
-            )
+        check_columns(self.nodes, self.dims, columns, self.net.states, "variables")
         for v in set(self.net.states) & self.net.hidden & columns:
             raise unsupported(f"'{v}' is hidden and a column of the table: leave the column out", "hidden")
         for k, (v, states) in enumerate(self.net.states.items()):

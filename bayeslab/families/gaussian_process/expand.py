@@ -6,12 +6,12 @@ from collections.abc import Mapping
 from typing import Any
 
 from bayeslab.data.bound import Data
-from bayeslab.errors import ModelError, listed
+from bayeslab.errors import listed
 from bayeslab.exact.covariance import Argument, Kernel, Node, Parameter
 from bayeslab.families.gaussian_process.model import Resolved, resolved
 from bayeslab.families.gaussian_process.spec import GaussianProcess
 from bayeslab.families.regression.design_columns import DesignColumns
-from bayeslab.language.expansion import Expansion, number, unsupported
+from bayeslab.language.expansion import Expansion, check_columns, number, unsupported
 from bayeslab.language.spec import Model, node_name
 
 __all__ = ["expand"]
@@ -231,13 +231,7 @@ class _Written:
 
     def _check_names(self) -> None:
         """No node and no dimension has the name of a column of the table that it is not."""
-        made = {key.split("[")[0].strip("`") for key in self.nodes} | self.dims.keys()
-        for name in sorted((made & set(self.data.dataset.columns)) - {self.seen.target}):
-            raise ModelError(
-                f"the table has a column '{name}', which is a part of the expanded model: rename it under data.rename",
-                path=("model", "kernel"),
-                code="name-clash",
-            )
+        check_columns(self.nodes, self.dims, self.data.dataset.columns, (self.seen.target,), "kernel")
 
 
 # ------------------------------------------------------------------------------------------ kernels

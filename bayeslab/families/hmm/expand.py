@@ -7,12 +7,11 @@ from typing import Any
 import numpy as np
 
 from bayeslab.data.bound import Data
-from bayeslab.errors import ModelError
 from bayeslab.families.hmm.expand_linear import expanded_levels
 from bayeslab.families.hmm.hidden import Hidden, hidden_at
 from bayeslab.families.hmm.linear import linear_of
 from bayeslab.families.hmm.spec import HMM
-from bayeslab.language.expansion import Expansion, listed_numbers, nested, numbers, unsupported
+from bayeslab.language.expansion import Expansion, check_columns, listed_numbers, nested, numbers, unsupported
 from bayeslab.language.spec import Model
 from bayeslab.latents.chains.state_chain import MarkovChain
 from bayeslab.posterior.observed.language import emission_nodes
@@ -88,13 +87,7 @@ def _written(spec: HMM, hidden: Hidden, data: Data) -> Expansion:
     path = f"{_PATH}[{row}]"
     nodes |= {**emitted.parameters, path: f"MarkovChain(transition, initial={begins}{sequence})", **emitted.columns}
     comments[path] = "The hidden states, row by row: fits sum over all paths, and give one back for each draw."
-    made = {key.split("[")[0] for key in nodes} | dims.keys()
-    for name in sorted((made & set(data.dataset.columns)) - set(spec.columns)):
-        raise ModelError(
-            f"the table has a column '{name}', which is a part of the expanded model: rename it under data.rename",
-            path=("model", "columns"),
-            code="name-clash",
-        )
+    check_columns(nodes, dims, data.dataset.columns, spec.columns, "columns")
     about = (
         f"A hidden Markov model of {len(states)} states, written out in the model language. Anything may depend on"
         f" `{_PATH}`, and several nodes may."

@@ -5,10 +5,9 @@ from __future__ import annotations
 import numpy as np
 
 from bayeslab.data.bound import Data
-from bayeslab.errors import ModelError
 from bayeslab.families.hmm.linear import FIRST_SD, PRIOR_DEGREES, Linear
 from bayeslab.families.hmm.spec import HMM
-from bayeslab.language.expansion import Expansion, listed_numbers, number, unsupported
+from bayeslab.language.expansion import Expansion, check_columns, listed_numbers, number, unsupported
 
 __all__ = ["expanded_levels"]
 
@@ -51,13 +50,7 @@ def expanded_levels(spec: HMM, linear: Linear, data: Data) -> Expansion:
             " afterwards."
         )
         nodes[f"{column}[{row}]"] = f"Normal({level}, noise_sd{own})"
-    made = {key.split("[")[0] for key in nodes} | dims.keys()
-    for name in sorted((made & set(data.dataset.columns)) - set(linear.columns)):
-        raise ModelError(
-            f"the table has a column '{name}', which is a part of the expanded model: rename it under data.rename",
-            path=("model", "columns"),
-            code="name-clash",
-        )
+    check_columns(nodes, dims, data.dataset.columns, linear.columns, "columns")
     about = (
         "Levels that wander, seen through noise, written out in the model language. LocalTrend and Seasonal are nodes"
         " beside LocalLevel; whatever else the mean of a row depends on may stand beside the level."

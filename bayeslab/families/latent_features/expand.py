@@ -7,11 +7,10 @@ from typing import Any
 import numpy as np
 
 from bayeslab.data.bound import Data
-from bayeslab.errors import ModelError
 from bayeslab.families.latent_features.model import Resolved, Written, refused_patterns, resolved
 from bayeslab.families.latent_features.pymc_graph import axes_of, first_values
 from bayeslab.families.latent_features.spec import LatentFeatures
-from bayeslab.language.expansion import Expansion, listed_numbers, nested, number, numbers, unsupported
+from bayeslab.language.expansion import Expansion, check_columns, listed_numbers, nested, number, numbers, unsupported
 from bayeslab.language.spec import Model, node_name
 
 __all__ = ["expand"]
@@ -163,10 +162,4 @@ class _Written:
         self._add("loading[column, feature]", f"{size} * {turned}", "What a unit of a factor adds to a column.")
 
     def _check_names(self) -> None:
-        made = {key.split("[")[0] for key in self.nodes} | self.dims.keys()
-        for name in sorted(made & set(self.data.dataset.columns)):
-            raise ModelError(
-                f"the table has a column '{name}', which is a part of the expanded model: rename it under data.rename",
-                path=("model", "columns"),
-                code="name-clash",
-            )
+        check_columns(self.nodes, self.dims, self.data.dataset.columns, (), "columns")

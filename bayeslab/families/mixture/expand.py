@@ -7,10 +7,9 @@ from dataclasses import replace
 import numpy as np
 
 from bayeslab.data.bound import Data
-from bayeslab.errors import ModelError
 from bayeslab.families.mixture.model import Resolved, resolved
 from bayeslab.families.mixture.spec import Mixture
-from bayeslab.language.expansion import Expansion, numbers, unsupported
+from bayeslab.language.expansion import Expansion, check_columns, numbers, unsupported
 from bayeslab.language.spec import Model
 from bayeslab.posterior.observed.language import emission_nodes
 
@@ -63,14 +62,7 @@ def _written(spec: Mixture, seen: Resolved, data: Data) -> Expansion:
     nodes |= emitted.columns
     comments = {weights: "How large the components are.", **emitted.comments}
     comments[label] = "The component of each row. It has no data: fits sum it out exactly, and give it back afterwards."
-    columns = set(data.dataset.columns)
-    made = {key.split("[")[0] for key in nodes} | dims.keys()
-    for name in sorted((made & columns) - set(seen.columns)):
-        raise ModelError(
-            f"the table has a column '{name}', which is a part of the expanded model: rename it under data.rename",
-            path=("model", "columns"),
-            code="name-clash",
-        )
+    check_columns(nodes, dims, data.dataset.columns, seen.columns, "columns")
     chosen = f" {k} components were chosen by {spec.choose}." if seen.choice is not None else ""
     about = (
         f"A mixture of {k} components, written out in the model language.{chosen} Components are exchangeable: their"

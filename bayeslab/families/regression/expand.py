@@ -18,7 +18,7 @@ from bayeslab.families.regression.lowered import Lowered
 from bayeslab.families.regression.lowering import lower
 from bayeslab.families.regression.weighted import log_density
 from bayeslab.language.evaluator import Evaluator
-from bayeslab.language.expansion import Expansion, listed_numbers, numbers, unsupported
+from bayeslab.language.expansion import Expansion, check_columns, listed_numbers, numbers, unsupported
 from bayeslab.language.expressions import parse
 from bayeslab.language.nodes import bound_arguments, call_name, nodes_of
 from bayeslab.language.spec import Model
@@ -303,13 +303,7 @@ class _Written:
         """No node and no dimension has the name of a column of the table that it is not."""
         columns = set(self.data.dataset.columns)
         allowed = {self.formula.outcome, *self.spec.missing} | {f for g in self.formula.groups for f in g.factors}
-        made = {key.split("[")[0].strip() for key in self.nodes} | (self.dims.keys() - self.model.dims.keys())
-        for name in sorted((made & columns) - allowed):
-            raise ModelError(
-                f"the table has a column '{name}', which is a part of the expanded model: rename it under data.rename",
-                path=("model", "formula"),
-                code="name-clash",
-            )
+        check_columns(self.nodes, self.dims.keys() - self.model.dims.keys(), columns, allowed, "formula")
         if not self.formula.column and self.formula.outcome in columns:
             raise ModelError(
                 f"the table has a column '{self.formula.outcome}', which is how the response"

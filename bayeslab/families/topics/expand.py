@@ -7,11 +7,10 @@ from typing import Any
 import numpy as np
 
 from bayeslab.data.bound import Data
-from bayeslab.errors import ModelError
 from bayeslab.exact.topic_concentrations import ALPHA_PRIOR, BETA_PRIOR
 from bayeslab.families.topics.documents import documents_of
 from bayeslab.families.topics.spec import Topics, prior_of
-from bayeslab.language.expansion import Expansion, number, numbers, unsupported
+from bayeslab.language.expansion import Expansion, check_columns, number, numbers, unsupported
 from bayeslab.language.spec import Model
 
 __all__ = ["expand"]
@@ -63,13 +62,7 @@ def expand(model: Model, data: Data) -> Expansion:
             f"Each row counts as often as its {spec.count} says: its log likelihood is there once already, and this"
             " adds the rest."
         )
-    made = {key.split("[")[0] for key in nodes} | dims.keys()
-    for name in sorted((made & set(data.dataset.columns)) - {document, word}):
-        raise ModelError(
-            f"the table has a column '{name}', which is a part of the expanded model: rename it under data.rename",
-            path=("model", "word"),
-            code="name-clash",
-        )
+    check_columns(nodes, dims, data.dataset.columns, (document, word), "word")
     about = (
         f"{prior.n_topics} topics (latent Dirichlet allocation), written out in the model language. Topics are"
         " exchangeable: their numbers mean nothing, and chains may swap them."
