@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from graphlib import CycleError, TopologicalSorter
+from typing import Any
 
 import numpy as np
 
@@ -13,7 +15,7 @@ from bayeslab.data.dataset import Column, Dataset, check_lengths, label_array, s
 from bayeslab.errors import DataError, ModelError, hint, listed
 from bayeslab.language.expressions import parse
 from bayeslab.language.indexing import labels_are_numbers
-from bayeslab.language.spec import RESERVED, Model, plain_name
+from bayeslab.language.spec import RESERVED, TRUTHS, Model, plain_name
 
 __all__ = ["bind", "describe"]
 
@@ -34,8 +36,10 @@ def bind(model: Model, dataset: Dataset, factors: Iterable[str], memory: Memory 
         Lengths or levels that do not fit.
     """
     memory = memory or Memory()
+    alike: dict[str, list[str]] = {}
     if not model.model.any_names:
-        dataset = dataset.plain()
+        alike, dataset = dataset.alike(), dataset.plain()
+        _refuse_bare_truths(model, dataset)
     dataset = _in_order(dataset, memory)
     columns = dataset.columns
     check_lengths(columns, "data")
@@ -118,12 +122,45 @@ def bind(model: Model, dataset: Dataset, factors: Iterable[str], memory: Memory 
         for name, column in columns.items()
         if column.text and plain_name(name) not in known and (slip := slip_of(name, column)) is not None
     }
+    out.alike = {
+        plain: f"the columns {listed(names)} are all called '{plain}' in expressions: give one another name under"
+        " data.rename"
+        for plain, names in alike.items()
+    }
     if not model.model.any_names:
         free = columns.keys() - set(factors) - known
         out.digits = frozenset(name for name in free if columns[name].order is None and _all_numbers(columns[name]))
     _name_categories(out, model)
     out.of_rows = model.model.of_rows
     return out
+
+
+def _refuse_bare_truths(model: Model, dataset: Dataset) -> None:
+    """Refuse ``True`` in an expression where a column is called so: it is the value, and the column was meant."""
+    called = [word for word in TRUTHS if plain_name(word) in dataset.columns]
+    if not called:
+        return
+    bare = re.compile(rf"(?<![\w=`'\"])(?<!=\s)({'|'.join(called)})(?![\w`'\"])")
+    for text in _texts([model.model.model_dump(), model.data.derive]):
+        if text not in called and (found := bare.search(text)) is not None:
+            raise ModelError(
+                f"'{found[0]}' is a value in expressions, and a column of the table is called so: write the column in"
+                " backticks, or rename it under data.rename",
+                code="reserved-name",
+            )
+
+
+def _texts(content: Any) -> Iterator[str]:
+    """All text in a model, keys and values."""
+    if isinstance(content, str):
+        yield content
+    elif isinstance(content, Mapping):
+        for key, value in content.items():
+            yield from _texts(key)
+            yield from _texts(value)
+    elif isinstance(content, list | tuple):
+        for value in content:
+            yield from _texts(value)
 
 
 def _in_order(dataset: Dataset, memory: Memory) -> Dataset:

@@ -59,6 +59,8 @@ class Data:
         Matrices read from these data, by what was read; nothing that depends on a model.
     slips : mapping of str to str
         Columns that cannot be used as they are, each with the reason.
+    alike : mapping of str to str
+        Plain names that several columns share, each with the error of its use.
     alphabetical : frozenset of str
         Columns of text whose levels are in the order of the alphabet, because no other is given.
     digits : frozenset of str
@@ -89,6 +91,7 @@ class Data:
         self.part = False
         self.memo: dict[str, Any] = {}
         self.slips: Mapping[str, str] = {}
+        self.alike: Mapping[str, str] = {}
         self.alphabetical: frozenset[str] = frozenset()
         self.digits: frozenset[str] = frozenset()
         self.used: set[str] = set()
@@ -122,7 +125,7 @@ class Data:
 
     def has(self, name: str) -> bool:
         """Whether the data offer a column, given or computed, of this name."""
-        if name in self.dataset.columns:
+        if name in self.dataset.columns or name in self.alike:
             return True
         wanted, seen = [name], set[str]()
         while wanted:
@@ -141,6 +144,7 @@ class Data:
 
     def present(self, name: str) -> bool:
         """Whether a column has a cell that is not missing."""
+        self._refuse_alike(name)
         if name in self.dataset.columns:
             return not np.all(self.dataset.columns[name].absent())
         return not np.all(_missing(self._of_any_table(name)))
@@ -151,8 +155,8 @@ class Data:
         return term.value is None or not np.any(np.isnan(np.asarray(term.value, dtype=float)))
 
     def names(self) -> set[str]:
-        """Names of all columns, given and computed."""
-        return set(self.dataset.columns) | {name for name in self.derive if self.has(name)}
+        """Names of all columns, given and computed; those that several columns share too, whose use is an error."""
+        return set(self.dataset.columns) | self.alike.keys() | {name for name in self.derive if self.has(name)}
 
     def term(self, name: str, *, missing: bool = False, role: str | None = None) -> Term:
         """A column as a term; ``missing`` allows missing cells (of observed nodes).
@@ -178,8 +182,9 @@ class Data:
         Raises
         ------
         DataError
-            It is of another table than the model.
+            It is of another table than the model, or another column has the same plain name.
         """
+        self._refuse_alike(name)
         column = self.dataset.columns[name]
         if self.of_rows and column.dims is not None:
             self._check_table(name, column.dims)
@@ -214,11 +219,16 @@ class Data:
         Raises
         ------
         DataError
-            It is text, and nearly all of its cells are numbers.
+            It is text, and nearly all of its cells are numbers; or another column has the same plain name.
         """
         self.used.add(name)
+        self._refuse_alike(name)
         if name in self.slips:
             raise DataError(self.slips[name], code="odd-cell")
+
+    def _refuse_alike(self, name: str) -> None:
+        if name in self.alike:
+            raise DataError(self.alike[name], code="duplicate")
 
     def check_order(self, name: str, what: str) -> None:
         """Refuse levels of text in the order of the alphabet where their order means something.

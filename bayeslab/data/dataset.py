@@ -146,6 +146,13 @@ class Dataset:
         left_out = {plain_name(name): reason for name, reason in self.left_out.items()}
         return self if named.keys() == self.columns.keys() else replace(self, columns=named, left_out=left_out)
 
+    def alike(self) -> dict[str, list[str]]:
+        """Columns that share a plain name, by it: expressions cannot tell them apart."""
+        out: dict[str, list[str]] = {}
+        for name in (*self.columns, *self.left_out):
+            out.setdefault(plain_name(name), []).append(name)
+        return {plain: names for plain, names in out.items() if len(names) > 1}
+
     def renamed(self, names: Mapping[str, str], *, complete: bool = False) -> Dataset:
         """Columns by other names, ``{new: old}``; ``complete`` refuses an old name that is not there."""
         rest, left_out = dict(self.columns), dict(self.left_out)

@@ -32,6 +32,7 @@ from bayeslab.language.wording import code_of, expected, place, subject
 __all__ = [
     "FORMAT",
     "RESERVED",
+    "TRUTHS",
     "ColumnName",
     "DataSource",
     "Family",
@@ -83,14 +84,20 @@ def columns_once(value: Any) -> Any:
     return value
 
 
+# Words of expressions that are values: a column called so is another.
+TRUTHS = ("True", "False", "None")
+
+
 def plain_name(column: str) -> str:
     """A column's name as it stands in results: each run of characters that no name has is one ``_``.
 
-    >>> [plain_name(name) for name in ("age", "Blood pressure (mmHg)", "log(y)", "2nd", "%", "kg/m²")]
-    ['age', 'Blood_pressure_mmHg', 'log_y', 'column_2nd', 'column', 'kg_m2']
+    >>> [plain_name(name) for name in ("age", "Blood pressure (mmHg)", "log(y)", "2nd", "%", "kg/m²", "True")]
+    ['age', 'Blood_pressure_mmHg', 'log_y', 'column_2nd', 'column', 'kg_m2', 'column_True']
     """
     # As names in expressions, which Python's parser writes so: the micro sign is the letter mu, m² is m2.
     column = normalize("NFKC", column)
+    if column in TRUTHS:
+        return f"column_{column}"
     if column.isidentifier():
         return column
     word = "".join(letter if f"a{letter}".isidentifier() else " " for letter in column)

@@ -277,7 +277,11 @@ def observed_groups(posterior: Posterior, attrs: Mapping[str, Any]) -> dict[str,
     observed, data = set(posterior.outcomes()), posterior.bound_data()
     columns = data.dataset.columns
     # Columns with stray cells are refused where they are used; these are not.
-    terms = {n: data.term(n, missing=True) for n, c in columns.items() if c.dims and n not in data.slips}
+    terms = {
+        n: data.term(n, missing=True)
+        for n, c in columns.items()
+        if c.dims and n not in data.slips and n not in data.alike
+    }
     # Outcomes that are computed from columns are no columns themselves.
     terms |= {n: data.term(n, missing=True) for n in sorted(observed - columns.keys()) if data.has(n)}
     # A column that is a factor has the name of a dimension, which is a coordinate.

@@ -76,3 +76,67 @@ def test_a_column_called_like_the_rows_that_repeats_is_refused_with_the_way_out(
     spec = bl.Model(name="m", model={"family": "regression", "formula": "y ~ x"})
     with refused("data.duplicate", "'obs_id'.*'2'.*data.rows"):
         bl.check(spec, {"obs_id": [1, 2, 2], "x": [1.0, 2.0, 4.0], "y": [1.0, 3.0, 2.0]})
+
+
+# ------------------------------------------------------------------- names that expressions cannot tell apart
+
+ALIKE = [("a b", "a_b"), ("a b", "a.b"), ("x²", "x2"), ("é", "e\u0301"), ("x\u200b", "x")]
+
+
+def crossed(first: str, second: str) -> dict[str, np.ndarray]:
+    rng = np.random.default_rng(2)
+    one, two = rng.normal(size=(2, 40))
+    return {first: one, second: two, "y": 1 + 2 * one - 3 * two + 0.01 * rng.normal(size=40)}
+
+
+@pytest.mark.parametrize("names", ALIKE, ids=lambda names: ascii(names[0]))
+@pytest.mark.parametrize(
+    "model",
+    [
+        {"family": "regression", "formula": "y ~ `{0}`"},
+        {"family": "regression", "formula": "y ~ `{0}` + `{1}`"},
+        {"family": "graph", "nodes": {"b": "Normal(0, 10)", "y[obs_id]": "Normal(b * `{0}`, 1)"}},
+        {"family": "mixture", "columns": ["{0}", "y"], "components": 2},
+        {"family": "gaussian_process", "target": "y", "kernel": "Matern52(`{0}`)"},
+        {"family": "learner", "learner": "linear", "target": "y", "inputs": ["{0}"]},
+    ],
+    ids=["one", "both", "graph", "mixture", "process", "learner"],
+)
+def test_columns_with_one_plain_name_are_not_taken_for_each_other(model, names):
+    def named(content):
+        if isinstance(content, dict):
+            return {key: named(value) for key, value in content.items()}
+        if isinstance(content, list):
+            return [named(value) for value in content]
+        return content.format(*names) if isinstance(content, str) else content
+
+    with refused("data.duplicate", "data.rename"):
+        bl.check(bl.Model(name="m", model=named(model)), crossed(*names))
+
+
+def test_a_column_with_the_plain_name_of_another_can_be_renamed():
+    model = {"family": "regression", "formula": "y ~ first + a_b"}
+    fit = bl.fit(
+        bl.Model(name="m", data={"rename": {"first": "a b"}}, model=model),
+        crossed("a b", "a_b"),
+        runs=None,
+        progress=False,
+    )
+    assert fit.summary().loc["b[first]", "mean"] == pytest.approx(2, abs=0.05)
+    assert fit.summary().loc["b[a_b]", "mean"] == pytest.approx(-3, abs=0.05)
+
+
+@pytest.mark.parametrize("word", ["True", "False"])
+def test_columns_called_like_truth_values(word):
+    data = crossed(word, "z")
+    formula = bl.Model(name="m", model={"family": "regression", "formula": f"y ~ `{word}` + z"})
+    fit = bl.fit(formula, data, runs=None, progress=False)
+    assert fit.summary().loc[f"b[column_{word}]", "mean"] == pytest.approx(2, abs=0.05)
+    nodes = {"a": "Normal(0, 10)", "b": "Normal(0, 10)", "c": "Normal(0, 10)"}
+    graph = {"family": "graph", "nodes": nodes | {"y[obs_id]": f"Normal(a + b * `{word}` + c * z, 1)"}}
+    assert bl.fit(bl.Model(name="m", model=graph), data, runs=None, progress=False).summary().loc[
+        "b", "mean"
+    ] == pytest.approx(2, abs=0.1)
+    bare = {"family": "graph", "nodes": nodes | {"y[obs_id]": f"Normal(a + b * {word} + c * z, 1)"}}
+    with refused("model.reserved-name", "backticks"):
+        bl.check(bl.Model(name="m", model=bare), data)
