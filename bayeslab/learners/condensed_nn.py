@@ -21,7 +21,7 @@ from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from bayeslab.learners.toolbox.estimator import Estimator, LearnerOptions
-from bayeslab.learners.toolbox.neighbours import Neighbours, Space
+from bayeslab.learners.toolbox.neighbours import Neighbours, Power, Space
 
 __all__ = ["CATEGORIES", "MISSING", "SCALE", "TASKS", "CondensedNN", "Options", "build", "examples", "reported"]
 
@@ -36,7 +36,7 @@ MISSING = False
 class Options(LearnerOptions):
     """Options of condensing."""
 
-    p: float = Field(2.0, ge=1, allow_inf_nan=True, description="Of the Minkowski distance: 1 Manhattan, 2 Euclidean.")
+    p: Power = Field(2.0, description="Of the Minkowski distance, at most 16 or infinite: 1 Manhattan, 2 Euclidean.")
     shuffle: bool = Field(True, description="Rows are visited in random order; otherwise in their own.")
 
 
@@ -115,9 +115,11 @@ def _condensed(points: Array, codes: NDArray[np.int64], order: NDArray[np.int64]
     """Rows that get all right; one look at all rows when one is kept, so each always knows how far each class is."""
     distance = np.full((len(points), int(codes.max()) + 1), np.inf)
     kept: list[int] = []
+    there = np.zeros(len(points), dtype=bool)
 
     def keep(row: int) -> None:
         kept.append(row)
+        there[row] = True
         gap = np.linalg.norm(points - points[row], ord=p, axis=1)
         distance[:, codes[row]] = np.minimum(distance[:, codes[row]], gap)
 
@@ -126,7 +128,8 @@ def _condensed(points: Array, codes: NDArray[np.int64], order: NDArray[np.int64]
     while wrong:
         wrong = False
         for row in order:
-            if distance[row].argmin() != codes[row]:
+            # A row that is kept is right but for rounding.
+            if distance[row].argmin() != codes[row] and not there[row]:
                 keep(int(row))
                 wrong = True
     return np.array(kept)

@@ -29,7 +29,7 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 
 from bayeslab.learners.toolbox.estimator import Applies, Count, Estimator, LearnerOptions, NonNegative
 from bayeslab.learners.toolbox.kd_tree import KDTree
-from bayeslab.learners.toolbox.neighbours import Metric, Neighbours, Rows, Space, local_metric
+from bayeslab.learners.toolbox.neighbours import Metric, Neighbours, Power, Rows, Space, local_metric
 
 __all__ = [
     "CATEGORIES",
@@ -74,7 +74,7 @@ class Options(LearnerOptions):
         "mean", description="Of a regression: what is made of the neighbours; interpolate needs one input."
     )
     metric: Metric = Field("minkowski", description="The distance; local adapts to the classes around each query.")
-    p: float = Field(2.0, ge=1, allow_inf_nan=True, description="Of the Minkowski distance: 1 Manhattan, 2 Euclidean.")
+    p: Power = Field(2.0, description="Of the Minkowski distance, at most 16 or infinite: 1 Manhattan, 2 Euclidean.")
     kernel: Literal["linear", "poly", "rbf", "laplacian", "cosine"] = Field("rbf", description="Of metric: kernel.")
     gamma: float | None = Field(None, gt=0, description="Of that kernel; left out: one over the number of columns.")
     algorithm: Literal["auto", "kd_tree", "ball_tree", "brute"] = Field("auto", description="How neighbours are found.")

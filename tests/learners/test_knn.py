@@ -188,6 +188,8 @@ def test_distance_minkowski():
         assert (d[:, :, None] + d[None] >= d[:, None, :] - 1e-12).all()
     with pytest.raises(ValueError, match="triangle"):
         Space.of(x, "minkowski", p=0.5)
+    with pytest.raises(ValueError, match="inf"):  # differences of 1e-4 to the power 100 are zero
+        Space.of(x, "minkowski", p=100)
     a, b, c = np.array([[0.0, 0], [1, 0], [1, 1]])
     ab, bc, ac = ((np.abs(u - v) ** 0.5).sum() ** 2 for u, v in ((a, b), (b, c), (a, c)))
     assert ab + bc < ac, "so p < 1 is rightly refused"

@@ -15,21 +15,24 @@ References
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
+from pydantic import AfterValidator, Field
 from sklearn.metrics.pairwise import pairwise_distances, pairwise_kernels
 from sklearn.neighbors import NearestNeighbors
 
 from bayeslab.learners.toolbox.gram import check_gram
 
-__all__ = ["METRICS", "Metric", "Neighbours", "Space", "local_metric", "sorted_rows"]
+__all__ = ["METRICS", "Metric", "Neighbours", "Power", "Space", "local_metric", "sorted_rows"]
 
 Array = NDArray[np.float64]
 Rows = NDArray[np.int64]
 Metric = Literal["minkowski", "hamming", "mahalanobis", "kernel", "local"]
 METRICS = ("minkowski", "hamming", "mahalanobis", "kernel", "local")
+# Of a Minkowski distance, short of infinity.
+LARGEST_POWER = 16
 _BLOCK = 4_000_000
 # Rows on which a kernel is tested.
 _TESTED = 300
@@ -39,6 +42,24 @@ def sorted_rows(distances: Array, rows: Rows) -> tuple[Array, Rows]:
     """Each line by distance, equals by row."""
     order = np.lexsort((rows, distances), axis=1)
     return np.take_along_axis(distances, order, 1), np.take_along_axis(rows, order, 1)
+
+
+def check_power(p: float) -> float:
+    """The power of a Minkowski distance.
+
+    Raises
+    ------
+    ValueError
+        Below one there is no triangle inequality; powers of small differences vanish above :data:`LARGEST_POWER`, long
+        after the largest difference decides alone.
+    """
+    if not 1 <= p <= LARGEST_POWER and p != np.inf:
+        why = "below, the triangle inequality fails" if p < 1 else "above, take inf: the largest difference decides"
+        raise ValueError(f"p is from 1 to {LARGEST_POWER}, or inf ({why}), not {p!r}")
+    return p
+
+
+Power = Annotated[float, Field(allow_inf_nan=True), AfterValidator(check_power)]
 
 
 @dataclass(frozen=True, eq=False)
@@ -81,13 +102,12 @@ class Space:
         Raises
         ------
         ValueError
-            No such metric; p below one (no triangle inequality); a kernel without Mercer's condition, on some of the
-            rows; columns of codes that hold other numbers.
+            No such metric; p below one (no triangle inequality) or above 16; a kernel without Mercer's condition, on
+            some of the rows; columns of codes that hold other numbers.
         """
         if metric not in METRICS:
             raise ValueError(f"metric is one of {', '.join(METRICS)}, not {metric!r}")
-        if not p >= 1:
-            raise ValueError(f"p is at least 1 (below, the triangle inequality fails), not {p!r}")
+        check_power(p)
         for j in categorical:
             if np.any(X[:, j] < 0) or np.any(X[:, j] != np.floor(X[:, j])):
                 raise ValueError(f"column {j} is one of codes 0, 1, ...")
