@@ -122,7 +122,7 @@ class Design:
             if term.kind == "intercept":
                 intercept = not without_intercept
             elif term.kind == "offset":
-                offset = whole[:, part].sum(axis=1)
+                offset = whole[:, part].sum(axis=1) + (0.0 if offset is None else offset)
             else:
                 terms[name] = (len(names), len(names) + part.stop - part.start)
                 names += [str(label) for label in term.labels]

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections import Counter
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
@@ -87,11 +88,25 @@ def parse_formula(text: str) -> Formula:
     if not right:
         raise _bad("the formula has no right-hand side; 'y ~ 1' has an intercept only", code="syntax")
     common, groups = parse_terms(right)
+    _refuse_twice(groups)
     response, trials = _proportion(left)
     name = _column_name(response)
     if name is None and not _expression(response).names:
         raise _bad(f"the response '{response}' has no column in it: write 'y ~ {right}'", code="syntax")
     return Formula(text, response if name is None else name, name is not None, trials, common, groups)
+
+
+def _refuse_twice(groups: Sequence[GroupTerm]) -> None:
+    """Effects of one grouping factor stand in one term, which says whether they are correlated."""
+    often = Counter(frozenset(group.factors) for group in groups)
+    for group in groups:
+        if often[frozenset(group.factors)] > 1:
+            factor = ":".join(group.factors)
+            raise _bad(
+                f"two terms have effects of '{factor}': write them as one, (1 + x || {factor}) for independent effects"
+                f" or (1 + x | {factor}) for correlated ones",
+                code="duplicate",
+            )
 
 
 def _quoted(text: str) -> Iterator[tuple[int, bool]]:

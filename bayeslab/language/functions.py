@@ -99,6 +99,8 @@ _OTHER = {
     "isnan": (1, 1),
 }
 FUNCTIONS: dict[str, tuple[int, int]] = ELEMENTWISE | REDUCTIONS | ALONG | _OTHER
+# A recursion carries as many rows along.
+MOST_STEPS = 1_000
 _KEYWORDS = {"lag": {"start"}, "previous": {"start"}}
 # Arguments (by position) that are names of dimensions, not values.
 DIM_ARGUMENTS: dict[str, tuple[int, ...]] = (
@@ -125,6 +127,12 @@ def check_call(node: ast.Call) -> None:
         if not (isinstance(steps, ast.Constant) and isinstance(steps.value, int) and steps.value >= 1):
             raise ModelError(
                 f"{name}(): the number of steps is a whole number ≥ 1", offset=offset_of(node), code="wrong-arguments"
+            )
+        if name == "previous" and steps.value > MOST_STEPS:
+            raise ModelError(
+                f"previous() looks back {MOST_STEPS:,} steps at most, not {steps.value:,}",
+                offset=offset_of(node),
+                code="out-of-range",
             )
 
 

@@ -490,3 +490,21 @@ def test_arithmetic_has_the_precedence_of_python(text):
 def test_comparisons_are_not_chained():
     with refused("model.syntax", "-1 < x < 1"):
         parse_formula("y ~ I(-1 < x < 1)")
+
+
+def test_several_offsets_add_up():
+    data = table().assign(o=np.linspace(-1, 1, len(table())), q=np.linspace(3, 0, len(table())) ** 2)
+    each = bl.fit(regression("y ~ x + offset(o) + offset(q)"), data, runs=None, progress=False)
+    together = bl.fit(regression("y ~ x + offset(o + q)"), data, runs=None, progress=False)
+    np.testing.assert_allclose(each.summary()["mean"], together.summary()["mean"], rtol=1e-6)
+    # Predictions have the error of 4,000 draws.
+    means = [fit.predict(data.head(4), kind="mean")["mean"] for fit in (each, together)]
+    np.testing.assert_allclose(*means, atol=0.2)
+
+
+@pytest.mark.parametrize(
+    "right", ["(1 | g) + (0 + x | g)", "(1 | g) + (1 | g)", "(1 | g) + (x | g)", "(1 | g) + x + (x || g)"]
+)
+def test_effects_of_one_group_stand_in_one_term(right):
+    with refused("model.duplicate", r"\|\| g"):
+        bl.check(regression(f"y ~ {right}"), table())

@@ -426,6 +426,41 @@ def test_censored_weibull_times_have_their_survival_function():
     np.testing.assert_allclose(terms["y"], truth, rtol=1e-8)
 
 
+CENSORED = ("student_t", "Laplace", "Gumbel", "Moyal", "Wald", "ExGaussian", "SkewStudentT", "Logistic", "Weibull")
+
+
+@pytest.mark.parametrize(
+    "word", [*CENSORED[:1], *(pytest.param(w, marks=pytest.mark.slow(why="compiles")) for w in CENSORED[1:])]
+)
+def test_slopes_of_censored_responses_are_differences(word):
+    """Rows that are not censored have infinite bounds, whose tails have no slope."""
+    data = table(word).assign(status=["none", "right", "left", "none"] * (N // 4))
+    graph = bl.to_pymc(model(word, censored="status"), data)
+    value, slope = (f(mode="FAST_COMPILE") for f in (graph.compile_logp, graph.compile_dlogp))
+    point = graph.initial_point()
+    flat = np.concatenate([np.ravel(point[v.name]) for v in graph.continuous_value_vars])
+
+    def at(x):
+        out, start = {}, 0
+        for variable in graph.continuous_value_vars:
+            size = np.size(point[variable.name])
+            out[variable.name] = x[start : start + size].reshape(np.shape(point[variable.name]))
+            start += size
+        return out
+
+    steps = 1e-5 * np.eye(len(flat))
+    differences = [(value(at(flat + step)) - value(at(flat - step))) / 2e-5 for step in steps]
+    np.testing.assert_allclose(slope(at(flat)), differences, rtol=1e-4, atol=1e-4)
+
+
+def test_rows_without_a_censoring_status_are_dropped():
+    data = table("gaussian").assign(status=["none", "right", "left", None] * (N // 4))
+    fit = bl.fit(model("gaussian", censored="status"), data, "map", runs=None, progress=False)
+    without = bl.fit(model("gaussian", censored="status"), data.dropna(), "map", runs=None, progress=False)
+    np.testing.assert_allclose(fit.summary().iloc[:, 0], without.summary().iloc[:, 0], rtol=1e-3)
+    assert any(f"{N // 4} of {N} rows" in f.message for f in fit.verdict.findings)
+
+
 @pytest.mark.slow(why="statistical")
 def test_a_log_normal_response_is_a_normal_logarithm():
     """NUTS on y against the closed form on log(y), whose default priors are the same."""

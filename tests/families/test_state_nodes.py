@@ -521,3 +521,15 @@ def test_names_that_are_times_do_not_go_back(names):
         fit.predict(pd.DataFrame({"month": later}))
     after = [40, 70] if before[0] == 10 else ["2020-03"]
     assert len(fit.predict(pd.DataFrame({"month": after}))) == len(after)
+
+
+def test_a_season_has_a_thousand_places_at_most():
+    nodes = {"s[t]": "Seasonal(8000, 1, initial=ZeroSumNormal(5))", "y[t]": "Normal(s, 1)"}
+    with refused("model.out-of-range", "1,000"):
+        bl.check(bl.Model(data={"rows": "t"}, model={"family": "graph", "nodes": nodes}), {"y": np.zeros(20)})
+
+
+def test_recursions_look_back_a_thousand_steps_at_most():
+    nodes = {"a": "Normal(0, 1)", "h[t]": "a * previous(h, 100000000, start=1) + 1", "y[t]": "Normal(h, 1)"}
+    with refused("model.out-of-range", "1,000"):
+        bl.check(bl.Model(data={"rows": "t"}, model={"family": "graph", "nodes": nodes}), {"y": np.zeros(20)})

@@ -35,6 +35,8 @@ _INITIAL = {
     "LocalTrend": ("Normal", "initial=Normal(mu, sigma) and initial_slope=Normal(mu, sigma), where it begins"),
     "Seasonal": ("ZeroSumNormal", "initial=ZeroSumNormal(sigma), the effects of one period"),
 }
+# A state of as many effects takes its square of memory.
+LONGEST_PERIOD = 1_000
 
 
 # --------------------------------------------------------------------------------- what a node says
@@ -71,9 +73,10 @@ def check_states(node: Node) -> None:
     if word == "Seasonal":
         tree = given["period"]
         value = tree.value if isinstance(tree, ast.Constant) else None
-        if not isinstance(value, int) or isinstance(value, bool) or value < 2:
+        if not isinstance(value, int) or isinstance(value, bool) or not 2 <= value <= LONGEST_PERIOD:
             raise ModelError(
-                f"Seasonal: period is a whole number, 2 or more, such as 12, not '{ast.unparse(tree)}'",
+                f"Seasonal: period is a whole number from 2 to {LONGEST_PERIOD:,}, such as 12, not"
+                f" '{ast.unparse(tree)}'",
                 path=node.path,
                 offset=tree.col_offset,
                 code="out-of-range",

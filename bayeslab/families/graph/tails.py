@@ -468,14 +468,16 @@ def _censored_logprob(op: Any, values: Any, rv: Any, lower: Any, upper: Any, **_
     (value,) = values
     out = _logprob_helper(rv, value)
     inside = out
+    # Bounds of rows that are not censored may be infinite, where tails have no gradient.
+    at_upper, at_lower = pt.eq(value, upper), pt.eq(value, lower)
     if _bounded(upper, 1):
-        high = log_survival(rv, upper)
+        high = log_survival(rv, _safe(upper, at_upper, value))
         # The mass at the bound of a discrete variable counts as censored too.
         high = pt.logaddexp(high, inside) if rv.dtype.startswith("int") else high
-        out = pt.switch(pt.eq(value, upper), high, pt.switch(pt.gt(value, upper), -np.inf, out))
+        out = pt.switch(at_upper, high, pt.switch(pt.gt(value, upper), -np.inf, out))
     if _bounded(lower, -1):
-        low = log_cumulative(rv, lower)
-        out = pt.switch(pt.eq(value, lower), low, pt.switch(pt.lt(value, lower), -np.inf, out))
+        low = log_cumulative(rv, _safe(lower, at_lower, value))
+        out = pt.switch(at_lower, low, pt.switch(pt.lt(value, lower), -np.inf, out))
     return out
 
 

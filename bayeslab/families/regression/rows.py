@@ -63,6 +63,9 @@ def complete_rows(spec: Regression, formula: Formula, data: Data, base: Lowered 
     for role, values in ((formula.response, y), (spec.weights, weights), (formula.trials, trials)):
         if values is not None and role is not None and data.fitted:
             gone[role] = np.isnan(values)
+    if spec.censored and data.fitted and data.has(spec.censored):
+        term = data.term(spec.censored, missing=True)
+        gone[spec.censored] = np.zeros(n, bool) if term.codes is None else np.broadcast_to(term.codes, n) < 0
     absent = np.any([np.broadcast_to(g, n) for g in gone.values()], axis=0) if gone else np.zeros(n, bool)
     if not data.fitted and absent.any():
         name = next(name for name, g in gone.items() if np.any(g))
