@@ -34,6 +34,7 @@ LAYERS = [
         "posterior.evaluation",
         "posterior.forward",
         "posterior.latent_gibbs",
+        "posterior.latent_modes",
         "posterior.latent_problem",
         "posterior.mixtures",
         "posterior.number_choice",

@@ -14,17 +14,18 @@ import numpy as np
 
 from bayeslab.errors import EvidenceError, NothingToFit
 from bayeslab.exact.answer import GibbsDraws, GibbsPlan
-from bayeslab.exact.expectation_maximisation import restarted
+from bayeslab.exact.expectation_maximisation import maximise
 from bayeslab.exact.sampler import Arrays, recorded, stacked
 from bayeslab.families.hmm.hidden import Hidden
 from bayeslab.posterior.latent_gibbs import LatentSampler
+from bayeslab.posterior.latent_modes import ModeStarts
 
 __all__ = ["by_gibbs", "refusal"]
 
 type Values = Mapping[str, np.ndarray]
 
-# Each chain begins at the better of so many searches by EM, of at most so many steps.
-_SEARCHES, _STEPS = 2, 40
+# Searches for modes take so many steps at most.
+_STEPS = 40
 
 
 def refusal(hidden: Hidden) -> str | None:
@@ -46,16 +47,19 @@ def by_gibbs(hidden: Hidden) -> GibbsPlan | str:
             code="nothing-to-fit",
         )
     hidden.check_possible(hidden.guess(None))
+    starts = ModeStarts(hidden.problem(), lambda k, rng: _end(hidden, k, rng), hidden.exchangeable)
 
     def finish(kept: Mapping[int, Arrays], n_draws: int) -> GibbsDraws:
         arrays = {name: stacked(kept, name, n_draws) for name in hidden.learned}
-        return GibbsDraws(arrays, {"log_likelihood": stacked(kept, "log_likelihood", n_draws)})
+        flat = {name: v.reshape(-1, *v.shape[2:]) for name, v in arrays.items()}
+        notes = () if hidden.exchangeable else starts.unseen(flat)
+        return GibbsDraws(arrays, {"log_likelihood": stacked(kept, "log_likelihood", n_draws)}, notes=notes)
 
     n, several = hidden.sequences.n_times, hidden.sequences.n_sequences
     what = f"the path of {n:,} times" if several == 1 else f"the paths of {several:,} sequences ({n:,} times)"
     how = f"{what} and the parameters of {hidden.n_states} states in turns"
     permuted = hidden.permuted if _several_modes(hidden) else None
-    sampler = LatentSampler(hidden.problem(), lambda rng: _start(hidden, rng), permuted)
+    sampler = LatentSampler(hidden.problem(), starts, permuted)
     return GibbsPlan(how, recorded(sampler, finish), hidden.dims, hidden.labels)
 
 
@@ -66,12 +70,11 @@ def _several_modes(hidden: Hidden) -> bool:
     return hidden.n_states > 1 and not hidden.exchangeable and alike and bool(np.all(chain.mask))
 
 
-def _start(hidden: Hidden, rng: np.random.Generator) -> dict[str, np.ndarray]:
-    """Parameters that a search by EM ends near: Gibbs steps leave a lower mode only slowly."""
-    found = restarted(
-        hidden.problem(), hidden.guess, restarts=_SEARCHES, rng=rng, max_iterations=_STEPS, tolerance=1e-4
-    )
-    values = {name: np.asarray(v, float) for name, v in found.best.parameters.items()}
+def _end(hidden: Hidden, k: int, rng: np.random.Generator) -> dict[str, np.ndarray]:
+    """Where the k-th search by EM ends; every second one begins with states of rows at random."""
+    start = hidden.scattered(rng) if k % 2 else hidden.guess(rng)
+    found = maximise(hidden.problem(), start, max_iterations=_STEPS, tolerance=1e-4)
+    values = {name: np.asarray(v, float) for name, v in found.parameters.items()}
     try:
         hidden.law(values).draw(np.random.default_rng(0))
     except EvidenceError:  # modes of concentrations below one lie at zeros

@@ -211,6 +211,19 @@ class Hidden:
         out = self.numbered(self.emitting(rows, weights))
         return out | (self.chain.draw(rng) if rng is not None else self.chain.start_values())
 
+    def scattered(self, rng: np.random.Generator) -> dict[str, np.ndarray]:
+        """Where a search can begin: like :meth:`guess`, but which state emits what is left to chance."""
+        found = self.guess(rng)
+        if isinstance(self.chain, ProductChain) or self.n_states < 2:
+            return found
+        rows = self.rows[:_SOME]
+        weights = rng.dirichlet(np.full(self.n_states, 0.3), len(rows))
+        emitted = self.emitting(rows, weights)
+        if self.exchangeable:
+            return found | self.numbered(emitted)
+        order = rng.permutation(self.n_states)
+        return found | self.settled(self.permuted(emitted, order))
+
     def emitting(self, rows: np.ndarray, weights: np.ndarray) -> dict[str, np.ndarray]:
         """The most probable parameters of emissions for rows that belong to states by weights (n_rows, n_states)."""
         out: dict[str, np.ndarray] = {}

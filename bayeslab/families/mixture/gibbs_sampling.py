@@ -16,14 +16,18 @@ from bayeslab.exact.sampler import Arrays, recorded, stacked
 from bayeslab.families.mixture.expectation_maximisation import first_guess
 from bayeslab.families.mixture.model import Resolved
 from bayeslab.latents.labels.labels import drawn_labels
+from bayeslab.posterior.latent_modes import ModeStarts
 from bayeslab.posterior.mixtures.gibbs import mixture_sampler
 from bayeslab.posterior.mixtures.search import MixtureOptions, fit_mixture
+from bayeslab.posterior.mixtures.starts import Start
 from bayeslab.posterior.relabelling import evenly
 
 __all__ = ["by_gibbs", "cluster_summaries", "number_sampled"]
 
 # So many draws of the labels go into summaries.
 _LABEL_DRAWS = 500
+# Where searches for modes begin, in turns.
+_STARTS: tuple[Start, ...] = ("k_means++", "random", "k_means")
 # Labels are drawn so often at each of them, for how often rows are together.
 _LABELS = 8
 _WRITTEN = "the priors of mean, sd or correlation are not conjugate"
@@ -47,10 +51,13 @@ def by_gibbs(seen: Resolved) -> GibbsPlan | str:
 
     problem = seen.problem
 
-    def start(rng: np.random.Generator) -> Mapping[str, Any]:
-        """An end of EM of the chain's own: Gibbs steps leave a lower mode only slowly."""
-        options = MixtureOptions(method="map", restarts=1, start="k_means++", max_iterations=50, repairs=1)
-        return fit_mixture(problem, options, rng=rng, start=first_guess(seen)).parameters
+    def search(k: int, rng: np.random.Generator) -> Mapping[str, Any]:
+        begin = _STARTS[k % len(_STARTS)]
+        options = MixtureOptions(method="map", restarts=1, start=begin, max_iterations=50, repairs=1)
+        return fit_mixture(problem, options, rng=rng, start=None if k else first_guess(seen)).parameters
+
+    exchangeable = problem.latent.allowed is None and "reported" not in seen.parts
+    starts = ModeStarts(problem.with_weak_prior(), search, exchangeable)
 
     def finish(kept: Mapping[int, Arrays], n_draws: int) -> GibbsDraws:
         values = [
@@ -59,12 +66,14 @@ def by_gibbs(seen: Resolved) -> GibbsPlan | str:
             for chain in kept.values()
         ]  # fmt: skip
         arrays = {n: np.stack([np.stack([v[n] for v in chain]) for chain in values]) for n in seen.dims}
-        return GibbsDraws(arrays, {"log_likelihood": stacked(kept, "log_likelihood", n_draws)})
+        flat = {n: np.concatenate([chain[n][:n_draws] for chain in kept.values()]) for n in problem.kinds()}
+        notes = () if exchangeable else starts.unseen(flat)
+        return GibbsDraws(arrays, {"log_likelihood": stacked(kept, "log_likelihood", n_draws)}, notes=notes)
 
     # Components that only their weights' prior tells apart have more than one mode.
-    swaps = np.ndim(problem.latent.dirichlet) > 0 and problem.latent.allowed is None and "reported" not in seen.parts
+    swaps = np.ndim(problem.latent.dirichlet) > 0 and exchangeable
     how = f"{len(seen.rows):,} labels and the parameters of {seen.n_components} components in turns"
-    return GibbsPlan(how, recorded(mixture_sampler(problem, start, swaps), finish), seen.dims, seen.labels)
+    return GibbsPlan(how, recorded(mixture_sampler(problem, starts, swaps), finish), seen.dims, seen.labels)
 
 
 def number_sampled(seen: Resolved, rows: str) -> GibbsPlan | str:

@@ -1,0 +1,273 @@
+"""Where Gibbs chains begin: in every mode that holds a good part of the posterior.
+
+Gibbs steps leave a mode only slowly. Chains that all begin in the highest mode agree, whatever there is elsewhere, and
+R-hat shows modes only to chains that begin in them [1]_. A lower mode that is broader may hold more. So searches by EM
+from unlike points look for modes, and where they end in several, a short chain from each tells by the height and the
+width of its draws about how much of the posterior its mode has.
+
+References
+----------
+.. [1] Gelman, Rubin (1992). Inference from iterative simulation using multiple sequences. Statistical Science 7(4),
+   457-472: section 2.1, on overdispersed starts.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+
+from bayeslab.distributions.emissions import dof_from_real, dof_to_real
+from bayeslab.errors import BayeslabError
+from bayeslab.exact.answer import Note
+from bayeslab.posterior.latent_gibbs import LatentSampler
+from bayeslab.posterior.latent_problem import LatentProblem
+
+__all__ = ["ModeStarts", "log_mass", "unconstrained"]
+
+type Values = Mapping[str, Any]
+
+# Searches look at about so many numbers of rows and states at each step, within bounds.
+_NUMBERS, _LEAST, _MOST = 400_000, 4, 12
+# Short chains at most, their sweeps, and those of them that count.
+_PILOTS, _SWEEPS, _KEPT = 6, 150, 100
+# Ends that are nearer than this in log posterior are one; those farther below the best hold nothing.
+_SAME, _NEGLIGIBLE = 0.1, 20.0
+# Ends of equal height are one where all values are so near, relatively; draws of two modes are so many sds apart.
+_NEAR, _APART = 0.05, 3.0
+# A mode counts from this share of the largest on.
+_SHARE = 0.03
+# It is seldom seen with less than this part of its share of the draws; from this share on that is a failure.
+_SELDOM, _FAIL = 0.1, 0.1
+# Draws for each coordinate from which on a covariance is one.
+_FULL = 5
+_TINY = 1e-300
+
+
+@dataclass(frozen=True, eq=False)
+class _Mode:
+    """Where a search ended, and what a short chain from there says of the mode."""
+
+    values: Values
+    log_mass: float = 0.0
+    mean: np.ndarray = field(default_factory=lambda: np.zeros(0))
+    sd: np.ndarray = field(default_factory=lambda: np.zeros(0))
+
+    def apart(self, other: _Mode) -> bool:
+        """Whether the draws of two modes do not overlap, along a coordinate."""
+        if self.mean.size != other.mean.size:
+            return True
+        gap = np.abs(self.mean - other.mean) / np.hypot(self.sd, other.sd)
+        return bool(gap.max(initial=0.0) > _APART)
+
+    def distance(self, x: np.ndarray) -> np.ndarray:
+        """Minus the log density of a normal around the mode at points (n, d), up to a constant."""
+        return np.asarray(0.5 * (((x - self.mean) / self.sd) ** 2).sum(axis=1) + np.log(self.sd).sum())
+
+
+@dataclass(eq=False)
+class ModeStarts:
+    """The starting point of each chain: called with the chain's generator, which tells its number.
+
+    Modes depend on the problem alone, not on the seed of a run.
+
+    Attributes
+    ----------
+    problem : LatentProblem
+        With priors.
+    search : callable
+        Where the k-th search ends, from k and a generator; it may fail.
+    exchangeable : bool
+        Whether states can trade places: modes of equal height are then one with other numbers.
+    """
+
+    problem: LatentProblem
+    search: Callable[[int, np.random.Generator], Values]
+    exchangeable: bool = False
+    _lock: Any = field(default_factory=threading.Lock)
+
+    def __call__(self, rng: np.random.Generator) -> Values:
+        seed: Any = rng.bit_generator.seed_seq
+        with self._lock:  # chains begin side by side
+            modes = self.modes
+        return modes[(seed.spawn_key[-1] if seed.spawn_key else 0) % len(modes)].values
+
+    @cached_property
+    def modes(self) -> list[_Mode]:
+        """Modes that hold a good part of the posterior, the largest first."""
+        ends: list[tuple[float, Values]] = []
+        size = max(self.problem.rows.size * self.problem.latent.n_states, 1)
+        failed: BayeslabError | None = None
+        rng = np.random.default_rng(0)
+        for k, own in enumerate(rng.spawn(int(np.clip(_NUMBERS // size, _LEAST, _MOST)))):
+            try:
+                values = self.search(k, own)
+            except BayeslabError as error:
+                failed = error
+                continue
+            height = self.problem.expect(values)[0] + self.problem.log_prior(values)
+            if not any(abs(height - other) < _SAME and self._same(values, known) for other, known in ends):
+                ends.append((height, values))
+        if not ends:
+            assert failed is not None
+            raise failed
+        ends.sort(key=lambda end: -end[0])
+        near = [values for height, values in ends if not height < ends[0][0] - _NEGLIGIBLE][:_PILOTS]
+        if len(near) < 2:
+            return [_Mode(near[0])]
+        found = [self._explored(values, own) for values, own in zip(near, rng.spawn(len(near)), strict=True)]
+        found.sort(key=lambda mode: -mode.log_mass)
+        apart: list[_Mode] = []
+        for mode in found:
+            if mode.log_mass > found[0].log_mass + np.log(_SHARE) and all(mode.apart(other) for other in apart):
+                apart.append(mode)
+        return apart
+
+    def _same(self, one: Values, other: Values) -> bool:
+        """Whether two ends of equal height are one."""
+        if self.exchangeable:
+            return True
+        names = self.problem.kinds()
+        return all(np.allclose(one[name], other[name], rtol=_NEAR, atol=_NEAR * np.ptp(one[name])) for name in names)
+
+    def _explored(self, start: Values, rng: np.random.Generator) -> _Mode:
+        """A mode with its part of the posterior, by a short chain."""
+        sampler = LatentSampler(self.problem, lambda _: start)
+        state: Values = start
+        points: list[Values] = []
+        heights: list[float] = []
+        for _ in range(_SWEEPS):
+            points.append(state)
+            following, kept = sampler.step(rng, dict(state))
+            heights.append(float(kept["log_likelihood"]) + self.problem.log_prior(state))
+            state = following
+        stacked = {name: np.stack([point[name] for point in points[-_KEPT:]]) for name in self.problem.kinds()}
+        x, log_jacobian = unconstrained(stacked, self.problem.kinds())
+        mass = log_mass(x, np.array(heights[-_KEPT:]) + log_jacobian)
+        return _Mode(start, mass, x.mean(axis=0), np.maximum(x.std(axis=0), 1e-6))
+
+    def unseen(self, draws: Mapping[str, np.ndarray]) -> tuple[Note, ...]:
+        """What is to be said of modes to which the chains hardly came.
+
+        Parameters
+        ----------
+        draws
+            Parameters of all chains by name, (n, ...).
+        """
+        if len(self.modes) < 2:
+            return ()
+        x = unconstrained({name: draws[name] for name in self.problem.kinds()}, self.problem.kinds())[0]
+        if any(mode.mean.size != x.shape[1] for mode in self.modes):  # other probabilities are zero there
+            return ()
+        nearest = np.argmin([mode.distance(x) for mode in self.modes], axis=0)
+        masses = np.exp([mode.log_mass - self.modes[0].log_mass for mode in self.modes])
+        shares, visited = masses / masses.sum(), np.bincount(nearest, minlength=len(self.modes)) / len(x)
+        k = int(np.argmax(shares * (visited < _SELDOM * shares)))
+        if visited[k] >= _SELDOM * shares[k]:
+            return ()
+        text = (
+            f"a mode with about {shares[k]:.0%} of the posterior has {visited[k]:.1%} of the draws: the steps do not"
+            " pass between modes often enough"
+        )
+        advice = "run many more draws and chains, take method nuts or exact, or say in the priors which mode is meant"
+        return (Note("fail" if shares[k] > _FAIL else "warn", "modes", text, advice),)
+
+
+def log_mass(points: np.ndarray, heights: np.ndarray) -> float:
+    """Log of the integral of a density near draws (n, d) from it, up to a constant, as if they were normal.
+
+    Parameters
+    ----------
+    heights
+        Log densities of the draws, (n,).
+    """
+    n, d = points.shape
+    if d == 0:
+        return float(heights.mean())
+    sd = np.maximum(points.std(axis=0), 1e-12)
+    volume = float(np.log(sd).sum())
+    if n >= _FULL * d:
+        z = (points - points.mean(axis=0)) / sd
+        volume += 0.5 * float(np.linalg.slogdet(z.T @ z / n + 1e-9 * np.eye(d))[1])
+    return float(heights.mean()) + 0.5 * d * (1 + np.log(2 * np.pi)) + volume
+
+
+def unconstrained(draws: Mapping[str, np.ndarray], kinds: Mapping[str, str]) -> tuple[np.ndarray, np.ndarray]:
+    """Draws as real coordinates (n, d), and the log Jacobian of the way back at each (n,).
+
+    Parameters
+    ----------
+    draws
+        Parameters by name, (n, ...).
+    kinds
+        What values each can have: see :mod:`bayeslab.posterior.bijectors`.
+    """
+    n = len(next(iter(draws.values())))
+    parts: list[np.ndarray] = []
+    log_jacobian = np.zeros(n)
+    for name, kind in kinds.items():
+        x, more = _COORDINATES[kind](np.asarray(draws[name], float))
+        parts.append(x.reshape(n, -1))
+        log_jacobian = log_jacobian + more
+    return np.concatenate(parts, axis=1), log_jacobian
+
+
+def _total(values: np.ndarray) -> np.ndarray:
+    return np.asarray(values.reshape(len(values), -1).sum(axis=1))
+
+
+def _real(values: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    return values, np.zeros(len(values))
+
+
+def _positive(values: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    x = np.log(np.maximum(values, _TINY))
+    return x, _total(x)
+
+
+def _unit(values: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    p, q = np.log(np.maximum(values, _TINY)), np.log(np.maximum(1 - values, _TINY))
+    return p - q, _total(p + q)
+
+
+def _simplex(values: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Log ratios to the last probability of each row that is not always zero."""
+    rows = values.reshape(len(values), -1, values.shape[-1])
+    parts, log_jacobian = [np.zeros((len(values), 0))], np.zeros(len(values))
+    for r in range(rows.shape[1]):
+        there = (rows[:, r] > 0).any(axis=0)
+        logs = np.log(np.maximum(rows[:, r, there], _TINY))
+        if logs.shape[1] > 1:
+            parts.append(logs[:, :-1] - logs[:, -1:])
+            log_jacobian += logs.sum(axis=1)
+    return np.concatenate(parts, axis=1), log_jacobian
+
+
+def _matrix(values: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Lower Cholesky factors, with logarithms along the diagonal."""
+    d = values.shape[-1]
+    lower = np.linalg.cholesky(values)
+    logs = np.log(np.diagonal(lower, axis1=-2, axis2=-1))
+    below = lower[..., *np.tril_indices(d, -1)]
+    return np.concatenate([logs, below], axis=-1), _total(logs * (d + 1 - np.arange(d)))
+
+
+def _dof(values: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    x = dof_to_real(values)
+    step = 1e-5 * np.maximum(1.0, np.abs(x))
+    slope = (dof_from_real(x + step) - dof_from_real(x - step)) / (2 * step)
+    return x, _total(np.log(np.maximum(np.abs(slope), _TINY)))
+
+
+_COORDINATES: Mapping[str, Callable[[np.ndarray], tuple[np.ndarray, np.ndarray]]] = {
+    "real": _real,
+    "positive": _positive,
+    "unit": _unit,
+    "simplex": _simplex,
+    "matrix": _matrix,
+    "dof": _dof,
+}
