@@ -36,6 +36,10 @@ __all__ = ["ENGINE", "Options", "run"]
 _SAME = 1e-2
 # The bound may fall by rounding only, relative to its size.
 _ROUNDING = 1e-7
+# Draws of two ends that are compared.
+_COMPARED = 100
+# Shares of the posterior elsewhere from which on they are said, and from which on the answer is not to be used.
+_WARN, _FAIL = 0.01, 0.1
 # Importance ratios cost a pass over the rows each.
 _RATIOS = 1000
 # Seconds between notes on a search.
@@ -47,7 +51,7 @@ class Options(Spec):
 
     draws: int = Field(1000, ge=1, description="Independent draws per chain.")
     chains: int = Field(4, ge=1, le=1024, description="Chains: the draws are split among them.")
-    restarts: int = Field(4, ge=1, le=10_000, description="Number of starting points.")
+    restarts: int = Field(8, ge=1, le=10_000, description="Number of starting points.")
     max_iterations: int = Field(2000, ge=3, description="At most so many iterations a search.")
     tolerance: float = Field(1e-5, ge=0, description="Stop when the ELBO rises by less than this.")
 
@@ -157,7 +161,34 @@ def _findings(ends: list[VariationalEnd], found: VariationalPlan) -> list[Findin
         else:
             text += ": there may be higher ones"
             out.append(Finding("warn", "restarts", "", reached, text, "raise restarts until several agree"))
-    return out
+    return [*out, *_other_modes(ends, best, found)]
+
+
+def _apart_from(one: VariationalEnd, other: VariationalEnd) -> bool:
+    """Whether the draws of two ends do not overlap, along a coordinate."""
+    draws = [end.draw(np.random.default_rng(0), _COMPARED) for end in (one, other)]
+    for name in draws[0]:
+        a, b = (each[name].reshape(_COMPARED, -1) for each in draws)
+        if (np.abs(a.mean(axis=0) - b.mean(axis=0)) > 3 * np.hypot(a.std(axis=0), b.std(axis=0))).any():
+            return True
+    return False
+
+
+def _other_modes(ends: list[VariationalEnd], best: VariationalEnd, found: VariationalPlan) -> list[Finding]:
+    """Whether other searches ended where a good part of the posterior is: a bound is about the log mass around it."""
+    modes = [best]
+    for end in sorted((end for end in ends if end.converged), key=lambda end: -end.elbo):
+        # Where components can trade places, equal bounds are one mode with other numbers.
+        if all(
+            abs(end.elbo - other.elbo) > _SAME or (not found.log_copies and _apart_from(end, other)) for other in modes
+        ):
+            modes.append(end)
+    odds = float(np.exp([end.elbo - best.elbo for end in modes[1:]]).sum())
+    share = odds / (1 + odds)
+    if share < _WARN:
+        return []
+    text = f"other searches ended in modes with about {share:.0%} of the posterior, which the approximation leaves out"
+    return [Finding("fail" if share > _FAIL else "warn", "modes", "", share, text, found.otherwise)]
 
 
 ENGINE = Engine(Options, run, refuse=_PLANS.refuse, draw_size=_PLANS.size, uses_graph=False)

@@ -253,7 +253,7 @@ def _matrix(values: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     lower = np.linalg.cholesky(values)
     logs = np.log(np.diagonal(lower, axis1=-2, axis2=-1))
     below = lower[..., *np.tril_indices(d, -1)]
-    return np.concatenate([logs, below], axis=-1), _total(logs * (d + 1 - np.arange(d)))
+    return np.concatenate([logs, below], axis=-1), _total(logs * (d + 1 - np.arange(d)) + np.log(2.0))
 
 
 def _dof(values: np.ndarray) -> tuple[np.ndarray, np.ndarray]:

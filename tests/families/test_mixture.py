@@ -548,7 +548,7 @@ def test_the_graph_of_regressions_has_their_likelihood():
 def test_a_run_is_opened_again_and_predicts(tmp_path):
     _, data = planted()
     data = {"x": data["x"], "y": data["y"]}
-    fit = bl.fit(mixture(["x", "y"]), data, "gibbs", seed=3, progress=False, runs=tmp_path, draws=100, tune=50)
+    fit = bl.fit(mixture(["x", "y"]), data, "gibbs", seed=3, progress=False, runs=tmp_path, draws=100, tune=200)
     again = bl.open(fit.folder)
     new = {"x": [0.0, 3.0, np.nan], "y": [0.0, 3.0, 3.0]}
     one, two = (f.predict(new, kind="probabilities") for f in (fit, again))

@@ -15,12 +15,14 @@ from bayeslab.families.mixture.expectation_maximisation import first_guess
 from bayeslab.families.mixture.model import Resolved
 from bayeslab.posterior.mixtures.problem import MixtureProblem
 from bayeslab.posterior.mixtures.search import merging
-from bayeslab.posterior.mixtures.starts import starting_labels
+from bayeslab.posterior.mixtures.starts import Start, starting_labels
 from bayeslab.posterior.mixtures.variational import VariationalFit, climb, prepared
 from bayeslab.posterior.mixtures.variational_process import StickFit, climb_sticks
 
 __all__ = ["sticks", "variational"]
 
+# Where searches begin, in turns.
+_STARTS: tuple[Start, ...] = ("k_means", "random", "k_means++")
 # A component that holds less is not needed.
 _UNUSED = 0.5
 # So much of a stick in its last piece may be felt.
@@ -64,8 +66,10 @@ def _search(
     max_iterations: int,
     progress: Callable[[int, float], None],
 ) -> VariationalEnd:
-    guess = first_guess(seen)
-    begin = starting_labels(problem, "k_means", rng) if guess is None else problem.responsibilities(guess)[1]
+    seed: Any = rng.bit_generator.seed_seq
+    k = seed.spawn_key[-1] if seed.spawn_key else 0
+    guess = None if k else first_guess(seen)
+    begin = starting_labels(problem, _STARTS[k % 3], rng) if guess is None else problem.responsibilities(guess)[1]
     fit = climb(problem, begin, tolerance=tolerance, max_iterations=max_iterations, progress=progress)
     # Of one mode, so one order of the components serves all draws.
     order = seen.ranking(seen.values(fit.mode()))
