@@ -90,7 +90,8 @@ def correlated_t(differences: NDArray[np.float64], left_out: float, margin: floa
     if np.ptp(each) <= _ROUNDING * np.abs(each).max():
         unknown = float("nan")
         return PairedDifference(mean, 0.0, n - 1, unknown, unknown, unknown)
-    scale = float(np.sqrt((1 / n + left_out / (1 - left_out)) * each.var(ddof=1)))
+    unit = float(np.abs(each).max())  # whose square may vanish or overflow
+    scale = unit * float(np.sqrt((1 / n + left_out / (1 - left_out)) * (each / unit).var(ddof=1)))
     above = float(t.sf((margin - mean) / scale, n - 1))
     below = float(t.cdf((-margin - mean) / scale, n - 1))
     return PairedDifference(mean, scale, n - 1, above, max(0.0, 1 - above - below), below)

@@ -57,7 +57,12 @@ class Recurrent:
 
     def step(self, state: Any, inputs: Any = 0.0) -> Array:
         """The state a step later."""
-        z = self.weights @ state + self.bias + inputs
+        at = real(state, "state")
+        if at.shape != self.bias.shape:
+            raise OptionError(
+                f"a state has one number a unit, {len(self.bias)}, not the shape {at.shape}", code="wrong-length"
+            )
+        z = self.weights @ at + self.bias + inputs
         if self.activation == "threshold":
             return (z >= 0).astype(float)
         return np.asarray(np.tanh(z) if self.activation == "tanh" else expit(z))

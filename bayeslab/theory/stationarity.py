@@ -85,8 +85,9 @@ def drift_test(values: Any) -> Drift:
     # Equal values may have a standard deviation of rounding errors.
     if np.ptp(x) == 0:
         return Drift(0.0, 1.0, len(x))
-    spread = float(x.std(ddof=1))
-    sums = np.cumsum(x - x.mean()) / (spread * np.sqrt(len(x)))
+    # In units of the range, whose square neither vanishes nor overflows.
+    x = (x - x.mean()) / np.ptp(x)
+    sums = np.cumsum(x) / (float(x.std(ddof=1)) * np.sqrt(len(x)))
     at = int(np.abs(sums).argmax())
     greatest = float(np.abs(sums[at]))
     return Drift(greatest, float(kstwobign.sf(greatest)), at + 1)

@@ -40,3 +40,11 @@ def test_edges():
         correlated_t(np.array([0.1]), 0.1)
     with refused("option.not-finite", "infinite"):
         correlated_t(np.array([0.1, np.inf]), 0.1)
+
+
+@pytest.mark.parametrize("unit", [1e-200, 1e200])
+def test_comparisons_have_no_unit(unit):
+    each = np.array([1.0, 2.0, 5.0])
+    plain, scaled = correlated_t(each, 0.2), correlated_t(unit * each, 0.2)
+    assert scaled.scale / unit == pytest.approx(plain.scale)
+    assert scaled.better == pytest.approx(plain.better)

@@ -211,3 +211,9 @@ def test_no_free_lunch(learner):
             continue
         right.append(np.mean(learner.fit(inputs[seen], y[seen]).predict(inputs[unseen]) == y[unseen]))
     assert np.mean(right) == pytest.approx(0.5)
+
+
+@pytest.mark.parametrize("unit", [1e-200, 1e200])
+def test_drift_has_no_unit(unit):
+    x = np.random.default_rng(1).normal(size=50).cumsum()
+    assert drift_test(unit * x).p_value == pytest.approx(drift_test(x).p_value)
