@@ -282,7 +282,7 @@ def test_states_that_trade_places_are_not_ranked():
 @pytest.mark.slow(why="statistical")
 def test_components_in_order_are_calibrated():
     declared = bl.Model(name="m", model=bl.Mixture(columns=["y"], components=2, component="poisson", order="y"))
-    found = calibrate(declared, 200, COUNTS, "gibbs", draws=300, seed=3, jobs=1, runs=None, progress=False)
+    found = calibrate(declared, 120, COUNTS, "gibbs", draws=300, seed=3, jobs=1, runs=None, progress=False)
     assert found.verdict.status == "pass"
 
 
