@@ -81,7 +81,6 @@ class Options(Spec):
     tune: int | None = Field(
         None,
         ge=1,
-        le=1_000_000,
         description="Tuning draws per chain, thrown away; default 1000, or 200 after a start at the mode, and doubled"
         " once where a chain comes late.",
     )
