@@ -181,7 +181,7 @@ def independence(
     given
         Columns to condition on.
     test
-        Of states ``g2``, ``chi2``, ``mi`` [1]_; of numbers ``fisher_z`` [2]_, ``t``. Left out: ``g2`` for states,
+        Of states ``g2``, ``chi2``, ``mi``; of numbers ``fisher_z``, ``t``. Left out: ``g2`` for states,
         ``fisher_z`` for numbers.
     permutations
         So many tables are drawn for an exact p-value of a test of states; 0: the χ² distribution.
@@ -197,8 +197,8 @@ def independence(
 
     References
     ----------
-    .. [1] Agresti (2013). Categorical Data Analysis, third edition, chapter 3 (G², χ²).
-    .. [2] Fisher (1924). The distribution of the partial correlation coefficient. Metron 3, 329-332.
+    Agresti (2013). Categorical Data Analysis, third edition, chapter 3 (G², χ²).
+    Fisher (1924). The distribution of the partial correlation coefficient. Metron 3, 329-332.
 
     Examples
     --------
