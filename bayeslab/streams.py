@@ -16,10 +16,11 @@ from __future__ import annotations
 
 import zlib
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 
-__all__ = ["derived", "stream"]
+__all__ = ["derived", "place_among_spawned", "stream"]
 
 
 def stream(seed: int | Sequence[int] | None, purpose: str) -> np.random.Generator:
@@ -51,3 +52,9 @@ def derived(seed: int | Sequence[int] | None, purpose: str, bits: int = 64) -> i
 
 def _sequence(seed: int | Sequence[int] | None, purpose: str) -> np.random.SeedSequence:
     return np.random.SeedSequence(seed, spawn_key=((1 << 32) + zlib.crc32(purpose.encode()),))
+
+
+def place_among_spawned(rng: np.random.Generator) -> int:
+    """The number, from 0, of a generator among those spawned with it: which chain or which search it is for."""
+    seed: Any = rng.bit_generator.seed_seq
+    return int(seed.spawn_key[-1]) if seed.spawn_key else 0

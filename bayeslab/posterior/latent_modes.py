@@ -21,13 +21,15 @@ from typing import Any
 
 import numpy as np
 
-from bayeslab.distributions.emissions import dof_from_real, dof_to_real
+from bayeslab.constants import LOG_2PI
 from bayeslab.errors import BayeslabError
 from bayeslab.exact.answer import Note
+from bayeslab.posterior.bijectors import BIJECTORS
 from bayeslab.posterior.latent_gibbs import LatentSampler
 from bayeslab.posterior.latent_problem import LatentProblem
+from bayeslab.streams import place_among_spawned
 
-__all__ = ["ModeStarts", "log_mass", "unconstrained"]
+__all__ = ["FULL", "ModeStarts", "log_mass", "unconstrained"]
 
 type Values = Mapping[str, Any]
 
@@ -44,7 +46,7 @@ _SHARE = 0.03
 # It is seldom seen with less than this part of its share of the draws; from this share on that is a failure.
 _SELDOM, _FAIL = 0.1, 0.1
 # Draws for each coordinate from which on a covariance is one.
-_FULL = 5
+FULL = 5
 _TINY = 1e-300
 
 
@@ -91,10 +93,9 @@ class ModeStarts:
     _lock: Any = field(default_factory=threading.Lock)
 
     def __call__(self, rng: np.random.Generator) -> Values:
-        seed: Any = rng.bit_generator.seed_seq
         with self._lock:  # chains begin side by side
             modes = self.modes
-        return modes[(seed.spawn_key[-1] if seed.spawn_key else 0) % len(modes)].values
+        return modes[place_among_spawned(rng) % len(modes)].values
 
     @cached_property
     def modes(self) -> list[_Mode]:
@@ -103,9 +104,9 @@ class ModeStarts:
         size = max(self.problem.rows.size * self.problem.latent.n_states, 1)
         failed: BayeslabError | None = None
         rng = np.random.default_rng(0)
-        for k, own in enumerate(rng.spawn(int(np.clip(_NUMBERS // size, _LEAST, _MOST)))):
+        for k, source in enumerate(rng.spawn(int(np.clip(_NUMBERS // size, _LEAST, _MOST)))):
             try:
-                values = self.search(k, own)
+                values = self.search(k, source)
             except BayeslabError as error:
                 failed = error
                 continue
@@ -119,11 +120,11 @@ class ModeStarts:
         near = [values for height, values in ends if not height < ends[0][0] - _NEGLIGIBLE][:_PILOTS]
         if len(near) < 2:
             return [_Mode(near[0])]
-        found = [self._explored(values, own) for values, own in zip(near, rng.spawn(len(near)), strict=True)]
-        found.sort(key=lambda mode: -mode.log_mass)
+        explored = [self._explored(*each) for each in zip(near, rng.spawn(len(near)), strict=True)]
+        explored.sort(key=lambda mode: -mode.log_mass)
         apart: list[_Mode] = []
-        for mode in found:
-            if mode.log_mass > found[0].log_mass + np.log(_SHARE) and all(mode.apart(other) for other in apart):
+        for mode in explored:
+            if mode.log_mass > explored[0].log_mass + np.log(_SHARE) and all(mode.apart(other) for other in apart):
                 apart.append(mode)
         return apart
 
@@ -177,23 +178,23 @@ class ModeStarts:
         return (Note("fail" if shares[k] > _FAIL else "warn", "modes", text, advice),)
 
 
-def log_mass(points: np.ndarray, heights: np.ndarray) -> float:
+def log_mass(points: np.ndarray, heights: np.ndarray, *, full: bool | None = None) -> float:
     """Log of the integral of a density near draws (n, d) from it, up to a constant, as if they were normal.
 
     Parameters
     ----------
     heights
         Log densities of the draws, (n,).
+    full
+        Whether coordinates depend on each other, which takes draws enough; None: as far as there are so many.
     """
     n, d = points.shape
-    if d == 0:
-        return float(heights.mean())
-    sd = np.maximum(points.std(axis=0), 1e-12)
+    mean = points.mean(axis=0)
+    sd = np.maximum(points.std(axis=0), 1e-12 * (1.0 + np.abs(mean)))
     volume = float(np.log(sd).sum())
-    if n >= _FULL * d:
-        z = (points - points.mean(axis=0)) / sd
-        volume += 0.5 * float(np.linalg.slogdet(z.T @ z / n + 1e-9 * np.eye(d))[1])
-    return float(heights.mean()) + 0.5 * d * (1 + np.log(2 * np.pi)) + volume
+    if d and (n >= FULL * d if full is None else full):
+        volume += 0.5 * float(np.linalg.slogdet(np.cov(points.T / sd[:, None]).reshape(d, d))[1])
+    return float(heights.mean()) + 0.5 * d * (1.0 + LOG_2PI) + volume
 
 
 def unconstrained(draws: Mapping[str, np.ndarray], kinds: Mapping[str, str]) -> tuple[np.ndarray, np.ndarray]:
@@ -210,64 +211,38 @@ def unconstrained(draws: Mapping[str, np.ndarray], kinds: Mapping[str, str]) -> 
     parts: list[np.ndarray] = []
     log_jacobian = np.zeros(n)
     for name, kind in kinds.items():
-        x, more = _COORDINATES[kind](np.asarray(draws[name], float))
+        values = np.asarray(draws[name], float)
+        x, more = (_simplex if kind == "simplex" else _matrix if kind == "matrix" else _each)(values, kind)
         parts.append(x.reshape(n, -1))
-        log_jacobian = log_jacobian + more
+        log_jacobian = log_jacobian + more.reshape(n, -1).sum(axis=1)
     return np.concatenate(parts, axis=1), log_jacobian
 
 
-def _total(values: np.ndarray) -> np.ndarray:
-    return np.asarray(values.reshape(len(values), -1).sum(axis=1))
-
-
-def _real(values: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    return values, np.zeros(len(values))
-
-
-def _positive(values: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    x = np.log(np.maximum(values, _TINY))
-    return x, _total(x)
-
-
-def _unit(values: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    p, q = np.log(np.maximum(values, _TINY)), np.log(np.maximum(1 - values, _TINY))
-    return p - q, _total(p + q)
-
-
-def _simplex(values: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Log ratios to the last probability of each row that is not always zero."""
-    rows = values.reshape(len(values), -1, values.shape[-1])
-    parts, log_jacobian = [np.zeros((len(values), 0))], np.zeros(len(values))
-    for r in range(rows.shape[1]):
-        there = (rows[:, r] > 0).any(axis=0)
-        logs = np.log(np.maximum(rows[:, r, there], _TINY))
-        if logs.shape[1] > 1:
-            parts.append(logs[:, :-1] - logs[:, -1:])
-            log_jacobian += logs.sum(axis=1)
-    return np.concatenate(parts, axis=1), log_jacobian
-
-
-def _matrix(values: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Lower Cholesky factors, with logarithms along the diagonal."""
-    d = values.shape[-1]
-    lower = np.linalg.cholesky(values)
-    logs = np.log(np.diagonal(lower, axis1=-2, axis2=-1))
-    below = lower[..., *np.tril_indices(d, -1)]
-    return np.concatenate([logs, below], axis=-1), _total(logs * (d + 1 - np.arange(d)) + np.log(2.0))
-
-
-def _dof(values: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    x = dof_to_real(values)
+def _each(values: np.ndarray, kind: str) -> tuple[np.ndarray, np.ndarray]:
+    """Numbers one by one."""
+    to_real, from_real = BIJECTORS[kind]
+    x = to_real(values)
+    if kind == "real":
+        return x, np.zeros_like(x)
+    if kind == "positive":
+        return x, x
     step = 1e-5 * np.maximum(1.0, np.abs(x))
-    slope = (dof_from_real(x + step) - dof_from_real(x - step)) / (2 * step)
-    return x, _total(np.log(np.maximum(np.abs(slope), _TINY)))
+    return x, np.log(np.maximum(np.abs(from_real(x + step) - from_real(x - step)) / (2 * step), _TINY))
 
 
-_COORDINATES: Mapping[str, Callable[[np.ndarray], tuple[np.ndarray, np.ndarray]]] = {
-    "real": _real,
-    "positive": _positive,
-    "unit": _unit,
-    "simplex": _simplex,
-    "matrix": _matrix,
-    "dof": _dof,
-}
+def _simplex(values: np.ndarray, kind: str) -> tuple[np.ndarray, np.ndarray]:
+    """Log ratios to the last probability of each row that is not always zero."""
+    logs = BIJECTORS[kind].to_real(values).reshape(len(values), -1, values.shape[-1])
+    there = (values.reshape(logs.shape) > 0).any(axis=0)
+    rows = [logs[:, r, there[r]] for r in range(logs.shape[1])]
+    return np.concatenate([row[:, :-1] - row[:, -1:] for row in rows], axis=1), np.concatenate(
+        [row for row in rows if row.shape[1] > 1] or [np.zeros((len(values), 1))], axis=1
+    )
+
+
+def _matrix(values: np.ndarray, kind: str) -> tuple[np.ndarray, np.ndarray]:
+    """The lower triangle of Cholesky factors, with logarithms along the diagonal."""
+    d = values.shape[-1]
+    lower = BIJECTORS[kind].to_real(values)
+    logs = np.diagonal(lower, axis1=-2, axis2=-1)
+    return lower[..., *np.tril_indices(d)], logs * (d + 1 - np.arange(d)) + np.log(2.0)

@@ -23,6 +23,8 @@ from bayeslab.constants import LOG_2PI
 from bayeslab.engines.toolbox.optimiser import Peak, newton
 from bayeslab.engines.toolbox.scouts import Scout, climb, number, scattered
 from bayeslab.engines.toolbox.target import Array, Target
+from bayeslab.posterior import latent_modes
+from bayeslab.posterior.latent_modes import FULL
 from bayeslab.results.verdict import Finding
 
 __all__ = [
@@ -49,8 +51,8 @@ SHARE = 0.1
 _CLIMB, _SHARE = 60, 0.05
 # How far outside the draws is far: in lengths of the farthest draw, from their mean.
 _FAR = 1.4
-# Short chains at most; draws for each parameter from which on a covariance is one.
-_SUSPECTS, _FULL = 3, 5
+# Short chains at most.
+_SUSPECTS = 3
 # Evaluations for each parameter that a mode's curvature takes at most.
 _NEWTON = 40
 # Shares of the posterior from which on a mode is reported, and from which on the draws are not to be used.
@@ -87,7 +89,7 @@ class Draws:
     def _whitening(self) -> tuple[Array, float] | None:
         """A root of the correlations and the farthest draw's length, where there are draws enough for that."""
         n, d = self.points.shape
-        if n < _FULL * d:
+        if n < FULL * d:
             return None
         z = ((self.points - self.mean) / self.sd).T
         root = np.linalg.cholesky(np.cov(z).reshape(d, d) + 1e-9 * np.eye(d))
@@ -113,13 +115,7 @@ class Draws:
 
     def log_mass(self, *, full: bool) -> float:
         """Log of its share of the posterior, up to a constant, as if it were normal."""
-        d = self.points.shape[1]
-        if full:
-            volume = float(np.linalg.slogdet(np.cov(self.points.T / self.sd[:, None]).reshape(d, d))[1])
-        else:
-            volume = 0.0
-        volume = 0.5 * volume + float(np.log(self.sd).sum())
-        return float(self.heights.mean()) + 0.5 * d * (1.0 + LOG_2PI) + volume
+        return latent_modes.log_mass(self.points, self.heights, full=full)
 
 
 def suspects(target: Target, draws: Draws, rng: np.random.Generator, at: Array) -> list[Array]:
@@ -146,7 +142,7 @@ def suspects(target: Target, draws: Draws, rng: np.random.Generator, at: Array) 
         allowed -= _NEWTON * n_dim
         sign, curved = np.linalg.slogdet(-peak.curvature) if np.isfinite(peak.curvature).all() else (0.0, 0.0)
         mass = peak.value + 0.5 * n_dim * LOG_2PI - 0.5 * float(curved)
-        if sign > 0 and mass > draws.log_mass(full=len(draws.points) >= _FULL * n_dim) + np.log(_WARN):
+        if sign > 0 and mass > draws.log_mass(full=len(draws.points) >= FULL * n_dim) + np.log(_WARN):
             broad.append(scout)
     return [scout.end for scout in [*reached, *broad]]
 
@@ -181,7 +177,7 @@ def finding(draws: Draws, others: list[Draws], where: Callable[[Draws], str]) ->
     """
     if not others:
         return []
-    full = min(len(other.points) for other in others) >= _FULL * draws.points.shape[1]
+    full = min(len(other.points) for other in others) >= FULL * draws.points.shape[1]
     odds = [float(np.exp(min(other.log_mass(full=full) - draws.log_mass(full=full), 50.0))) for other in others]
     k = int(np.argmax(odds))
     share = odds[k] / (1 + odds[k])

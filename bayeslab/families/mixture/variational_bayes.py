@@ -18,6 +18,7 @@ from bayeslab.posterior.mixtures.search import merging
 from bayeslab.posterior.mixtures.starts import Start, starting_labels
 from bayeslab.posterior.mixtures.variational import VariationalFit, climb, prepared
 from bayeslab.posterior.mixtures.variational_process import StickFit, climb_sticks
+from bayeslab.streams import place_among_spawned
 
 __all__ = ["sticks", "variational"]
 
@@ -66,10 +67,13 @@ def _search(
     max_iterations: int,
     progress: Callable[[int, float], None],
 ) -> VariationalEnd:
-    seed: Any = rng.bit_generator.seed_seq
-    k = seed.spawn_key[-1] if seed.spawn_key else 0
+    k = place_among_spawned(rng)
     guess = None if k else first_guess(seen)
-    begin = starting_labels(problem, _STARTS[k % 3], rng) if guess is None else problem.responsibilities(guess)[1]
+    begin = (
+        starting_labels(problem, _STARTS[k % len(_STARTS)], rng)
+        if guess is None
+        else problem.responsibilities(guess)[1]
+    )
     fit = climb(problem, begin, tolerance=tolerance, max_iterations=max_iterations, progress=progress)
     # Of one mode, so one order of the components serves all draws.
     order = seen.ranking(seen.values(fit.mode()))
