@@ -25,13 +25,13 @@ demo: $(VENV)/.stamp-base  ## fit a real model: posterior table, verdict, run fo
 	$(BIN)/bayeslab fit models/radon.yaml
 
 test: $(VENV)/.stamp-test  ## run the quick tests of every module: eight minutes, the first time fourteen (ARGS="-k name" passes options to pytest)
-	$(BIN)/python -m pytest -n 2 --dist loadfile -m 'not slow' $(ARGS)
+	$(BIN)/python -m pytest -n 2 --dist loadfile --no-loadscope-reorder -m 'not slow' $(ARGS)
 
 test-all: $(VENV)/.stamp-test  ## run all tests, two files at a time: about an hour
-	$(BIN)/python -m pytest -n 2 --dist loadfile $(ARGS)
+	$(BIN)/python -m pytest -n 2 --dist loadfile --no-loadscope-reorder $(ARGS)
 
 test-slow: $(VENV)/.stamp-test  ## run the slow tests only: statistics, compiling, notebooks, comparisons with others' answers
-	$(BIN)/python -m pytest -n 2 --dist loadfile -m slow $(ARGS)
+	$(BIN)/python -m pytest -n 2 --dist loadfile --no-loadscope-reorder -m slow $(ARGS)
 
 lint: $(VENV)/.stamp-test  ## ruff (lint and format) and mypy
 	$(BIN)/ruff check .

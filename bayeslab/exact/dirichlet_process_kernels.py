@@ -410,6 +410,13 @@ def _merge(s: np.ndarray, n: int, t: np.ndarray, m: int, out: np.ndarray, law: L
 
 
 @numba.njit(cache=True, error_model="numpy", nogil=True)
+def _copy(source: np.ndarray, target: np.ndarray) -> None:
+    """Assign a vector: as a slice each assignment would take half a second to compile."""
+    for i in range(len(source)):
+        target[i] = source[i]
+
+
+@numba.njit(cache=True, error_model="numpy", nogil=True)
 def _named(labels: np.ndarray) -> int:
     """Number clusters in the order in which they first appear, in place; how many there are."""
     known = np.full(labels.max() + 1, -1)
@@ -459,7 +466,9 @@ def _grown(clusters: Clusters, law: Law) -> Clusters:
     room = len(sizes)
     wide, more = np.empty((2 * room, state.shape[1])), np.zeros(2 * room, np.int64)
     name, place = np.arange(2 * room), np.arange(2 * room)
-    wide[:room], more[:room], name[:room], place[:room] = state, sizes, names, places
+    for c in range(room):
+        _copy(state[c], wide[c])
+        more[c], name[c], place[c] = sizes[c], names[c], places[c]
     for c in range(room, 2 * room):
         _clear(wide[c], law)
     return wide, more, name, place
@@ -551,7 +560,7 @@ def _removed(clusters: Clusters, c: int, count: int, law: Law) -> None:
     state, sizes, names, places = clusters
     last = count - 1
     if c != last:
-        state[c] = state[last]
+        _copy(state[last], state[c])
         sizes[c] = sizes[last]
         names[c], names[last] = names[last], names[c]
         places[names[c]], places[names[last]] = c, last
@@ -935,7 +944,7 @@ def _united(
     for n in range(len(labels)):
         if labels[n] == two:
             labels[n] = one
-    state[first] = whole
+    _copy(whole, state[first])
     sizes[first] += sizes[second]
     sizes[second] = 0
     _removed(clusters, second, count, law)
@@ -979,7 +988,7 @@ def _split_merge(
     whole = np.empty(state.shape[1])
     if split:
         n_whole = sizes[first]
-        whole[:] = state[first]
+        _copy(state[first], whole)
     else:
         n_whole = sizes[first] + sizes[second]
         _merge(state[first], sizes[first], state[second], sizes[second], whole, law)
@@ -1040,7 +1049,8 @@ def _split_merge(
             if side[m] == 1:
                 labels[members[m]] = names[count]
         labels[j] = names[count]
-        state[first], state[count] = pair[0], pair[1]
+        _copy(pair[0], state[first])
+        _copy(pair[1], state[count])
         sizes[first], sizes[count] = pair_sizes[0], pair_sizes[1]
         return clusters, count + 1, True
     if not coin < -ratio:
@@ -1156,7 +1166,7 @@ def run_segment(
         told[draw, 6] = accepted / max(1, n_proposals * max(n_sweeps, 1))
         _named(labels)
         if keep[draw]:
-            kept[number] = labels
+            _copy(labels, kept[number])
             number += 1
     return alpha, told, kept
 
