@@ -26,7 +26,7 @@ from bayeslab.exact.network import DiscreteNetwork
 from bayeslab.exact.sampling import forward_sample
 from bayeslab.families import bayes_net
 from bayeslab.families.bayes_net import spec
-from bayeslab.families.bayes_net.net import codes_from
+from bayeslab.families.bayes_net.net import codes_from, words_of
 from bayeslab.families.bayes_net.posterior import BayesNetPosterior
 from bayeslab.families.bayes_net.spec import BayesNet
 from bayeslab.formats.network_files import is_network_file, read_network, write_network
@@ -473,7 +473,7 @@ class Network:
 
     def codes(self, table: Any) -> np.ndarray:
         """A table of states as positions, (rows, variables), -1 where nothing is known."""
-        columns = read_dataset(DataSource(), None, table).complete().columns
+        columns = read_dataset(DataSource(), None, table, words_of(self.states)).complete().columns
         for name in columns:
             if name in self.variables and name not in self.states:
                 raise OptionError(

@@ -238,6 +238,24 @@ def test_query_many_is_one_query_a_row(garden):
         garden.query_many(pd.DataFrame({"wet": ["on", "of"]}))
 
 
+@pytest.mark.parametrize("path", ["columns", "file"])
+def test_a_state_that_reads_like_an_empty_cell_is_evidence(tmp_path, path):
+    """P(pass | grade) is the row of its table; a cell without a word is not known."""
+    grades = {"states": ["NA", "nan", "good"], "table": [0.5, 0.25, 0.25]}
+    passed = {"parents": ["grade"], "states": ["no", "yes"], "table": [[0.95, 0.05], [0.8, 0.2], [0.1, 0.9]]}
+    net = bl.Model(name="exam", model={"family": "bayes_net", "variables": {"grade": grades, "pass": passed}})
+    table = {"grade": ["NA", "nan", "good"]}
+    if path == "file":
+        table = tmp_path / "t.csv"
+        table.write_text("grade,pass\nNA,\nnan,\ngood,\n")
+    found = bl.network(net).query_many(table, ["pass"])
+    np.testing.assert_allclose(found["P(pass=yes)"], [0.05, 0.2, 0.9], atol=1e-12)
+    if path == "file":
+        table.write_text("grade,pass\n,\nNA,\n")
+        found = bl.network(net).query_many(table, ["pass"])
+        np.testing.assert_allclose(found["P(pass=yes)"], [0.5 * 0.05 + 0.25 * 0.2 + 0.25 * 0.9, 0.05], atol=1e-12)
+
+
 def test_joint_most_probable_and_marginal_map(garden):
     joint = garden.joint(["wet", "cloudy"], {"sprinkler": "2"})
     truth = marginal(weighted(JOINT, "sprinkler", [0, 1]), "wet", "cloudy")

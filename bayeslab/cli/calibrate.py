@@ -42,7 +42,9 @@ def command(
     """Simulation-based calibration; killed and run again with the same seed it goes on."""
     from bayeslab.results.calibrate import calibrate
 
-    options = assignments(set_ or [])
+    elsewhere = {"model": "FILE", "progress": "--quiet", "n": "-n"}
+    elsewhere |= {key: f"--{key}" for key in ("data", "method", "seed", "jobs", "runs")}
+    options = assignments(set_ or [], elsewhere)
     kinds: tuple[Literal["histogram", "ecdf"], ...] = ("histogram", "ecdf")
     pictures = {} if plot is None else {kind: plot.with_name(f"{plot.name}-{kind}.png") for kind in kinds}
     for picture in pictures.values():

@@ -13,6 +13,17 @@ from bayeslab import registry
 from bayeslab.cli.toolbox.shared import DataOption, JsonOption, SeedOption, assignments, print_json, unscreened
 from bayeslab.errors import printable
 
+# What `fit` takes that is no option of a method.
+_ELSEWHERE = {
+    "model": "FILE",
+    "data": "--data",
+    "method": "--method",
+    "seed": "--seed",
+    "runs": "--runs",
+    "name": "--name",
+    "progress": "--quiet",
+}
+
 
 def command(
     file: Annotated[
@@ -55,6 +66,11 @@ def command(
 
     if (file is None) == (resume is None):
         raise typer.BadParameter("give a model FILE, or --resume RUN")
+    if resume is not None:
+        written = {"--method": method, "--chains": chains, "--target-accept": target_accept, "--set": set_}
+        written |= {"--tune": tune, "--seed": seed, "--name": name} if data is None else {"--scheduler": scheduler}
+        if ignored := [option for option, value in written.items() if value is not None and value != []]:
+            raise typer.BadParameter(f"{ignored[0]} is for a new fit; a run that goes on keeps what it began with")
     if resume is not None and data is not None:
         result = _extended(resume, data, draws, tune, seed, name, cores, quiet)
         show(result, json=json, all_rows=all_rows)
@@ -69,7 +85,8 @@ def command(
             "draws": _number(draws), "tune": tune, "chains": chains, "cores": cores, "target_accept": target_accept,
             "scheduler": scheduler,
         }  # fmt: skip
-        options |= assignments(set_ or [])
+        elsewhere = {key: f"--{key.replace('_', '-')}" for key, value in options.items() if value is not None}
+        options |= assignments(set_ or [], _ELSEWHERE | elsewhere)
         if detach:
             folder = fitting.prepare(file, data, method, seed=seed, runs=runs, name=name, **options)
             return _detached(folder, None, cores, scheduler)

@@ -107,10 +107,14 @@ def command(
         "required": [_edge(word, "--require") for word in required or []],
         "forbidden": [_edge(word, "--forbid") for word in forbidden or []],
         "tiers": [[v.strip() for v in word.split(",")] for word in tiers or []],
-        "score_options": assignments(score_options or []) or None,
+        "score_options": assignments(score_options or [], option="--score-option") or None,
         "seed": seed,
     }
-    given |= assignments(set_ or []) | ({} if restarts is None else {"restarts": restarts})
+    if restarts is not None:
+        given["restarts"] = restarts
+    options = {"required": "--require", "forbidden": "--forbid", "tiers": "--tier", "score_options": "--score-option"}
+    elsewhere = {key: options.get(key, f"--{key.replace('_', '-')}") for key, value in given.items() if value not in (None, [])}
+    given |= assignments(set_ or [], elsewhere | {"data": "FILE", "method": "--method", "score": "--score"})
     if bootstrap is not None and len(methods or []) > 1:
         raise typer.BadParameter("--bootstrap is of one method")
     check_output(out, table, compare, force=force)

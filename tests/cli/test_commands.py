@@ -136,6 +136,19 @@ def test_usage_errors_are_exit_code_2(capsys):
     assert call(capsys, "fit")[0] == 2
     assert call(capsys, "fit", "a.yaml", "--resume", "b")[0] == 2
     assert call(capsys, "check")[0] == 2
+    for words in (
+        ("fit", "a.yaml", "--set", "seed=3"),
+        ("fit", "a.yaml", "--set", "progress=no"),
+        ("fit", "a.yaml", "--draws", "5", "--set", "draws=6"),
+        ("fit", "a.yaml", "--set", "draws=5", "--set", "draws=6"),
+        ("check", "a.yaml", "--set", "method=map"),
+        ("calibrate", "a.yaml", "--set", "n=3"),
+        ("learn", "a.csv", "--seed", "0", "--set", "seed=3"),
+    ):
+        refused(capsys, "option.usage", rf"--set {words[-1]}|twice", *words, status=2)
+    for option in ("--method map", "--seed 3", "--chains 7", "--set tune=3", "--target-accept 0.9", "--tune 5"):
+        refused(capsys, "option.usage", "is for a new fit", "fit", "--resume", "runs/b", *option.split(), status=2)
+    refused(capsys, "option.usage", "chains", "fit", "--resume", "b", "--data", "a.csv", "--chains", "2", status=2)
     assert call(capsys, "simulate", "a.yaml", "--draws", "0")[0] == 2
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import os
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Annotated, Any, TextIO, cast
@@ -120,16 +120,33 @@ def read_loss(given: str | None) -> Any:
     return content
 
 
-def assignments(words: list[str]) -> dict[str, Any]:
-    """``key=value`` pairs; values are read as in a model file."""
+def assignments(words: list[str], written: Mapping[str, Any] | None = None, option: str = "--set") -> dict[str, Any]:
+    """``key=value`` pairs; values are read as in a model file.
+
+    Parameters
+    ----------
+    written
+        What the command has options of its own for, by key: the option to write instead, or None where the key may be
+        set, as the option was not written.
+
+    Raises
+    ------
+    typer.BadParameter
+        A word without a key, a key twice, or one that is written as an option.
+    """
     from bayeslab.language.model_file import parse_value
 
-    out = {}
+    out: dict[str, Any] = {}
     for word in words:
         key, equals, value = word.partition("=")
         if not equals or not key:
-            raise typer.BadParameter(f"--set takes KEY=VALUE, not '{word}'")
-        out[key.strip().replace("-", "_")] = parse_value(value)
+            raise typer.BadParameter(f"{option} takes KEY=VALUE, not '{word}'")
+        name = key.strip().replace("-", "_")
+        if other := (written or {}).get(name):
+            raise typer.BadParameter(f"{option} {word}: {name} is written as {other}")
+        if name in out:
+            raise typer.BadParameter(f"{option} {name}=... is written twice")
+        out[name] = parse_value(value)
     return out
 
 

@@ -26,7 +26,7 @@ from bayeslab.language.spec import RESERVED, Model
 if TYPE_CHECKING:
     from bayeslab.families.bayes_net.spec import BayesNet
 
-__all__ = ["Net", "Resolved", "codes_from", "codes_of", "net_of", "parameter_values", "resolved"]
+__all__ = ["Net", "Resolved", "codes_from", "codes_of", "net_of", "parameter_values", "resolved", "words_of"]
 
 # Words for 1 and 0 in columns of truth values.
 _TRUE = frozenset(("true", "yes", "t", "y", "on", "1", "present"))
@@ -312,6 +312,11 @@ def codes_from(states: Mapping[str, tuple[str, ...]], columns: Mapping[str, Colu
         if v in columns:
             out[:, k] = _column_codes(v, own, columns[v], n_rows)
     return out
+
+
+def words_of(states: Mapping[str, tuple[str, ...]]) -> dict[str, frozenset[str]]:
+    """States by column: a cell with such a word, NA for one, is not an empty cell."""
+    return {name: frozenset(map(str, words)) for name, words in states.items()}
 
 
 def _column(name: str, data: Data) -> Column:
