@@ -45,7 +45,9 @@ def command(
     """
     from bayeslab import fitting
 
-    found = fitting.checked(file, data, method, **assignments(set_ or [], {"model": "FILE", "data": "--data", "method": "--method"}))
+    found = fitting.checked(
+        file, data, method, **assignments(set_ or [], {"model": "FILE", "data": "--data", "method": "--method"})
+    )
     model, bound, posterior = found.model, found.data, found.posterior
     columns = bound.names()
     latent = posterior.latent if columns else ()

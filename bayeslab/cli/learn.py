@@ -113,7 +113,9 @@ def command(
     if restarts is not None:
         given["restarts"] = restarts
     options = {"required": "--require", "forbidden": "--forbid", "tiers": "--tier", "score_options": "--score-option"}
-    elsewhere = {key: options.get(key, f"--{key.replace('_', '-')}") for key, value in given.items() if value not in (None, [])}
+    elsewhere = {
+        key: options.get(key, f"--{key.replace('_', '-')}") for key, value in given.items() if value not in (None, [])
+    }
     given |= assignments(set_ or [], elsewhere | {"data": "FILE", "method": "--method", "score": "--score"})
     if bootstrap is not None and len(methods or []) > 1:
         raise typer.BadParameter("--bootstrap is of one method")

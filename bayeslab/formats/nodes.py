@@ -29,8 +29,10 @@ __all__ = [
     "Node",
     "Notes",
     "Renaming",
+    "as_numbers",
     "decimal",
     "identifiers",
+    "is_number",
     "network_of",
     "numbers",
     "pairs",
@@ -242,15 +244,24 @@ def numbers(file: File, words: Iterable[str], what: str, line: int | None = None
     """Words as numbers; the error shows the word that is none."""
     words = list(words)
     try:
-        return list(map(float, words))
+        return as_numbers(words)
     except ValueError:
-        bad = next(word for word in words if not _is_number(word))
+        bad = next(word for word in words if not is_number(word))
         raise file.error(f"'{bad[:40]}', in {what}, is not a number", line, code="not-a-number") from None
 
 
-def _is_number(word: str) -> bool:
+def as_numbers(words: list[str]) -> list[float]:
+    """Words as numbers. Python reads 0_3 as 3, and digits of other scripts: no file means that."""
+    text = " ".join(words)
+    if "_" in text or not text.isascii():
+        raise ValueError(text[:40])
+    return list(map(float, words))
+
+
+def is_number(word: str) -> bool:
+    """Whether a word is a number."""
     try:
-        float(word)
+        as_numbers([word])
     except ValueError:
         return False
     return True

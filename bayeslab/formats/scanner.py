@@ -7,15 +7,18 @@ from bisect import bisect_right
 from functools import cached_property
 
 from bayeslab.errors import ModelError
-from bayeslab.formats.nodes import File
+from bayeslab.formats.nodes import File, as_numbers, is_number
 
 __all__ = ["C_COMMENTS", "HASH_COMMENTS", "NET_COMMENTS", "Scanner", "unquoted"]
 
-C_COMMENTS = r"//[^\n]*+|/\*(?s:.*?)\*/"
+# A comment that is not closed goes to the end, where it is an error.
+C_COMMENTS = r"//[^\n]*+|/\*(?s:.*?)(?:\*/|\Z)"
 NET_COMMENTS = r"%[^\n]*+"
 HASH_COMMENTS = r"\#[^\n]*+"
 
 _STRING = r'"(?:[^"\\]|\\.)*+"'
+# Each quote that is never closed is looked for to the end of the text.
+_MOST_OPEN = 100
 _ESCAPED = re.compile(r"\\(u[0-9a-f]{4}|.)", re.DOTALL)
 _MEANT = {"n": "\n", "r": "\r", "t": "\t", '"': '"', "\\": "\\"}
 
@@ -53,10 +56,28 @@ class Scanner:
         words = rf"(?:(?!{comments}){inside})++"
         # A symbol of its own stands for whatever else there is, such as a quote that is never closed.
         pattern = re.compile(rf"(?:\s++|{comments})*+(?:({_STRING}|{symbol}{words}|(?s:.))|\Z)")
-        found = [(m[1], m.start(1)) for m in pattern.finditer(file.text) if m[1] is not None]
-        self._words = [word for word, _ in found]
-        self._starts = [start for _, start in found]
-        self._at = 0
+        self._words: list[str] = []
+        self._starts: list[int] = []
+        self._at = n_open = 0
+        for match in pattern.finditer(file.text):
+            if match[1] is None:
+                self._refuse_open_comment(match, comments)
+                continue
+            self._words.append(match[1])
+            self._starts.append(match.start(1))
+            n_open += match[1] == '"'
+            if n_open > _MOST_OPEN:
+                raise file.error(
+                    "quotes are opened and never closed", *self._position(match.start(1)), code="malformed"
+                )
+
+    def _refuse_open_comment(self, end: re.Match[str], comments: str) -> None:
+        """Refuse a text that ends in a comment without its end."""
+        for comment in re.finditer(comments, end[0]):
+            text = comment[0]
+            if text.startswith("/*") and (len(text) < 4 or not text.endswith("*/")):
+                place = self._position(end.start() + comment.start())
+                raise self.file.error("a comment is opened and never closed", *place, code="malformed")
 
     @cached_property
     def _line_starts(self) -> list[int]:
@@ -72,7 +93,9 @@ class Scanner:
         return self._place(max(self._at - 1, 0))[0]
 
     def _place(self, at: int) -> tuple[int, int]:
-        offset = self._starts[at] if at < len(self._starts) else len(self.file.text)
+        return self._position(self._starts[at] if at < len(self._starts) else len(self.file.text))
+
+    def _position(self, offset: int) -> tuple[int, int]:
         line = bisect_right(self._line_starts, offset)
         return line, offset - self._line_starts[line - 1] + 1
 
@@ -136,10 +159,10 @@ class Scanner:
         begun = self._at
         words = self.until(symbol)
         try:
-            return [float(word) for word in words if word != ","]
+            return as_numbers([word for word in words if word != ","])
         except ValueError:
             for i, word in enumerate(words):
-                if word != "," and not _is_number(word):
+                if word != "," and not is_number(word):
                     self._at = begun + i + 1
                     break
             raise self.error(
@@ -150,9 +173,9 @@ class Scanner:
         """So many numbers."""
         words = self._words[self._at : self._at + count]
         try:
-            values = list(map(float, words))
+            values = as_numbers(words)
         except ValueError:
-            self._at += next(i for i, word in enumerate(words) if not _is_number(word)) + 1
+            self._at += next(i for i, word in enumerate(words) if not is_number(word)) + 1
             raise self.error(
                 f"'{self._words[self._at - 1][:40]}', in {what}, is not a number", code="not-a-number"
             ) from None
@@ -170,11 +193,3 @@ class Scanner:
         while depth:
             word = self.take("'}'")
             depth += (word == "{") - (word == "}")
-
-
-def _is_number(word: str) -> bool:
-    try:
-        float(word)
-    except ValueError:
-        return False
-    return True

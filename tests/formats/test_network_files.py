@@ -872,11 +872,21 @@ def test_whatever_the_file_holds(seed, which, cuts, tmp_path):
 
 def test_long_runs_of_space_and_comments_take_no_time(tmp_path):
     """Patterns that try every way to split white space would not end."""
-    for tail in (" " * 200_000, "/*" + " " * 200_000, "// a\n" * 50_000, '"' + "\\" * 200_000):
+    ends = (" " * 200_000, "/*" + " " * 200_000, "// a\n" * 50_000, '"' + "\\" * 200_000)
+    for tail in (*ends, "/* " * 200_000, '"' + '\\"' * 200_000):
         begun = time.monotonic()
         with contextlib.suppress(ModelError):
             read_network(put(tmp_path, "a.bif", FULL + tail))
         assert time.monotonic() - begun < 5
+
+
+def test_comments_end_and_numbers_are_written_in_digits(tmp_path):
+    with refused("model.malformed", "comment is opened and never closed"):
+        read_network(put(tmp_path, "a.bif", FULL + "/* the end"))
+    for slip in ("0_3", "\uff10.\uff13"):
+        text = "network x { }\nvariable v { type discrete [ 2 ] { a, b }; }\nprobability ( v ) { table %s, 0.7; }\n"
+        with refused("model.not-a-number", "is not a number"):
+            read_network(put(tmp_path, "a.bif", text % slip))
 
 
 def test_reading_loads_nothing_heavy(tmp_path):
