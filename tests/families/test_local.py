@@ -271,6 +271,11 @@ def test_functions_of_states_that_are_numbers(loaded, table):
     np.testing.assert_array_equal(table("{states: [true, false], parents: [a], function: [true, false]}"), np.eye(2))
 
 
+def test_a_function_may_be_a_parent_itself(table):
+    copied = table("{states: [hi, no, mid], parents: [b], function: b}")
+    np.testing.assert_array_equal(copied, [[0, 1, 0], [0, 0, 1], [1, 0, 0]])
+
+
 # --------------------------------------------------------------------------------- what is wrong, and where
 
 X = "x: {states: [p, q], parents: [a], "
@@ -329,6 +334,7 @@ WRONG = {
     "no weights but a number": ("x: {states: [u, v, z], parents: [a], logit: {u: 1}}", "model.wrong-type", "intercept.*1$", "1}}"),
     "or of three states": ("x: {states: [no, yes], parents: [b], function: or}", "model.not-applicable", "'or'", "or}"),
     "a function to nowhere": ("x: {states: [1, 2], parents: [m], function: m}", "model.unknown-state", "'m'.*3.*'x'", "m}"),
+    "a parent's states elsewhere": (X + "function: a}", "model.unknown-state", "'yes' is not a state of 'x'", "a}"),
     "a function of a stranger": (Y + "function: bb == 'hi'}", "model.unknown-variable", "'bb'.*'x'", "bb =="),
     "no such state in a function": (Y + "function: a == 'yess'}", "model.unknown-level", "'yess'.*'yes'", "a =="),
     "a function of nothing": ("x: {states: [no, yes], function: yes}", "model.incomplete", "function.*parents", "yes}"),

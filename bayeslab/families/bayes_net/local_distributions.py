@@ -939,6 +939,9 @@ def _by_expression(place: Place, text: str, absent: Mapping[str, str]) -> list[i
 
     with _located(place, ("function",)):
         found = Evaluator(lookup, labels | {"row": np.arange(len(codes))}).term(parse(text))
+        if found.value is None and found.column is not None:  # the states of a parent
+            words = labels[found.column][found.codes]
+            return [_state(place, word, ("function",)) for word in words.tolist()]
         values = np.broadcast_to(np.asarray(found.value), len(codes))
     names = {_number(state): s for s, state in enumerate(place.own)}
     if None not in names:
