@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any
+from types import UnionType
+from typing import Annotated, Any, Literal, Union, get_args, get_origin
+
+from pydantic import BaseModel
 
 from bayeslab.errors import hint
 
-__all__ = ["code_of", "expected", "parameter_sentence", "place", "subject"]
+__all__ = ["code_of", "expected", "parameter_sentence", "place", "subject", "type_words"]
 
 _TYPES = {
     "int_type": "a whole number",
@@ -168,3 +171,21 @@ def _trailing(path: Sequence[str | int]) -> int:
     while count < len(path) and isinstance(path[-1 - count], int):
         count += 1
     return count
+
+
+def type_words(kind: Any) -> str:
+    """A type in the words of a model file, such as ``number or list``."""
+    kind = getattr(kind, "__value__", kind)  # what `type X = ...` stands for
+    origin, inner = get_origin(kind), get_args(kind)
+    if origin is Annotated:
+        return type_words(inner[0])
+    if origin is Literal:
+        return " or ".join(str(word) for word in inner)
+    if origin in (Union, UnionType):
+        return " or ".join(dict.fromkeys(type_words(part) for part in inner))
+    if origin is dict or (isinstance(kind, type) and issubclass(kind, BaseModel)):
+        return "mapping"
+    if origin is list:
+        return "list"
+    words = {str: "text", int: "whole number", float: "number", bool: "true or false", type(None): "nothing"}
+    return words.get(kind, "any")

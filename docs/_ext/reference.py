@@ -10,8 +10,7 @@ import re
 import subprocess
 import sys
 from collections.abc import Mapping
-from types import UnionType
-from typing import Annotated, Any, Literal, Union, get_args, get_origin
+from typing import Any
 
 from pydantic import BaseModel
 
@@ -28,24 +27,7 @@ from bayeslab.families.regression.spec import Regression
 from bayeslab.families.topics.spec import Topics
 from bayeslab.language.functions import FUNCTIONS
 from bayeslab.language.spec import DataSource, Model
-
-
-def _type(kind: Any) -> str:
-    """A type in the words of a model file."""
-    kind = getattr(kind, "__value__", kind)  # what `type X = ...` stands for
-    origin, inner = get_origin(kind), get_args(kind)
-    if origin is Annotated:
-        return _type(inner[0])
-    if origin is Literal:
-        return " or ".join(f"{word}" for word in inner)
-    if origin in (Union, UnionType):
-        return " or ".join(dict.fromkeys(_type(part) for part in inner))
-    if origin is dict or (isinstance(kind, type) and issubclass(kind, BaseModel)):
-        return "mapping"
-    if origin is list:
-        return "list"
-    words = {str: "text", int: "whole number", float: "number", bool: "true or false", type(None): "nothing"}
-    return words.get(kind, "any")
+from bayeslab.language.wording import type_words
 
 
 def table(spec: type[BaseModel]) -> str:
@@ -56,7 +38,7 @@ def table(spec: type[BaseModel]) -> str:
         default = {"{}": "", "None": "", "''": ""}.get(default, default)
         if isinstance(field.get_default(call_default_factory=True), BaseModel):
             default = ""
-        kind = _type(field.annotation).replace("|", "or")
+        kind = type_words(field.annotation).replace("|", "or")
         about = (field.description or "").replace("|", r"\|")
         rows.append(f"| `{name}` | {kind} | {f'`{default}`' if default else ''} | {about} |")
     return "\n".join(rows)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import subprocess
 import sys
 from dataclasses import replace
@@ -129,6 +130,19 @@ def test_new(capsys, tmp_path, monkeypatch):
     assert code == 1 and "--force" in err and Path("mine.yaml").read_text().endswith("# edited\n")
     assert call(capsys, "new", "mine", "--force")[0] == 0 and Path("mine.yaml").read_text() == text
     assert call(capsys, "new", "no/such/folder/mine")[0] == 1
+
+
+def test_learners_and_their_options_are_listed(capsys):
+    status, out, _ = call(capsys, "learners")
+    assert status == 0
+    for word in registry.names("learners"):
+        assert re.search(rf"^{word} ", out, re.MULTILINE), word
+    status, out, _ = call(capsys, "learners", "knn")
+    assert status == 0 and "n_neighbors  whole number or leave_one_out; default 5." in out
+    _, out, _ = call(capsys, "learners", "logistic", "--json")
+    described = json.loads(out)
+    assert described["tasks"] == ["classification"] and described["options"]["C"]["default"] == 1.0
+    refused(capsys, "option.unknown-word", "did you mean 'knn'", "learners", "knnn")
 
 
 def test_usage_errors_are_exit_code_2(capsys):
