@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
+import bayeslab as bl
 from bayeslab.engines.toolbox.structure_groups import structure_groups
 from bayeslab.results.structures import Structures
 from bayeslab.structure import chains
@@ -263,6 +264,20 @@ def test_rows_of_evidence(drawn):
             for state, p in one[v].items():
                 assert frame[f"P({v}={state})"][k] == pytest.approx(p, rel=1e-9)
     assert {"P(a=0)", "P(b=z)"} <= set(drawn.query_many(table).columns)
+
+
+def test_a_state_that_reads_like_an_empty_cell_is_evidence():
+    grades, passed = ["A", "NA"] * 20, ["yes", "no"] * 20
+    variables = {"grade": {"states": ["A", "NA"]}, "passed": {"states": ["yes", "no"]}}
+    model = bl.Model(
+        name="m", data={"rows": "pupil"}, model=bl.BayesNet(variables=variables, structure={"score": "bdeu"})
+    )
+    fit = bl.fit(model, {"grade": grades, "passed": passed}, seed=1, runs=None, progress=False)
+    frame = fit.structures.query_many({"grade": ["A", "NA"]}, ["passed"])
+    for k, grade in enumerate(("A", "NA")):
+        one = fit.structures.query({"grade": grade}, ["passed"])["passed"]["yes"]
+        assert frame["P(passed=yes)"][k] == pytest.approx(one, rel=1e-9)
+    assert frame["P(passed=yes)"][0] > 0.9 and frame["P(passed=yes)"][1] < 0.1
 
 
 def test_what_is_asked_is_checked(drawn):
