@@ -256,6 +256,42 @@ def test_a_state_that_reads_like_an_empty_cell_is_evidence(tmp_path, path):
         np.testing.assert_allclose(found["P(pass=yes)"], [0.5 * 0.05 + 0.25 * 0.2 + 0.25 * 0.9, 0.05], atol=1e-12)
 
 
+@pytest.mark.parametrize(
+    "states", [("1.1", "1.10"), ("1", "1.0"), ("1e1", "10"), ("9007199254740992", "9007199254740993"), ("01", "1")]
+)
+def test_states_that_are_one_number_are_told_apart_by_their_words(tmp_path, states):
+    """P(p = u) is 0.9 below the first state and 0.1 below the second, in a query of a file and in counts of its rows."""
+    file = tmp_path / "t.csv"
+    variables = {"g": {"states": list(states)}, "p": {"states": ["u", "d"], "parents": ["g"]}}
+    tables = [{"table": [0.5, 0.5]}, {"table": [[0.9, 0.1], [0.1, 0.9]]}]
+    known = {name: variables[name] | more for name, more in zip(variables, tables, strict=True)}
+    net = bl.network(bl.Model(name="m", model={"family": "bayes_net", "variables": known}))
+    for rows in ([states[1]], [states[0], states[1], states[1]]):
+        file.write_text("g\n" + "".join(f"{word}\n" for word in rows))
+        found = net.query_many(file, ["p"])["P(p=u)"]
+        np.testing.assert_allclose(found, [0.9 if word == states[0] else 0.1 for word in rows], atol=1e-12)
+    file.write_text("g,p\n" + f"{states[0]},u\n" * 30 + f"{states[1]},d\n" * 10)
+    fit = bl.fit(
+        bl.Model(name="m", data={"rows": "row"}, model={"family": "bayes_net", "variables": variables}),
+        file, seed=1, runs=None, progress=False,
+    )  # fmt: skip
+    means = fit.summary()["mean"]
+    assert means[f"p_g[{states[0]}]"] == pytest.approx(31 / 42)
+    assert means[f"p_p[{states[0]}, u]"] == pytest.approx(31 / 32)
+    assert means[f"p_p[{states[1]}, u]"] == pytest.approx(1 / 12)
+
+
+def test_a_number_means_the_state_that_is_written_as_it_is():
+    tables = {"g": {"states": ["01", "1"], "table": [0.5, 0.5]}}
+    tables["p"] = {"states": ["u", "d"], "parents": ["g"], "table": [[0.9, 0.1], [0.1, 0.9]]}
+    net = bl.network(bl.Model(name="m", model={"family": "bayes_net", "variables": tables}))
+    np.testing.assert_allclose(net.query_many(pd.DataFrame({"g": [1, 1]}), ["p"])["P(p=u)"], [0.1, 0.1])
+    tables["g"]["states"] = ["01", "001"]
+    net = bl.network(bl.Model(name="m", model={"family": "bayes_net", "variables": tables}))
+    with refused("data.unknown-state", "'1' is not a state of 'g'"):
+        net.query_many(pd.DataFrame({"g": [1, 1]}), ["p"])
+
+
 def test_joint_most_probable_and_marginal_map(garden):
     joint = garden.joint(["wet", "cloudy"], {"sprinkler": "2"})
     truth = marginal(weighted(JOINT, "sprinkler", [0, 1]), "wet", "cloudy")

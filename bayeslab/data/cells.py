@@ -93,6 +93,11 @@ class Cells:
         known = {number_in(level) for level in self._levels(name)}
         return {word: x for word, x in self.words.items() if x is not None and x == x and x not in known}
 
+    def tells_words_apart(self, name: str) -> bool:
+        """Whether two levels that the model declares are one number, so that only their words differ: 1.1 and 1.10."""
+        numbers = [x for level in self._levels(name) if (x := number_in(level)) is not None]
+        return len(set(numbers)) < len(numbers)
+
     def note(self, cells: np.ndarray) -> None:
         """Remember the words that stood for missing cells."""
         self.met.update(self.words.keys() & set(np.unique(cells).tolist()))

@@ -300,7 +300,7 @@ def _cells(name: str, given: np.ndarray, what: str, cells: Cells, *, commas: boo
     except ValueError:
         return stripped
     words = rest.tolist()
-    if any("_" in word for word in words) or _codes(words):
+    if any("_" in word for word in words) or _codes(words) or cells.tells_words_apart(name):
         return stripped
     cells.note(stripped[absent])
     if not rest.size:

@@ -271,3 +271,12 @@ def test_numbers_as_text_are_names_and_that_is_said(kind, data, formula, noted):
     model = bl.Model(data=data, model={"family": "regression", "formula": formula})
     remarks = [message for _, name, _, message, _ in bl.check(model, digits(kind)).remarks() if name == "x"]
     assert remarks == ["'x' is text, and all of its cells are numbers: they are names here, not quantities"] * noted
+
+
+def test_declared_levels_that_are_one_number_are_told_apart_by_their_words(tmp_path):
+    """The mean of each level, in a regression of a file whose levels are 1.1 and 1.10."""
+    rows = [("1.1", 0.0), ("1.10", -10.0), ("1.1", 0.2), ("1.10", -10.2), ("1.1", 0.1), ("1.10", -10.1)] * 4
+    (tmp_path / "t.csv").write_text("g,y\n" + "".join(f"{g},{y}\n" for g, y in rows))
+    model = bl.Model(dims={"g": ["1.1", "1.10"]}, model={"family": "regression", "formula": "y ~ g"})
+    fit = bl.fit(model, tmp_path / "t.csv", seed=1, runs=None, progress=False)
+    assert fit.summary()["mean"]["b[g[1.10]]"] == pytest.approx(-10.2, abs=0.05)

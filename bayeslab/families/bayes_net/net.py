@@ -356,13 +356,25 @@ def _truth(own: tuple[str, ...]) -> dict[float, int]:
 
 
 def _numbers(own: tuple[str, ...]) -> dict[float, int]:
-    """States that are numbers, as numbers: a column may write 1 where the state is called 1.0."""
+    """States that are numbers, as numbers: a column may write 1 where the state is called 1.0.
+
+    Of states that are one number, 01 and 1, a number means the one that is written as Python writes it, or none.
+    """
     out: dict[float, int] = {}
+    shared = set[float]()
     for i, state in enumerate(own):
         try:
-            out.setdefault(float(state), i)
+            number = float(state)
         except ValueError:
             continue
+        shared |= {number} & out.keys()
+        out.setdefault(number, i)
+    for number in shared:
+        exact = [i for i, state in enumerate(own) if state in (repr(number), repr(number).removesuffix(".0"))]
+        if len(exact) == 1:
+            out[number] = exact[0]
+        else:
+            del out[number]
     return out
 
 
