@@ -81,7 +81,7 @@ class Builder(DistributionReader):
     def build(self) -> pymc.Model:
         with self.model:
             groups = together(self.nodes) if self.purpose == "simulate" else []
-            complete = {name for name in self.seen if self.complete(name)}
+            complete = {name for name in self.data_nodes if self.complete(name)}
             for unit in units(self.nodes, complete, groups):
                 node = unit[0]
                 with node_errors(node):
@@ -106,10 +106,10 @@ class Builder(DistributionReader):
 
         first = self.nodes[next(iter(self.latents)).removesuffix("_unobserved")]
         with node_errors(first):
-            found = sums(list(self.latents.values()), self.densities, self.model)
+            elimination = sums(list(self.latents.values()), self.densities, self.model)
         # By its name it is known as the likelihood of rows that have hidden parts.
-        self.pm.Potential(f"{next(iter(found.observed), first.name)}_rows", found.log_sum)
-        self.elimination = found
+        self.pm.Potential(f"{next(iter(elimination.observed), first.name)}_rows", elimination.log_sum)
+        self.elimination = elimination
 
     def _integrate(self) -> None:
         """States and functions integrated out of the nodes that they enter."""
@@ -128,23 +128,23 @@ class Builder(DistributionReader):
         if self.functions and not model.free_RVs:
             raise NotLinear  # nothing would be left to sample
         left = set(symbols)
-        found: list[StateSum | FunctionSum] = []
+        sums: list[StateSum | FunctionSum] = []
         for rows in self.normal_rows:
             inside = set(ancestors([rows.mean, rows.sigma]))
-            own = inside & symbols
-            if not own <= left or not self.slopes.isdisjoint(inside):
+            entering = inside & symbols
+            if not entering <= left or not self.slopes.isdisjoint(inside):
                 raise NotLinear
-            left -= own
-            states = [node for node in self.states if node.symbol in own]
-            functions = [node for node in self.functions if node.symbol in own]
+            left -= entering
+            states = [node for node in self.states if node.symbol in entering]
+            functions = [node for node in self.functions if node.symbol in entering]
             if states and functions:
                 raise NotLinear
-            found.append(summed_functions(functions, rows, drawn) if functions else summed_states(states, rows, drawn))
+            sums.append(summed_functions(functions, rows, drawn) if functions else summed_states(states, rows, drawn))
         if left:
             raise NotLinear
-        for each in found:
+        for each in sums:
             self.pm.Potential(f"{each.rows.name}_rows", each.log_sum)
-        self.elimination = found[0] if len(found) == 1 else JointSum(tuple(found))
+        self.elimination = sums[0] if len(sums) == 1 else JointSum(tuple(sums))
 
     @staticmethod
     def _density(name: str, value: Any, dims: tuple[str, ...], *, observed: bool) -> Any:
@@ -304,8 +304,8 @@ class Builder(DistributionReader):
         assert isinstance(tree, ast.Call)
         shape = self.lengths(node.dims)
         symbol = pt.tensor(node.name, dtype="int64", shape=shape)
-        own = Term(symbol, node.dims)
-        drawn, undefined = self._with_own_past(node, lambda: self.distribution(tree, node.dims), own)
+        term = Term(symbol, node.dims)
+        drawn, undefined = self._with_own_past(node, lambda: self.distribution(tree, node.dims), term)
         if undefined:
             raise ModelError(
                 f"'{node.name}' has no data, so lag() and previous() in it need start=...", code="bad-start"
@@ -320,7 +320,7 @@ class Builder(DistributionReader):
         self.densities.append(
             self._density(node.name, self.pm.logp(drawn, symbol, warn_rvs=False), node.dims, observed=False)
         )
-        self.terms[node.name] = own
+        self.terms[node.name] = term
 
     def _hidden_path(self, node: Node, observed: Any) -> None:
         """A path of hidden states: a symbol for them where they are summed out, else a random variable."""
@@ -362,12 +362,12 @@ class Builder(DistributionReader):
             value = self.pm.Deterministic(node.name, process_values(self, node), dims=node.dims)
             self.terms[node.name] = Term(value, node.dims)
             return
-        found, normal_dims = function_node(self, node)
+        function, normal_dims = function_node(self, node)
         # They come back after sampling, with their dims.
-        self.model.named_vars_to_dims |= {found.normals: normal_dims, node.name: node.dims}
+        self.model.named_vars_to_dims |= {function.normals: normal_dims, node.name: node.dims}
         self.summed.add(node.name)
-        self.functions.append(found)
-        self.terms[node.name] = Term(found.symbol, node.dims)
+        self.functions.append(function)
+        self.terms[node.name] = Term(function.symbol, node.dims)
 
     def _states_of(self, node: Node, observed: Any) -> None:
         """Linear-Gaussian states: a symbol where they are summed out, else values made of standard normals."""
@@ -428,10 +428,10 @@ class Builder(DistributionReader):
 
         if len(self.observed) > 1 or node.recursive or np.ma.is_masked(observed) or self.latents or self.integrals:
             return False
-        found = factor_evidence(drawn, np.ma.getdata(observed).astype(np.float64))
-        if found is None:
+        log_density = factor_evidence(drawn, np.ma.getdata(observed).astype(np.float64))
+        if log_density is None:
             return False
-        self.pm.Potential(f"{node.name}_rows", found)
+        self.pm.Potential(f"{node.name}_rows", log_density)
         self.terms[node.name] = self._seen_as(node, np.ma.getdata(observed), dims)
         return True
 
@@ -441,29 +441,29 @@ class Builder(DistributionReader):
         return Term(value, dims, codes=None if path.state is None else value, factor=path.state)
 
     def _with_own_past(
-        self, node: Node, build: Callable[[], Any], own: Term | None = None
+        self, node: Node, build: Callable[[], Any], history: Term | None = None
     ) -> tuple[Any, dict[str, int]]:
-        """Build with the node's own name standing for its data (or ``own``), and note undefined rows."""
+        """Build with the node's own name standing for its data (or ``history``), and note undefined rows."""
         self.undefined = {}
-        if node.recursive and own is None:
-            own = self.data_of(node.name, missing=True)
-            if own.value is None:
+        if node.recursive and history is None:
+            history = self.data_of(node.name, missing=True)
+            if history.value is None:
                 raise DataError(
                     f"'{node.name}' looks back at itself and holds levels: give whole numbers from 0, and the dimension"
                     " of its probabilities a length or names",
                     path=node.path,
                     code="not-numbers",
                 )
-            gone = np.isnan(np.asarray(own.value, dtype=float))
+            gone = np.isnan(np.asarray(history.value, dtype=float))
             if np.any(gone):
                 raise DataError(
                     f"'{node.name}' looks back at itself and has {int(gone.sum())} missing cells; a series with gaps"
                     f" needs a latent node: h[...]: ... previous(h, 1, start=...), and '{node.name}' around h",
                     code="missing",
                 )
-            own = replace(own, column=None)
-        if node.recursive and own is not None:
-            past = own
+            history = replace(history, column=None)
+        if node.recursive and history is not None:
+            past = history
             self.evaluator.special = {"previous": lambda call: self._lag_of(past, call)}
             self.terms[node.name] = past
         try:
@@ -472,9 +472,9 @@ class Builder(DistributionReader):
             self.evaluator.special = {}
             self.terms.pop(node.name, None)
 
-    def _lag_of(self, own: Term, call: ast.Call) -> Term:
+    def _lag_of(self, history: Term, call: ast.Call) -> Term:
         (start,) = (self.evaluator.eval(k.value) for k in call.keywords if k.arg == "start")
-        return self.evaluator.lagged(own, call.args[1].value, start)  # type: ignore[attr-defined]
+        return self.evaluator.lagged(history, call.args[1].value, start)  # type: ignore[attr-defined]
 
     def _needs_past(self, node: Node) -> bool:
         """Whether the node must be generated step by step: it has no data to look back at."""
@@ -530,8 +530,8 @@ class Builder(DistributionReader):
                 # A transform is for sampling a density; here the node is only drawn from.
                 warnings.filterwarnings("ignore", message="No safe default transform found")
             # PyMC makes whole numbers those of 32 bits, and floats those of the variable's type.
-            seen = None if observed is None else observed.astype(np.float64)
-            rv = self.model.register_rv(drawn, node.name, observed=seen, dims=dims or None, **extra)
+            observed_values = None if observed is None else observed.astype(np.float64)
+            rv = self.model.register_rv(drawn, node.name, observed=observed_values, dims=dims or None, **extra)
         if np.ma.is_masked(observed) and len(dims) == 1:
             # The imputed cells are a parameter of their own; its dimension says which rows they are.
             missing = f"{node.name}_missing"
@@ -623,5 +623,5 @@ def node_errors(node: Node) -> Iterator[None]:
         raise type(error)(error.message, path=node.path, offset=error.offset, code=error.code) from error.__cause__
     except (ValueError, TypeError, NotImplementedError, IndexError, AssertionError, KeyError) as error:
         lines = [line.strip() for line in str(error).splitlines() if line.strip()]
-        said = lines[0] if lines else type(error).__name__
-        raise ModelError(f"PyMC cannot build '{node.name}': {said}", path=node.path, code="failed") from error
+        message = lines[0] if lines else type(error).__name__
+        raise ModelError(f"PyMC cannot build '{node.name}': {message}", path=node.path, code="failed") from error

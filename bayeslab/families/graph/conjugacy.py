@@ -66,8 +66,8 @@ def closed_form(nodes: Mapping[str, Node], data: Data, discrete: DiscretePiece |
     except RecursionError:
         return "its nodes depend on each other in a chain too long to be followed"
     except (ValueError, TypeError, IndexError, KeyError, np.linalg.LinAlgError) as error:
-        said = (str(error) or type(error).__name__).splitlines()[0]
-        return f"the model's matrices cannot be built ({said})"
+        message = (str(error) or type(error).__name__).splitlines()[0]
+        return f"the model's matrices cannot be built ({message})"
     how = "; ".join(piece.how for piece in pieces)
     scaled = [piece for piece in pieces if isinstance(piece, GaussianPiece) and piece.model.scales]
 
@@ -126,11 +126,11 @@ def _pieces(nodes: Mapping[str, Node], data: Data) -> list[set[str]]:
             if node.name in columns:
                 raise NotExact(f"'{node.name}' is a column of the data and a deterministic node")
             continue
-        seen = node.name in columns
-        latent = latent or not seen
-        if node.discrete and not seen:
+        has_data = node.name in columns
+        latent = latent or not has_data
+        if node.discrete and not has_data:
             raise NotExact(f"'{node.name}' is discrete and has no data")
-        if not seen and (node.recursive or any(nodes[p].recursive for p in node.parents & nodes.keys())):
+        if not has_data and (node.recursive or any(nodes[p].recursive for p in node.parents & nodes.keys())):
             raise NotExact(f"'{node.name}' depends on its own past")
         group = {node.name} | _ancestors_of(node, nodes, columns)
         linked = [other for other in groups if other & group]
@@ -292,17 +292,17 @@ class _Pair:
     def _rate(self, tree: ast.expr, dims: tuple[str, ...]) -> tuple[np.ndarray, np.ndarray]:
         """A rate as an element of the parameter times data."""
         parts = _factors(tree)
-        own = [i for i, (part, up) in enumerate(parts) if up and self._selects(part)]
-        if len(own) != 1:
+        carrying = [i for i, (part, up) in enumerate(parts) if up and self._selects(part)]
+        if len(carrying) != 1:
             raise NotExact(f"'{ast.unparse(tree)}' is not '{self.node.name}' times data")
         factor = np.ones(self.plain.shape(dims))
         for i, (part, up) in enumerate(parts):
-            if i != own[0]:
+            if i != carrying[0]:
                 value = self.plain.on(part, dims)[0]
                 factor = factor * value if up else factor / value
         if not (np.all(np.isfinite(factor)) and np.all(factor > 0)):
             raise NotExact(f"'{ast.unparse(tree)}': the factor is not positive everywhere")
-        return self._about(parts[own[0]][0], dims), factor
+        return self._about(parts[carrying[0]][0], dims), factor
 
     def _see_numbers(self, node: Node, now: Any) -> tuple[Any, float]:
         """What numbers add to a beta or gamma prior."""

@@ -79,13 +79,13 @@ def decoded(
     tables, heights = list[dict[str, np.ndarray]](), list[list[list[float]]]()
     middle = {name: value.mean(axis=0, keepdims=True) for name, value in values.items()}
     (flat,) = next(iter(tables_at(model, sums, middle)))
-    for path, own, average in zip(sums.paths, sums.parts(flat[None]), chances, strict=False):
+    for path, path_tables, average in zip(sums.paths, sums.parts(flat[None]), chances, strict=False):
         head, kept = _labels(path, data, sequence)
         if len(sums.paths) > 1:
             head = {"node": np.full(path.law.n_cells, path.latent.name)} | head
         names = _names(path, data)
         if method == "viterbi":
-            paths, height = path.law.best(*path.at(own[0]), best)
+            paths, height = path.law.best(*path.at(path_tables[0]), best)
             tables += _paths(path, paths, height, average, head, kept, names)
             heights.append(height.tolist())
             continue
@@ -137,7 +137,7 @@ def _averaged(
         for k, path in enumerate(sums.paths):
             for table in parts[k]:
                 total[k] += path.smoothed(table) if kind == "smooth" else path.law.filtered(*path.at(table), kind)
-    return [own / len(some) for own in total]
+    return [summed / len(some) for summed in total]
 
 
 def _labels(path: PathSum, data: Data, sequence: str | None) -> tuple[dict[str, np.ndarray], np.ndarray]:
@@ -212,7 +212,7 @@ def _joined(tables: list[dict[str, np.ndarray]]) -> dict[str, np.ndarray]:
         parts = []
         for table in tables:
             n = len(next(iter(table.values())))
-            own = table.get(name, np.full(n, empty))
-            parts.append(own if known.dtype.kind == "f" else own.astype(str))
+            column = table.get(name, np.full(n, empty))
+            parts.append(column if known.dtype.kind == "f" else column.astype(str))
         out[name] = np.concatenate(parts)
     return out

@@ -55,12 +55,12 @@ def scopes_of(
     """
     (output,) = _inlined([output])
     graph = _Graph(output, cells, number, standing)
-    found = graph.matrix(output)
+    matrix = graph.matrix(output)
     size = int(np.prod(graph.shape(output)))
-    if found is None:
+    if matrix is None:
         return [np.empty(0, np.int64)] * size
-    found.sum_duplicates()
-    return [found.indices[a:b].astype(np.int64) for a, b in zip(found.indptr[:-1], found.indptr[1:], strict=True)]
+    matrix.sum_duplicates()
+    return [matrix.indices[a:b].astype(np.int64) for a, b in zip(matrix.indptr[:-1], matrix.indptr[1:], strict=True)]
 
 
 def _inlined(outputs: list[Any]) -> list[Any]:
@@ -130,13 +130,13 @@ class _Graph:
         open_shapes = [v for v in around if None in getattr(v.type, "shape", ())]
         wanted = [*beside, *(v.shape for v in open_shapes)]
         given = {symbol: pt.constant(np.zeros(at.shape, symbol.dtype)) for symbol, at in cells.items()} | dict(standing)
-        found: list[Any] = []
+        values: list[Any] = []
         if wanted:
             mode = pytensor.compile.mode.Mode("py", None)
             function = pytensor.function([], clone_replace(wanted, given, rebuild_strict=False), mode=mode)
-            found = function()
-        self._shapes = dict(zip(open_shapes, found[len(beside) :], strict=True))
-        return dict(zip(beside, found, strict=False))
+            values = function()
+        self._shapes = dict(zip(open_shapes, values[len(beside) :], strict=True))
+        return dict(zip(beside, values, strict=False))
 
     def _value(self, variable: Any) -> Any:
         return variable.data if isinstance(variable, Constant) else self._values[variable]
@@ -256,9 +256,11 @@ class _Graph:
             if matrix is None:
                 continue
             shape = self.shape(variable)
-            own, core = shape[:lead], int(np.prod(shape[lead:]))
-            each = self._gathered(matrix, np.repeat(np.arange(int(np.prod(own))), core), int(np.prod(own)))
-            part = each[np.broadcast_to(np.arange(int(np.prod(own))).reshape(own), batch).ravel()]
+            lead_shape, core = shape[:lead], int(np.prod(shape[lead:]))
+            each = self._gathered(
+                matrix, np.repeat(np.arange(int(np.prod(lead_shape))), core), int(np.prod(lead_shape))
+            )
+            part = each[np.broadcast_to(np.arange(int(np.prod(lead_shape))).reshape(lead_shape), batch).ravel()]
             joined = part if joined is None else joined + part
         outs = []
         for out in node.outputs:

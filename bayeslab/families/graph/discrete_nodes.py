@@ -212,15 +212,15 @@ def states_of(name: str, rv: Any, latents: Sequence[Latent], model: pymc.Model) 
     """
     word = type(rv.owner.op).__name__.strip("_")
     given = {latent.symbol: pt.constant(np.zeros(latent.shape, np.int64)) for latent in latents}
-    found = _range(rv, standing(model) | given)
-    if found is None:
+    limits = _range(rv, standing(model) | given)
+    if limits is None:
         raise ModelError(
             f"'{name}' is discrete, has no data and no largest value ({word.removesuffix('RV')}), so it cannot be"
             f" summed out; what can are Bernoulli, Categorical, DiscreteUniform, OrderedLogistic, OrderedProbit,"
             f" Binomial and BetaBinomial with a known n, and Truncated(..., upper=...) of any, with known bounds",
             code="discrete",
         )
-    first, last = found
+    first, last = limits
     if not 1 <= last - first + 1 <= MOST_STATES:
         raise ModelError(
             f"'{name}' has {last - first + 1:,} possible values; at most {MOST_STATES:,} are summed over",
@@ -292,12 +292,12 @@ def summed_out(latents: Sequence[Latent], densities: Sequence[Density], model: p
     for density in densities:
         value = by_element(density.value, cells, known)
         scopes = scopes_of(value, cells, at, known)
-        table, own = density_table(density.name, value, scopes, latents, cells, sizes, length)
+        table, layout = density_table(density.name, value, scopes, latents, cells, sizes, length)
         if density.observed:
-            observed[density.name] = (density.dims, scopes, np.array([factor.offset for factor in own[0]], int))
-        factors += own[0]
+            observed[density.name] = (density.dims, scopes, np.array([factor.offset for factor in layout[0]], int))
+        factors += layout[0]
         tables.append(table)
-        length += own[1]
+        length += layout[1]
     plan = planned(sizes.tolist(), factors, length)
     flat = pt.concatenate(tables) if len(tables) > 1 else tables[0]
     # A parameter that was copied on the way would be drawn anew at each evaluation.
@@ -344,7 +344,7 @@ def flat_at_zero(value: Any, symbols: Sequence[Any]) -> Any:
     """
     while True:
         moving = set(symbols)
-        found = None
+        logarithm = None
         for node in io_toposort([], [value]):
             if not any(i in moving for i in node.inputs):
                 continue
@@ -354,15 +354,19 @@ def flat_at_zero(value: Any, symbols: Sequence[Any]) -> Any:
                 and isinstance(node.op.scalar_op, Log | Log1p)
                 and not _safe(node.inputs[0])
             ):
-                found = node
+                logarithm = node
                 break
-        if found is None:
+        if logarithm is None:
             return value
-        (inner,) = found.inputs
-        at = 0.0 if isinstance(found.op.scalar_op, Log) else -1.0
+        (inner,) = logarithm.inputs
+        at = 0.0 if isinstance(logarithm.op.scalar_op, Log) else -1.0
         gone = pt.eq(inner, at)
-        made = pt.switch(gone, -np.inf, found.op(pt.switch(gone, np.asarray(at + 1.0), inner)))
-        value = made if value is found.outputs[0] else graph_replace([value], {found.outputs[0]: made}, strict=False)[0]
+        made = pt.switch(gone, -np.inf, logarithm.op(pt.switch(gone, np.asarray(at + 1.0), inner)))
+        value = (
+            made
+            if value is logarithm.outputs[0]
+            else graph_replace([value], {logarithm.outputs[0]: made}, strict=False)[0]
+        )
 
 
 def _safe(inner: Any) -> bool:
@@ -389,17 +393,17 @@ def _checked_by_element(value: Any, given: Mapping[Any, Any]) -> Any:
     One value of a discrete node may not be allowed in one row and be in another.
     """
     while True:
-        found = [
+        checks = [
             v
             for v in ancestors([value])
             if v.owner is not None
             and isinstance(v.owner.op, CheckParameterValue)
             and v.owner.op.can_be_replaced_by_ninf
         ]
-        if not found:
+        if not checks:
             return value
         changes = {}
-        inside = {v for v in found if not set(ancestors(v.owner.inputs)) & set(found)}
+        inside = {v for v in checks if not set(ancestors(v.owner.inputs)) & set(checks)}
         for variable in inside:
             expression, *conditions = variable.owner.inputs
             allowed = [c for condition in conditions for c in _conditions(condition, expression, given)]

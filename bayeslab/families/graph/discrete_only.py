@@ -71,9 +71,9 @@ class DiscretePiece:
         ModelError
             A node has too many values, or the sum is too large.
         """
-        found = self.build()
-        assert found is not None
-        return found
+        model_and_sums = self.build()
+        assert model_and_sums is not None
+        return model_and_sums
 
     def solve(self) -> SolvedDiscrete:
         """Sum out; nothing is compiled.

@@ -68,10 +68,10 @@ def density_table(
     slots: list[Latent] = []  # one for each colour of each latent, slowest first
     slot_of: dict[int, int] = {}
     for latent in used:
-        own = cells[latent.symbol].ravel()
-        for colour in np.unique(colours[own]):
+        numbers = cells[latent.symbol].ravel()
+        for colour in np.unique(colours[numbers]):
             if colour >= 0:
-                slot_of |= dict.fromkeys(own[colours[own] == colour].tolist(), len(slots))
+                slot_of |= dict.fromkeys(numbers[colours[numbers] == colour].tolist(), len(slots))
                 slots.append(latent)
     if not slots:
         factors = [Factor((), length + n, ()) for n in range(len(scopes))]
@@ -132,8 +132,8 @@ def _batched(
     place_of = {slot: place for place, slot in enumerate(group)}
     changes = {}
     for latent in used:
-        own = cells[latent.symbol].ravel()
-        places = np.array([place_of.get(slot_of.get(int(c), -1), -1) for c in own], np.int64)
+        numbers = cells[latent.symbol].ravel()
+        places = np.array([place_of.get(slot_of.get(int(c), -1), -1) for c in numbers], np.int64)
         chosen = np.where(places >= 0, digits[:, np.maximum(places, 0)], 0)
         changes[latent.symbol] = pt.constant((latent.first + chosen).reshape(number, *latent.shape))
     # A parameter whose prior depends on another one would be copied: what stands for parameters is put back after.

@@ -43,7 +43,7 @@ class DistributionReader(ParameterReader):
                 code="bad-dimensions",
             )
         batch = dims[: len(dims) - support]
-        own = dims[len(dims) - support :]
+        core_dims = dims[len(dims) - support :]
         parameters: dict[str, Any] = {}
         for name, value in given.items():
             if name in entry.distributions:
@@ -54,13 +54,13 @@ class DistributionReader(ParameterReader):
                 parameters[name] = self.fixed(value, entry.core.get(name, 0), name)
             else:
                 parameters[name] = self.parameter(
-                    self.evaluator.eval(value), batch, own, entry.core.get(name, 0), name, name in entry.apart
+                    self.evaluator.eval(value), batch, core_dims, entry.core.get(name, 0), name, name in entry.apart
                 )
             if entry.core.get(name) == 2 and parameters[name].dtype != "float64":
                 parameters[name] = parameters[name].astype("float64")  # a matrix of counts, such as who is next to whom
         for name in entry.lengths:
             # K breaks of a stick leave K + 1 pieces.
-            length = self.lengths(own)[-1] - int(word == "StickBreakingWeights")
+            length = self.lengths(core_dims)[-1] - int(word == "StickBreakingWeights")
             if parameters.setdefault(name, length) != length:
                 raise ModelError(
                     f"{word}({name}={parameters[name]}) where the node's dimension needs {name}={length}",
@@ -148,14 +148,14 @@ class DistributionReader(ParameterReader):
         listed_parts = isinstance(parts, ast.List | ast.Tuple)
         support = _support(parts.elts[0] if isinstance(parts, ast.List | ast.Tuple) else parts)
         batch = dims[: len(dims) - support]
-        own = [d for d in weights.dims if d not in batch or d is None]
-        if len(own) != 1:
+        component_dims = [d for d in weights.dims if d not in batch or d is None]
+        if len(component_dims) != 1:
             raise ModelError(
                 f"the weights of a Mixture need one dimension of their own, the components; they have"
                 f" ({', '.join(str(d) for d in weights.dims)})",
                 code="bad-dimensions",
             )
-        component = own[0]
+        component = component_dims[0]
         w = self.parameter(weights, batch, (), 1, "w")
         if listed_parts:
             assert isinstance(parts, ast.List | ast.Tuple)

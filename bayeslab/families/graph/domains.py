@@ -179,8 +179,8 @@ class Domains:
         term = stand_in(tree, self.nodes, self.data)
         if term is None:
             return None
-        own = [at for at, dim in enumerate(term.dims) if dim is None or dim not in batch]
-        return int(np.shape(term.value)[own[0]]) if term.value is not None and len(own) == 1 else None
+        axes = [at for at, dim in enumerate(term.dims) if dim is None or dim not in batch]
+        return int(np.shape(term.value)[axes[0]]) if term.value is not None and len(axes) == 1 else None
 
     # -- arithmetic
 
@@ -428,8 +428,8 @@ class Domains:
         if word == "Mixture":
             parts = bound_arguments(tree, "Mixture")["comp_dists"]
             items = parts.elts if isinstance(parts, ast.List | ast.Tuple) else []
-            found = [self._supports(node, item, dims) for item in items]
-            return [one for part in found for one in part] if found and all(found) else []
+            supports = [self._supports(node, item, dims) for item in items]
+            return [one for part in supports for one in part] if supports and all(supports) else []
         if word not in DISTRIBUTIONS:
             return []
         given = bound_arguments(tree, word)

@@ -171,8 +171,8 @@ class FunctionSum(ABC):
                 out[k, self.layout.places] = 0.5 * (np.log(precision) - LOG_2PI - solved**2 / precision)
         return {self.rows.name: out}
 
-    def _stacked(self, found: list[list[np.ndarray]]) -> dict[str, np.ndarray]:
-        return {node.normals: np.stack([each[k] for each in found]) for k, node in enumerate(self.functions)}
+    def _stacked(self, normals: list[list[np.ndarray]]) -> dict[str, np.ndarray]:
+        return {node.normals: np.stack([each[k] for each in normals]) for k, node in enumerate(self.functions)}
 
     def _by_row(self, table: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """Coefficient of the whole, offset and sigma."""
@@ -203,8 +203,8 @@ class CovarianceSum(FunctionSum):
     def _parts(self, table: np.ndarray) -> tuple[list[np.ndarray], list[np.ndarray]]:
         """Hyperparameters and coefficients of each function."""
         sizes = self.arrays[5]
-        found = np.split(table, np.cumsum([*sizes[:, 4], *sizes[:, 5]]))
-        return found[: len(sizes)], found[len(sizes) : 2 * len(sizes)]
+        pieces = np.split(table, np.cumsum([*sizes[:, 4], *sizes[:, 5]]))
+        return pieces[: len(sizes)], pieces[len(sizes) : 2 * len(sizes)]
 
     def _given(self, table: np.ndarray, y: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         alpha, w, inverse = kernels.given_rows(table, y, *self.arrays[1:])
@@ -214,9 +214,9 @@ class CovarianceSum(FunctionSum):
     def _normals(self, table: np.ndarray, rng: np.random.Generator | None) -> list[np.ndarray]:
         theta, factors = self._parts(table)
         lower, drawn = list[np.ndarray](), list[np.ndarray]()
-        for node, own in zip(self.functions, theta, strict=True):
+        for node, hyperparameters in zip(self.functions, theta, strict=True):
             x = node.inputs.distinct[0]
-            lower.append(factor(node.process.kernel, own, x, np.zeros(len(x)), nugget=JITTER)[0])
+            lower.append(factor(node.process.kernel, hyperparameters, x, np.zeros(len(x)), nugget=JITTER)[0])
             drawn.append(np.zeros((int(np.prod(node.shape[:-1], dtype=int)), len(x))))
         y = self.arrays[0]
         places = [self._places(k) for k in range(len(self.functions))]
@@ -224,14 +224,14 @@ class CovarianceSum(FunctionSum):
             c, _, sigma = self._by_row(table)
             drawn = [rng.normal(size=z.shape) for z in drawn]
             total = np.zeros(self.layout.n_points)
-            for z, low, own, (batch, at) in zip(drawn, lower, factors, places, strict=True):
-                total += own * (z @ low.T)[batch, at]
+            for z, low, coefficient, (batch, at) in zip(drawn, lower, factors, places, strict=True):
+                total += coefficient * (z @ low.T)[batch, at]
             y = y - c * total[self.layout.point] - sigma * rng.normal(size=len(y))
         alpha = self._given(table, np.ascontiguousarray(y))[0]
         out = []
-        for z, low, own, (batch, at) in zip(drawn, lower, factors, places, strict=True):
+        for z, low, coefficient, (batch, at) in zip(drawn, lower, factors, places, strict=True):
             to_f = np.zeros_like(z)
-            np.add.at(to_f, (batch, at), own * alpha)
+            np.add.at(to_f, (batch, at), coefficient * alpha)
             out.append(z + to_f @ low)
         return [z.reshape(*node.shape[:-1], -1) for node, z in zip(self.functions, out, strict=True)]
 
@@ -297,21 +297,19 @@ def summed_functions(functions: Sequence[FunctionNode], rows: Rows, drawn: set[A
     series = [node.basis is not None for node in functions]
     if any(series) and (not all(series) or any(int(np.prod(node.shape[:-1], dtype=int)) > 1 for node in functions)):
         raise NotLinear
-    found, places = rows_apart(rows, symbols, drawn)
-    layout = _layout(functions, rows, found, places, drawn)
+    mean, places = rows_apart(rows, symbols, drawn)
+    layout = _layout(functions, rows, mean, places, drawn)
     distinct = max(len(node.inputs.distinct[0]) for node in functions)
     if not any(series) and layout.n_points > max(_MOST_POINTS, 2 * distinct):
         raise NotLinear
     return (_series if any(series) else _covariances)(functions, rows, layout, drawn)
 
 
-def _layout(
-    functions: Sequence[FunctionNode], rows: Rows, found: Linear, places: np.ndarray, drawn: set[Any]
-) -> Layout:
+def _layout(functions: Sequence[FunctionNode], rows: Rows, mean: Linear, places: np.ndarray, drawn: set[Any]) -> Layout:
     shape = rows.observed.shape
-    rest = [by_row(value, shape, places) for value in (found.offset, rows.sigma)]
-    coefficients = [by_row(found.coefficients[node.symbol], shape, places) for node in functions]
-    keys = [np.broadcast_to(found.cells[node.symbol], shape).ravel()[places] for node in functions]
+    rest = [by_row(value, shape, places) for value in (mean.offset, rows.sigma)]
+    coefficients = [by_row(mean.coefficients[node.symbol], shape, places) for node in functions]
+    keys = [np.broadcast_to(mean.cells[node.symbol], shape).ravel()[places] for node in functions]
     one = pt.ones((1,), dtype="float64")
     if len(functions) == 1:
         points, _, place = np.unique(keys[0], return_index=True, return_inverse=True)
@@ -347,15 +345,15 @@ def _ordered(
 
 
 def _batches(functions: Sequence[FunctionNode], cells: np.ndarray) -> np.ndarray:
-    return np.stack([own // node.shape[-1] for node, own in zip(functions, cells, strict=True)])
+    return np.stack([numbers // node.shape[-1] for node, numbers in zip(functions, cells, strict=True)])
 
 
 def _blocks(functions: Sequence[FunctionNode], cells: np.ndarray) -> np.ndarray:
     """The block of each point: those that share a batch of a function are in one."""
     batches = _batches(functions, cells)
     graph = nx.Graph()
-    for k, own in enumerate(batches):
-        graph.add_edges_from((("point", p), (k, int(b))) for p, b in enumerate(own))
+    for k, numbers in enumerate(batches):
+        graph.add_edges_from((("point", p), (k, int(b))) for p, b in enumerate(numbers))
     out = np.zeros(cells.shape[1], np.int64)
     for number, members in enumerate(nx.connected_components(graph)):
         out[[p for kind, p in members if kind == "point"]] = number

@@ -554,8 +554,8 @@ class _Builder:
         if carrier is not _ONE:
             if np.any(mean != 0):
                 raise NotExact(f"'{node.name}' is multiplied by a scale parameter and its prior mean is not zero")
-            own = self.dims_of(carrier)
-            if not set(own) <= set(node.dims):
+            carrier_dims = self.dims_of(carrier)
+            if not set(carrier_dims) <= set(node.dims):
                 raise NotExact(f"'{node.name}' is multiplied by a scale parameter that varies within it")
         root = self.specs[node.name].root
         if root is not None:
@@ -818,8 +818,10 @@ class GaussianPiece:
         return GaussianAnswer(self, replace(posterior, means=means, variances=variances, origin=origin), values)
 
     def _carriers(self) -> dict[str, ast.expr]:
-        own = {node.name for node in self.builder.normal}
-        return {name: tree for name, tree in self.builder.reader.carriers.items() if tree is not _ONE and name in own}
+        normal = {node.name for node in self.builder.normal}
+        return {
+            name: tree for name, tree in self.builder.reader.carriers.items() if tree is not _ONE and name in normal
+        }
 
 
 def _few(names: Sequence[str]) -> str:
@@ -894,11 +896,11 @@ class GaussianAnswer:
         """Draws of the random nodes of the piece."""
         builder = self.piece.builder
         outputs, scales = self.posterior.draws(rng, n)
-        own = {node.name for node in builder.normal}
+        normal = {node.name for node in builder.normal}
         out = {
             name: outputs[:, place].reshape(n, *builder.plain.shape(builder.nodes[name].dims))
             for name, place in self.piece.places.items()
-            if name in own
+            if name in normal
         }
         for name, carrier in self.piece._carriers().items():
             out[name] = out[name] / builder.evaluate(carrier, builder.nodes[name].dims, scales)

@@ -88,13 +88,13 @@ def _start(scope: Scope, node: Node, tree: ast.expr | None, moves: LogTable, ord
     axes = 1
     if order == 2 and _depth(scope, tree, node.dims) == 2:
         axes = 2
-    found = log_table(scope, tree, node.dims, axes, str(node.distribution), "initial", joint=axes == 2)
-    if node.dims[-1] in found.batch:
+    initial = log_table(scope, tree, node.dims, axes, str(node.distribution), "initial", joint=axes == 2)
+    if node.dims[-1] in initial.batch:
         raise ModelError(
             f"{node.distribution}: initial is of the first state and cannot run along '{node.dims[-1]}'",
             code="bad-dimensions",
         )
-    return found
+    return initial
 
 
 def _depth(scope: Scope, tree: ast.expr, dims: tuple[str, ...]) -> int:
@@ -123,8 +123,10 @@ def _stationary(scope: Scope, node: Node, moves: LogTable, order: int) -> LogTab
         eye = np.eye(n)
         probabilities = (probabilities[..., None, :] * eye[None, :, :, None]).reshape((*batch, n * n, n * n))
         possible = (possible[..., None, :] & (eye[None, :, :, None] > 0)).reshape(n * n, n * n)
-    found = classes(possible)
-    closed = [own for own, shut in zip(found.members, found.closed, strict=True) if shut]
+    communicating_classes = classes(possible)
+    closed = [
+        states for states, shut in zip(communicating_classes.members, communicating_classes.closed, strict=True) if shut
+    ]
     if len(closed) > 1:
         raise ModelError(
             f"initial=stationary: P has {len(closed)} groups of states that are never left, so it has more than one"
@@ -285,12 +287,12 @@ def _parents(scope: Scope, column: str, dim: str) -> np.ndarray:
     """The row of each row's parent, -1 for roots: by the labels of the rows, or, where these are none, by number."""
     if not scope.data.has(column):
         _column(scope.data, column, "parent", dim)
-    own = scope.data.column(column)
-    if own.values.shape != (len(scope.labels[dim]),):
+    cells = scope.data.column(column)
+    if cells.values.shape != (len(scope.labels[dim]),):
         _column(scope.data, column, "parent", dim)
     place = {_word(label): row for row, label in enumerate(scope.labels[dim].tolist())}
     out = np.full(len(scope.labels[dim]), -1, np.int64)
-    for row, (value, gone) in enumerate(zip(own.values.tolist(), own.absent().tolist(), strict=True)):
+    for row, (value, gone) in enumerate(zip(cells.values.tolist(), cells.absent().tolist(), strict=True)):
         if gone:
             continue
         name = _word(value)
@@ -319,12 +321,12 @@ def _segments(
     import pytensor.tensor as pt
 
     n = moves.sizes[0]
-    lasting = log_table(scope, given["durations"], node.dims, 2, "SemiMarkovChain", "durations", of=moves.states[0])
-    _alike("SemiMarkovChain", initial=start, P=moves, durations=lasting)
-    if lasting.sizes[0] != n:
+    durations = log_table(scope, given["durations"], node.dims, 2, "SemiMarkovChain", "durations", of=moves.states[0])
+    _alike("SemiMarkovChain", initial=start, P=moves, durations=durations)
+    if durations.sizes[0] != n:
         raise ModelError(
             f"SemiMarkovChain: durations are {n} states × the longest duration; they are"
-            f" {' × '.join(map(str, lasting.sizes))}",
+            f" {' × '.join(map(str, durations.sizes))}",
             code="wrong-shape",
         )
     stays = np.flatnonzero(np.diagonal(moves.possible) & (moves.possible.sum(axis=1) > 1))
@@ -334,5 +336,5 @@ def _segments(
             f" it is not for state {stays[0]}",
             code="not-probabilities",
         )
-    logs = [pt.as_tensor_variable(table.value).ravel() for table in (start, moves, lasting)]
-    return SegmentLaw(n, _offsets(scope, node, given), lasting.sizes[1]), pt.concatenate(logs)
+    logs = [pt.as_tensor_variable(table.value).ravel() for table in (start, moves, durations)]
+    return SegmentLaw(n, _offsets(scope, node, given), durations.sizes[1]), pt.concatenate(logs)

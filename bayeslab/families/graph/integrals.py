@@ -32,7 +32,7 @@ def integrals_of(nodes: Mapping[str, Node], data: Data, purpose: Purpose) -> lis
 
 def _only_rows(name: str, nodes: Mapping[str, Node], columns: Collection[str]) -> str | None:
     """The one node of which the density depends on a node, if it is normal and has data; else None."""
-    meets, found = {name}, set[str]()
+    meets, children = {name}, set[str]()
     todo = [name]
     while todo:
         above = todo.pop()
@@ -43,8 +43,8 @@ def _only_rows(name: str, nodes: Mapping[str, Node], columns: Collection[str]) -
             if node.kind == "deterministic":
                 todo.append(node.name)
             else:
-                found.add(node.name)
-    if len(found) != 1:
+                children.add(node.name)
+    if len(children) != 1:
         return None
-    (rows,) = found
+    (rows,) = children
     return rows if nodes[rows].distribution == "Normal" and rows in columns else None

@@ -55,20 +55,20 @@ class JointSum:
 
     def drawn(self, tables: np.ndarray, rng: np.random.Generator) -> dict[str, np.ndarray]:
         """Standard normals drawn given the data, at each of some flat vectors (draws, length)."""
-        return self._together([part.drawn(own, rng) for part, own in self._split(tables)])
+        return self._together([part.drawn(table, rng) for part, table in self._split(tables)])
 
     def expected(self, tables: np.ndarray) -> dict[str, np.ndarray]:
         """Means of the standard normals given the data, at each of some flat vectors."""
-        return self._together([part.expected(own) for part, own in self._split(tables)])
+        return self._together([part.expected(table) for part, table in self._split(tables)])
 
     def terms(self, tables: np.ndarray) -> dict[str, np.ndarray]:
         """Log density (draws, elements) of each row given all others of its node."""
-        return self._together([part.terms(own) for part, own in self._split(tables)])
+        return self._together([part.terms(table) for part, table in self._split(tables)])
 
     def _split(self, tables: np.ndarray) -> list[tuple[StateSum | FunctionSum, np.ndarray]]:
-        own = [np.ascontiguousarray(part) for part in np.split(tables, self._ends, axis=1)]
-        return list(zip(self.parts, own, strict=True))
+        pieces = [np.ascontiguousarray(part) for part in np.split(tables, self._ends, axis=1)]
+        return list(zip(self.parts, pieces, strict=True))
 
     @staticmethod
-    def _together(found: list[dict[str, np.ndarray]]) -> dict[str, np.ndarray]:
-        return {name: values for each in found for name, values in each.items()}
+    def _together(parts: list[dict[str, np.ndarray]]) -> dict[str, np.ndarray]:
+        return {name: values for each in parts for name, values in each.items()}

@@ -50,8 +50,8 @@ def categories(nodes: Mapping[str, Node], data: Data) -> dict[str, str | None]:
     out: dict[str, str | None] = {}
     for name, node in nodes.items():
         if node.kind == "random" and takes_levels(node.expression.tree):
-            found = _named(node, nodes, data)
-            out[name] = found.pop() if len(found) == 1 else None
+            dimensions = _named(node, nodes, data)
+            out[name] = dimensions.pop() if len(dimensions) == 1 else None
     return out
 
 
@@ -62,14 +62,14 @@ def _named(node: Node, nodes: Mapping[str, Node], data: Data) -> set[str | None]
     assert isinstance(tree, ast.Call)
     if call_name(tree) == "Mixture":
         known |= set(_dimensions_of(bound_arguments(tree, "Mixture")["w"], nodes, data))
-    found: set[str | None] = set()
+    dimensions: set[str | None] = set()
     for part in _parts(tree):
         assert isinstance(part, ast.Call)
         given = bound_arguments(part, str(call_name(part)))
         for word in ("p", "logit_p") if call_name(part) == "Categorical" else ():
             if word in given:
-                found |= set(_dimensions_of(given[word], nodes, data)) - known
-    return found
+                dimensions |= set(_dimensions_of(given[word], nodes, data)) - known
+    return dimensions
 
 
 def _dimensions_of(tree: ast.expr, nodes: Mapping[str, Node], data: Data) -> tuple[str | None, ...]:

@@ -78,11 +78,11 @@ def rows_apart(rows: Rows, cells: Mapping[Any, np.ndarray], drawn: Set[Any]) -> 
     """
     if not set(ancestors([rows.sigma])).isdisjoint(cells):
         raise NotLinear
-    found = taken_apart(rows.mean, cells, drawn)
+    mean = taken_apart(rows.mean, cells, drawn)
     there = np.flatnonzero(~np.isnan(rows.observed.ravel()))
-    if not cells.keys() <= found.cells.keys() or not len(there):
+    if not cells.keys() <= mean.cells.keys() or not len(there):
         raise NotLinear
-    return found, there
+    return mean, there
 
 
 def by_row(value: Any, shape: tuple[int, ...], places: np.ndarray) -> Any:

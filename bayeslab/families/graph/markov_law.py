@@ -61,8 +61,8 @@ class MarkovLaw(PathLaw):
     @cached_property
     def _last(self) -> np.ndarray:
         """The state in which each state of the computed chain ends."""
-        own = np.arange(self.n_states)
-        return own if self.order == 1 else np.concatenate([own, np.tile(own, self.n_states)])
+        states = np.arange(self.n_states)
+        return states if self.order == 1 else np.concatenate([states, np.tile(states, self.n_states)])
 
     @cached_property
     def _edges(self) -> Edges | None:
@@ -139,9 +139,9 @@ class MarkovLaw(PathLaw):
         return np.asarray(posterior[:, :k] + posterior[:, k:].reshape(-1, k, k).sum(axis=1))
 
     def smooth(self, logs: np.ndarray, log_emission: np.ndarray) -> Smoothed:
-        found = smooth(self._chain(logs), log_emission[:, self._last], self.offsets)
+        smoothed = smooth(self._chain(logs), log_emission[:, self._last], self.offsets)
         return Smoothed(
-            float(found.log_evidence.sum()), self._fold(found.posterior), int(found.impossible.max(initial=-1))
+            float(smoothed.log_evidence.sum()), self._fold(smoothed.posterior), int(smoothed.impossible.max(initial=-1))
         )
 
     def filtered(self, logs: np.ndarray, log_emission: np.ndarray, kind: str) -> np.ndarray:

@@ -58,7 +58,7 @@ class ParameterReader(Scope):
         self,
         term: Term,
         batch: tuple[str, ...],
-        own: tuple[str, ...],
+        core_dims: tuple[str, ...],
         core: int,
         name: str,
         apart: bool = False,
@@ -79,12 +79,12 @@ class ParameterReader(Scope):
             return self.evaluator.symbolic(Term(value, batch)) if not term.column else self._aligned_symbol(term, batch)
         rest = tuple(d for d in term.dims if d not in batch or d is None)
         if len(rest) < core:
-            if core == 1 and (own or apart) and not rest:
+            if core == 1 and (core_dims or apart) and not rest:
                 # One number for every element of the vector, as in Dirichlet(1).
                 import pytensor.tensor as pt
 
-                base = self.parameter(term, batch, own, 0, name)
-                size = 1 if apart else self.lengths(own)[-1]
+                base = self.parameter(term, batch, core_dims, 0, name)
+                size = 1 if apart else self.lengths(core_dims)[-1]
                 return pt.shape_padright(base) * np.ones(size) if term.dims else base * np.ones(size)
             raise ModelError(
                 f"the parameter '{name}' needs {core} dimension{'s' if core > 1 else ''} of its own besides the"
@@ -98,7 +98,7 @@ class ParameterReader(Scope):
                 code="bad-dimensions",
             )
         if len(rest) > core:
-            extra = [str(d) for d in rest if d not in own]
+            extra = [str(d) for d in rest if d not in core_dims]
             raise ModelError(
                 f"the parameter '{name}' runs along {listed(extra or rest)}, which the node does not have:"
                 f" add the dimension to the node, index it, or sum over it",
@@ -106,15 +106,15 @@ class ParameterReader(Scope):
             )
         if (
             core == 1
-            and own
+            and core_dims
             and not apart
             and rest[0] is not None
-            and rest[0] != own[-1]
-            and self.evaluator.length(rest[0]) != len(self.labels[own[-1]])
+            and rest[0] != core_dims[-1]
+            and self.evaluator.length(rest[0]) != len(self.labels[core_dims[-1]])
         ):
             raise ModelError(
                 f"the parameter '{name}' runs along '{rest[0]}' ({self.evaluator.length(rest[0])}), the node along"
-                f" '{own[-1]}' ({len(self.labels[own[-1]])})",
+                f" '{core_dims[-1]}' ({len(self.labels[core_dims[-1]])})",
                 code="bad-dimensions",
             )
         if None in term.dims:

@@ -117,14 +117,14 @@ class PathSum:
         EvidenceError
             The data are impossible.
         """
-        found = self.law.smooth(*self.at(table))
-        if found.impossible >= 0:
+        smoothing = self.law.smooth(*self.at(table))
+        if smoothing.impossible >= 0:
             raise EvidenceError(
-                f"'{self.latent.name}': cell {found.impossible + 1} has probability zero in every state that can be"
+                f"'{self.latent.name}': cell {smoothing.impossible + 1} has probability zero in every state that can be"
                 " there: check P, initial and the densities for zeros",
                 code="probability-zero",
             )
-        return found.posterior
+        return smoothing.posterior
 
     def terms(self, tables: np.ndarray) -> dict[str, np.ndarray]:
         """Log likelihood (draws, elements) of each cell of the nodes with data, given all their other cells.
@@ -139,9 +139,9 @@ class PathSum:
                 share = np.log(posterior)
             for emission in observed:
                 logs = self.table_of(emission, table).T
-                own = share[np.maximum(emission.cells, 0)]
-                possible = own > -np.inf
-                each = np.where(possible, own - np.where(possible, logs, 0.0), -np.inf)
+                log_p = share[np.maximum(emission.cells, 0)]
+                possible = log_p > -np.inf
+                each = np.where(possible, log_p - np.where(possible, logs, 0.0), -np.inf)
                 left = -np.logaddexp.reduce(each, axis=1)
                 out[emission.name].append(np.where(emission.cells >= 0, left, logs[:, 0]))
         return {name: np.stack(rows) for name, rows in out.items()}
@@ -175,9 +175,9 @@ class Sums:
     @property
     def observed(self) -> dict[str, tuple[str, ...]]:
         """The dims of the nodes with data whose densities are in the sum."""
-        own = {e.name: e.dims for path in self.paths for e in path.emissions if e.observed}
+        dims_of = {e.name: e.dims for path in self.paths for e in path.emissions if e.observed}
         rest = self.rest.observed if self.rest is not None else {}
-        return own | {name: dims for name, (dims, _, _) in rest.items()}
+        return dims_of | {name: dims for name, (dims, _, _) in rest.items()}
 
     def parts(self, tables: np.ndarray) -> list[np.ndarray]:
         """The flat vectors (draws, length) of each part."""
@@ -186,19 +186,19 @@ class Sums:
     def drawn(self, tables: np.ndarray, rng: np.random.Generator, n: int | None = None) -> dict[str, np.ndarray]:
         """Values of the nodes drawn jointly at each of some flat vectors, or ``n`` times at the only one."""
         out: dict[str, np.ndarray] = {}
-        for part, own in zip((*self.paths, self.rest), self.parts(tables), strict=False):
+        for part, table in zip((*self.paths, self.rest), self.parts(tables), strict=False):
             if part is not None:
-                out |= part.drawn(own, rng, n)
+                out |= part.drawn(table, rng, n)
         return out
 
     def log_evidence(self, tables: np.ndarray) -> np.ndarray:
         """log of the sum over all paths (draws,), and over what is eliminated, at each of some flat vectors."""
         total = np.zeros(len(tables))
-        for part, own in zip((*self.paths, self.rest), self.parts(tables), strict=False):
+        for part, part_tables in zip((*self.paths, self.rest), self.parts(tables), strict=False):
             if isinstance(part, PathSum):
-                total += [part.law.smooth(*part.at(table)).log_evidence for table in own]
+                total += [part.law.smooth(*part.at(table)).log_evidence for table in part_tables]
             elif part is not None:
-                total += part.log_evidence(own)
+                total += part.log_evidence(part_tables)
         return total
 
     def expected(self, tables: np.ndarray) -> dict[str, np.ndarray]:
@@ -213,9 +213,9 @@ class Sums:
     def terms(self, tables: np.ndarray) -> dict[str, np.ndarray]:
         """Log likelihoods (draws, elements) of the nodes with data."""
         out: dict[str, np.ndarray] = {}
-        for part, own in zip((*self.paths, self.rest), self.parts(tables), strict=False):
+        for part, table in zip((*self.paths, self.rest), self.parts(tables), strict=False):
             if part is not None:
-                out |= part.terms(own)
+                out |= part.terms(table)
         return out
 
 
@@ -238,8 +238,8 @@ def summed_out(latents: Sequence[Latent], densities: Sequence[Density], model: p
     ]
     _refuse_idle(paths, [*(several for _, several in met), *(deciding for _, deciding in above)])
     known = standing(model)
-    tied = {own.name for latent, deciding in above if deciding for own in (latent, *deciding)}
-    tied |= {own.name for _, several in met if len(several) > 1 for own in several}
+    tied = {node.name for latent, deciding in above if deciding for node in (latent, *deciding)}
+    tied |= {node.name for _, several in met if len(several) > 1 for node in several}
     scopes: dict[str, list[tuple[Density, Any, np.ndarray]]] = {latent.name: [] for latent in paths}
     for density, several in met:
         if len(several) != 1 or several[0].path is None or several[0].name in tied:
@@ -247,11 +247,13 @@ def summed_out(latents: Sequence[Latent], densities: Sequence[Density], model: p
         (latent,) = several
         cells = np.arange(latent.size).reshape(latent.shape)
         value = by_element(density.value, {latent.symbol: cells}, known)
-        found = scopes_of(value, {latent.symbol: cells}, latent.size, known)
-        if max(map(len, found), default=0) > 1:
+        deciding_cells = scopes_of(value, {latent.symbol: cells}, latent.size, known)
+        if max(map(len, deciding_cells), default=0) > 1:
             tied.add(latent.name)
             continue
-        scopes[latent.name].append((density, value, np.array([s[0] if len(s) else -1 for s in found], np.int64)))
+        scopes[latent.name].append(
+            (density, value, np.array([s[0] if len(s) else -1 for s in deciding_cells], np.int64))
+        )
     _refuse_tied(paths, tied)
     alone = [latent for latent in paths if latent.name not in tied]
     parts: list[PathSum] = [_summed(latent, scopes[latent.name]) for latent in alone]
@@ -259,8 +261,8 @@ def summed_out(latents: Sequence[Latent], densities: Sequence[Density], model: p
     rest = None
     others = [latent for latent in latents if latent.symbol not in gone]
     if others:
-        own = [density for density, several in met if not any(latent.symbol in gone for latent in several)]
-        rest = eliminated(others, [*_path_densities(others), *own], model)
+        left = [density for density, several in met if not any(latent.symbol in gone for latent in several)]
+        rest = eliminated(others, [*_path_densities(others), *left], model)
     whole: list[PathSum | SummedOut] = [*parts, *([rest] if rest is not None else [])]
     tables = pt.concatenate([part.tables for part in whole]) if len(whole) > 1 else whole[0].tables
     # A parameter that was copied on the way would be drawn anew at each evaluation.
@@ -329,8 +331,8 @@ def _summed(latent: Latent, met: Sequence[tuple[Density, Any, np.ndarray]]) -> P
         free = cells < 0
         if free.any():
             constants.append(pt.sum(table[0, pt.constant(np.flatnonzero(free))]))
-        own = _laid_out(table, cells, law)
-        total = own if total is None else total + own
+        log_emission = _laid_out(table, cells, law)
+        total = log_emission if total is None else total + log_emission
     log_sum = _normal_evidence(latent, met)
     if log_sum is None:
         log_sum = law.evidence(logs, total)
@@ -346,11 +348,11 @@ def _normal_evidence(latent: Latent, met: Sequence[tuple[Density, Any, np.ndarra
     for density, _, cells in met:
         if density.normal is None or not np.array_equal(cells, np.arange(latent.size)):
             return None
-        found = [_of_state(parameter, latent) for parameter in density.normal[:2]]
-        if any(one is None for one in found):
+        moments_of_state = [_of_state(parameter, latent) for parameter in density.normal[:2]]
+        if any(one is None for one in moments_of_state):
             return None
-        moments.append(found)
-    mean, deviation = (pt.stack([found[k] for found in moments], axis=1) for k in (0, 1))
+        moments.append(moments_of_state)
+    mean, deviation = (pt.stack([pair[k] for pair in moments], axis=1) for k in (0, 1))
     rows = np.stack([density.normal[2].ravel() for density, _, _ in met if density.normal is not None], axis=1)
     return latent.path.law.normal_evidence(latent.path.logs, mean, deviation, np.ascontiguousarray(rows))
 

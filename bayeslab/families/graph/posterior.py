@@ -150,14 +150,14 @@ class GraphPosterior(Posterior):
         # A node whose missing cells are summed out is computed with as one without data.
         columns = self.data.names() - set(nodes_with_gaps(nodes, self.data))
         hidden = [node for node in sorted_nodes(nodes, columns) if node.name not in columns]
-        found = {node.name for node in hidden if node.discrete}
-        if not found:  # else states and functions are sampled
+        derived = {node.name for node in hidden if node.discrete}
+        if not derived:  # else states and functions are sampled
             states = [node.name for node in hidden if node.states or node.process]
             out += [*states, *(name for name, maker in byproducts(nodes).items() if maker in states)]
-            found |= set(out)
+            derived |= set(out)
         for node in sorted_nodes(nodes, columns):
-            if node.kind == "deterministic" and node.parents & found:
-                found.add(node.name)
+            if node.kind == "deterministic" and node.parents & derived:
+                derived.add(node.name)
                 out.append(node.name)
         return tuple(out)
 
@@ -178,8 +178,8 @@ class GraphPosterior(Posterior):
             if column is None or column.values.dtype.kind != "f":
                 continue
             values = column.values[np.isfinite(column.values)]
-            if values.size and (said := far(name, values.ravel())):
-                out.append(("digits", name, None, said, remedy(values.ravel())))
+            if values.size and (message := far(name, values.ravel())):
+                out.append(("digits", name, None, message, remedy(values.ravel())))
         return out
 
     def posterior_findings(self, draws: Draws) -> tuple[DataFinding, ...]:
@@ -300,8 +300,8 @@ class GraphPosterior(Posterior):
         """Draws in which the exchangeable states of hidden paths have names that agree."""
         from bayeslab.families.graph.path_labels import relabelled as renamed
 
-        found = self._with_paths()
-        return None if found is None else renamed(*found, twins_of(self.model), draws)
+        model_and_sums = self._with_paths()
+        return None if model_and_sums is None else renamed(*model_and_sums, twins_of(self.model), draws)
 
     def decoded(
         self, draws: Draws, method: str, best: int, sequence: str | None, most: int = AVERAGED
@@ -309,12 +309,12 @@ class GraphPosterior(Posterior):
         """The states of hidden paths cell by cell: see :func:`bayeslab.results.decode.decode`."""
         from bayeslab.families.graph.decoding import decoded as states
 
-        found = self._with_paths()
-        if found is None:
+        model_and_sums = self._with_paths()
+        if model_and_sums is None:
             raise ModelError(
                 "the model has no hidden path to decode, such as z[t]: MarkovChain(P)", code="other-family"
             )
-        return states(*found, self.data, draws, method, best, sequence, most)
+        return states(*model_and_sums, self.data, draws, method, best, sequence, most)
 
     def functions(self) -> tuple[str, ...]:
         """Nodes ``GaussianProcess``."""
@@ -333,8 +333,10 @@ class GraphPosterior(Posterior):
         """The graph to fit and the sums over its discrete nodes; None where none are by us."""
         from bayeslab.families.graph.path_sums import Sums
 
-        found = self.elimination()
-        return (found[0], found[1]) if found is not None and isinstance(found[1], Sums) else None
+        elimination = self.elimination()
+        return (
+            (elimination[0], elimination[1]) if elimination is not None and isinstance(elimination[1], Sums) else None
+        )
 
 
 def _check_proper(nodes: Mapping[str, Node], columns: Collection[str]) -> None:

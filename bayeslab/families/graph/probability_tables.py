@@ -95,12 +95,12 @@ def log_table(
     ModelError
         Other dimensions, or probabilities that do not add up to 1.
     """
-    found = _listed(scope, tree, dims, core, name) if isinstance(tree, ast.List | ast.Tuple) else None
-    if found is None:
+    table = _listed(scope, tree, dims, core, name) if isinstance(tree, ast.List | ast.Tuple) else None
+    if table is None:
         written = isinstance(tree.value if isinstance(tree, ast.Subscript) else tree, ast.Name)
-        found = _named(scope, scope.evaluator.eval(tree), dims, core, word, name, of, written=written)
-    _check_sums(scope, found, word, name, joint)
-    return found
+        table = _named(scope, scope.evaluator.eval(tree), dims, core, word, name, of, written=written)
+    _check_sums(scope, table, word, name, joint)
+    return table
 
 
 def _listed(scope: Scope, tree: ast.List | ast.Tuple, dims: tuple[str, ...], core: int, name: str) -> LogTable | None:
@@ -275,23 +275,23 @@ def _drawn(scope: Scope, value: Any) -> np.ndarray | None:
         return None
 
 
-def _check_sums(scope: Scope, found: LogTable, word: str, name: str, joint: bool) -> None:
+def _check_sums(scope: Scope, table: LogTable, word: str, name: str, joint: bool) -> None:
     """Refuse rows that do not add up to 1, whatever the parameters, or hold what is no probability."""
     import pytensor.tensor as pt
 
-    rows = len(found.sizes) > 1 and not joint
+    rows = len(table.sizes) > 1 and not joint
     what = f"{word}: the {'rows' if rows else 'entries'} of '{name}'"
-    if isinstance(found.value, np.ndarray):
-        values: np.ndarray | None = np.exp(found.value)
-    elif _by_making(found.value) and not joint:
+    if isinstance(table.value, np.ndarray):
+        values: np.ndarray | None = np.exp(table.value)
+    elif _by_making(table.value) and not joint:
         return
     else:
-        values = _drawn(scope, pt.exp(found.value))
+        values = _drawn(scope, pt.exp(table.value))
     if values is None:
         return
     if np.isnan(values).any() or (values > 1 + _SUM).any():
         raise ModelError(f"{what} hold a number that is no probability", code="not-probabilities")
-    total = values.sum(axis=tuple(range(-len(found.sizes), 0)) if joint else -1)
+    total = values.sum(axis=tuple(range(-len(table.sizes), 0)) if joint else -1)
     wrong = np.abs(total - 1.0) > _SUM
     if wrong.any():
         raise ModelError(f"{what} add up to {total[wrong].flat[0]:.6g}, not to 1", code="not-probabilities")

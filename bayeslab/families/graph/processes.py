@@ -77,8 +77,8 @@ class Inputs:
     @cached_property
     def distinct(self) -> tuple[np.ndarray, np.ndarray]:
         """The distinct inputs, and the place of each row among them."""
-        found, place = np.unique(self.x, axis=0, return_inverse=True)
-        return found, place.ravel()
+        unique, place = np.unique(self.x, axis=0, return_inverse=True)
+        return unique, place.ravel()
 
     def places(self, x: np.ndarray) -> np.ndarray:
         """The places of other inputs among the distinct ones; -1 where they are not there."""
@@ -301,15 +301,15 @@ def inputs_of(process: Process, node: Node, nodes: Mapping[str, Node], data: Dat
                     path=node.path,
                     code="constant",
                 )
-        found = Inputs(x)
-        if not process.approximate and len(found.distinct[0]) > _MOST_INPUTS:
+        inputs = Inputs(x)
+        if not process.approximate and len(inputs.distinct[0]) > _MOST_INPUTS:
             raise ModelError(
-                f"'{node.name}' has {len(found.distinct[0]):,} distinct inputs, and all their covariances at every step"
-                f" are too many (up to {_MOST_INPUTS:,}): take approximation=hsgp",
+                f"'{node.name}' has {len(inputs.distinct[0]):,} distinct inputs, and all their covariances at every"
+                f" step are too many (up to {_MOST_INPUTS:,}): take approximation=hsgp",
                 path=node.path,
                 code="too-costly",
             )
-        return found
+        return inputs
     return Inputs(x)
 
 
@@ -400,9 +400,9 @@ def _limits(
 ) -> tuple[float, float]:
     """Lengthscales that matter: of a prior with numbers its middle, else from neighbours to the whole range."""
     node = nodes.get(parameter.name)
-    found = quantiles(node.expression.text) if node is not None and node.kind == "random" else None
-    if found is not None:
-        return found[0], found[2]
+    prior_quantiles = quantiles(node.expression.text) if node is not None and node.kind == "random" else None
+    if prior_quantiles is not None:
+        return prior_quantiles[0], prior_quantiles[2]
     gaps, spans = [], []
     for name, values in zip(columns, x.T, strict=True):
         if name in parameter.columns:
@@ -434,13 +434,14 @@ def unserved_lengthscales(
         if not process.approximate:
             continue
         basis = basis_of(process, inputs_of(process, node, nodes, data), node, nodes)
-        for found in hilbert_gp.unserved(basis, draws):
-            if found.short:
+        for finding in hilbert_gp.unserved(basis, draws):
+            if finding.short:
                 advice = (
-                    f"standard deviations of '{node.name}' are too small; fit with functions={found.functions} or more"
+                    f"standard deviations of '{node.name}' are too small;"
+                    f" fit with functions={finding.functions} or more"
                 )
             else:
-                low, high = found.domain
-                advice = f"fit with a wider box, domain=[{low:.4g}, {high:.4g}] of {found.column} in '{node.name}'"
-            out.append(("functions" if found.short else "box", found.name, found.value, found.text, advice))
+                low, high = finding.domain
+                advice = f"fit with a wider box, domain=[{low:.4g}, {high:.4g}] of {finding.column} in '{node.name}'"
+            out.append(("functions" if finding.short else "box", finding.name, finding.value, finding.text, advice))
     return out

@@ -297,11 +297,11 @@ class ScriptData:
                 except (ValueError, OSError):
                     continue
                 given = "".join(f", {key}={value!r}" for key, value in options.items())
-                found = f"pd.read_csv({place}{given})", frame
+                candidate = f"pd.read_csv({place}{given})", frame
                 renamed = frame.rename(columns=self._renamed(frame))
                 if all(_reads_alike(renamed, name, self.data.dataset.columns[name]) for name in used):
-                    return found
-                best = best or found
+                    return candidate
+                best = best or candidate
         if best is None:
             raise not_exported(f"the table '{path}', which pandas does not read,", "data", "table")
         return best  # the column that reads differently is refused where it is used
@@ -314,8 +314,8 @@ def _series(cells: ast.expr) -> ast.expr:
     return cells.func.value
 
 
-def _same(found: Any, labels: np.ndarray) -> bool:
-    values = np.asarray(found)
+def _same(cells: Any, labels: np.ndarray) -> bool:
+    values = np.asarray(cells)
     return values.shape == labels.shape and values.tolist() == labels.tolist()
 
 

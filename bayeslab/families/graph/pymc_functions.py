@@ -201,27 +201,27 @@ class _Sines(_Writer):
         by_name = dict(zip(self.kernel.columns, columns, strict=True))
         features, deviations = [], []
         for number, term in enumerate(self.basis.terms):
-            own = f"{self.name}_{number + 1}" if len(self.basis.terms) > 1 else self.name
+            prefix = f"{self.name}_{number + 1}" if len(self.basis.terms) > 1 else self.name
             x = [by_name[column] for column in term.columns]
             variance = " * ".join(f"{self.argument(a)} ** {power}" for a, power in term.scales) or "1.0"
             count = self.basis.sizes[number]
             if term.spectral:
                 if len(term.spectral) > 1 or len(term.columns) > 1:
                     raise not_exported(f"'{term.text}', sines of several columns,")
-                shape = self._sines(own, term, x[0])
+                shape = self._sines(prefix, term, x[0])
             elif term.other is not None and term.other.word == "Periodic":
                 raise not_exported(f"'{term.text}', a sum of cosines,")
             elif term.other is not None:
                 centres = [repr(float(a.value or 0.0)) for a in term.other.arguments["center"]]
                 parts = [f"{a} - {c}" for a, c in zip(x, centres, strict=True)]
-                self.out.before.append(f"{own}_functions = np.column_stack([{', '.join(parts)}])")
+                self.out.before.append(f"{prefix}_functions = np.column_stack([{', '.join(parts)}])")
                 shape = f"np.ones({count})"
             else:
-                self.out.before.append(f"{own}_functions = np.ones((len({columns[0]}), 1))")
+                self.out.before.append(f"{prefix}_functions = np.ones((len({columns[0]}), 1))")
                 shape = "np.ones(1)"
-            self.out.lines.append(f"{own}_sd = pt.sqrt({variance} * {shape})")
-            features.append(f"{own}_functions")
-            deviations.append(f"{own}_sd")
+            self.out.lines.append(f"{prefix}_sd = pt.sqrt({variance} * {shape})")
+            features.append(f"{prefix}_functions")
+            deviations.append(f"{prefix}_sd")
         if len(features) > 1:
             self.out.before.append(f"{self.name}_functions = np.hstack([{', '.join(features)}])")
             self.out.lines.append(f"{self.name}_sd = pt.concatenate([{', '.join(deviations)}])")
@@ -229,13 +229,13 @@ class _Sines(_Writer):
         self.out.value = f"({z} * {self.name}_sd) @ {self.name}_functions.T"
         return self.out
 
-    def _sines(self, own: str, term: Any, x: str) -> str:
+    def _sines(self, prefix: str, term: Any, x: str) -> str:
         """Sines that vanish at the walls, and the spectral density at their frequencies."""
         box, (part,) = self.basis.walls[term.text, term.columns[0]], term.spectral
-        frequency, half = f"{own}_frequency", repr(box.half_width)
+        frequency, half = f"{prefix}_frequency", repr(box.half_width)
         self.out.before.append(f"{frequency} = np.pi * np.arange(1, {box.n + 1}) / (2 * {half})")
         shifted = f"({x} - {box.middle!r} + {half})[:, None]"
-        self.out.before.append(f"{own}_functions = np.sin({frequency} * {shifted}) / np.sqrt({half})")
+        self.out.before.append(f"{prefix}_functions = np.sin({frequency} * {shifted}) / np.sqrt({half})")
         length = self.argument(part.arguments["lengthscale"][0])
         if part.word == "ExpQuad":
             return f"(np.sqrt(2 * np.pi) * {length} * pt.exp(-0.5 * ({length} * {frequency}) ** 2))"

@@ -284,7 +284,7 @@ class _Script:
         self._statement(node, variable, self._with(call, **extra))
         self.values[node.name] = Code(ast.Name(variable), dims, True)
         if observed is not None:
-            self._seen(node, variable)
+            self._bind_to_data(node, variable)
 
     def _function(self, node: Node) -> None:
         """A function: normals, and its values made of them at its inputs."""
@@ -303,7 +303,7 @@ class _Script:
         self.lines += _broken(f"    {variable} = ", self._with(call, dims=_names(node.dims)), "    ")
         self.values[node.name] = Code(ast.Name(variable), node.dims, True)
 
-    def _seen(self, node: Node, variable: str) -> None:
+    def _bind_to_data(self, node: Node, variable: str) -> None:
         """How other nodes see a node with data: as its data, unless some are missing and become parameters."""
         term = self.bound.term(node.name, missing=True)
         below = any(node.name in other.parents for other in self.nodes.values())
@@ -324,8 +324,8 @@ class _Script:
             call = self.distribution(tree, node.dims, node.name)
         finally:
             del self._late
-        seen = filled("A[K:]", A=self.data.column(node.name).tree, K=str(rows))
-        self._statement(node, self.names.of(node.name), self._with(call, dims=_names((late,)), observed=seen))
+        later_rows = filled("A[K:]", A=self.data.column(node.name).tree, K=str(rows))
+        self._statement(node, self.names.of(node.name), self._with(call, dims=_names((late,)), observed=later_rows))
         self.values[node.name] = self.data.column(node.name)
 
     def _cholesky(self, node: Node, tree: ast.Call) -> None:
@@ -390,19 +390,19 @@ class _Script:
         if not plain or not _of_pymc(word):
             raise not_exported(f"the distribution {word}")
         batch = dims[: len(dims) - entry.support]
-        own = dims[len(dims) - entry.support :]
+        core_dims = dims[len(dims) - entry.support :]
         keywords = []
         for key, value in bound_arguments(tree, word).items():
             if key in entry.fixed or key == "n_zerosum_axes":
                 raise not_exported(f"the argument {key} of {word}")
-            parameter = self.parameter(value, batch, own, entry.core.get(key, 0), apart=key in entry.apart)
+            parameter = self.parameter(value, batch, core_dims, entry.core.get(key, 0), apart=key in entry.apart)
             keywords.append(ast.keyword(key, parameter))
         if word in ("OrderedLogistic", "OrderedProbit"):
             keywords.append(ast.keyword("compute_p", ast.Constant(False)))
         return _call(word, name, [], keywords)
 
     def parameter(
-        self, tree: ast.expr, batch: tuple[str, ...], own: tuple[str, ...], core: int, *, apart: bool
+        self, tree: ast.expr, batch: tuple[str, ...], core_dims: tuple[str, ...], core: int, *, apart: bool
     ) -> ast.expr:
         """A parameter: along the dimensions of the node, then along those of one value of the parameter."""
         code = self._late_rows(self.printer.print(tree))
@@ -411,9 +411,11 @@ class _Script:
             return self.printer.aligned(code, batch)
         rest = tuple(d for d in code.dims if d not in batch or d is None)
         if len(rest) < core:
-            if core == 1 and own and not rest and not code.dims and not apart:
+            if core == 1 and core_dims and not rest and not code.dims and not apart:
                 return filled(
-                    "np.full(K, A)" if not code.random else "A * np.ones(K)", K=self.data.length(own[-1]), A=code.tree
+                    "np.full(K, A)" if not code.random else "A * np.ones(K)",
+                    K=self.data.length(core_dims[-1]),
+                    A=code.tree,
                 )
             raise not_exported(f"'{ast.unparse(tree)}', a parameter that is repeated,")
         if None in code.dims:
@@ -457,16 +459,20 @@ class _Script:
         word = str(call_name(first))
         support = DISTRIBUTIONS[word].support if word in DISTRIBUTIONS else 0
         batch = dims[: len(dims) - support]
-        own = [d for d in weights.dims if d not in batch or d is None]
-        if len(own) != 1 or support:
+        component_dims = [d for d in weights.dims if d not in batch or d is None]
+        if len(component_dims) != 1 or support:
             raise not_exported("this Mixture")
         head = tuple(d for d in batch if d in weights.dims)
-        w = weights.tree if None in weights.dims else self.printer.aligned(weights, (*(batch if head else ()), own[0]))
+        w = (
+            weights.tree
+            if None in weights.dims
+            else self.printer.aligned(weights, (*(batch if head else ()), component_dims[0]))
+        )
         if several:
             assert isinstance(parts, ast.List | ast.Tuple)
             components: ast.expr = ast.List([self.distribution(part, dims, None) for part in parts.elts])
         else:
-            component = own[0]
+            component = component_dims[0]
             if component is None:
                 raise not_exported("this Mixture")
             components = self.distribution(parts, (*batch, component), None)

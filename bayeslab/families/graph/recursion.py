@@ -156,7 +156,7 @@ def _history(
 
     calls = [(split, back, k) for split in splits for back, (n, k) in split.backs.items() if n == name]
     started = [(k, *split.starts[back]) for split, back, k in calls if back in split.starts]
-    written, start = min(started, key=lambda found: found[0])[1:] if started else ("", Term(0.0))
+    written, start = min(started, key=lambda candidate: candidate[0])[1:] if started else ("", Term(0.0))
     given = {k: term for split in splits for (n, k), term in split.given.items() if n == name}
     for split, back, _ in calls:
         if back in split.starts and (given or split.starts[back][0] != written):
@@ -348,8 +348,8 @@ def random_recursion(reader: DistributionReader, node: Node) -> Term:
                 return Term(_past(split, name, shifted, rows, lookup, reader.labels, batch, shape), node.dims)
             return _part(split, name, parts, None)
 
-        found = _parameters(reader, split, word, lookup, node.dims)
-        return reader.pm.logp(maker.dist(**found, shape=(*shape, length)), value)
+        parameters = _parameters(reader, split, word, lookup, node.dims)
+        return reader.pm.logp(maker.dist(**parameters, shape=(*shape, length)), value)
 
     def draw(start: Any, *rest: Any) -> Any:
         parts = dict(zip(names, rest[:-1], strict=True))  # the last is the size, which is fixed
@@ -419,17 +419,17 @@ def random_recursion(reader: DistributionReader, node: Node) -> Term:
 
 def _fill_starts(reader: DistributionReader, split: _Split, node: Node) -> None:
     """A lag without start takes the first rows of the data, if there are any."""
-    without = [found for name, found in split.backs.items() if name not in split.starts]
-    for name, back in sorted(without, key=lambda found: -found[1]):
+    without = [lag for name, lag in split.backs.items() if name not in split.starts]
+    for name, back in sorted(without, key=lambda lag: -lag[1]):
         if node.name not in reader.columns:
             raise ModelError(
                 f"lag({node.name}, {back}) without start looks back past the first row, and '{node.name}' has no"
                 f" data: give start=...",
                 code="bad-start",
             )
-        own = reader.data_of(node.name)
+        observed = reader.data_of(node.name)
         for step in range(1, back + 1):
-            split.given.setdefault((name, step), Term(np.asarray(own.value)[..., back - step], own.dims[:-1]))
+            split.given.setdefault((name, step), Term(np.asarray(observed.value)[..., back - step], observed.dims[:-1]))
 
 
 def rows_together(reader: DistributionReader, group: list[Node]) -> dict[str, Any]:
@@ -563,7 +563,7 @@ def _row(
     import pytensor.tensor as pt
 
     batch = node.dims[:-1]
-    own = {
+    parts = {
         key.removeprefix(f"{node.name} "): value for key, value in at.items() if key.startswith(f"{node.name} __part")
     }
 
@@ -575,12 +575,12 @@ def _row(
         if name.startswith("__now_"):
             other = name.removeprefix("__now_")
             return Term(now[other], reader.nodes[other].dims[:-1])
-        return _part(split, name, own, dim)
+        return _part(split, name, parts, dim)
 
     if node.kind == "random":
         word = _scalar_distribution(node)
-        found = _parameters(reader, split, word, lookup, batch)
-        value = pymc_class(word).dist(**found, shape=shapes[node.name]).astype("float64")
+        parameters = _parameters(reader, split, word, lookup, batch)
+        value = pymc_class(word).dist(**parameters, shape=shapes[node.name]).astype("float64")
         fallback = at.get(f"{node.name} given")
     else:
         inner = Evaluator(lookup, reader.labels)

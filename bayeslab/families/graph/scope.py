@@ -76,7 +76,7 @@ class Scope:
         free = {"fit": set[str](), "predict": set(targets), "simulate": random}[purpose]
         self.observed = (random & self.columns) - free
         # Nodes whose data may be looked back at (with lag) before they are built.
-        self.seen = random & self.columns if purpose != "simulate" else set()
+        self.data_nodes = random & self.columns if purpose != "simulate" else set()
         self.terms: dict[str, Term] = {}
         # Discrete nodes to be summed out, and what is computed from them: it has no value in a draw.
         self.summed = {n for n in random - self.columns if self.nodes[n].discrete} if purpose == "fit" else set()
@@ -100,7 +100,7 @@ class Scope:
         if any(self.nodes[name].hidden_path for name in self.summed):
             return False  # what is sampled and depends on a path is refused where it is built
         tied = set(self.summed)
-        for node in sorted_nodes(self.nodes, self.seen):
+        for node in sorted_nodes(self.nodes, self.data_nodes):
             if not node.parents & tied or node.name in self.summed:
                 continue
             if node.kind == "deterministic":
@@ -116,7 +116,7 @@ class Scope:
     def lookup(self, name: str) -> Term:
         if name in self.terms:
             return self.terms[name]
-        if name in self.nodes and name not in self.seen:
+        if name in self.nodes and name not in self.data_nodes:
             raise ModelError(
                 f"'{name}' and a node it depends on look back at each other, and '{name}' has no data here",
                 code="no-data",
@@ -125,7 +125,7 @@ class Scope:
 
     def past(self, name: str) -> Term:
         """What ``lag`` looks back at: of an observed node its data, whether it is built yet or not."""
-        return self.data_of(name) if name in self.seen and self.complete(name) else self.lookup(name)
+        return self.data_of(name) if name in self.data_nodes and self.complete(name) else self.lookup(name)
 
     def complete(self, name: str) -> bool:
         """Whether a column has no missing cells, so that nothing of it is imputed."""

@@ -96,9 +96,11 @@ class SegmentLaw(PathLaw):
         return HiddenChain(start.ravel(), values, Edges(np.searchsorted(sources, np.arange(n + 1)), targets))
 
     def smooth(self, logs: np.ndarray, log_emission: np.ndarray) -> Smoothed:
-        found = duration.smooth(self._segments(logs), log_emission, self.offsets)
-        bad = np.flatnonzero(found.log_evidence == -np.inf)
-        return Smoothed(float(found.log_evidence.sum()), found.posterior, int(self.offsets[bad[0]]) if len(bad) else -1)
+        smoothed = duration.smooth(self._segments(logs), log_emission, self.offsets)
+        bad = np.flatnonzero(smoothed.log_evidence == -np.inf)
+        return Smoothed(
+            float(smoothed.log_evidence.sum()), smoothed.posterior, int(self.offsets[bad[0]]) if len(bad) else -1
+        )
 
     def filtered(self, logs: np.ndarray, log_emission: np.ndarray, kind: str) -> np.ndarray:
         chain = self._pairs(logs)

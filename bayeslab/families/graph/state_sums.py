@@ -89,13 +89,13 @@ class StateSum:
 
     def drawn(self, tables: np.ndarray, rng: np.random.Generator) -> dict[str, np.ndarray]:
         """Standard normals of the states drawn given the data, at each of some flat vectors (draws, length)."""
-        found = [self._drawn(table, rng) for table in tables]
-        return {node.normals: np.stack([each[k] for each in found]) for k, node in enumerate(self.states)}
+        normals = [self._drawn(table, rng) for table in tables]
+        return {node.normals: np.stack([each[k] for each in normals]) for k, node in enumerate(self.states)}
 
     def expected(self, tables: np.ndarray) -> dict[str, np.ndarray]:
         """Means of the standard normals given the data, at each of some flat vectors: those of the smoothed states."""
-        found = [self._split(self._smoothed(table, self.arrays[0])[0]) for table in tables]
-        return {node.normals: np.stack([each[k] for each in found]) for k, node in enumerate(self.states)}
+        normals = [self._split(self._smoothed(table, self.arrays[0])[0]) for table in tables]
+        return {node.normals: np.stack([each[k] for each in normals]) for k, node in enumerate(self.states)}
 
     def terms(self, tables: np.ndarray) -> dict[str, np.ndarray]:
         """Log density (draws, elements) of each row given all others; 0 where a row is missing."""
@@ -164,25 +164,25 @@ def summed_states(states: Sequence[StateNode], rows: Rows, drawn: set[Any]) -> S
         They enter it in another way, or not all of them; or they are not states of the same times.
     """
     symbols = {node.symbol: np.arange(node.cells.place.size).reshape(node.symbol.type.shape) for node in states}
-    found, there = rows_apart(rows, symbols, drawn)
+    mean, there = rows_apart(rows, symbols, drawn)
     first = states[0]
     for node in states:
         if node.dims != first.dims or not np.array_equal(node.cells.starts, first.cells.starts):
             raise NotLinear
     shape = rows.observed.shape
-    cells = [np.broadcast_to(found.cells[node.symbol], shape).ravel() for node in states]
+    cells = [np.broadcast_to(mean.cells[node.symbol], shape).ravel() for node in states]
     if any(not np.array_equal(cells[0], other) for other in cells[1:]):
         raise NotLinear
     places = there[np.argsort(cells[0][there], kind="stable")]
-    return _summed(states, rows, found, places, cells[0][places], drawn)
+    return _summed(states, rows, mean, places, cells[0][places], drawn)
 
 
 def _summed(
-    states: Sequence[StateNode], rows: Rows, found: Linear, places: np.ndarray, cells: np.ndarray, drawn: set[Any]
+    states: Sequence[StateNode], rows: Rows, mean: Linear, places: np.ndarray, cells: np.ndarray, drawn: set[Any]
 ) -> StateSum:
     shape, sets = rows.observed.shape, max(node.component.sets for node in states)
-    coefficients = [by_row(found.coefficients[node.symbol], shape, places) for node in states]
-    by_rows = [*coefficients, *(by_row(value, shape, places) for value in (found.offset, rows.sigma))]
+    coefficients = [by_row(mean.coefficients[node.symbol], shape, places) for node in states]
+    by_rows = [*coefficients, *(by_row(value, shape, places) for value in (mean.offset, rows.sigma))]
     blocks = []
     for node in states:
         parameters = node.component.parameters

@@ -237,19 +237,19 @@ def extended(node: Node, fitted: Data, data: Data) -> Cells:
     names, and names that are not there, follow the last of their series, one step each.
     """
     time, n_old, n_new = node.dims[-1], len(fitted.labels[node.dims[-1]]), len(data.labels[node.dims[-1]])
-    at = _found(fitted, data, time)
+    at = _places_in_fit(fitted, data, time)
     if "sequence" not in arguments(node):
         _check_after(fitted, data, time, at)
     shape = tuple(len(fitted.labels[dim]) for dim in node.dims[:-1])
     new_shape = tuple(len(data.labels[dim]) for dim in node.dims[:-1])
-    found = [_found(fitted, data, dim) for dim in node.dims[:-1]]
+    places_by_dim = [_places_in_fit(fitted, data, dim) for dim in node.dims[:-1]]
     old_keys, new_keys = _keys(node, fitted, n_old), _keys(node, data, n_new)
     starts, batch, known = list[bool](), list[int](), list[int]()
     place = np.empty((int(np.prod(new_shape, dtype=int)), n_new), np.int64)
     for number, index in enumerate(np.ndindex(new_shape)):
-        own = [int(places[i]) for places, i in zip(found, index, strict=True)]
-        there = min(own, default=0) >= 0
-        base = int(np.ravel_multi_index(own, shape)) * n_old if there and own else 0
+        old_index = [int(places[i]) for places, i in zip(places_by_dim, index, strict=True)]
+        there = min(old_index, default=0) >= 0
+        base = int(np.ravel_multi_index(old_index, shape)) * n_old if there and old_index else 0
         where = at if there else np.full(n_new, -1)
         series: dict[str, list[int]] = {}
         if there:
@@ -294,7 +294,7 @@ def _keys(node: Node, data: Data, length: int) -> list[str]:
     return [f"{value:g}" for value in np.asarray(term.value, dtype=float)]
 
 
-def _found(fitted: Data, data: Data, dim: str) -> np.ndarray:
+def _places_in_fit(fitted: Data, data: Data, dim: str) -> np.ndarray:
     """The places of a dimension's levels among those of the fit, -1 where they are new."""
     old, new = fitted.labels[dim], data.labels[dim]
     if dim == data.dataset.rows and dim not in data.dataset.levels:
@@ -304,18 +304,18 @@ def _found(fitted: Data, data: Data, dim: str) -> np.ndarray:
     return np.array([known.get(str(label), -1) for label in _plain(new)], dtype=np.int64)
 
 
-def _check_after(fitted: Data, data: Data, dim: str, found: np.ndarray) -> None:
+def _check_after(fitted: Data, data: Data, dim: str, places: np.ndarray) -> None:
     """Rows whose names are times, and that are not in the fit, come after its last one, in their order."""
     if dim != data.dataset.rows or dim not in data.dataset.levels:
         return
     old, new = fitted.labels[dim], data.labels[dim]
-    last, later = _times(old), _times(new[found < 0])
+    last, later = _times(old), _times(new[places < 0])
     if last is None or later is None or not later.size or np.any(np.diff(last) <= 0):
         return
     bad = np.flatnonzero(np.diff(np.concatenate([last[-1:], later])) <= 0)
     if bad.size:
-        row = new[found < 0][bad[0]]
-        before = old[-1] if bad[0] == 0 else new[found < 0][bad[0] - 1]
+        row = new[places < 0][bad[0]]
+        before = old[-1] if bad[0] == 0 else new[places < 0][bad[0] - 1]
         raise DataError(
             f"the row '{row}' of '{dim}' is none of the fit's and does not come after '{before}': new rows go on where"
             f" the series ends, one step each, in the order of time",

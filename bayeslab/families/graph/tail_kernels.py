@@ -104,13 +104,13 @@ def _gamma(a: float, x: float, upper: bool, shape: bool) -> float:
         return 0.0 if known or shape else -math.inf
     below = x < a + 1.0
     if below:
-        found = _gamma_series(complex(a, _STEP), x)
-        value = a * math.log(x) - x - math.lgamma(a + 1.0) + math.log(found.real)
-        slope = math.log(x) - _digamma(a + 1.0) + found.imag / _STEP / found.real
+        perturbed = _gamma_series(complex(a, _STEP), x)
+        value = a * math.log(x) - x - math.lgamma(a + 1.0) + math.log(perturbed.real)
+        slope = math.log(x) - _digamma(a + 1.0) + perturbed.imag / _STEP / perturbed.real
     else:
-        found = _gamma_fraction(complex(a, _STEP), x)
-        value = a * math.log(x) - x - math.lgamma(a) + math.log(found.real)
-        slope = math.log(x) - _digamma(a) + found.imag / _STEP / found.real
+        perturbed = _gamma_fraction(complex(a, _STEP), x)
+        value = a * math.log(x) - x - math.lgamma(a) + math.log(perturbed.real)
+        slope = math.log(x) - _digamma(a) + perturbed.imag / _STEP / perturbed.real
     if below != upper:
         return slope if shape else value
     other = _log1mexp(value)
@@ -184,11 +184,11 @@ def _beta_direct(a: float, b: float, x: float, y: float, which: int) -> float:
     """log I_x(a, b) where its fraction converges fast; or its derivative with respect to a (1) or b (2)."""
     first = _STEP if which == 1 else 0.0
     second = _STEP if which == 2 else 0.0
-    found = _beta_fraction(complex(a, first), complex(b, second), x)
+    perturbed = _beta_fraction(complex(a, first), complex(b, second), x)
     if which == 0:
         front = math.lgamma(a + b) - math.lgamma(a + 1.0) - math.lgamma(b) + a * math.log(x) + b * math.log(y)
-        return front + math.log(found.real)
-    slope = found.imag / _STEP / found.real + _digamma(a + b)
+        return front + math.log(perturbed.real)
+    slope = perturbed.imag / _STEP / perturbed.real + _digamma(a + b)
     return slope + (math.log(x) - _digamma(a + 1.0) if which == 1 else math.log(y) - _digamma(b))
 
 

@@ -553,8 +553,8 @@ class LogCategorical(Discrete):
         value = pt.shape_padleft(value, lead - value.ndim)
         table = pt.shape_padleft(log_p, lead + 1 - log_p.ndim)
         at = pt.clip(value, 0, most).astype("int64")
-        found = pt.take_along_axis(table, at[..., None], axis=-1)[..., 0]
-        return pt.switch(pt.or_(pt.lt(value, 0), pt.gt(value, most)), -np.inf, found)
+        log_probability = pt.take_along_axis(table, at[..., None], axis=-1)[..., 0]
+        return pt.switch(pt.or_(pt.lt(value, 0), pt.gt(value, most)), -np.inf, log_probability)
 
 
 def softmax_input(p: Any) -> Any | None:

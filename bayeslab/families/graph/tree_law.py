@@ -77,10 +77,12 @@ class TreeLaw(PathLaw):
         return HiddenChain(logs[:k], logs[k:].reshape(k, k))
 
     def smooth(self, logs: np.ndarray, log_emission: np.ndarray) -> Smoothed:
-        found = hidden_tree.smooth(self._forest, self._chain(logs), log_emission[self._order])
-        bad = int(found.impossible.max(initial=-1))
+        smoothed = hidden_tree.smooth(self._forest, self._chain(logs), log_emission[self._order])
+        bad = int(smoothed.impossible.max(initial=-1))
         return Smoothed(
-            float(found.log_evidence.sum()), found.posterior[self._place], int(self._order[bad]) if bad >= 0 else -1
+            float(smoothed.log_evidence.sum()),
+            smoothed.posterior[self._place],
+            int(self._order[bad]) if bad >= 0 else -1,
         )
 
     def best(self, logs: np.ndarray, log_emission: np.ndarray, n: int) -> tuple[np.ndarray, np.ndarray]:
@@ -90,9 +92,9 @@ class TreeLaw(PathLaw):
         return states[self._place][None], heights[None]
 
     def sample(self, logs: np.ndarray, log_emission: np.ndarray, rng: np.random.Generator) -> np.ndarray:
-        found = hidden_tree.sample(self._forest, self._chain(logs), log_emission[self._order], 1, rng)[0]
-        return np.asarray(found[self._place])
+        states = hidden_tree.sample(self._forest, self._chain(logs), log_emission[self._order], 1, rng)[0]
+        return np.asarray(states[self._place])
 
     def simulate(self, logs: np.ndarray, rng: np.random.Generator) -> np.ndarray:
-        found = hidden_tree.simulate(self._forest, self._chain(logs), rng.random(self.n_cells))
-        return np.asarray(found[self._place])
+        states = hidden_tree.simulate(self._forest, self._chain(logs), rng.random(self.n_cells))
+        return np.asarray(states[self._place])
