@@ -100,15 +100,15 @@ def _known_durations(spec: HMM, k: int) -> dict[str, np.ndarray]:
             out[name] = _probabilities(value, (k, longest), path)
             continue
         try:
-            own = np.asarray(value, dtype=float)
+            numbers = np.asarray(value, dtype=float)
         except (TypeError, ValueError):
             raise ModelError("positive numbers are meant: the prior is fixed", path=path, code="wrong-type") from None
-        own = np.full(k, own) if own.ndim == 0 else own
-        if own.shape != (k,):
-            raise ModelError(f"{k} numbers are meant, not {own.shape}", path=path, code="wrong-shape")
-        if not np.all(np.isfinite(own)) or np.any(own <= 0):
+        numbers = np.full(k, numbers) if numbers.ndim == 0 else numbers
+        if numbers.shape != (k,):
+            raise ModelError(f"{k} numbers are meant, not {numbers.shape}", path=path, code="wrong-shape")
+        if not np.all(np.isfinite(numbers)) or np.any(numbers <= 0):
             raise ModelError("positive numbers are meant", path=path, code="out-of-range")
-        out[name] = own
+        out[name] = numbers
     if given and len(given) < len(names):
         lost = next(name for name in names if name not in given)
         raise ModelError(
@@ -230,7 +230,7 @@ def semi_markov(
     ModelError
         A chain of another kind.
     """
-    own = durations if isinstance(durations, Durations) else Durations(longest=durations)
+    options = durations if isinstance(durations, Durations) else Durations(longest=durations)
     path = ("model", "durations")
     if base.order != 1:
         raise ModelError("durations go with a chain of order 1", path=path, code="unsupported")
@@ -248,7 +248,7 @@ def semi_markov(
             path=("model", "transition"),
             code="contradiction",
         )
-    return DurationChain(replace(base, mask=mask), own.longest, own.law, float(pseudocount), given or {})
+    return DurationChain(replace(base, mask=mask), options.longest, options.law, float(pseudocount), given or {})
 
 
 def driven(base: StateChain, names: tuple[str, ...], inputs: np.ndarray, of_fit: np.ndarray) -> DrivenChain:
@@ -312,7 +312,9 @@ def product_of(spec: HMM) -> ProductChain:
     """
     assert spec.chains is not None
     names = tuple(spec.chains)
-    levels = [np.arange(1, own + 1) if isinstance(own, int) else np.array(own) for own in spec.chains.values()]
+    levels = [
+        np.arange(1, states + 1) if isinstance(states, int) else np.array(states) for states in spec.chains.values()
+    ]
     if spec.coupling == "switching":
         levels[0] = np.array(names[1:])
     chain = ProductChain(

@@ -257,16 +257,16 @@ def _grown(hidden: Hidden, fit: EMResult, larger: Hidden) -> EMResult:
     mean = (posterior * density).sum(axis=0) / np.maximum(posterior.sum(axis=0), 1e-12)
     problem, _ = _problem(larger)
     starts = [_halved(hidden, posterior, int(state), larger) for state in np.argsort(mean)[:_SPLIT]]
-    found = [maximise(problem, start, variant="accelerated", tolerance=1e-4) for start in starts if start is not None]
-    if not found:
+    fits = [maximise(problem, start, variant="accelerated", tolerance=1e-4) for start in starts if start is not None]
+    if not fits:
         raise DataError("no state has rows enough to be split; give fewer states", code="too-few")
-    return max(found, key=lambda end: end.log_posterior)
+    return max(fits, key=lambda end: end.log_posterior)
 
 
 def _halved(hidden: Hidden, posterior: np.ndarray, state: int, larger: Hidden) -> dict[str, np.ndarray] | None:
     """Where a search with one state more begins: the rows of a state in two groups of similar ones."""
-    seen = ~np.isnan(hidden.rows).all(axis=1)
-    mine = np.flatnonzero(seen & (posterior.argmax(axis=1) == state))
+    observed = ~np.isnan(hidden.rows).all(axis=1)
+    mine = np.flatnonzero(observed & (posterior.argmax(axis=1) == state))
     if len(mine) < 4:
         return None
     rows = hidden.rows[mine]

@@ -48,8 +48,8 @@ def states_of(spec: HMM, classes: Sequence[Any]) -> tuple[np.ndarray, np.ndarray
         each = [[str(k + 1) for k in range(spec.states)]] * len(names)
     else:
         each = [[str(s) for s in spec.states or ()]] * len(names)
-    labels = np.array([f"{name}.{s}" for name, own in zip(names, each, strict=True) for s in own])
-    return labels, np.repeat(np.arange(len(names)), [len(own) for own in each])
+    labels = np.array([f"{name}.{s}" for name, states in zip(names, each, strict=True) for s in states])
+    return labels, np.repeat(np.arange(len(names)), [len(states) for states in each])
 
 
 def class_chain(spec: HMM, data: Data, sequences: Sequences, chain_of: Any) -> ClassChain:
@@ -78,8 +78,8 @@ def class_chain(spec: HMM, data: Data, sequences: Sequences, chain_of: Any) -> C
         )
     states, of_state = states_of(spec, classes.tolist())
     sizes = np.bincount(of_state)
-    own = [chain_of(spec.model_copy(update={"classes": None, "states": int(n)})) for n in sizes]
-    if not all(isinstance(chain, Chain) for chain in own):
+    chains = [chain_of(spec.model_copy(update={"classes": None, "states": int(n)})) for n in sizes]
+    if not all(isinstance(chain, Chain) for chain in chains):
         raise ModelError("classes go with plain chains of order 1", path=("model", "classes"), code="unsupported")
     inside = of_state[:, None] == of_state
 
@@ -88,19 +88,19 @@ def class_chain(spec: HMM, data: Data, sequences: Sequences, chain_of: Any) -> C
         out[inside] = np.concatenate([np.ravel(block) for block in blocks])
         return out
 
-    known = all(chain.transition is not None for chain in own)
+    known = all(chain.transition is not None for chain in chains)
     base = Chain(
         len(states),
-        union([chain.mask for chain in own]) > 0,
+        union([chain.mask for chain in chains]) > 0,
         1,
         "free",
-        union([chain.transition for chain in own]) if known else None,
-        union([chain.prior for chain in own]),
-        np.concatenate([chain.initial_prior for chain in own]),
+        union([chain.transition for chain in chains]) if known else None,
+        union([chain.prior for chain in chains]),
+        np.concatenate([chain.initial_prior for chain in chains]),
     )
     first = None
-    if not any(isinstance(chain.initial, str) for chain in own):
-        begun = np.concatenate([chain.initial for chain in own])
+    if not any(isinstance(chain.initial, str) for chain in chains):
+        begun = np.concatenate([chain.initial for chain in chains])
         first = np.where(np.arange(len(classes))[:, None] == of_state, begun, 0.0)
     chain = ClassChain(
         base,
@@ -144,10 +144,10 @@ def _known(data: Data, name: str, classes: np.ndarray, sequences: Sequences) -> 
     if not data.has(name):
         return out
     codes, of = np.asarray(data.term(name, missing=True).codes), sequences.sequence[sequences.at]
-    told = np.flatnonzero(codes >= 0)
-    which, first = np.unique(of[told], return_index=True)
-    out[which] = codes[told][first]
-    wrong = told[codes[told] != out[of[told]]]
+    labelled = np.flatnonzero(codes >= 0)
+    which, first = np.unique(of[labelled], return_index=True)
+    out[which] = codes[labelled][first]
+    wrong = labelled[codes[labelled] != out[of[labelled]]]
     if len(wrong):
         row, s = int(wrong[0]), int(of[wrong[0]])
         raise DataError(
@@ -179,13 +179,13 @@ def similar_rows(hidden: Any, rng: np.random.Generator, jitter: bool) -> tuple[n
                 code="no-values",
             )
         block = np.flatnonzero(chain.of_state == c)
-        own = (
+        membership = (
             _stretches(hidden, at, len(block)) if _onward(chain.mask, block) else _similar(hidden, at, len(block), rng)
         )
         noise = rng.dirichlet(np.ones(len(block)), len(at)) if jitter else 1 / len(block)
         # A trace of every row everywhere, lest a state have none.
         out = np.full((len(at), chain.n_states), 1e-6)
-        out[:, block] += 0.75 * own + 0.25 * noise
+        out[:, block] += 0.75 * membership + 0.25 * noise
         rows.append(hidden.rows[at])
         weights.append(out)
     return np.concatenate(rows), np.concatenate(weights)
@@ -198,29 +198,29 @@ def _onward(mask: np.ndarray, block: np.ndarray) -> bool:
 
 def _stretches(hidden: Any, at: np.ndarray, n: int) -> np.ndarray:
     """Each sequence cut into as many stretches of equal lengths as there are states, (n_rows, n_states)."""
-    own = hidden.sequences
-    begin, length = own.offsets[own.sequence[at]], np.diff(own.offsets)[own.sequence[at]]
+    sequences = hidden.sequences
+    begin, length = sequences.offsets[sequences.sequence[at]], np.diff(sequences.offsets)[sequences.sequence[at]]
     return np.eye(n)[n * (at - begin) // length]
 
 
 def _similar(hidden: Any, at: np.ndarray, n: int, rng: np.random.Generator) -> np.ndarray:
     """Groups of similar rows, (n_rows, n); rows without a cell are of all."""
     out, rows = np.full((len(at), n), 1 / n), hidden.rows[at]
-    seen = ~np.isnan(rows).all(axis=1)
-    if seen.sum() >= n:
-        features = [part.emission.features(rows[seen][:, list(part.at)]) for part in hidden.parts]
-        out[seen] = np.eye(n)[k_means(np.concatenate(features, axis=1), n, rng).labels]
+    observed = ~np.isnan(rows).all(axis=1)
+    if observed.sum() >= n:
+        features = [part.emission.features(rows[observed][:, list(part.at)]) for part in hidden.parts]
+        out[observed] = np.eye(n)[k_means(np.concatenate(features, axis=1), n, rng).labels]
     return out
 
 
 def _rows_of(hidden: Any, code: int, most: int) -> np.ndarray:
     """The times of sequences known to be of a class, about so many of them."""
     chain: Any = hidden.chain
-    own = hidden.sequences
+    sequences = hidden.sequences
     mine = np.flatnonzero(chain.known == code)
-    lengths = np.diff(own.offsets)[mine]
+    lengths = np.diff(sequences.offsets)[mine]
     kept = mine[: int(np.searchsorted(np.cumsum(lengths), most)) + 1]
-    return np.concatenate([np.arange(own.offsets[s], own.offsets[s + 1]) for s in kept] or [np.arange(0)])
+    return np.concatenate([np.arange(sequences.offsets[s], sequences.offsets[s + 1]) for s in kept] or [np.arange(0)])
 
 
 def relabelling(hidden: Any, each: Any) -> np.ndarray:
@@ -278,8 +278,8 @@ def conditional(hidden: Any, values: Mapping[str, np.ndarray]) -> np.ndarray:
             "no sequence has a known class: there is no likelihood of classes given sequences", code="no-values"
         )
     known = hidden.of_sequences(np.flatnonzero(chain.known >= 0))
-    own: Any = known.chain
-    free = replace(known, chain=own.freed())
+    chain_of_known: Any = known.chain
+    free = replace(known, chain=chain_of_known.freed())
     offsets = known.sequences.offsets
     both = _smoothed(known, values, offsets).possible().log_evidence
     return np.asarray(both - _smoothed(free, values, offsets).log_evidence)

@@ -26,8 +26,8 @@ def posterior_mean(hidden: Hidden, draws: Mapping[str, np.ndarray]) -> dict[str,
     next(draws_of(hidden, draws), None)
     out = {name: np.asarray(draws[name]).mean(axis=0) for name in hidden.learned}
     for name in (n for part in hidden.parts for n in part.angles):
-        own = np.asarray(draws[name])
-        out[name] = np.arctan2(np.sin(own).mean(axis=0), np.cos(own).mean(axis=0))
+        angles = np.asarray(draws[name])
+        out[name] = np.arctan2(np.sin(angles).mean(axis=0), np.cos(angles).mean(axis=0))
     if "occupied" not in draws:
         return out
     # What states emit counts where they are in use; elsewhere it is drawn from the prior.
@@ -51,14 +51,14 @@ def averaged(hidden: Hidden, draws: Mapping[str, np.ndarray], kind: str, most: i
     for _, values in draws_of(hidden, draws, most):
         law = hidden.law(values)
         if kind == "smooth":
-            found = law.expected()
-            if np.any(found.log_evidence == -np.inf):
+            expected = law.expected()
+            if np.any(expected.log_evidence == -np.inf):
                 hidden.check_possible(values)
-            total += found.posterior
+            total += expected.posterior
         else:
-            own = law.filter(kind)
+            filtered = law.filter(kind)
             # Before its first row a sequence of a known class begins in that class with less than probability 1.
-            total += own / own.sum(axis=1, keepdims=True)
+            total += filtered / filtered.sum(axis=1, keepdims=True)
         n += 1
     return total / n
 
@@ -139,15 +139,15 @@ def _number(hidden: Hidden, draws: Mapping[str, np.ndarray]) -> int:
 
 
 def _times_of(hidden: Hidden, sequence: str | None) -> np.ndarray:
-    own = hidden.sequences
+    sequences = hidden.sequences
     # Rows of trees as the table has them; times in gaps have no row.
-    every = own.at if len(own.at) == own.n_times else np.arange(own.n_times)
+    every = sequences.at if len(sequences.at) == sequences.n_times else np.arange(sequences.n_times)
     if sequence is None:
         return every
-    names = own.names.astype(str).tolist()
+    names = sequences.names.astype(str).tolist()
     if sequence not in names:
         raise DataError(f"there is no sequence '{sequence}'{hint(sequence, names)}", code="unknown-level")
-    return every[own.sequence[every] == names.index(sequence)]
+    return every[sequences.sequence[every] == names.index(sequence)]
 
 
 def _paths(
@@ -167,11 +167,11 @@ def _paths(
         there = kept[paths[k][kept] >= 0]
         picked = np.isin(kept, there)
         states = paths[k][there]
-        own = {name: value[picked] for name, value in index.items()}
-        own |= _named(hidden, states) | {"probability": chances[there, states]}
+        table = {name: value[picked] for name, value in index.items()}
+        table |= _named(hidden, states) | {"probability": chances[there, states]}
         if best > 1:
-            own |= {"path": np.full(len(there), k + 1), "log_probability": heights[k][of[there]]}
-        parts.append(own)
+            table |= {"path": np.full(len(there), k + 1), "log_probability": heights[k][of[there]]}
+        parts.append(table)
     out = {name: np.concatenate([part[name] for part in parts]) for name in parts[0]}
     return out, {
         "method": "viterbi",

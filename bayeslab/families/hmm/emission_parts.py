@@ -58,49 +58,51 @@ def parts_of(
         What does not fit, with the column's name.
     """
     known, priors = given_of(given, layout, n_states)
-    order = [column for _, _, own in layout for column in own]
+    order = [column for _, _, columns in layout for column in columns]
     out: list[StatePart] = []
-    for name, word, own in layout:
-        at = tuple(order.index(column) for column in own)
+    for name, word, columns in layout:
+        at = tuple(order.index(column) for column in columns)
         if word == "scores":
-            out.append(_scored(own, at, rows[:, list(at)], scaled_by[:, list(at)], known.get("prior")))
+            out.append(_scored(columns, at, rows[:, list(at)], scaled_by[:, list(at)], known.get("prior")))
             continue
         if word == "gaussian_mixture":
-            mine = {n: known[n] for n in names_of(word, name, own) if n in known}
+            mine = {n: known[n] for n in names_of(word, name, columns) if n in known}
             if mixtures is None:
                 raise ModelError(
                     "a gaussian_mixture needs `mixtures`, the number of parts",
                     path=("model", "mixtures"),
                     code="incomplete",
                 )
-            out.append(_mixed(name, own, at, scaled_by[:, list(at)], n_states, mixtures, mine))
+            out.append(_mixed(name, columns, at, scaled_by[:, list(at)], n_states, mixtures, mine))
             continue
         if is_distribution(word):
             out.append(
-                _distributed(name, word, own, at, rows[:, list(at)], scaled_by[:, list(at)], n_states, known, priors)
+                _distributed(
+                    name, word, columns, at, rows[:, list(at)], scaled_by[:, list(at)], n_states, known, priors
+                )
             )
             continue
-        levels = np.asarray(data.labels.get(own[0], ())) if word == "categorical" else np.array([])
-        emission = _emission(word, own, levels, covariance, trials, dof)
+        levels = np.asarray(data.labels.get(columns[0], ())) if word == "categorical" else np.array([])
+        emission = _emission(word, columns, levels, covariance, trials, dof)
         base = scaled_by[:, list(at)]
         written = known.keys() | priors.keys()
         if word in ("gaussian", "student_t") and any(
-            standard_name(p, name, own) not in written for p in PARAMETERS[word][:2]
+            standard_name(p, name, columns) not in written for p in PARAMETERS[word][:2]
         ):
-            refuse_constant(base, own)
+            refuse_constant(base, columns)
         emission = emission.with_prior(base, n_states)
-        _check_rows(emission, rows[:, list(at)], own)
-        named = list(names_of(word, name, own))
+        _check_rows(emission, rows[:, list(at)], columns)
+        named = list(names_of(word, name, columns))
         if word == "categorical" and named[0] in priors:
             emission = replace(emission, prior=_per_level(priors.pop(named[0]), named[0], len(levels)))
         common: dict[str, Any] = {
             "name": name,
-            "columns": own,
+            "columns": columns,
             "at": at,
             "n_states": n_states,
             "emission": emission,
-            "known": {n: _shaped(known[n], n, word, len(own), len(levels), n_states) for n in named if n in known},
-            "priors": {n: _of_one_number(priors[n], n, own) for n in named if n in priors},
+            "known": {n: _shaped(known[n], n, word, len(columns), len(levels), n_states) for n in named if n in known},
+            "priors": {n: _of_one_number(priors[n], n, columns) for n in named if n in priors},
             "spread": np.sqrt(emissions.column_variances(base)),
         }
         match word:
@@ -324,8 +326,8 @@ def _scored(
         )
     path = ("model", "parameters", "prior")
     if prior is None:
-        seen = base[~np.isnan(base).any(axis=1)]
-        prior = seen.mean(axis=0) if len(seen) else np.full(len(columns), 1 / len(columns))
+        complete = base[~np.isnan(base).any(axis=1)]
+        prior = complete.mean(axis=0) if len(complete) else np.full(len(columns), 1 / len(columns))
     elif abs(prior.sum() - 1) > _ROUNDED:
         raise ModelError(
             f"the probabilities of the states sum to {prior.sum():g}, not to 1", path=path, code="not-probabilities"

@@ -96,12 +96,16 @@ def _solved(hidden: Hidden) -> CountedChain:
     chain = hidden.chain
     assert isinstance(chain, Chain)
     hidden.check_possible(hidden.guess(None))
-    found = markov_chain.count(
+    path_counts = markov_chain.count(
         hidden.rows[:, 0].astype(np.int64), hidden.n_states, hidden.sequences.offsets, chain.order
     )
-    counts: dict[str, Any] = {"initial": found.starts, "transition": found.transitions}
+    counts: dict[str, Any] = {"initial": path_counts.starts, "transition": path_counts.transitions}
     if chain.order == 2:
-        counts = {"initial": found.starts, "second_transition": found.transitions, "transition": found.triples}
+        counts = {
+            "initial": path_counts.starts,
+            "second_transition": path_counts.transitions,
+            "transition": path_counts.triples,
+        }
     after, log_evidence = {}, 0.0
     for name in counts:
         if name not in chain.learned:

@@ -41,15 +41,15 @@ def expanded_levels(spec: HMM, linear: Linear, data: Data) -> Expansion:
         nodes[f"{name}_sd{along}"] = f"sqrt({name}_variance)"
     sequence = f", sequence={spec.sequence}" if spec.sequence is not None else ""
     for k, column in enumerate(linear.columns):
-        own = f"[{column!r}]" if several else ""
+        subscript = f"[{column!r}]" if several else ""
         level = f"level_of_{column}" if several else "level"
         start = f"Normal({number(linear.centre[k])}, {number(FIRST_SD * np.sqrt(linear.variances[k]))})"
-        nodes[f"{level}[{row}]"] = f"LocalLevel(level_sd{own}, initial={start}{sequence})"
+        nodes[f"{level}[{row}]"] = f"LocalLevel(level_sd{subscript}, initial={start}{sequence})"
         comments[f"{level}[{row}]"] = (
             "A random walk from a vague start. Fits integrate it out by a Kalman filter, and give it back for each draw"
             " afterwards."
         )
-        nodes[f"{column}[{row}]"] = f"Normal({level}, noise_sd{own})"
+        nodes[f"{column}[{row}]"] = f"Normal({level}, noise_sd{subscript})"
     check_columns(nodes, dims, data.dataset.columns, linear.columns, "columns")
     about = (
         "Levels that wander, seen through noise, written out in the model language. LocalTrend and Seasonal are nodes"

@@ -75,14 +75,14 @@ def plan(hidden: Hidden) -> EMPlan | str:
                 _refuse_excluded(hidden, name, value)
         return {**theta, **given}
 
-    own = hidden.chain
+    chain = hidden.chain
     simplices = [
-        *(n for n in own.learned if own.kind(n) == "simplex"),
+        *(n for n in chain.learned if chain.kind(n) == "simplex"),
         *(n for p in hidden.parts for n in p.learned if p.kind(n) == "simplex"),
     ]
     bounds = dict.fromkeys((n for n in simplices if not _patterned(hidden, n)), (0.0, 1.0))
     return EMPlan(
-        how=own.how,
+        how=chain.how,
         problem=problem,
         start=hidden.guess,
         values=values,

@@ -73,8 +73,8 @@ def _several_modes(hidden: Hidden) -> bool:
 def _end(hidden: Hidden, k: int, rng: np.random.Generator) -> dict[str, np.ndarray]:
     """Where the k-th search by EM ends; every second one begins with states of rows at random."""
     start = hidden.scattered(rng) if k % 2 else hidden.guess(rng)
-    found = maximise(hidden.problem(), start, max_iterations=_STEPS, tolerance=1e-4)
-    values = {name: np.asarray(v, float) for name, v in found.parameters.items()}
+    fit = maximise(hidden.problem(), start, max_iterations=_STEPS, tolerance=1e-4)
+    values = {name: np.asarray(v, float) for name, v in fit.parameters.items()}
     try:
         hidden.law(values).draw(np.random.default_rng(0))
     except EvidenceError:  # modes of concentrations below one lie at zeros

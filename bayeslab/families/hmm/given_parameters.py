@@ -116,7 +116,7 @@ def names_of(word: str, name: str, columns: tuple[str, ...]) -> dict[str, str]:
 
 def parameter_names(layout: Sequence[tuple[str, str, tuple[str, ...]]]) -> dict[str, tuple[str, str]]:
     """Parameter and word by the posterior's name."""
-    return {called: (p, word) for name, word, own in layout for called, p in names_of(word, name, own).items()}
+    return {called: (p, word) for name, word, columns in layout for called, p in names_of(word, name, columns).items()}
 
 
 def given_of(
@@ -143,10 +143,10 @@ def given_of(
             priors[name] = _prior(flat, parameter, word, n_states, path)
         else:
             known[name] = _numbers(value, parameter, word, n_states, path)
-    for name, word, own in layout:
+    for name, word, columns in layout:
         if is_distribution(word):
             distribution, numbers = column_distribution(word)
-            more = {p: known[called] for called, p in names_of(word, name, own).items() if called in known}
+            more = {p: known[called] for called, p in names_of(word, name, columns).items() if called in known}
             try:
                 usable(distribution, numbers | more)
             except ModelError as error:
@@ -310,14 +310,14 @@ def distribution_of(text: str, path: tuple[str, ...]) -> tuple[str, dict[str, fl
             raise ModelError(
                 f"a prior is a distribution with numbers such as Normal(0, 1), not '{text}'", code="not-a-distribution"
             )
-        found = bound_arguments(cast(ast.Call, tree), call)
-        numbers = {name: constant(parse(ast.unparse(value)), {}) for name, value in found.items()}
+        arguments = bound_arguments(cast(ast.Call, tree), call)
+        numbers = {name: constant(parse(ast.unparse(value)), {}) for name, value in arguments.items()}
     except ModelError as error:
         raise ModelError(error.message, path=path, offset=error.offset, code=error.code) from None
     odd = [name for name, value in numbers.items() if value is None]
     if odd:
         raise ModelError(
-            f"the {odd[0]} of a prior is a number here, not '{ast.unparse(found[odd[0]])}'",
+            f"the {odd[0]} of a prior is a number here, not '{ast.unparse(arguments[odd[0]])}'",
             path=path,
             code="not-a-number",
         )

@@ -112,8 +112,8 @@ class Hidden:
     @property
     def dims(self) -> dict[str, tuple[str, ...]]:
         """Dimensions of everything unknown."""
-        own = {name: self.chain.dims(name) for name in self.chain.learned}
-        return own | {name: part.dims(name) for part in self.parts for name in part.learned}
+        chain_dims = {name: self.chain.dims(name) for name in self.chain.learned}
+        return chain_dims | {name: part.dims(name) for part in self.parts for name in part.learned}
 
     @property
     def labels(self) -> dict[str, np.ndarray]:
@@ -168,10 +168,10 @@ class Hidden:
         order = np.arange(self.n_states)
         if not self.parts[0].learned:
             return order
-        own = self.parts[0].location(values)
-        own = own.reshape(len(own), -1)[:, 0]
+        location = self.parts[0].location(values)
+        location = location.reshape(len(location), -1)[:, 0]
         for block in self.blocks:
-            order[block] = block[np.argsort(own[block], kind="stable")]
+            order[block] = block[np.argsort(location[block], kind="stable")]
         return order
 
     def numbered(self, values: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
@@ -203,43 +203,43 @@ class Hidden:
 
     def guess(self, rng: np.random.Generator | None) -> dict[str, np.ndarray]:
         """Where a search can begin: at groups of similar rows; random, or (without rng) always the same."""
-        own = rng if rng is not None else np.random.default_rng(0)
+        generator = rng if rng is not None else np.random.default_rng(0)
         if isinstance(self.chain, ProductChain):
             return product_parts.starting_values(self, rng)
         groups = classes.similar_rows if isinstance(self.chain, ClassChain) else _grouped
-        rows, weights = groups(self, own, rng is not None)
+        rows, weights = groups(self, generator, rng is not None)
         out = self.numbered(self.emitting(rows, weights))
         return out | (self.chain.draw(rng) if rng is not None else self.chain.start_values())
 
     def scattered(self, rng: np.random.Generator) -> dict[str, np.ndarray]:
         """Where a search can begin: like :meth:`guess`, but which state emits what is left to chance."""
-        found = self.guess(rng)
+        start = self.guess(rng)
         if isinstance(self.chain, ProductChain) or self.n_states < 2:
-            return found
+            return start
         rows = self.rows[:_SOME]
         weights = rng.dirichlet(np.full(self.n_states, 0.3), len(rows))
         emitted = self.emitting(rows, weights)
         if self.exchangeable:
-            return found | self.numbered(emitted)
+            return start | self.numbered(emitted)
         order = rng.permutation(self.n_states)
-        return found | self.settled(self.permuted(emitted, order))
+        return start | self.settled(self.permuted(emitted, order))
 
     def emitting(self, rows: np.ndarray, weights: np.ndarray) -> dict[str, np.ndarray]:
         """The most probable parameters of emissions for rows that belong to states by weights (n_rows, n_states)."""
         out: dict[str, np.ndarray] = {}
         for part in self.parts:
             statistics = part.emission.statistics(rows[:, list(part.at)], weights)
-            found = part.from_emission(part.emission.maximise(statistics))
-            out |= part.within_priors(found)
+            parameters = part.from_emission(part.emission.maximise(statistics))
+            out |= part.within_priors(parameters)
         return out
 
     def internal(self, values: Mapping[str, np.ndarray], draws: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
         """Those of the draws that are variables behind parameters, renamed as these are."""
-        found = [(name, own) for part in self.parts for name, own in part.internal(values).items()]
-        found += self.chain.internal(values).items()
-        same = {name: np.isclose(own, draws[name], rtol=1e-9, atol=0) for name, own in found if name in draws}
+        variables = [(name, value) for part in self.parts for name, value in part.internal(values).items()]
+        variables += self.chain.internal(values).items()
+        same = {name: np.isclose(value, draws[name], rtol=1e-9, atol=0) for name, value in variables if name in draws}
         # What did not move stays as it was to the last digit.
-        return {name: np.where(same[name], draws[name], own) for name, own in found if name in draws}
+        return {name: np.where(same[name], draws[name], value) for name, value in variables if name in draws}
 
     def of_sequences(self, which: np.ndarray) -> Hidden:
         """The same on some of the sequences."""
@@ -279,18 +279,18 @@ class Hidden:
 def _grouped(hidden: Hidden, rng: np.random.Generator, jitter: bool) -> tuple[np.ndarray, np.ndarray]:
     """Rows, and how much they belong to each state: mostly to that of the group of similar rows they are in."""
     rows = hidden.rows[:_SOME]
-    seen = ~np.isnan(rows).all(axis=1)
+    observed = ~np.isnan(rows).all(axis=1)
     weights = np.full((len(rows), hidden.n_states), 1.0 / hidden.n_states)
-    if seen.sum() >= hidden.n_states:
+    if observed.sum() >= hidden.n_states:
         features = np.concatenate(
-            [part.emission.features(rows[seen][:, list(part.at)]) for part in hidden.parts], axis=1
+            [part.emission.features(rows[observed][:, list(part.at)]) for part in hidden.parts], axis=1
         )
         finer = max(part.n_layers for part in hidden.parts)
-        n_groups = hidden.n_states * min(finer, max(1, int(seen.sum()) // hidden.n_states))
+        n_groups = hidden.n_states * min(finer, max(1, int(observed.sum()) // hidden.n_states))
         groups = k_means(features, n_groups, rng).labels
         if finer > 1:
             groups = lumped(groups, n_groups, hidden.n_states, rng if jitter else None)
-        weights[seen] = np.eye(hidden.n_states)[groups]
+        weights[observed] = np.eye(hidden.n_states)[groups]
     noise = rng.dirichlet(np.ones(hidden.n_states), len(rows)) if jitter else 1.0 / hidden.n_states
     return rows, 0.75 * weights + 0.25 * noise
 
@@ -310,8 +310,8 @@ def hidden_at(model: Model, data: Data) -> Hidden:
         expert, rows = expert_of(spec, data, sequences, chain.n_states, parameters)
         return Hidden(states, chain, (expert,), sequences, rows)
     layout = layout_of(spec)
-    categories = frozenset(own[0] for _, word, own in layout if word == "categorical")
-    order = [column for _, _, own in layout for column in own]
+    categories = frozenset(columns[0] for _, word, columns in layout if word == "categorical")
+    order = [column for _, _, columns in layout for column in columns]
     read = read_columns(data, order, categories, len(sequences.at))
     base = read if data.origin is None else _read_origin(data.origin, order, categories)
     parts: tuple[StatePart, ...]
@@ -348,8 +348,8 @@ def _chain(spec: HMM, data: Data, sequences: Sequences) -> StateChain:
     if not names:
         return base
 
-    def read(own: Data) -> np.ndarray:
-        return read_columns(own, names, frozenset(), len(own.labels.get(own.dataset.rows, ())))
+    def read(table: Data) -> np.ndarray:
+        return read_columns(table, names, frozenset(), len(table.labels.get(table.dataset.rows, ())))
 
     return driven(base, names, spread(sequences, read(data)), read(data if data.origin is None else data.origin))
 

@@ -76,8 +76,8 @@ def infinite(model: Model, hidden: Hidden) -> GibbsPlan | str:
     free = [name for name in ("alpha", "gamma", "kappa") if isinstance(getattr(limit, name), tuple)]
 
     def finish(kept: Mapping[int, Arrays], n_draws: int) -> GibbsDraws:
-        judged = ("n_occupied", "entropy", "log_likelihood", *free)
-        draws = {name: stacked(kept, name, n_draws) for name in judged}
+        checked = ("n_occupied", "entropy", "log_likelihood", *free)
+        draws = {name: stacked(kept, name, n_draws) for name in checked}
         parameters = {name: stacked(kept, f"value_{name}", n_draws) for name in hidden.learned}
         sizes, paths = stacked(kept, "sizes", n_draws), stacked(kept, "path", n_draws)
         groups, notes = _named(hidden, limit, draws["n_occupied"], parameters, sizes, paths, model.data.rows)
@@ -157,12 +157,12 @@ def _start(hidden: Hidden, limit: Limit, rng: np.random.Generator) -> tuple[Limi
     """Groups of similar rows, not the same number in every chain."""
     rows, most = hidden.rows, limit.most
     groups = int(rng.integers(min(_GROUPS[0], most), min(_GROUPS[1], most) + 1))
-    seen = ~np.isnan(rows).all(axis=1)
+    observed = ~np.isnan(rows).all(axis=1)
     states = rng.integers(groups, size=len(rows))
-    if seen.sum() >= groups:
+    if observed.sum() >= groups:
         parts: Any = hidden.parts
-        features = np.concatenate([p.emission.features(rows[seen][:, list(p.at)]) for p in parts], axis=1)
-        states[seen] = k_means(features, groups, rng).labels
+        features = np.concatenate([p.emission.features(rows[observed][:, list(p.at)]) for p in parts], axis=1)
+        states[observed] = k_means(features, groups, rng).labels
     offsets, n = hidden.sequences.offsets, len(rows)
     first = np.zeros(n, bool)
     first[offsets[:-1][np.diff(offsets) > 0]] = True
@@ -173,8 +173,8 @@ def _start(hidden: Hidden, limit: Limit, rng: np.random.Generator) -> tuple[Limi
     begun = prior_state(limit, rng)
     # From a flat β no state is too rare to be tried.
     state = draw_limit(limit, replace(begun, beta=np.full(most, 1 / most)), starts, moves, rng)
-    calm = hidden.emitting(rows, np.eye(most)[states])  # where missing cells of matrices are drawn from
-    return state, _of(state) | drawn_parts(hidden.parts, hidden.rows, states, calm, rng)
+    emission_parameters = hidden.emitting(rows, np.eye(most)[states])  # where missing cells of matrices are drawn from
+    return state, _of(state) | drawn_parts(hidden.parts, hidden.rows, states, emission_parameters, rng)
 
 
 # --------------------------------------------------------------------------------- names for states
@@ -227,8 +227,10 @@ def _rising(hidden: Hidden, values: Mapping[str, np.ndarray], used: np.ndarray, 
     if not part.learned:
         return np.arange(count)
     name = next(n for n in part.names if n in part.learned)
-    own = values[name].reshape(len(used), used.shape[1], -1)[:, :count, 0]
-    return np.argsort(np.sum(own * used[:, :count], axis=0) / np.maximum(used[:, :count].sum(axis=0), 1), kind="stable")
+    parameter = values[name].reshape(len(used), used.shape[1], -1)[:, :count, 0]
+    return np.argsort(
+        np.sum(parameter * used[:, :count], axis=0) / np.maximum(used[:, :count].sum(axis=0), 1), kind="stable"
+    )
 
 
 def _occupied(hidden: Hidden, values: Mapping[str, np.ndarray], sizes: np.ndarray, count: int) -> dict[str, Any]:
@@ -244,9 +246,9 @@ def _occupied(hidden: Hidden, values: Mapping[str, np.ndarray], sizes: np.ndarra
             dims = hidden.dims[name]
             if dims[0] != "state":
                 continue
-            own = values[name][:, :count]
-            mean = np.einsum("sk,sk...->k...", weight, own)
-            spread = np.einsum("sk,sk...->k...", weight, (own - mean) ** 2)
+            parameter = values[name][:, :count]
+            mean = np.einsum("sk,sk...->k...", weight, parameter)
+            spread = np.einsum("sk,sk...->k...", weight, (parameter - mean) ** 2)
             out[name] = (("occupied_state", *dims[1:]), mean)
             out[f"{name}_sd"] = (("occupied_state", *dims[1:]), np.sqrt(spread))
     return out

@@ -152,11 +152,11 @@ class Linear:
         noise = sds[0][0] if scalar else sds[0]
         if self.level:
             return {"level_sd": sds[1][0] if scalar else sds[1], "noise_sd": noise}
-        own = rng if rng is not None else np.random.default_rng(0)
+        generator = rng if rng is not None else np.random.default_rng(0)
         d, p = self.n_states, len(self.columns)
-        loading = own.standard_normal((p, d)) * np.sqrt(self.variances)[:, None] / np.sqrt(d)
+        loading = generator.standard_normal((p, d)) * np.sqrt(self.variances)[:, None] / np.sqrt(d)
         return {
-            "transition": 0.7 * np.eye(d) + 0.1 * own.standard_normal((d, d)),
+            "transition": 0.7 * np.eye(d) + 0.1 * generator.standard_normal((d, d)),
             "loading": loading,
             "noise_sd": noise,
         }
@@ -207,16 +207,16 @@ class LinearProblem:
     prior: bool
 
     def expect(self, theta: Values) -> tuple[float, dict[str, Any]]:
-        own = self.linear
+        linear = self.linear
         try:
             new, evidence = kalman.em_step(
-                own.system(theta),
-                own.rows,
-                own.sequences.offsets,
+                linear.system(theta),
+                linear.rows,
+                linear.sequences.offsets,
                 fixed=(
                     "start_mean",
                     "start_covariance",
-                    *(("transition", "observation") if own.level else ("state_noise",)),
+                    *(("transition", "observation") if linear.level else ("state_noise",)),
                 ),
                 diagonal=("state_noise", "observation_noise"),
             )
@@ -226,18 +226,18 @@ class LinearProblem:
         return float(evidence.sum()), {"next": new}
 
     def update(self, statistics: Mapping[str, Any], theta: Values) -> dict[str, np.ndarray]:
-        own = self.linear
-        found = own.values(statistics["next"])
+        linear = self.linear
+        parameters = linear.values(statistics["next"])
         if not self.prior:
-            return found
-        offsets = own.sequences.offsets
+            return parameters
+        offsets = linear.sequences.offsets
         moves = int(np.maximum(np.diff(offsets) - 1, 0).sum())
-        seen = int((~np.isnan(own.rows)).any(axis=1).sum())
-        scale = own.prior_scale[0] if len(own.columns) == 1 else own.prior_scale
-        for name, n in (("level_sd", moves), ("noise_sd", seen)):
-            if name in found:
-                found[name] = np.sqrt((scale + n * found[name] ** 2) / (PRIOR_DEGREES + n + 2))
-        return found
+        n_observed = int((~np.isnan(linear.rows)).any(axis=1).sum())
+        scale = linear.prior_scale[0] if len(linear.columns) == 1 else linear.prior_scale
+        for name, n in (("level_sd", moves), ("noise_sd", n_observed)):
+            if name in parameters:
+                parameters[name] = np.sqrt((scale + n * parameters[name] ** 2) / (PRIOR_DEGREES + n + 2))
+        return parameters
 
     def log_prior(self, theta: Values) -> float:
         if not self.prior:
@@ -293,9 +293,9 @@ def _vanishing(linear: Linear, theta: Values) -> dict[str, int]:
     for name in linear.learned:
         if not name.endswith("_sd"):
             continue
-        own = np.asarray(theta[name], float)
-        for place in np.ndindex(own.shape):
-            less = own.copy()
+        deviations = np.asarray(theta[name], float)
+        for place in np.ndindex(deviations.shape):
+            less = deviations.copy()
             less[place] *= _NEXT_TO_NOTHING
             if problem.expect({**theta, name: less})[0] >= highest:
                 out[name] = out.get(name, 0) + 1
@@ -331,13 +331,13 @@ def graph(model: Model, linear: Linear, data: Data, purpose: str) -> pymc.Model:
         sds = {}
         for name in ("level_sd", "noise_sd"):
             scale = linear.prior_scale if p > 1 else float(linear.prior_scale[0])
-            own = {"shape": p} if p > 1 else {}
+            shape = {"shape": p} if p > 1 else {}
             variance = pm.InverseGamma(
                 f"_{name.removesuffix('_sd')}_variance",
                 PRIOR_DEGREES / 2,
                 scale / 2,
                 initval=np.asarray(begin[name]) ** 2,
-                **own,
+                **shape,
             )
             sds[name] = pm.Deterministic(name, pt.sqrt(variance), **({"dims": ("feature",)} if p > 1 else {}))
         if purpose != "fit":
@@ -362,8 +362,8 @@ def graph(model: Model, linear: Linear, data: Data, purpose: str) -> pymc.Model:
 def priors(linear: Linear) -> dict[str, str]:
     """The priors of the standard deviations, for people; matrices have none."""
     scale = ", ".join(f"{x:.4g}" for x in np.unique(linear.prior_scale / 2))
-    own = f"sqrt(InverseGamma({PRIOR_DEGREES / 2:g}, {scale}))"
-    return {name: own for name in linear.learned if name.endswith("_sd")}
+    text = f"sqrt(InverseGamma({PRIOR_DEGREES / 2:g}, {scale}))"
+    return {name: text for name in linear.learned if name.endswith("_sd")}
 
 
 class _Given:
@@ -418,8 +418,8 @@ def log_likelihoods(model: Model, linear: Linear, draws: Values) -> dict[str, tu
     several = linear.sequences.n_sequences > 1
     out = []
     for values in _each(linear, draws):
-        found = kalman.filter_states(linear.system(values), linear.rows, linear.sequences.offsets)
-        out.append(found.log_evidence if several else found.log_predictive[linear.sequences.at])
+        filtered = kalman.filter_states(linear.system(values), linear.rows, linear.sequences.offsets)
+        out.append(filtered.log_evidence if several else filtered.log_predictive[linear.sequences.at])
     dims = ("sequence_number",) if several else (model.data.rows,)
     return {"sequence" if several else "row": (dims, np.stack(out))}
 
@@ -466,12 +466,16 @@ def decoded(
         mean = mean + apart / n
         within, between = within + variance, between + apart * (one - mean)
     sd = np.sqrt((within + between) / n)
-    own = linear.sequences
-    names = own.names.astype(str).tolist()
+    sequences = linear.sequences
+    names = sequences.names.astype(str).tolist()
     if sequence is not None and sequence not in names:
         raise DataError(f"there is no sequence '{sequence}'{hint(sequence, names)}", code="unknown-level")
-    kept = slice(None) if sequence is None else slice(*own.offsets[names.index(sequence) : names.index(sequence) + 2])
-    out = {} if called is None else {called: own.names[own.sequence][kept]}
+    kept = (
+        slice(None)
+        if sequence is None
+        else slice(*sequences.offsets[names.index(sequence) : names.index(sequence) + 2])
+    )
+    out = {} if called is None else {called: sequences.names[sequences.sequence][kept]}
     out |= {name: values[kept] for name, values in times.items()}
     for k in range(linear.n_states):
         suffix = "" if linear.n_states == 1 else f"_{linear.columns[k]}" if linear.level else f"_{k + 1}"
@@ -483,11 +487,13 @@ def decoded(
 def _states(linear: Linear, values: Values, method: str) -> tuple[np.ndarray, np.ndarray]:
     system = linear.system(values)
     if method == "smooth":
-        found: Any = kalman.smooth(system, linear.rows, linear.sequences.offsets)
-        mean, covariance = found.mean, found.covariance
+        estimate: Any = kalman.smooth(system, linear.rows, linear.sequences.offsets)
+        mean, covariance = estimate.mean, estimate.covariance
     else:
-        found = kalman.filter_states(system, linear.rows, linear.sequences.offsets)
+        estimate = kalman.filter_states(system, linear.rows, linear.sequences.offsets)
         mean, covariance = (
-            (found.mean, found.covariance) if method == "filter" else (found.predicted_mean, found.predicted_covariance)
+            (estimate.mean, estimate.covariance)
+            if method == "filter"
+            else (estimate.predicted_mean, estimate.predicted_covariance)
         )
     return mean, np.einsum("tii->ti", covariance)

@@ -197,14 +197,14 @@ class HMMPosterior(Posterior):
                 "an infinite number of states has no likelihood to maximise; give numbers of states",
                 code="not-applicable",
             )
-        own = self.resolved
+        resolved = self.resolved
         plan = self.em_plan
         if isinstance(plan, str):
-            return float("nan"), own.n_free
+            return float("nan"), resolved.n_free
         search = restarted(plan.problem(False), plan.start, restarts=8, rng=np.random.default_rng(0), tolerance=1e-6)
-        found = search.best.parameters
-        shrunk = isinstance(own, Hidden) and expectation_maximisation.collapsed(own, found)
-        return (float("nan") if shrunk else search.best.log_likelihood), own.n_free
+        parameters = search.best.parameters
+        shrunk = isinstance(resolved, Hidden) and expectation_maximisation.collapsed(resolved, parameters)
+        return (float("nan") if shrunk else search.best.log_likelihood), resolved.n_free
 
     @cached_property
     def exact_plan(self) -> Plan | str:
@@ -234,27 +234,27 @@ class HMMPosterior(Posterior):
             return product_labels.relabelled(hidden, draws)
         if not all(name in draws for name in hidden.learned):
             return None
-        own = {name: draws[name] for name in hidden.learned}
+        parameters = {name: draws[name] for name in hidden.learned}
         if not hidden.blocks:
-            settled = hidden.settled(own, 1)
+            settled = hidden.settled(parameters, 1)
             return (
                 (settled | hidden.internal(settled, draws), "the mixture inside each state") if hidden.layered else None
             )
         if self.spec.classes is not None:
-            moves = hmm_classes.relabelling(hidden, lambda some: (values for _, values in draws_of(some, own)))
-            return _ruled(hidden, own, moves, draws), "each class"
+            moves = hmm_classes.relabelling(hidden, lambda some: (values for _, values in draws_of(some, parameters)))
+            return _ruled(hidden, parameters, moves, draws), "each class"
         first = hidden.prefix(_PREFIX)
-        laws = (first.law(values) for _, values in draws_of(first, own))
-        return _ruled(hidden, own, agreeing(laws, evenly(first.sequences.n_times, _TELLING)), draws), "the chain"
+        laws = (first.law(values) for _, values in draws_of(first, parameters))
+        return _ruled(hidden, parameters, agreeing(laws, evenly(first.sequences.n_times, _TELLING)), draws), "the chain"
 
     def model_choice(self) -> tuple[str, dict[str, Any], dict[str, np.ndarray]] | None:
         """How many states were chosen: in a line, and as a table with its labels."""
-        found = self._settled[1]
-        if found is None:
+        choice = self._settled[1]
+        if choice is None:
             return None
         along = ("n_states",)
-        table = {"score": (along, found.scores), "standard_error": (along, found.standard_errors)}
-        return found.described("state"), table, {"n_states": np.array(found.numbers)}
+        table = {"score": (along, choice.scores), "standard_error": (along, choice.standard_errors)}
+        return choice.described("state"), table, {"n_states": np.array(choice.numbers)}
 
     def network(self) -> nx.DiGraph:
         """Two steps of the chain and what they emit."""
@@ -281,13 +281,13 @@ class HMMPosterior(Posterior):
         if spec.durations is not None:
             out.add_node("duration", kind="random", text="of a state", dims=("state",))
             out.add_edge("duration", "path")
-        for name, word, own in layout_of(spec):
-            for column in own:
+        for name, word, columns in layout_of(spec):
+            for column in columns:
                 out.add_node(column, kind="observed" if self.data.has(column) else "random", text=word, dims=(rows,))
                 out.add_edge("path", column)
             label = f"{name}_parameters" if name else "parameters"
             out.add_node(label, kind="random", text=word, dims=("state",))
-            out.add_edges_from((label, column) for column in own)
+            out.add_edges_from((label, column) for column in columns)
         return out
 
     def log_likelihoods(self, draws: Draws) -> Named:
@@ -301,8 +301,8 @@ class HMMPosterior(Posterior):
             return {"sequence": (("sequence_number",), np.stack(each))}
         out = []
         for _, values in draws_of(hidden, draws):
-            found = hidden.law(values).log_likelihoods(several)
-            out.append(found if several else found[hidden.sequences.at])
+            log_p = hidden.law(values).log_likelihoods(several)
+            out.append(log_p if several else log_p[hidden.sequences.at])
         dims = ("sequence_number",) if several else (self.model.data.rows,)
         return {"sequence" if several else "row": (dims, np.stack(out))}
 
@@ -335,19 +335,19 @@ class HMMPosterior(Posterior):
     ) -> tuple[dict[str, np.ndarray], dict[str, Any]]:
         """The states time by time: see :func:`bayeslab.results.decode.decode`."""
         spec = self.spec
-        own = self.resolved
+        resolved = self.resolved
         rows = self.model.data.rows
-        times = {spec.time: own.sequences.times} if spec.time else {rows: self.data.labels[rows]}
-        times = times if spec.parent is None else {rows: own.sequences.times}
+        times = {spec.time: resolved.sequences.times} if spec.time else {rows: self.data.labels[rows]}
+        times = times if spec.parent is None else {rows: resolved.sequences.times}
         if self._continuous:
-            return linear.decoded(own, draws, method, times, sequence, spec.sequence, most)
-        own.check_possible(posterior_mean(own, draws))
+            return linear.decoded(resolved, draws, method, times, sequence, spec.sequence, most)
+        resolved.check_possible(posterior_mean(resolved, draws))
         out, about = decoding.decoded(
-            own, draws, method, best, sequence=sequence, times=times, called=spec.sequence, most=most
+            resolved, draws, method, best, sequence=sequence, times=times, called=spec.sequence, most=most
         )
         if self._infinite:
             out = shown(out)
-        return (out if spec.classes is None else hmm_classes.with_class(own, out, spec.classes)), about
+        return (out if spec.classes is None else hmm_classes.with_class(resolved, out, spec.classes)), about
 
     def probabilities(self, draws: Draws) -> dict[str, np.ndarray]:
         """P(state | all rows) of every row, or P(class) of every sequence, averaged over 200 posterior draws."""
@@ -355,9 +355,11 @@ class HMMPosterior(Posterior):
             raise OptionError("continuous states have no probabilities; use kind='mean'", code="not-applicable")
         hidden, spec = self.hidden, self.spec
         if spec.classes is not None and spec.sequence is not None:
-            found = hmm_classes.masses(hidden, lambda free: (values for _, values in draws_of(free, draws, AVERAGED)))
-            own: Any = hidden.chain
-            out = {f"P({spec.classes}={c})": found[:, k] for k, c in enumerate(own.classes)}
+            class_probabilities = hmm_classes.masses(
+                hidden, lambda free: (values for _, values in draws_of(free, draws, AVERAGED))
+            )
+            chain: Any = hidden.chain
+            out = {f"P({spec.classes}={c})": class_probabilities[:, k] for k, c in enumerate(chain.classes)}
             return {spec.sequence: hidden.sequences.names} | out
         mean = decoding.averaged(hidden, draws, "smooth")[hidden.sequences.at]
         labels = self.data.labels.get(self.model.data.rows, np.arange(len(mean)))
@@ -385,19 +387,19 @@ def _refuse_too_little(hidden: Hidden, data: Data) -> None:
 
 def _refuse_silent(hidden: Hidden) -> None:
     """A sequence without a single cell is a mistake more often than not."""
-    own = hidden.sequences
+    sequences = hidden.sequences
     observed = (~np.isnan(hidden.rows)).any(axis=1)
-    silent = np.flatnonzero(np.bincount(own.sequence, observed, minlength=own.n_sequences) == 0)
+    silent = np.flatnonzero(np.bincount(sequences.sequence, observed, minlength=sequences.n_sequences) == 0)
     if len(silent):
-        which = f"sequence '{own.names[silent[0]]}'" if own.n_sequences > 1 else "the sequence"
+        which = f"sequence '{sequences.names[silent[0]]}'" if sequences.n_sequences > 1 else "the sequence"
         raise DataError(f"{which} has no observed cell and says nothing; leave it out", code="no-values")
 
 
 def _ruled(
-    hidden: Hidden, own: Mapping[str, np.ndarray], moves: np.ndarray, draws: Mapping[str, np.ndarray]
+    hidden: Hidden, parameters: Mapping[str, np.ndarray], moves: np.ndarray, draws: Mapping[str, np.ndarray]
 ) -> dict[str, np.ndarray]:
     """Draws whose names agree after these moves, numbered by the rule."""
-    moved = hidden.permuted(own, moves, lead=1)
+    moved = hidden.permuted(parameters, moves, lead=1)
     middle = {name: value.mean(axis=0) for name, value in moved.items()}
     rule = np.broadcast_to(hidden.rule(middle), moves.shape)
     out = hidden.settled(hidden.permuted(moved, rule, lead=1), 1)
@@ -416,7 +418,7 @@ def _several_drawn(spec: HMM, data: Data, rows: str, out: nx.DiGraph) -> nx.DiGr
     for name in chain.every:
         out.add_node(name, kind="random", text="Dirichlet", dims=chain.dims(name))
         out.add_edge(name, "path")
-    words = {column: word for _, word, own in layout_of(spec) for column in own}
+    words = {column: word for _, word, columns in layout_of(spec) for column in columns}
     made = "additive effects" if additive(spec) else "of all chains" if spec.coupling == "factorial" else "of a chain"
     out.add_node("parameters", kind="random", text=made, dims=())
     for column, word in words.items():

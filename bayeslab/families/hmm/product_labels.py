@@ -143,8 +143,8 @@ def _renamed(
     for axis, dim in enumerate(hidden.dims[name], 1):
         if dim == "state":
             value = np.take(value, _joint(chain, source, orders), axis=axis)
-        for c, own in enumerate(chain.names):
-            if dim in (own, f"next_{own}"):
+        for c, chain_name in enumerate(chain.names):
+            if dim in (chain_name, f"next_{chain_name}"):
                 value = np.take(value, orders[c], axis=axis)
     return value
 
@@ -153,9 +153,9 @@ def _before(hidden: Any, name: str, source: np.ndarray) -> str:
     """What a parameter of a chain was called for the chain it comes from."""
     chain: ProductChain = hidden.chain
     for owner in (chain, *hidden.parts):
-        found = owner.owned(name)
-        if found is not None:
-            base, c = found
+        owned = owner.owned(name)
+        if owned is not None:
+            base, c = owned
             return f"{base}_{chain.names[source[c]]}"
     return name
 
@@ -181,7 +181,7 @@ def numbered(hidden: Any, values: Mapping[str, np.ndarray]) -> dict[str, np.ndar
 def _rule(hidden: Any, values: Mapping[str, np.ndarray], n_draws: int) -> Moves:
     chain: ProductChain = hidden.chain
     freedom = freedom_of(hidden)
-    keys = [_told(hidden, values, c) for c in range(len(chain.names))]
+    keys = [_sort_key(hidden, values, c) for c in range(len(chain.names))]
     orders = [np.argsort(k, kind="stable") if free else np.arange(len(k))
               for k, free in zip(keys, freedom.states, strict=True)]  # fmt: skip
     source = np.arange(len(chain.names))
@@ -197,8 +197,8 @@ def _repeated(chain: ProductChain, source: np.ndarray, orders: list[np.ndarray],
     return Moves(np.tile(source, (n_draws, 1)), [np.tile(order, (n_draws, 1)) for order in orders])
 
 
-def _told(hidden: Any, values: Mapping[str, np.ndarray], c: int) -> np.ndarray:
-    """A number for each state of a chain: what the first column tells of it."""
+def _sort_key(hidden: Any, values: Mapping[str, np.ndarray], c: int) -> np.ndarray:
+    """A number for each state of a chain, by which its states are sorted: its first parameter of the first column."""
     chain: ProductChain = hidden.chain
     for part in hidden.parts:
         for name in part.names:
@@ -220,13 +220,13 @@ def relabelled(hidden: Any, draws: Mapping[str, np.ndarray]) -> tuple[dict[str, 
     freedom = freedom_of(hidden)
     if not freedom.any or not all(name in draws for name in hidden.learned):
         return None
-    own = {name: np.asarray(draws[name]) for name in hidden.learned}
-    n_draws = len(next(iter(own.values())))
+    parameters = {name: np.asarray(draws[name]) for name in hidden.learned}
+    n_draws = len(next(iter(parameters.values())))
     first = hidden.prefix(max(_TELLING, min(_PREFIX, _WORK // chain.space.n_states**2)))
-    laws = (first.law({n: v[i] for n, v in own.items()}) for i in range(n_draws))
+    laws = (first.law({n: v[i] for n, v in parameters.items()}) for i in range(n_draws))
     joint = probabilities_at(laws, evenly(first.sequences.n_times, _TELLING))
     marginals = [chain.space.marginal(joint, c) for c in range(len(chain.names))]
-    out = moved(hidden, own, _agreed(chain, freedom, marginals))
+    out = moved(hidden, parameters, _agreed(chain, freedom, marginals))
     middle = {name: value.mean(axis=0) for name, value in out.items()}
     out = moved(hidden, out, _rule(hidden, middle, n_draws))
     return out | hidden.internal(out, draws), f"the chains {', '.join(chain.names)}"
@@ -296,7 +296,7 @@ def _fit(
     cost = -np.einsum("tk,dtl->dkl", log_middle[c], marginals[s])
     size = chain.sizes[c]
     if freedom.states[c]:
-        orders = np.stack([linear_sum_assignment(own)[1] for own in cost])
+        orders = np.stack([linear_sum_assignment(costs)[1] for costs in cost])
     else:
         orders = np.tile(np.arange(size), (len(cost), 1))
     total = np.take_along_axis(cost, orders[:, :, None], axis=2)[..., 0].sum(axis=1)

@@ -50,14 +50,14 @@ class SpreadEmission(Emission):
     space : ProductSpace
     index : int
         The chain.
-    seen_in : int or None
+    emitting_in : int or None
         The state of the first chain in which rows come from this one; None: always.
     """
 
     inner: Emission
     space: ProductSpace
     index: int
-    seen_in: int | None
+    emitting_in: int | None
 
     @property
     def prior(self) -> Any:
@@ -71,25 +71,25 @@ class SpreadEmission(Emission):
         return replace(self, inner=self.inner.without_prior())
 
     @property
-    def own(self) -> np.ndarray:
+    def chain_state(self) -> np.ndarray:
         """The state of the chain in each state of the product."""
         return self.space.states[:, self.index]
 
     @property
-    def seen(self) -> np.ndarray:
-        """Whether the chain is seen in each state of the product."""
+    def emitting(self) -> np.ndarray:
+        """Whether the chain emits in each state of the product."""
         first = self.space.states[:, 0]
-        return np.ones(len(first), dtype=bool) if self.seen_in is None else first == self.seen_in
+        return np.ones(len(first), dtype=bool) if self.emitting_in is None else first == self.emitting_in
 
     def check(self, rows: np.ndarray) -> None:
         self.inner.check(rows)
 
     def log_density(self, parameters: Mapping[str, Any], rows: np.ndarray) -> np.ndarray:
-        return np.where(self.seen, self.inner.log_density(parameters, rows)[:, self.own], 0.0)
+        return np.where(self.emitting, self.inner.log_density(parameters, rows)[:, self.chain_state], 0.0)
 
     def statistics(self, rows: np.ndarray, responsibilities: np.ndarray, parameters: Any = None) -> dict[str, Any]:
-        own = self.space.marginal(np.where(self.seen, responsibilities, 0.0), self.index)
-        return dict(self.inner.statistics(rows, np.ascontiguousarray(own), parameters))
+        weights = self.space.marginal(np.where(self.emitting, responsibilities, 0.0), self.index)
+        return dict(self.inner.statistics(rows, np.ascontiguousarray(weights), parameters))
 
     def maximise(self, statistics: Any, parameters: Any = None) -> dict[str, Any]:
         return dict(self.inner.maximise(statistics, parameters))
@@ -110,10 +110,10 @@ class SpreadEmission(Emission):
         return self.inner.degenerate(parameters, variances)
 
     def sample(self, rng: np.random.Generator, parameters: Any, states: np.ndarray) -> np.ndarray:
-        return np.asarray(self.inner.sample(rng, parameters, self.own[states]))
+        return np.asarray(self.inner.sample(rng, parameters, self.chain_state[states]))
 
     def complete(self, rng: np.random.Generator, parameters: Any, states: np.ndarray, rows: np.ndarray) -> np.ndarray:
-        return np.asarray(self.inner.complete(rng, parameters, self.own[states], rows))
+        return np.asarray(self.inner.complete(rng, parameters, self.chain_state[states], rows))
 
     def features(self, rows: np.ndarray) -> np.ndarray:
         return np.asarray(self.inner.features(rows))
@@ -226,13 +226,13 @@ class OneChain(StatePart):
         """log p(row | state of the product), (N, S)."""
         import pytensor.tensor as pt
 
-        out = self.inner.density(values, rows)[:, self.emission.own]
-        return out if self.emission.seen_in is None else pt.where(self.emission.seen, out, 0.0)
+        out = self.inner.density(values, rows)[:, self.emission.chain_state]
+        return out if self.emission.emitting_in is None else pt.where(self.emission.emitting, out, 0.0)
 
     def drawn(self, values: Mapping[str, Any], states: Any, rows: np.ndarray) -> dict[str, Any]:
         import pytensor.tensor as pt
 
-        return self.inner.drawn(values, pt.as_tensor_variable(self.emission.own)[states], rows)
+        return self.inner.drawn(values, pt.as_tensor_variable(self.emission.chain_state)[states], rows)
 
     @property
     def computed(self) -> bool:
@@ -240,14 +240,14 @@ class OneChain(StatePart):
 
     @property
     def switched(self) -> bool:
-        return self.emission.seen_in is not None
+        return self.emission.emitting_in is not None
 
     def emits(self, states: Any) -> Any:
         if isinstance(states, np.ndarray):
-            return self.emission.seen[states]
+            return self.emission.emitting[states]
         import pytensor.tensor as pt
 
-        return pt.as_tensor_variable(self.emission.seen)[states]
+        return pt.as_tensor_variable(self.emission.emitting)[states]
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -296,24 +296,24 @@ class Additive(StatePart):
         return _shape(name, self.chains, self.emission.sizes, len(self.columns))
 
     def dims(self, name: str) -> tuple[str, ...]:
-        found = self.owned(name)
-        own = () if found is None else (self.chains[found[1]],)
-        return (*own, "feature") if len(self.columns) > 1 else own
+        owned = self.owned(name)
+        chain_dims = () if owned is None else (self.chains[owned[1]],)
+        return (*chain_dims, "feature") if len(self.columns) > 1 else chain_dims
 
     def labels(self) -> dict[str, np.ndarray]:
         return {"feature": np.array(self.columns)} if len(self.columns) > 1 else {}
 
     def to_emission(self, values: Mapping[str, Any]) -> dict[str, np.ndarray]:
         d = len(self.columns)
-        own = {name: np.asarray({**values, **self.known}[name], dtype=float) for name in self.names}
-        effects = [own[name].reshape(-1, d) for name in self.names[1:-1]]
-        coefficients = self.emission.coefficients(own["mean"].reshape(d), effects)
-        return {"coefficients": coefficients, "variance": own["sd"].reshape(d) ** 2}
+        parameters = {name: np.asarray({**values, **self.known}[name], dtype=float) for name in self.names}
+        effects = [parameters[name].reshape(-1, d) for name in self.names[1:-1]]
+        coefficients = self.emission.coefficients(parameters["mean"].reshape(d), effects)
+        return {"coefficients": coefficients, "variance": parameters["sd"].reshape(d) ** 2}
 
     def from_emission(self, theta: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
         effects = self.emission.effects(theta["coefficients"])
-        own = [theta["coefficients"][0], *effects, np.sqrt(theta["variance"])]
-        return {name: np.asarray(v).reshape(self.shape(name)) for name, v in zip(self.names, own, strict=True)}
+        parameters = [theta["coefficients"][0], *effects, np.sqrt(theta["variance"])]
+        return {name: np.asarray(v).reshape(self.shape(name)) for name, v in zip(self.names, parameters, strict=True)}
 
     def default_prior(self, name: str) -> str:
         prior = self.emission.prior
@@ -328,7 +328,7 @@ class Additive(StatePart):
             return {}
         n = len(values["sd"])
         each = [self.to_emission({name: values[name][i] for name in self.names}) for i in range(n)]
-        return {"_coefficients": np.stack([own["coefficients"] for own in each])}
+        return {"_coefficients": np.stack([parameters["coefficients"] for parameters in each])}
 
     # ------------------------------------------------------------------ PyMC
 
@@ -348,9 +348,9 @@ class Additive(StatePart):
         centre = np.zeros(shape)
         centre[0] = prior.mean
         step = np.broadcast_to(np.maximum(self.spread, 1e-300) / self.n_states, shape)
-        own = {"initval": begin["coefficients"]} if begin else {}
+        start = {"initval": begin["coefficients"]} if begin else {}
         wide = pt.sqrt(variance / prior.kappa)
-        b = pm.Normal("_coefficients", centre, wide, default_transform=scaled(centre, step), shape=shape, **own)
+        b = pm.Normal("_coefficients", centre, wide, default_transform=scaled(centre, step), shape=shape, **start)
         parts = [b[0], *(pt.dot(basis, b[at]) for basis, at in zip(emission.bases, emission.blocks, strict=True))]
         return {
             name: pm.Deterministic(name, value.reshape(self.shape(name)), dims=self.dims(name))
@@ -373,10 +373,10 @@ class Additive(StatePart):
         means, sd = self._means(values), values["sd"].reshape((len(self.columns),))
         total = pt.zeros((len(rows), self.n_states))
         for j, at in enumerate(self.at):
-            seen = ~np.isnan(rows[:, at])
-            z = (np.where(seen, rows[:, at], 0.0)[:, None] - means[:, j]) / sd[j]
-            own = -0.5 * z**2 - pt.log(sd[j]) - HALF_LOG_2PI
-            total = total + (own if seen.all() else pt.where(seen[:, None], own, 0.0))
+            observed = ~np.isnan(rows[:, at])
+            z = (np.where(observed, rows[:, at], 0.0)[:, None] - means[:, j]) / sd[j]
+            log_p = -0.5 * z**2 - pt.log(sd[j]) - HALF_LOG_2PI
+            total = total + (log_p if observed.all() else pt.where(observed[:, None], log_p, 0.0))
         return total
 
     def drawn(self, values: Mapping[str, Any], states: Any, rows: np.ndarray) -> dict[str, Any]:
@@ -387,8 +387,8 @@ class Additive(StatePart):
 
 
 def _shape(name: str, chains: Sequence[str], sizes: Sequence[int], d: int) -> tuple[int, ...]:
-    own = tuple(k for chain, k in zip(chains, sizes, strict=True) if name == f"effect_{chain}")
-    return (*own, d) if d > 1 else own
+    chain_shape = tuple(k for chain, k in zip(chains, sizes, strict=True) if name == f"effect_{chain}")
+    return (*chain_shape, d) if d > 1 else chain_shape
 
 
 # --------------------------------------------------------------------------------- reading the spec
@@ -454,9 +454,11 @@ def _speaking(chain: ProductChain) -> range:
 
 def _layout(spec: HMM, chain: ProductChain, c: int) -> list[tuple[str, str, tuple[str, ...]]]:
     """The parts of one chain."""
-    own = spec.columns if spec.emits is None else spec.emits.get(chain.names[c], [])
-    words = spec.emission if isinstance(spec.emission, str) else {k: v for k, v in spec.emission.items() if k in own}
-    return columns_of(own, words) if own else []
+    columns = spec.columns if spec.emits is None else spec.emits.get(chain.names[c], [])
+    words = (
+        spec.emission if isinstance(spec.emission, str) else {k: v for k, v in spec.emission.items() if k in columns}
+    )
+    return columns_of(columns, words) if columns else []
 
 
 def _shared(spec: HMM, chain: ProductChain, given: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
@@ -475,8 +477,8 @@ def _shared(spec: HMM, chain: ProductChain, given: Mapping[str, Any]) -> dict[st
                 path=("model", "parameters", name),
                 code="unknown-parameter",
             )
-        own, inner = home[name]
-        out[own][inner] = value
+        name_of_chain, inner = home[name]
+        out[name_of_chain][inner] = value
     return out
 
 
@@ -551,14 +553,14 @@ def parts_of(
             path=("model", "covariance"),
             code="unsupported",
         )
-    order = [column for _, _, own in layout for column in own]
+    order = [column for _, _, columns in layout for column in columns]
     given, out = _shared(spec, chain, rest), []
     for c in _speaking(chain):
-        own = _layout(spec, chain, c)
-        at = [order.index(column) for _, _, columns in own for column in columns]
+        chain_layout = _layout(spec, chain, c)
+        at = [order.index(column) for _, _, columns in chain_layout for column in columns]
         if at:
             inner = emitted_parts(
-                data, own, rows[:, at], scaled_by[:, at], chain.sizes[c], given[chain.names[c]],
+                data, chain_layout, rows[:, at], scaled_by[:, at], chain.sizes[c], given[chain.names[c]],
                 **made,  # type: ignore[arg-type]
             )  # fmt: skip
             out += [_one(chain, c, part, at) for part in inner]
@@ -575,8 +577,8 @@ def _one(chain: ProductChain, c: int, part: StatePart, at: Sequence[int]) -> One
         suffix=suffix,
         style=replace(part.style, state=chain.names[c]),
     )
-    seen_in = c - 1 if chain.coupling == "switching" else None
-    return OneChain.of(inner, chain.names[c], SpreadEmission(part.emission, chain.space, c, seen_in))
+    emitting_in = c - 1 if chain.coupling == "switching" else None
+    return OneChain.of(inner, chain.names[c], SpreadEmission(part.emission, chain.space, c, emitting_in))
 
 
 def _additive_of(spec: HMM, chain: ProductChain, rows: np.ndarray, scaled_by: np.ndarray) -> Additive:
@@ -609,8 +611,8 @@ def _emitting(hidden: Any, rng: np.random.Generator) -> dict[str, np.ndarray]:
     out: dict[str, np.ndarray] = {}
     if isinstance(hidden.parts[0], Additive):
         part = hidden.parts[0]
-        found = part.from_emission(part.emission.begin(rows, rng))
-        return {name: found[name] for name in part.learned}
+        parameters = part.from_emission(part.emission.begin(rows, rng))
+        return {name: parameters[name] for name in part.learned}
     weights = _grouped(hidden, chain, rows, rng)
     for part in hidden.parts:
         statistics = part.emission.statistics(rows[:, list(part.at)], weights)
@@ -647,11 +649,11 @@ def _count(hidden: Any) -> int:
 
 def _groups(parts: Sequence[Any], rows: np.ndarray, n: int, rng: np.random.Generator) -> np.ndarray:
     """Membership (n_rows, n) of groups of similar rows; rows without a cell in none of them more than another."""
-    own = [part.emission.features(rows[:, list(part.at)]) for part in parts]
-    seen = ~np.isnan(rows[:, sorted({j for part in parts for j in part.at})]).all(axis=1)
+    features = [part.emission.features(rows[:, list(part.at)]) for part in parts]
+    observed = ~np.isnan(rows[:, sorted({j for part in parts for j in part.at})]).all(axis=1)
     out = np.full((len(rows), n), 1.0 / n)
-    if seen.sum() >= n:
-        out[seen] = np.eye(n)[k_means(np.concatenate(own, axis=1)[seen], n, rng).labels]
+    if observed.sum() >= n:
+        out[observed] = np.eye(n)[k_means(np.concatenate(features, axis=1)[observed], n, rng).labels]
     return out
 
 
@@ -684,6 +686,6 @@ def _apart(moves: np.ndarray, space: ProductSpace) -> float:
     """Log likelihood of transitions by chains that go their own ways."""
     total = 0.0
     for c in range(len(space.sizes)):
-        own = space.fold(moves, c)
-        total += float(np.sum(own * np.log(own / own.sum(axis=1, keepdims=True))))
+        counts = space.fold(moves, c)
+        total += float(np.sum(counts * np.log(counts / counts.sum(axis=1, keepdims=True))))
     return total

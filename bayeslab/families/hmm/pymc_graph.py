@@ -50,8 +50,8 @@ def _parameters(hidden: Hidden, start: Mapping[str, np.ndarray] | None) -> tuple
     """A model with everything unknown as free random variables; all parameters as expressions."""
     import pymc as pm
 
-    own = ("state", "next_state", *hidden.chain.labels())
-    built = pm.Model(coords={dim: hidden.labels[dim].tolist() for dim in own})
+    dims = ("state", "next_state", *hidden.chain.labels())
+    built = pm.Model(coords={dim: hidden.labels[dim].tolist() for dim in dims})
     if hidden.chain.order == 2:
         built.add_coord("state_before", hidden.states.tolist())
     with built:
@@ -81,9 +81,9 @@ def _normal_parameters(hidden: Hidden, values: Mapping[str, Any]) -> tuple[Any, 
     import pytensor.tensor as pt
 
     def table(part: StatePart, parameter: str) -> Any:
-        own = values[part.called(parameter)]
+        parameters = values[part.called(parameter)]
         shape = (part.n_states, len(part.columns))
-        return pt.broadcast_to(own if own.ndim == 2 else own[:, None], shape)
+        return pt.broadcast_to(parameters if parameters.ndim == 2 else parameters[:, None], shape)
 
     mean, deviation = (pt.concatenate([table(part, p) for part in hidden.parts], axis=1) for p in ("mean", "sd"))
     return mean, deviation, [at for part in hidden.parts for at in part.at]

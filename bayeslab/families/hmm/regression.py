@@ -47,23 +47,23 @@ def known_regression(spec: HMM, n_states: int, given: Mapping[str, Any]) -> dict
                 f"no parameter is called '{name}'{hint(name, shapes)}", path=path, code="unknown-parameter"
             )
         try:
-            own = np.asarray(value, dtype=float)
+            numbers = np.asarray(value, dtype=float)
         except (TypeError, ValueError):
             raise ModelError(
                 "numbers are meant: lines of states have the default priors", path=path, code="wrong-type"
             ) from None
-        own = np.broadcast_to(own, shapes[name]).copy() if own.ndim == 0 else own
-        if own.shape != shapes[name]:
+        numbers = np.broadcast_to(numbers, shapes[name]).copy() if numbers.ndim == 0 else numbers
+        if numbers.shape != shapes[name]:
             raise ModelError(
-                f"{' × '.join(map(str, shapes[name]))} numbers are meant, not {own.shape}",
+                f"{' × '.join(map(str, shapes[name]))} numbers are meant, not {numbers.shape}",
                 path=path,
                 code="wrong-shape",
             )
-        if not np.all(np.isfinite(own)) or (name == "sd" and np.any(own <= 0)):
+        if not np.all(np.isfinite(numbers)) or (name == "sd" and np.any(numbers <= 0)):
             raise ModelError(
                 f"{'positive' if name == 'sd' else 'finite'} numbers are meant", path=path, code="out-of-range"
             )
-        out[name] = own
+        out[name] = numbers
     if ("intercept" in out) != ("slope" in out):
         lost = "slope" if "intercept" in out else "intercept"
         raise ModelError(
@@ -156,8 +156,8 @@ def _design(spec: HMM, data: Data, sequences: Sequences) -> np.ndarray:
     age = np.arange(sequences.n_times) - np.repeat(sequences.offsets[:-1], np.diff(sequences.offsets))
     past = []
     for lag in range(1, spec.window + 1):
-        own = np.full(sequences.n_times, np.nan)
-        own[lag:] = outcome[:-lag, 0]
-        own[age < lag] = np.nan
-        past.append(own)
+        lagged = np.full(sequences.n_times, np.nan)
+        lagged[lag:] = outcome[:-lag, 0]
+        lagged[age < lag] = np.nan
+        past.append(lagged)
     return np.column_stack([outcome, np.ones(sequences.n_times), inputs, *past])

@@ -33,11 +33,11 @@ from bayeslab.posterior.open_cells import Drawn, row_by_row
 __all__ = ["completed", "drawn", "events", "position"]
 
 
-def position(own: Any, column: str) -> int:
+def position(resolved: Any, column: str) -> int:
     """Where a column is in the rows of a model on its data."""
-    if isinstance(own, Hidden):
-        return next(part.position(column) for part in own.parts if column in part.columns)
-    return int(own.columns.index(column))
+    if isinstance(resolved, Hidden):
+        return next(part.position(column) for part in resolved.parts if column in part.columns)
+    return int(resolved.columns.index(column))
 
 
 def _spec(model: Model) -> HMM:
@@ -83,10 +83,10 @@ class _Windowed:
 
 
 def _windowed(spec: HMM, data: Data, hidden: Hidden) -> _Windowed:
-    own = hidden.sequences
-    values = spread(own, read_columns(data, spec.columns[:1], frozenset(), len(own.at)))[:, 0]
-    first = np.repeat(own.offsets[:-1], np.diff(own.offsets))
-    before = np.arange(own.n_times)[:, None] - np.arange(1, spec.window + 1)
+    sequences = hidden.sequences
+    values = spread(sequences, read_columns(data, spec.columns[:1], frozenset(), len(sequences.at)))[:, 0]
+    first = np.repeat(sequences.offsets[:-1], np.diff(sequences.offsets))
+    before = np.arange(sequences.n_times)[:, None] - np.arange(1, spec.window + 1)
     return _Windowed(values, np.where(before < first[:, None], -1, before))
 
 
@@ -150,15 +150,15 @@ def completed(model: Model, data: Data, chain: Any, draws: Mapping[str, np.ndarr
             made[column][1][:, there] = cells[there].astype(made[column][1].dtype)
         return made
 
-    found = row_by_row(lacking, complete, lambda: drawn(model, data, chain, draws, rng, np.nan))
+    completions = row_by_row(lacking, complete, lambda: drawn(model, data, chain, draws, rng, np.nan))
     if spec.window:
-        _say_what_has_no_past(spec, found)
-    return found
+        _say_what_has_no_past(spec, completions)
+    return completions
 
 
-def _say_what_has_no_past(spec: HMM, found: Drawn) -> None:
+def _say_what_has_no_past(spec: HMM, completions: Drawn) -> None:
     column = spec.columns[0]
-    lost = np.isnan(found[column][1]).any(axis=0)
+    lost = np.isnan(completions[column][1]).any(axis=0)
     needed = (
         f"with window: {spec.window} the {spec.window} values before it" if spec.window > 1 else "the value before it"
     )
@@ -200,7 +200,7 @@ def drawn(
             continue
         for column, cells in _replicated(rng, hidden, values, states[at], cells_there).items():
             made[column].append(cells)
-    whole = {c for _, word, own in layout_of(spec) if is_whole(word) for c in own}
+    whole = {c for _, word, columns in layout_of(spec) if is_whole(word) for c in columns}
     return {c: ((model.data.rows,), _as_whole(np.stack(v)) if c in whole else np.stack(v)) for c, v in made.items()}
 
 

@@ -234,8 +234,8 @@ class HMM(Family):
         if self.dimension is not None and self.states != "continuous":
             raise Flaw("dimension goes with states: continuous", code="conflict")
         if self.states == "continuous":
-            own = {"family", "columns", "states", "dimension", "sequence", "time"}
-            odd = sorted(self.model_fields_set - own)
+            allowed = {"family", "columns", "states", "dimension", "sequence", "time"}
+            odd = sorted(self.model_fields_set - allowed)
             if odd:
                 raise Flaw(f"{odd[0]} goes with discrete states; continuous ones are normal", code="conflict")
         if self.states == "infinite":
@@ -364,7 +364,9 @@ class HMM(Family):
         if self.states == "continuous" or self.emission == "observed":
             return set(dims)
         classes = {self.classes} if self.classes is not None else set()
-        return set(dims) | classes | {own[0] for _, word, own in layout_of(self) if word in ("categorical", "urn")}
+        return (
+            set(dims) | classes | {columns[0] for _, word, columns in layout_of(self) if word in ("categorical", "urn")}
+        )
 
     def named_inputs(self) -> list[str]:
         """The inputs."""
@@ -382,8 +384,8 @@ class HMM(Family):
     @property
     def ranged(self) -> tuple[int, ...]:
         """The least and the largest number of states, if it is to be chosen."""
-        own = self.states if isinstance(self.states, dict) else {}
-        return (own["from"], own["to"]) if own.keys() == {"from", "to"} else ()
+        limits = self.states if isinstance(self.states, dict) else {}
+        return (limits["from"], limits["to"]) if limits.keys() == {"from", "to"} else ()
 
     @model_validator(mode="after")
     def _choosing(self) -> HMM:
@@ -486,7 +488,7 @@ def _check_words(spec: HMM) -> None:
         _check_emits(spec)
     if spec.coupling == "switching":
         _check_switch(spec)
-    sizes = [own if isinstance(own, int) else len(own) for own in spec.chains.values()]
+    sizes = [states if isinstance(states, int) else len(states) for states in spec.chains.values()]
     total = int(np.prod(sizes, dtype=object))
     if total > MOST_STATES:
         raise Flaw(
@@ -520,7 +522,7 @@ def _check_emits(spec: HMM) -> None:
     for name in spec.emits:
         if name not in spec.chains:
             raise Flaw(f"emits: there is no chain '{name}'{hint(name, spec.chains)}", code="unknown-name")
-    given = [column for own in spec.emits.values() for column in own]
+    given = [column for columns in spec.emits.values() for column in columns]
     for column in given:
         if column not in spec.columns:
             raise Flaw(f"emits: '{column}' is not among the columns{hint(column, spec.columns)}", code="unknown-column")
@@ -533,9 +535,9 @@ def _check_emits(spec: HMM) -> None:
 
 def _check_switch(spec: HMM) -> None:
     assert spec.chains is not None
-    (switch, own), *others = spec.chains.items()
+    (switch, switch_states), *others = spec.chains.items()
     names = [name for name, _ in others]
-    if own not in (len(names), names):
+    if switch_states not in (len(names), names):
         raise Flaw(
             f"the first chain, '{switch}', says which of the others is seen: it has the states [{', '.join(names)}]",
             code="contradiction",

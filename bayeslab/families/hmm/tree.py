@@ -53,12 +53,12 @@ def _numbers(data: Data, column: str, labels: np.ndarray, rows: str) -> np.ndarr
     """The number of each row's parent, -1 where the cell is empty."""
     if column not in data.dataset.columns:
         raise DataError(f"the data have no column '{column}', which names the parents", code="unknown-column")
-    own = data.column(column)
+    cells = data.column(column)
     names = [_word(v) for v in labels.tolist()]
     # Names of rows are checked to be there once where the data are read.
     place = {name: row for row, name in enumerate(names)}
     out = np.full(len(labels), -1, np.int64)
-    for row, (value, gone) in enumerate(zip(own.values.tolist(), own.absent().tolist(), strict=True)):
+    for row, (value, gone) in enumerate(zip(cells.values.tolist(), cells.absent().tolist(), strict=True)):
         if gone:
             continue
         name = _word(value)

@@ -132,29 +132,29 @@ class UrnPart(StatePart):
         self, rng: np.random.Generator, values: Mapping[str, Any], states: np.ndarray, rows: np.ndarray,
         cells: np.ndarray,
     ) -> np.ndarray:  # fmt: skip
-        """Colours (n_rows, 1) given the path: of each sequence anew from full urns; cells not seen are predicted.
+        """Colours (n_rows, 1) given the path: of each sequence anew from full urns; missing cells are predicted.
 
         A cell that was not seen is one of the balls that all seen draws from its urn leave, whenever they were.
         """
-        seen = self.codes[self.sequences.at]
+        colours = self.codes[self.sequences.at]
         out = self._each(states, np.full(len(states), -1), rng.random(len(states)))
-        holes = seen < 0
+        holes = colours < 0
         if holes.any():
-            out[holes] = self._each(states, seen, rng.random(len(states)))[holes]
+            out[holes] = self._each(states, colours, rng.random(len(states)))[holes]
         return out[:, None].astype(float)
 
-    def _each(self, states: np.ndarray, seen: np.ndarray, uniform: np.ndarray) -> np.ndarray:
-        """Colours of rows: the seen ones, and draws from what these leave."""
-        out, of = seen.copy(), self.sequences.sequence[self.sequences.at]
+    def _each(self, states: np.ndarray, colours: np.ndarray, uniform: np.ndarray) -> np.ndarray:
+        """Colours of rows: the observed ones, and draws from what these leave."""
+        out, of = colours.copy(), self.sequences.sequence[self.sequences.at]
         for s in range(self.sequences.n_sequences):
             left = self.balls.astype(float)
             mine = np.flatnonzero(of == s)
-            for row in mine[seen[mine] >= 0]:
-                left[states[row], seen[row]] -= 1
-            for row in mine[seen[mine] < 0]:
-                own = left[states[row]]
-                out[row] = int(np.searchsorted(np.cumsum(own), uniform[row] * own.sum(), side="right"))
-                own[out[row]] -= 1
+            for row in mine[colours[mine] >= 0]:
+                left[states[row], colours[row]] -= 1
+            for row in mine[colours[mine] < 0]:
+                contents = left[states[row]]
+                out[row] = int(np.searchsorted(np.cumsum(contents), uniform[row] * contents.sum(), side="right"))
+                contents[out[row]] -= 1
         return out
 
 

@@ -59,17 +59,17 @@ class Durations(Spec):
 
 def as_durations(value: Any) -> Any:
     """What a file says of durations, refused in one line where it says nothing that is meant."""
-    own = value if isinstance(value, Mapping) else {"longest": value}
+    entry = value if isinstance(value, Mapping) else {"longest": value}
     if value is None or isinstance(value, Durations):
         return value
-    longest, law = own.get("longest"), own.get("law", "table")
+    longest, law = entry.get("longest"), entry.get("law", "table")
     if isinstance(longest, bool) or not isinstance(longest, int) or not 1 <= longest <= _LONGEST:
         raise Flaw(
             f"the longest duration is a whole number from 1 to {_LONGEST:,}, not {longest!r}", code="out-of-range"
         )
     if law not in OF_DURATIONS:
         raise Flaw(f"unknown law '{law}'{hint(str(law), OF_DURATIONS)}", code="unknown-word")
-    odd = sorted(own.keys() - {"longest", "law"})
+    odd = sorted(entry.keys() - {"longest", "law"})
     if odd:
         raise Flaw(f"unknown key '{odd[0]}'{hint(odd[0], ('longest', 'law'))}", code="unknown-key")
     return value if not isinstance(value, Mapping) else Durations(longest=longest, law=law)
@@ -82,15 +82,17 @@ def as_chains(value: Any) -> Any:
             "chains are names with numbers of states, such as {season: 2, weather: [dry, wet]}", code="wrong-type"
         )
     out: dict[str, int | list[str]] = {}
-    for name, own in value.items():
-        if isinstance(own, bool) or not isinstance(own, int | list):
-            raise Flaw(f"chain '{name}': a number of states or a list of their names, not {own!r}", code="wrong-type")
-        if isinstance(own, int):
-            if own < 1:
-                raise Flaw(f"chain '{name}' has {own} states; at least 1 is needed", code="out-of-range")
-            out[name] = own
+    for name, states in value.items():
+        if isinstance(states, bool) or not isinstance(states, int | list):
+            raise Flaw(
+                f"chain '{name}': a number of states or a list of their names, not {states!r}", code="wrong-type"
+            )
+        if isinstance(states, int):
+            if states < 1:
+                raise Flaw(f"chain '{name}' has {states} states; at least 1 is needed", code="out-of-range")
+            out[name] = states
             continue
-        levels = [("true" if v else "false") if isinstance(v, bool) else str(v) for v in own]
+        levels = [("true" if v else "false") if isinstance(v, bool) else str(v) for v in states]
         if not levels or len(set(levels)) < len(levels):
             raise Flaw(f"chain '{name}': at least one state, each name once", code="duplicate")
         out[name] = levels
