@@ -54,13 +54,13 @@ _LAWS: dict[str, tuple[tuple[str, ...], Callable[..., tuple[str, dict[str, float
 }
 
 
-def base_law(seen: Resolved) -> BaseLaw | str:
+def base_law(resolved: Resolved) -> BaseLaw | str:
     """Where components come from, or why these steps do not know it."""
-    parts = list(seen.parts.values())
+    parts = list(resolved.parts.values())
     if len(parts) > 1:
         return "columns of several kinds go with conjugate priors only; use nuts"
     part = parts[0]
-    if np.isnan(seen.rows).any():
+    if np.isnan(resolved.rows).any():
         return "components without a conjugate prior take no missing cells here; use nuts"
     if isinstance(part, StudentT):
         assert part.emission.prior is not None
@@ -72,7 +72,7 @@ def base_law(seen: Resolved) -> BaseLaw | str:
         laws = {name: _frozen(*numbers(part.free[name], words, name)) for name in ("mean", "sd")}
     except ModelError as error:
         return f"{error.message}; use nuts"
-    return IndependentNormals(laws["mean"], laws["sd"], seen.rows.std(axis=0))
+    return IndependentNormals(laws["mean"], laws["sd"], resolved.rows.std(axis=0))
 
 
 def _frozen(word: str, given: tuple[Any, ...]) -> Any:
@@ -131,7 +131,7 @@ class _Sampler:
     def advance(self, chain: Arrays, sweeps: int) -> Arrays:
         rng, labels, alpha = thawed(chain["rng"]), chain["labels"].astype(np.int64), float(chain["alpha"])
         atoms = Atoms(chain["means"], chain["roots"], chain["dofs"])
-        told, kept, alphas = (chain[name].copy() for name in ("told", "kept", "kept_alpha"))
+        summaries, kept, alphas = (chain[name].copy() for name in ("told", "kept", "kept_alpha"))
         held = [chain[f"kept_{name}"].copy() for name in _ATOMS]
         done, tune = int(chain["done"]), int(chain["tune"])
         for draw in range(done - tune, done - tune + sweeps):
@@ -141,19 +141,25 @@ class _Sampler:
                 alpha = draw_concentration(self.prior, alpha, count, len(labels), rng)
             if draw < 0:
                 continue
-            told[draw] = self._told(labels, atoms, alpha)
-            place = draw * len(kept) // len(told)
-            if (draw + 1) * len(kept) // len(told) > place:
+            summaries[draw] = self._summary(labels, atoms, alpha)
+            place = draw * len(kept) // len(summaries)
+            if (draw + 1) * len(kept) // len(summaries) > place:
                 kept[place], alphas[place] = canonical(labels), alpha
-                own = atoms.some(np.argsort(np.unique(labels, return_index=True)[1]))
+                sorted_atoms = atoms.some(np.argsort(np.unique(labels, return_index=True)[1]))
                 held = [_with_room(values, count) for values in held]
                 for values, name in zip(held, _ATOMS, strict=True):
-                    values[place, :count] = getattr(own, name)
-        now = {"done": np.array(done + sweeps), "tune": chain["tune"], "told": told, "kept": kept, "kept_alpha": alphas}
+                    values[place, :count] = getattr(sorted_atoms, name)
+        now = {
+            "done": np.array(done + sweeps),
+            "tune": chain["tune"],
+            "told": summaries,
+            "kept": kept,
+            "kept_alpha": alphas,
+        }
         now |= {f"kept_{name}": values for name, values in zip(_ATOMS, held, strict=True)}
         return {**_arrays(labels, atoms, alpha, rng), **now}
 
-    def _told(self, labels: np.ndarray, atoms: Atoms, alpha: float) -> tuple[float, ...]:
+    def _summary(self, labels: np.ndarray, atoms: Atoms, alpha: float) -> tuple[float, ...]:
         share = np.bincount(labels) / len(labels)
         fit = atoms.log_density(self.rows)[np.arange(len(labels)), labels].sum()
         return len(share), float(-np.sum(share * np.log(share))), float(share.max()), float(fit), alpha
@@ -168,31 +174,31 @@ def _with_room(values: np.ndarray, count: int) -> np.ndarray:
 
 
 def _arrays(labels: np.ndarray, atoms: Atoms, alpha: float, rng: np.random.Generator) -> dict[str, np.ndarray]:
-    own = {"means": atoms.means, "roots": atoms.roots, "dofs": atoms.dofs}
-    return {"labels": labels.astype(np.int32), "alpha": np.array(alpha), "rng": frozen(rng), **own}
+    atom_arrays = {"means": atoms.means, "roots": atoms.roots, "dofs": atoms.dofs}
+    return {"labels": labels.astype(np.int32), "alpha": np.array(alpha), "rng": frozen(rng), **atom_arrays}
 
 
-def by_auxiliary(seen: Resolved, rows: str) -> GibbsPlan | str:
+def by_auxiliary(resolved: Resolved, rows: str) -> GibbsPlan | str:
     """Rows and parameters of clusters in turns, auxiliary components for what no row has; or why not."""
-    prior = seen.process
+    prior = resolved.process
     assert prior is not None
     if isinstance(prior.alpha, str):
         return "empirical_bayes goes with conjugate components; give the concentration a number, or Gamma(1, 1)"
-    law = base_law(seen)
+    law = base_law(resolved)
     if isinstance(law, str):
         return law
-    if len(seen.rows) > _MOST_ROWS:
+    if len(resolved.rows) > _MOST_ROWS:
         return (
             f"components without a conjugate prior are offered for up to {_MOST_ROWS:,} rows; use nuts or variational"
         )
-    sampler = _Sampler(law, np.ascontiguousarray(seen.rows, float), prior)
-    told = TOLD if isinstance(prior.alpha, tuple) else TOLD[:-1]
+    sampler = _Sampler(law, np.ascontiguousarray(resolved.rows, float), prior)
+    names = TOLD if isinstance(prior.alpha, tuple) else TOLD[:-1]
 
     def finish(chains: Mapping[int, Arrays]) -> GibbsDraws:
-        return _finished(told, chains, rows)
+        return _finished(names, chains, rows)
 
-    how = f"{len(seen.rows):,} labels and the parameters of their clusters in turns, with auxiliary components"
-    dims: dict[str, tuple[str, ...]] = dict.fromkeys(told, ())
+    how = f"{len(resolved.rows):,} labels and the parameters of their clusters in turns, with auxiliary components"
+    dims: dict[str, tuple[str, ...]] = dict.fromkeys(names, ())
     return GibbsPlan(how, Chains(sampler.begin, sampler.advance, finish), dims)
 
 
@@ -204,8 +210,8 @@ def _finished(names: tuple[str, ...], chains: Mapping[int, Arrays], rows: str) -
         raise Stopped(
             "stopped before every chain had kept a draw; go on with `bayeslab fit --resume RUN`", code="stopped"
         )
-    told = np.stack([chain["told"][:n_draws] for chain in chains.values()])
-    draws = {name: told[..., TOLD.index(name)] for name in names}
+    summaries = np.stack([chain["told"][:n_draws] for chain in chains.values()])
+    draws = {name: summaries[..., TOLD.index(name)] for name in names}
     draws["n_clusters"] = draws["n_clusters"].astype(np.int64)
     of_draw = np.minimum(np.arange(n_draws) * len(first["kept"]) // len(first["told"]), many - 1)
     counts = np.bincount(draws["n_clusters"].ravel())
@@ -223,7 +229,7 @@ def _finished(names: tuple[str, ...], chains: Mapping[int, Arrays], rows: str) -
     }
     shown = ", ".join(f"{k}: {p:.2f}" for k, p in enumerate(counts / counts.sum()) if p >= 0.005)
     notes = (Note("pass", "clusters", f"posterior of the number of clusters {shown}"),)
-    return GibbsDraws(draws, {"log_likelihood": told[..., TOLD.index("log_likelihood")]}, groups, notes)
+    return GibbsDraws(draws, {"log_likelihood": summaries[..., TOLD.index("log_likelihood")]}, groups, notes)
 
 
 def _held(chains: Mapping[int, Arrays], many: int) -> dict[str, Any]:
@@ -269,8 +275,8 @@ class Held:
         """A partition, the components of its clusters, α and the discount."""
         labels, a = self.labels[s].astype(np.int64), self.atoms
         count = int(labels.max()) + 1
-        own = Atoms(a.means[s, :count], a.roots[s, :count], a.dofs[s, :count])
-        return labels, own, float(self.alphas[s]), self.discount
+        atoms = Atoms(a.means[s, :count], a.roots[s, :count], a.dofs[s, :count])
+        return labels, atoms, float(self.alphas[s]), self.discount
 
     @cached_property
     def _alone(self) -> np.ndarray:
@@ -283,28 +289,28 @@ class Held:
     def left_out(self) -> Iterator[np.ndarray]:
         return (process.leave_one_out(*self._at(s), self.rows, self._alone) for s in range(len(self.labels)))
 
-    def replicated(self, seen: Resolved, s: int, rng: np.random.Generator) -> np.ndarray:
+    def replicated(self, resolved: Resolved, s: int, rng: np.random.Generator) -> np.ndarray:
         labels, atoms, alpha, discount = self._at(s)
         weights = drawn_shares(discount, labels, alpha, rng)
         atoms = atoms.joined(self.law.draw(rng, len(weights) - len(atoms.means)))
-        return atoms.sample(rng, rng.choice(len(weights), size=len(seen.rows), p=weights))
+        return atoms.sample(rng, rng.choice(len(weights), size=len(resolved.rows), p=weights))
 
-    def completed(self, seen: Resolved, s: int, rng: np.random.Generator) -> np.ndarray:
+    def completed(self, resolved: Resolved, s: int, rng: np.random.Generator) -> np.ndarray:
         _, atoms, _, _ = self._at(s)
-        ((_, probabilities),) = self.predictions(seen.rows, [s])
+        ((_, probabilities),) = self.predictions(resolved.rows, [s])
         # A new cluster's parameters are one of many draws from their prior, by how well these explain the row.
         fresh = self.law.draw(rng, _FRESH)
-        log_density = fresh.log_density(seen.rows)
+        log_density = fresh.log_density(resolved.rows)
         chance = np.exp(log_density - log_density.max(axis=1, keepdims=True))
         chance *= probabilities[:, -1:] / chance.sum(axis=1, keepdims=True)
         cluster = drawn_labels(np.hstack([probabilities[:, :-1], chance]), rng.random(len(probabilities)))
-        every, rows = atoms.joined(fresh), seen.rows.copy()
+        every, rows = atoms.joined(fresh), resolved.rows.copy()
         lower = np.linalg.inv(every.roots)
         fill_normal(rows, cluster, every.means, lower @ lower.transpose(0, 2, 1), every.dofs, rng)
         return rows
 
 
-def kept_of(seen: Resolved, draws: Mapping[str, np.ndarray]) -> Held:
+def kept_of(resolved: Resolved, draws: Mapping[str, np.ndarray]) -> Held:
     """From draws with what the group ``partitions`` holds.
 
     Raises
@@ -312,25 +318,25 @@ def kept_of(seen: Resolved, draws: Mapping[str, np.ndarray]) -> Held:
     OptionError
         The fit is of an earlier version, which kept no parameters.
     """
-    law = base_law(seen)
+    law = base_law(resolved)
     assert not isinstance(law, str)
-    assert seen.process is not None
+    assert resolved.process is not None
     if "_means" not in draws:
         raise OptionError("the parameters of clusters were not kept in this fit; fit again", code="not-kept")
     atoms = Atoms(*(draws[f"_{name}"] for name in _ATOMS))
     kept = (draws["_labels"], draws["_concentration"], draws["_of_draw"])
-    return Held(law, np.ascontiguousarray(seen.rows, float), seen.process.discount, *kept, atoms)
+    return Held(law, np.ascontiguousarray(resolved.rows, float), resolved.process.discount, *kept, atoms)
 
 
 def joined(
-    seen: Resolved, labels: np.ndarray, alphas: np.ndarray, seed: int, options: Any
+    resolved: Resolved, labels: np.ndarray, alphas: np.ndarray, seed: int, options: Any
 ) -> dict[int, Mapping[str, np.ndarray]]:
     """Chains that begin at partitions of the first rows (chains, n), the others seated."""
-    law = base_law(seen)
+    law = base_law(resolved)
     if isinstance(law, str):
         raise OptionError(law, code="not-conjugate")
-    assert seen.process is not None
-    sampler = _Sampler(law, np.ascontiguousarray(seen.rows, float), seen.process)
+    assert resolved.process is not None
+    sampler = _Sampler(law, np.ascontiguousarray(resolved.rows, float), resolved.process)
     begun = enumerate(np.random.default_rng(seed).spawn(len(labels)))
     given = (options.draws, options.tune)
     return {k: sampler.joined(labels[k].astype(np.int64), float(alphas[k]), rng, *given) for k, rng in begun}

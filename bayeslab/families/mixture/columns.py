@@ -87,8 +87,8 @@ def _text_found(spec: Mixture, data: Data, name: str, term: Any) -> str:
     words = data.labels.get(name, ())
     for row, code in enumerate(np.asarray(term.codes) if term.codes is not None else ()):
         if code >= 0 and not _number(words[code]):
-            told = f"column '{name}', row {row + 1}: '{words[code]}' is no number, as the column holds in the fit"
-            return f"{told}; leave the cell empty if not known"
+            message = f"column '{name}', row {row + 1}: '{words[code]}' is no number, as the column holds in the fit"
+            return f"{message}; leave the cell empty if not known"
     return f"column '{name}' is text; it holds numbers in the fit"
 
 
@@ -143,8 +143,8 @@ def names_and_labels(
         )
     place = np.array([[str(x) for x in names].index(w) for w in words], dtype=int)
     allowed = np.ones((len(codes), len(names)), bool)
-    seen = codes >= 0
-    allowed[seen] = np.eye(len(names), dtype=bool)[place[codes[seen]]]
+    labelled = codes >= 0
+    allowed[labelled] = np.eye(len(names), dtype=bool)[place[codes[labelled]]]
     return names, allowed
 
 

@@ -29,32 +29,32 @@ __all__ = [
 ]
 
 
-def completed(seen: Resolved, draws: Mapping[str, np.ndarray], rng: np.random.Generator) -> dict[str, np.ndarray]:
+def completed(resolved: Resolved, draws: Mapping[str, np.ndarray], rng: np.random.Generator) -> dict[str, np.ndarray]:
     """All columns, (draws, rows), complete: what is given stays.
 
     Parameters
     ----------
-    seen
+    resolved
         The mixture on the rows, NaN where a cell is open.
     draws
         Of its parameters, by their names in results.
     """
-    names = list(seen.dims)
+    names = list(resolved.dims)
     n_draws = len(draws[names[0]])
-    columns = [c for part in seen.parts.values() for c in part.columns]
-    at = [seen.columns.index(c) for c in columns]
-    out = np.repeat(seen.rows[None][:, :, at], n_draws, axis=0)
+    columns = [c for part in resolved.parts.values() for c in part.columns]
+    at = [resolved.columns.index(c) for c in columns]
+    out = np.repeat(resolved.rows[None][:, :, at], n_draws, axis=0)
     for i in range(n_draws):
-        theta = seen.theta({name: draws[name][i] for name in names})
-        labels = seen.problem.law(theta).sample(rng)
+        theta = resolved.theta({name: draws[name][i] for name in names})
+        labels = resolved.problem.law(theta).sample(rng)
         first = 0
-        for name, part in seen.parts.items():
+        for name, part in resolved.parts.items():
             place = slice(first, first + len(part.columns))
             first = place.stop
             lacking = np.isnan(out[i, :, place])
             if lacking.any():
-                given = seen.rows[:, list(part.given_at)]
-                made = _drawn(part, seen.own(name, theta), labels, out[i, :, place], given, rng)
+                given = resolved.rows[:, list(part.given_at)]
+                made = _drawn(part, resolved.parameters_of(name, theta), labels, out[i, :, place], given, rng)
                 out[i, :, place] = np.where(lacking, made, out[i, :, place])
     return {c: out[..., j] for j, c in enumerate(columns)}
 
@@ -67,26 +67,26 @@ class Clusters(Protocol):
         """Which of them stands for each draw, (draws,)."""
         ...
 
-    def completed(self, seen: Resolved, s: int, rng: np.random.Generator) -> np.ndarray:
-        """The rows of ``seen`` with their open cells drawn, (M, d) in the order of the parts' columns."""
+    def completed(self, resolved: Resolved, s: int, rng: np.random.Generator) -> np.ndarray:
+        """The rows of ``resolved`` with their open cells drawn, (M, d) in the order of the parts' columns."""
         ...
 
 
-def completed_in_clusters(seen: Resolved, kept: Clusters, rng: np.random.Generator) -> dict[str, np.ndarray]:
+def completed_in_clusters(resolved: Resolved, kept: Clusters, rng: np.random.Generator) -> dict[str, np.ndarray]:
     """All columns, (draws, rows), complete, of a process: what is given stays."""
-    columns = [c for part in seen.parts.values() for c in part.columns]
-    made = np.stack([kept.completed(seen, int(s), rng) for s in kept.of_draw])
+    columns = [c for part in resolved.parts.values() for c in part.columns]
+    made = np.stack([kept.completed(resolved, int(s), rng) for s in kept.of_draw])
     return {c: made[..., j] for j, c in enumerate(columns)}
 
 
 def drawn_in_clusters(
-    seen: Resolved, rows_of_fit: np.ndarray, labels: np.ndarray, probabilities: np.ndarray, rng: np.random.Generator
+    resolved: Resolved, rows_of_fit: np.ndarray, labels: np.ndarray, probabilities: np.ndarray, rng: np.random.Generator
 ) -> np.ndarray:
     """Rows with their open cells drawn given a partition and what the rows show; parameters are integrated out.
 
     Parameters
     ----------
-    seen
+    resolved
         The new rows.
     rows_of_fit : ndarray (N, d)
     labels : ndarray (N,) of int
@@ -97,16 +97,16 @@ def drawn_in_clusters(
     cluster = drawn_labels(probabilities, rng.random(len(probabilities)))
     member = np.eye(probabilities.shape[1])[labels]
     out = []
-    for part in seen.parts.values():
+    for part in resolved.parts.values():
         at, given = list(part.columns_at), list(part.given_at)
-        own, emission = seen.rows[:, at].copy(), part.emission
+        cells, emission = resolved.rows[:, at].copy(), part.emission
         statistics = emission.statistics(rows_of_fit[:, [*at, *given]], member)
         if joint_normal(part):
-            fill_normal(own, cluster, *_predictive(part, statistics), rng)
+            fill_normal(cells, cluster, *_predictive(part, statistics), rng)
         else:
-            made = part.sample(rng, emission.draw(rng, statistics), cluster, seen.rows[:, given])
-            own = np.where(np.isnan(own), made, own)
-        out.append(own)
+            made = part.sample(rng, emission.draw(rng, statistics), cluster, resolved.rows[:, given])
+            cells = np.where(np.isnan(cells), made, cells)
+        out.append(cells)
     return np.concatenate(out, axis=1)
 
 
@@ -139,11 +139,11 @@ def normal_predictions(
     there = ~np.isnan(rows)
     for pattern in np.unique(there[there.any(axis=1)], axis=0):
         alike = np.flatnonzero((there == pattern).all(axis=1))
-        own = rows[np.ix_(alike, pattern)]
+        cells = rows[np.ix_(alike, pattern)]
         for k in range(len(shares)):
             shape = matrices[k][np.ix_(pattern, pattern)]
             freedom = np.inf if dof is None else dof[k]
-            log_p[alike, k] += multivariate_t(centre[k][pattern], shape, df=freedom).logpdf(own)
+            log_p[alike, k] += multivariate_t(centre[k][pattern], shape, df=freedom).logpdf(cells)
     density = logsumexp(log_p, axis=1)
     return density, np.exp(log_p - density[:, None])
 

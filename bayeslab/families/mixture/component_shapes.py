@@ -43,14 +43,14 @@ class Shapes:
     discrete: bool
 
 
-def shapes(seen: Resolved, draws: Mapping[str, np.ndarray], columns: Sequence[str] | None) -> Shapes:
+def shapes(resolved: Resolved, draws: Mapping[str, np.ndarray], columns: Sequence[str] | None) -> Shapes:
     """Over the columns asked for, or the first two normal ones, or the first."""
-    modelled = [c for part in seen.parts.values() for c in part.columns]
-    normal = [c for part in seen.parts.values() if isinstance(part, _WITH_ELLIPSES) for c in part.columns]
+    modelled = [c for part in resolved.parts.values() for c in part.columns]
+    normal = [c for part in resolved.parts.values() if isinstance(part, _WITH_ELLIPSES) for c in part.columns]
     for name in columns or ():
         if name not in modelled:
             raise OptionError(f"no column '{name}' is modelled{hint(name, modelled)}", code="unknown-column")
-    if any(isinstance(part, RegressionPart) for part in seen.parts.values()):
+    if any(isinstance(part, RegressionPart) for part in resolved.parts.values()):
         raise OptionError(
             "components of regressions have no shape of their own; take responsibilities", code="not-applicable"
         )
@@ -60,45 +60,45 @@ def shapes(seen: Resolved, draws: Mapping[str, np.ndarray], columns: Sequence[st
             "components are shown over one column, or over two normal ones; name these in columns",
             code="not-applicable",
         )
-    at = [seen.columns.index(c) for c in wanted]
-    points = seen.rows[:, at]
+    at = [resolved.columns.index(c) for c in wanted]
+    points = resolved.rows[:, at]
     if len(wanted) == 2:
-        return Shapes(wanted, points, _ellipses(seen, draws, wanted), (np.empty(0), np.empty((0, 0))), False)
-    part = next(part for part in seen.parts.values() if wanted[0] in part.columns)
+        return Shapes(wanted, points, _ellipses(resolved, draws, wanted), (np.empty(0), np.empty((0, 0))), False)
+    part = next(part for part in resolved.parts.values() if wanted[0] in part.columns)
     values = points[~np.isnan(points[:, 0]), 0]
     low, high = values.min(), values.max()
     places = np.arange(low, high + 1) if part.discrete else np.linspace(low, high, 300)
     for atom in part.atoms:
         # A probability is no density.
         places = places[places != atom]
-    rows = np.full((len(places), len(seen.columns)), np.nan)
+    rows = np.full((len(places), len(resolved.columns)), np.nan)
     rows[:, at[0]] = places
     for k in part.given_at:
         # Trials differ from row to row; their middle stands for them.
-        rows[:, k] = np.nanmedian(seen.rows[:, k])
-    problem, names = replace(seen.problem, rows=rows, latent=seen.problem.latent.on()), list(seen.dims)
+        rows[:, k] = np.nanmedian(resolved.rows[:, k])
+    problem, names = replace(resolved.problem, rows=rows, latent=resolved.problem.latent.on()), list(resolved.dims)
     some = np.unique(np.linspace(0, len(draws[names[0]]) - 1, _DRAWS).astype(int))
-    total = np.zeros((seen.n_components, len(places)))
+    total = np.zeros((resolved.n_components, len(places)))
     for i in some:
-        theta = seen.theta({name: draws[name][i] for name in names})
-        own = {k: v for k, v in theta.items() if k not in ("weights", "gate")}
-        weights = theta.get("weights", np.full(seen.n_components, 1 / seen.n_components))
-        total += weights[:, None] * np.exp(problem.emission.log_density(own, rows).T)
+        theta = resolved.theta({name: draws[name][i] for name in names})
+        parameters = {k: v for k, v in theta.items() if k not in ("weights", "gate")}
+        weights = theta.get("weights", np.full(resolved.n_components, 1 / resolved.n_components))
+        total += weights[:, None] * np.exp(problem.emission.log_density(parameters, rows).T)
     return Shapes(wanted, values[:, None], None, (places, total / len(some)), part.discrete)
 
 
 def _ellipses(
-    seen: Resolved, draws: Mapping[str, np.ndarray], columns: tuple[str, ...]
+    resolved: Resolved, draws: Mapping[str, np.ndarray], columns: tuple[str, ...]
 ) -> tuple[np.ndarray, np.ndarray]:
-    parts = [next(part for part in seen.parts.values() if c in part.columns) for c in columns]
-    k = seen.n_components
+    parts = [next(part for part in resolved.parts.values() if c in part.columns) for c in columns]
+    k = resolved.n_components
     means, covariances = np.empty((k, 2)), np.zeros((k, 2, 2))
     for j, (part, column) in enumerate(zip(parts, columns, strict=True)):
         assert isinstance(part, _WITH_ELLIPSES)
         theta = part.to_emission({name: draws[name].mean(axis=0) for name in part.results})
-        own = part.columns.index(column)
-        means[:, j] = theta["mean"][:, own]
+        axis = part.columns.index(column)
+        means[:, j] = theta["mean"][:, axis]
         for i, (other, name) in enumerate(zip(parts, columns, strict=True)):
             if other is part:
-                covariances[:, j, i] = part.covariances(theta)[:, own, part.columns.index(name)]
+                covariances[:, j, i] = part.covariances(theta)[:, axis, part.columns.index(name)]
     return means, covariances

@@ -86,16 +86,16 @@ def regression_part(
             )
         y = np.asarray(term.value, float)
     if known is None:
-        seen = y[~np.isnan(y)]
+        observed = y[~np.isnan(y)]
         gaussian = spec.component == "gaussian"
         centre = x.mean(axis=0) if design.intercept else np.zeros(x.shape[1])
         scale = x.std(axis=0)
         if not (scale > 0).all():
             name = design.names[int(np.argmin(scale > 0))]
             raise DataError(f"'{name}' is constant: leave it out of the regression", code="constant")
-        if gaussian and (not len(seen) or np.ptp(seen) == 0):
+        if gaussian and (not len(observed) or np.ptp(observed) == 0):
             raise DataError(f"column '{outcome}' is constant or empty: there is nothing to explain", code="constant")
-        middle = float(seen.mean()) if gaussian and design.intercept else 0.0
+        middle = float(observed.mean()) if gaussian and design.intercept else 0.0
         size = x.shape[1] + int(design.intercept)
         emission = emissions.Regression(size, spec.component)  # type: ignore[arg-type]
         known = RegressionPart(
@@ -129,12 +129,12 @@ def component_parts(
         What does not fit.
     """
     out: dict[str, StatePart] = {}
-    for name, own in spec.parts().items():
-        at = tuple(columns.index(c) for c in own)
-        make, prefix = _MAKERS.get(spec.word(own[0]), _any), spec.prefix(name)
+    for name, part_columns in spec.parts().items():
+        at = tuple(columns.index(c) for c in part_columns)
+        make, prefix = _MAKERS.get(spec.word(part_columns[0]), _any), spec.prefix(name)
         common = {
             "name": prefix.removesuffix("_"),
-            "columns": own,
+            "columns": part_columns,
             "at": at,
             "n_states": n_components,
             "style": replace(COMPONENTS, feature=f"{prefix}feature"),
@@ -149,10 +149,10 @@ def component_parts(
 def _gaussian(
     spec: Mixture, data: Data, rows: np.ndarray, columns: tuple[str, ...], common: dict[str, Any]
 ) -> StatePart:
-    own: tuple[str, ...] = common["columns"]
+    part_columns: tuple[str, ...] = common["columns"]
     free: dict[str, str] = {n: str(spec.priors[n]) for n in ("mean", "sd") if n in spec.priors}
     # Of one column each of these is a variance.
-    one = len(own) == 1 and spec.covariance in ("full", "spherical")
+    one = len(part_columns) == 1 and spec.covariance in ("full", "spherical")
     covariance = "diagonal" if one else spec.covariance
     eta = lkj(spec)
     if eta is not None and covariance != "full":
@@ -169,13 +169,13 @@ def _gaussian(
             code="incomplete",
         )
     try:
-        emission: Any = emissions.gaussian(len(own), covariance, known=spec.known)
+        emission: Any = emissions.gaussian(len(part_columns), covariance, known=spec.known)
     except OptionError as error:
         raise ModelError(error.message, path=("model", "covariance"), code=error.code) from None
     if covariance in ("full", "tied") and eta is None:
-        _refuse_dependent(spec, rows, own)
+        _refuse_dependent(spec, rows, part_columns)
     if free and not len(rows):
-        prior = emissions.NormalPrior(np.zeros(len(own)), 0.01, 3.0, np.ones(len(own)))
+        prior = emissions.NormalPrior(np.zeros(len(part_columns)), 0.01, 3.0, np.ones(len(part_columns)))
     else:
         prior = gaussian_prior(spec, emission, rows, common["n_states"])
     emission = replace(emission, prior=prior)
@@ -184,11 +184,11 @@ def _gaussian(
     return JointNormal(**common, emission=emission, free=free, lkj=eta)
 
 
-def _refuse_dependent(spec: Mixture, rows: np.ndarray, own: tuple[str, ...]) -> None:
+def _refuse_dependent(spec: Mixture, rows: np.ndarray, columns: tuple[str, ...]) -> None:
     """The weak prior on the scale of the data would be singular; one of the file need not be."""
     given = spec.priors.get("components")
     if not (isinstance(given, Mapping) and "scale" in given):
-        emissions.refuse_dependent(rows, own, "leave one out, or give priors: {components: {scale: ..}}")
+        emissions.refuse_dependent(rows, columns, "leave one out, or give priors: {components: {scale: ..}}")
 
 
 def _student(
@@ -204,11 +204,11 @@ def _one(make: Callable[[Mixture, int], emissions.OneParameter]) -> Callable[...
     def maker(
         spec: Mixture, data: Data, rows: np.ndarray, columns: tuple[str, ...], common: dict[str, Any]
     ) -> StatePart:
-        own: tuple[str, ...] = common["columns"]
-        emission = make(spec, len(own))
-        word = spec.word(own[0])
-        if (found := beta_or_gamma(spec, emission)) is not None:
-            emission = replace(emission, prior=found)
+        part_columns: tuple[str, ...] = common["columns"]
+        emission = make(spec, len(part_columns))
+        word = spec.word(part_columns[0])
+        if (prior := beta_or_gamma(spec, emission)) is not None:
+            emission = replace(emission, prior=prior)
         elif not len(rows) and emission.pair.uniform is None:
             raise ModelError(
                 "the prior of the rates is on the scale of the data, and there are none; give"
@@ -239,9 +239,9 @@ def _binomial(spec: Mixture, n: int) -> emissions.OneParameter:
 def _categories(
     spec: Mixture, data: Data, rows: np.ndarray, columns: tuple[str, ...], common: dict[str, Any]
 ) -> StatePart:
-    own: tuple[str, ...] = common["columns"]
-    states = tuple(np.asarray(data.labels.get(c, ())) for c in own)
-    for c, s in zip(own, states, strict=True):
+    part_columns: tuple[str, ...] = common["columns"]
+    states = tuple(np.asarray(data.labels.get(c, ())) for c in part_columns)
+    for c, s in zip(part_columns, states, strict=True):
         if not len(s):
             raise ModelError(
                 f"the states of '{c}' are not known without data; give them: dims: {{{c}: [..]}}", code="incomplete"
@@ -255,17 +255,17 @@ def _categories(
 
 
 def _any(spec: Mixture, data: Data, rows: np.ndarray, columns: tuple[str, ...], common: dict[str, Any]) -> StatePart:
-    own: tuple[str, ...] = common["columns"]
+    part_columns: tuple[str, ...] = common["columns"]
     prefix = f"{common['name']}_" if common["name"] else ""
-    each = [column_distribution(spec.word(c)) for c in own]
+    each = [column_distribution(spec.word(c)) for c in part_columns]
     name = each[0][0]
     known = {word: np.array([[given[word] for _, given in each]]) for word in each[0][1]}
-    written = {word: key for key, (part, word) in spec.parameter_priors().items() if own == spec.parts()[part]}
+    written = {word: key for key, (part, word) in spec.parameter_priors().items() if part_columns == spec.parts()[part]}
     written = {word: key for word, key in written.items() if key in spec.priors}
     laws = {
         word: given_law(str(spec.priors[key]), name, word, ("model", "priors", key)) for word, key in written.items()
     }
-    emission = emissions.AnyDistribution(name, len(own), known, laws or None)
+    emission = emissions.AnyDistribution(name, len(part_columns), known, laws or None)
     if len(rows):
         emission.check(rows)
         emission = emission.with_prior(rows, common["n_states"])
@@ -279,7 +279,7 @@ def _any(spec: Mixture, data: Data, rows: np.ndarray, columns: tuple[str, ...], 
     priors = {
         f"{prefix}{word}": Prior(law.name, law.given, str(spec.priors[written[word]])) for word, law in laws.items()
     }
-    return DistributedPart(**common, word=spec.word(own[0]), emission=emission, priors=priors)
+    return DistributedPart(**common, word=spec.word(part_columns[0]), emission=emission, priors=priors)
 
 
 def _label_part(spec: Mixture, data: Data, columns: tuple[str, ...], n_components: int) -> StatePart:

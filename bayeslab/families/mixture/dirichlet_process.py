@@ -47,15 +47,15 @@ _SUMMARISED, _SUMMARISED_CELLS = 500, 20_000_000
 _SWEEPS, _PROPOSALS, _FEW_ROWS = 5, 25, 10_000
 
 
-def problem_of(seen: Resolved) -> ProcessProblem:
+def problem_of(resolved: Resolved) -> ProcessProblem:
     """The rows and components of a mixture with the prior of its process."""
-    assert seen.process is not None
-    return ProcessProblem(seen.problem.emission, seen.rows, seen.process)
+    assert resolved.process is not None
+    return ProcessProblem(resolved.problem.emission, resolved.rows, resolved.process)
 
 
-def keeps_parameters(seen: Resolved) -> bool:
+def keeps_parameters(resolved: Resolved) -> bool:
     """Whether the parameters of clusters cannot be integrated out."""
-    return not seen.conjugate or "student_t" in seen.parts
+    return not resolved.conjugate or "student_t" in resolved.parts
 
 
 # --------------------------------------------------------------------------------- chains
@@ -79,8 +79,8 @@ class _Sampler:
         with self._lock:
             if "estimate" not in self.__dict__:
                 seed: Any = rng.bit_generator.seed_seq
-                own = np.random.default_rng(np.random.SeedSequence(seed.entropy, spawn_key=(1 << 31,)))
-                self.__dict__["estimate"] = process.empirical_concentration(self.problem, own)
+                generator = np.random.default_rng(np.random.SeedSequence(seed.entropy, spawn_key=(1 << 31,)))
+                self.__dict__["estimate"] = process.empirical_concentration(self.problem, generator)
         return float(self.__dict__["estimate"])
 
     def begin(self, rng: np.random.Generator, draws: int, tune: int) -> Arrays:
@@ -102,22 +102,22 @@ class _Sampler:
         }
 
     def advance(self, chain: Arrays, sweeps: int) -> Arrays:
-        done, tune, told, kept = int(chain["done"]), int(chain["tune"]), chain["told"].copy(), chain["kept"].copy()
+        done, tune, summaries, kept = int(chain["done"]), int(chain["tune"]), chain["told"].copy(), chain["kept"].copy()
         alphas = chain["kept_alpha"].copy()
         draw = np.arange(done - tune, done - tune + sweeps)
-        place = np.maximum(draw, 0) * len(kept) // len(told)
+        place = np.maximum(draw, 0) * len(kept) // len(summaries)
         # The last of the draws that share a place, so that a chain can be gone on with from its last one.
-        keep = (draw >= 0) & ((draw + 1) * len(kept) // len(told) > place)
+        keep = (draw >= 0) & ((draw + 1) * len(kept) // len(summaries) > place)
         state = {name: chain[name] for name in ("labels", "alpha", "rng")}
         # The first half of tuning is a search.
         search = draw < tune // 2 - tune
-        state, found = process.advance(self.problem, state, keep, self.moves, search)
-        values = np.stack([found[name] for name in process.TOLD], axis=1)
-        told[draw[draw >= 0]] = values[draw >= 0]
-        kept[place[keep]] = found["labels"]
-        alphas[place[keep]] = found["alpha"][keep]
+        state, trace = process.advance(self.problem, state, keep, self.moves, search)
+        values = np.stack([trace[name] for name in process.TOLD], axis=1)
+        summaries[draw[draw >= 0]] = values[draw >= 0]
+        kept[place[keep]] = trace["labels"]
+        alphas[place[keep]] = trace["alpha"][keep]
         now = np.array(done + sweeps)
-        return {**state, "done": now, "tune": chain["tune"], "told": told, "kept": kept, "kept_alpha": alphas}
+        return {**state, "done": now, "tune": chain["tune"], "told": summaries, "kept": kept, "kept_alpha": alphas}
 
 
 def sampler_of(problem: ProcessProblem) -> _Sampler:
@@ -126,40 +126,40 @@ def sampler_of(problem: ProcessProblem) -> _Sampler:
     return _Sampler(problem, process.Moves(sweeps, _PROPOSALS // sweeps))
 
 
-def by_partitions(seen: Resolved, rows: str) -> GibbsPlan | str:
+def by_partitions(resolved: Resolved, rows: str) -> GibbsPlan | str:
     """Partitions of the rows, the parameters of clusters integrated out; or why not."""
-    problem = problem_of(seen)
-    if seen.searched is not None:
-        return seen.searched
-    if keeps_parameters(seen):
-        return by_auxiliary(seen, rows)
+    problem = problem_of(resolved)
+    if resolved.searched is not None:
+        return resolved.searched
+    if keeps_parameters(resolved):
+        return by_auxiliary(resolved, rows)
     try:
         _ = problem.base
     except OptionError as error:
         text = error.message if "missing" in error.message else f"{error.message}; use nuts"
         return Reason(text, code=error.code)
     sampler = sampler_of(problem)
-    told = ["n_clusters", "entropy", "largest", "log_joint"]
-    told += ["alpha"] if isinstance(problem.prior.alpha, tuple) else []
+    names = ["n_clusters", "entropy", "largest", "log_joint"]
+    names += ["alpha"] if isinstance(problem.prior.alpha, tuple) else []
 
     def finish(chains: Mapping[int, Arrays]) -> GibbsDraws:
-        return _finished(seen, sampler, told, chains, rows)
+        return _finished(resolved, sampler, names, chains, rows)
 
-    how = f"partitions of {len(seen.rows):,} rows, parameters integrated out, with split-merge moves"
-    dims: dict[str, tuple[str, ...]] = dict.fromkeys(told, ())
+    how = f"partitions of {len(resolved.rows):,} rows, parameters integrated out, with split-merge moves"
+    dims: dict[str, tuple[str, ...]] = dict.fromkeys(names, ())
     return GibbsPlan(how, Chains(sampler.begin, sampler.advance, finish), dims)
 
 
 def _finished(
-    seen: Resolved, sampler: _Sampler, names: list[str], chains: Mapping[int, Arrays], rows: str
+    resolved: Resolved, sampler: _Sampler, names: list[str], chains: Mapping[int, Arrays], rows: str
 ) -> GibbsDraws:
     n_draws = min((int(chain["done"] - chain["tune"]) for chain in chains.values()), default=0)
     if n_draws < 1:
         raise Stopped(
             "stopped before every chain had a draw after tuning; go on with `bayeslab fit --resume RUN`", code="stopped"
         )
-    told = np.stack([chain["told"][:n_draws] for chain in chains.values()])
-    draws = {name: told[..., process.TOLD.index(name)] for name in names}
+    summaries = np.stack([chain["told"][:n_draws] for chain in chains.values()])
+    draws = {name: summaries[..., process.TOLD.index(name)] for name in names}
     draws["n_clusters"] = draws["n_clusters"].astype(np.int64)
     room, size = next(iter(chains.values()))["kept"].shape[0], next(iter(chains.values()))["told"].shape[0]
     many = n_draws * room // size
@@ -172,32 +172,32 @@ def _finished(
     of_draw = np.minimum(np.arange(n_draws) * room // size, many - 1)
     number = draws["n_clusters"].ravel()
     counts = np.bincount(number)
-    found = np.arange(1, len(counts))
+    numbers = np.arange(1, len(counts))
     groups: dict[str, Any] = {
         "partitions": {
             "labels": (("chain", "kept", rows), _narrow(labels)),
             "concentration": (("chain", "kept"), alphas),
             "of_draw": (("chain", "draw"), np.tile(of_draw, (len(chains), 1))),
         },
-        "number": {"n_clusters": (("number",), found), "probability": (("number",), counts[1:] / counts.sum())},
+        "number": {"n_clusters": (("number",), numbers), "probability": (("number",), counts[1:] / counts.sum())},
     }
     stats = {
-        "lp": told[..., process.TOLD.index("log_joint")],
-        "moved": told[..., process.TOLD.index("moved")],
-        "accepted": told[..., process.TOLD.index("accepted")],
+        "lp": summaries[..., process.TOLD.index("log_joint")],
+        "moved": summaries[..., process.TOLD.index("moved")],
+        "accepted": summaries[..., process.TOLD.index("accepted")],
     }
-    return GibbsDraws(draws, stats, groups, _notes(sampler, told, alphas, counts))
+    return GibbsDraws(draws, stats, groups, _notes(sampler, summaries, alphas, counts))
 
 
 def _narrow(labels: np.ndarray) -> np.ndarray:
     return labels.astype(np.int16) if labels.max(initial=0) < 1 << 15 else labels
 
 
-def _notes(sampler: _Sampler, told: np.ndarray, alphas: np.ndarray, counts: np.ndarray) -> tuple[Note, ...]:
+def _notes(sampler: _Sampler, summaries: np.ndarray, alphas: np.ndarray, counts: np.ndarray) -> tuple[Note, ...]:
     shares = counts / counts.sum()
     shown = [(k, p) for k, p in enumerate(shares) if p >= 0.005]
     ends = ", ".join(f"{k}: {p:.2f}" for k, p in shown[:12]) + (", ..." if len(shown) > 12 else "")
-    share = 100 * float(np.mean(told[..., process.TOLD.index("accepted")]))
+    share = 100 * float(np.mean(summaries[..., process.TOLD.index("accepted")]))
     notes = [
         Note("pass", "clusters", f"posterior of the number of clusters {ends}"),
         Note("pass", "split-merge", f"{share:.1f} % of the proposals to split or merge clusters were accepted"),
@@ -245,12 +245,12 @@ class Kept(Protocol):
         """Log density of each row of the fit given all others, (N,), by partition."""
         ...
 
-    def replicated(self, seen: Resolved, s: int, rng: np.random.Generator) -> np.ndarray:
-        """As many rows as ``seen`` has, from shares and parameters drawn given a partition."""
+    def replicated(self, resolved: Resolved, s: int, rng: np.random.Generator) -> np.ndarray:
+        """As many rows as ``resolved`` has, from shares and parameters drawn given a partition."""
         ...
 
-    def completed(self, seen: Resolved, s: int, rng: np.random.Generator) -> np.ndarray:
-        """The rows of ``seen``, their open cells drawn given the others and a partition."""
+    def completed(self, resolved: Resolved, s: int, rng: np.random.Generator) -> np.ndarray:
+        """The rows of ``resolved``, their open cells drawn given the others and a partition."""
         ...
 
 
@@ -292,28 +292,30 @@ class Partitions:
     def left_out(self) -> Iterator[np.ndarray]:
         return (self.problem.leave_one_out(z, a) for z, a in zip(self.labels, self.alphas, strict=True))
 
-    def replicated(self, seen: Resolved, s: int, rng: np.random.Generator) -> np.ndarray:
+    def replicated(self, resolved: Resolved, s: int, rng: np.random.Generator) -> np.ndarray:
         labels = self.labels[s].astype(np.int64)
         weights, theta = drawn_components(self.problem, labels, float(self.alphas[s]), rng)
         # A new cluster for the rest of the stick is the last of them, of rows that share it.
-        z = rng.choice(len(weights), size=len(seen.rows), p=weights)
+        z = rng.choice(len(weights), size=len(resolved.rows), p=weights)
         made = []
-        for name, part in seen.parts.items():
-            given = seen.rows[:, list(part.given_at)]
-            made.append(part.sample(rng, seen.own(name, theta), z, given))
+        for name, part in resolved.parts.items():
+            given = resolved.rows[:, list(part.given_at)]
+            made.append(part.sample(rng, resolved.parameters_of(name, theta), z, given))
         return np.concatenate(made, axis=1)
 
-    def completed(self, seen: Resolved, s: int, rng: np.random.Generator) -> np.ndarray:
+    def completed(self, resolved: Resolved, s: int, rng: np.random.Generator) -> np.ndarray:
         labels = canonical(self.labels[s])
-        ((_, probabilities),) = self.predictions(seen.rows, [s])
-        return drawn_in_clusters(seen, self.problem.rows, labels, probabilities, rng)
+        ((_, probabilities),) = self.predictions(resolved.rows, [s])
+        return drawn_in_clusters(resolved, self.problem.rows, labels, probabilities, rng)
 
 
-def kept_of(seen: Resolved, draws: Mapping[str, np.ndarray]) -> Kept:
+def kept_of(resolved: Resolved, draws: Mapping[str, np.ndarray]) -> Kept:
     """From draws with what the group ``partitions`` holds."""
-    if keeps_parameters(seen):
-        return auxiliary.kept_of(seen, draws)
-    return Partitions(problem_of(seen), draws["_labels"], draws["_concentration"], draws["_of_draw"], seen.parts)
+    if keeps_parameters(resolved):
+        return auxiliary.kept_of(resolved, draws)
+    return Partitions(
+        problem_of(resolved), draws["_labels"], draws["_concentration"], draws["_of_draw"], resolved.parts
+    )
 
 
 def some_labels(labels: np.ndarray) -> np.ndarray:
@@ -338,42 +340,42 @@ def prior_words(prior: ProcessPrior) -> dict[str, str]:
     """The prior of shares, in words."""
     alpha = prior.alpha
     if isinstance(alpha, tuple):
-        said = {"alpha": f"Gamma({alpha[0]:g}, {alpha[1]:g})"}
+        priors = {"alpha": f"Gamma({alpha[0]:g}, {alpha[1]:g})"}
         shown = "alpha"
     else:
-        said, shown = {}, "by empirical Bayes" if isinstance(alpha, str) else f"{alpha:g}"
+        priors, shown = {}, "by empirical Bayes" if isinstance(alpha, str) else f"{alpha:g}"
     kind = f"PitmanYor({shown}, discount {prior.discount:g})" if prior.discount else f"DirichletProcess({shown})"
-    return said | {"weights": kind}
+    return priors | {"weights": kind}
 
 
-def log_densities(seen: Resolved, draws: Mapping[str, np.ndarray]) -> np.ndarray:
+def log_densities(resolved: Resolved, draws: Mapping[str, np.ndarray]) -> np.ndarray:
     """Log density of each row at each draw (draws, M).
 
     Of new rows, each on its own, given the rows of the fit and their partition; of those of the fit each given all
     others and theirs, which is what leaving one out averages.
     """
-    found = kept_of(seen.of_fit, draws)
-    if seen is seen.of_fit:
-        each = list(found.left_out())
+    partitions = kept_of(resolved.of_fit, draws)
+    if resolved is resolved.of_fit:
+        each = list(partitions.left_out())
     else:
-        each = [density for density, _ in found.predictions(seen.rows, range(len(found.labels)))]
-    return np.stack(each)[found.of_draw]
+        each = [density for density, _ in partitions.predictions(resolved.rows, range(len(partitions.labels)))]
+    return np.stack(each)[partitions.of_draw]
 
 
-def membership(seen: Resolved, on: Resolved, draws: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
+def membership(resolved: Resolved, on: Resolved, draws: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
     """P(cluster | row) for new rows, clusters those of the point partition, and last that of a new cluster.
 
     In each draw a row joins a cluster of that draw; a fellow row, chosen at random there, says which cluster of the
     point partition that is.
     """
-    found = kept_of(seen, draws)
-    partition = point_partition(some_labels(found.labels)).labels
+    partitions = kept_of(resolved, draws)
+    partition = point_partition(some_labels(partitions.labels)).labels
     n_clusters = int(partition.max()) + 1
-    n = len(found.labels)
+    n = len(partitions.labels)
     some = evenly(n, _PREDICTED)
     total = np.zeros((len(on.rows), n_clusters + 1))
-    for s, (_, p) in zip(some, found.predictions(on.rows, some), strict=True):
-        first = np.unique(found.labels[s], return_inverse=True)[1]
+    for s, (_, p) in zip(some, partitions.predictions(on.rows, some), strict=True):
+        first = np.unique(partitions.labels[s], return_inverse=True)[1]
         share = np.zeros((p.shape[1] - 1, n_clusters))
         np.add.at(share, (first, partition), 1.0)
         share /= share.sum(axis=1, keepdims=True)
@@ -389,23 +391,23 @@ _PREDICTED = 400
 
 
 def replications(
-    seen: Resolved, draws: Mapping[str, np.ndarray], rows: str, rng: np.random.Generator
+    resolved: Resolved, draws: Mapping[str, np.ndarray], rows: str, rng: np.random.Generator
 ) -> dict[str, tuple[tuple[str, ...], np.ndarray]]:
     """Replications of rows at each draw: shares and parameters of its clusters are drawn, and then rows from these."""
-    found = kept_of(seen.of_fit, draws)
-    columns = [c for part in seen.parts.values() for c in part.columns]
-    out = np.stack([found.replicated(seen, int(s), rng) for s in found.of_draw])
-    whole = {c for part in seen.parts.values() if part.discrete for c in part.columns}
+    partitions = kept_of(resolved.of_fit, draws)
+    columns = [c for part in resolved.parts.values() for c in part.columns]
+    out = np.stack([partitions.replicated(resolved, int(s), rng) for s in partitions.of_draw])
+    whole = {c for part in resolved.parts.values() if part.discrete for c in part.columns}
     return {c: ((rows,), out[..., j].astype(np.int64) if c in whole else out[..., j]) for j, c in enumerate(columns)}
 
 
 def completed(
-    seen: Resolved, draws: Mapping[str, np.ndarray], rows: str, rng: np.random.Generator
+    resolved: Resolved, draws: Mapping[str, np.ndarray], rows: str, rng: np.random.Generator
 ) -> dict[str, tuple[tuple[str, ...], np.ndarray]]:
     """All columns at each draw, complete: clusters join by what a row shows."""
-    found = completed_in_clusters(seen, kept_of(seen.of_fit, draws), rng)
-    whole = {c for part in seen.parts.values() if part.discrete for c in part.columns}
-    return {c: ((rows,), v.astype(np.int64) if c in whole else v) for c, v in found.items()}
+    columns = completed_in_clusters(resolved, kept_of(resolved.of_fit, draws), rng)
+    whole = {c for part in resolved.parts.values() if part.discrete for c in part.columns}
+    return {c: ((rows,), v.astype(np.int64) if c in whole else v) for c, v in columns.items()}
 
 
 def drawn_components(
@@ -439,13 +441,13 @@ def counted(responsibilities: Any, rng: np.random.Generator) -> dict[str, np.nda
     return arrays | {"n_clusters": arrays["n_clusters"].astype(np.int64)}
 
 
-def truncated(seen: Resolved, draws: Mapping[str, np.ndarray]) -> tuple[Note, ...]:
+def truncated(resolved: Resolved, draws: Mapping[str, np.ndarray]) -> tuple[Note, ...]:
     """How much the broken-off stick leaves out."""
-    assert seen.process is not None
-    left, n, most = draws["remainder"], len(seen.rows), seen.n_components
-    alphas = np.atleast_1d(draws.get("alpha", seen.process.begin))
+    assert resolved.process is not None
+    left, n, most = draws["remainder"], len(resolved.rows), resolved.n_components
+    alphas = np.atleast_1d(draws.get("alpha", resolved.process.begin))
     some = alphas[np.unique(np.linspace(0, len(alphas) - 1, 200).astype(int))]
-    bound = float(np.mean([process.truncation_bound(n, most, float(a), seen.process.discount) for a in some]))
+    bound = float(np.mean([process.truncation_bound(n, most, float(a), resolved.process.discount) for a in some]))
     text = (
         f"the last of {most} pieces of the stick, which stands for all that follow, holds {left.mean():.2g} of it"
         f" (95 % of draws at most {np.quantile(left, 0.95):.2g}); the density of the rows is off by at most {bound:.2g}"
@@ -462,10 +464,10 @@ _REMAINDER = 0.01
 # --------------------------------------------------------------------------------- rows that come later
 
 
-def written_priors(spec: Mixture, seen: Resolved) -> dict[str, Any]:
+def written_priors(spec: Mixture, resolved: Resolved) -> dict[str, Any]:
     """The priors of a file, and those on the scale of the data as numbers."""
     out = dict(spec.priors)
-    normal = [part for part in seen.parts.values() if isinstance(part.emission.prior, NormalPrior)]
+    normal = [part for part in resolved.parts.values() if isinstance(part.emission.prior, NormalPrior)]
     if len(normal) == 1 and not out.keys() & {"mean", "sd", "correlation"}:
         prior = normal[0].emission.prior
         out["components"] = {
@@ -474,7 +476,7 @@ def written_priors(spec: Mixture, seen: Resolved) -> dict[str, Any]:
             "dof": float(prior.nu),
             "scale": np.asarray(prior.scale).tolist(),
         }
-    rates = [part for name, part in seen.parts.items() if name in ("poisson", "exponential")]
+    rates = [part for name, part in resolved.parts.items() if name in ("poisson", "exponential")]
     if rates and "rate" not in out:
         pairs = {(float(a), float(b)) for part in rates for a, b in zip(*_each(part.emission), strict=True)}
         if len(pairs) > 1 or len(normal) > 1:
@@ -494,12 +496,12 @@ def _each(emission: Any) -> tuple[np.ndarray, np.ndarray]:
 
 
 def joined(
-    seen: Resolved, labels: np.ndarray, alphas: np.ndarray, seed: int, options: Any
+    resolved: Resolved, labels: np.ndarray, alphas: np.ndarray, seed: int, options: Any
 ) -> dict[int, Mapping[str, np.ndarray]]:
     """Chains that begin at partitions of the first rows (chains, n), the others seated."""
-    if keeps_parameters(seen):
-        return auxiliary.joined(seen, labels, alphas, seed, options)
-    problem = problem_of(seen)
+    if keeps_parameters(resolved):
+        return auxiliary.joined(resolved, labels, alphas, seed, options)
+    problem = problem_of(resolved)
     sampler = sampler_of(problem)
     out = {}
     for k, rng in enumerate(np.random.default_rng(seed).spawn(len(labels))):
@@ -511,15 +513,15 @@ def joined(
 # --------------------------------------------------------------------------------- for drawing
 
 
-def as_components(seen: Resolved, partition: np.ndarray) -> tuple[Resolved, dict[str, np.ndarray]]:
+def as_components(resolved: Resolved, partition: np.ndarray) -> tuple[Resolved, dict[str, np.ndarray]]:
     """A mixture of the clusters of a partition as components, and one draw: their mode given it."""
     count = int(partition.max()) + 1
-    problem = seen.problem.sized(count)
+    problem = resolved.problem.sized(count)
     member = np.eye(count)[partition]
     theta = dict(problem.emission.maximise(problem.emission.statistics(problem.rows, member)))
     theta["weights"] = member.mean(axis=0)
-    own = replace(seen, problem=problem, names=np.arange(1, count + 1))
-    return own, {name: value[None] for name, value in own.values(theta).items()}
+    components = replace(resolved, problem=problem, names=np.arange(1, count + 1))
+    return components, {name: value[None] for name, value in components.values(theta).items()}
 
 
 def number_prior(prior: ProcessPrior, n: int) -> np.ndarray | None:

@@ -18,17 +18,17 @@ from bayeslab.posterior.observed.categories import Categories
 __all__ = ["exact"]
 
 
-def exact(seen: Resolved) -> Plan | str:
+def exact(resolved: Resolved) -> Plan | str:
     """The closed form, where every label is known and every prior is conjugate."""
-    allowed = seen.problem.latent.allowed
+    allowed = resolved.problem.latent.allowed
     if allowed is None:
         return "components are summed out"
     unknown = int((allowed.sum(axis=1) != 1).sum())
     if unknown:
         return f"the components of {unknown} rows are summed out"
-    if not seen.conjugate:
+    if not resolved.conjugate:
         return Reason("the priors of mean, sd or correlation are not conjugate", code="not-conjugate")
-    answer = Known(KnownComponents(seen.problem), seen)
+    answer = Known(KnownComponents(resolved.problem), resolved)
     try:
         if not np.isfinite(answer.log_evidence):
             return "the evidence is not finite"
@@ -36,7 +36,7 @@ def exact(seen: Resolved) -> Plan | str:
         if isinstance(error, OptionError):
             return Reason(error.message, code=error.code)
         return Reason("the components have no conjugate prior", code="not-conjugate")
-    how = f"all labels are known: {len(seen.names)} conjugate components"
+    how = f"all labels are known: {len(resolved.names)} conjugate components"
     return Plan(how, lambda: answer, dims=answer.dims, labels=answer.labels)
 
 
@@ -44,27 +44,27 @@ def exact(seen: Resolved) -> Plan | str:
 class Known:
     """The posterior: see :class:`bayeslab.exact.answer.Answer`."""
 
-    found: KnownComponents
-    seen: Resolved
+    components: KnownComponents
+    resolved: Resolved
 
     @property
     def dims(self) -> Mapping[str, tuple[str, ...]]:
-        return self.seen.dims
+        return self.resolved.dims
 
     @property
     def labels(self) -> Mapping[str, np.ndarray]:
-        return self.seen.labels
+        return self.resolved.labels
 
     @property
     def log_evidence(self) -> float:
-        return self.found.log_evidence
+        return self.components.log_evidence
 
     @cached_property
     def _marginals(self) -> dict[str, tuple[Marginal, tuple[Any, ...]]]:
         """By name in results, with what to take of the array."""
-        out: dict[str, tuple[Marginal, tuple[Any, ...]]] = {"weights": (self.found.weights, ())}
-        for name, part in self.seen.parts.items():
-            statistics = self.seen.own(name, self.found.statistics)
+        out: dict[str, tuple[Marginal, tuple[Any, ...]]] = {"weights": (self.components.weights, ())}
+        for name, part in self.resolved.parts.items():
+            statistics = self.resolved.parameters_of(name, self.components.statistics)
             laws = component_marginals(part.emission, statistics)
             if isinstance(part, Categories):
                 for j, column in enumerate(part.columns):
@@ -83,5 +83,5 @@ class Known:
         return {name: law.quantile(probability)[at] for name, (law, at) in self._marginals.items()}
 
     def draws(self, rng: np.random.Generator, n: int) -> Mapping[str, np.ndarray]:
-        each = [self.seen.values(theta) for theta in self.found.draws(rng, n)]
+        each = [self.resolved.values(theta) for theta in self.components.draws(rng, n)]
         return {name: np.stack([values[name] for values in each]) for name in self.dims}

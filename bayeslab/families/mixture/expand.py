@@ -46,24 +46,24 @@ def _check(spec: Mixture) -> None:
             raise unsupported(reason, key)
 
 
-def _written(spec: Mixture, seen: Resolved, data: Data) -> Expansion:
-    k, row = seen.n_components, data.dataset.rows
-    if np.isnan(seen.rows).any():
+def _written(spec: Mixture, resolved: Resolved, data: Data) -> Expansion:
+    k, row = resolved.n_components, data.dataset.rows
+    if np.isnan(resolved.rows).any():
         raise unsupported(
             "cells are missing, which the family leaves out and a graph makes parameters of: leave these rows out",
             "columns",
         )
-    concentration = seen.problem.latent.prior_counts
-    parts = [replace(part, n_states=k) for part in seen.parts.values()]
-    emitted = emission_nodes(parts, _LABEL, row, seen.columns)
-    dims = {"component": [str(name) for name in seen.names[:k]], **emitted.dims}
+    concentration = resolved.problem.latent.prior_counts
+    parts = [replace(part, n_states=k) for part in resolved.parts.values()]
+    emitted = emission_nodes(parts, _LABEL, row, resolved.columns)
+    dims = {"component": [str(name) for name in resolved.names[:k]], **emitted.dims}
     weights, label = "weights[component]", f"{_LABEL}[{row}]"
     nodes = {weights: f"Dirichlet({numbers(concentration)})", **emitted.parameters, label: "Categorical(weights)"}
     nodes |= emitted.columns
     comments = {weights: "How large the components are.", **emitted.comments}
     comments[label] = "The component of each row. It has no data: fits sum it out exactly, and give it back afterwards."
-    check_columns(nodes, dims, data.dataset.columns, seen.columns, "columns")
-    chosen = f" {k} components were chosen by {spec.choose}." if seen.choice is not None else ""
+    check_columns(nodes, dims, data.dataset.columns, resolved.columns, "columns")
+    chosen = f" {k} components were chosen by {spec.choose}." if resolved.choice is not None else ""
     about = (
         f"A mixture of {k} components, written out in the model language.{chosen} Components are exchangeable: their"
         " numbers mean nothing, and chains may swap them. A prior that puts a parameter in order, such as"

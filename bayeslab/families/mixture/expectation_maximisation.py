@@ -22,67 +22,67 @@ from bayeslab.posterior.observed.student_t import StudentT
 __all__ = ["em", "first_guess", "maximum_likelihood"]
 
 
-def first_guess(seen: Resolved) -> Parameters | None:
+def first_guess(resolved: Resolved) -> Parameters | None:
     """Where the first search starts: labels that may be wrong still say which component is which."""
-    if "label" not in seen.parts:
+    if "label" not in resolved.parts:
         return None
-    codes = seen.rows[:, seen.columns.index(seen.parts["label"].columns[0])]
-    told = ~np.isnan(codes)
-    guess = np.full((len(codes), seen.n_components), 1 / seen.n_components)
-    guess[told] = np.eye(seen.n_components)[codes[told].astype(int)]
-    return start_from_labels(seen.problem, guess)
+    codes = resolved.rows[:, resolved.columns.index(resolved.parts["label"].columns[0])]
+    labelled = ~np.isnan(codes)
+    guess = np.full((len(codes), resolved.n_components), 1 / resolved.n_components)
+    guess[labelled] = np.eye(resolved.n_components)[codes[labelled].astype(int)]
+    return start_from_labels(resolved.problem, guess)
 
 
-def em(seen: Resolved) -> EMPlan:
+def em(resolved: Resolved) -> EMPlan:
     """How EM finds the mode of the posterior, or of the likelihood."""
-    problem = seen.problem
+    problem = resolved.problem
     kinds = {name: problem.latent.kind(name) for name in problem.latent.learned}
-    kinds |= {name: part.kind(name) for part in seen.parts.values() for name in part.results}
+    kinds |= {name: part.kind(name) for part in resolved.parts.values() for name in part.results}
 
     def start(rng: np.random.Generator) -> Mapping[str, Any]:
         return problem.update(problem.statistics(starting_labels(problem, "k_means", rng)))
 
     return EMPlan(
-        how=f"{seen.n_components} components, summed out for {len(seen.rows):,} rows",
-        problem=lambda prior: _with_priors(seen) if prior else without_prior(problem),
+        how=f"{resolved.n_components} components, summed out for {len(resolved.rows):,} rows",
+        problem=lambda prior: _with_priors(resolved) if prior else without_prior(problem),
         start=start,
-        values=lambda theta: seen.numbered(seen.values(theta)),
-        dims=seen.dims,
-        placed=lambda theta, given: _placed(seen, theta, given),
-        labels=seen.labels,
+        values=lambda theta: resolved.numbered(resolved.values(theta)),
+        dims=resolved.dims,
+        placed=lambda theta, given: _placed(resolved, theta, given),
+        labels=resolved.labels,
         kinds=kinds,
-        search=lambda prior, restarts, rng, progress, how: _search(seen, prior, restarts, rng, progress, how),
+        search=lambda prior, restarts, rng, progress, how: _search(resolved, prior, restarts, rng, progress, how),
         at_limits=lambda problem, theta: problem.at_limits(theta),
         bounds={n: (0.0, 1.0) for n, kind in kinds.items() if kind in ("simplex", "unit")},
     )
 
 
-def _with_priors(seen: Resolved) -> MixtureProblem:
-    if not seen.conjugate:
+def _with_priors(resolved: Resolved) -> MixtureProblem:
+    if not resolved.conjugate:
         raise ModelError("EM with priors needs conjugate ones: use nuts", code="not-conjugate")
-    return seen.problem
+    return resolved.problem
 
 
-def _placed(seen: Resolved, theta: Mapping[str, Any], given: Mapping[str, np.ndarray]) -> Mapping[str, Any]:
+def _placed(resolved: Resolved, theta: Mapping[str, Any], given: Mapping[str, np.ndarray]) -> Mapping[str, Any]:
     """Parameters with some of their values in results put in place."""
     for name in given:
         for spread, matrix in (("sd", "covariance"), ("scale", "scale_matrix")):
-            if name.endswith(spread) and name.removesuffix(spread) + matrix in seen.dims:
+            if name.endswith(spread) and name.removesuffix(spread) + matrix in resolved.dims:
                 whole = name.removesuffix(spread) + matrix
                 raise OptionError(
                     f"initvals: '{name}' follows from '{whole}'; give that",
                     path=("inference", "initvals", name),
                     code="conflict",
                 )
-    values = {**seen.values(theta), **given}
+    values = {**resolved.values(theta), **given}
     if "gate" in given:
         # Against the first component, as everywhere.
         values["gate"] = values["gate"] - values["gate"][0]
-    return seen.theta(values)
+    return resolved.theta(values)
 
 
 def _search(
-    seen: Resolved, prior: bool, restarts: int, rng: np.random.Generator, progress: Any, how: Mapping[str, Any]
+    resolved: Resolved, prior: bool, restarts: int, rng: np.random.Generator, progress: Any, how: Mapping[str, Any]
 ) -> Searched:
     """Searches from k-means and from unlike starts, in which components that collapse or merge are planted anew."""
     hard = how["variant"] == "hard"
@@ -94,13 +94,13 @@ def _search(
         max_iterations=how["max_iterations"],
         unlike=True,
     )
-    problem = seen.problem if prior else without_prior(seen.problem)
+    problem = resolved.problem if prior else without_prior(resolved.problem)
     begin: Any = how.get("begin")
-    first = first_guess(seen)
+    first = first_guess(resolved)
 
-    def start(own: np.random.Generator) -> Parameters:
+    def start(generator: np.random.Generator) -> Parameters:
         assert begin is not None
-        guess = starting_labels(problem, "k_means", own)
+        guess = starting_labels(problem, "k_means", generator)
         return dict(begin(problem.update(problem.statistics(guess))))
 
     problem, searches = search(problem, options, rng=rng, start=first if begin is None else start, progress=progress)
@@ -120,13 +120,13 @@ def _search(
     if (failed := len(searches) - len(ends)) > 0:
         text = f"{failed} of {len(searches)} searches ended in a component without spread"
         notes.append(Note("warn", "collapse", text, "take prior: use, or fewer components"))
-    place = np.argsort(seen.ranking(seen.values(best.parameters)))
+    place = np.argsort(resolved.ranking(resolved.values(best.parameters)))
     for j, k in merging(problem, best.parameters) if problem.n_components > 1 else []:
-        pair = " and ".join(str(seen.names[i]) for i in sorted(place[[j, k]]))
+        pair = " and ".join(str(resolved.names[i]) for i in sorted(place[[j, k]]))
         notes.append(Note("warn", "merged", f"two components ({pair}) say the same", "take fewer components"))
-    notes += _alike(seen, problem, best.parameters)
-    if seen.choice is not None:
-        notes.append(Note("pass", "components", seen.choice.described("component")))
+    notes += _alike(resolved, problem, best.parameters)
+    if resolved.choice is not None:
+        notes.append(Note("pass", "components", resolved.choice.described("component")))
     return Searched(Restarts(best, ends, searches[-1].interrupted), tuple(notes))
 
 
@@ -141,31 +141,31 @@ def _repairs(texts: list[str]) -> list[Note]:
     return out
 
 
-def _alike(seen: Resolved, problem: MixtureProblem, theta: Parameters) -> list[Note]:
+def _alike(resolved: Resolved, problem: MixtureProblem, theta: Parameters) -> list[Note]:
     """Components all of whose rows are the same: what they say of spread is the prior's."""
-    own = [
-        seen.columns.index(c)
-        for part in seen.parts.values()
+    positions = [
+        resolved.columns.index(c)
+        for part in resolved.parts.values()
         if isinstance(part, Normal | JointNormal | StudentT)
         for c in part.columns
     ]
-    if not own or problem.n_components == 1:
+    if not positions or problem.n_components == 1:
         return []
     labels = problem.responsibilities(theta)[1].argmax(axis=1)
-    order, out = seen.ranking(seen.values(theta)), []
+    order, out = resolved.ranking(resolved.values(theta)), []
     for place, k in enumerate(order):
-        rows = problem.rows[labels == k][:, own]
+        rows = problem.rows[labels == k][:, positions]
         if len(rows) > 1 and not np.any(rows != rows[0]):
-            text = f"all {len(rows)} rows of component {seen.names[place]} are the same: its spread is the prior's"
+            text = f"all {len(rows)} rows of component {resolved.names[place]} are the same: its spread is the prior's"
             out.append(Note("warn", "equal rows", text, "remove duplicates if they are mistakes, or say what is known"))
     return out
 
 
-def maximum_likelihood(seen: Resolved) -> tuple[float, int]:
+def maximum_likelihood(resolved: Resolved) -> tuple[float, int]:
     """The highest of several searches without priors, and the number of free parameters."""
-    problem = without_prior(seen.problem)
+    problem = without_prior(resolved.problem)
     try:
-        found = fit_mixture(problem, MixtureOptions(tolerance=1e-8), rng=np.random.default_rng(0))
+        fit = fit_mixture(problem, MixtureOptions(tolerance=1e-8), rng=np.random.default_rng(0))
     except BayeslabError:
         return float("nan"), problem.n_free
-    return found.log_likelihood, problem.n_free
+    return fit.log_likelihood, problem.n_free

@@ -33,92 +33,92 @@ _LABELS = 8
 _WRITTEN = "the priors of mean, sd or correlation are not conjugate"
 
 
-def by_gibbs(seen: Resolved) -> GibbsPlan | str:
+def by_gibbs(resolved: Resolved) -> GibbsPlan | str:
     """Labels and parameters in turns, or why not."""
-    if seen.problem.latent.no_gibbs:
-        return Reason(seen.problem.latent.no_gibbs, code="not-conjugate")
-    if seen.searched is not None:
-        return seen.searched
-    if not seen.conjugate:
+    if resolved.problem.latent.no_gibbs:
+        return Reason(resolved.problem.latent.no_gibbs, code="not-conjugate")
+    if resolved.searched is not None:
+        return resolved.searched
+    if not resolved.conjugate:
         return Reason(f"{_WRITTEN}; use nuts", code="not-conjugate")
-    for part in seen.parts.values():
+    for part in resolved.parts.values():
         if not isinstance(part.emission, ConjugateEmission):
             return Reason(
                 f"{type(part.emission).__name__} components have no conjugate prior; use nuts", code="not-conjugate"
             )
-    if seen.tied is not None:
-        return seen.tied
+    if resolved.tied is not None:
+        return resolved.tied
 
-    problem = seen.problem
+    problem = resolved.problem
 
     def search(k: int, rng: np.random.Generator) -> Mapping[str, Any]:
         begin = _STARTS[k % len(_STARTS)]
         options = MixtureOptions(method="map", restarts=1, start=begin, max_iterations=50, repairs=1)
-        return fit_mixture(problem, options, rng=rng, start=None if k else first_guess(seen)).parameters
+        return fit_mixture(problem, options, rng=rng, start=None if k else first_guess(resolved)).parameters
 
-    exchangeable = problem.latent.allowed is None and "reported" not in seen.parts
+    exchangeable = problem.latent.allowed is None and "reported" not in resolved.parts
     starts = ModeStarts(problem.with_weak_prior(), search, exchangeable)
 
     def finish(kept: Mapping[int, Arrays], n_draws: int) -> GibbsDraws:
         values = [
-            [seen.values({name: v[i] for name, v in chain.items() if name != "log_likelihood"})
+            [resolved.values({name: v[i] for name, v in chain.items() if name != "log_likelihood"})
              for i in range(n_draws)]
             for chain in kept.values()
         ]  # fmt: skip
-        arrays = {n: np.stack([np.stack([v[n] for v in chain]) for chain in values]) for n in seen.dims}
+        arrays = {n: np.stack([np.stack([v[n] for v in chain]) for chain in values]) for n in resolved.dims}
         flat = {n: np.concatenate([chain[n][:n_draws] for chain in kept.values()]) for n in problem.kinds()}
         notes = () if exchangeable else starts.unseen(flat)
         return GibbsDraws(arrays, {"log_likelihood": stacked(kept, "log_likelihood", n_draws)}, notes=notes)
 
     # Components that only their weights' prior tells apart have more than one mode.
     swaps = np.ndim(problem.latent.dirichlet) > 0 and exchangeable
-    how = f"{len(seen.rows):,} labels and the parameters of {seen.n_components} components in turns"
-    return GibbsPlan(how, recorded(mixture_sampler(problem, starts, swaps), finish), seen.dims, seen.labels)
+    how = f"{len(resolved.rows):,} labels and the parameters of {resolved.n_components} components in turns"
+    return GibbsPlan(how, recorded(mixture_sampler(problem, starts, swaps), finish), resolved.dims, resolved.labels)
 
 
-def number_sampled(seen: Resolved, rows: str) -> GibbsPlan | str:
+def number_sampled(resolved: Resolved, rows: str) -> GibbsPlan | str:
     """Partitions of the rows, parameters integrated out, and so the number of components; or why not."""
-    assert seen.number is not None
-    if not seen.conjugate:
+    assert resolved.number is not None
+    if not resolved.conjugate:
         return Reason(
             f"{_WRITTEN}, so that components cannot be integrated out; give those of components, or a number",
             code="not-conjugate",
         )
     try:
-        integrable(seen.problem.emission, seen.rows)
+        integrable(resolved.problem.emission, resolved.rows)
     except OptionError as error:
         return Reason(error.message, code=error.code)
-    prior = seen.number
+    prior = resolved.number
     highest = len(prior.log_probability)
 
-    sampler = PartitionSampler(seen.problem.emission, seen.rows, prior)
+    sampler = PartitionSampler(resolved.problem.emission, resolved.rows, prior)
 
     def finish(kept: Mapping[int, Arrays], n_draws: int) -> GibbsDraws:
-        found = sampler.posterior(kept, n_draws)
-        joint = prior.log_joint(len(seen.rows))
+        posterior = sampler.posterior(kept, n_draws)
+        joint = prior.log_joint(len(resolved.rows))
         given = np.exp(joint - np.where(np.isfinite(joint), joint, -np.inf).max(axis=1, keepdims=True, initial=-1e300))
-        cumulated = np.cumsum(given, axis=1)[found.n_clusters]
+        cumulated = np.cumsum(given, axis=1)[posterior.n_clusters]
         point = stacked(kept, "uniform", n_draws)[..., None] * cumulated[..., -1:]
         number = 1 + (point >= cumulated).sum(axis=-1)
-        flat = found.labels.reshape(-1, found.labels.shape[-1])
+        flat = posterior.labels.reshape(-1, posterior.labels.shape[-1])
         groups: dict[str, Any] = {
             "number": {
-                "probability": (("n_components",), found.probability),
-                "probability_of_clusters": (("n_components",), found.clusters),
+                "probability": (("n_components",), posterior.probability),
+                "probability_of_clusters": (("n_components",), posterior.clusters),
             },
             "clusters": _summaries(flat, rows),
         }
-        ends = ", ".join(f"{k}: {p:.2f}" for k, p in enumerate(found.probability, 1) if p >= 0.005)
-        accepted = 100 * float(np.mean(found.accepted))
+        ends = ", ".join(f"{k}: {p:.2f}" for k, p in enumerate(posterior.probability, 1) if p >= 0.005)
+        accepted = 100 * float(np.mean(posterior.accepted))
         notes = (
             Note("pass", "components", f"posterior of the number of components {ends}"),
             Note("pass", "merge-split", f"{accepted:.0f} % of the proposals to merge or split clusters were accepted"),
         )
-        drawn = {"n_components": number, "n_clusters": found.n_clusters}
-        return GibbsDraws(drawn, {"lp": found.log_density}, groups, notes)
+        drawn = {"n_components": number, "n_clusters": posterior.n_clusters}
+        return GibbsDraws(drawn, {"lp": posterior.log_density}, groups, notes)
 
     labels = {"n_components": np.arange(1, highest + 1)}
-    how = f"partitions of {len(seen.rows):,} rows into up to {highest} components, parameters integrated out"
+    how = f"partitions of {len(resolved.rows):,} rows into up to {highest} components, parameters integrated out"
     return GibbsPlan(how, recorded(sampler, finish), {"n_components": (), "n_clusters": ()}, labels)
 
 
@@ -137,14 +137,14 @@ def _summaries(labels: np.ndarray, rows: str) -> dict[str, tuple[tuple[str, ...]
 
 
 def cluster_summaries(
-    seen: Resolved, responsibilities: Iterable[tuple[Any, np.ndarray]], rows: str, rng: np.random.Generator
+    resolved: Resolved, responsibilities: Iterable[tuple[Any, np.ndarray]], rows: str, rng: np.random.Generator
 ) -> dict[str, tuple[tuple[str, ...], np.ndarray]]:
     """Summaries from the responsibilities at every draw.
 
     Probabilities use the names of components, and mean something where draws have been renamed to agree; the partition
     and how often two rows are together do not.
     """
-    total, labels, n = np.zeros((len(seen.rows), seen.n_components)), [], 0
+    total, labels, n = np.zeros((len(resolved.rows), resolved.n_components)), [], 0
     for _, r in responsibilities:
         total += r
         n += 1

@@ -140,7 +140,7 @@ class Resolved:
         """Parameters of the problem by their names in results."""
         out = {name: theta[name] for name in ("weights", "gate") if name in theta}
         for name, part in self.parts.items():
-            out |= part.from_emission(self.own(name, theta))
+            out |= part.from_emission(self.parameters_of(name, theta))
         return {name: np.asarray(out[name]) for name in self.dims}
 
     def location(self, values: Mapping[str, np.ndarray], column: str) -> np.ndarray:
@@ -159,11 +159,11 @@ class Resolved:
 
     def renumbered(self, values: Mapping[str, np.ndarray], order: np.ndarray) -> dict[str, np.ndarray]:
         """The values with components in this order."""
-        own = {n for n, dims in self.dims.items() if dims[:1] == ("component",)}
-        out = {n: v[order] if n in own else v for n, v in values.items()}
+        by_component = {n for n, dims in self.dims.items() if dims[:1] == ("component",)}
+        out = {n: v[order] if n in by_component else v for n, v in values.items()}
         return out | {"gate": out["gate"] - out["gate"][0]} if "gate" in out else out
 
-    def own(self, part: str, theta: Mapping[str, Any]) -> dict[str, Any]:
+    def parameters_of(self, part: str, theta: Mapping[str, Any]) -> dict[str, Any]:
         """One part's parameters."""
         if len(self.parts) == 1:
             return {name: value for name, value in theta.items() if name not in ("weights", "gate")}
@@ -173,8 +173,8 @@ class Resolved:
         """The inverse of :meth:`values`."""
         out = {name: values[name] for name in ("weights", "gate") if name in values}
         for name, part in self.parts.items():
-            own = part.to_emission(values)
-            out |= own if len(self.parts) == 1 else {f"{name}.{key}": value for key, value in own.items()}
+            parameters = part.to_emission(values)
+            out |= parameters if len(self.parts) == 1 else {f"{name}.{key}": value for key, value in parameters.items()}
         return out
 
 
@@ -253,8 +253,10 @@ def candidates(model: Model, data: Data) -> Candidates:
     with named(columns):
         for n in spec.components if isinstance(spec.components, list) else [len(names)]:
             # Where the number is sampled, one prior serves all numbers: on the scale of all the data.
-            own = 1 if isinstance(spec.components, str) else n
-            made = {"regression": part} if design is not None else component_parts(spec, data, rows, columns, own)
+            n_components = 1 if isinstance(spec.components, str) else n
+            made = (
+                {"regression": part} if design is not None else component_parts(spec, data, rows, columns, n_components)
+            )
             parts[n] = {name: replace(each, n_states=n) for name, each in made.items()}
             problems[n] = MixtureProblem(
                 _emission(parts[n]),
@@ -274,14 +276,14 @@ def candidates(model: Model, data: Data) -> Candidates:
     return Candidates(parts, problems, columns, names, scales, design)
 
 
-def _first(spec: Mixture, found: Candidates) -> Resolved:
+def _first(spec: Mixture, candidates: Candidates) -> Resolved:
     choice = None
-    n = len(found.names)
+    n = len(candidates.names)
     if isinstance(spec.components, list):
-        with named(found.columns):
-            choice = _chosen(spec, found)
+        with named(candidates.columns):
+            choice = _chosen(spec, candidates)
         n = choice.best
-    problem = found.problems[n]
+    problem = candidates.problems[n]
     number = None
     if spec.components == "sampled":
         if np.ptp(problem.latent.dirichlet) > 0:
@@ -293,16 +295,16 @@ def _first(spec: Mixture, found: Candidates) -> Resolved:
     if spec.components == "dirichlet_process":
         process = process_prior(spec)
     return Resolved(
-        found.parts[n],
+        candidates.parts[n],
         problem,
-        found.columns,
-        found.names[:n],
+        candidates.columns,
+        candidates.names[:n],
         tuple(spec.gating),
-        found.scales,
+        candidates.scales,
         number,
         choice,
         by,
-        found.design,
+        candidates.design,
         process,
     )
 
@@ -319,9 +321,9 @@ def _on(fitted: Resolved, spec: Mixture, model: Model, data: Data) -> Resolved:
     inputs, _ = gate_inputs(spec, data, fitted.scales)
     with named(fitted.columns):
         for part in fitted.parts.values():
-            own = list(part.at)
-            with emissions.renumbered(own):
-                part.emission.check(rows[:, own])
+            positions = list(part.at)
+            with emissions.renumbered(positions):
+                part.emission.check(rows[:, positions])
     problem = replace(fitted.problem, rows=rows, latent=fitted.problem.latent.on(allowed, inputs))
     return replace(fitted, problem=problem, origin=fitted)
 
@@ -346,11 +348,11 @@ def _check_rows(spec: Mixture, problem: MixtureProblem, columns: tuple[str, ...]
     problem.check()
 
 
-def _chosen(spec: Mixture, found: Candidates) -> NumberChoice:
+def _chosen(spec: Mixture, candidates: Candidates) -> NumberChoice:
     """Which number of components scores best: by the likelihood, or by the evidence under each number's priors."""
-    path, problems = ("model", "choose"), found.problems
+    path, problems = ("model", "choose"), candidates.problems
     if spec.choose == "evidence":
-        parts = next(iter(found.parts.values())).values()
+        parts = next(iter(candidates.parts.values())).values()
         if not all(part.prior_of_emission for part in parts):
             raise ModelError(
                 "the evidence needs conjugate priors, not those of mean, sd or correlation",

@@ -227,8 +227,8 @@ class MixturePosterior(Posterior):
 
     def partition_shapes(self, partition: np.ndarray, columns: Sequence[str] | None) -> Shapes:
         """What the clusters of one partition look like, their parameters at the mode given it."""
-        own, draws = dirichlet_process.as_components(self.resolved, partition)
-        return component_shapes.shapes(own, draws, columns)
+        components, draws = dirichlet_process.as_components(self.resolved, partition)
+        return component_shapes.shapes(components, draws, columns)
 
     def cluster_number_prior(self) -> np.ndarray | None:
         """Probabilities of 0, 1, 2, ... clusters before the data, of a process with few enough rows."""
@@ -361,8 +361,7 @@ class MixturePosterior(Posterior):
 
     def predictive(self, draws: Draws, rng: np.random.Generator) -> Named:
         """Replications of the rows at each draw."""
-        found = self.resolved
-        check_drawn(self.spec, self.data, found.columns, found.rows)
+        check_drawn(self.spec, self.data, self.resolved.columns, self.resolved.rows)
         if "_labels" in draws:
             return dirichlet_process.replications(self.resolved, draws, self.model.data.rows, rng)
         resolved = self._with_parameters()
@@ -375,8 +374,8 @@ class MixturePosterior(Posterior):
             labels = latent.simulate(theta, rng.random(n_rows))
             at = 0
             for name, part in resolved.parts.items():
-                own = resolved.own(name, theta)
-                made = part.sample(rng, own, labels, resolved.rows[:, list(part.given_at)])
+                parameters = resolved.parameters_of(name, theta)
+                made = part.sample(rng, parameters, labels, resolved.rows[:, list(part.given_at)])
                 out[i, :, at : at + made.shape[1]] = made
                 at += made.shape[1]
         whole = {c for part in resolved.parts.values() if part.discrete for c in part.columns}
@@ -403,8 +402,8 @@ class MixturePosterior(Posterior):
         if "_labels" in draws:
             return dirichlet_process.completed(resolved, draws, self.model.data.rows, rng)
         whole = {c for part in resolved.parts.values() if part.discrete for c in part.columns}
-        found = completion.completed(resolved, draws, rng)
-        return {c: ((self.model.data.rows,), v.astype(np.int64) if c in whole else v) for c, v in found.items()}
+        columns = completion.completed(resolved, draws, rng)
+        return {c: ((self.model.data.rows,), v.astype(np.int64) if c in whole else v) for c, v in columns.items()}
 
     def probabilities(self, draws: Draws) -> dict[str, np.ndarray] | None:
         """P(component | row) for new rows, averaged over the posterior draws."""

@@ -35,9 +35,9 @@ def numbers(text: str, words: Mapping[str, tuple[str, ...]], where: str) -> tupl
         raise ModelError(error.message, path=path, offset=error.offset, code=error.code) from None
     word = call_name(tree)
     if word is not None and word in words and isinstance(tree, ast.Call):
-        found = bound_arguments(tree, word)
+        arguments = bound_arguments(tree, word)
         try:
-            return word, tuple(ast.literal_eval(found[key]) for key in words[word])
+            return word, tuple(ast.literal_eval(arguments[key]) for key in words[word])
         except (KeyError, ValueError, TypeError):
             pass
     allowed = " or ".join(f"{w}({', '.join(keys)})" for w, keys in words.items())
@@ -48,8 +48,8 @@ def concentration(spec: Mixture, n: int, where: str = "weights") -> Any:
     """Of a Dirichlet prior: a number, or for weights one for each component."""
     given = spec.priors.get(where, 1.0)
     if isinstance(given, str):
-        word, found = numbers(given, {"Dirichlet": ("a",), "Beta": ("alpha", "beta")}, where)
-        given = list(found) if word == "Beta" else found[0]
+        word, values = numbers(given, {"Dirichlet": ("a",), "Beta": ("alpha", "beta")}, where)
+        given = list(values) if word == "Beta" else values[0]
     path = ("model", "priors", where)
     try:
         value = np.asarray(given, float)

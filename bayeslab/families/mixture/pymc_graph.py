@@ -23,21 +23,21 @@ if TYPE_CHECKING:
 __all__ = ["with_evidence", "written_out"]
 
 
-def start_of(seen: Resolved) -> dict[str, Any] | None:
+def start_of(resolved: Resolved) -> dict[str, Any] | None:
     """The mode of the posterior, from a few searches: where chains start. None: all searches collapsed."""
-    problem = seen.problem
+    problem = resolved.problem
     if np.max(problem.latent.dirichlet) < 1 and problem.latent.inputs is None:
         # A Dirichlet that favours few components has no mode inside.
         problem = replace(problem, latent=replace(problem.latent, dirichlet=1.0))
     options = MixtureOptions(method="map", restarts=3, max_iterations=200, tolerance=1e-3, repairs=1)
     try:
-        found = fit_mixture(problem, options, rng=np.random.default_rng(0), start=first_guess(seen))
+        fit = fit_mixture(problem, options, rng=np.random.default_rng(0), start=first_guess(resolved))
     except AllCollapsed:
         return None
-    return dict(found.parameters)
+    return dict(fit.parameters)
 
 
-def with_evidence(model: Model, seen: Resolved, *, search: bool = True) -> pymc.Model:
+def with_evidence(model: Model, resolved: Resolved, *, search: bool = True) -> pymc.Model:
     """Parameters, and log p(rows | parameters) with every row's component summed out.
 
     ``search`` says whether chains are to start at a mode, which a search finds.
@@ -47,38 +47,38 @@ def with_evidence(model: Model, seen: Resolved, *, search: bool = True) -> pymc.
 
     from bayeslab.evidence import log_evidence
 
-    problem = seen.problem
+    problem = resolved.problem
     # A stick may have more pieces than there are rows.
-    enough = seen.process is None or len(seen.rows) >= seen.n_components
+    enough = resolved.process is None or len(resolved.rows) >= resolved.n_components
     if enough:
         problem.check()  # as the search does
-    start = start_of(seen) if search and enough else None
-    if seen.process is not None and start is not None:
+    start = start_of(resolved) if search and enough else None
+    if resolved.process is not None and start is not None:
         # Pieces of a stick fall in size.
         order = np.argsort(-start["weights"], kind="stable")
-        start = seen.theta(seen.renumbered(seen.values(start), order))
-    built = _begun(model, seen)
+        start = resolved.theta(resolved.renumbered(resolved.values(start), order))
+    built = _begun(model, resolved)
     with built:
-        mixing = _mixing(seen, start)
-        variables = _variables(seen, start)
+        mixing = _mixing(resolved, start)
+        variables = _variables(resolved, start)
         plain = problem.latent.plain and not np.isnan(problem.rows).any()
-        only = next(iter(seen.parts.values())) if len(seen.parts) == 1 and plain else None
+        only = next(iter(resolved.parts.values())) if len(resolved.parts) == 1 and plain else None
         kernel = None if only is None else only.compiled(variables, problem.rows)
         if kernel is not None:
             parameters = pt.concatenate([mixing["log_weights"], *kernel.parameters])
             value = log_evidence(kernel.kernel, parameters, kernel.rows) + kernel.constant
         else:
-            density = sum(part.density(variables, seen.rows) for part in seen.parts.values())
+            density = sum(part.density(variables, resolved.rows) for part in resolved.parts.values())
             value = problem.latent.evidence(mixing, density)
         pm.Potential("evidence", value)
     return built
 
 
-def _begun(model: Model, seen: Resolved) -> pymc.Model:
+def _begun(model: Model, resolved: Resolved) -> pymc.Model:
     """A model with the dimensions of the parameters, and the parameters whose priors are in the model language."""
     import pymc as pm
 
-    nodes, dims = seen.free_nodes(), {dim: labels.tolist() for dim, labels in seen.labels.items()}
+    nodes, dims = resolved.free_nodes(), {dim: labels.tolist() for dim, labels in resolved.labels.items()}
     if not nodes:
         return pm.Model(coords=dims)
     lowered = model.model_copy(update={"model": graphs.Graph(nodes=dict(nodes)), "dims": dims})
@@ -94,28 +94,28 @@ def _begun(model: Model, seen: Resolved) -> pymc.Model:
     return built
 
 
-def _variables(seen: Resolved, start: dict[str, Any] | None) -> dict[str, Any]:
+def _variables(resolved: Resolved, start: dict[str, Any] | None) -> dict[str, Any]:
     """The parameters of all parts, and what they are computed from."""
-    values = {} if start is None else seen.values(start)
+    values = {} if start is None else resolved.values(start)
     out: dict[str, Any] = {}
-    for part in seen.parts.values():
-        out |= replace(part, n_states=seen.n_components).starting(values).variables()
+    for part in resolved.parts.values():
+        out |= replace(part, n_states=resolved.n_components).starting(values).variables()
     return out
 
 
-def _mixing(seen: Resolved, start: dict[str, Any] | None) -> dict[str, Any]:
+def _mixing(resolved: Resolved, start: dict[str, Any] | None) -> dict[str, Any]:
     """The weights or the gate, and ``log_weights`` (K,), or (N, K) where a gate makes them."""
-    if seen.process is not None and seen.problem.latent.inputs is None:
-        return {"log_weights": _sticks(seen, None if start is None else start["weights"])}
-    return seen.problem.latent.variables(start)
+    if resolved.process is not None and resolved.problem.latent.inputs is None:
+        return {"log_weights": _sticks(resolved, None if start is None else start["weights"])}
+    return resolved.problem.latent.variables(start)
 
 
-def _sticks(seen: Resolved, start: np.ndarray | None) -> Any:
+def _sticks(resolved: Resolved, start: np.ndarray | None) -> Any:
     """Log weights (K,) of a process whose stick is broken off: the last is what remains."""
     import pymc as pm
     import pytensor.tensor as pt
 
-    prior, k = seen.process, seen.n_components
+    prior, k = resolved.process, resolved.n_components
     assert prior is not None
     if isinstance(prior.alpha, str):
         raise ModelError(
@@ -141,25 +141,25 @@ def _sticks(seen: Resolved, start: np.ndarray | None) -> Any:
     return log_weights
 
 
-def written_out(model: Model, seen: Resolved, data: Data) -> pymc.Model:
+def written_out(model: Model, resolved: Resolved, data: Data) -> pymc.Model:
     """Parameters, ``label`` for each row, and a node for each column."""
     import pymc as pm
     import pytensor.tensor as pt
 
     rows = model.data.rows
     n_rows = len(data.labels[rows]) if rows in data.labels else 1
-    built = _begun(model, seen)
+    built = _begun(model, resolved)
     with built:
         if rows in data.labels:
             built.add_coord(rows, data.labels[rows].tolist())
         dims = rows if rows in data.labels else None
-        log_weights = _mixing(seen, None)["log_weights"]
-        variables = _variables(seen, None)
-        cells = seen.rows if len(seen.rows) else np.full((n_rows, len(seen.columns)), np.nan)
+        log_weights = _mixing(resolved, None)["log_weights"]
+        variables = _variables(resolved, None)
+        cells = resolved.rows if len(resolved.rows) else np.full((n_rows, len(resolved.columns)), np.nan)
         p = pt.exp(log_weights)
-        p = p if seen.problem.latent.inputs is not None else pt.repeat(p[None, :], n_rows, axis=0)
+        p = p if resolved.problem.latent.inputs is not None else pt.repeat(p[None, :], n_rows, axis=0)
         label = pm.Categorical("label", p=p, dims=dims)
-        for part in seen.parts.values():
+        for part in resolved.parts.values():
             for column, variable in part.drawn(variables, label, cells).items():
                 pm.Deterministic(column, variable, dims=dims)
     return built

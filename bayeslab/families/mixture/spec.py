@@ -199,9 +199,9 @@ class Mixture(Family):
             raise Flaw("gating goes with a number of components and no labels", code="unsupported")
         if self.labels and not isinstance(self.components, int):
             raise Flaw("known labels need a number of components", code="incomplete")
-        own = self.model_fields_set & {"concentration", "discount"}
-        if self.components != "dirichlet_process" and own:
-            raise Flaw(f"{listed(sorted(own))}: only with components: dirichlet_process", code="conflict")
+        process_options = self.model_fields_set & {"concentration", "discount"}
+        if self.components != "dirichlet_process" and process_options:
+            raise Flaw(f"{listed(sorted(process_options))}: only with components: dirichlet_process", code="conflict")
         if self.components == "dirichlet_process" and "weights" in self.priors:
             raise Flaw("the weights of a process have their prior from `concentration` and `discount`", code="conflict")
         if isinstance(self.components, str) and self.order is not None:
@@ -227,7 +227,7 @@ class Mixture(Family):
 
     def _distributions(self) -> None:
         """Refuse what does not go with components of a distribution."""
-        names = [part for part, own in self.parts().items() if is_distribution(self.word(own[0]))]
+        names = [part for part, columns in self.parts().items() if is_distribution(self.word(columns[0]))]
         if not names:
             return
         if self.components == "sampled":
@@ -316,8 +316,8 @@ class Mixture(Family):
             groups.setdefault((name, frozenset(known)), []).append(column)
         often = Counter(name for name, _ in groups)
         return {
-            name if often[name] == 1 else f"{name}_{plain_name(own[0])}": tuple(own)
-            for (name, _), own in groups.items()
+            name if often[name] == 1 else f"{name}_{plain_name(columns[0])}": tuple(columns)
+            for (name, _), columns in groups.items()
         }
 
     def prefix(self, part: str) -> str:
@@ -334,9 +334,9 @@ class Mixture(Family):
         """
         each = [
             (part, word)
-            for part, own in self.parts().items()
-            if is_distribution(self.word(own[0]))
-            for word in _learned(self.word(own[0]))
+            for part, columns in self.parts().items()
+            if is_distribution(self.word(columns[0]))
+            for word in _learned(self.word(columns[0]))
         ]
         often = Counter(word for _, word in each)
         alone = {word: (part, word) for part, word in each if often[word] == 1}

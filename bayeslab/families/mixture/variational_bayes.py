@@ -30,37 +30,38 @@ _UNUSED = 0.5
 _REMAINDER = 0.01
 
 
-def variational(seen: Resolved) -> VariationalPlan | str:
+def variational(resolved: Resolved) -> VariationalPlan | str:
     """The plan, or why there is none."""
-    if seen.searched is not None:
-        return seen.searched
-    if not seen.conjugate:
+    if resolved.searched is not None:
+        return resolved.searched
+    if not resolved.conjugate:
         return Reason("the priors of mean, sd or correlation are not conjugate; use nuts", code="not-conjugate")
-    if seen.tied is not None:
-        return seen.tied
+    if resolved.tied is not None:
+        return resolved.tied
     try:
-        problem = prepared(seen.problem)
+        problem = prepared(resolved.problem)
         rows = problem.rows
         problem.emission.log_base(rows)
         problem.emission.log_marginal(
-            problem.statistics(np.full((len(rows), seen.n_components), 1 / seen.n_components))
+            problem.statistics(np.full((len(rows), resolved.n_components), 1 / resolved.n_components))
         )
     except (OptionError, DataError) as error:
         return Reason(error.message, code=error.code)
-    mixing = "normal × " if problem.latent.inputs is not None else "Dirichlet × " if seen.n_components > 1 else ""
-    even = np.ndim(problem.latent.dirichlet) == 0 and seen.by is not None
+    mixing = "normal × " if problem.latent.inputs is not None else "Dirichlet × " if resolved.n_components > 1 else ""
+    even = np.ndim(problem.latent.dirichlet) == 0 and resolved.by is not None
     return VariationalPlan(
-        how=f"{mixing}{seen.n_components} conjugate components × {len(rows):,} labels, as if independent of each other",
-        search=lambda rng, tolerance, most, progress: _search(seen, problem, rng, tolerance, most, progress),
-        dims=seen.dims,
-        labels=seen.labels,
-        log_copies=float(gammaln(seen.n_components + 1)) if even else 0.0,
+        how=f"{mixing}{resolved.n_components} conjugate components × {len(rows):,} labels,"
+        " as if independent of each other",
+        search=lambda rng, tolerance, most, progress: _search(resolved, problem, rng, tolerance, most, progress),
+        dims=resolved.dims,
+        labels=resolved.labels,
+        log_copies=float(gammaln(resolved.n_components + 1)) if even else 0.0,
         otherwise="sample with method nuts" + ("" if problem.latent.inputs is not None else " or gibbs"),
     )
 
 
 def _search(
-    seen: Resolved,
+    resolved: Resolved,
     problem: MixtureProblem,
     rng: np.random.Generator,
     tolerance: float,
@@ -68,7 +69,7 @@ def _search(
     progress: Callable[[int, float], None],
 ) -> VariationalEnd:
     k = place_among_spawned(rng)
-    guess = None if k else first_guess(seen)
+    guess = None if k else first_guess(resolved)
     begin = (
         starting_labels(problem, _STARTS[k % len(_STARTS)], rng)
         if guess is None
@@ -76,45 +77,45 @@ def _search(
     )
     fit = climb(problem, begin, tolerance=tolerance, max_iterations=max_iterations, progress=progress)
     # Of one mode, so one order of the components serves all draws.
-    order = seen.ranking(seen.values(fit.mode()))
+    order = resolved.ranking(resolved.values(fit.mode()))
 
-    def draw(own: np.random.Generator, n: int) -> dict[str, np.ndarray]:
-        each = [seen.renumbered(seen.values(fit.draw(own)), order) for _ in range(n)]
-        return {name: np.stack([values[name] for values in each]) for name in seen.dims}
+    def draw(generator: np.random.Generator, n: int) -> dict[str, np.ndarray]:
+        each = [resolved.renumbered(resolved.values(fit.draw(generator)), order) for _ in range(n)]
+        return {name: np.stack([values[name] for values in each]) for name in resolved.dims}
 
-    def log_ratios(own: np.random.Generator, n: int) -> np.ndarray:
-        return np.array([fit.log_ratio(fit.draw(own)) for _ in range(n)])
+    def log_ratios(generator: np.random.Generator, n: int) -> np.ndarray:
+        return np.array([fit.log_ratio(fit.draw(generator)) for _ in range(n)])
 
-    return VariationalEnd(fit.trace, fit.converged, draw, log_ratios, _groups(fit, order), _notes(seen, fit, order))
+    return VariationalEnd(fit.trace, fit.converged, draw, log_ratios, _groups(fit, order), _notes(resolved, fit, order))
 
 
-def sticks(seen: Resolved) -> VariationalPlan | str:
+def sticks(resolved: Resolved) -> VariationalPlan | str:
     """The plan for a process whose stick is broken off, or why there is none."""
-    assert seen.process is not None
-    prior = seen.process
-    if seen.searched is not None:
-        return seen.searched
-    if not seen.conjugate:
+    assert resolved.process is not None
+    prior = resolved.process
+    if resolved.searched is not None:
+        return resolved.searched
+    if not resolved.conjugate:
         return Reason("the priors of mean, sd or correlation are not conjugate; use nuts", code="not-conjugate")
-    if seen.tied is not None:
-        return seen.tied
+    if resolved.tied is not None:
+        return resolved.tied
     if prior.discount and isinstance(prior.alpha, tuple):
         return Reason(
             "with a discount the concentration has no closed form here; give a number, or use gibbs or nuts",
             code="no-closed-form",
         )
-    most, held = seen.n_components, min(seen.n_components, len(seen.rows))
+    most, held = resolved.n_components, min(resolved.n_components, len(resolved.rows))
     try:
         # A stick may have more pieces than there are rows: a search begins in no more of them.
-        problem = prepared(seen.problem.sized(held))
+        problem = prepared(resolved.problem.sized(held))
         problem.emission.log_base(problem.rows)
     except (OptionError, DataError) as error:
         return Reason(error.message, code=error.code)
     if most < 2:
         return "a stick needs at least two pieces: raise `most`"
-    dims = seen.dims | ({"alpha": ()} if not isinstance(prior.alpha, float) else {})
+    dims = resolved.dims | ({"alpha": ()} if not isinstance(prior.alpha, float) else {})
     problem = problem.sized(most)
-    named = replace(seen, problem=problem)
+    named = replace(resolved, problem=problem)
 
     def search(
         rng: np.random.Generator, tolerance: float, max_iterations: int, progress: Callable[[int, float], None]
@@ -123,26 +124,26 @@ def sticks(seen: Resolved) -> VariationalPlan | str:
         begin = np.pad(begin, ((0, 0), (0, most - held)))
         fit = climb_sticks(problem, prior, begin, tolerance=tolerance, max_iterations=max_iterations, progress=progress)
 
-        def draw(own: np.random.Generator, n: int) -> dict[str, np.ndarray]:
+        def draw(generator: np.random.Generator, n: int) -> dict[str, np.ndarray]:
             each = []
             for _ in range(n):
-                theta = fit.draw(own)
+                theta = fit.draw(generator)
                 more = {"alpha": np.asarray(theta.pop("alpha"))}
                 theta.pop("sticks")
                 each.append(named.values(theta) | more)
             return {name: np.stack([values[name] for values in each]) for name in dims}
 
-        def log_ratios(own: np.random.Generator, n: int) -> np.ndarray:
-            return np.array([fit.log_ratio(fit.draw(own)) for _ in range(n)])
+        def log_ratios(generator: np.random.Generator, n: int) -> np.ndarray:
+            return np.array([fit.log_ratio(fit.draw(generator)) for _ in range(n)])
 
         groups: dict[str, Any] = {"variational": {"expected_rows": (("component",), fit.counts)}}
         return VariationalEnd(fit.trace, fit.converged, draw, log_ratios, groups, _stick_notes(fit))
 
     return VariationalPlan(
-        how=f"a stick of {most} pieces × conjugate components × {len(seen.rows):,} labels, as if independent",
+        how=f"a stick of {most} pieces × conjugate components × {len(resolved.rows):,} labels, as if independent",
         search=search,
         dims=dims,
-        labels=seen.labels,
+        labels=resolved.labels,
         otherwise="sample with method gibbs, which truncates nothing, or nuts",
     )
 
@@ -164,16 +165,16 @@ def _groups(fit: VariationalFit, order: np.ndarray) -> dict[str, dict[str, Any]]
     return {"variational": {"expected_rows": (("component",), fit.counts[order])}}
 
 
-def _notes(seen: Resolved, fit: VariationalFit, order: np.ndarray) -> tuple[Note, ...]:
-    notes = [Note("pass", "components", seen.choice.described("component"))] if seen.choice is not None else []
-    empty = [str(seen.names[i]) for i, k in enumerate(order) if fit.counts[k] < _UNUSED]
+def _notes(resolved: Resolved, fit: VariationalFit, order: np.ndarray) -> tuple[Note, ...]:
+    notes = [Note("pass", "components", resolved.choice.described("component"))] if resolved.choice is not None else []
+    empty = [str(resolved.names[i]) for i, k in enumerate(order) if fit.counts[k] < _UNUSED]
     if empty:
-        text = f"{len(empty)} of {seen.n_components} components hold no rows ({', '.join(empty)}): fewer would do"
+        text = f"{len(empty)} of {resolved.n_components} components hold no rows ({', '.join(empty)}): fewer would do"
         notes.append(Note("pass", "unused", text))
     place = np.argsort(order)
-    pairs = merging(fit.problem, fit.mode()) if seen.n_components > 1 else []
+    pairs = merging(fit.problem, fit.mode()) if resolved.n_components > 1 else []
     for j, k in pairs:
         if min(fit.counts[[j, k]]) >= _UNUSED:
-            pair = f"{seen.names[place[j]]} and {seen.names[place[k]]}"
+            pair = f"{resolved.names[place[j]]} and {resolved.names[place[k]]}"
             notes.append(Note("warn", "merged", f"two components ({pair}) say the same", "take fewer components"))
     return tuple(notes)
