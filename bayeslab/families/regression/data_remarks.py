@@ -26,8 +26,8 @@ def remarks_of(spec: Regression, formula: Formula, design: Design, rows: Rows) -
         out += _rank_remarks(design)
     chosen = likelihood(spec.likelihood)
     varies = rows.y is not None and not constant(rows.y)
-    if rows.y is not None and varies and chosen.located and (said := far(formula.response, rows.y)):
-        out.append(("digits", formula.outcome, None, said, remedy(rows.y)))
+    if rows.y is not None and varies and chosen.located and (remark := far(formula.response, rows.y)):
+        out.append(("digits", formula.outcome, None, remark, remedy(rows.y)))
     size = len(design.names) + design.intercept
     if size > design.n:
         message = f"more coefficients ({size}) than rows ({design.n}): in some directions the answer is the prior"
@@ -87,8 +87,8 @@ def _few_digits(design: Design, moving: np.ndarray, spread: np.ndarray, largest:
     for k in np.flatnonzero(few):
         name, values = design.names[k], design.matrix[:, k]
         check_digits(name, values)
-        if said := far(name, values):
-            out.append(("digits", f"b[{name}]", None, said, remedy(values)))
+        if remark := far(name, values):
+            out.append(("digits", f"b[{name}]", None, remark, remedy(values)))
     return out
 
 
@@ -99,5 +99,5 @@ def _separated(design: Design, y: np.ndarray) -> bool:
     x = np.column_stack([np.ones(design.n), design.matrix]) if design.intercept else design.matrix
     scale = np.abs(x).max(axis=0)
     signed = (x / np.where(scale > 0, scale, 1)) * np.where(y > 0, 1.0, -1.0)[:, None]
-    found = linprog(-signed.sum(axis=0), A_ub=-signed, b_ub=np.zeros(len(y)), bounds=(-1, 1), method="highs")
-    return bool(found.status == 0 and -found.fun > 1e-6 * len(y))
+    optimum = linprog(-signed.sum(axis=0), A_ub=-signed, b_ub=np.zeros(len(y)), bounds=(-1, 1), method="highs")
+    return bool(optimum.status == 0 and -optimum.fun > 1e-6 * len(y))

@@ -363,9 +363,9 @@ class _Answer:
 
 
 def _fixed(lowered: Lowered) -> dict[str, float]:
-    found: dict[str, float] = {}
+    fixed: dict[str, float] = {}
     for name, text in lowered.nodes.items():
         value = _constant(parse(text).tree)
         if value is not None and "[" not in name:
-            found[name] = value
-    return found
+            fixed[name] = value
+    return fixed

@@ -129,7 +129,7 @@ class _Written:
         out: dict[str, dict[str, str]] = {}
         for group, term in zip(self.design.groups, self.formula.groups, strict=True):
             name, effect = group.name, f"{group.name}_effect"
-            own = out.setdefault(f"u_{name}", {})
+            nodes = out.setdefault(f"u_{name}", {})
             if len(term.factors) > 1:
                 self._crossed(name, term.factors, [str(label) for label in group.labels])
             elif name != term.factors[0]:
@@ -140,10 +140,10 @@ class _Written:
             ones = [] if "Intercept" not in group.common.terms else ["1"]
             texts = [*ones, *texts]
             if len(group.effects) == 1:
-                own[f"design_{name}[{self.row}]"] = texts[0]
+                nodes[f"design_{name}[{self.row}]"] = texts[0]
                 continue
             key = f"design_{name}[{self.row}, {effect}]"
-            own[key] = f"stack([{', '.join(texts)}], {effect})"
+            nodes[key] = f"stack([{', '.join(texts)}], {effect})"
             self.comments[key] = f"What the effects of a {name} are multiplied by: {', '.join(group.effects)}."
         return out
 

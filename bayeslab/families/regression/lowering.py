@@ -46,8 +46,10 @@ def lower(model: Model, data: Data, origin: Lowered | None = None) -> Lowered:
         design = base.design.on(formula, values, rows.complete)
         nodes, slopes, dims = base.nodes, list(base.slopes), dict(base.model.dims)
         centre, rest = base.centre, base.centre_rest
-        own = base.data.dataset
-        fixed = {n: c for n, c in own.columns.items() if c.dims is not None and own.rows not in c.dims}
+        base_dataset = base.data.dataset
+        fixed = {
+            n: c for n, c in base_dataset.columns.items() if c.dims is not None and base_dataset.rows not in c.dims
+        }
     else:
         design = Design.of(
             formula, values, rows.complete, without_intercept=likelihood(spec.likelihood).levels == "ordered"
@@ -96,8 +98,8 @@ def written_places(spec: Regression, nodes: Mapping[str, str]) -> Iterator[None]
     except BayeslabError as error:
         text = next((nodes[str(word)] for word in error.path if str(word) in nodes), None)
         for place, written in (("priors", spec.priors), ("missing", spec.missing)):
-            for name, own in written.items():
-                if str(own) == text:
+            for name, prior in written.items():
+                if str(prior) == text:
                     path = ("model", place, name)
                     raise type(error)(error.message, path=path, offset=error.offset, code=error.code) from None
         raise
@@ -117,8 +119,8 @@ def _columns(
     out: dict[str, Column] = {}
     matrix = design.matrix
     if centre is not None and centre_rest is not None:
-        own = design.names and centre is design.means[0]
-        matrix = (design.about_means if own else design.about(centre, centre_rest))[:, 1:]
+        centred_at_means = design.names and centre is design.means[0]
+        matrix = (design.about_means if centred_at_means else design.about(centre, centre_rest))[:, 1:]
     matrix = matrix.copy() if spec.missing else matrix
     for name in spec.missing:
         ones, twos = (_with(data, name, value, formula, design, rows.complete) for value in (1.0, 2.0))

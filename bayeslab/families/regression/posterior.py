@@ -143,8 +143,8 @@ class RegressionPosterior(Posterior):
         slopes = {f"b[{name}]": text for name, text in zip(lowered.design.names, lowered.slopes, strict=True)}
         if lowered.spec.shrinkage == "horseshoe":
             slopes = {"b": "horseshoe of scale tau, slab InverseGamma(2, 8)"}
-        own = {"b", lowered.formula.outcome}
-        out = {node: text for node, text in out.items() if node.split("[")[0] not in own}
+        omitted = {"b", lowered.formula.outcome}
+        out = {node: text for node, text in out.items() if node.split("[")[0] not in omitted}
         first = {node: text for node, text in out.items() if node.startswith(("Intercept", "cutpoints"))}
         return first | slopes | out
 

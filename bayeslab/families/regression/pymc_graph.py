@@ -67,12 +67,12 @@ def with_rows_summed(lowered: Lowered) -> pymc.Model:
     spec = graphs.Graph(nodes={**nodes})
     model = lowered.model.model_copy(update={"model": spec})
     rows = lowered.data.dataset.rows
-    own = {n: c for n, c in lowered.data.dataset.columns.items() if c.dims is not None and rows not in c.dims}
+    fixed_columns = {n: c for n, c in lowered.data.dataset.columns.items() if c.dims is not None and rows not in c.dims}
     for group in lowered.design.groups:
-        own.pop(group.name, None)
-    built = graphs.compile(model, bind(model, Dataset(own, "unused"), model.factors())).graph()
-    seen = observations(lowered)
-    at, ((gram, cross, square),) = coordinates([[seen]], np.ones(1), np.zeros(1, bool))
+        fixed_columns.pop(group.name, None)
+    built = graphs.compile(model, bind(model, Dataset(fixed_columns, "unused"), model.factors())).graph()
+    observed = observations(lowered)
+    at, ((gram, cross, square),) = coordinates([[observed]], np.ones(1), np.zeros(1, bool))
     with built:
         start = ["Intercept_centred" if lowered.centre is not None else "Intercept"] if lowered.design.intercept else []
         names = [*start, *(["b"] if lowered.design.names else []), *(f"u_{g.name}" for g in lowered.design.groups)]
@@ -86,8 +86,10 @@ def with_rows_summed(lowered: Lowered) -> pymc.Model:
         delta = pt.concatenate([pt.dot(at.inverse, theta - at.point), np.ones(1)])
         square = pt.dot(delta, pt.dot(whole, delta))
         sigma = value("sigma")
-        constant = 0.5 * seen.count * LOG_2PI
-        pm.Potential(f"{outcome}_rows", -constant - seen.count * pt.log(sigma) - 0.5 * square * (at.unit / sigma) ** 2)
+        constant = 0.5 * observed.count * LOG_2PI
+        pm.Potential(
+            f"{outcome}_rows", -constant - observed.count * pt.log(sigma) - 0.5 * square * (at.unit / sigma) ** 2
+        )
     return built
 
 

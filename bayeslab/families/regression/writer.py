@@ -81,18 +81,18 @@ class Writer:
         parameters |= {"cutpoints"} if self.likelihood.levels == "ordered" else set()
         parameters |= {"tau"} if self.spec.shrinkage else set()
         parameters |= {"sd"} if groups else set()
-        own = parameters | columns
-        self.hyper = [name for name in self.priors if name in used - own]
+        allowed = parameters | columns
+        self.hyper = [name for name in self.priors if name in used - allowed]
         for name in self.priors:
-            if name not in own and name not in self.hyper:
+            if name not in allowed and name not in self.hyper:
                 raise problem(
-                    f"'{name}' is no parameter of this regression{hint(name, own)}",
+                    f"'{name}' is no parameter of this regression{hint(name, allowed)}",
                     "priors",
                     name,
                     code="unknown-parameter",
                 )
             value = self.priors[name]
-            if name in own - {"Intercept", "b"} - columns:
+            if name in allowed - {"Intercept", "b"} - columns:
                 self._check_number(name, value)
         for name in sorted(self.priors.keys() & parameters & columns):
             if name != "Intercept" or self.design.intercept:
@@ -161,7 +161,7 @@ class Writer:
         lacking: list[str] = []
         if self._in_unit():
             lacking += ["Intercept"] if self.design.intercept and "Intercept" not in self.priors else []
-            lacking += ["b"] if any(self._own(k) is None for k in range(len(self.design.names))) else []
+            lacking += ["b"] if any(self._prior_of(k) is None for k in range(len(self.design.names))) else []
         written = {*self.priors, *(["sigma"] if {"sigma2", "precision"} & self.priors.keys() else [])}
         lacking += [name for name, text in self.likelihood.auxiliary.items() if _scaled(text) and name not in written]
         groups = [f"sd_{group.name}" for group in self.design.groups if self._in_unit()]
@@ -279,13 +279,13 @@ class Writer:
         if not self.design.intercept:
             return []
         shape = f"[{self._dims_of_categories.removeprefix(', ')}]" if self._dims_of_categories else ""
-        own = self.priors.get("Intercept")
-        if not self.design.names or (own is not None and not own.replace(" ", "").startswith("Flat(")):
-            self.nodes[f"Intercept{shape}"] = own or self._about_middle()
+        prior = self.priors.get("Intercept")
+        if not self.design.names or (prior is not None and not prior.replace(" ", "").startswith("Flat(")):
+            self.nodes[f"Intercept{shape}"] = prior or self._about_middle()
             return ["Intercept"]
         self.centre = self.design.means[0]
         self.columns["design_mean"] = Column(self.centre, ("predictor",))
-        self.nodes[f"Intercept_centred{shape}"] = own or self._about_middle()
+        self.nodes[f"Intercept_centred{shape}"] = prior or self._about_middle()
         self.nodes[f"Intercept{shape}"] = "Intercept_centred - dot(design_mean, b)"
         return ["Intercept_centred"]
 
@@ -316,29 +316,31 @@ class Writer:
         spread = np.array([spread_of(column) for column in self.design.matrix.T])
         # Whatever their priors are: of the size that the data give them.
         self._check_squares(range(len(names)), 2.5 * self.sd / spread)
-        own = [self._own(k) for k in range(len(names))]
+        priors = [self._prior_of(k) for k in range(len(names))]
         if self.spec.shrinkage:
-            self._shrunk(own, spread)
-        self.slopes = [text or f"Normal(0, {_number(2.5 * self.sd / s)})" for text, s in zip(own, spread, strict=True)]
+            self._shrunk(priors, spread)
+        self.slopes = [
+            text or f"Normal(0, {_number(2.5 * self.sd / s)})" for text, s in zip(priors, spread, strict=True)
+        ]
         if self.spec.shrinkage != "horseshoe":
             self._written()
         return ["design @ b"]
 
-    def _own(self, k: int) -> str | None:
+    def _prior_of(self, k: int) -> str | None:
         """The prior written for a column: its own, its term's, that of all slopes."""
         name = self.design.names[k]
         term = next((t for t, (start, stop) in self.design.terms.items() if start <= k < stop), name)
         return self.priors.get(name) or self.priors.get(term) or self.priors.get("b")
 
-    def _shrunk(self, own: list[str | None], spread: np.ndarray) -> None:
+    def _shrunk(self, priors: list[str | None], spread: np.ndarray) -> None:
         if self.spec.shrinkage == "horseshoe":
-            if any(own):
+            if any(priors):
                 raise problem(
                     "the horseshoe is a prior of all slopes; leave out their own priors", "priors", code="conflict"
                 )
             self._horseshoe(spread)
             return
-        if all(own):
+        if all(priors):
             name = self.spec.shrinkage
             raise problem(
                 f"every slope has a prior of its own, so that shrinkage: {name} shrinks none: leave out shrinkage, or"
@@ -348,8 +350,8 @@ class Writer:
             )
         self.nodes["tau"] = self.priors.get("tau", "HalfCauchy(1)")
         kind = "Normal" if self.spec.shrinkage == "ridge" else "Laplace"
-        for k, text in enumerate(own):
-            own[k] = text or f"{kind}(0, tau * {_number(self.sd / spread[k])})"
+        for k, text in enumerate(priors):
+            priors[k] = text or f"{kind}(0, tau * {_number(self.sd / spread[k])})"
 
     def _horseshoe(self, spread: np.ndarray) -> None:
         """The regularised horseshoe [1]_, a third of the slopes (at most ten) expected to matter."""
@@ -412,9 +414,9 @@ class Writer:
                 _number(2.5 * self.sd / (1 if e == "1" else spread_of(c)))
                 for e, c in zip(group.effects, group.columns.T, strict=True)
             ]
-            own = self.priors.get(f"sd_{name}", self.priors.get("sd"))
+            prior = self.priors.get(f"sd_{name}", self.priors.get("sd"))
             if len(group.effects) == 1:
-                self.nodes[f"sd_{name}"] = own or f"HalfStudentT(3, {scale[0]})"
+                self.nodes[f"sd_{name}"] = prior or f"HalfStudentT(3, {scale[0]})"
                 self.nodes[f"_raw_{name}[{name}]"] = "Normal(0, 1)"
                 self.nodes[f"u_{name}[{name}]"] = f"sd_{name} * _raw_{name}"
                 out.append(f"u_{name}[{name}]" + ("" if group.effects == ["1"] else f" * design_{name}"))
@@ -424,7 +426,7 @@ class Writer:
                 twin = f"{effect}_2"
                 self.dims[twin] = effect
                 eta = self.priors.get(f"corr_{name}", "2")
-                sds = own or f"HalfStudentT(3, [{', '.join(scale)}])"
+                sds = prior or f"HalfStudentT(3, [{', '.join(scale)}])"
                 self.dims[f"{effect}_with"] = effect
                 rows = f"_chol_{name} / sd_{name}"
                 self.nodes |= {
@@ -438,7 +440,7 @@ class Writer:
                 }
             else:
                 self.columns[f"scale_{name}"] = Column(np.array([float(s) for s in scale]), (effect,))
-                self.nodes[f"sd_{name}[{effect}]"] = own or f"HalfStudentT(3, scale_{name})"
+                self.nodes[f"sd_{name}[{effect}]"] = prior or f"HalfStudentT(3, scale_{name})"
                 self.nodes[f"_raw_{name}[{name}, {effect}]"] = "Normal(0, 1)"
                 self.nodes[f"u_{name}[{name}, {effect}]"] = f"sd_{name} * _raw_{name}"
             out.append(f"sum(u_{name}[{name}] * design_{name}, {effect})")
@@ -493,8 +495,8 @@ def _kind(text: str) -> str:
 
 def _plain_normal(text: str) -> tuple[float, float] | None:
     """Location and scale of ``Normal(number, number)``."""
-    found = _NORMAL.match(text.strip())
+    match = _NORMAL.match(text.strip())
     try:
-        return (float(found[1]), float(found[2])) if found else None
+        return (float(match[1]), float(match[2])) if match else None
     except ValueError:
         return None
