@@ -95,8 +95,8 @@ class Chain(MarkovChain):
 
     @property
     def last(self) -> np.ndarray:
-        own = np.arange(self.n_states)
-        return own if self.order == 1 else np.concatenate([own, np.tile(own, self.n_states)])
+        states = np.arange(self.n_states)
+        return states if self.order == 1 else np.concatenate([states, np.tile(states, self.n_states)])
 
     def complete(self, values: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
         if self.order == 2:
@@ -112,15 +112,15 @@ class Chain(MarkovChain):
         return out
 
     def hidden(self, values: Mapping[str, np.ndarray]) -> HiddenChain:
-        own = self.complete(values)
+        parameters = self.complete(values)
         if self.full:
-            return HiddenChain.of(own["initial"], own["transition"])
+            return HiddenChain.of(parameters["initial"], parameters["transition"])
         edges = self.edges
         assert edges is not None
         if self.order == 1:
-            return HiddenChain.of(own["initial"], edges.take(own["transition"]), edges)
-        start = np.append(own["initial"], np.zeros(self.n_states**2))
-        both = np.concatenate([own["second_transition"].ravel(), own["transition"].ravel()])
+            return HiddenChain.of(parameters["initial"], edges.take(parameters["transition"]), edges)
+        start = np.append(parameters["initial"], np.zeros(self.n_states**2))
+        both = np.concatenate([parameters["second_transition"].ravel(), parameters["transition"].ravel()])
         return HiddenChain.of(start, both, edges)
 
     def fold(self, posterior: np.ndarray) -> np.ndarray:
@@ -139,8 +139,10 @@ class Chain(MarkovChain):
     def concentration(self, name: str) -> np.ndarray:
         if name == "initial":
             return self.initial_prior
-        own = np.where(self.mask, self.prior, 0.0)
-        return np.broadcast_to(own, (self.n_states, *own.shape)) if name == "transition" and self.order == 2 else own
+        prior = np.where(self.mask, self.prior, 0.0)
+        return (
+            np.broadcast_to(prior, (self.n_states, *prior.shape)) if name == "transition" and self.order == 2 else prior
+        )
 
     def maximise(
         self, counts: Mapping[str, np.ndarray], *, prior: bool, start: Mapping[str, np.ndarray] | None = None

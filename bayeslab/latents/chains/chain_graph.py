@@ -62,8 +62,14 @@ def _stationary(transition: Any, mask: np.ndarray) -> Any:
     """
     import pytensor.tensor as pt
 
-    found = classes(mask)
-    members = np.array(next(own for own, closed in zip(found.members, found.closed, strict=True) if closed))
+    communicating_classes = classes(mask)
+    members = np.array(
+        next(
+            states
+            for states, closed in zip(communicating_classes.members, communicating_classes.closed, strict=True)
+            if closed
+        )
+    )
     matrix = pt.eye(len(members)) - transition[members[:, None], members] + 1.0
     return pt.set_subtensor(pt.zeros(len(mask))[members], pt.linalg.solve(matrix.T, pt.ones(len(members))))
 

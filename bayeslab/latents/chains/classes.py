@@ -110,13 +110,13 @@ class ClassChain(StateChain):
     @property
     def blocks(self) -> tuple[np.ndarray, ...]:
         """The states of each class, where nothing tells them apart."""
-        own = tuple(np.flatnonzero(self.of_state == c) for c in range(self.n_classes))
+        class_blocks = tuple(np.flatnonzero(self.of_state == c) for c in range(self.n_classes))
         alike = (
             self.transition is None
-            and all(self.mask[np.ix_(block, block)].all() for block in own)
-            and (self.first is None or all(np.ptp(self.first[c, block]) == 0 for c, block in enumerate(own)))
+            and all(self.mask[np.ix_(block, block)].all() for block in class_blocks)
+            and (self.first is None or all(np.ptp(self.first[c, block]) == 0 for c, block in enumerate(class_blocks)))
         )
-        return own if alike else ()
+        return class_blocks if alike else ()
 
     @property
     def no_em(self) -> str:
@@ -126,8 +126,8 @@ class ClassChain(StateChain):
         return "the M-step of discriminative training has no closed form; use method map, or nuts"
 
     def dims(self, name: str) -> tuple[str, ...]:
-        own = {"class_probability": ("class",), "initial": ("class", "state")}
-        return own.get(name, ("state", "next_state"))
+        class_dims = {"class_probability": ("class",), "initial": ("class", "state")}
+        return class_dims.get(name, ("state", "next_state"))
 
     def labels(self) -> dict[str, np.ndarray]:
         """Of dimensions that are not states."""
@@ -173,11 +173,13 @@ class ClassChain(StateChain):
         return np.where((known[:, None] < 0) | (known[:, None] == self.of_state), 0.0, -np.inf)
 
     def hidden(self, values: Mapping[str, np.ndarray]) -> HiddenChain:
-        own, k = self.complete(values), np.arange(self.n_states)
+        parameters, k = self.complete(values), np.arange(self.n_states)
         with np.errstate(divide="ignore"):
-            start = np.log(own["class_probability"])[self.of_state] + np.log(own["initial"][self.of_state, k])
+            start = np.log(parameters["class_probability"])[self.of_state] + np.log(
+                parameters["initial"][self.of_state, k]
+            )
             edges = self.edges
-            return HiddenChain(start + self.held, np.log(edges.take(own["transition"])), edges)
+            return HiddenChain(start + self.held, np.log(edges.take(parameters["transition"])), edges)
 
     def counts(self, start: np.ndarray, transition: np.ndarray) -> dict[str, np.ndarray]:
         """Expected counts of the computed chain as those of the parameters."""

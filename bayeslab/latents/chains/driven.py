@@ -68,12 +68,12 @@ class DrivenChain(ChainOver, MarkovChain):
 
     @property
     def learned(self) -> tuple[str, ...]:
-        own = ("initial",) if isinstance(self.initial, str) else ()
-        return own if self.known else (*own, *LOG_ODDS)
+        initial = ("initial",) if isinstance(self.initial, str) else ()
+        return initial if self.known else (*initial, *LOG_ODDS)
 
     def dims(self, name: str) -> tuple[str, ...]:
-        own = {"initial": ("state",), "log_odds": ("state", "next_state")}
-        return own.get(name, ("state", "next_state", "transition_input"))
+        dims_of = {"initial": ("state",), "log_odds": ("state", "next_state")}
+        return dims_of.get(name, ("state", "next_state", "transition_input"))
 
     def shape(self, name: str) -> tuple[int, ...]:
         k = self.n_states
@@ -150,26 +150,26 @@ class DrivenChain(ChainOver, MarkovChain):
         gates = np.zeros_like(before)
         for i in range(k):
             # Staying comes first: it is what the others are compared with.
-            own = np.concatenate([[i], np.delete(np.arange(k), i)])
-            targets = np.ascontiguousarray(counts["moves"][:, i][:, own])
-            gates[i, own] = fit_gate(design, targets, before[i, own], _SD**-2 if prior else 1e-9)
+            order = np.concatenate([[i], np.delete(np.arange(k), i)])
+            targets = np.ascontiguousarray(counts["moves"][:, i][:, order])
+            gates[i, order] = fit_gate(design, targets, before[i, order], _SD**-2 if prior else 1e-9)
         return out | self._values(gates)
 
     def expected_log_density(self, counts: Mapping[str, np.ndarray], values: Mapping[str, np.ndarray]) -> float:
         """Expected log density of the states, given expected counts."""
-        own = self.hidden(values)
+        hidden = self.hidden(values)
         first, moves = counts["initial"], counts["moves"]
-        out = np.sum(first[first > 0] * own.log_start[first > 0]) if "initial" in self.learned else 0.0
-        return float(out + np.sum(moves[moves > 0] * own.log_transition[moves > 0]))
+        out = np.sum(first[first > 0] * hidden.log_start[first > 0]) if "initial" in self.learned else 0.0
+        return float(out + np.sum(moves[moves > 0] * hidden.log_transition[moves > 0]))
 
     def log_prior(self, values: Mapping[str, np.ndarray]) -> float:
-        own = 0.0 if self.known else -0.5 * float(np.sum(self._gates(values) ** 2)) / _SD**2
+        log_p = 0.0 if self.known else -0.5 * float(np.sum(self._gates(values) ** 2)) / _SD**2
         if "initial" not in self.learned:
-            return own
+            return log_p
         exponent = self.base.initial_prior - 1
         used = exponent != 0
         with np.errstate(divide="ignore"):
-            return own + float(np.sum(exponent[used] * np.log(values["initial"][used])))
+            return log_p + float(np.sum(exponent[used] * np.log(values["initial"][used])))
 
     def draw(self, rng: np.random.Generator, weight: float = 1.0) -> dict[str, np.ndarray]:
         k = self.n_states
@@ -218,8 +218,8 @@ class DrivenChain(ChainOver, MarkovChain):
 
         k, q = self.n_states, len(self.names)
         rows, columns = np.nonzero(~np.eye(k, dtype=bool))
-        own = {} if start is None else {"initval": self._gates(start)[rows, columns]}
-        free = pm.Normal("_log_odds", 0.0, _SD, shape=(len(rows), 1 + q), **own)
+        initval = {} if start is None else {"initval": self._gates(start)[rows, columns]}
+        free = pm.Normal("_log_odds", 0.0, _SD, shape=(len(rows), 1 + q), **initval)
         gates = pt.set_subtensor(pt.zeros((k, k, 1 + q))[rows, columns], free)
         slope = pm.Deterministic("log_odds_slope", gates[..., 1:] / self.scale, dims=self.dims("log_odds_slope"))
         level = pm.Deterministic("log_odds", gates[..., 0] - pt.dot(slope, self.centre), dims=self.dims("log_odds"))

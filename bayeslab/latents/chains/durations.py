@@ -103,8 +103,8 @@ class DurationChain(ChainOver):
 
     @property
     def n_free(self) -> int:
-        own = 0 if self.given else self.longest - 1 if self.word == "table" else len(self.of_durations)
-        return self.base.n_free + self.n_states * own
+        n_per_state = 0 if self.given else self.longest - 1 if self.word == "table" else len(self.of_durations)
+        return self.base.n_free + self.n_states * n_per_state
 
     def labels(self) -> dict[str, np.ndarray]:
         return {"length": np.arange(1, self.longest + 1)} if self.word == "table" else {}
@@ -115,12 +115,12 @@ class DurationChain(ChainOver):
         return 2 / self.longest
 
     def prior_text(self, name: str) -> str:
-        own = {
+        texts = {
             "duration": f"Dirichlet, {self.pseudocount:g} at every length",
             "duration_mu": f"Gamma(1, {self._rate:.4g})",
             "duration_alpha": "Gamma(2, 0.1)",
         }
-        return own[name] if name in own else self.base.prior_text(name)
+        return texts[name] if name in texts else self.base.prior_text(name)
 
     def concentration(self, name: str) -> np.ndarray:
         """Of Dirichlet priors."""
@@ -137,13 +137,15 @@ class DurationChain(ChainOver):
             with np.errstate(divide="ignore"):
                 return np.log(values["duration"])
         theta = np.stack([values[name] for name in self.of_durations], axis=-1)
-        return np.asarray(special.log_softmax(np.stack([_weights(self.longest, own) for own in theta]), axis=1))
+        return np.asarray(
+            special.log_softmax(np.stack([_weights(self.longest, parameters) for parameters in theta]), axis=1)
+        )
 
     def segments(self, values: Mapping[str, np.ndarray]) -> duration.SemiMarkovChain:
         """The law of segments."""
-        own = self.complete(values)
+        parameters = self.complete(values)
         with np.errstate(divide="ignore"):
-            start, transition = np.log(own["initial"]), np.log(own["transition"])
+            start, transition = np.log(parameters["initial"]), np.log(parameters["transition"])
         return duration.SemiMarkovChain(start, transition, self.log_duration(values))
 
     @cached_property
@@ -201,16 +203,16 @@ class DurationChain(ChainOver):
         out = self.base.maximise(counts, prior=prior)
         if self.given:
             return out
-        own = counts["duration"]
+        duration_counts = counts["duration"]
         if self.word == "table":
-            total = np.maximum(own + (self.pseudocount - 1 if prior else 0.0), 0.0)
+            total = np.maximum(duration_counts + (self.pseudocount - 1 if prior else 0.0), 0.0)
             sums = total.sum(axis=1, keepdims=True)
             out["duration"] = np.where(sums > 0, total / np.where(sums > 0, sums, 1.0), 1 / self.longest)
             return out
         before = self.start_values() if start is None else start
         theta = np.stack([before[name] for name in self.of_durations], axis=-1)
-        found = np.stack([self._fitted(n, at, prior=prior) for n, at in zip(own, theta, strict=True)])
-        return out | {name: found[:, q] for q, name in enumerate(self.of_durations)}
+        estimates = np.stack([self._fitted(n, at, prior=prior) for n, at in zip(duration_counts, theta, strict=True)])
+        return out | {name: estimates[:, q] for q, name in enumerate(self.of_durations)}
 
     def _fitted(self, counts: np.ndarray, before: np.ndarray, *, prior: bool) -> np.ndarray:
         """The parameters of one state's durations by expected numbers of them, never worse than those before."""
@@ -229,15 +231,15 @@ class DurationChain(ChainOver):
             return -value, -slope * theta
 
         x = np.clip(np.log(before), *np.transpose(bounds))
-        found = optimize.minimize(
+        optimum = optimize.minimize(
             loss, x, jac=True, method="L-BFGS-B", bounds=bounds, options={"ftol": 1e-15, "gtol": 1e-10}
         )
-        return np.exp(found.x) if found.fun <= loss(np.log(before))[0] else before
+        return np.exp(optimum.x) if optimum.fun <= loss(np.log(before))[0] else before
 
     def _log_prior(self, theta: np.ndarray) -> float:
         """Of one state's mu and alpha."""
-        own = np.log(self._rate) - self._rate * theta[0]
-        return float(own + (stats.gamma.logpdf(theta[1], 2, scale=10) if len(theta) > 1 else 0.0))
+        log_p = np.log(self._rate) - self._rate * theta[0]
+        return float(log_p + (stats.gamma.logpdf(theta[1], 2, scale=10) if len(theta) > 1 else 0.0))
 
     def expected_log_density(self, counts: Mapping[str, np.ndarray], values: Mapping[str, np.ndarray]) -> float:
         at, log_p = counts["duration"] > 0, self.log_duration(values)
@@ -249,10 +251,10 @@ class DurationChain(ChainOver):
             return total
         if self.word == "table":
             with np.errstate(divide="ignore"):
-                own = np.log(values["duration"]).sum()
-            return total + (float((self.pseudocount - 1) * own) if self.pseudocount != 1 else 0.0)
+                log_sum = np.log(values["duration"]).sum()
+            return total + (float((self.pseudocount - 1) * log_sum) if self.pseudocount != 1 else 0.0)
         theta = np.stack([values[name] for name in self.of_durations], axis=-1)
-        return total + sum(self._log_prior(own) for own in theta)
+        return total + sum(self._log_prior(parameters) for parameters in theta)
 
     def draw(self, rng: np.random.Generator, weight: float = 1.0) -> dict[str, np.ndarray]:
         out = self.base.draw(rng)
@@ -260,21 +262,21 @@ class DurationChain(ChainOver):
             return out
         if self.word == "table":
             return out | {"duration": rng.dirichlet(np.ones(self.longest), self.n_states)}
-        own = {
+        drawn = {
             "duration_mu": self.longest / 3 * rng.uniform(0.2, 2.0, self.n_states),
             "duration_alpha": rng.uniform(0.5, 5.0, self.n_states),
         }
-        return out | {name: own[name] for name in self.of_durations}
+        return out | {name: drawn[name] for name in self.of_durations}
 
     def start_values(self) -> dict[str, np.ndarray]:
         """Durations about which little is said."""
         k = self.n_states
-        own = {
+        values = {
             "duration": np.full((k, self.longest), 1 / self.longest),
             "duration_mu": np.full(k, self.longest / 3),
             "duration_alpha": np.full(k, 2.0),
         }
-        return self.base.start_values() | {name: own[name] for name in self.of_durations if name not in self.given}
+        return self.base.start_values() | {name: values[name] for name in self.of_durations if name not in self.given}
 
     # ------------------------------------------------------------------ PyMC
 
@@ -285,16 +287,16 @@ class DurationChain(ChainOver):
         out = self.base.variables(start)
         out |= {name: pt.as_tensor_variable(value) for name, value in self.given.items()}
         for name in () if self.given else self.of_durations:
-            own: dict[str, Any] = {"dims": self.dims(name)}
+            options: dict[str, Any] = {"dims": self.dims(name)}
             if start is not None:
-                own["initval"] = start[name]
+                options["initval"] = start[name]
             match name:
                 case "duration":
-                    out[name] = pm.Dirichlet(name, self.concentration(name), **own)
+                    out[name] = pm.Dirichlet(name, self.concentration(name), **options)
                 case "duration_mu":
-                    out[name] = pm.Gamma(name, 1, self._rate, **own)
+                    out[name] = pm.Gamma(name, 1, self._rate, **options)
                 case _:
-                    out[name] = pm.Gamma(name, 2, 0.1, **own)
+                    out[name] = pm.Gamma(name, 2, 0.1, **options)
         return out
 
     def evidence(self, values: Mapping[str, Any], log_density: Any, offsets: np.ndarray) -> Any:
@@ -333,13 +335,13 @@ class SegmentLaw(Law):
     condition = MarkovLaw.condition
 
     def expected(self) -> Expected:
-        found = duration.smooth(self.states.segments(self.values), self.log_density, self.offsets)
+        smoothed = duration.smooth(self.states.segments(self.values), self.log_density, self.offsets)
         counts = {
-            "initial": found.start_counts,
-            "transition": found.transition_counts,
-            "duration": found.duration_counts,
+            "initial": smoothed.start_counts,
+            "transition": smoothed.transition_counts,
+            "duration": smoothed.duration_counts,
         }
-        return Expected(found.log_evidence, found.posterior, counts)
+        return Expected(smoothed.log_evidence, smoothed.posterior, counts)
 
     @cached_property
     def pairs(self) -> MarkovLaw:

@@ -71,7 +71,7 @@ class ProductChain(StateChain):
 
     @property
     def sizes(self) -> tuple[int, ...]:
-        return tuple(len(own) for own in self.levels)
+        return tuple(len(states) for states in self.levels)
 
     @property
     def n_states(self) -> int:
@@ -121,8 +121,8 @@ class ProductChain(StateChain):
         return (*(self.sizes if self.coupling == "coupled" else (self.sizes[c],)), self.sizes[c])
 
     def labels(self) -> dict[str, np.ndarray]:
-        own = dict(zip(self.names, self.levels, strict=True))
-        return own | {f"next_{name}": levels for name, levels in own.items()}
+        levels_of = dict(zip(self.names, self.levels, strict=True))
+        return levels_of | {f"next_{name}": levels for name, levels in levels_of.items()}
 
     def concentration(self, name: str) -> np.ndarray:
         """Of the Dirichlet prior of a parameter."""
@@ -149,10 +149,10 @@ class ProductChain(StateChain):
 
     def hidden(self, values: Mapping[str, np.ndarray]) -> HiddenChain:
         with np.errstate(divide="ignore"):
-            own = {name: np.log(value) for name, value in self.complete(values).items()}
-        moves = [own[f"transition_{name}"] for name in self.names]
+            logs = {name: np.log(value) for name, value in self.complete(values).items()}
+        moves = [logs[f"transition_{name}"] for name in self.names]
         join = self.space.join_coupled if self.coupling == "coupled" else self.space.join_transitions
-        return HiddenChain(self.space.join([own[f"initial_{name}"] for name in self.names]), join(moves))
+        return HiddenChain(self.space.join([logs[f"initial_{name}"] for name in self.names]), join(moves))
 
     def counts(self, start: np.ndarray, transition: np.ndarray) -> dict[str, np.ndarray]:
         """Expected counts of the product as those of each chain."""
@@ -185,14 +185,16 @@ class ProductChain(StateChain):
     def named(self, states: np.ndarray) -> dict[str, np.ndarray]:
         """The state of each chain, by its name."""
         each = self.space.states[states]
-        return {name: own[each[..., c]] for c, (name, own) in enumerate(zip(self.names, self.levels, strict=True))}
+        return {
+            name: levels[each[..., c]] for c, (name, levels) in enumerate(zip(self.names, self.levels, strict=True))
+        }
 
     def chances(self, joint: np.ndarray) -> dict[str, np.ndarray]:
         """Probabilities (n_times, n_states) as columns: of the states of each chain."""
         out: dict[str, np.ndarray] = {}
-        for c, (name, own) in enumerate(zip(self.names, self.levels, strict=True)):
+        for c, (name, states) in enumerate(zip(self.names, self.levels, strict=True)):
             marginal = self.space.marginal(joint, c)
-            out |= {f"P({name}={level})": marginal[:, k] for k, level in enumerate(own)}
+            out |= {f"P({name}={level})": marginal[:, k] for k, level in enumerate(states)}
         return out
 
     # ------------------------------------------------------------------ PyMC
@@ -218,10 +220,10 @@ class ProductChain(StateChain):
         log_start, log_transition = 0.0, 0.0
         for c, name in enumerate(self.names):
             log_start = log_start + pt.log(values[f"initial_{name}"])[states[:, c]]
-            own = pt.log(values[f"transition_{name}"])
+            logs = pt.log(values[f"transition_{name}"])
             if self.coupling == "coupled":
-                log_transition = log_transition + own.reshape((n, self.sizes[c]))[:, states[:, c]]
+                log_transition = log_transition + logs.reshape((n, self.sizes[c]))[:, states[:, c]]
             else:
-                log_transition = log_transition + own[states[:, c, None], states[:, c]]
+                log_transition = log_transition + logs[states[:, c, None], states[:, c]]
         flat = pt.concatenate([log_start, log_transition.ravel(), log_density.ravel()])  # type: ignore[attr-defined]
         return log_evidence(KERNEL, flat, offsets, np.array([n, 1, 1]))

@@ -57,8 +57,8 @@ class TreeChain(ChainOver):
 
     def root_and_child(self, values: Mapping[str, np.ndarray]) -> HiddenChain:
         """Start and transition, dense."""
-        own = self.base.complete(values)
-        return HiddenChain.of(own["initial"], own["transition"])
+        parameters = self.base.complete(values)
+        return HiddenChain.of(parameters["initial"], parameters["transition"])
 
     def law(self, values: Mapping[str, np.ndarray], log_density: np.ndarray, offsets: np.ndarray) -> TreeLaw:
         return TreeLaw(self.forest, self.root_and_child(values), log_density)
@@ -90,9 +90,9 @@ class TreeLaw(Law):
         return hidden_tree.smooth(self.forest, self.chain, self.log_density)
 
     def expected(self) -> Expected:
-        found = self._smoothed
-        counts = {"initial": found.start_counts, "transition": found.transition_counts}
-        return Expected(found.log_evidence, found.posterior, counts)
+        smoothed = self._smoothed
+        counts = {"initial": smoothed.start_counts, "transition": smoothed.transition_counts}
+        return Expected(smoothed.log_evidence, smoothed.posterior, counts)
 
     condition = "together with those that descend from it"
 
@@ -110,11 +110,11 @@ class TreeLaw(Law):
 
         p(y_t | others) = 1 / sum_k P(z_t = k | all) / p(y_t | k).
         """
-        found = self._smoothed.possible()
+        smoothed = self._smoothed.possible()
         if by_sequence:
-            return found.log_evidence
+            return smoothed.log_evidence
         with np.errstate(divide="ignore"):
-            share = np.log(found.posterior)
+            share = np.log(smoothed.posterior)
         each = np.where(share > -np.inf, share - np.where(share > -np.inf, self.log_density, 0.0), -np.inf)
         return -np.asarray(np.logaddexp.reduce(each, axis=1))
 

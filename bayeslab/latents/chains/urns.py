@@ -50,8 +50,8 @@ class UrnChain(ChainOver):
 
     def moves(self, values: Mapping[str, np.ndarray]) -> HiddenChain:
         """Start and transition, dense."""
-        own = self.base.complete(values)
-        return HiddenChain.of(own["initial"], own["transition"])
+        parameters = self.base.complete(values)
+        return HiddenChain.of(parameters["initial"], parameters["transition"])
 
     def law(self, values: Mapping[str, np.ndarray], log_density: np.ndarray, offsets: np.ndarray) -> UrnLaw:
         return UrnLaw(self.draws, self.moves(values))
@@ -68,8 +68,8 @@ class UrnChain(ChainOver):
 
         nothing_else = np.zeros(self.draws.n_rows * self.draws.n_urns)
         flat = pt.concatenate([*dense_logs(self.base, values), nothing_else])
-        own = self.draws
-        return log_evidence(urns.KERNEL, flat, own.offsets, own.begins, own.targets, own.weights)
+        draws = self.draws
+        return log_evidence(urns.KERNEL, flat, draws.offsets, draws.begins, draws.targets, draws.weights)
 
 
 @dataclass(frozen=True, eq=False)
@@ -86,20 +86,20 @@ class UrnLaw(Law):
         return urns.smooth(self.draws, self.chain)
 
     def expected(self) -> Expected:
-        found = self._smoothed
-        counts = {"initial": found.start_counts, "transition": found.transition_counts}
-        return Expected(found.log_evidence, found.posterior, counts)
+        smoothed = self._smoothed
+        counts = {"initial": smoothed.start_counts, "transition": smoothed.transition_counts}
+        return Expected(smoothed.log_evidence, smoothed.posterior, counts)
 
     def impossible(self) -> np.ndarray:
         return self._smoothed.impossible
 
     def filter(self, kind: str) -> np.ndarray:
-        found = self._smoothed.possible()
-        return found.predicted if kind == "predict" else found.filtered
+        smoothed = self._smoothed.possible()
+        return smoothed.predicted if kind == "predict" else smoothed.filtered
 
     def log_likelihoods(self, by_sequence: bool) -> np.ndarray:
-        found = self._smoothed.possible()
-        return found.log_evidence if by_sequence else found.log_predictive
+        smoothed = self._smoothed.possible()
+        return smoothed.log_evidence if by_sequence else smoothed.log_predictive
 
     def mode(self, n: int) -> tuple[np.ndarray, np.ndarray]:
         if n > 1:
