@@ -384,8 +384,8 @@ def _callback(inner: Any, n_dim: int, arguments: Sequence[np.ndarray]) -> Any:
     }
     environment |= {f"dtype{i}": array.dtype.type for i, array in enumerate(arguments)}
     key = CACHED_SRC_FUNCTIONS.get(inner.py_func)
-    own = f"private {unpack}{source}{[a.dtype.str for a in arguments]}{key}{numba.__version__}".encode()
-    digest = hashlib.sha256(own).hexdigest()
+    text = f"private {unpack}{source}{[a.dtype.str for a in arguments]}{key}{numba.__version__}".encode()
+    digest = hashlib.sha256(text).hexdigest()
     unpack_key, cache_key = (f"bayeslab_{part}_{digest}" if key is not None else None for part in ("data", "call"))
     with_data = compile_numba_function_src(unpack, "with_data", environment, environment, cache_key=unpack_key)
     environment["with_data"] = numba.njit(cache=unpack_key is not None)(with_data)

@@ -147,10 +147,10 @@ def relabelled(job: Job, groups: dict[str, xr.Dataset]) -> tuple[dict[str, xr.Da
     invariant = job.posterior.label_invariant(flat, stream(job.seed, "labels"))
     if invariant is not None:
         return _with_invariants(groups, shape, *invariant)
-    found = job.posterior.relabelled(flat)
-    if found is None:
+    answer = job.posterior.relabelled(flat)
+    if answer is None:
         return groups, []
-    arrays, what = found
+    arrays, what = answer
     after = posterior.assign({n: (posterior[n].dims, v.reshape(*shape, *v.shape[1:])) for n, v in arrays.items()})
     moved = int(np.sum(~np.all([_unmoved(flat[n], v) for n, v in arrays.items()], axis=0)))
     now = max(_worst_r_hat(after[n].to_numpy()) for n in arrays)
@@ -171,14 +171,14 @@ def _with_invariants(
     groups: dict[str, xr.Dataset],
     shape: tuple[int, int],
     names: Iterable[str],
-    told: Mapping[str, np.ndarray],
+    invariants: Mapping[str, np.ndarray],
     notes: Iterable[Note],
 ) -> tuple[dict[str, xr.Dataset], list[Finding]]:
-    """Quantities whose numbering means nothing in a group of their own, which is not judged; others that are."""
+    """Moves quantities whose numbering means nothing to a group that is not checked, and adds invariants."""
     posterior = groups["posterior"]
     moved = [name for name in posterior.data_vars if name in set(names)]
     lead = ("chain", "draw")
-    after = posterior.drop_vars(moved).assign({n: (lead, v.reshape(shape)) for n, v in told.items()})
+    after = posterior.drop_vars(moved).assign({n: (lead, v.reshape(shape)) for n, v in invariants.items()})
     # Labels of dimensions that are left without a quantity go with them.
     after = after.drop_dims([d for d in after.dims if not any(d in v.dims for v in after.data_vars.values())])
     findings = [Finding(note.status, note.check, "", None, note.message, note.advice) for note in notes]
@@ -194,15 +194,15 @@ def _worst_r_hat(values: np.ndarray) -> float:
         return float("nan")
     draws = values.reshape(*values.shape[:2], -1)
     with np.errstate(invalid="ignore", divide="ignore"):  # of what is constant
-        found = r_hat_and_ess(np.moveaxis(draws, -1, 0))[0]
-    return float(np.max(found, where=~np.isnan(found), initial=0.0))
+        r_hats = r_hat_and_ess(np.moveaxis(draws, -1, 0))[0]
+    return float(np.max(r_hats, where=~np.isnan(r_hats), initial=0.0))
 
 
 def _recovered(job: Job, values: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
     """Draws of the discrete nodes that were summed out, given each draw of the parameters."""
-    found = job.posterior.elimination()
-    if found is not None:
-        model, sums = found
+    elimination = job.posterior.elimination()
+    if elimination is not None:
+        model, sums = elimination
         return _drawn_jointly(model, sums, values, stream(job.seed, "summed out"))
     from pymc_extras.model.marginal.conditional import conditional
 
@@ -238,8 +238,8 @@ def expected_states(posterior: Posterior, values: Mapping[str, np.ndarray]) -> d
     if eliminated is None:
         return {}
     built, sums = eliminated
-    found = [sums.expected(tables) for tables in tables_at(built, sums, values)]
-    return {name: np.concatenate([each[name] for each in found]) for name in found[0]}
+    means = [sums.expected(tables) for tables in tables_at(built, sums, values)]
+    return {name: np.concatenate([each[name] for each in means]) for name in means[0]}
 
 
 def dataset(

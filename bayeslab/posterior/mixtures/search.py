@@ -287,15 +287,15 @@ def search(
     sources = rng.spawn(options.restarts)
     given_all: list[Parameters | None]
     if callable(start):
-        given_all = [start(own) for own in sources]
+        given_all = [start(generator) for generator in sources]
     else:
         given_all = [start, *[None] * (options.restarts - 1)]
         if options.unlike and options.restarts > 1:
             given_all = _unlike(problem, options, sources, start, rng.spawn(1)[0])
     searches = []
-    for number, (own, given) in enumerate(zip(sources, given_all, strict=True)):
+    for number, (generator, given) in enumerate(zip(sources, given_all, strict=True)):
         step = None if progress is None else partial(progress, number)
-        searches.append(_search(problem, options, own, given, step))
+        searches.append(_search(problem, options, generator, given, step))
         if searches[-1].interrupted:
             break
     return problem, searches
@@ -311,9 +311,9 @@ def _unlike(
     """Where searches begin: half of them as always, if no two are the same, the others where short ones ended."""
     out: list[Parameters | None] = []
     heights: list[float] = []
-    for number, own in enumerate(sources):
+    for number, generator in enumerate(sources):
         given = first if number == 0 else None
-        theta = given if given is not None else _begun(problem, options.start, own)
+        theta = given if given is not None else _begun(problem, options.start, generator)
         height = -np.inf if theta is None else _height(problem, theta)
         if number and (
             number >= (len(sources) + 1) // 2 or any(abs(height - h) <= 1e-9 * max(1.0, abs(h)) for h in heights)
@@ -360,7 +360,7 @@ def _short(
     if options.method == "map":
         # Without a prior a small component has no bound: it would be looked for where rows happen to coincide.
         kinds = [by_clump, *kinds]
-    found: list[tuple[float, Parameters]] = []
+    ends: list[tuple[float, Parameters]] = []
     for k in range(int(np.clip(_CHEAP // each, wanted, _MANY))):
         try:
             guess = permitted(problem, kinds[k % len(kinds)](problem, rng))
@@ -371,9 +371,9 @@ def _short(
         if end.reason == "interrupted":
             raise KeyboardInterrupt
         if np.isfinite(end.log_posterior):
-            found.append((end.log_posterior, dict(end.parameters)))
-    found.sort(key=lambda pair: -pair[0])
-    return [theta for _, theta in found[:wanted]]
+            ends.append((end.log_posterior, dict(end.parameters)))
+    ends.sort(key=lambda pair: -pair[0])
+    return [theta for _, theta in ends[:wanted]]
 
 
 def _search(

@@ -158,10 +158,10 @@ class VariationalFit:
 
     def draw(self, rng: np.random.Generator) -> dict[str, Any]:
         """Parameters from the variational posterior."""
-        own = self.problem.emission.draw(rng, self.statistics)
+        parameters = self.problem.emission.draw(rng, self.statistics)
         if self.gate is not None:
-            return {"gate": self.gate.draw(rng), **own}
-        return {"weights": rng.dirichlet(self.concentration), **own}
+            return {"gate": self.gate.draw(rng), **parameters}
+        return {"weights": rng.dirichlet(self.concentration), **parameters}
 
     def log_ratio(self, theta: Mapping[str, Any]) -> float:
         """log p(rows, θ) - log q(θ), the components summed out: the importance of a draw.
@@ -223,9 +223,9 @@ def fit_variational(
     if restarts < 1:
         raise OptionError(f"restarts is at least 1, not {restarts}", code="out-of-range")
     problem = prepared(problem)
-    starts = [starting_labels(problem, start, own) for own in rng.spawn(restarts)]
-    found = [climb(problem, guess, tolerance=tolerance, max_iterations=max_iterations) for guess in starts]
-    return max(found, key=lambda fit: fit.elbo)
+    starts = [starting_labels(problem, start, generator) for generator in rng.spawn(restarts)]
+    fits = [climb(problem, guess, tolerance=tolerance, max_iterations=max_iterations) for guess in starts]
+    return max(fits, key=lambda fit: fit.elbo)
 
 
 def climb(

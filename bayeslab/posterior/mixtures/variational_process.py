@@ -75,14 +75,14 @@ class StickFit:
         v = np.clip(rng.beta(*self.sticks), 1e-300, 1 - 1e-16)
         left = np.concatenate([[1.0], np.cumprod(1 - v)])
         weights = np.append(v, 1.0) * left
-        own = self.problem.emission.draw(rng, self.statistics)
-        return {"alpha": float(alpha), "sticks": v, "weights": weights, **own}
+        parameters = self.problem.emission.draw(rng, self.statistics)
+        return {"alpha": float(alpha), "sticks": v, "weights": weights, **parameters}
 
     def log_ratio(self, theta: Mapping[str, Any]) -> float:
         """log p(rows, θ) - log q(θ), the rows' components summed out."""
         problem = self.problem
-        own = {name: value for name, value in theta.items() if name not in ("weights", "alpha", "sticks")}
-        log_density = problem.emission.log_density(own, problem.rows)
+        parameters = {name: value for name, value in theta.items() if name not in ("weights", "alpha", "sticks")}
+        log_density = problem.emission.log_density(parameters, problem.rows)
         evidence, _ = normalise(np.log(np.maximum(theta["weights"], 1e-300)), log_density)
         value = float(evidence.sum()) - float(np.sum(self.responsibilities * log_density))
         value += float(problem.emission.log_base(problem.rows).sum())
@@ -190,8 +190,8 @@ def _updated(
         c, d = _before(prior, np.exp(log_alpha), len(log_left))
         return float(-np.sum(d * log_left - betaln(c, d)))
 
-    found = minimize_scalar(loss, bounds=tuple(np.log(ENDS)), method="bounded", options={"xatol": 1e-8})
-    new = float(np.exp(found.x))
+    optimum = minimize_scalar(loss, bounds=tuple(np.log(ENDS)), method="bounded", options={"xatol": 1e-8})
+    new = float(np.exp(optimum.x))
     # A search within bounds that ends a hair worse than it began must not lower the bound.
     return new if loss(np.log(new)) < loss(np.log(_mean(alpha))) else alpha
 

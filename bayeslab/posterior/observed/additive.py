@@ -107,18 +107,18 @@ class AdditiveGaussian(Emission):
     def statistics(
         self, rows: np.ndarray, responsibilities: np.ndarray, parameters: Parameters | None = None
     ) -> Statistics:
-        apart, seen, about = centred(rows)
-        weight = responsibilities.T @ seen
+        apart, observed, about = centred(rows)
+        weight = responsibilities.T @ observed
         shift = ratio(responsibilities.T @ apart, weight, 0.0)
         square = responsibilities.sum(axis=1) @ apart**2
         # The scatter about the states' own means; sums over all of them are all that is asked.
         return {"weight": weight, "mean": about + shift, "scatter": square - np.sum(weight * shift**2, axis=0)}
 
     def maximise(self, statistics: Statistics, parameters: Parameters | None = None) -> Parameters:
-        found = [self._column(statistics, j) for j in range(self.n_columns)]
+        fits = [self._column(statistics, j) for j in range(self.n_columns)]
         return {
-            "coefficients": np.column_stack([beta for beta, _ in found]),
-            "variance": np.array([variance for _, variance in found]),
+            "coefficients": np.column_stack([beta for beta, _ in fits]),
+            "variance": np.array([variance for _, variance in fits]),
         }
 
     def _column(self, statistics: Statistics, j: int) -> tuple[np.ndarray, float]:
@@ -174,17 +174,17 @@ class AdditiveGaussian(Emission):
 
         The best of several random beginnings; time does not enter.
         """
-        found = [self._turns(rows, rng, rounds) for _ in range(tries)]
-        return min(found, key=lambda end: float(np.sum(np.log(end["variance"]))))
+        ends = [self._turns(rows, rng, rounds) for _ in range(tries)]
+        return min(ends, key=lambda end: float(np.sum(np.log(end["variance"]))))
 
     def _turns(self, rows: np.ndarray, rng: np.random.Generator, rounds: int) -> Parameters:
-        own = self if self.prior is not None else self.with_prior(rows, len(self.design))
-        assert own.prior is not None
+        emission = self if self.prior is not None else self.with_prior(rows, len(self.design))
+        assert emission.prior is not None
         spread = np.nanstd(rows, axis=0)
         beta = rng.standard_normal((self.n_coefficients, self.n_columns)) * spread
-        beta[0] = own.prior.mean
+        beta[0] = emission.prior.mean
         theta: Parameters = {"coefficients": beta, "variance": 0.25 * spread**2}
         for _ in range(rounds):
-            nearest = np.eye(len(self.design))[own.log_density(theta, rows).argmax(axis=1)]
-            theta = own.maximise(own.statistics(rows, nearest))
+            nearest = np.eye(len(self.design))[emission.log_density(theta, rows).argmax(axis=1)]
+            theta = emission.maximise(emission.statistics(rows, nearest))
         return theta

@@ -120,12 +120,12 @@ class Emitted(ABC):
             return self.expected_log_density(statistics, moved) + (self.log_prior(moved) if prior else 0.0)
 
         each = {n: _which_at_limits(height, values, n) for n in self.learned if self.kind(n) == "positive"}
-        found = {name: int(which.sum()) for name, which in each.items()}
+        numbers = {name: int(which.sum()) for name, which in each.items()}
         emission = self.emission if prior else self.emission.without_prior()
         for parameter, which in emission.limits(statistics, self.to_emission(values)).items():
             if (name := self.called(parameter)) in self.learned:
-                found[name] = max(found.get(name, 0), int(which.sum()))
-        return {name: number for name, number in found.items() if number}
+                numbers[name] = max(numbers.get(name, 0), int(which.sum()))
+        return {name: number for name, number in numbers.items() if number}
 
 
 @dataclass(frozen=True, eq=False)

@@ -130,9 +130,11 @@ class EmissionNodes:
             given = [f"{key}={self._one_way(part, f'{name}_{key}', text)}" for key, text in texts.items()]
             self.parameters[_key(part, name)] = f"{law.name}({', '.join(given)})"
         for j, column in enumerate(part.columns):
-            own = [f"{word}={self._at(part, part.called(word), column)}" for word in e.learned]
-            own += [f"{w}={number(np.broadcast_to(v, shape)[0, j])}" for w, v in e.known.items() if w not in e.learned]
-            self.columns[f"{column}[{self.row}]"] = f"{e.name}({', '.join(own)})"
+            arguments = [f"{word}={self._at(part, part.called(word), column)}" for word in e.learned]
+            arguments += [
+                f"{w}={number(np.broadcast_to(v, shape)[0, j])}" for w, v in e.known.items() if w not in e.learned
+            ]
+            self.columns[f"{column}[{self.row}]"] = f"{e.name}({', '.join(arguments)})"
 
     # -- parameters
 
