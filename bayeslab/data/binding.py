@@ -15,7 +15,7 @@ from bayeslab.data.dataset import Column, Dataset, check_lengths, label_array, s
 from bayeslab.errors import DataError, ModelError, hint, listed
 from bayeslab.language.expressions import parse
 from bayeslab.language.indexing import labels_are_numbers
-from bayeslab.language.spec import RESERVED, TRUTHS, Model, plain_name
+from bayeslab.language.spec import PREDICTED, RESERVED, TRUTHS, Model, plain_name
 
 __all__ = ["bind", "describe"]
 
@@ -56,6 +56,12 @@ def bind(model: Model, dataset: Dataset, factors: Iterable[str], memory: Memory 
         if dim in RESERVED:
             raise DataError(
                 f"the dimension '{dim}' is reserved by the results format; choose another name", code="reserved-name"
+            )
+        if PREDICTED.fullmatch(dim):
+            raise DataError(
+                f"rows are called '{dim}', and so is a column of the table of predictions: choose another name"
+                " (data.rows, or data.rename)",
+                code="reserved-name",
             )
         labels[dim] = dataset.levels.get(dim, np.arange(length))
     for dim, entry in model.dims.items():

@@ -31,6 +31,7 @@ from bayeslab.language.wording import code_of, expected, place, subject
 
 __all__ = [
     "FORMAT",
+    "PREDICTED",
     "RESERVED",
     "TRUTHS",
     "ColumnName",
@@ -55,6 +56,8 @@ _MOST_LEVELS = 50_000_000
 _READING = ("rows", "dims", "rename", "missing", "text", "derive")
 # Dimensions that PyMC and ArviZ keep for themselves.
 RESERVED = frozenset(("chain", "draw", "sample", "__sample__"))
+# Columns of the table of predictions, beside which stand the labels of rows.
+PREDICTED = re.compile(r"mean|sd|median|node|probability|most_probable|eti\d+_[lu]b")
 _IDENTIFIER = re.compile(r"[^\W\d]\w*\Z")
 
 

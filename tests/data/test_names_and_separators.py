@@ -140,3 +140,19 @@ def test_columns_called_like_truth_values(word):
     bare = {"family": "graph", "nodes": nodes | {"y[obs_id]": f"Normal(a + b * {word} + c * z, 1)"}}
     with refused("model.reserved-name", "backticks"):
         bl.check(bl.Model(name="m", model=bare), data)
+
+
+@pytest.mark.parametrize("name", ["mean", "sd", "median", "node", "probability", "eti89_lb"])
+def test_rows_are_not_called_as_a_column_of_predictions(name):
+    model = bl.Model(data={"rows": name}, model={"family": "regression", "formula": "y ~ x"})
+    with refused("data.reserved-name", f"rows are called '{name}'"):
+        bl.check(model, {"y": [1.0, 2.0, 4.0], "x": [0.0, 1.0, 2.0]})
+
+
+@pytest.mark.parametrize("key", ["sequence", "time", "rows"])
+@pytest.mark.parametrize("name", ["state", "path", "log_probability"])
+def test_sequences_and_times_are_not_called_as_a_column_of_decoded_states(key, name):
+    spec = {"family": "hmm", "columns": ["y"], "states": 2, "emission": "poisson"}
+    model = {"data": {"rows": name if key == "rows" else "row"}, "model": spec | ({} if key == "rows" else {key: name})}
+    with refused("model.reserved-name", "decoded states", where="data.rows" if key == "rows" else f"model.{key}"):
+        bl.check(bl.Model(**model), {"y": [1, 2, 0, 7, 8, 9], name: [1, 2, 3, 4, 5, 6]})

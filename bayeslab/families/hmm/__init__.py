@@ -29,6 +29,9 @@ __all__ = ["HMM", "Spec", "check", "compile"]
 
 Spec = HMM
 
+# Columns of the table of decoded states, beside which stand the names of sequences and times.
+_DECODED = frozenset(("state", "probability", "path", "log_probability"))
+
 
 def check(model: Model, columns: set[str] | None) -> None:
     """The words can be read; the data have the columns."""
@@ -55,6 +58,15 @@ def check(model: Model, columns: set[str] | None) -> None:
                 raise ModelError(
                     f"the data have no column '{name}'{hint(name, columns)}", path=("model", key), code="unknown-column"
                 )
+    labels = {"sequence": spec.sequence, "time": spec.time, "rows": model.data.rows}
+    for key, name in labels.items():
+        if name in _DECODED:
+            raise ModelError(
+                f"{key} is '{name}', and so is a column of the table of decoded states: call it otherwise"
+                " (data.rename)",
+                path=("data", "rows") if key == "rows" else ("model", key),
+                code="reserved-name",
+            )
     if not columns:
         return
     for key in ("sequence", "time", "parent"):
