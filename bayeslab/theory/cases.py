@@ -136,12 +136,12 @@ def match(query: nx.DiGraph, case: Case, wanted: frozenset[Arc] | None = None) -
             raise OptionError(
                 f"{name} has {len(graph)} variables; graphs of up to {_VARIABLES} are matched", code="too-costly"
             )
-    own = frozenset(query.edges)
-    if wanted is None or wanted == own:
+    query_arcs = frozenset(query.edges)
+    if wanted is None or wanted == query_arcs:
         same = DiGraphMatcher(query, case.function, node_match=_same_kind, edge_match=_same_sign)
         if same.is_isomorphic():
-            return Match(case, dict(same.mapping), own, True, 0)
-    wanted = own if wanted is None else wanted
+            return Match(case, dict(same.mapping), query_arcs, True, 0)
+    wanted = query_arcs if wanted is None else wanted
     variables = _largest_common(query.edge_subgraph(wanted), case)
     arcs = frozenset(a for a in wanted if _explained(query, case.function, variables, a))
     used = {u for arc in arcs for u in arc}
@@ -170,7 +170,7 @@ class _Search:
     most: int = 0
     trials: int = 0
 
-    def run(self, at: int, variables: dict[str, str], found: int) -> None:
+    def run(self, at: int, variables: dict[str, str], explained: int) -> None:
         self.trials += 1
         if self.trials > _TRIALS:
             raise OptionError(
@@ -178,9 +178,9 @@ class _Search:
                 f" {_TRIALS:,} maps: give variables more kinds, or split the query",
                 code="not-converged",
             )
-        if found > self.most:
-            self.best, self.most = dict(variables), found
-        if at == len(self.order) or found + self._open(at) <= self.most:
+        if explained > self.most:
+            self.best, self.most = dict(variables), explained
+        if at == len(self.order) or explained + self._open(at) <= self.most:
             return
         name = self.order[at]
         taken = set(variables.values())
@@ -188,9 +188,9 @@ class _Search:
             if target in taken or not _same_kind(self.query.nodes[name], self.other.nodes[target]):
                 continue
             variables[name] = target
-            self.run(at + 1, variables, found + self._gain(name, variables))
+            self.run(at + 1, variables, explained + self._gain(name, variables))
             del variables[name]
-        self.run(at + 1, variables, found)
+        self.run(at + 1, variables, explained)
 
     def _gain(self, name: str, variables: Mapping[str, str]) -> int:
         arcs = {*self.query.in_edges(name), *self.query.out_edges(name)}
@@ -219,9 +219,9 @@ def retrieve(query: nx.DiGraph, library: Iterable[Case], n: int | None = None) -
     """
     if n is not None:
         count(n, "n")
-    found = [m for m in (match(query, case) for case in library) if m.exact or m.arcs]
-    found.sort(key=lambda m: (not m.exact, -len(m.arcs), m.surplus, m.case.name))
-    return found if n is None else found[:n]
+    matches = [m for m in (match(query, case) for case in library) if m.exact or m.arcs]
+    matches.sort(key=lambda m: (not m.exact, -len(m.arcs), m.surplus, m.case.name))
+    return matches if n is None else matches[:n]
 
 
 def synthesize(query: nx.DiGraph, library: Iterable[Case]) -> tuple[list[Match], frozenset[Arc]]:

@@ -119,7 +119,7 @@ def simplest(x: Any, y: Any, spaces: Sequence[Basis], tolerance: float = 1e-6) -
     # Values far from zero are only known to their last digits.
     allowed = max(tolerance * float(np.std(target)), 64 * np.finfo(float).eps * float(np.abs(target).max()))
     for position, basis in enumerate(spaces):
-        found = fit_curve(x, y, basis)
-        if found.residual <= allowed:
-            return position, found
+        curve = fit_curve(x, y, basis)
+        if curve.residual <= allowed:
+            return position, curve
     raise DataError("no space has a curve that agrees with all points", code="contradiction")

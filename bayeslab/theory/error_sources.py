@@ -108,18 +108,18 @@ def error_sources(
         raise DataError(f"truth has one value for each of {n_new} rows, not the shape {goal.shape}", code="wrong-shape")
     many = draw(rng, n_many)
     best = clone(learner if exact is None else exact).fit(many, truth(many)).predict(new)
-    chosen, found = np.empty((n_samples, n_new)), np.empty((n_samples, n_new))
+    chosen, learned = np.empty((n_samples, n_new)), np.empty((n_samples, n_new))
     for s in range(n_samples):
         x = draw(rng, n_examples)
         y = truth(x) + noise * rng.normal(size=n_examples)
-        found[s] = clone(learner).fit(x, y).predict(new)
-        chosen[s] = found[s] if exact is None else clone(exact).fit(x, y).predict(new)
+        learned[s] = clone(learner).fit(x, y).predict(new)
+        chosen[s] = learned[s] if exact is None else clone(exact).fit(x, y).predict(new)
     approximation = float(np.mean((best - goal) ** 2))
-    excess, own = float(np.mean((chosen - goal) ** 2)), float(np.mean((found - goal) ** 2))
+    excess, total = float(np.mean((chosen - goal) ** 2)), float(np.mean((learned - goal) ** 2))
     return ErrorSources(
         noise=float(noise) ** 2,
         approximation=approximation,
         estimation=excess - approximation,
-        search=own - excess,
+        search=total - excess,
         variance=float(chosen.var(axis=0).mean()),
     )

@@ -44,12 +44,16 @@ def suggested(n_rows: int, n_inputs: int, n_discrete: int = 0, *, irrelevant: bo
     count(n_rows, "n_rows", 1)
     count(n_inputs, "n_inputs", 1)
     count(n_discrete, "n_discrete", 0, n_inputs)
-    found = []
+    suggestions = []
     if irrelevant and 2 * n_discrete >= n_inputs:
-        found.append(Suggestion("decision_tree", "many discrete inputs, of which many may be irrelevant"))
+        suggestions.append(Suggestion("decision_tree", "many discrete inputs, of which many may be irrelevant"))
     # A search tree needs about 2^n rows.
     if n_inputs < _FEW_INPUTS and n_rows >= 2**n_inputs and n_rows >= 1000:
-        found.append(Suggestion("knn", f"many rows, fewer than {_FEW_INPUTS} inputs, and no knowledge of the function"))
+        suggestions.append(
+            Suggestion("knn", f"many rows, fewer than {_FEW_INPUTS} inputs, and no knowledge of the function")
+        )
     if n_rows <= _MANY_ROWS:
-        found.append(Suggestion("svm", "without knowledge of the problem and with not too many rows, the first to try"))
-    return tuple(found) or (Suggestion("random_forest", "many rows and many inputs: trees take the least time"),)
+        suggestions.append(
+            Suggestion("svm", "without knowledge of the problem and with not too many rows, the first to try")
+        )
+    return tuple(suggestions) or (Suggestion("random_forest", "many rows and many inputs: trees take the least time"),)

@@ -62,15 +62,15 @@ def separating_plane(points: Any, labels: Any) -> np.ndarray | None:
     reach = np.abs(x - middle).max(axis=0)
     reach[reach == 0] = 1
     rows = -side[:, None] * np.column_stack([np.ones(len(x)), (x - middle) / reach])
-    found = linprog(np.zeros(x.shape[1] + 1), A_ub=rows, b_ub=-np.ones(len(x)), bounds=(None, None), method="highs")
-    if found.status == _INFEASIBLE:
+    solution = linprog(np.zeros(x.shape[1] + 1), A_ub=rows, b_ub=-np.ones(len(x)), bounds=(None, None), method="highs")
+    if solution.status == _INFEASIBLE:
         return None
-    if found.status != 0:
+    if solution.status != 0:
         raise BayeslabError(
-            f"the linear programme of {len(x)} points was not solved: {found.message}", code="not-converged"
+            f"the linear programme of {len(x)} points was not solved: {solution.message}", code="not-converged"
         )
-    weights = found.x[1:] / reach
-    return np.concatenate([[found.x[0] - weights @ middle], weights])
+    weights = solution.x[1:] / reach
+    return np.concatenate([[solution.x[0] - weights @ middle], weights])
 
 
 def separable(points: Any, labels: Any) -> bool:
@@ -102,8 +102,8 @@ def threshold_functions(n: int) -> int:
     weights = np.array(list(itertools.product(range(-largest, largest + 1), repeat=n)), np.int64)
     bits = np.uint64(1) << np.arange(len(inputs), dtype=np.uint64)
     sums = weights @ inputs.T
-    found: set[int] = {0}
+    functions: set[int] = {0}
     for threshold in range(-largest * n, largest * n + 1):
         tables = ((sums >= threshold).astype(np.uint64) * bits).sum(axis=1)
-        found |= set(np.unique(tables).tolist())
-    return len(found)
+        functions |= set(np.unique(tables).tolist())
+    return len(functions)

@@ -61,20 +61,23 @@ def follow(advice: Any, outcomes: Any, beta: float, rng: np.random.Generator) ->
     beta
         Factor of a wrong expert's weight, between 0 and 1.
     """
-    said, truth = comparable(advice, outcomes, ("advice", "outcomes"))
-    if said.ndim != 2 or said.shape[:1] != truth.shape or not said.size:
+    predictions, truth = comparable(advice, outcomes, ("advice", "outcomes"))
+    if predictions.ndim != 2 or predictions.shape[:1] != truth.shape or not predictions.size:
         raise OptionError(
-            f"advice has the shape (steps, experts); given {said.shape} for {truth.shape} outcomes", code="wrong-shape"
+            f"advice has the shape (steps, experts); given {predictions.shape} for {truth.shape} outcomes",
+            code="wrong-shape",
         )
     _check(beta)
-    wrong = said != truth[:, None]
+    wrong = predictions != truth[:, None]
     # Weights are powers of beta: exact however long the sequence is.
-    before = np.vstack([np.zeros(said.shape[1]), np.cumsum(wrong, axis=0)])
+    before = np.vstack([np.zeros(predictions.shape[1]), np.cumsum(wrong, axis=0)])
     log_weights = (before - before.min(axis=1, keepdims=True)) * math.log(beta)
     weights = np.exp(log_weights)
     weights /= weights.sum(axis=1, keepdims=True)
     blamed = (weights[:-1] * wrong).sum(axis=1)
-    drawn = np.minimum((rng.random((len(truth), 1)) > np.cumsum(weights[:-1], axis=1)).sum(axis=1), said.shape[1] - 1)
+    drawn = np.minimum(
+        (rng.random((len(truth), 1)) > np.cumsum(weights[:-1], axis=1)).sum(axis=1), predictions.shape[1] - 1
+    )
     mistakes = int(wrong[np.arange(len(truth)), drawn].sum())
     return Followed(mistakes, float(blamed.sum()), int(wrong.sum(axis=0).min()), weights)
 
