@@ -252,7 +252,7 @@ class Rule:
     def rows(self) -> list[dict[str, str]]:
         """The rule as a table: the state of everything known, and the option under the decision's name."""
         return [
-            {name: own[code] for (name, own), code in zip(self.known.items(), place, strict=True)}
+            {name: states[code] for (name, states), code in zip(self.known.items(), place, strict=True)}
             | {self.decision: self.options[int(option)]}
             for place, option in np.ndenumerate(self.choices)
         ]
@@ -446,9 +446,9 @@ def _problem(diagram: InfluenceDiagram, given: Mapping[str, Any]) -> _Problem:
     graph.remove_edges_from([(p, d) for d in diagram.decisions for p in diagram.parents[d]])
     required = _required(graph, {d: diagram.past(d) for d in remaining}, diagram.utilities.keys())
     graph.add_edges_from((v, d) for d, known in required.items() for v in known)
-    seen = {v for v in codes if v in diagram.tables}
-    relevant = set().union(seen, *(nx.ancestors(graph, u) for u in diagram.utilities))
-    for v in seen:
+    evidence = {v for v in codes if v in diagram.tables}
+    relevant = set().union(evidence, *(nx.ancestors(graph, u) for u in diagram.utilities))
+    for v in evidence:
         relevant |= nx.ancestors(graph, v)
     probabilities = [
         _Potential((*diagram.parents[v], v), table, frozenset({v} if v not in codes else {f"{v} as seen", v}))
@@ -471,15 +471,15 @@ def _blocks(
     decisions: list[str], required: Mapping[str, tuple[str, ...]], chance: set[str], codes: Mapping[str, int]
 ) -> list[tuple[frozenset[str], str | None]]:
     """Strong elimination order: last what is never seen, then decisions and what is first seen before each."""
-    seen: set[str] = set(codes)
+    observed: set[str] = set(codes)
     before: list[tuple[frozenset[str], str | None]] = []
     decided: str | None = None
     for decision in decisions:
-        new = frozenset(required[decision]) & chance - seen
+        new = frozenset(required[decision]) & chance - observed
         before.append((new, decided))
-        seen |= new
+        observed |= new
         decided = decision
-    before.append((frozenset(chance - seen), decided))
+    before.append((frozenset(chance - observed), decided))
     return before[::-1]
 
 
@@ -498,10 +498,10 @@ def _observe(diagram: InfluenceDiagram, given: Mapping[str, Any]) -> tuple[Influ
     codes = dict(evidence.hard)
     states, parents, tables = dict(diagram.states), dict(diagram.parents), dict(diagram.tables)
     for variable, weights in evidence.likelihood.items():
-        seen, chance = f"{variable} (likelihood)", weights / weights.max()
-        states[seen], parents[seen] = ("seen", "not seen"), (variable,)
-        tables[seen] = np.stack([chance, 1 - chance], axis=-1)
-        codes[seen] = 0
+        child, chance = f"{variable} (likelihood)", weights / weights.max()
+        states[child], parents[child] = ("seen", "not seen"), (variable,)
+        tables[child] = np.stack([chance, 1 - chance], axis=-1)
+        codes[child] = 0
     if len(taken) == len(diagram.decisions):
         return replace(diagram, states=states, parents=parents, tables=tables), codes
     first = diagram.decisions[len(taken)]

@@ -140,9 +140,9 @@ class MDP:
         moves = np.einsum("sa,ast->st", chance, self.transitions)
         going = np.setdiff1d(np.arange(self.n_states), np.asarray(self.terminal, int))
         out = np.zeros(self.n_states)
-        if self.discount == 1 and len(lasting := np.setdiff1d(going, self._ending(moves))):
+        if self.discount == 1 and len(endless := np.setdiff1d(going, self._ending(moves))):
             raise DataError(
-                f"without discount a policy that never ends has no value, and from state {lasting[0]} this one never"
+                f"without discount a policy that never ends has no value, and from state {endless[0]} this one never"
                 " reaches a terminal state: take a discount below 1",
                 code="not-converged",
             )
@@ -309,15 +309,15 @@ def update_belief(belief: Any, transitions: Array, observation_probabilities: Ar
     """
     before = distributions(belief, "belief", ndim=1)
     moves = distributions(transitions, "transitions", ndim=2)
-    seen = distributions(observation_probabilities, "observation_probabilities", ndim=2)
+    sensor = distributions(observation_probabilities, "observation_probabilities", ndim=2)
     n = len(before)
-    if moves.shape != (n, n) or len(seen) != n:
+    if moves.shape != (n, n) or len(sensor) != n:
         raise OptionError(
-            f"{n} states in all; given transitions of shape {moves.shape}, observations {seen.shape}",
+            f"{n} states in all; given transitions of shape {moves.shape}, observations {sensor.shape}",
             code="wrong-shape",
         )
     ahead = before @ moves
-    joint = ahead * seen[:, count(observation, "observation", 0, seen.shape[1] - 1)]
+    joint = ahead * sensor[:, count(observation, "observation", 0, sensor.shape[1] - 1)]
     if joint.sum() <= 0:
         raise DataError(
             f"observation {observation} is impossible after this action from these states", code="probability-zero"

@@ -80,9 +80,9 @@ class CandyTrade:
         """That the next candy is a lime, after so many of either; NaN where no kind of bag allows them."""
         from scipy.special import logsumexp, xlogy
 
-        share, seen = np.asarray(self.lime_share, float), [np.asarray(n, float)[..., None] for n in (limes, cherries)]
+        share, counts = np.asarray(self.lime_share, float), [np.asarray(n, float)[..., None] for n in (limes, cherries)]
         with np.errstate(divide="ignore", invalid="ignore"):
-            joint = np.log(self.prior) + xlogy(seen[0], share) + xlogy(seen[1], 1 - share)
+            joint = np.log(self.prior) + xlogy(counts[0], share) + xlogy(counts[1], 1 - share)
             posterior = np.exp(joint - logsumexp(joint, axis=-1, keepdims=True))
         return np.asarray(posterior @ share)
 
@@ -123,8 +123,8 @@ def best_stopping(trade: CandyTrade) -> StoppingRule:
     p = np.where(left >= 0, trade.lime_probability(limes, cherries), np.nan)
     price = left * _mean(p, *trade.buyer)
     value, sell = price.copy(), ~np.isnan(p)
-    for seen in range(n - 1, -1, -1):
-        at = np.arange(seen + 1), seen - np.arange(seen + 1)
+    for n_opened in range(n - 1, -1, -1):
+        at = np.arange(n_opened + 1), n_opened - np.arange(n_opened + 1)
         more_lime, more_cherry = value[at[0] + 1, at[1]], value[at[0], at[1] + 1]
         go_on = _mean(p[at], trade.seller[0] + more_lime, trade.seller[1] + more_cherry)
         sell[at] = price[at] >= go_on
