@@ -66,10 +66,10 @@ def read(file: File) -> DiscreteNetwork:
                 name = scan.name("the network's name") if scan.peek() != "{" else ""
                 properties[""] = _properties(scan)
             case "variable":
-                variable, own, line, said = _variable(scan)
+                variable, levels, line, texts = _variable(scan)
                 if variable in variables:
                     raise file.error(f"variable '{variable}' is there twice", line, code="duplicate")
-                variables[variable], properties[variable] = (own, line), said
+                variables[variable], properties[variable] = (levels, line), texts
             case "probability":
                 variable, block = _probability(scan)
                 if variable in blocks:
@@ -87,20 +87,20 @@ def read(file: File) -> DiscreteNetwork:
                 code="unknown-variable",
             )
     nodes = [
-        Node(v, own, blocks[v].parents if v in blocks else (), None, blocks[v].line if v in blocks else line)
-        for v, (own, line) in variables.items()
+        Node(v, levels, blocks[v].parents if v in blocks else (), None, blocks[v].line if v in blocks else line)
+        for v, (levels, line) in variables.items()
     ]
     states = states_of(file, nodes)
-    codes = {v: {s: i for i, s in enumerate(own)} for v, own in states.items()}
+    codes = {v: {s: i for i, s in enumerate(levels)} for v, levels in states.items()}
     full = [_filled(file, n, blocks[n.name], states, codes) if n.name in blocks else n for n in nodes]
     return network_of(file, full, name, notes_of(properties))
 
 
 def notes_of(properties: Mapping[str, Sequence[str]]) -> dict[str, dict[str, object]]:
     """Properties, and among them the positions."""
-    positions = {v: place for v, said in properties.items() for text in said if (place := position_of(text))}
-    rest = {v: tuple(text for text in said if not position_of(text)) for v, said in properties.items()}
-    return {"positions": dict(positions), "properties": {v: said for v, said in rest.items() if said}}
+    positions = {v: place for v, texts in properties.items() for text in texts if (place := position_of(text))}
+    rest = {v: tuple(text for text in texts if not position_of(text)) for v, texts in properties.items()}
+    return {"positions": dict(positions), "properties": {v: texts for v, texts in rest.items() if texts}}
 
 
 def _properties(scan: Scanner) -> list[str]:
@@ -115,16 +115,16 @@ def _variable(scan: Scanner) -> tuple[str, tuple[str, ...], int, list[str]]:
     name = scan.name("a variable's name")
     line = scan.line
     states: tuple[str, ...] = ()
-    said: list[str] = []
+    texts: list[str] = []
     scan.expect("{")
     while (word := scan.take("'}'")) != "}":
         if word == "property":
-            said.append(scan.raw_until(";"))
+            texts.append(scan.raw_until(";"))
         elif word == "type":
             states = _states(scan, name)
         else:
             raise scan.error(f"'{word[:40]}' says nothing about a variable; there are type, property", code="malformed")
-    return name, states, line, said
+    return name, states, line, texts
 
 
 def _states(scan: Scanner, name: str) -> tuple[str, ...]:
@@ -281,18 +281,18 @@ def _word(name: str) -> str:
 def write(network: DiscreteNetwork) -> tuple[str, list[str]]:
     """The text of a BIF file, and remarks."""
     words = {v: _word(storable(v)) for v in network.states}
-    states = {v: [_word(storable(s)) for s in own] for v, own in network.states.items()}
+    states = {v: [_word(storable(s)) for s in levels] for v, levels in network.states.items()}
     out = [f"network {_word(storable(network.name))} {{"]
     out += [_property(text) for text in property_texts(network, "")]
     out.append("}")
-    for v, own in states.items():
+    for v, levels in states.items():
         out.append(f"variable {words[v]} {{")
-        out.append(f"  type discrete [ {len(own)} ] {{ {', '.join(own)} }};")
+        out.append(f"  type discrete [ {len(levels)} ] {{ {', '.join(levels)} }};")
         out += [_property(text) for text in property_texts(network, v)]
         out.append("}")
     for v in network.states:
         out += _probability_text(network, v, words, states)
-    all_words = dict.fromkeys([*words.values(), *(word for own in states.values() for word in own)])
+    all_words = dict.fromkeys([*words.values(), *(word for levels in states.values() for word in levels)])
     odd = [word for word in all_words if word.startswith('"')]
     remarks = []
     if odd:
@@ -308,8 +308,8 @@ def property_texts(network: DiscreteNetwork, variable: str) -> list[str]:
     out = []
     if place := network.notes.get("positions", {}).get(variable):
         out.append(f"position = ({place[0]:.10g}, {place[1]:.10g})")
-    said = network.notes.get("properties", {}).get(variable, ())
-    return out + [" ".join(storable(text).split()) for text in said]
+    texts = network.notes.get("properties", {}).get(variable, ())
+    return out + [" ".join(storable(text).split()) for text in texts]
 
 
 def _property(text: str) -> str:

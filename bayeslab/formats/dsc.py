@@ -57,11 +57,11 @@ def read(file: File) -> DiscreteNetwork:
                 if node in states:
                     raise scan.error(f"node '{node}' is there twice", code="duplicate")
                 lines[node] = scan.line
-                states[node], said = _node(scan, node)
-                if place := position_of(f"position = {said.get('position', '')}"):
+                states[node], entries = _node(scan, node)
+                if place := position_of(f"position = {entries.get('position', '')}"):
                     positions[node] = place
-                if said.get("name", node) != node:
-                    labels[node] = said["name"]
+                if entries.get("name", node) != node:
+                    labels[node] = entries["name"]
             case "probability":
                 child, table = _probability(scan)
                 if child in tables:
@@ -77,8 +77,8 @@ def read(file: File) -> DiscreteNetwork:
                 f"'{child}' has a table but is not a node{hint(child, states)}", table.line, code="unknown-variable"
             )
     nodes = [
-        Node(v, own, tables[v].parents if v in tables else (), None, tables[v].line if v in tables else lines[v])
-        for v, own in states.items()
+        Node(v, levels, tables[v].parents if v in tables else (), None, tables[v].line if v in tables else lines[v])
+        for v, levels in states.items()
     ]
     checked = states_of(file, nodes)
     full = [replace(n, values=_filled(file, n, tables[n.name], checked)) if n.name in tables else n for n in nodes]
@@ -87,7 +87,7 @@ def read(file: File) -> DiscreteNetwork:
 
 def _node(scan: Scanner, name: str) -> tuple[tuple[str, ...], dict[str, str]]:
     states: tuple[str, ...] = ()
-    said = {}
+    entries = {}
     scan.expect("{")
     while (key := scan.take("'}'")) != "}":
         if key == ";":
@@ -96,8 +96,8 @@ def _node(scan: Scanner, name: str) -> tuple[tuple[str, ...], dict[str, str]]:
         if key == "type":
             states = _states(scan, name)
         else:
-            said[key] = unquoted(scan.raw_until(";"))
-    return states, said
+            entries[key] = unquoted(scan.raw_until(";"))
+    return states, entries
 
 
 def _states(scan: Scanner, name: str) -> tuple[str, ...]:
@@ -180,17 +180,17 @@ def _row_number(file: File, node: Node, keys: list[str], states: Mapping[str, tu
         )
     at = 0
     for parent, key in zip(node.parents, keys, strict=True):
-        own = states[parent]
-        if key.isdecimal() and int(key) < len(own):
+        levels = states[parent]
+        if key.isdecimal() and int(key) < len(levels):
             code = int(key)
-        elif unquoted(key) in own:
-            code = own.index(unquoted(key))
+        elif unquoted(key) in levels:
+            code = levels.index(unquoted(key))
         else:
-            allowed = hint(unquoted(key), own)
+            allowed = hint(unquoted(key), levels)
             raise file.error(
                 f"'{key}', in the table of '{node.name}', is no state of '{parent}'{allowed}",
                 line,
                 code="unknown-state",
             )
-        at = at * len(own) + code
+        at = at * len(levels) + code
     return at

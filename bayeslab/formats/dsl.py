@@ -26,18 +26,18 @@ def read(file: File) -> DiscreteNetwork:
     if scan.take("'net'") != "net":
         raise scan.error("a DSL file begins with 'net'", code="malformed")
     name = scan.name("the network's name")
-    found: list[tuple[str, int, dict[str, Any]]] = []
+    blocks: list[tuple[str, int, dict[str, Any]]] = []
     scan.expect("{")
     while (key := scan.take("'}'")) != "}":
         if key == "node":
             node = scan.name("a node's name")
-            found.append((node, scan.line, _block(scan, 0)))
+            blocks.append((node, scan.line, _block(scan, 0)))
         else:
             scan.expect("=")
             _value(scan, 0)
         scan.accept(";")
-    nodes = [_node(file, *entry) for entry in found]
-    titles = {node: _part(content, "HEADER").get("NAME", "") for node, _, content in found}
+    nodes = [_node(file, *entry) for entry in blocks]
+    titles = {node: _part(content, "HEADER").get("NAME", "") for node, _, content in blocks}
     labels = {node: title for node, title in titles.items() if isinstance(title, str) and title not in ("", node)}
     return network_of(file, nodes, name, {"labels": labels})
 

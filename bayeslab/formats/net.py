@@ -157,9 +157,9 @@ def write(network: DiscreteNetwork) -> tuple[str, list[str]]:
     ids = identifiers(list(network.states), _RESERVED)
     remarks = []
     out = ["net", "{", f"  name = {quoted(storable(network.name))};", "  node_size = (80 40);", "}"]
-    for v, own in network.states.items():
+    for v, levels in network.states.items():
         out += ["", f"node {ids[v]}", "{"]
-        out.append(f"  states = ({' '.join(quoted(storable(s)) for s in own)});")
+        out.append(f"  states = ({' '.join(quoted(storable(s)) for s in levels)});")
         out.append(f"  label = {quoted(storable(network.notes.get('labels', {}).get(v) or v))};")
         if place := network.notes.get("positions", {}).get(v):
             out.append(f"  position = ({place[0]:.10g} {place[1]:.10g});")

@@ -133,10 +133,10 @@ def _module(name: str) -> Any:
 
 def declared_variables(path: str | os.PathLike[str]) -> dict[str, dict[str, Any]]:
     """The variables of a network file as a model declares them: states, parents and table by name."""
-    found = read_network(path)
-    if not isinstance(found, DiscreteNetwork):
+    network = read_network(path)
+    if not isinstance(network, DiscreteNetwork):
         raise ModelError(f"{path} holds an undirected model; a bayes_net is directed", code="unsupported")
     return {
-        v: {"states": list(s), "parents": list(found.parents[v]), "table": found.tables[v].tolist()}
-        for v, s in found.states.items()
+        v: {"states": list(s), "parents": list(network.parents[v]), "table": network.tables[v].tolist()}
+        for v, s in network.states.items()
     }

@@ -180,9 +180,9 @@ def table_shape(file: File, node: Node, states: Mapping[str, tuple[str, ...]]) -
                 code="unknown-variable",
             )
         if parent == node.name or parent in node.parents[:i]:
-            own = parent == node.name
-            reason = "itself" if own else f"'{parent}' twice"
-            code = "self-reference" if own else "duplicate"
+            itself = parent == node.name
+            reason = "itself" if itself else f"'{parent}' twice"
+            code = "self-reference" if itself else "duplicate"
             raise file.error(f"variable '{node.name}' has {reason} as a parent", node.line, code=code)
     shape = (*(len(states[p]) for p in node.parents), len(node.states))
     if math.prod(shape) > MAX_ENTRIES:
@@ -357,7 +357,7 @@ def renamed(network: DiscreteNetwork, names: Renaming) -> DiscreteNetwork:
     """The same network under other names, its notes too."""
     v, s = names.variables, names.states
     return DiscreteNetwork(
-        {v[x]: tuple(s.get(x, {}).get(state, state) for state in own) for x, own in network.states.items()},
+        {v[x]: tuple(s.get(x, {}).get(state, state) for state in levels) for x, levels in network.states.items()},
         {v[x]: tuple(v[p] for p in above) for x, above in network.parents.items()},
         {v[x]: table for x, table in network.tables.items()},
         network.name,

@@ -93,9 +93,9 @@ def _table(scan: Scanner, factor: int, shape: list[int]) -> np.ndarray:
 
 
 def _first_parent_fastest(table: np.ndarray) -> np.ndarray:
-    *above, own = table.shape
+    *above, n_states = table.shape
     n = len(above)
-    return table.reshape(*reversed(above), own).transpose(*reversed(range(n)), n)
+    return table.reshape(*reversed(above), n_states).transpose(*reversed(range(n)), n)
 
 
 def _factor_graph(
@@ -114,7 +114,12 @@ def write(network: DiscreteNetwork | FactorGraph) -> tuple[str, list[str]]:
     kind = "BAYES" if isinstance(network, DiscreteNetwork) else "MARKOV"
     factors = FactorGraph.of(network) if isinstance(network, DiscreteNetwork) else network
     number = {v: str(i) for i, v in enumerate(factors.states)}
-    out = [kind, str(len(number)), " ".join(str(len(own)) for own in factors.states.values()), str(len(factors.scopes))]
+    out = [
+        kind,
+        str(len(number)),
+        " ".join(str(len(levels)) for levels in factors.states.values()),
+        str(len(factors.scopes)),
+    ]
     out += [" ".join([str(len(scope)), *(number[v] for v in scope)]) for scope in factors.scopes]
     for table in factors.tables:
         rows = table.reshape(-1, table.shape[-1]) if table.ndim else table.reshape(1, 1)
@@ -122,7 +127,7 @@ def write(network: DiscreteNetwork | FactorGraph) -> tuple[str, list[str]]:
     remarks = []
     if any(v != i for v, i in number.items()):
         remarks.append("UAI holds no names: variables are numbered from 0, in their order")
-    if any(s != str(i) for own in factors.states.values() for i, s in enumerate(own)):
+    if any(s != str(i) for levels in factors.states.values() for i, s in enumerate(levels)):
         remarks.append("UAI holds no names: states are numbered from 0, in their order")
     if isinstance(network, DiscreteNetwork) and network.notes:
         remarks.append(f"UAI has no place for {', '.join(network.notes)}; they are left out")

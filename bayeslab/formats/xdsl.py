@@ -227,8 +227,8 @@ def _last_parent_fastest(node: XdslNode, sizes: Mapping[str, int]) -> XdslNode:
 
 def read(file: File) -> DiscreteNetwork:
     """The Bayes net of an XDSL file."""
-    name, found = read_xdsl_nodes(file)
-    for node in found:
+    name, xdsl_nodes = read_xdsl_nodes(file)
+    for node in xdsl_nodes:
         if node.kind in _DIAGRAM:
             raise file.error(
                 f"'{node.name}' is a {node.kind} node: an influence diagram, not a Bayes net",
@@ -241,16 +241,18 @@ def read(file: File) -> DiscreteNetwork:
                 node.line,
                 code="unsupported",
             )
-    plain = [Node(n.name, n.states, n.parents, n.values or None, n.line) for n in found]
+    plain = [Node(n.name, n.states, n.parents, n.values or None, n.line) for n in xdsl_nodes]
     states = states_of(file, plain)
     nodes = [
         node if xdsl.kind == "cpt" else _expanded(file, xdsl, node, table_shape(file, node, states))
-        for xdsl, node in zip(found, plain, strict=True)
+        for xdsl, node in zip(xdsl_nodes, plain, strict=True)
     ]
     notes: Notes = {
-        "positions": {n.name: n.position for n in found if n.position},
-        "labels": {n.name: n.label for n in found if n.label},
-        "properties": {n.name: tuple(f"{k} = {v}" for k, v in n.properties.items()) for n in found if n.properties},
+        "positions": {n.name: n.position for n in xdsl_nodes if n.position},
+        "labels": {n.name: n.label for n in xdsl_nodes if n.label},
+        "properties": {
+            n.name: tuple(f"{k} = {v}" for k, v in n.properties.items()) for n in xdsl_nodes if n.properties
+        },
     }
     return network_of(file, nodes, name, notes)
 
@@ -319,18 +321,18 @@ def _column_order(file: File, node: XdslNode, axis: int, begin: int, size: int, 
             node.line,
             code="malformed",
         )
-    own = list(range(size))
-    if strengths == own:
-        return own
+    declared = list(range(size))
+    if strengths == declared:
+        return declared
     none = [i for i, column in enumerate(columns) if column[-1] == 1]
     by_state, by_strength = strengths[-1] in none, size - 1 in none
-    ranks = [strengths.index(state) for state in own]
+    ranks = [strengths.index(state) for state in declared]
     if by_state and not by_strength:
-        return own
+        return declared
     if by_strength and not by_state and ranks == strengths:
         return ranks
     if np.all(columns == columns[0]):
-        return own
+        return declared
     raise file.error(
         f"the order of the states of '{node.parents[axis]}' in the noisy-MAX '{node.name}' is ambiguous; "
         "save it as a table (CPT)",
@@ -343,7 +345,7 @@ def write(network: DiscreteNetwork) -> tuple[str, list[str]]:
     """The text of an XDSL file, and remarks."""
     network, remarks = held(network, "XML")
     ids = identifiers(list(network.states), letter_first=True)
-    states = {v: identifiers(list(own), letter_first=True) for v, own in network.states.items()}
+    states = {v: identifiers(list(levels), letter_first=True) for v, levels in network.states.items()}
     rank = {v: i for i, v in enumerate(network.states)}
     title = identifiers([network.name], letter_first=True)[network.name]
     out = ['<?xml version="1.0" encoding="UTF-8"?>']
@@ -358,11 +360,11 @@ def write(network: DiscreteNetwork) -> tuple[str, list[str]]:
     out += ["    </genie>", "  </extensions>", "</smile>"]
     if any(name != word for name, word in ids.items()):
         remarks.append(f"XDSL has identifiers for names, kept beside them as properties: {pairs(ids)}")
-    odd = {name: word for own in states.values() for name, word in own.items()}
+    odd = {name: word for ids in states.values() for name, word in ids.items()}
     if any(name != word for name, word in odd.items()):
         remarks.append(f"XDSL has identifiers for states, their names kept as properties: {pairs(odd)}")
     if any(
-        not v or not _PROPERTY.fullmatch(t) for v, said in network.notes.get("properties", {}).items() for t in said
+        not v or not _PROPERTY.fullmatch(t) for v, texts in network.notes.get("properties", {}).items() for t in texts
     ):
         remarks.append("XDSL has properties of the form name = value, of nodes only; others are left out")
     return "\n".join(out) + "\n", remarks
@@ -378,8 +380,8 @@ def _cpt(network: DiscreteNetwork, v: str, ids: Mapping[str, str], states: Mappi
         out.append(_property(_NAME, v))
     if any(name != word for name, word in states.items()):
         out.append(_property(_STATES, json.dumps(list(network.states[v]), ensure_ascii=False)))
-    said = map(_PROPERTY.fullmatch, network.notes.get("properties", {}).get(v, ()))
-    out += [_property(match[1], match[2]) for match in said if match]
+    matches = map(_PROPERTY.fullmatch, network.notes.get("properties", {}).get(v, ()))
+    out += [_property(match[1], match[2]) for match in matches if match]
     out.append("    </cpt>")
     return out
 

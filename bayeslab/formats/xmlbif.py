@@ -62,12 +62,12 @@ def read(file: File) -> DiscreteNetwork:
 
 
 def _one(file: File, element: Element, tag: str, what: str) -> str:
-    found = element.all(tag)
-    if len(found) != 1:
+    children = element.all(tag)
+    if len(children) != 1:
         raise file.error(
-            f"a <{element.tag}> needs {what}, once; here are {len(found)} <{tag}>", element.line, code="malformed"
+            f"a <{element.tag}> needs {what}, once; here are {len(children)} <{tag}>", element.line, code="malformed"
         )
-    return found[0].text
+    return children[0].text
 
 
 def _node(file: File, name: str, states: tuple[str, ...], variable: Element, definition: Element | None) -> Node:
@@ -107,7 +107,7 @@ def write(network: DiscreteNetwork) -> tuple[str, list[str]]:
 def held(network: DiscreteNetwork, what: str) -> tuple[DiscreteNetwork, list[str]]:
     """The network with names that XML can hold, and a remark where that changed them."""
     variables = _distinct(list(network.states))
-    states = {v: _distinct(list(own)) for v, own in network.states.items()}
+    states = {v: _distinct(list(levels)) for v, levels in network.states.items()}
     changed = {name: word for names in (variables, *states.values()) for name, word in names.items() if name != word}
     if not changed:
         return network, []
