@@ -36,11 +36,11 @@ def _rows(algebra: Algebra, items: list[Term]) -> Term:
     names = list(dict.fromkeys(dim for item in items for dim in item.dims if dim is not None))
     symbolic, values = any(item.random for item in items), []
     for item in items:
-        own = [dim for dim in names if dim in item.dims]
+        item_dims = [dim for dim in names if dim in item.dims]
         value = algebra.symbolic(item) if symbolic else np.asarray(item.value)
-        order = [*(item.dims.index(dim) for dim in own), *range(len(own), len(item.dims))]
+        order = [*(item.dims.index(dim) for dim in item_dims), *range(len(item_dims), len(item.dims))]
         value = value.transpose(order) if order != sorted(order) else value
-        values.append(value[(*(slice(None) if dim in own else None for dim in names), ...)])
+        values.append(value[(*(slice(None) if dim in item_dims else None for dim in names), ...)])
     dims = (*names, *(None,) * (depth + 1))
     if symbolic:
         import pytensor.tensor as pt

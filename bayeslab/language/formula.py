@@ -144,8 +144,8 @@ def _column_name(text: str) -> str | None:
 def _proportion(left: str) -> tuple[str, str | None]:
     """Successes and trials of ``p(successes, trials)``; else the response and None."""
     name = r"(`[^`]+`|[^\W\d]\w*)"
-    found = re.fullmatch(rf"(?:p|prop|proportion)\(\s*{name}\s*,\s*({name}|\d+)\s*\)", left)
-    return (found[1], _plainly(found[2])) if found else (left, None)
+    match = re.fullmatch(rf"(?:p|prop|proportion)\(\s*{name}\s*,\s*({name}|\d+)\s*\)", left)
+    return (match[1], _plainly(match[2])) if match else (left, None)
 
 
 def _plainly(text: str) -> str:

@@ -128,17 +128,17 @@ def _with_network(content: Any, folder: Path, shown: str, places: dict[Path_, tu
     if not isinstance(part, dict) or part.get("family") != "bayes_net" or "network" not in part:
         return content
     where = _where(shown, places, ("model", "network"))
-    named, own = part["network"], part.get("variables") or {}
+    named, variables = part["network"], part.get("variables") or {}
     if not isinstance(named, str):
         raise ModelError(f"network is the path of a network file, not {named!r:.60}", where=where, code="wrong-type")
     try:
         declared = declared_variables(folder / named)
     except ModelError as error:
         raise error if error.where else ModelError(error.message, where=where, code=error.code) from None
-    for name in own if isinstance(own, dict) else ():
+    for name in variables if isinstance(variables, dict) else ():
         places.setdefault(("model", "variables", name), places.get(("model", "network"), (1, 1)))
     rest = {key: value for key, value in part.items() if key not in ("network", "variables")}
-    return content | {"model": rest | {"variables": declared | own}}
+    return content | {"model": rest | {"variables": declared | variables}}
 
 
 def read_text(path: Path) -> str:

@@ -312,8 +312,8 @@ def units(nodes: Mapping[str, Node], observed: Iterable[str], groups: Iterable[l
     first = {name: group[0].name for name, group in unit_of.items()}
     joined: dict[str, set[str]] = {first.get(name, name): set() for name in nodes}
     for name, above in parents.items():
-        own = first.get(name, name)
-        joined[own] |= {first.get(parent, parent) for parent in above} - ({own} if name in first else set())
+        leader = first.get(name, name)
+        joined[leader] |= {first.get(parent, parent) for parent in above} - ({leader} if name in first else set())
     return [unit_of.get(name, [nodes[name]]) for name in _ordered(joined, nodes)]
 
 
@@ -634,11 +634,11 @@ def _check_own_past(node: Node, tree: ast.expr) -> None:
         if word not in ("previous", "lag"):
             continue
         assert isinstance(part, ast.Call)
-        own = isinstance(part.args[0], ast.Name) and part.args[0].id == node.name
-        if own:
+        names_itself = isinstance(part.args[0], ast.Name) and part.args[0].id == node.name
+        if names_itself:
             inside.add(id(part.args[0]))
         if word == "previous":
-            if not own:
+            if not names_itself:
                 raise ModelError(
                     f"previous() looks back at the node being defined: write previous({node.name}, ...);"
                     f" for another vector use lag()",

@@ -123,8 +123,8 @@ def unquoted(text: str) -> str:
     if "`" not in text:
         return text
 
-    def plainly(found: re.Match[str]) -> str:
-        return f" {plain_name(found[1])} " if found[1] is not None else found[0]
+    def plainly(match: re.Match[str]) -> str:
+        return f" {plain_name(match[1])} " if match[1] is not None else match[0]
 
     return re.sub(r"'[^']*'|\"[^\"]*\"|`([^`]+)`", plainly, text)
 
@@ -353,10 +353,10 @@ class Problem(Exception):
     ) -> Problem:
         """The first problem pydantic found in some content; ``allowed`` has the keys a mapping at a path may have."""
         errors = error.errors(include_url=False)
-        found = errors[0]
-        path = prefix + place(found["loc"], content) + (found["loc"][-1:] if found["type"] == "missing" else ())
-        code = code_of([found])
-        match found["type"]:
+        problem = errors[0]
+        path = prefix + place(problem["loc"], content) + (problem["loc"][-1:] if problem["type"] == "missing" else ())
+        code = code_of([problem])
+        match problem["type"]:
             case "extra_forbidden" if path[:1] == ("model",) and len(path) == 2 and path[1] in Model.model_fields:
                 return cls(path, f"'{path[-1]}' stands at the top level, beside 'model', not in it", code="misplaced")
             case "extra_forbidden":
@@ -365,10 +365,10 @@ class Problem(Exception):
                 return cls(path[:-1], f"the key '{path[-1]}' is missing", code=code)
             case "value_error":
                 # An error about a part of what was validated says which.
-                more = getattr(found.get("ctx", {}).get("error"), "path", ())
-                return cls(path + tuple(more), found["msg"].removeprefix("Value error, "), code=code)
+                more = getattr(problem.get("ctx", {}).get("error"), "path", ())
+                return cls(path + tuple(more), problem["msg"].removeprefix("Value error, "), code=code)
             case _:
-                given = str(found.get("input"))[:60]
+                given = str(problem.get("input"))[:60]
                 if path[:1] == ("dims",):
                     text = f"a dimension is a list of labels, a length, or another dimension, not {given!r}"
                     return cls(path[:2], text, code=code)

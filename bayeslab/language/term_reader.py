@@ -129,14 +129,14 @@ class _Scanner(Scanner):
         self.add_token("BQNAME")
 
     def number(self) -> None:
-        found = re.compile(r"\d+(?:\.\d*)?(?:[eE][+-]?\d+)?", re.ASCII).match(self.code, self.start)
-        if found is None:
+        match = re.compile(r"\d+(?:\.\d*)?(?:[eE][+-]?\d+)?", re.ASCII).match(self.code, self.start)
+        if match is None:
             raise _bad(f"{self.code[self.start]!r} has no meaning in a formula", code="syntax")
-        self.current = found.end()
-        value = float(found.group())
+        self.current = match.end()
+        value = float(match.group())
         if not isfinite(value):
-            raise _bad(f"the number {found.group()[:20]} is beyond the largest float", code="too-large")
-        self.add_token("NUMBER", int(value) if found.group().isdigit() and value < 2**53 else value)
+            raise _bad(f"the number {match.group()[:20]} is beyond the largest float", code="too-large")
+        self.add_token("NUMBER", int(value) if match.group().isdigit() and value < 2**53 else value)
 
     def floatnum(self) -> None:
         raise _bad("a number begins with a digit: write 0.5, not .5", code="syntax")
