@@ -88,9 +88,9 @@ def bind(model: Model, dataset: Dataset, factors: Iterable[str], memory: Memory 
     named = {name for name in labels.keys() & columns.keys() if columns[name].dims != (name,)}
     wanted = set(factors) | named | {name for name, column in columns.items() if column.text}
     factor_columns = {name for name in wanted & columns.keys() if columns[name].dims is not None}
-    for name, own in model.model.levels().items():
+    for name, level_names in model.model.levels().items():
         if name in columns and name not in labels:
-            labels[name] = np.array(own)
+            labels[name] = np.array(level_names)
     for name in sorted(factor_columns):
         if name not in labels:
             labels[name] = _levels(name, columns[name], memory)
@@ -148,9 +148,9 @@ def _refuse_bare_truths(model: Model, dataset: Dataset) -> None:
         return
     bare = re.compile(rf"(?<![\w=`'\"])(?<!=\s)({'|'.join(called)})(?![\w`'\"])")
     for text in _texts([model.model.model_dump(), model.data.derive]):
-        if text not in called and (found := bare.search(text)) is not None:
+        if text not in called and (match := bare.search(text)) is not None:
             raise ModelError(
-                f"'{found[0]}' is a value in expressions, and a column of the table is called so: write the column in"
+                f"'{match[0]}' is a value in expressions, and a column of the table is called so: write the column in"
                 " backticks, or rename it under data.rename",
                 code="reserved-name",
             )
@@ -191,14 +191,16 @@ def _name_categories(data: Data, model: Model) -> None:
     """
     columns = data.dataset.columns
     given = {name: dim for name, dim in model.model.categories(data).items() if name in columns}
-    found = {name: dim if dim is not None and dim in data.labels else name for name, dim in given.items()}
+    category_dims = {name: dim if dim is not None and dim in data.labels else name for name, dim in given.items()}
     coded = set[str]()
-    for name, dim in found.items():
+    for name, dim in category_dims.items():
         if dim == name and name not in model.dims:
             continue
         foreign = columns[name].text and not _levels_of(name, data) <= set(map(str, data.labels[dim].tolist()))
         if foreign and dim != name and _nameless(dim, data, model):
-            _give_names(dim, [other for other in found if found[other] == dim and columns[other].text], data)
+            _give_names(
+                dim, [other for other in category_dims if category_dims[other] == dim and columns[other].text], data
+            )
         if columns[name].text or labels_are_numbers(data.labels[dim]):
             data.labels[name] = data.labels[dim]
             data.factors |= {name}

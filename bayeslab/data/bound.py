@@ -127,14 +127,14 @@ class Data:
         """Whether the data offer a column, given or computed, of this name."""
         if name in self.dataset.columns or name in self.alike:
             return True
-        wanted, seen = [name], set[str]()
+        wanted, visited = [name], set[str]()
         while wanted:
             one = wanted.pop()
-            if one in seen or one in self.dataset.columns or (one in self.labels and one != name):
+            if one in visited or one in self.dataset.columns or (one in self.labels and one != name):
                 continue
             if one not in self.derive:
                 return False
-            seen.add(one)
+            visited.add(one)
             wanted += self.derive[one].names
         return True
 

@@ -108,18 +108,18 @@ class Dataset:
 
     def digests(self) -> dict[str, str]:
         """SHA-256 of each column, and of the names of rows."""
-        own = {name: Column(values, (name,)) for name, values in self.levels.items()}
-        return {name: column.digest() for name, column in sorted((dict(self.columns) | own).items())}
+        labels = {name: Column(values, (name,)) for name, values in self.levels.items()}
+        return {name: column.digest() for name, column in sorted((dict(self.columns) | labels).items())}
 
     def over(self, base: Dataset) -> Dataset:
         """These columns, and from ``base`` those of dimensions that are not here (group tables)."""
-        own = {dim for column in self.columns.values() for dim in column.dims or ()}
+        dims = {dim for column in self.columns.values() for dim in column.dims or ()}
         kept = {
             name: column
             for name, column in base.columns.items()
-            if name not in self.columns and column.dims is not None and not set(column.dims) & (own | {base.rows})
+            if name not in self.columns and column.dims is not None and not set(column.dims) & (dims | {base.rows})
         }
-        levels = {dim: names for dim, names in base.levels.items() if dim not in own and dim != base.rows}
+        levels = {dim: names for dim, names in base.levels.items() if dim not in dims and dim != base.rows}
         return replace(self, columns=kept | dict(self.columns), levels=levels | dict(self.levels))
 
     def with_truths_of(self, base: Dataset) -> Dataset:
@@ -335,10 +335,10 @@ def _read_values(name: str, value: Any, what: str, cells: Cells) -> tuple[np.nda
 
 
 def check_lengths(columns: Mapping[str, Column], what: str) -> None:
-    seen: dict[str, tuple[int, str]] = {}
+    lengths: dict[str, tuple[int, str]] = {}
     for name, column in columns.items():
         for dim, length in zip(column.dims or (), column.values.shape, strict=column.dims is not None):
-            first = seen.setdefault(dim, (length, name))
+            first = lengths.setdefault(dim, (length, name))
             if first[0] != length:
                 raise DataError(
                     f"{what}: along '{dim}', '{name}' has {length} values and '{first[1]}' has {first[0]}",
@@ -392,11 +392,12 @@ def row_names(dim: str, column: Column, what: str) -> np.ndarray:
     if np.any(column.absent()):
         raise DataError(f"{what}: column '{dim}' names the rows but has a missing cell", code="missing")
     names = column.values if column.text else as_words(column.values)
-    seen, counts = np.unique(names, return_counts=True)
-    if len(seen) < len(names):
+    distinct, counts = np.unique(names, return_counts=True)
+    if len(distinct) < len(names):
         raise DataError(
-            f"{what}: column '{dim}' names the rows, as the dimension of rows is called, but '{seen[counts > 1][0]}' is"
-            f" there twice: rename the column, or call the dimension otherwise in data.rows",
+            f"{what}: column '{dim}' names the rows, as the dimension of rows is called,"
+            f" but '{distinct[counts > 1][0]}' is there twice: rename the column, or call the dimension otherwise in"
+            " data.rows",
             code="duplicate",
         )
     whole = not column.text and np.all(column.values == np.floor(column.values))

@@ -65,8 +65,8 @@ def words_of(text: str, *, lowercase: bool = True) -> list[str]:
     """The words of a document, in order; none is left out."""
     if text.startswith(WORDS_APART):
         return text[1:].split(WORDS_APART) if len(text) > 1 else []
-    found = _WORD.findall(text.lower() if lowercase else text)
-    return [word.replace("’", "'") for word in found]
+    words = _WORD.findall(text.lower() if lowercase else text)
+    return [word.replace("’", "'") for word in words]
 
 
 def chosen_words(documents: Iterable[Collection[str]], limits: WordLimits, n_documents: int) -> list[str]:

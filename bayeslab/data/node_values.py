@@ -182,13 +182,13 @@ class Environment:
 
     def _named(self, term: Term, dims: tuple[str, ...]) -> Term:
         """An axis without a name is the one dimension that the others leave."""
-        own = tuple(d for d in term.dims if d != POINTS)
-        if None not in own:
+        axes = tuple(d for d in term.dims if d != POINTS)
+        if None not in axes:
             return term
-        lacking = [d for d in dims if d not in own]
-        if len(own) != len(dims) or own.count(None) != len(lacking):
+        lacking = [d for d in dims if d not in axes]
+        if len(axes) != len(dims) or axes.count(None) != len(lacking):
             raise NotExact("a list whose dimension is not the node's")
-        if own.count(None) > 1 and set(own) != {None}:
+        if axes.count(None) > 1 and set(axes) != {None}:
             raise NotExact("a list whose dimensions have no names")
         left = iter(lacking)
         return replace(term, dims=tuple(next(left) if d is None else d for d in term.dims))

@@ -66,25 +66,25 @@ def read_dataset(
     if isinstance(given, Dataset):
         return given
     base, cells = folder or Path(), Cells.of(source, levels)
-    found = Dataset(rows=source.rows)
+    dataset = Dataset(rows=source.rows)
     if not (isinstance(given, Mapping) and all(dim in given for dim in source.tables)):
         for dim, path in source.tables.items():
             if given is None or is_there(base / path):
-                found = found.joined(_table(base / path, dim, path, cells))
+                dataset = dataset.joined(_table(base / path, dim, path, cells))
     if given is not None:
-        return _read(found.joined(_read_given(given, source, cells)).renamed(source.rename), cells)
+        return _read(dataset.joined(_read_given(given, source, cells)).renamed(source.rename), cells)
     if source.table is not None:
-        found = found.joined(_table(base / source.table, source.rows, source.table, cells))
+        dataset = dataset.joined(_table(base / source.table, source.rows, source.table, cells))
     if source.arrays is not None:
-        found = found.joined(_read_arrays(base / source.arrays, source, cells))
+        dataset = dataset.joined(_read_arrays(base / source.arrays, source, cells))
     whole = source.table is not None or source.arrays is not None
-    return _read(replace(found, rows=source.rows).renamed(source.rename, complete=whole), cells)
+    return _read(replace(dataset, rows=source.rows).renamed(source.rename, complete=whole), cells)
 
 
-def _read(found: Dataset, cells: Cells) -> Dataset:
+def _read(dataset: Dataset, cells: Cells) -> Dataset:
     """The dataset, with what of the data section fits none of its columns."""
-    names = found.columns.keys() | found.levels.keys() | found.left_out.keys()
-    return replace(found, unused=cells.unused(names)) if names else found
+    names = dataset.columns.keys() | dataset.levels.keys() | dataset.left_out.keys()
+    return replace(dataset, unused=cells.unused(names)) if names else dataset
 
 
 def _table(path: Path, rows: str, what: str, cells: Cells) -> Dataset:

@@ -14,14 +14,14 @@ __all__ = ["refuse_constant", "scaled", "shown"]
 def refuse_constant(rows: np.ndarray, columns: tuple[str, ...]) -> None:
     """Normal columns have values, and more than one."""
     for j, column in enumerate(columns):
-        seen = rows[~np.isnan(rows[:, j]), j]
-        if len(rows) and not len(seen):
+        observed = rows[~np.isnan(rows[:, j]), j]
+        if len(rows) and not len(observed):
             raise DataError(
                 f"column '{column}' has no values: every cell is missing, and its weak priors are scaled by them",
                 code="no-values",
             )
-        if len(seen) > 1 and np.ptp(seen) == 0:
-            raise DataError(f"column '{column}' is constant ({seen[0]:g}): leave it out", code="constant")
+        if len(observed) > 1 and np.ptp(observed) == 0:
+            raise DataError(f"column '{column}' is constant ({observed[0]:g}): leave it out", code="constant")
 
 
 def shown(values: Any) -> str:
