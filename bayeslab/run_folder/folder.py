@@ -189,8 +189,8 @@ class RunFolder:
         except ValidationError as error:
             first = error.errors(include_url=False, include_input=False)[0]
             at = ".".join(str(part) for part in first["loc"])
-            told = "the key is missing" if first["type"] == "missing" else f"it is {expected([first])}"
-            raise RunError(f"damaged: {at}: {told}", where=where, code="damaged") from None
+            problem = "the key is missing" if first["type"] == "missing" else f"it is {expected([first])}"
+            raise RunError(f"damaged: {at}: {problem}", where=where, code="damaged") from None
         return info
 
     # -- model and data

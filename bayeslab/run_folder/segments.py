@@ -91,8 +91,8 @@ class SegmentStore:
         content = this_process() | {"updated": time.time()} | dict(content)
         self._text("progress.json", json.dumps(content, indent=1) + "\n")
 
-    def told(self) -> dict[str, Any] | None:
-        """How far the job is; None if it has not said so yet."""
+    def progress(self) -> dict[str, Any] | None:
+        """How far the job is; None before its first report."""
         try:
             content = json.loads((self.path / "progress.json").read_text(encoding="utf-8"))
         except (OSError, ValueError):
@@ -107,13 +107,13 @@ class SegmentStore:
         status
             What ``run.json`` says. A job that should be running and is not was killed.
         """
-        told = self.told() or {"chains": []}
+        progress = self.progress() or {"chains": []}
         state = status
-        if status == "running" and "pid" not in told:
+        if status == "running" and "pid" not in progress:
             state = "starting"
-        elif status == "running" and not alive(told):
+        elif status == "running" and not alive(progress):
             state = "killed"
-        return {"state": state, **told}
+        return {"state": state, **progress}
 
     def opened_log(self) -> IO[bytes]:
         """The file that a detached job writes to, opened to be appended to."""
