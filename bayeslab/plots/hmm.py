@@ -124,8 +124,8 @@ def _series(
 ) -> None:
     ax.plot(times, series, color="#bbbbbb", lw=0.8, zorder=1)
     for k, name in enumerate(names):
-        own = codes == k
-        ax.scatter(times[own], series[own], s=12, color=colors[k], label=f"state {name}", zorder=2, lw=0)
+        members = codes == k
+        ax.scatter(times[members], series[members], s=12, color=colors[k], label=f"state {name}", zorder=2, lw=0)
     if levels:
         ax.set_yticks(range(len(levels)), levels)
     ax.set_ylabel(column)
@@ -137,9 +137,9 @@ def _ribbon(ax: Axes, times: np.ndarray, chances: np.ndarray, colors: list[str],
     step = float(np.median(np.diff(times))) if len(times) > 1 else 1.0
     edges = np.concatenate([[times[0] - step / 2], times + step / 2])
     floor = np.zeros(len(times))
-    for k, own in enumerate(chances):
-        ax.stairs(floor + own, edges, baseline=floor, fill=True, color=colors[k], lw=0)
-        floor = floor + own
+    for k, share in enumerate(chances):
+        ax.stairs(floor + share, edges, baseline=floor, fill=True, color=colors[k], lw=0)
+        floor = floor + share
     ax.set_ylim(0, 1)
     ax.set_yticks([0, 1])
     ax.set_ylabel("P(state)")

@@ -186,17 +186,17 @@ def _classes(axes: Any, one: Regions) -> None:
     size = 26 if len(x) <= 400 else 12
     # Darker than their regions, or they would be lost in them.
     for k, (word, colour) in enumerate(zip(one.classes, 0.75 * _colours(len(one.classes)), strict=True)):
-        own = one.outcome == k
+        members = one.outcome == k
         style = {"marker": _MARKS[k % len(_MARKS)], "color": [colour], "s": size}
-        axes.scatter(x[own], y[own], edgecolors="white", linewidths=0.5, label=entry(word), **style)
+        axes.scatter(x[members], y[members], edgecolors="white", linewidths=0.5, label=entry(word), **style)
 
 
 def _spread(axis: Axis) -> np.ndarray:
     """The rows' places; those of names a little apart, always by the same amounts."""
     if not axis.levels:
         return axis.points
-    own = np.random.default_rng(len(axis.name)).uniform(-0.28, 0.28, len(axis.points))
-    return np.asarray(axis.points + own)
+    jitter = np.random.default_rng(len(axis.name)).uniform(-0.28, 0.28, len(axis.points))
+    return np.asarray(axis.points + jitter)
 
 
 def _line(axes: Any, one: Regions) -> None:
@@ -209,8 +209,8 @@ def _line(axes: Any, one: Regions) -> None:
             axes.plot(
                 x.at, one.predicted[:, k], color=colour, label=entry(word), **({"linestyle": _DASHES[k % 4]} | style)
             )
-            own = _spread(x)[one.outcome == k]
-            axes.plot(own, np.full(len(own), -0.03 - 0.035 * k), "|", color=colour, markersize=6, alpha=0.7)
+            points = _spread(x)[one.outcome == k]
+            axes.plot(points, np.full(len(points), -0.03 - 0.035 * k), "|", color=colour, markersize=6, alpha=0.7)
         axes.set(xlabel=x.name, ylabel=f"probability of {one.target}", ylim=(-0.03 - 0.035 * len(one.classes), 1.02))
         axes.legend(frameon=False, fontsize=8)
     else:
@@ -291,16 +291,16 @@ def curves(parts: Sequence[tuple[str, Mapping[str, np.ndarray]]], xlabel: str) -
     return made
 
 
-def staged(own: np.ndarray, left_out: np.ndarray, measure: str) -> Any:
+def staged(training: np.ndarray, left_out: np.ndarray, measure: str) -> Any:
     """Error by round on the learners' own rows and on rows left out; bands: a standard error over folds.
 
     Parameters
     ----------
-    own, left_out : ndarray (folds, rounds)
+    training, left_out : ndarray (folds, rounds)
     """
     made, axes = figure(6.2, 3.8)
-    at = np.arange(own.shape[1]) + 1
-    for values, name, colour, line in ((own, "own rows", ACCENT, "--"), (left_out, "rows left out", OTHER, "-")):
+    at = np.arange(training.shape[1]) + 1
+    for values, name, colour, line in ((training, "own rows", ACCENT, "--"), (left_out, "rows left out", OTHER, "-")):
         mean = values.mean(axis=0)
         if len(values) > 1:
             error = values.std(axis=0, ddof=1) / np.sqrt(len(values))

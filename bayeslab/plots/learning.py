@@ -56,9 +56,11 @@ def learning_curve_plot(table: pd.DataFrame, target: str) -> Any:
     made, axes = figure()
     measure = table.columns[2]
     low, high = table.columns[3:5]
-    for i, (name, own) in enumerate(table.groupby("model", sort=False)):
-        axes.fill_between(own["size"], own[low], own[high], color=_COLOURS[i % len(_COLOURS)], alpha=0.15, linewidth=0)
-        axes.plot(own["size"], own[measure], label=entry(name), **_style(i))
+    for i, (name, rows) in enumerate(table.groupby("model", sort=False)):
+        axes.fill_between(
+            rows["size"], rows[low], rows[high], color=_COLOURS[i % len(_COLOURS)], alpha=0.15, linewidth=0
+        )
+        axes.plot(rows["size"], rows[measure], label=entry(name), **_style(i))
     axes.set(xlabel="rows fitted to", ylabel=f"{measure} of '{target}' on other rows")
     axes.legend(frameon=False, fontsize="small")
     plain(axes)

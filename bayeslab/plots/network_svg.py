@@ -98,7 +98,7 @@ class _Node:
     rows: tuple[_Row, ...] = ()
     density: Density | None = None
     labels: tuple[str, ...] = ()  # of all states, whether they are shown or not
-    said: str = ""  # instead of the strip
+    caption: str = ""  # instead of the strip
     compact: bool = False
     strip: tuple[float, ...] = ()
 
@@ -109,7 +109,7 @@ class _Node:
         if self.look == "utility":
             width += 24
         if self.compact:
-            return max(44.0, width), 22.0 + (STRIP + 3 if self.strip or self.said else 0.0)
+            return max(44.0, width), 22.0 + (STRIP + 3 if self.strip or self.caption else 0.0)
         if self.rows and self.look != "utility":
             width += text_width("uncertain", TAG_SIZE) + COLUMN_GAP
         if not self.rows and self.density is None:
@@ -204,8 +204,8 @@ def influence_svg(diagram: InfluenceDiagram, policy: Policy | None = None) -> st
             worthy = (_words(f"expected {_number(worth[name])}"),) if name in worth else ()
             nodes[name] = _Node(name, kind, worthy)
         else:
-            own = marginals.get(name)
-            nodes[name] = _Node(name, kind, _rows(own) if own else _listed(diagram.states[name]))
+            marginal = marginals.get(name)
+            nodes[name] = _Node(name, kind, _rows(marginal) if marginal else _listed(diagram.states[name]))
     headline = f"Influence diagram {diagram.name}"
     if policy is not None:
         headline += f": expected utility {_number(policy.expected_utility)} when the policy is followed"
@@ -217,8 +217,8 @@ def _followed(diagram: InfluenceDiagram, policy: Policy) -> tuple[dict[str, dict
 
     plain = under_policy(diagram, policy.rules)
     tree = JunctionTree.of(DiscreteNetwork(plain.states, {v: plain.parents[v] for v in plain.states}, plain.tables))
-    found = tree.query().marginals
-    marginals = {v: dict(zip(s, map(float, found[v]), strict=True)) for v, s in plain.states.items()}
+    posterior = tree.query().marginals
+    marginals = {v: dict(zip(s, map(float, posterior[v]), strict=True)) for v, s in plain.states.items()}
     worth = {
         v: float(np.sum(tree.joint(list(plain.parents[v])) * table)) if plain.parents[v] else float(table)
         for v, table in plain.utilities.items()
@@ -238,20 +238,26 @@ def percent(probability: float) -> str:
 
 
 def _node(
-    name: str, own: Mapping[str, float] | None, observed: bool, given: Any, density: Density | None, *, compact: bool
+    name: str,
+    marginal: Mapping[str, float] | None,
+    observed: bool,
+    given: Any,
+    density: Density | None,
+    *,
+    compact: bool,
 ) -> _Node:
     look = ("uncertain" if isinstance(given, Mapping) else "observed") if observed else "chance"
     state = _number(given) if isinstance(given, Real) else str(given)
-    said = f"= {state}" if compact and look == "observed" else ""
-    if own is not None:
+    caption = f"= {state}" if compact and look == "observed" else ""
+    if marginal is not None:
         likelihood = {str(s): float(w) for s, w in given.items()} if look == "uncertain" else {}
         hard = str(given) if look == "observed" else None
-        rows = _rows({str(s): float(p) for s, p in own.items()}, hard, likelihood)
-        strip = tuple(map(float, own.values())) if compact and hard is None else ()
-        labels = tuple(shorten(str(s), LONGEST_STATE) for s in own)
-        return _Node(name, look, rows, labels=labels, said=said, compact=compact, strip=strip)
+        rows = _rows({str(s): float(p) for s, p in marginal.items()}, hard, likelihood)
+        strip = tuple(map(float, marginal.values())) if compact and hard is None else ()
+        labels = tuple(shorten(str(s), LONGEST_STATE) for s in marginal)
+        return _Node(name, look, rows, labels=labels, caption=caption, compact=compact, strip=strip)
     if look == "observed":
-        return _Node(name, look, (_words(f"= {state}"),), said=said, compact=compact)
+        return _Node(name, look, (_words(f"= {state}"),), caption=caption, compact=compact)
     if density is None:
         return _Node(name, look, compact=compact)
     mean, sd = float(density.mean), float(density.sd)
@@ -260,12 +266,12 @@ def _node(
 
 
 def _rows(
-    own: Mapping[str, float], hard: str | None = None, likelihood: Mapping[str, float] | None = None
+    marginal: Mapping[str, float], hard: str | None = None, likelihood: Mapping[str, float] | None = None
 ) -> tuple[_Row, ...]:
     """The states in their order; of many only the most probable ones."""
     largest = max((likelihood or {}).values(), default=0.0) or 1.0
     rows = []
-    for state, p in own.items():
+    for state, p in marginal.items():
         part = likelihood.get(state, 0.0) / largest if likelihood else None
         whole = f"{state}: {100 * p:.6g}%" + (f", likelihood {likelihood.get(state, 0.0):.4g}" if likelihood else "")
         label = shorten(state, LONGEST_STATE) or "(empty)"
@@ -496,12 +502,12 @@ def _draw_row(node: _Node, row: _Row, box: Box) -> list[str]:
 
 
 def _compact(node: _Node, box: Box) -> list[str]:
-    parts = [_word(node.title, 11.0, box.middle[0], box.top + (12.5 if node.said else 15), "middle")]
+    parts = [_word(node.title, 11.0, box.middle[0], box.top + (12.5 if node.caption else 15), "middle")]
     x, inner = box.left + 6, box.width - 12
-    if node.said:
-        longest = max(3, int(len(node.said) * inner / text_width(node.said, TAG_SIZE)))
+    if node.caption:
+        longest = max(3, int(len(node.caption) * inner / text_width(node.caption, TAG_SIZE)))
         parts.append(
-            _word(shorten(node.said, longest), TAG_SIZE, box.middle[0], box.bottom - 5, "middle", colour=STRONG)
+            _word(shorten(node.caption, longest), TAG_SIZE, box.middle[0], box.bottom - 5, "middle", colour=STRONG)
         )
     total = sum(node.strip) or 1.0
     for k, p in enumerate(node.strip):
@@ -560,8 +566,8 @@ def _headline(graph: nx.DiGraph | nx.Graph, given: Mapping[str, Any]) -> str:
     sizes = [(len(graph), "variable"), (graph.number_of_edges(), "arrow" if graph.is_directed() else "edge")]
     line = f"Network {name}".rstrip() + ": " + ", ".join(f"{n} {thing}{'s' * (n != 1)}" for n, thing in sizes)
     if given:
-        said = [f"{v} {'uncertain' if isinstance(s, Mapping) else f'= {s}'}" for v, s in given.items()]
-        line += f"; given {', '.join(said)}"
+        evidence = [f"{v} {'uncertain' if isinstance(s, Mapping) else f'= {s}'}" for v, s in given.items()]
+        line += f"; given {', '.join(evidence)}"
     return shorten(line, 300)
 
 
@@ -587,10 +593,10 @@ def _summary(
         f"Most neighbours: {degree} ({graph.degree[degree]}).",
         f"Too large to draw: more than {MOST_NODES} variables. Ask for a few targets to see them here.",
     ]
-    said = [f"{v} uncertain" if isinstance(s, Mapping) else f"{v} = {s}" for v, s in given.items()]
-    if said:
-        more = f", … {len(said) - 12} more" if len(said) > 12 else ""
-        lines.insert(2, f"Given {len(said)}: {', '.join(said[:12])}{more}")
+    evidence = [f"{v} uncertain" if isinstance(s, Mapping) else f"{v} = {s}" for v, s in given.items()]
+    if evidence:
+        more = f", … {len(evidence) - 12} more" if len(evidence) > 12 else ""
+        lines.insert(2, f"Given {len(evidence)}: {', '.join(evidence[:12])}{more}")
     shown = nx.DiGraph()
     shown.add_nodes_from(v for v in graph if v in detailed)
     nodes = {v: _node(v, marginals.get(v), v in given, given.get(v), curves.get(v), compact=False) for v in shown}

@@ -216,10 +216,10 @@ def score_traces(scores: np.ndarray, chains: Sequence[str]) -> Any:
     every = max(1, scores.shape[1] // _POINTS)
     at = np.arange(0, scores.shape[1], every)
     bins = np.linspace(scores.min(), max(scores.max(), scores.min() + 1e-9), 40)
-    for k, (own, name) in enumerate(zip(scores, chains, strict=True)):
+    for k, (trace, name) in enumerate(zip(scores, chains, strict=True)):
         colour = PALETTE[k % len(PALETTE)]
-        left.plot(at, own[at], color=colour, linewidth=0.7, alpha=0.8, label=f"chain {name}")
-        share, _ = np.histogram(own, bins, density=True)
+        left.plot(at, trace[at], color=colour, linewidth=0.7, alpha=0.8, label=f"chain {name}")
+        share, _ = np.histogram(trace, bins, density=True)
         right.stairs(share, bins, orientation="horizontal", color=colour, linewidth=1.2)
     left.set(xlabel="draw", ylabel="score")
     right.set(xlabel="density", xticks=[])
@@ -248,8 +248,8 @@ def edge_r_hat(values: np.ndarray, n_constant: int) -> Any:
         axes.axvline(at, color=OTHER, linestyle="--", linewidth=1)
         axes.text(at, 1.0, f" {word}", transform=axes.get_xaxis_transform(), va="top", fontsize=8, color=OTHER)
     beyond = int(np.sum(~np.isfinite(values)))
-    said = f"{len(values):,} edges; {n_constant:,} never vary"
-    axes.set_title(said + (f"; {beyond:,} infinite" if beyond else ""), fontsize=9, loc="left")
+    title = f"{len(values):,} edges; {n_constant:,} never vary"
+    axes.set_title(title + (f"; {beyond:,} infinite" if beyond else ""), fontsize=9, loc="left")
     axes.set(xlabel="R-hat of the edge", ylabel="edges")
     plain(axes)
     return made
@@ -272,11 +272,11 @@ def chain_agreement(by_chain: np.ndarray, mcse: np.ndarray, chains: Sequence[str
     # The error of one chain alone, of as many draws as each other.
     error = 2 * np.nan_to_num(mcse[off]) * np.sqrt(n_chains)
     for k, name in enumerate(chains):
-        own = by_chain[k][off]
-        others = np.delete(by_chain, k, axis=0).mean(axis=0)[off] if n_chains > 1 else own
+        probabilities = by_chain[k][off]
+        others = np.delete(by_chain, k, axis=0).mean(axis=0)[off] if n_chains > 1 else probabilities
         colour = PALETTE[k % len(PALETTE)]
         axes.errorbar(
-            others, own, yerr=error, fmt="o", markersize=3.5, linewidth=0.6, alpha=0.7, color=colour,
+            others, probabilities, yerr=error, fmt="o", markersize=3.5, linewidth=0.6, alpha=0.7, color=colour,
             label=f"chain {name}", markeredgewidth=0,
         )  # fmt: skip
     axes.set(xlabel="probability in the other chains", ylabel="probability in the chain", aspect="equal")

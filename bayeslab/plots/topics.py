@@ -112,12 +112,12 @@ def days(table: pd.DataFrame) -> Any:
         ``day``, ``topic``, ``share`` and ``sd``.
     """
     made, axes = figure(6.6, 3.8)
-    for k, (topic, own) in enumerate(table.groupby("topic")):
+    for k, (topic, rows) in enumerate(table.groupby("topic")):
         colour = PALETTE[k % len(PALETTE)]
-        share, sd = own["share"].to_numpy(), own["sd"].to_numpy()
+        share, sd = rows["share"].to_numpy(), rows["sd"].to_numpy()
         low, high = np.maximum(share - 2 * sd, 0), share + 2 * sd
-        axes.fill_between(own["day"], low, high, color=colour, alpha=0.2, linewidth=0)
-        axes.plot(own["day"], share, color=colour, label=f"{topic}")
+        axes.fill_between(rows["day"], low, high, color=colour, alpha=0.2, linewidth=0)
+        axes.plot(rows["day"], share, color=colour, label=f"{topic}")
     axes.set(xlabel="day", ylabel="share of the topic", ylim=(0, None))
     axes.legend(title="topic", frameon=False, fontsize=8, ncols=2)
     plain(axes)
