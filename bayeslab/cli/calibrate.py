@@ -49,19 +49,19 @@ def command(
     pictures = {} if plot is None else {kind: plot.with_name(f"{plot.name}-{kind}.png") for kind in kinds}
     for picture in pictures.values():
         check_output(picture, file, data, force=force)
-    found = calibrate(file, n, data, method, seed=seed, jobs=jobs, runs=runs, progress=not quiet, **options)
+    calibration = calibrate(file, n, data, method, seed=seed, jobs=jobs, runs=runs, progress=not quiet, **options)
     for kind, picture in pictures.items():
-        found.plot(kind).savefig(picture, dpi=150)
+        calibration.plot(kind).savefig(picture, dpi=150)
     if json:
         print_json(
             {
-                "name": found.name,
-                "reason": found.reason,
-                "seed": found.seed,
-                "replications": len(found.statuses),
-                "folder": found.folder,
-                "quantities": found.table.to_dict("index"),
-                "verdict": found.verdict.to_dict(),
+                "name": calibration.name,
+                "reason": calibration.reason,
+                "seed": calibration.seed,
+                "replications": len(calibration.statuses),
+                "folder": calibration.folder,
+                "quantities": calibration.table.to_dict("index"),
+                "verdict": calibration.verdict.to_dict(),
             }
         )
     else:
@@ -69,10 +69,10 @@ def command(
 
         from bayeslab.results.render import plain_table, print_verdict
 
-        print(plain_table(found.table).to_string())
+        print(plain_table(calibration.table).to_string())
         print()
         print_verdict(
-            Console(highlight=False, width=None if sys.stdout.isatty() else 200, file=unscreened()), found.verdict
+            Console(highlight=False, width=None if sys.stdout.isatty() else 200, file=unscreened()), calibration.verdict
         )
-        print(f"\nfolder  {found.folder}")
-    return 3 if found.verdict.status == "fail" else 0
+        print(f"\nfolder  {calibration.folder}")
+    return 3 if calibration.verdict.status == "fail" else 0

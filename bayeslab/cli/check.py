@@ -45,10 +45,10 @@ def command(
     """
     from bayeslab import fitting
 
-    found = fitting.checked(
+    checked = fitting.checked(
         file, data, method, **assignments(set_ or [], {"model": "FILE", "data": "--data", "method": "--method"})
     )
-    model, bound, posterior = found.model, found.data, found.posterior
+    model, bound, posterior = checked.model, checked.data, checked.posterior
     columns = bound.names()
     latent = posterior.latent if columns else ()
     outcomes = posterior.outcomes() if columns else ()
@@ -69,8 +69,8 @@ def command(
                 "summed_out": list(latent),
                 "priors": priors,
                 "unknown": forecast,
-                "method": found.engine or None,
-                "reason": found.reason or None,
+                "method": checked.engine or None,
+                "reason": checked.reason or None,
                 "remarks": [*bound.dataset.notes, *(message for *_, message, _ in remarks)],
             }
         )
@@ -94,8 +94,8 @@ def command(
         print(f"  {'' if number else 'priors':<9} {name}: {prior}")
     if len(priors) > _MOST:
         print(f"            … {len(priors) - _MOST} more")
-    if found.reason:
-        print(f"  method    {found.reason if found.engine else f'none: {found.reason}'}")
+    if checked.reason:
+        print(f"  method    {checked.reason if checked.engine else f'none: {checked.reason}'}")
     for word, text in forecast.items():
         print(f"  {word:<9} {text}")
     for note in notes:

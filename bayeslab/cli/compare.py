@@ -121,14 +121,14 @@ def _learning_curves(
 ) -> int:
     from bayeslab.results.cross_validation import learning_curve
 
-    found = learning_curve(given, data, sizes=sizes, seed=seed, progress=not quiet, **asked)
-    measures = [c for c in found.scores.columns if c not in ("model", "size", "repeat", "rows")]
+    curves = learning_curve(given, data, sizes=sizes, seed=seed, progress=not quiet, **asked)
+    measures = [c for c in curves.scores.columns if c not in ("model", "size", "repeat", "rows")]
     if json:
-        print_json({"target": found.target} | {m: found.table(m).to_dict("records") for m in measures})
+        print_json({"target": curves.target} | {m: curves.table(m).to_dict("records") for m in measures})
         return 0
     for place, measure in enumerate(measures):
-        print(("\n" if place else "") + f"{measure} of '{found.target}' on all other rows\n")
-        print(found.table(measure).to_string(index=False, float_format=lambda x: f"{x:.4g}"))
+        print(("\n" if place else "") + f"{measure} of '{curves.target}' on all other rows\n")
+        print(curves.table(measure).to_string(index=False, float_format=lambda x: f"{x:.4g}"))
     return 0
 
 
@@ -145,25 +145,25 @@ def _cross_validated(
 ) -> int:
     from bayeslab.results.cross_validation import cross_validate
 
-    found = cross_validate(given, data, folds=folds, seed=seed, progress=not quiet, **asked)
-    table, notes = found.table, found.notes(*by)
-    several = len(given) > 1 and found.scores["split"].nunique() > 1
-    apart = found.differences(*by) if several else None
+    validation = cross_validate(given, data, folds=folds, seed=seed, progress=not quiet, **asked)
+    table, notes = validation.table, validation.notes(*by)
+    several = len(given) > 1 and validation.scores["split"].nunique() > 1
+    apart = validation.differences(*by) if several else None
     if json:
         print_json(
             {
-                "target": found.target,
+                "target": validation.target,
                 "models": {str(row): dict(values) for row, values in table.to_dict("index").items()},
                 "differences": {} if apart is None else apart.to_dict("index"),
                 "notes": notes,
             }
         )
         return 0
-    print(found._told())
+    print(validation._told())
     print()
     print(table.T.to_string(float_format=lambda x: f"{x:.4g}"))
     if apart is not None:
-        print(f"\n{found.question(*by)}\n")
+        print(f"\n{validation.question(*by)}\n")
         print(apart.to_string(float_format=lambda x: f"{x:.3g}"))
     for place, note in enumerate(notes):
         print(("" if place else "\n") + f"→ {note}")
@@ -173,18 +173,18 @@ def _cross_validated(
 def _by_posteriors(fits: Any, criterion: str, *, refit: bool, quiet: bool, json: bool) -> int:
     from bayeslab.results.compare import compare
 
-    found = compare(fits, criterion, refit=refit, progress=not quiet)  # type: ignore[arg-type]
+    comparison = compare(fits, criterion, refit=refit, progress=not quiet)  # type: ignore[arg-type]
     if json:
-        table = {str(row): dict(values) for row, values in found.table.to_dict("index").items()}
-        print_json({"criterion": criterion, "models": table, "verdict": found.verdict.to_dict()})
+        table = {str(row): dict(values) for row, values in comparison.table.to_dict("index").items()}
+        print_json({"criterion": criterion, "models": table, "verdict": comparison.verdict.to_dict()})
     else:
         from rich.console import Console
 
         from bayeslab.results.render import plain_table, print_verdict
 
-        print(plain_table(found.table).T.to_string())
+        print(plain_table(comparison.table).T.to_string())
         print()
         print_verdict(
-            Console(highlight=False, width=None if sys.stdout.isatty() else 200, file=unscreened()), found.verdict
+            Console(highlight=False, width=None if sys.stdout.isatty() else 200, file=unscreened()), comparison.verdict
         )
-    return 3 if found.verdict.status == "fail" else 0
+    return 3 if comparison.verdict.status == "fail" else 0

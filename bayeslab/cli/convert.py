@@ -29,10 +29,10 @@ def command(
     from bayeslab.networks import network
 
     check_output(to, source, force=force)
-    found = network(source)
+    net = network(source)
     if to.suffix in (".yaml", ".yml"):
-        found.save(to)
+        net.save(to)
     else:
-        for remark in found.write(to):
+        for remark in net.write(to):
             print(f"note: {remark}", file=sys.stderr)
     print(f"written {to}")

@@ -67,8 +67,8 @@ def command(
     for d, rows in rules.items():
         lines += ["", f"{d}:"]
         for row in rows:
-            seen = ", ".join(f"{name}={state}" for name, state in row.items() if name != d)
-            lines.append(f"  {row[d]}" + (f"  if {seen}" if seen else ""))
+            conditions = ", ".join(f"{name}={state}" for name, state in row.items() if name != d)
+            lines.append(f"  {row[d]}" + (f"  if {conditions}" if conditions else ""))
     if len(remaining) > 0:
         lines += ["", f"options of {remaining[0]}, what comes after done well:"]
         lines += [f"  {option}  {value:.6g}" for option, value in options.items()]

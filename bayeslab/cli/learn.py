@@ -228,8 +228,8 @@ def _single(one: Learned) -> str:
             "o": "o       either end is possible",
         }
         body = "\n".join(lines[2:])
-        found = [text for sign, text in legend.items() if (sign.strip() == "o" and " o-" in body) or sign in body]
-        lines += ["", *found] if found and one.method == "fci" else ["", *found[:1]] if found else []
+        marks = [text for sign, text in legend.items() if (sign.strip() == "o" and " o-" in body) or sign in body]
+        lines += ["", *marks] if marks and one.method == "fci" else ["", *marks[:1]] if marks else []
     else:
         edges = list(one.graph.edges)
         wide = max((len(a) for a, _ in edges), default=0)

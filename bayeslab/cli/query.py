@@ -84,15 +84,15 @@ def command(
     elif most_probable is not None:
         _explain(asked, known, most_probable, json=json)
     else:
-        found = (
+        answer = (
             asked.query(known, target)
             if approximate is None
             else asked.approximate(known, target, method=cast(Any, approximate), draws=draws, seed=seed)
         )
         if json:
-            print_json(found.to_dict())
+            print_json(answer.to_dict())
         else:
-            _show(found)
+            _show(answer)
 
 
 def _opened(file: Path) -> Any:
@@ -120,11 +120,11 @@ def _averaged(
             raise typer.BadParameter("--batch is about what is seen; ask with --do row by row")
         _batch(asked, batch, target, out, json=json)
         return
-    found = asked.query(_assignments(given, asked, "--given"), target, do=acts, seed=seed)
+    answer = asked.query(_assignments(given, asked, "--given"), target, do=acts, seed=seed)
     if json:
-        print_json(found.to_dict())
+        print_json(answer.to_dict())
     else:
-        _show(found)
+        _show(answer)
 
 
 def _assignments(words: list[str], asked: Network | Structures, option: str) -> dict[str, Any]:
@@ -157,26 +157,26 @@ def _value(text: str, asked: Network | Structures, variable: str, parse: Any) ->
     return text
 
 
-def _show(found: Query) -> None:
-    known = found.evidence and found.log_evidence == found.log_evidence
-    lines = [f"log evidence  {found.log_evidence:.6g}", ""] if known else []
-    spans = getattr(found, "intervals", {})
-    wide = max((len(v) for v in (*found.marginals, *found.continuous)), default=0)
-    for variable, own in found.marginals.items():
-        mark = "*" if variable in found.evidence else " "
+def _show(answer: Query) -> None:
+    known = answer.evidence and answer.log_evidence == answer.log_evidence
+    lines = [f"log evidence  {answer.log_evidence:.6g}", ""] if known else []
+    spans = getattr(answer, "intervals", {})
+    wide = max((len(v) for v in (*answer.marginals, *answer.continuous)), default=0)
+    for variable, distribution in answer.marginals.items():
+        mark = "*" if variable in answer.evidence else " "
         lines.append(
             f"{variable:<{wide}} {mark} "
-            + "  ".join(f"{state} {p:.4g}{_span(spans, variable, state)}" for state, p in own.items())
+            + "  ".join(f"{state} {p:.4g}{_span(spans, variable, state)}" for state, p in distribution.items())
         )
-    for variable, m in found.continuous.items():
-        mark = "*" if variable in found.evidence else " "
+    for variable, m in answer.continuous.items():
+        mark = "*" if variable in answer.evidence else " "
         lines.append(f"{variable:<{wide}} {mark} mean {m.mean:.5g}{_span(spans, variable, 'mean')}  sd {m.sd:.4g}")
-    if found.errors:
-        worst = max(e for own in found.errors.values() for e in own.values())
+    if answer.errors:
+        worst = max(e for errors in answer.errors.values() for e in errors.values())
         lines += ["", f"estimates; largest standard error {worst:.2g}"]
     if spans:
-        lines += ["", f"averaged over structures and parameters; in brackets {100 * found.ci_prob:g}% intervals"]  # type: ignore[attr-defined]
-    if found.evidence:
+        lines += ["", f"averaged over structures and parameters; in brackets {100 * answer.ci_prob:g}% intervals"]  # type: ignore[attr-defined]
+    if answer.evidence:
         lines += ["", "* given"]
     output(None, "\n".join(lines))
 
@@ -189,14 +189,14 @@ def _span(spans: Mapping[str, Mapping[str, tuple[float, float]]], variable: str,
 
 
 def _explain(asked: Network, given: dict[str, Any], k: int, *, json: bool) -> None:
-    found = asked.most_probable(given, k)
+    explanations = asked.most_probable(given, k)
     if json:
-        print_json([{"log_probability": e.log_probability, "assignment": dict(e.assignment)} for e in found])
+        print_json([{"log_probability": e.log_probability, "assignment": dict(e.assignment)} for e in explanations])
         return
     free = [v for v in asked.states if v not in given]
     wide = max((len(v) for v in free), default=0)
-    lines = ["log probability  " + "  ".join(f"{e.log_probability:.6g}" for e in found), ""]
-    lines += [f"{v:<{wide}}  " + "  ".join(e.assignment[v] for e in found) for v in free]
+    lines = ["log probability  " + "  ".join(f"{e.log_probability:.6g}" for e in explanations), ""]
+    lines += [f"{v:<{wide}}  " + "  ".join(e.assignment[v] for e in explanations) for v in free]
     output(None, "\n".join(lines))
 
 

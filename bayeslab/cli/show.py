@@ -62,21 +62,21 @@ def _show_clusters(result: Any, json: bool) -> None:
 def _show_topics(
     result: Any, n_words: int, relevance: float, held_out: Path | None, html: Path | None, json: bool
 ) -> None:
-    found = result.topics
-    table = found.table(n_words, relevance=relevance)
-    judged = found.held_out(held_out) if held_out is not None or "held_out" in result.data_tree.children else None
+    topics = result.topics
+    table = topics.table(n_words, relevance=relevance)
+    score = topics.held_out(held_out) if held_out is not None or "held_out" in result.data_tree.children else None
     if html is not None:
-        found.save_html(html)
+        topics.save_html(html)
     if json:
         content: dict[str, Any] = {"topics": table.reset_index().to_dict("records")}
-        if judged is not None:
+        if score is not None:
             content["held_out"] = {
-                "log_probability": judged.log_probability,
-                "mcse": judged.mcse,
-                "perplexity": judged.perplexity,
-                "n_documents": judged.n_documents,
-                "n_words": judged.n_words,
-                "n_unknown": judged.n_unknown,
+                "log_probability": score.log_probability,
+                "mcse": score.mcse,
+                "perplexity": score.perplexity,
+                "n_documents": score.n_documents,
+                "n_words": score.n_words,
+                "n_unknown": score.n_unknown,
             }
         print_json(content)
         return
@@ -86,11 +86,11 @@ def _show_topics(
     from bayeslab.results.topics import rich_table
 
     console = Console(highlight=False, width=None if sys.stdout.isatty() else 160, file=unscreened())
-    console.print(Text.assemble((printable(result.model.name), "bold"), f"  {printable(found.title)}"), soft_wrap=True)
+    console.print(Text.assemble((printable(result.model.name), "bold"), f"  {printable(topics.title)}"), soft_wrap=True)
     console.print()
     console.print(rich_table(table))
-    if judged is not None:
-        console.print(f"\nheld out    {judged}", soft_wrap=True)
+    if score is not None:
+        console.print(f"\nheld out    {score}", soft_wrap=True)
     for finding in result.verdict.findings:
         if finding.check == "topics" and finding.status != "pass":
             console.print(Text(f"\nnote        {finding.message}"), soft_wrap=True)

@@ -46,14 +46,14 @@ def command(
 
 def _standing(folder: Any) -> dict[str, Any]:
     info = folder.info()
-    found: dict[str, Any] = folder.segments().standing(str(info["status"]))
-    if not found["chains"] and found["state"] == "starting" and info["method"] != "structure":
+    standing: dict[str, Any] = folder.segments().standing(str(info["status"]))
+    if not standing["chains"] and standing["state"] == "starting" and info["method"] != "structure":
         raise RunError(
             f"runs of method {info['method']} do not say how far they are",
             where=str(folder.path),
             code="not-applicable",
         )
-    return found | ({"error": info["error"]} if "error" in info else {})
+    return standing | ({"error": info["error"]} if "error" in info else {})
 
 
 def _live(console: Any, folder: Any, name: str, every: float) -> None:
@@ -61,37 +61,37 @@ def _live(console: Any, folder: Any, name: str, every: float) -> None:
 
     with Live(console=console, auto_refresh=False) as live:
         while True:
-            found = _standing(folder)
-            live.update(_table(name, found), refresh=True)
-            if found["state"] not in ("starting", "running"):
+            standing = _standing(folder)
+            live.update(_table(name, standing), refresh=True)
+            if standing["state"] not in ("starting", "running"):
                 return
             time.sleep(every)
 
 
-def _table(name: str, found: dict[str, Any]) -> Any:
+def _table(name: str, standing: dict[str, Any]) -> Any:
     from rich.table import Table
 
-    table = Table(title=f"{name}  {_WORDS.get(found['state'], found['state'])}", title_justify="left", box=None)
+    table = Table(title=f"{name}  {_WORDS.get(standing['state'], standing['state'])}", title_justify="left", box=None)
     for head in ("chain", "draws", "", "acceptance", "score"):
         table.add_column(head, justify="left" if head == "chain" else "right")
-    for number, chain in enumerate(found["chains"]):
-        tune, draws = found["tune"], found["draws"]
+    for number, chain in enumerate(standing["chains"]):
+        tune, draws = standing["tune"], standing["draws"]
         tuning = chain["done"] < tune
         done, of = (chain["done"], tune) if tuning else (chain["done"] - tune, draws)
         rates = ", ".join(f"{kind} {100 * share:.3g}%" for kind, share in chain["acceptance"].items())
         score = f"{chain['score']:,.2f}" if "score" in chain else ""
         phase = "tuning" if tuning else "done" if done >= draws else "sampling"
         table.add_row(str(number), f"{done:,}/{of:,}", phase, rates, score)
-    whole, edges = found.get("r_hat_score"), found.get("r_hat_edges")
+    whole, edges = standing.get("r_hat_score"), standing.get("r_hat_edges")
     parts = [f"R-hat of the score {whole:.3f}"] if isinstance(whole, float) else []
     if isinstance(edges, float):
         parts.append(f"of edges at most {edges:.3f}")
     elif str(edges).startswith("infinite"):
         parts.append(f"R-hat of edges {edges}")
-    if found["state"] == "running":
-        parts += [f"about {found['seconds_left']:,.0f} s left"] if found.get("seconds_left") else []
-    parts += [f"{found['seconds']:,.0f} s" for _ in (1,) if "seconds" in found]
-    parts += [found["error"]] if "error" in found else []
+    if standing["state"] == "running":
+        parts += [f"about {standing['seconds_left']:,.0f} s left"] if standing.get("seconds_left") else []
+    parts += [f"{standing['seconds']:,.0f} s" for _ in (1,) if "seconds" in standing]
+    parts += [standing["error"]] if "error" in standing else []
     table.caption = ", ".join(parts)
     table.caption_justify = "left"
     return table

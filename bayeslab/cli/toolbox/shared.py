@@ -198,12 +198,12 @@ def _read_from(source: Path) -> list[Path]:
     files = [source]
     if source.suffix.lower() in (".yaml", ".yml"):
         try:
-            found = read(source)
+            content = read(source)
         except BayeslabError:  # said by who reads it
             return files
-        data = found.model.data
+        data = content.model.data
         named = [data.table, data.arrays, *data.tables.values()]
-        files += [found.folder / name for name in named if name is not None]
+        files += [content.folder / name for name in named if name is not None]
     return files
 
 
