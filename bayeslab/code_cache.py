@@ -54,19 +54,19 @@ def refused(folder: Path) -> str | None:
     """Why a folder cannot keep compiled code; None if it can, and is then there and private."""
     try:
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-        found, link = folder.stat(), folder.lstat()
+        target, link = folder.stat(), folder.lstat()
     except OSError as error:
         return f"it cannot be made ({error.strerror})"
     if not os.access(folder, os.R_OK | os.W_OK | os.X_OK):
         return "it cannot be written to"
     if not hasattr(os, "getuid"):
         return None
-    if not {found.st_uid, link.st_uid} <= {os.getuid(), 0}:
+    if not {target.st_uid, link.st_uid} <= {os.getuid(), 0}:
         return "it belongs to another user"
-    if found.st_mode & stat.S_IWOTH or (found.st_mode & stat.S_IWGRP and not alone(found.st_gid)):
+    if target.st_mode & stat.S_IWOTH or (target.st_mode & stat.S_IWGRP and not alone(target.st_gid)):
         return "others may write to it"
     # What Python compiled lies beside it and is read by all.
-    if found.st_mode & 0o077 and folder.name != "__pycache__" and found.st_uid == os.getuid():
+    if target.st_mode & 0o077 and folder.name != "__pycache__" and target.st_uid == os.getuid():
         with suppress(OSError):
             folder.chmod(0o700)
     return None
@@ -78,10 +78,10 @@ def alone(group: int) -> bool:
         import grp
         import pwd
 
-        found, name = grp.getgrgid(group), pwd.getpwuid(os.getuid()).pw_name
+        group_entry, name = grp.getgrgid(group), pwd.getpwuid(os.getuid()).pw_name
     except (ImportError, KeyError):
         return False
-    return found.gr_name == name and set(found.gr_mem) <= {name}
+    return group_entry.gr_name == name and set(group_entry.gr_mem) <= {name}
 
 
 def private_folder(folder: Path) -> Path:
@@ -241,8 +241,8 @@ def _settle_numba(caching: Any) -> None:
         """The last resort: a folder for temporary files."""
 
         def get_cache_path(self) -> str:
-            own = Path(super().get_cache_path())
-            return str(private_folder(own.parent) / own.name)
+            default = Path(super().get_cache_path())
+            return str(private_folder(default.parent) / default.name)
 
     locator.ensure_cache_path = ensure_cache_path
     entries.load_overload, entries.save_overload = load_overload, save_overload

@@ -105,11 +105,11 @@ def _outcomes(model: Model) -> tuple[str, ...]:
 def _task(source: Any, asked: str | None) -> str:
     """What a learner is to do: as the model says, else as was asked, else what suits the data that the model names."""
     spec: Any = source.model.model
-    said = spec.task or (spec.module.TASKS[0] if len(spec.module.TASKS) == 1 else None)
-    if said is not None and asked not in (None, said):
-        raise ModelError(f"the model's task is {said}, not {asked}", path=("model", "task"), code="not-applicable")
-    if (said or asked) is not None:
-        return str(said or asked)
+    declared = spec.task or (spec.module.TASKS[0] if len(spec.module.TASKS) == 1 else None)
+    if declared is not None and asked not in (None, declared):
+        raise ModelError(f"the model's task is {declared}, not {asked}", path=("model", "task"), code="not-applicable")
+    if (declared or asked) is not None:
+        return str(declared or asked)
     if source.model.data.table is not None:
         with source.located():
             return "classification" if spec.target in source.bound(None).labels else "regression"
@@ -136,11 +136,11 @@ def _two(model: Model, target: str) -> bool:
 def _settings(model: Model) -> dict[str, Any]:
     """What the model says of its family, and a learner's options, with their defaults."""
     spec: Any = model.model
-    own = {name: getattr(spec, name) for name in type(spec).model_fields if name not in _FIXED}
+    settings = {name: getattr(spec, name) for name in type(spec).model_fields if name not in _FIXED}
     if not spec.is_learner:
-        return own
+        return settings
     options = spec.module.Options.model_validate(dict(spec.options))
-    return {name: getattr(options, name) for name in type(options).model_fields} | own
+    return {name: getattr(options, name) for name in type(options).model_fields} | settings
 
 
 def _changed(model: Model, settings: Mapping[str, Any]) -> Model:

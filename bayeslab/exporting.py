@@ -75,8 +75,8 @@ def _comments(text: str, nodes: Mapping[str, Any]) -> dict[str, str]:
     out: dict[str, str] = {}
     above: list[str] = []
     for line in text.splitlines():
-        if found := re.fullmatch(r"\s*#\s?(.*)", line):
-            above.append(found[1])
+        if comment := re.fullmatch(r"\s*#\s?(.*)", line):
+            above.append(comment[1])
             continue
         key = line.partition(": ")[0].strip().strip("'\"")
         if key in nodes:

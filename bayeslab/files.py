@@ -49,7 +49,7 @@ def ordinary_size(path: Path, error: type[BayeslabError] = DataError) -> int:
         Of the kind given: not there, not an ordinary file, or out of reach.
     """
     try:
-        found = path.stat()
+        status = path.stat()
     except (OSError, ValueError) as reason:  # ValueError: a zero byte in the path
         if isinstance(reason, FileNotFoundError | NotADirectoryError):
             raise error("no such file", where=shown(path), code="no-such-file") from None
@@ -62,10 +62,10 @@ def ordinary_size(path: Path, error: type[BayeslabError] = DataError) -> int:
         raise error(
             f"cannot be read: {getattr(reason, 'strerror', None) or reason}", where=shown(path), code="unreadable"
         ) from None
-    kind = _KINDS.get(stat.S_IFMT(found.st_mode))
+    kind = _KINDS.get(stat.S_IFMT(status.st_mode))
     if kind is not None:
         raise error(f"is {kind}, not a file", where=shown(path), code="not-a-file")
-    return found.st_size
+    return status.st_size
 
 
 def memory_size() -> int:

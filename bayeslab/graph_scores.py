@@ -229,8 +229,8 @@ def independence(
         raise OptionError(f"no test of independence '{test}'{hint(test, TESTS)}", code="unknown-word")
     asked = independence_test(test, rows, permutations=count(permutations, "permutations"), seed=count(seed, "seed"))
     places = [asked.names.index(v) for v in names]
-    found: Outcome = asked(places[0], places[1], places[2:])
-    return Independence(x, y, tuple(others), test, found.statistic, found.dof, found.p_value)
+    outcome: Outcome = asked(places[0], places[1], places[2:])
+    return Independence(x, y, tuple(others), test, outcome.statistic, outcome.dof, outcome.p_value)
 
 
 def _columns(data: Any) -> Any:

@@ -16,13 +16,13 @@ LIMITS = (Path("/sys/fs/cgroup/memory.max"), Path("/sys/fs/cgroup/memory/memory.
 
 def total_memory() -> int:
     """Bytes of memory this machine has, or the container may use."""
-    found = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") if hasattr(os, "sysconf") else 16 << 30
+    total = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") if hasattr(os, "sysconf") else 16 << 30
     for file in LIMITS:
         try:
-            found = min(found, int(file.read_text()))
+            total = min(total, int(file.read_text()))
         except (OSError, ValueError):  # no such file, or "max"
             continue
-    return found
+    return total
 
 
 def require_memory(

@@ -163,8 +163,8 @@ class Query:
 
         rows: list[dict[str, Any]] = [
             {"variable": v, "state": s, "probability": p} | ({"error": self.errors[v][s]} if v in self.errors else {})
-            for v, own in self.marginals.items()
-            for s, p in own.items()
+            for v, distribution in self.marginals.items()
+            for s, p in distribution.items()
         ]
         rows += [{"variable": v, "mean": float(m.mean), "sd": float(m.sd)} for v, m in self.continuous.items()]
         return pd.DataFrame(rows)
@@ -174,10 +174,10 @@ class Query:
         out: dict[str, Any] = {
             "evidence": {v: s if isinstance(s, Mapping | int | float) else str(s) for v, s in self.evidence.items()},
             "log_evidence": float(self.log_evidence),
-            "marginals": {v: dict(own) for v, own in self.marginals.items()},
+            "marginals": {v: dict(distribution) for v, distribution in self.marginals.items()},
         }
         if self.errors:
-            out["errors"] = {v: dict(own) for v, own in self.errors.items()}
+            out["errors"] = {v: dict(errors) for v, errors in self.errors.items()}
         if self.continuous:
             out["continuous"] = {
                 v: {
@@ -195,8 +195,8 @@ class Query:
     def __repr__(self) -> str:
         wide = max((len(v) for v in (*self.marginals, *self.continuous)), default=0)
         lines = [f"log evidence {self.log_evidence:.6g}"] if self.evidence and np.isfinite(self.log_evidence) else []
-        for v, own in self.marginals.items():
-            lines.append(f"{v:<{wide}}  " + "  ".join(f"{s} {p:.4g}" for s, p in own.items()))
+        for v, distribution in self.marginals.items():
+            lines.append(f"{v:<{wide}}  " + "  ".join(f"{s} {p:.4g}" for s, p in distribution.items()))
         lines += [f"{v:<{wide}}  mean {m.mean:.4g}  sd {m.sd:.4g}" for v, m in self.continuous.items()]
         return "\n".join(lines)
 
@@ -273,10 +273,10 @@ class Network:
         return self.plain
 
     def _directed(self, what: str) -> DiscreteNetwork:
-        found = self._discrete(what)
-        if isinstance(found, FactorGraph):
+        discrete = self._discrete(what)
+        if isinstance(discrete, FactorGraph):
             raise OptionError(f"{what} is for directed networks", code="not-applicable")
-        return found
+        return discrete
 
     def cpt(self, variable: str) -> pd.DataFrame:
         """The conditional distribution of a variable given its parents.
@@ -380,9 +380,9 @@ class Network:
 
             mixed = strong_junction_tree.query(self.plain, given, wanted)
             return self._answer(given, mixed.log_evidence, mixed.discrete, mixed.continuous)
-        found = self.tree.query(given, wanted, believed) if believed else self._solver.query(given, wanted)
+        posterior = self.tree.query(given, wanted, believed) if believed else self._solver.query(given, wanted)
         evidence = dict(given or {}) | {v: dict(b) for v, b in (believed or {}).items()}
-        return self._answer(evidence, found.log_evidence, found.marginals, {})
+        return self._answer(evidence, posterior.log_evidence, posterior.marginals, {})
 
     def approximate(
         self,
@@ -443,9 +443,9 @@ class Network:
         for v in wanted:
             if v not in self.states:
                 raise EvidenceError(f"'{v}' is not a variable{hint(v, self.states)}", code="unknown-variable")
-        found = self._answer(given, log_evidence, {v: marginals[v] for v in wanted}, {})
+        answer = self._answer(given, log_evidence, {v: marginals[v] for v in wanted}, {})
         named = {v: dict(zip(self.states[v], map(float, errors[v]), strict=True)) for v in wanted if v in errors}
-        return replace(found, errors=named)
+        return replace(answer, errors=named)
 
     def _answer(self, given: Any, log_evidence: float, marginals: Mapping[str, np.ndarray], more: Any) -> Query:
         named = {v: dict(zip(self.states[v], map(float, p), strict=True)) for v, p in marginals.items()}
@@ -465,10 +465,10 @@ class Network:
         codes = self.codes(table)
         missing = [v for k, v in enumerate(self.states) if np.any(codes[:, k] < 0)]
         wanted = missing if targets is None else names_of(targets)
-        found = self.tree.query_many(codes, wanted)
-        columns = {"log_evidence": found.log_evidence}
+        posterior = self.tree.query_many(codes, wanted)
+        columns = {"log_evidence": posterior.log_evidence}
         for v in wanted:
-            columns |= {f"P({v}={s})": found.marginals[v][:, i] for i, s in enumerate(self.states[v])}
+            columns |= {f"P({v}={s})": posterior.marginals[v][:, i] for i, s in enumerate(self.states[v])}
         return pd.DataFrame(columns, index=table.index if isinstance(table, pd.DataFrame) else None)
 
     def codes(self, table: Any) -> np.ndarray:

@@ -269,20 +269,20 @@ def observed(posterior: Posterior) -> tuple[str, ...]:
     ModelError, DataError
         There are data, but none that the model is about.
     """
-    found = posterior.observed()
-    if posterior.data.names() and not found:
+    names = posterior.observed()
+    if posterior.data.names() and not names:
         raise DataError(
             f"every cell of {listed(posterior.outcomes())} is missing: the data say nothing about the model",
             code="nothing-observed",
         )
-    return found
+    return names
 
 
 def _check_inference(model: Model, method: str | None, options: Mapping[str, Any]) -> None:
     """Method and options where there are no data to choose an engine by."""
-    word, filed, own = _method(model, method)
+    word, filed, file_options = _method(model, method)
     known = {w: each for w, each in engines().items() if word in ("auto", w)}
-    for name, value in (own | dict(options)).items():
+    for name, value in (file_options | dict(options)).items():
         _check_option(name, value, known if word == filed or name in options else engines())
 
 
@@ -304,8 +304,8 @@ def seed_of(seed: int | None, model: Model) -> int:
 
 def _method(model: Model, method: str | None) -> tuple[str, str, dict[str, Any]]:
     """The method's name, the file's, and the file's options."""
-    own = dict(model.inference)
-    filed = own.pop("method", "auto")
+    file_options = dict(model.inference)
+    filed = file_options.pop("method", "auto")
     if not isinstance(filed, str):
         raise OptionError(f"method is a word, not {filed!r}", path=("inference", "method"), code="wrong-type")
     word = method or filed
@@ -314,12 +314,12 @@ def _method(model: Model, method: str | None) -> tuple[str, str, dict[str, Any]]
         raise OptionError(
             f"unknown method '{word}'{hint(word, registry.names('engines'))}", path=path, code="unknown-word"
         )
-    return word, filed, own
+    return word, filed, file_options
 
 
 def engine_of(posterior: Posterior, method: str | None, options: Mapping[str, Any]) -> tuple[str, str, Any]:
     """The engine, why it was chosen, and its options: the file's, then those given."""
-    word, filed, own = _method(posterior.model, method)
+    word, filed, file_options = _method(posterior.model, method)
     reason = f"{word} was asked for"
     if word == "auto":
         word, reason = auto.choose(posterior)
@@ -327,10 +327,10 @@ def engine_of(posterior: Posterior, method: str | None, options: Mapping[str, An
     given = {k: v for k, v in options.items() if v is not None}
     if word != filed:
         # The file's options are meant for the method it names; those this engine knows still hold.
-        own = _applicable(own, module)
+        file_options = _applicable(file_options, module)
     if (method or filed) == "auto":
         given = _applicable(given, module)
-    chosen = options_of(module.options, own | given, word)
+    chosen = options_of(module.options, file_options | given, word)
     refusal = module.refuse(posterior)
     if refusal:
         raise EngineRefusal(f"method {word} does not apply: {refusal}", code=refusal.code)

@@ -232,9 +232,9 @@ def resumed(
     scheduler: str | None = None,
 ) -> Fitted:
     """Complete an interrupted run: parameters are those of :func:`bayeslab.fitting.resume`."""
-    found = RunFolder.existing(folder)
-    with found.locked():
-        return _resumed(found, draws, progress, {"cores": cores, "scheduler": scheduler})
+    run = RunFolder.existing(folder)
+    with run.locked():
+        return _resumed(run, draws, progress, {"cores": cores, "scheduler": scheduler})
 
 
 def _resumed(folder: RunFolder, draws: int | str | None, progress: bool, place: Mapping[str, Any]) -> Fitted:
@@ -296,28 +296,28 @@ def _longer(info: Mapping[str, Any], module: Engine, draws: int | str) -> int:
 
 def opened(folder: str | os.PathLike[str], model: ModelLike | None = None, data: Any = None) -> Fitted:
     """Open a finished run: parameters and errors are those of :func:`bayeslab.fitting.open_run`."""
-    found = RunFolder.existing(folder)
-    info = found.info()
-    own, dataset = found.model(), found.dataset()
-    _verify(info, own, dataset, str(folder))
+    run = RunFolder.existing(folder)
+    info = run.info()
+    filed, dataset = run.model(), run.dataset()
+    _verify(info, filed, dataset, str(folder))
     engine_named(info, str(folder))
     if model is not None:
-        _same_model(own, Source(model).model, str(folder))
+        _same_model(filed, Source(model).model, str(folder))
     if data is not None:
-        given = read_dataset(own.data, None, data, own.declared())
-        given = given if own.model.any_names else given.plain()
+        given = read_dataset(filed.data, None, data, filed.declared())
+        given = given if filed.model.any_names else given.plain()
         _same_digests(info["data_digests"], given.digests(), str(folder))
     kept = Memory(**info["memory"]) if info["memory"] else None
-    posterior = posterior_of(own, bind(own, dataset, own.factors(), kept))
+    posterior = posterior_of(filed, bind(filed, dataset, filed.factors(), kept))
     verdict = Verdict.from_dict(info["verdict"]) if info["verdict"] else None
-    tree = found.result(info.get("result_digests"))
+    tree = run.result(info.get("result_digests"))
     if verdict is None:
         raise RunError(
             "the run has no verdict: it was killed; complete it with `bayeslab fit --resume`",
             where=str(folder),
             code="no-result",
         )
-    return Fitted(posterior, tree, verdict, info, found.path)
+    return Fitted(posterior, tree, verdict, info, run.path)
 
 
 def _verify(info: Mapping[str, Any], model: Model, dataset: Dataset, where: str) -> None:
@@ -340,10 +340,10 @@ def _same_digests(stored: Mapping[str, str], given: Mapping[str, str], where: st
         raise RunError(f"the data have a column '{name}', which the run did not have", where=where, code="other-run")
 
 
-def _same_model(own: Model, given: Model, where: str) -> None:
-    difference = _difference(own.to_dict(), given.to_dict(), ())
+def _same_model(filed: Model, given: Model, where: str) -> None:
+    difference = _difference(filed.to_dict(), given.to_dict(), ())
     skipped = {("name",), ("about",), ("seed",), ("data", "table"), ("data", "arrays"), ("data", "tables")}
-    if difference and own.digest() != given.digest():
+    if difference and filed.digest() != given.digest():
         path, ours, theirs = next(
             (d for d in difference if d[0][:1] not in skipped and d[0][:2] not in skipped), difference[0]
         )

@@ -143,7 +143,7 @@ class Learned:
             return self.found.score
         number = {v: k for k, v in enumerate(self.local.names)}
         above = {v: tuple(sorted(number[u] for u in self.graph.predecessors(v))) for v in number}
-        return sum(self.local.local(number[v], own) for v, own in above.items())
+        return sum(self.local.local(number[v], parents) for v, parents in above.items())
 
     @property
     def separators(self) -> Mapping[frozenset[str], Removal]:
@@ -184,23 +184,25 @@ class Learned:
         """
         from bayeslab.exact import learning, mixed_learning
 
-        seen = self.observations
-        parents = {v: tuple(self.graph.predecessors(v)) for v in seen.names}
-        states = dict(zip(seen.names, seen.states, strict=True))
-        discrete = {v: own for v, own in states.items() if own}
+        observations = self.observations
+        parents = {v: tuple(self.graph.predecessors(v)) for v in observations.names}
+        states = dict(zip(observations.names, observations.states, strict=True))
+        discrete = {v: levels for v, levels in states.items() if levels}
         above = {v: parents[v] for v in discrete}
         if len(discrete) == len(states):
             prior = learning.equivalent_sample(discrete, above, equivalent_sample_size)
-            if seen.elsewhere is not None:
-                return Network(_tables_elsewhere(seen, above, prior))
-            weights = np.asarray(seen.weights, dtype=float)
-            return Network(learning.posterior_counts(seen.codes, discrete, above, prior, weights).mean())
-        continuous = {v: parents[v] for v, own in states.items() if not own}
-        columns = [k for k, v in enumerate(seen.names) if v in discrete]
-        numbers = [k for k, v in enumerate(seen.names) if v in continuous]
-        repeats = np.round(np.asarray(seen.weights, dtype=float)).astype(np.int64)
+            if observations.elsewhere is not None:
+                return Network(_tables_elsewhere(observations, above, prior))
+            weights = np.asarray(observations.weights, dtype=float)
+            return Network(learning.posterior_counts(observations.codes, discrete, above, prior, weights).mean())
+        continuous = {v: parents[v] for v, levels in states.items() if not levels}
+        columns = [k for k, v in enumerate(observations.names) if v in discrete]
+        numbers = [k for k, v in enumerate(observations.names) if v in continuous]
+        repeats = np.round(np.asarray(observations.weights, dtype=float)).astype(np.int64)
         blank = MixedNetwork.blank(discrete, above, continuous)
-        codes, values = (np.repeat(a, repeats, axis=0) for a in (seen.codes[:, columns], seen.values[:, numbers]))
+        codes, values = (
+            np.repeat(a, repeats, axis=0) for a in (observations.codes[:, columns], observations.values[:, numbers])
+        )
         return Network(mixed_learning.maximum_likelihood(blank, codes, values))
 
     def bootstrap(self, samples: int = 200, *, seed: int = 0) -> EdgeConfidence:
@@ -236,16 +238,16 @@ class Learned:
 
 
 def _tables_elsewhere(
-    seen: Observations, parents: Mapping[str, tuple[str, ...]], prior: Mapping[str, Any]
+    observations: Observations, parents: Mapping[str, tuple[str, ...]], prior: Mapping[str, Any]
 ) -> DiscreteNetwork:
     """Posterior means of tables whose rows are counted where they lie."""
-    number, rows = {v: k for k, v in enumerate(seen.names)}, seen.elsewhere
+    number, rows = {v: k for k, v in enumerate(observations.names)}, observations.elsewhere
     assert rows is not None
     tables = {}
     for v, above in parents.items():
-        counts = rows.table([*(number[u] for u in above), number[v]], seen.cards.tolist()) + prior[v]
+        counts = rows.table([*(number[u] for u in above), number[v]], observations.cards.tolist()) + prior[v]
         tables[v] = counts / counts.sum(axis=-1, keepdims=True)
-    return DiscreteNetwork(dict(zip(seen.names, seen.states, strict=True)), parents, tables)
+    return DiscreteNetwork(dict(zip(observations.names, observations.states, strict=True)), parents, tables)
 
 
 def learn(
@@ -322,32 +324,32 @@ def learn(
             table, score or "bic", score_options, options, seed, {**known_edges, "max_parents": max_parents}
         )
     word = score or suited_score(table, (score_options or {}).get("states") or ())
-    seen, local = local_score(table, word, score_options)
+    observations, local = local_score(table, word, score_options)
     limits = Constraints.of(local.names, required=required, forbidden=forbidden, tiers=tiers, max_parents=max_parents)
     if candidates is not None:
         limits = _narrowed(local, limits, candidates)
     if method is None:
-        method = _suited(local, limits, seen, options)
+        method = _suited(local, limits, observations, options)
     search = searches.load(method).search
-    own = _arguments(method, search, options, limits)
+    arguments = _arguments(method, search, options, limits)
     known = inspect.signature(search).parameters
     if "rng" in known:
-        own["rng"] = stream(seed, "search")
-    if seen.elsewhere is not None and ("data" in known or "source" not in known):
+        arguments["rng"] = stream(seed, "search")
+    if observations.elsewhere is not None and ("data" in known or "source" not in known):
         raise OptionError(
             f"the search '{method}' needs the rows in memory; they are in DuckDB: take tabu, or raise 'fetch'",
             code="unsupported",
         )
     if "data" in known and "source" in known:
-        own["data"] = seen
+        arguments["data"] = observations
     if isinstance(max_parents, int) and "max_parents" in known:
-        own["max_parents"] = max_parents
-    found = search(local if "source" in known else seen, **own)
+        arguments["max_parents"] = max_parents
+    result = search(local if "source" in known else observations, **arguments)
     again = partial(
         learn, method=method, score=word, required=required, forbidden=forbidden, tiers=tiers, seed=seed,
         max_parents=max_parents, candidates=candidates, score_options=score_options, **options,
     )  # fmt: skip
-    return Learned(found, method, word, seen, local, _remark(method, own, local.names, found), again)
+    return Learned(result, method, word, observations, local, _remark(method, arguments, local.names, result), again)
 
 
 def local_score(
@@ -380,22 +382,22 @@ def _of_model(source: Any, given: Mapping[str, Any]) -> Learned:
         bound = read.bound(None)
         if not bound.names():
             raise DataError("the model names no table to learn from", path=("data",), code="no-data")
-        found, structure = unknown_structure.plan(read.model, bound), spec.structure
+        plan, structure = unknown_structure.plan(read.model, bound), spec.structure
         method = given.get("method", structure.search)
-        own: dict[str, Any] = {"method": method, "score": structure.score, "seed": read.model.seed}
-        own |= {word: getattr(structure, word) for word in ("required", "forbidden", "tiers", "candidates")}
-        own["score_options"] = structure.score_options
+        arguments: dict[str, Any] = {"method": method, "score": structure.score, "seed": read.model.seed}
+        arguments |= {word: getattr(structure, word) for word in ("required", "forbidden", "tiers", "candidates")}
+        arguments["score_options"] = structure.score_options
         if "max_parents" in structure.model_fields_set:
-            own["max_parents"] = structure.max_parents
+            arguments["max_parents"] = structure.max_parents
         if method == _INCOMPLETE:
-            if not all(found.states.values()):
+            if not all(plan.states.values()):
                 raise DataError(
                     f"the search '{_INCOMPLETE}' is for columns of states, and some hold numbers", code="not-states"
                 )
-            own |= {"hidden": structure.hidden, "invent": structure.invent or 0, "prior": found.prior}
-            rows: Any = Incomplete.of_codes(found.codes, found.states)
+            arguments |= {"hidden": structure.hidden, "invent": structure.invent or 0, "prior": plan.prior}
+            rows: Any = Incomplete.of_codes(plan.codes, plan.states)
         else:
-            found.check_missing()
+            plan.check_missing()
             for word in ("hidden", "prior"):
                 if getattr(structure, word) not in ({}, "uniform"):
                     raise ModelError(
@@ -403,9 +405,9 @@ def _of_model(source: Any, given: Mapping[str, Any]) -> Learned:
                         path=(*structure_spec.PATH, word),
                         code="unknown-option",
                     )
-            own["score"] = found.word
-            rows = found.observations
-        return learn(rows, **(own | dict(given)))
+            arguments["score"] = plan.word
+            rows = plan.observations
+        return learn(rows, **(arguments | dict(given)))
 
 
 def read_rows(data: Any) -> Any:
@@ -413,11 +415,11 @@ def read_rows(data: Any) -> Any:
     if isinstance(data, Observations | Incomplete):
         return data
     if isinstance(data, str | os.PathLike | Mapping | Dataset):
-        found = read_dataset(DataSource(), None, data).complete()
-        for name, column in found.columns.items():
+        dataset = read_dataset(DataSource(), None, data).complete()
+        for name, column in dataset.columns.items():
             if column.values.ndim != 1:
                 raise DataError(f"column '{name}' does not hold one value a row", code="not-a-column")
-        return found
+        return dataset
     # A dataframe knows the different words of its columns already.
     return {name: column for name, column in columns_of(data).items() if name != DataSource().rows}
 
@@ -458,14 +460,14 @@ def _completed(
             f"hidden variables are given with their numbers of states, {{name: 2}}; given {hidden!r}", code="wrong-type"
         )
     limits = Constraints.of((*rows.names, *(h for h in hidden if h not in rows.names)), **given)
-    own = _arguments(_INCOMPLETE, structural_em.search, options, limits)
+    arguments = _arguments(_INCOMPLETE, structural_em.search, options, limits)
     rng = stream(seed, "search")
-    found = structural_em.search(rows, score=score, score_options=score_options, rng=rng, **own)
-    seen = found.observations
-    local = scores.load(score, seen, **dict(score_options or {}))
-    filled = f"{found.e_steps:,} passes over the rows" if found.e_steps else "no cell is missing"
-    invented = [f"'{h}' with {k} states is hidden" for h, k in found.hidden.items()]
-    return Learned(found, _INCOMPLETE, score, seen, local, "; ".join([*invented, filled]))
+    result = structural_em.search(rows, score=score, score_options=score_options, rng=rng, **arguments)
+    observations = result.observations
+    local = scores.load(score, observations, **dict(score_options or {}))
+    filled = f"{result.e_steps:,} passes over the rows" if result.e_steps else "no cell is missing"
+    invented = [f"'{h}' with {k} states is hidden" for h, k in result.hidden.items()]
+    return Learned(result, _INCOMPLETE, score, observations, local, "; ".join([*invented, filled]))
 
 
 def suited_score(table: Any, stated: Container[str] = ()) -> str:
@@ -489,13 +491,15 @@ def _as_column(name: str, column: Any) -> Column | None:
     return None if column.text else column
 
 
-def _suited(local: scores.LocalScore, limits: Constraints, seen: Observations, options: Mapping[str, Any]) -> str:
+def _suited(
+    local: scores.LocalScore, limits: Constraints, observations: Observations, options: Mapping[str, Any]
+) -> str:
     """The search that finds the best graph in a few seconds and knows the options."""
 
     n = len(local.names)
     candidates = [("exact", n - 1)] if n <= _CERTIFIED else []
     candidates += [("order_search", 3)]
-    if seen.elsewhere is None:
+    if observations.elsewhere is None:
         for method, most in candidates:
             known = inspect.signature(searches.load(method).search).parameters
             cost = forecast(local, limits.allowed, np.minimum(limits.limits, most))
@@ -514,10 +518,10 @@ def _narrowed(
             raise OptionError(
                 f"candidates is a whole number of parents, 0 or more; given {candidates!r}", code="out-of-range"
             )
-        found = best_candidates(local, candidates, limits.allowed) | limits.needed
-        given = {v: tuple(limits.names[u] for u in np.flatnonzero(found[k])) for k, v in enumerate(limits.names)}
+        possible = best_candidates(local, candidates, limits.allowed) | limits.needed
+        given = {v: tuple(limits.names[u] for u in np.flatnonzero(possible[k])) for k, v in enumerate(limits.names)}
     else:
-        given = {v: tuple(own) for v, own in candidates.items()}
+        given = {v: tuple(parents) for v, parents in candidates.items()}
     return replace(limits, candidates=given)
 
 
@@ -537,21 +541,21 @@ def _arguments(method: str, search: Any, options: Mapping[str, Any], limits: Con
     free = limits == Constraints(limits.names)
     if "constraints" not in known and not free:
         raise OptionError(f"the search '{method}' takes no constraints; use tabu", code="unsupported")
-    own = dict(options)
-    if isinstance(own.get("prior"), Mapping):
-        own["prior"] = EdgePrior.of_words(limits.names, own["prior"])
-    return own | ({"constraints": limits} if "constraints" in known and not free else {})
+    arguments = dict(options)
+    if isinstance(arguments.get("prior"), Mapping):
+        arguments["prior"] = EdgePrior.of_words(limits.names, arguments["prior"])
+    return arguments | ({"constraints": limits} if "constraints" in known and not free else {})
 
 
-def _remark(method: str, own: Mapping[str, Any], names: Sequence[str], found: Any) -> str:
-    if isinstance(found, Result):
-        return "; ".join(found.conflicts)
+def _remark(method: str, arguments: Mapping[str, Any], names: Sequence[str], result: Any) -> str:
+    if isinstance(result, Result):
+        return "; ".join(result.conflicts)
     if method not in ("exact", "a_star"):
         return ""
 
-    most = most_parents(len(names), own.get("max_parents"))
+    most = most_parents(len(names), arguments.get("max_parents"))
     limited = f" with at most {most} parents a variable" if most < len(names) - 1 else ""
-    limits = own.get("constraints")
+    limits = arguments.get("constraints")
     known = limits is not None and replace(limits, max_parents=None) != Constraints(limits.names)
     kept = " that keeps the constraints" if known else ""
     return f"certified: no graph{limited}{kept} has a higher score"
