@@ -159,7 +159,7 @@ def _cross_validated(
             }
         )
         return 0
-    print(validation._told())
+    print(validation._description())
     print()
     print(table.T.to_string(float_format=lambda x: f"{x:.4g}"))
     if apart is not None:

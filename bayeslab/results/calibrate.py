@@ -1,4 +1,4 @@
-"""Simulation-based calibration: does the inference give back what the model was told?
+"""Simulation-based calibration: does inference recover the parameters of simulated data?
 
 Draw parameters from the prior, data given these parameters, and fit the data. Averaged over many
 such replications the posterior is the prior; so among thinned posterior draws the true value takes
@@ -201,8 +201,8 @@ def _replicate(task: _Task, number: int, columns: Mapping[str, Column], truth: A
         return {"ranks": blank, "ess": np.full(len(truth), np.nan), "status": np.array(f"error: {error.message}")}
     _refuse_renamed(posterior, outcome.verdict)
     group = xr.Dataset({n: outcome.groups["posterior"][n].transpose("chain", "draw", ...) for n in task.names})
-    found = convergence.blocks(group)
-    draws = np.concatenate([b.values.reshape(*b.values.shape[:2], -1) for b in found], axis=-1).astype(float)
+    blocks = convergence.blocks(group)
+    draws = np.concatenate([b.values.reshape(*b.values.shape[:2], -1) for b in blocks], axis=-1).astype(float)
     flat = draws.reshape(-1, draws.shape[-1])
     if len(flat) == 1:
         raise OptionError(
@@ -348,9 +348,9 @@ def calibrated(
     engine, reason, chosen = engine_of(first, method, options)
     view.note(reason)
     names = _ranked(first, prior)
-    found = convergence.blocks(prior[list(names)])
-    labels = [block.label(i) for block in found for i in range(block.size)]
-    truths = np.concatenate([b.values[0].reshape(n, -1) for b in found], axis=1).astype(float)
+    blocks = convergence.blocks(prior[list(names)])
+    labels = [block.label(i) for block in blocks for i in range(block.size)]
+    truths = np.concatenate([b.values[0].reshape(n, -1) for b in blocks], axis=1).astype(float)
     settings = chosen.model_dump(mode="json", exclude={"cores"})
     if settings.get("draws", N_RANKED) * settings.get("chains", 1) < N_RANKED:
         raise OptionError(

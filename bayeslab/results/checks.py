@@ -166,18 +166,18 @@ def judge_mcmc(
         What can be changed about the model.
     """
     posterior = blocks(data_tree["posterior"].to_dataset())
-    judged = [block for block in posterior if block.name not in aside] or posterior
+    variables = [block for block in posterior if block.name not in aside] or posterior
     remedies = remedies or Remedies()
     stats = _stats(data_tree)
     n_chains, n_draws = posterior[0].values.shape[:2] if posterior else (0, 0)
     chains = _chain_names(data_tree)
     findings = [_chains(n_chains, n_draws)]
-    moved = blocks(data_tree["unconstrained_posterior"].to_dataset()) if _has_coordinates(data_tree) else judged
+    moved = blocks(data_tree["unconstrained_posterior"].to_dataset()) if _has_coordinates(data_tree) else variables
     if n_draws >= MIN_DRAWS:
         findings += _finite(posterior)
         if moved:
             findings += _late(moved, chains)
-        findings += _convergence_findings(judged, chains, rejects, remedies)
+        findings += _convergence_findings(variables, chains, rejects, remedies)
         findings += _heavy(posterior)
     findings += _hamiltonian_findings(moved, stats, chains, max_treedepth, target_accept, remedies)
     return Verdict((*findings, *notes))
@@ -223,12 +223,12 @@ def point_verdict(
     restarts_agree
         Whether optimisations from other starting points ended at the same point; None if there were none.
     """
-    said = f"; the optimiser says: {message}" if message else ""
+    explanation = f"; the optimiser says: {message}" if message else ""
     if converged and math.isfinite(gradient_norm):
         text = f"a point, not a posterior: no uncertainty is reported (gradient norm {gradient_norm:.2g})"
         findings = [Finding("pass", "optimum", "", gradient_norm, text)]
     else:
-        text = f"no optimum was reached (gradient norm {gradient_norm:.2g}){said}"
+        text = f"no optimum was reached (gradient norm {gradient_norm:.2g}){explanation}"
         advice = "standardise the predictors, give tighter priors, or sample with method nuts"
         findings = [Finding("fail", "optimum", "", gradient_norm, text, advice)]
     if restarts_agree is not None:
@@ -330,24 +330,25 @@ def _chains(n_chains: int, n_draws: int) -> Finding:
 def _convergence_findings(
     variables: Sequence[Block], chains: list[str], rejects: bool, remedies: Remedies
 ) -> Iterator[Finding]:
-    found = convergence(variables)
+    diagnostics = convergence(variables)
     label = _Labels(variables)
-    if not found.judged.any():
-        if found.all_finite.any():
+    if not diagnostics.varying.any():
+        if diagnostics.all_finite.any():
             yield _motionless(len(chains), rejects)
         return
-    yield from _movement(found, chains)
-    if np.isnan(found.r_hat).all():  # of an odd number of draws only the middle one differs, which is in neither half
+    yield from _movement(diagnostics, chains)
+    # Of an odd number of draws only the middle one differs, which is in neither half.
+    if np.isnan(diagnostics.r_hat).all():
         text = "no quantity varies within halves of chains: there is no R-hat"
         yield Finding("warn", "R-hat", "", None, text, "run longer (tune and draws)")
         return
-    yield _r_hat_finding(found, label, remedies)
-    longer = bool(np.nanmax(found.r_hat) <= APART)  # more draws do not bring together chains that are apart
-    yield _ess_finding("bulk ESS", found.ess_bulk, label, len(chains), longer, remedies)
-    yield _ess_finding("tail ESS", found.ess_tail, label, len(chains), longer, remedies)
-    if found.constant.any():
-        n, first = int(found.constant.sum()), label(int(found.constant.argmax()))
-        text = f"{_some(n, len(found.constant))} never vary and are not judged (such as {first})"
+    yield _r_hat_finding(diagnostics, label, remedies)
+    longer = bool(np.nanmax(diagnostics.r_hat) <= APART)  # more draws do not bring together chains that are apart
+    yield _ess_finding("bulk ESS", diagnostics.ess_bulk, label, len(chains), longer, remedies)
+    yield _ess_finding("tail ESS", diagnostics.ess_tail, label, len(chains), longer, remedies)
+    if diagnostics.constant.any():
+        n, first = int(diagnostics.constant.sum()), label(int(diagnostics.constant.argmax()))
+        text = f"{_some(n, len(diagnostics.constant))} never vary and are not judged (such as {first})"
         yield Finding("pass", "constant", first, n, text)
 
 
@@ -409,8 +410,10 @@ def _share_finite(draws: Array) -> Array:
     return np.asarray(np.isfinite(draws).mean(axis=(1, 2)))
 
 
-def _movement(found: Convergence, chains: list[str]) -> Iterator[Finding]:
-    stuck = [name for name, still in zip(chains, found.still[found.judged].all(axis=0), strict=True) if still]
+def _movement(diagnostics: Convergence, chains: list[str]) -> Iterator[Finding]:
+    stuck = [
+        name for name, still in zip(chains, diagnostics.still[diagnostics.varying].all(axis=0), strict=True) if still
+    ]
     if stuck:
         text = f"{', '.join(stuck)} never moved from one point"
         advice = "start from other initial values, tune longer, or raise target_accept"
@@ -425,20 +428,20 @@ def _motionless(n_chains: int, rejects: bool) -> Finding:
     return Finding("pass", "movement", "", None, f"no quantity varies{agree}: all else has next to no probability")
 
 
-def _r_hat_finding(found: Convergence, label: _Labels, remedies: Remedies) -> Finding:
-    n_judged = int(found.judged.sum())
-    worst = int(np.nanargmax(found.r_hat))
-    value, where = float(found.r_hat[worst]), label(worst)
+def _r_hat_finding(diagnostics: Convergence, label: _Labels, remedies: Remedies) -> Finding:
+    n_varying = int(diagnostics.varying.sum())
+    worst = int(np.nanargmax(diagnostics.r_hat))
+    value, where = float(diagnostics.r_hat[worst]), label(worst)
     if value <= R_HAT_WARN:
-        text = f"{_all(n_judged)} ≤ {R_HAT_WARN} (worst {value:.3f}, {where})"
+        text = f"{_all(n_varying)} ≤ {R_HAT_WARN} (worst {value:.3f}, {where})"
         return Finding("pass", "R-hat", where, value, text)
-    n_bad = int((found.r_hat > R_HAT_WARN).sum())
+    n_bad = int((diagnostics.r_hat > R_HAT_WARN).sum())
     shown = f"{value:.3f}" if value < APART else f"{value:.2f}"
-    text = f"{_some(n_bad, n_judged)} > {R_HAT_WARN} (worst {shown}, {where})"
+    text = f"{_some(n_bad, n_varying)} > {R_HAT_WARN} (worst {shown}, {where})"
     advice = f"run longer (tune and draws); if that does not help, {remedies(remedies.otherwise)}"
-    apart = np.flatnonzero(found.r_hat > APART)
+    apart = np.flatnonzero(diagnostics.r_hat > APART)
     if apart.size:
-        reason, remedy = _why_apart(apart[np.argsort(-found.r_hat[apart])][:100], label, remedies)
+        reason, remedy = _why_apart(apart[np.argsort(-diagnostics.r_hat[apart])][:100], label, remedies)
         text, advice = text + reason, remedy or advice
     return Finding("warn" if value <= R_HAT_FAIL else "fail", "R-hat", where, value, text, advice)
 
@@ -485,16 +488,16 @@ def _interchangeable(block: Block) -> bool:
 
 
 def _ess_finding(check: str, values: Array, label: _Labels, n_chains: int, longer: bool, remedies: Remedies) -> Finding:
-    judged = np.isfinite(values)
+    finite = np.isfinite(values)
     least = int(np.nanargmin(values))
     value, where = float(values[least]), label(least)
     wanted = ESS_WARN * n_chains
     if value >= wanted:
-        text = f"{_all(int(judged.sum()))} ≥ {wanted:,} (least {value:,.0f}, {where})"
+        text = f"{_all(int(finite.sum()))} ≥ {wanted:,} (least {value:,.0f}, {where})"
         return Finding("pass", check, where, value, text)
     error = f"; Monte Carlo error {100 / math.sqrt(value):.0f}% of its sd" if check == "bulk ESS" else ""
-    n_bad = int((values[judged] < wanted).sum())
-    text = f"{_some(n_bad, int(judged.sum()))} < {wanted:,} (least {value:,.0f}, {where}{error})"
+    n_bad = int((values[finite] < wanted).sum())
+    text = f"{_some(n_bad, int(finite.sum()))} < {wanted:,} (least {value:,.0f}, {where}{error})"
     times = math.ceil(wanted / value)
     slow = "reparametrise what mixes slowly" if remedies.rewritable else "give tighter priors"
     advice = f"run about {times} times as many draws, or {remedies.hierarchy or slow}"

@@ -59,13 +59,13 @@ def plot_clusters(fit: Fitted, what: str, columns: list[str] | None, reference: 
     names = names or [str(k + 1) for k in range(probability.shape[1])]
     if what == "responsibilities":
         return plots.responsibilities(probability, names)
-    found = fit.bound_model.component_shapes(posterior_values(fit), columns)
-    if found.ellipses is not None:
-        means, covariances = found.ellipses
-        shown = (found.columns[0], found.columns[1])
-        return plots.ellipses(found.points, probability, means, covariances, names, shown)
-    at, parts = found.densities
-    return plots.densities(found.points[:, 0], at, parts, names, found.columns[0], discrete=found.discrete)
+    shapes = fit.bound_model.component_shapes(posterior_values(fit), columns)
+    if shapes.ellipses is not None:
+        means, covariances = shapes.ellipses
+        shown = (shapes.columns[0], shapes.columns[1])
+        return plots.ellipses(shapes.points, probability, means, covariances, names, shown)
+    at, parts = shapes.densities
+    return plots.densities(shapes.points[:, 0], at, parts, names, shapes.columns[0], discrete=shapes.discrete)
 
 
 def density(fit: Fitted, data: Any = None, ci_prob: float = 0.89) -> pd.DataFrame:
@@ -105,9 +105,9 @@ def _densities(fit: Fitted, data: Any) -> tuple[np.ndarray, np.ndarray]:
     """Log density of each row at the draws, (S, M), and the rows' labels."""
     _mixture(fit)
     bound = fit.data if data is None else bound_to(fit, data)
-    found = fit.bound_model.on(bound).log_likelihoods(posterior_values(fit))
-    assert found is not None
-    values = found["row"][1]
+    terms = fit.bound_model.on(bound).log_likelihoods(posterior_values(fit))
+    assert terms is not None
+    values = terms["row"][1]
     return values, bound.labels.get(bound.dataset.rows, np.arange(values.shape[1]))
 
 
@@ -130,17 +130,17 @@ def listing(fit: Fitted) -> pd.DataFrame:
     pairs = group["together"].to_numpy() if "together" in group else None
     out = []
     for k in range(int(partition.max()) + 1):
-        own = np.flatnonzero(partition == k)
-        row: dict[str, Any] = {"cluster": k + 1, "rows": len(own)}
-        row["together"] = np.nan if pairs is None else _pairs_together(pairs[np.ix_(own, own)])
+        members = np.flatnonzero(partition == k)
+        row: dict[str, Any] = {"cluster": k + 1, "rows": len(members)}
+        row["together"] = np.nan if pairs is None else _pairs_together(pairs[np.ix_(members, members)])
         for name in _mixture(fit).modelled:
             term = fit.data.term(name, missing=True)
             if term.codes is not None:
-                codes = np.asarray(term.codes)[own]
+                codes = np.asarray(term.codes)[members]
                 words = fit.data.labels[name]
                 row[name] = words[np.bincount(codes[codes >= 0]).argmax()] if (codes >= 0).any() else ""
             else:
-                cells = np.asarray(term.value, float)[own]
+                cells = np.asarray(term.value, float)[members]
                 row[name] = float(np.mean(cells[~np.isnan(cells)])) if (~np.isnan(cells)).any() else np.nan
         out.append(row)
     return pd.DataFrame(out)
@@ -200,14 +200,14 @@ def _plot_partition(fit: Fitted, columns: list[str] | None) -> Any:
     """The clusters of the point partition, with parameters at their mode given it."""
 
     partition = fit.group("clusters", clusters)["partition"].to_numpy()
-    found = fit.bound_model.partition_shapes(partition, columns)
+    shapes = fit.bound_model.partition_shapes(partition, columns)
     names = [str(k + 1) for k in range(int(partition.max()) + 1)]
-    if found.ellipses is not None:
-        shown = (found.columns[0], found.columns[1])
-        means, covariances = found.ellipses
-        return plots.ellipses(found.points, np.eye(len(names))[partition], means, covariances, names, shown)
-    at, parts = found.densities
-    return plots.densities(found.points[:, 0], at, parts, names, found.columns[0], discrete=found.discrete)
+    if shapes.ellipses is not None:
+        shown = (shapes.columns[0], shapes.columns[1])
+        means, covariances = shapes.ellipses
+        return plots.ellipses(shapes.points, np.eye(len(names))[partition], means, covariances, names, shown)
+    at, parts = shapes.densities
+    return plots.densities(shapes.points[:, 0], at, parts, names, shapes.columns[0], discrete=shapes.discrete)
 
 
 def plot_trace(fit: Fitted, reference: float | None) -> Any:

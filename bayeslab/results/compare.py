@@ -93,7 +93,7 @@ def stacking_weights(elpd: Array) -> Array:
         mixed = np.maximum(density @ weights, 1e-300)
         return -float(np.log(mixed).mean()), -(density / mixed[:, None]).mean(axis=0)
 
-    found = minimize(
+    solution = minimize(
         objective,
         np.full(n_models, 1 / n_models),
         jac=True,
@@ -102,7 +102,7 @@ def stacking_weights(elpd: Array) -> Array:
         constraints={"type": "eq", "fun": lambda w: w.sum() - 1, "jac": np.ones_like},
         options={"maxiter": 1000, "ftol": 1e-14},
     )
-    weights = np.where(found.x > 1e-9, found.x, 0.0)
+    weights = np.where(solution.x > 1e-9, solution.x, 0.0)
     return np.asarray(weights / weights.sum())
 
 
@@ -269,8 +269,8 @@ def _row_of(fit: Fitted, node: str, position: int) -> int | None:
     labels = np.asarray(fit.data.labels[rows])
     if rows in terms.coords:
         # Rows with missing predictors are not among the observations.
-        found = np.flatnonzero(labels.astype(str) == str(terms.coords[rows].to_numpy()[position]))
-        return int(found[0]) if len(found) == 1 else None
+        matches = np.flatnonzero(labels.astype(str) == str(terms.coords[rows].to_numpy()[position]))
+        return int(matches[0]) if len(matches) == 1 else None
     return position if len(labels) == terms.sizes[rows] else None
 
 
@@ -278,10 +278,10 @@ def _held_out_exactly(fit: Fitted, node: str, position: int, row: int) -> float 
     """The evidence of all rows over that of the others, or the predictive density from their posterior."""
 
     data = _without_row(fit, row)
-    found = fit.bound_model.on(data).exact_plan
-    if isinstance(found, str):
+    plan = fit.bound_model.on(data).exact_plan
+    if isinstance(plan, str):
         return None
-    rest = found.solve()
+    rest = plan.solve()
     whole = log_evidence(fit)
     if math.isfinite(whole) and math.isfinite(rest.log_evidence):
         return whole - rest.log_evidence
@@ -308,12 +308,12 @@ def _held_out_by_gibbs(fit: Fitted, node: str, position: int) -> float | None:
         return _predicted(fit, data, node, position)
     # Partitions of the other rows have to be those of the rows that are seen then.
     rest = _run_again(fit, data, None)
-    own = fit.data.dataset.take(np.array([row]))
-    one = bind(fit.model, own, fit.model.factors(), fit.data.memory())
+    one_row = fit.data.dataset.take(np.array([row]))
+    one = bind(fit.model, one_row, fit.model.factors(), fit.data.memory())
     one.origin = data
-    found = rest.bound_model.on(one).log_likelihoods(posterior_values(rest))
-    assert found is not None
-    terms = found["row"][1]
+    by_node = rest.bound_model.on(one).log_likelihoods(posterior_values(rest))
+    assert by_node is not None
+    terms = by_node["row"][1]
     return bridge(terms.ravel(), _at(fit, node, position))
 
 
@@ -724,10 +724,10 @@ class Comparison:
         text = f"{first} before {name} by {gap:.1f} ± {error:.1f}"
         # Below four the normal approximation of the difference's error is too optimistic ([3], section 2).
         if gap < 4:
-            said = "they predict about equally well"
+            comment = "they predict about equally well"
         else:
-            said = "which is better is not certain" if gap < 2 * error else "a clear difference"
-        return [Finding("pass", "difference", str(name), gap, f"{text}: {said}")]
+            comment = "which is better is not certain" if gap < 2 * error else "a clear difference"
+        return [Finding("pass", "difference", str(name), gap, f"{text}: {comment}")]
 
     def weights(self, kind: str | Mapping[str, float] | None = None) -> dict[str, float]:
         """Weights of the models, of the criterion's kind or another.

@@ -100,7 +100,7 @@ class Convergence:
     still: NDArray[np.bool_]  # (quantity, chain): never moves within the chain
 
     @property
-    def judged(self) -> NDArray[np.bool_]:
+    def varying(self) -> NDArray[np.bool_]:
         return self.all_finite & ~self.constant
 
 
@@ -151,10 +151,10 @@ def _converged(draws: Array) -> Array:
     constant = every & is_constant(draws)
     still = draws.max(axis=2) == draws.min(axis=2)
     out = np.full((3, len(draws)), np.nan)
-    judged = every & ~constant
-    if judged.any():
-        kept = draws if judged.all() else draws[judged]
-        out[:, judged] = r_hat_and_ess(kept)
+    varying = every & ~constant
+    if varying.any():
+        kept = draws if varying.all() else draws[varying]
+        out[:, varying] = r_hat_and_ess(kept)
     return np.column_stack((*out, constant, every, still))
 
 

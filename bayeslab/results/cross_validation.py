@@ -286,19 +286,19 @@ def _prepared(models: Mapping[str, Any], data: Any, target: str | None, loss: An
 
 
 def _task(entries: Sequence[_Entry], target: str | None, loss: Any) -> _Task:
-    found: dict[str, tuple[str, ...]] = {}
+    outcomes: dict[str, tuple[str, ...]] = {}
     for entry in entries:
-        found[entry.name] = entry.posterior.outcomes()
+        outcomes[entry.name] = entry.posterior.outcomes()
     if target is None:
-        own = [t for entry in entries if (t := entry.model.model.chosen_outcome())]
-        single = [names[0] for names in found.values() if len(names) == 1]
-        target = next(iter([*own, *single]), None)
+        chosen = [t for entry in entries if (t := entry.model.model.chosen_outcome())]
+        single = [names[0] for names in outcomes.values() if len(names) == 1]
+        target = next(iter([*chosen, *single]), None)
     if target is None:
         raise OptionError(
-            f"the models predict {listed(sorted(set().union(*found.values())))}: choose one with target=",
+            f"the models predict {listed(sorted(set().union(*outcomes.values())))}: choose one with target=",
             code="incomplete",
         )
-    for name, names in found.items():
+    for name, names in outcomes.items():
         if target not in names:
             raise DataError(
                 f"'{name}' predicts {listed(names)}, not '{target}'{hint(target, names)}", code="unknown-variable"
@@ -323,9 +323,9 @@ def _task(entries: Sequence[_Entry], target: str | None, loss: Any) -> _Task:
             f" and log density",
             code="not-applicable",
         )
-    told = {entry.name: classes is not None for entry, (_, classes) in zip(entries, found_all, strict=True)}
-    if len(set(told.values())) > 1:
-        raise DataError(_kinds(entries, target, told), code="different-data")
+    discrete = {entry.name: classes is not None for entry, (_, classes) in zip(entries, found_all, strict=True)}
+    if len(set(discrete.values())) > 1:
+        raise DataError(_kinds(entries, target, discrete), code="different-data")
     censored = any(each is not None and bool(np.isin(each, (LEFT, RIGHT)).any()) for each in marks)
     one_scale = not any(unlike_kinds(marks[0], its) for its in marks[1:])
     return _Task(target, first.model.data.rows, *found_all[0], loss, censored, one_scale)
@@ -453,9 +453,9 @@ def _both_sides(
     with _blamed(entry, task, split):
         fit = _fitted(entry, split.inside, method, options, seed)
         sides = [_predicted(fit, task, entry.whole.dataset.take(rows)) for rows in (split.inside, split.outside)]
-    own = _measures(task, sides[0], task.outcome[split.inside], None)
+    training = _measures(task, sides[0], task.outcome[split.inside], None)
     outside = _measures(task, sides[1], task.outcome[split.outside], None)
-    return outside | {f"training_{n}": x for n, x in own.items()}, _problems(fit)
+    return outside | {f"training_{n}": x for n, x in training.items()}, _problems(fit)
 
 
 @contextmanager
@@ -491,8 +491,8 @@ def _predicted(fit: Fit, task: _Task, test: Dataset) -> Array:
     frame = fit.predict(hidden, "probabilities")
     out = np.zeros((n_rows, len(task.classes)))
     # The same two classes are 0 and 1 to one model, False and True to another.
-    own = [str(x) for x in fit.data.labels.get(task.target, (0, 1))]
-    words = task.classes if set(own) == set(task.classes) else own
+    levels = [str(x) for x in fit.data.labels.get(task.target, (0, 1))]
+    words = task.classes if set(levels) == set(task.classes) else levels
     if len(frame) != n_rows or not any(f"P({task.target}={word})" in frame for word in words):
         raise _silent(task)
     for k, word in enumerate(words):
@@ -609,8 +609,8 @@ class CrossValidation:
     @property
     def measures(self) -> list[str]:
         """The scores that all models have."""
-        own = [c for c in self.scores.columns if c not in ("model", "split", "rows")]
-        return [c for c in own if not self.scores[c].isna().any()]
+        columns = [c for c in self.scores.columns if c not in ("model", "split", "rows")]
+        return [c for c in columns if not self.scores[c].isna().any()]
 
     @property
     def models(self) -> list[str]:
@@ -639,8 +639,8 @@ class CrossValidation:
 
     def _splits(self, name: str, measure: str) -> tuple[Array, Array]:
         """A model's scores by split, and the rows of each."""
-        own = self.scores[self.scores["model"] == name].sort_values("split")
-        return own[measure].to_numpy(float), own["rows"].to_numpy(float)
+        rows = self.scores[self.scores["model"] == name].sort_values("split")
+        return rows[measure].to_numpy(float), rows["rows"].to_numpy(float)
 
     def _ordered(self, measure: str) -> list[str]:
         """The models, the best first."""
@@ -726,9 +726,9 @@ class CrossValidation:
             if self._endless(best, chosen) or self._endless(name, chosen):
                 rows[pair] = [np.nan] * len(columns)
                 continue
-            found = self.difference(best, name, chosen, margin)
-            rows[pair] = [found.mean, *found.interval(), found.better, found.same, found.worse]
-            if np.isnan(found.better):
+            difference = self.difference(best, name, chosen, margin)
+            rows[pair] = [difference.mean, *difference.interval(), difference.better, difference.same, difference.worse]
+            if np.isnan(difference.better):
                 n = self.scores["split"].nunique()
                 notes.append(
                     f"{pair}: {chosen} differs by the same in all {n} splits, and of differences that do not vary the"
@@ -754,10 +754,10 @@ class CrossValidation:
         if measure != "log_score" or self.classes is None:
             cure = "look at its predictions there, or compare by another score"
             return f"{name}: {measure} is infinite in {where}: {cure}"
-        said = np.take_along_axis(
+        probabilities = np.take_along_axis(
             self.predictions[name], np.broadcast_to(self._outcome[:, None], (*self.predictions[name].shape[:2], 1)), -1
         )
-        n = int(np.any(said == 0, axis=(0, 2)).sum())
+        n = int(np.any(probabilities == 0, axis=(0, 2)).sum())
         trained = name in self._learners
         cure = "calibration: platt, or a smoother learner" if trained else "a prior that excludes nothing"
         return (
@@ -805,30 +805,30 @@ class CrossValidation:
             raise OptionError(f"'{self.target}' is a number; calibration curves are of classes", code="not-applicable")
         if model not in self.predictions:
             raise OptionError(f"no model '{model}'{hint(model, self.predictions)}", code="unknown-model")
-        said = self.predictions[model]
-        there = ~np.isnan(said[..., 0])
+        predicted = self.predictions[model]
+        there = ~np.isnan(predicted[..., 0])
         happened = np.broadcast_to(self._outcome, there.shape)[there]
         # Repeats say the same row again: each row counts once.
         once = np.broadcast_to(1 / np.maximum(there.sum(axis=0), 1), there.shape)[there]
         if together:
-            curves = [scores.class_bins(said[there], happened, self.classes, bins, ci_prob, once)]
+            curves = [scores.class_bins(predicted[there], happened, self.classes, bins, ci_prob, once)]
         else:
             each = range(len(self.classes)) if len(self.classes) > 2 else [1]
             curves = [
-                (self.classes[k], scores.calibration_bins(said[there][:, k], happened == k, bins, ci_prob, once))
+                (self.classes[k], scores.calibration_bins(predicted[there][:, k], happened == k, bins, ci_prob, once))
                 for k in each
             ]
         parts = []
-        for state, found in curves:
+        for state, curve in curves:
             parts.append(
                 pd.DataFrame(
                     {
-                        "state": [state] * len(found.count),
-                        "predicted": found.predicted,
-                        "observed": found.observed,
-                        f"eti{100 * ci_prob:g}_lb": found.lower,
-                        f"eti{100 * ci_prob:g}_ub": found.upper,
-                        "n": found.count,
+                        "state": [state] * len(curve.count),
+                        "predicted": curve.predicted,
+                        "observed": curve.observed,
+                        f"eti{100 * ci_prob:g}_lb": curve.lower,
+                        f"eti{100 * ci_prob:g}_ub": curve.upper,
+                        "n": curve.count,
                     }
                 )
             )
@@ -849,20 +849,20 @@ class CrossValidation:
         event = f"any {self.target}" if state == "any" else f"{self.target} = {state}"
         return calibration_plot(curves, event)
 
-    def _told(self) -> str:
+    def _description(self) -> str:
         how = "leave one out" if self._folds in ("loo", self._n_rows) else f"{self._folds} folds"
         if isinstance(self._folds, float):
             how = f"{100 * self._folds:g} % held out"
         return f"'{self.target}', {self._n_rows} rows, {how}, {self.scores['split'].nunique()} splits"
 
     def __repr__(self) -> str:
-        shown = f"{self._told()}\n{self.table.to_string(float_format=lambda x: f'{x:.4g}')}"
+        shown = f"{self._description()}\n{self.table.to_string(float_format=lambda x: f'{x:.4g}')}"
         if self._several:
             shown += f"\n\n{self.question()}\n{self.differences().to_string(float_format=lambda x: f'{x:.3g}')}"
         return shown + "".join(f"\n→ {note}" for note in self.notes())
 
     def _repr_html_(self) -> str:
-        parts = [f"<p>{self._told()}</p>", self.table.to_html(float_format=lambda x: f"{x:.4g}")]
+        parts = [f"<p>{self._description()}</p>", self.table.to_html(float_format=lambda x: f"{x:.4g}")]
         if self._several:
             parts.append(f"<p>{self.question()}</p>")
             parts.append(self.differences().to_html(float_format=lambda x: f"{x:.3g}"))
@@ -893,8 +893,8 @@ class LearningCurve:
         chosen = measure or next(c for c in self.scores.columns if c not in ("model", "size", "repeat", "rows"))
         tail = (1 - ci_prob) / 2
         rows = []
-        for (name, size), own in self.scores.groupby(["model", "size"], sort=False):
-            values = own[chosen].to_numpy()
+        for (name, size), group in self.scores.groupby(["model", "size"], sort=False):
+            values = group[chosen].to_numpy()
             # Between minus infinity and a number there is nothing to interpolate.
             between: Literal["linear", "inverted_cdf"] = "linear" if np.isfinite(values).all() else "inverted_cdf"
             low, high = np.quantile(values, [tail, 1 - tail], method=between)

@@ -106,28 +106,28 @@ def plot_states(source: Any, data: Any = None, *, sequence: str | None = None, c
         raise OptionError(f"'{column}' is not among the columns {', '.join(spec.columns)}", code="unknown-column")
     if spec.parent is not None:
         raise ModelError("rows of trees have no order along which they could be drawn", code="not-applicable")
-    own = posterior.resolved
-    names = own.sequences.names.astype(str).tolist()
+    resolved = posterior.resolved
+    names = resolved.sequences.names.astype(str).tolist()
     sequence = names[0] if sequence is None and spec.sequence is not None else sequence
     smoothed = decode(source, data, "smooth", sequence=sequence)
     time_name = spec.time or model.data.rows
     times = _numbers(smoothed[time_name].to_numpy())
-    first = 0 if sequence is None else int(own.sequences.offsets[names.index(sequence)])
-    series = own.rows[first : first + len(times), position(own, column)]
+    first = 0 if sequence is None else int(resolved.sequences.offsets[names.index(sequence)])
+    series = resolved.rows[first : first + len(times), position(resolved, column)]
     of = f"{spec.sequence} {sequence}: " if sequence is not None else ""
     if spec.states == "continuous":
         suffix = f"_{column}" if len(spec.columns) > 1 else ""
         level, sd = (smoothed[f"{word}{suffix}"].to_numpy() for word in ("state", "sd"))
         return draw_level(times, series, level, sd, (column, time_name, f"{of}{column} and its level"))
     path = decode(source, data, "viterbi", sequence=sequence)
-    levels = [str(x) for part in own.parts if column in part.columns for x in part.levels_of(column)]
-    if hasattr(own.chain, "named"):
+    levels = [str(x) for part in resolved.parts if column in part.columns for x in part.levels_of(column)]
+    if hasattr(resolved.chain, "named"):
         title = f"{of}{column}, most likely path and P(state | all rows)"
-        chains = _chains(own.chain, path, smoothed)
+        chains = _chains(resolved.chain, path, smoothed)
         return draw_chains(times, series, chains, (column, time_name, title), levels)
-    states = [str(s) for s in own.states]
+    states = [str(s) for s in resolved.states]
     codes = np.array([states.index(str(s)) for s in path["state"]])
-    chances = np.stack([smoothed[f"P(state={s})"].to_numpy() for s in own.states])
+    chances = np.stack([smoothed[f"P(state={s})"].to_numpy() for s in resolved.states])
     title = f"{of}{column}, most likely path and P(state | all rows)"
     return draw_states(times, series, codes, chances, states, (column, time_name, title), levels)
 
@@ -162,19 +162,19 @@ def plot_transitions(source: Any, data: Any = None) -> Figure:
         As for :func:`decode`; of a fit the posterior means are drawn.
     """
 
-    found, draws = source_of(source, data)
-    posterior = _hmm(found)
+    source_fit, draws = source_of(source, data)
+    posterior = _hmm(source_fit)
     if posterior.spec.states == "continuous" or posterior.spec.order != 1:
         raise ModelError("transitions are drawn for chains of order 1", code="not-applicable")
-    own = posterior.resolved
-    parameters = own.chain.complete(posterior_mean(own, draws))
-    if hasattr(own.chain, "named"):
-        return _diagrams(own.chain, parameters)
+    resolved = posterior.resolved
+    parameters = resolved.chain.complete(posterior_mean(resolved, draws))
+    if hasattr(resolved.chain, "named"):
+        return _diagrams(resolved.chain, parameters)
     matrix = parameters["transition"]
-    return draw_transitions(matrix, [str(s) for s in own.states])
+    return draw_transitions(matrix, [str(s) for s in resolved.states])
 
 
-def _diagrams(chain: Any, found: dict[str, np.ndarray]) -> Figure:
+def _diagrams(chain: Any, parameters: dict[str, np.ndarray]) -> Figure:
     """Of several chains, one each."""
 
     if chain.coupling == "coupled":
@@ -183,4 +183,4 @@ def _diagrams(chain: Any, found: dict[str, np.ndarray]) -> Figure:
             code="not-applicable",
         )
     named = zip(chain.names, chain.levels, strict=True)
-    return draw_diagrams({name: (found[f"transition_{name}"], [str(s) for s in levels]) for name, levels in named})
+    return draw_diagrams({name: (parameters[f"transition_{name}"], [str(s) for s in levels]) for name, levels in named})

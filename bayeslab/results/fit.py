@@ -114,9 +114,9 @@ class Fit(Fitted):
         if "mcse" in edges:
             columns |= {"ess_bulk": edges["ess"], "r_hat": edges["r_hat"], "mcse_mean": edges["mcse"]}
         names = [f"edge[{a}, {b}]" for a, b in zip(edges["source"], edges["target"], strict=True)]
-        found = pd.DataFrame({name: np.asarray(values) for name, values in columns.items()}, index=names)
+        by_edge = pd.DataFrame({name: np.asarray(values) for name, values in columns.items()}, index=names)
         whole = summary(self.posterior.to_dataset()[["score", "n_edges"]])
-        return pd.concat([whole.reindex(columns=list(found.columns)), found])
+        return pd.concat([whole.reindex(columns=list(by_edge.columns)), by_edge])
 
     def _learner_summary(self) -> pd.DataFrame:
         """Scores of rows left out, then what was learned."""
@@ -131,8 +131,8 @@ class Fit(Fitted):
         known = np.isfinite(each).all(axis=0) & (len(each) > 1)
         spread = np.full(len(names), np.nan)
         spread[known] = each[:, known].std(axis=0, ddof=1)
-        found = pd.DataFrame({"value": group["score"].to_numpy(), "sd over folds": spread}, index=names)
-        return pd.concat([found, summary(self.posterior.to_dataset())])
+        scores = pd.DataFrame({"value": group["score"].to_numpy(), "sd over folds": spread}, index=names)
+        return pd.concat([scores, summary(self.posterior.to_dataset())])
 
     def _exact_summary(self, var_names: list[str] | None, ci_prob: float) -> pd.DataFrame:
         """Exact statistics; of nodes that have none (nonlinear ones) those of the independent draws."""
@@ -150,10 +150,10 @@ class Fit(Fitted):
             for name in wanted
         ]
         errors = ["ess_bulk", "ess_tail", "r_hat", "mcse_mean", "mcse_sd"]
-        found = pd.concat(parts).drop(columns=errors, errors="ignore")
-        if "median" in found:  # of what is too heavy for a mean, beside the mean's place
-            found.insert(2, "median", found.pop("median"))
-        return found
+        table = pd.concat(parts).drop(columns=errors, errors="ignore")
+        if "median" in table:  # of what is too heavy for a mean, beside the mean's place
+            table.insert(2, "median", table.pop("median"))
+        return table
 
     def _exact_group(self, ci_prob: float) -> xr.Dataset:
         """The group ``exact_posterior`` with the quantiles of this interval."""
@@ -167,13 +167,13 @@ class Fit(Fitted):
             word = f"q{100 * probability:g}"
             if word in known or not 0 < probability < 1:
                 continue
-            found = self.bound_model.exact_plan if self.method == "exact" else "quantiles of the draws"
-            if isinstance(found, str):
+            plan = self.bound_model.exact_plan if self.method == "exact" else "quantiles of the draws"
+            if isinstance(plan, str):
                 draws = self.posterior.to_dataset()[list(group.data_vars)]
                 at = draws.quantile(probability, ("chain", "draw"))
                 values: Mapping[str, Any] = {str(n): v.to_numpy() for n, v in at.data_vars.items()}
             else:
-                values = solved_as(found, self.info["options"].get("scales", "integrate")).quantile(probability)
+                values = solved_as(plan, self.info["options"].get("scales", "integrate")).quantile(probability)
             more = {n: (v.dims, np.asarray(values[str(n)])[None]) for n, v in group.data_vars.items()}
             group = xr.concat([group, xr.Dataset(more, coords={"statistic": [word]})], dim="statistic")
         return group
@@ -190,13 +190,13 @@ class Fit(Fitted):
         OptionError
             The engine finds no evidence.
         """
-        found = log_evidence(self)
-        if np.isnan(found):
+        evidence = log_evidence(self)
+        if np.isnan(evidence):
             raise OptionError(
                 f"the method {self.method} finds no evidence; exact does where it applies, and smc for any graph",
                 code="not-applicable",
             )
-        return found
+        return evidence
 
     @property
     def states(self) -> States:
@@ -486,8 +486,8 @@ class Fit(Fitted):
         """
         from bayeslab.results.predict import in_labels, predict
 
-        found = predict(self, data, kind, ci_prob=ci_prob, seed=self.seed if seed is None else seed)
-        return in_labels(self.model, self.data, found) if kind == "draws" else found
+        predicted = predict(self, data, kind, ci_prob=ci_prob, seed=self.seed if seed is None else seed)
+        return in_labels(self.model, self.data, predicted) if kind == "draws" else predicted
 
     def decode(
         self,

@@ -91,8 +91,8 @@ class Fitted:
         """What a function makes of the fit, made once."""
         if make not in self._views:
             self._views[make] = make(self)
-        found: T = self._views[make]
-        return found
+        made: T = self._views[make]
+        return made
 
     def add(self, groups: Mapping[str, xr.Dataset]) -> None:
         """Add groups to :attr:`data_tree`; those of the same names are replaced."""
@@ -112,11 +112,11 @@ def posterior_values(fit: Fitted) -> dict[str, np.ndarray]:
     """Posterior draws by node name, chains joined: shape (chain × draw, ...)."""
     out = {str(n): v.to_numpy().reshape(-1, *v.shape[2:]) for n, v in fit.posterior.to_dataset().data_vars.items()}
     if "states" in fit.data_tree.children:  # of a number that the data choose: not judged, their names are not given
-        own = fit.data_tree.children["states"].to_dataset().transpose("chain", "draw", ...)
-        out |= {str(n): v.to_numpy().reshape(-1, *v.shape[2:]) for n, v in own.data_vars.items()}
+        group = fit.data_tree.children["states"].to_dataset().transpose("chain", "draw", ...)
+        out |= {str(n): v.to_numpy().reshape(-1, *v.shape[2:]) for n, v in group.data_vars.items()}
     if "components" in fit.data_tree.children:
-        own = fit.data_tree.children["components"].to_dataset().transpose("chain", "draw", ...)
-        out |= {str(n): v.to_numpy().reshape(-1, *v.shape[2:]) for n, v in own.data_vars.items()}
+        group = fit.data_tree.children["components"].to_dataset().transpose("chain", "draw", ...)
+        out |= {str(n): v.to_numpy().reshape(-1, *v.shape[2:]) for n, v in group.data_vars.items()}
     if "partitions" in fit.data_tree.children:
         out |= _kept_partitions(fit.data_tree.children["partitions"].to_dataset())
     return out

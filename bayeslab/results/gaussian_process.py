@@ -62,7 +62,7 @@ class FittedProcess:
     fit: Fitted
 
     @cached_property
-    def _seen(self) -> Resolved:
+    def _resolved(self) -> Resolved:
         return _posterior(self.fit).resolved
 
     @cached_property
@@ -77,9 +77,9 @@ class FittedProcess:
         return {name: values[some] for name, values in every.items()}
 
     def _processes(self) -> list[tuple[dict[str, Any], Any]]:
-        n = len(next(iter(self._draws.values()))) if self._seen.dims or not self._seen.gaussian else 1
-        values = [predictions.values_at(self._seen, self._draws, i) for i in range(n)]
-        return [(v, predictions.function_at(self._seen, v)) for v in values]
+        n = len(next(iter(self._draws.values()))) if self._resolved.dims or not self._resolved.gaussian else 1
+        values = [predictions.values_at(self._resolved, self._draws, i) for i in range(n)]
+        return [(v, predictions.function_at(self._resolved, v)) for v in values]
 
     def leave_one_out(self) -> pd.DataFrame:
         """Each row predicted from all others: mean, sd, log density, and the outcome in sds from the mean.
@@ -94,26 +94,26 @@ class FittedProcess:
         """
         import pandas as pd
 
-        seen = self._seen
-        if not seen.gaussian:
+        resolved = self._resolved
+        if not resolved.gaussian:
             raise OptionError(
-                f"with likelihood {seen.spec.likelihood} leaving rows out has no closed form; bayeslab compare does it"
-                " with weights",
+                f"with likelihood {resolved.spec.likelihood} leaving rows out has no closed form; bayeslab compare does"
+                " it with weights",
                 code="not-applicable",
             )
-        assert seen.y is not None
-        at = predictions.leave_one_out(seen, self._some(_WEIGHTED))
+        assert resolved.y is not None
+        at = predictions.leave_one_out(resolved, self._some(_WEIGHTED))
         log_weights, pareto_k = smoothed_log_weights(-at["log_density"].T)
         weights = np.exp(log_weights).T
         mean = (weights * at["mean"]).sum(axis=0)
-        found = {
+        columns = {
             "mean": mean,
             "sd": np.sqrt((weights * (at["variance"] + (at["mean"] - mean) ** 2)).sum(axis=0)),
             "log_density": logsumexp(log_weights.T + at["log_density"], axis=0),
         }
-        found |= {"pareto_k": pareto_k} if len(weights) > 1 else {}
-        table = pd.DataFrame({seen.rows: seen.row_labels, seen.target: seen.y, **found})
-        table["z"] = (table[seen.target] - table["mean"]) / table["sd"]
+        columns |= {"pareto_k": pareto_k} if len(weights) > 1 else {}
+        table = pd.DataFrame({resolved.rows: resolved.row_labels, resolved.target: resolved.y, **columns})
+        table["z"] = (table[resolved.target] - table["mean"]) / table["sd"]
         return table
 
     def next_points(
@@ -138,9 +138,9 @@ class FittedProcess:
         """
         import pandas as pd
 
-        seen = self._seen
+        resolved = self._resolved
         lower, upper = self._box(bounds)
-        if n > 1 and not (seen.gaussian and seen.spec.approximation is None):
+        if n > 1 and not (resolved.gaussian and resolved.spec.approximation is None):
             raise OptionError(
                 "several points at once need a normal outcome and no approximation; take them one by one",
                 code="unsupported",
@@ -154,14 +154,14 @@ class FittedProcess:
             spreads.append(np.sqrt(top))
             if n > 1:
                 processes = [_measured(process, point, self._noise(i)) for i, process in enumerate(processes)]
-        table = pd.DataFrame(np.array(points), columns=list(seen.kernel.columns))
+        table = pd.DataFrame(np.array(points), columns=list(resolved.kernel.columns))
         return table.assign(sd=spreads)
 
     def _noise(self, i: int) -> float:
-        return float(self._seen.noise_sd(predictions.values_at(self._seen, self._draws, i)) ** 2)
+        return float(self._resolved.noise_sd(predictions.values_at(self._resolved, self._draws, i)) ** 2)
 
     def _box(self, bounds: Mapping[str, tuple[float, float]] | None) -> tuple[np.ndarray, np.ndarray]:
-        kernel, x = self._seen.kernel, self._seen.x
+        kernel, x = self._resolved.kernel, self._resolved.x
         if kernel.categorical:
             raise OptionError(
                 f"the next point is looked for among numbers, and the kernel has {sorted(kernel.categorical)}",
@@ -188,20 +188,24 @@ class FittedProcess:
         OptionError
             The outcome is not normal.
         """
-        seen = self._seen
-        if not seen.gaussian:
+        resolved = self._resolved
+        if not resolved.gaussian:
             raise OptionError(
-                f"rows are dropped where the outcome is normal, not with likelihood {seen.spec.likelihood}",
+                f"rows are dropped where the outcome is normal, not with likelihood {resolved.spec.likelihood}",
                 code="not-applicable",
             )
-        assert seen.y is not None
+        assert resolved.y is not None
         values = {name: np.median(each, axis=0) for name, each in posterior_values(self.fit).items()}
-        noise = seen.known + seen.noise_sd(values) ** 2 + predictions._white(seen, seen.theta(values), seen.x)
-        signal = seen.kernel.free_of_noise() or seen.kernel
-        covariance = signal.matrix(seen.theta(values), seen.x) + np.diag(noise)
-        residuals = seen.y - seen.design @ seen.coefficients(values)
+        noise = (
+            resolved.known
+            + resolved.noise_sd(values) ** 2
+            + predictions._white(resolved, resolved.theta(values), resolved.x)
+        )
+        signal = resolved.kernel.free_of_noise() or resolved.kernel
+        covariance = signal.matrix(resolved.theta(values), resolved.x) + np.diag(noise)
+        residuals = resolved.y - resolved.design @ resolved.coefficients(values)
         kept = informative_rows(covariance, residuals, noise, probability, share)
-        return seen.kept[kept]
+        return resolved.kept[kept]
 
     def plot(self, what: str = "function", *, column: str | None = None, ci_prob: float = 0.89) -> Any:
         """A picture: the ``function`` over one column with the data, its ``components``, or ``leave_one_out``.
@@ -218,11 +222,13 @@ class FittedProcess:
         pictures = ("function", "components", "leave_one_out")
         if what not in pictures:
             raise OptionError(f"unknown picture '{what}'{hint(what, pictures)}", code="unknown-word")
-        seen = self._seen
+        resolved = self._resolved
         if what == "leave_one_out":
             table = self.leave_one_out()
-            return plots.leave_one_out(table["mean"].to_numpy(), table["sd"].to_numpy(), table[seen.target].to_numpy())
-        numeric = [c for c in seen.kernel.columns if c not in seen.kernel.categorical]
+            return plots.leave_one_out(
+                table["mean"].to_numpy(), table["sd"].to_numpy(), table[resolved.target].to_numpy()
+            )
+        numeric = [c for c in resolved.kernel.columns if c not in resolved.kernel.categorical]
         name = column or next(iter(numeric), "")
         if name not in numeric:
             raise OptionError(
@@ -242,36 +248,36 @@ class FittedProcess:
 
     def _of_outcome(self, frame: pd.DataFrame, band: Band) -> Band:
         """A band of the function as one of the outcome's mean: probabilities, counts of one trial."""
-        seen = self._seen
-        if seen.link == "identity":
+        resolved = self._resolved
+        if resolved.link == "identity":
             return band
         new = _posterior(self.fit).on(bound_to(self.fit, frame)).resolved
-        low, high = (inverse_link(seen.link, end) for end in band[1:])
-        return predictions.expected(seen, new, posterior_values(self.fit)), low, high
+        low, high = (inverse_link(resolved.link, end) for end in band[1:])
+        return predictions.expected(resolved, new, posterior_values(self.fit)), low, high
 
     def _points(self, name: str) -> tuple[tuple[np.ndarray, np.ndarray], str, str]:
         """The data over one column, with the names of both axes."""
-        seen = self._seen
-        assert seen.y is not None
-        label, y = seen.target, seen.y
-        match seen.spec.likelihood:
+        resolved = self._resolved
+        assert resolved.y is not None
+        label, y = resolved.target, resolved.y
+        match resolved.spec.likelihood:
             case "bernoulli":
-                label = f"P({seen.target}={seen.levels[1] if seen.levels else 1})"
-            case "binomial" if seen.trials is not None:
-                label, y = f"share of {seen.target}", y / seen.trials
-        return (seen.x[:, seen.kernel.columns.index(name)], y), name, label
+                label = f"P({resolved.target}={resolved.levels[1] if resolved.levels else 1})"
+            case "binomial" if resolved.trials is not None:
+                label, y = f"share of {resolved.target}", y / resolved.trials
+        return (resolved.x[:, resolved.kernel.columns.index(name)], y), name, label
 
     def _along(self, name: str) -> pd.DataFrame:
         """Rows where one column varies and the others are at their medians."""
         import pandas as pd
 
-        seen, data = self._seen, self.fit.data.dataset
-        values = seen.x[:, seen.kernel.columns.index(name)]
+        resolved, data = self._resolved, self.fit.data.dataset
+        values = resolved.x[:, resolved.kernel.columns.index(name)]
         margin = 0.05 * float(np.ptp(values))
         grid = np.linspace(values.min() - margin, values.max() + margin, 400)
         table = {}
         for other, column in data.columns.items():
-            if column.dims == (seen.rows,) and other != seen.target:
+            if column.dims == (resolved.rows,) and other != resolved.target:
                 middle = column.values[0] if column.text else np.nanmedian(np.asarray(column.values, float))
                 table[other] = np.repeat(middle, len(grid))
         table[name] = grid
@@ -279,10 +285,10 @@ class FittedProcess:
 
     def _tables(self, frame: pd.DataFrame, ci_prob: float) -> dict[str, dict[str, np.ndarray]]:
         """The function and its terms at these rows."""
-        found = predict(self.fit, frame, kind="components", ci_prob=ci_prob)
+        components = predict(self.fit, frame, kind="components", ci_prob=ci_prob)
         return {
-            str(part): {c: rows[c].to_numpy() for c in rows.columns if c not in ("component", self._seen.rows)}
-            for part, rows in found.groupby("component", sort=False)
+            str(part): {c: rows[c].to_numpy() for c in rows.columns if c not in ("component", self._resolved.rows)}
+            for part, rows in components.groupby("component", sort=False)
         }
 
 

@@ -93,8 +93,8 @@ class FittedLearner:
 
     @property
     def _classes(self) -> tuple[str, ...]:
-        found = self._learned.classes
-        return () if found is None else tuple(str(c) for c in found)
+        classes = self._learned.classes
+        return () if classes is None else tuple(str(c) for c in classes)
 
     def _group(self, name: str, what: str, advice: str, code: str = "not-kept") -> Any:
         if name not in self.fit.data_tree.children:
@@ -152,15 +152,15 @@ class FittedLearner:
 
         classes = self._of_classes("calibration curves are")
         predicted, outcome = self._left_out()
-        state, found = scores.class_bins(predicted, outcome.astype(int), classes, bins, ci_prob)
+        state, curve = scores.class_bins(predicted, outcome.astype(int), classes, bins, ci_prob)
         return pd.DataFrame(
             {
                 "state": state,
-                "predicted": found.predicted,
-                "observed": found.observed,
-                f"eti{100 * ci_prob:g}_lb": found.lower,
-                f"eti{100 * ci_prob:g}_ub": found.upper,
-                "n": found.count,
+                "predicted": curve.predicted,
+                "observed": curve.observed,
+                f"eti{100 * ci_prob:g}_lb": curve.lower,
+                f"eti{100 * ci_prob:g}_ub": curve.upper,
+                "n": curve.count,
             }
         )
 
@@ -222,9 +222,9 @@ class FittedLearner:
             if not len(errors):
                 raise OptionError(self._no_rounds(), code="not-applicable")
             return pd.DataFrame({"round": np.arange(len(errors)) + 1, "error": errors})
-        own, left_out = self._staged()
+        training, left_out = self._staged()
         return pd.DataFrame(
-            {"round": np.arange(own.shape[1]) + 1, "own": own.mean(axis=0), "left_out": left_out.mean(axis=0)}
+            {"round": np.arange(training.shape[1]) + 1, "own": training.mean(axis=0), "left_out": left_out.mean(axis=0)}
         )
 
     def _no_rounds(self) -> str:
@@ -252,16 +252,16 @@ class FittedLearner:
         Schapire, Freund, Bartlett, Lee (1998). Boosting the margin. Annals of Statistics 26, 1651-1686.
         """
         self._of_classes("margins are")
-        found, data = self._learned, self.fit.data
-        outcome = found.outcome(data).astype(int)
-        inside = found.pipeline[:-1].transform(found.ready.matrix(data))
-        if hasattr(found.learner, "staged_margins"):
-            every = [m.copy() for m in found.learner.staged_margins(inside, outcome)]
+        learned, data = self._learned, self.fit.data
+        outcome = learned.outcome(data).astype(int)
+        inside = learned.pipeline[:-1].transform(learned.ready.matrix(data))
+        if hasattr(learned.learner, "staged_margins"):
+            every = [m.copy() for m in learned.learner.staged_margins(inside, outcome)]
             shown = sorted({min(n, len(every)) for n in (1, 5, 20, 100, 1000)} | {len(every)})
             return {f"{n} round{'s' * (n > 1)}": every[n - 1] for n in shown}
         if self._street():
-            return {"training rows": np.where(outcome == 1, 1, -1) * found.learner.decision_function(inside)}
-        out = {"own rows": _lead(found.predicted(data), outcome)}
+            return {"training rows": np.where(outcome == 1, 1, -1) * learned.learner.decision_function(inside)}
+        out = {"own rows": _lead(learned.predicted(data), outcome)}
         if "cross_validation" in self.fit.data_tree.children:
             out["rows left out"] = _lead(self._left_out()[0], outcome)
         return out
@@ -282,7 +282,7 @@ class FittedLearner:
 
         from bayeslab.learners import linear
 
-        spec, found = self._learned.ready.spec, self._learned
+        spec, learned = self._learned.ready.spec, self._learned
         if spec.learner != "linear":
             raise OptionError(
                 f"a path of weights is of the learner linear, not of {spec.learner}", code="not-applicable"
@@ -291,11 +291,11 @@ class FittedLearner:
             raise OptionError(
                 f"unknown penalty '{penalty}'{hint(str(penalty), ('ridge', 'lasso'))}", code="unknown-word"
             )
-        own = penalty or spec.options.get("penalty", "none")
-        kind: Literal["ridge", "lasso"] = "ridge" if own == "ridge" else "lasso"
-        columns = found.pipeline[:-1].transform(found.ready.matrix(self.fit.data))
-        along = linear.path(columns, found.outcome(self.fit.data), kind)
-        table = pd.DataFrame(along.coefficients, columns=found.ready.columns(self.fit.data))
+        asked = penalty or spec.options.get("penalty", "none")
+        kind: Literal["ridge", "lasso"] = "ridge" if asked == "ridge" else "lasso"
+        columns = learned.pipeline[:-1].transform(learned.ready.matrix(self.fit.data))
+        along = linear.path(columns, learned.outcome(self.fit.data), kind)
+        table = pd.DataFrame(along.coefficients, columns=learned.ready.columns(self.fit.data))
         table.insert(0, "alpha", along.alphas)
         table.attrs["penalty"] = kind
         return table
@@ -312,15 +312,15 @@ class FittedLearner:
         """
         import pandas as pd
 
-        found, data = self._learned, self.fit.data
-        rules = getattr(found.learner, "rules_", None) or getattr(found.learner, "rules", list)()
+        learned, data = self._learned, self.fit.data
+        rules = getattr(learned.learner, "rules_", None) or getattr(learned.learner, "rules", list)()
         if not rules:
             raise OptionError(
-                f"{found.ready.spec.learner} consists of no rules; decision_tree and decision_list do",
+                f"{learned.ready.spec.learner} consists of no rules; decision_tree and decision_list do",
                 code="not-applicable",
             )
-        inside = found.pipeline[:-1].transform(found.ready.matrix(data))
-        outcome, classes = found.outcome(data).astype(int), self._of_classes("rules are")
+        inside = learned.pipeline[:-1].transform(learned.ready.matrix(data))
+        outcome, classes = learned.outcome(data).astype(int), self._of_classes("rules are")
         open_ = np.ones(len(outcome), bool)
         lines = []
         for rule in rules:
@@ -374,8 +374,8 @@ class FittedLearner:
         if what == "regions":
             return plot_regions({"": self.fit}, inputs, at)
         if what == "training":
-            found = self._curves()
-            return plots.curves([(name, units) for name, _, units in found], found[0][1])
+            curves = self._curves()
+            return plots.curves([(name, units) for name, _, units in curves], curves[0][1])
         if what == "staged":
             measure = "share of errors" if self._classes else f"rmse of '{self._target}'"
             return plots.staged(*self._staged(), measure)
@@ -394,8 +394,8 @@ class FittedLearner:
             return calibration_plot({str(self._learned.ready.spec.learner): table}, _event(self._target, table))
         table = self.path(penalty)
         spec = self._learned.ready.spec
-        own = spec.options.get("penalty") == table.attrs["penalty"]
-        alpha = float(self.learner.alpha) if own and hasattr(self.learner, "alpha") else None
+        fitted_penalty = spec.options.get("penalty") == table.attrs["penalty"]
+        alpha = float(self.learner.alpha) if fitted_penalty and hasattr(self.learner, "alpha") else None
         return plots.path(
             table["alpha"].to_numpy(),
             table.iloc[:, 1:].to_numpy(),
@@ -420,9 +420,9 @@ def _names_along(values: Any) -> list[Any]:
 def _lead(predicted: np.ndarray, outcome: np.ndarray) -> np.ndarray:
     """Probability of the true class less that of the best other."""
     at = np.arange(len(predicted))
-    own, rest = predicted[at, outcome], predicted.copy()
+    true_class, rest = predicted[at, outcome], predicted.copy()
     rest[at, outcome] = -np.inf
-    return np.asarray(own - rest.max(axis=1))
+    return np.asarray(true_class - rest.max(axis=1))
 
 
 # ------------------------------------------------------------------------------------ regions
@@ -496,12 +496,12 @@ def _target_of(fit: Fitted) -> str:
     chosen = fit.model.model.chosen_outcome()
     if chosen is not None:
         return chosen
-    found = fit.bound_model.outcomes()
-    if len(found) != 1:
+    outcomes = fit.bound_model.outcomes()
+    if len(outcomes) != 1:
         raise OptionError(
-            f"regions are of models with one target; this one has {listed(found) or 'none'}", code="not-applicable"
+            f"regions are of models with one target; this one has {listed(outcomes) or 'none'}", code="not-applicable"
         )
-    return str(found[0])
+    return str(outcomes[0])
 
 
 def _used(fit: Fitted) -> list[str]:
@@ -509,9 +509,9 @@ def _used(fit: Fitted) -> list[str]:
     target, rows = _target_of(fit), fit.model.data.rows
     every = [n for n, c in fit.data.dataset.columns.items() if c.dims == (rows,) and n != target]
     if fit.model.model.is_learner:
-        own = set(_posterior(fit).learned(fit.seed).ready.names)
-        if own <= set(every):
-            return [n for n in every if n in own]
+        inputs = set(_posterior(fit).learned(fit.seed).ready.names)
+        if inputs <= set(every):
+            return [n for n in every if n in inputs]
     return every
 
 
@@ -577,14 +577,18 @@ def _predicted(fit: Fitted, table: Mapping[str, np.ndarray], target: str, classe
     for start in range(0, len(frame), _BLOCK):
         block = frame.iloc[start : start + _BLOCK].reset_index(drop=True)
         if not classes:
-            found = pd.DataFrame(predict(fit, block, "mean"))
-            parts.append(np.asarray((found[found["node"] == target] if "node" in found else found)["mean"], float))
+            predicted = pd.DataFrame(predict(fit, block, "mean"))
+            parts.append(
+                np.asarray(
+                    (predicted[predicted["node"] == target] if "node" in predicted else predicted)["mean"], float
+                )
+            )
             continue
-        found = pd.DataFrame(predict(fit, block, "probabilities"))
+        predicted = pd.DataFrame(predict(fit, block, "probabilities"))
         wanted = [f"P({target}={c})" for c in classes]
-        if not set(wanted) & set(found.columns):
+        if not set(wanted) & set(predicted.columns):
             raise DataError(f"the model gives no probabilities of '{target}'", code="not-applicable")
-        parts.append(found.reindex(columns=wanted, fill_value=0.0).to_numpy(float))
+        parts.append(predicted.reindex(columns=wanted, fill_value=0.0).to_numpy(float))
     return np.concatenate(parts)
 
 
@@ -593,12 +597,12 @@ def _machine(
 ) -> tuple[np.ndarray, np.ndarray | None]:
     """Support vectors among the rows of classes (of numbers most rows are), and of two classes a machine's scores."""
 
-    found = learner_of(fit)
-    marked = np.asarray(getattr(found.learner, "support_", np.zeros(0, int)), int)
-    if not found._street() or len(shape) < 2:
+    fitted = learner_of(fit)
+    marked = np.asarray(getattr(fitted.learner, "support_", np.zeros(0, int)), int)
+    if not fitted._street() or len(shape) < 2:
         return marked, None
     import pandas as pd
 
-    matrix = found._learned.ready.matrix(bound_to(fit, pd.DataFrame(dict(table))))
-    scores_ = found._learned.pipeline.decision_function(matrix)
+    matrix = fitted._learned.ready.matrix(bound_to(fit, pd.DataFrame(dict(table))))
+    scores_ = fitted._learned.pipeline.decision_function(matrix)
     return marked, np.asarray(scores_, float).reshape(shape)

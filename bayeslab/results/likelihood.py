@@ -147,11 +147,11 @@ def maximise(fit: Fitted, nodes: list[str], log_likelihood: np.ndarray) -> Maxim
         return -float(value), -gradient
 
     limits = {"maxiter": 2000, "maxfun": 5000, "ftol": 1e-14, "gtol": 1e-7}
-    found = minimize(objective, start, jac=True, method="L-BFGS-B", options=limits)
+    optimum = minimize(objective, start, jac=True, method="L-BFGS-B", options=limits)
     # A maximum at infinity is approached for ever: the parameters run away while the gain dwindles.
-    bounded = bool(found.fun < 1e299 and np.max(np.abs(found.x)) < 1e3 + 10 * np.max(np.abs(start)))
-    settled = float(0.5 * found.jac @ found.hess_inv(found.jac)) < 1e-3
-    return MaximumLikelihood(-float(found.fun) if bounded and settled else math.nan, start.size, n_obs)
+    bounded = bool(optimum.fun < 1e299 and np.max(np.abs(optimum.x)) < 1e3 + 10 * np.max(np.abs(start)))
+    settled = float(0.5 * optimum.jac @ optimum.hess_inv(optimum.jac)) < 1e-3
+    return MaximumLikelihood(-float(optimum.fun) if bounded and settled else math.nan, start.size, n_obs)
 
 
 def _joint(graph: Any) -> bool:

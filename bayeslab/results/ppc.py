@@ -103,13 +103,13 @@ def replications(fit: Fitted, kind: Literal["posterior", "prior"]) -> dict[str, 
         real = observed[name]
         drawn = values.transpose("chain", "draw", *real.dims) if set(real.dims) < set(values.dims) else values
         flat = drawn.to_numpy().astype(float).reshape(drawn.sizes["chain"] * drawn.sizes["draw"], -1)
-        seen = real.to_numpy().astype(float).ravel()
+        cells = real.to_numpy().astype(float).ravel()
         # Rows that a lag leaves without a distribution come first and are not replicated.
-        seen = seen[len(seen) - flat.shape[1] :]
-        there = ~np.isnan(seen) & ~conditioned(str(name), fit.bound_model, len(seen))
+        cells = cells[len(cells) - flat.shape[1] :]
+        there = ~np.isnan(cells) & ~conditioned(str(name), fit.bound_model, len(cells))
         if not there.any():
             continue
-        out[str(name)] = seen[there], flat[:, there]
+        out[str(name)] = cells[there], flat[:, there]
     if not out:
         raise DataError("the fit has no outcome to check", code="not-applicable")
     return out
@@ -293,8 +293,12 @@ def _states(fit: Fitted, name: str, draws: np.ndarray) -> tuple[list[Any], NDArr
     labels = fit.data.labels.get(name)
     if labels is not None and len(labels) > draws.max():
         return labels.tolist(), np.arange(len(labels))
-    seen = fit.data_tree["observed_data"].to_dataset().get(name)
-    known = np.unique(draws) if seen is None else np.union1d(np.unique(draws), np.unique(seen.to_numpy()).astype(int))
+    observed = fit.data_tree["observed_data"].to_dataset().get(name)
+    known = (
+        np.unique(draws)
+        if observed is None
+        else np.union1d(np.unique(draws), np.unique(observed.to_numpy()).astype(int))
+    )
     if known.min() >= 0 and known.max() <= 1:
         known = np.array([0, 1])
     return known.tolist(), known.astype(np.int64)
@@ -341,8 +345,8 @@ def decide(fit: Fitted, data: Any, loss: Any, node: str | None, seed: int | None
     )
     columns: dict[str, Any] = {d: g.ravel() for d, g in zip(dims, grid, strict=True)}
     if isinstance(loss, losses.Asymmetric) or (isinstance(loss, str) and loss != "zero_one"):
-        found = losses.from_draws(draws, loss)  # type: ignore[arg-type]
-        columns |= {"action": np.ravel(found.action), "expected_loss": np.ravel(found.expected_loss)}
+        decision = losses.from_draws(draws, loss)  # type: ignore[arg-type]
+        columns |= {"action": np.ravel(decision.action), "expected_loss": np.ravel(decision.expected_loss)}
         return pd.DataFrame(columns)
     if draws.dtype.kind not in "iub":
         if not isinstance(loss, str):
@@ -420,14 +424,14 @@ def calibration(fit: Fitted, data: Any, bins: int, node: str | None, ci_prob: fl
     parts = []
     # Of two states the second says it all.
     for k in range(len(states)) if len(states) > 2 else [len(states) - 1]:
-        found = scores.calibration_bins(probabilities[:, k], happened == states[k], bins, ci_prob)
+        curve = scores.calibration_bins(probabilities[:, k], happened == states[k], bins, ci_prob)
         columns = {
-            "state": [words[k]] * len(found.count),
-            "predicted": found.predicted,
-            "observed": found.observed,
-            f"eti{100 * ci_prob:g}_lb": found.lower,
-            f"eti{100 * ci_prob:g}_ub": found.upper,
-            "n": found.count,
+            "state": [words[k]] * len(curve.count),
+            "predicted": curve.predicted,
+            "observed": curve.observed,
+            f"eti{100 * ci_prob:g}_lb": curve.lower,
+            f"eti{100 * ci_prob:g}_ub": curve.upper,
+            "n": curve.count,
         }
         parts.append(pd.DataFrame(columns))
     table = pd.concat(parts, ignore_index=True)

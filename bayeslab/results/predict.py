@@ -157,18 +157,18 @@ def _of_levels(draws: Any, wanted: Mapping[str, np.ndarray]) -> Any:
     for dim, levels in wanted.items():
         if dim not in draws.coords:
             return None
-        own = {word: place for place, word in enumerate(draws.coords[dim].to_numpy().astype(str).tolist())}
-        known = [word for word in levels.tolist() if word in own]
+        positions = {word: place for place, word in enumerate(draws.coords[dim].to_numpy().astype(str).tolist())}
+        known = [word for word in levels.tolist() if word in positions]
         if not known:
             return None
         if len(known) < len(levels):
-            new = [word for word in levels.tolist() if word not in own]
+            new = [word for word in levels.tolist() if word not in positions]
             raise DataError(
                 f"of the levels of '{dim}' in the new data {listed(new)} are not in the data of the fit, and"
                 f" {listed(known)} are, and '{draws.name}' runs along them: predict for the two apart",
                 code="unknown-level",
             )
-        draws = draws.isel({dim: [own[word] for word in levels.tolist()]})
+        draws = draws.isel({dim: [positions[word] for word in levels.tolist()]})
     return draws
 
 
@@ -316,8 +316,8 @@ def predict(
     if "parent_sets" in fit.data_tree.children:
         return _like(predicted(fit, bound, kind, ci_prob=ci_prob, seed=seed), data)
     if fit.bound_model.view == "topics":
-        found = topics.predicted(fit, bound, data, kind, ci_prob=ci_prob, seed=seed)
-        return found if kind == "draws" else _like(found, data)
+        of_topics = topics.predicted(fit, bound, data, kind, ci_prob=ci_prob, seed=seed)
+        return of_topics if kind == "draws" else _like(of_topics, data)
     posterior = fit.bound_model.on(bound)
     if kind in ("mean", "components"):
         parts = posterior.exact_predictions(posterior_values(fit), kind, ci_prob)
@@ -354,13 +354,13 @@ def _joined(posterior: Posterior, parts: Mapping[str, Mapping[str, np.ndarray]])
     """Tables of parts, one under the other, with the labels of the rows."""
     import pandas as pd
 
-    own = posterior.bound_data()
-    labels = own.labels.get(own.dataset.rows)
+    data = posterior.bound_data()
+    labels = data.labels.get(data.dataset.rows)
     frames = []
     for name, columns in parts.items():
         rows = np.arange(len(next(iter(columns.values())))) if labels is None else labels
         head: dict[str, Any] = {"component": name} if name else {}
-        frames.append(pd.DataFrame({own.dataset.rows: rows} | head | dict(columns)))
+        frames.append(pd.DataFrame({data.dataset.rows: rows} | head | dict(columns)))
     return pd.concat(frames, ignore_index=True)
 
 
@@ -383,8 +383,8 @@ def summarised(fit: Fitted, drawn: xr.Dataset, data: Any, kind: str, ci_prob: fl
 def _words(fit: Fitted, drawn: xr.Dataset) -> dict[str, np.ndarray]:
     """The levels of outcomes that are words; draws of these are positions among them."""
     dims = fit.model.model.categories(fit.data)
-    found = {name: fit.data.labels.get(dim if dim is not None else name) for name, dim in dims.items()}
-    return {n: v for n, v in found.items() if n in drawn and v is not None and not labels_are_numbers(v)}
+    levels = {name: fit.data.labels.get(dim if dim is not None else name) for name, dim in dims.items()}
+    return {n: v for n, v in levels.items() if n in drawn and v is not None and not labels_are_numbers(v)}
 
 
 def _means(drawn: xr.Dataset, ci_prob: float, words: Mapping[str, np.ndarray]) -> pd.DataFrame:
@@ -545,9 +545,9 @@ def log_likelihood(fit: Fitted, data: Data | None = None, *, weighted: bool = Tr
         Whether rows are multiplied by the weights that the model gives them, or are single rows.
     """
     posterior = fit.bound_model.on(data or fit.data)
-    found = _unweighted_log_likelihood(fit, posterior, data)
+    log_p = _unweighted_log_likelihood(fit, posterior, data)
     weights = posterior.row_weights() if weighted else {}
-    return found.assign({name: found[name] * own for name, own in weights.items() if name in found})
+    return log_p.assign({name: log_p[name] * weight for name, weight in weights.items() if name in log_p})
 
 
 def _unweighted_log_likelihood(fit: Fitted, posterior: Posterior, data: Data | None) -> xr.Dataset:
@@ -558,9 +558,9 @@ def _unweighted_log_likelihood(fit: Fitted, posterior: Posterior, data: Data | N
         # A term of whole rows may not have the name of the rows' dimension.
         named = {f"{name}_density" if (name,) == dims else name: (dims, v) for name, (dims, v) in made.items()}
         return _on_arrays(fit, posterior, named, {})
-    found = posterior.elimination()
-    if found is not None:
-        return _summed_log_likelihood(fit, data, *found)
+    eliminated = posterior.elimination()
+    if eliminated is not None:
+        return _summed_log_likelihood(fit, data, *eliminated)
     graph = pointwise_graph(posterior)
     values = value_draws(fit, graph, data)
     observed = list(graph.observed_RVs)

@@ -207,10 +207,10 @@ def _described(draws: Array, ci_prob: float, ci_kind: str) -> Array:
     out[0, constant], out[1, constant] = flat[constant, 0], 0
     broken = ~np.isfinite(flat).all(axis=1)
     out[:, broken] = np.nan
-    judged = ~constant & ~broken
-    if judged.any() and draws.shape[2] >= checks.MIN_DRAWS:
-        out[4:9, judged] = _diagnosed(draws[judged])
-        out[9, judged] = heavy(draws[judged])
+    varying = ~constant & ~broken
+    if varying.any() and draws.shape[2] >= checks.MIN_DRAWS:
+        out[4:9, varying] = _diagnosed(draws[varying])
+        out[9, varying] = heavy(draws[varying])
     return out.T
 
 
@@ -271,12 +271,12 @@ class More(NamedTuple):
 def _headings(frame: pd.DataFrame) -> list[str]:
     out = []
     for column in _shown(frame):
-        found = re.fullmatch(r"(eti|hdi)([\d.]+)_([lu])b", column)
-        if found and found[1] == "eti":
-            outside = (100 - float(found[2])) / 2
-            out.append(f"{outside if found[3] == 'l' else 100 - outside:g}%")
-        elif found:
-            out.append(f"hdi{found[2]} {'low' if found[3] == 'l' else 'high'}")
+        match = re.fullmatch(r"(eti|hdi)([\d.]+)_([lu])b", column)
+        if match and match[1] == "eti":
+            outside = (100 - float(match[2])) / 2
+            out.append(f"{outside if match[3] == 'l' else 100 - outside:g}%")
+        elif match:
+            out.append(f"hdi{match[2]} {'low' if match[3] == 'l' else 'high'}")
         else:
             out.append(column)
     return out

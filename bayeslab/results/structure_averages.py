@@ -89,8 +89,8 @@ class _Chosen:
             raise OptionError(
                 "of none of the few draws is it kept what filled the missing cells: ask for more draws", code="not-kept"
             )
-        own = max(1, min(draws, most // chains))
-        return cls(structures, every[:, np.linspace(0, draws - 1, own).round().astype(int)])
+        per_chain = max(1, min(draws, most // chains))
+        return cls(structures, every[:, np.linspace(0, draws - 1, per_chain).round().astype(int)])
 
     def each_case(self) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
         """The different cases among them, and which of these each draw is."""
@@ -104,13 +104,15 @@ class _Chosen:
 
     def parents(self) -> dict[int, Parents]:
         """The parents of each variable in each of the different cases."""
-        found = self.structures
-        return {case: found.parents(found.graph_of(case)) for case in np.unique(self.of_draw).tolist()}
+        structures = self.structures
+        return {case: structures.parents(structures.graph_of(case)) for case in np.unique(self.of_draw).tolist()}
 
     def means(self, part: Callable[[Parents], _Part] | None = None) -> Iterator[DiscreteNetwork | MixedNetwork]:
         """The net of each of the different cases at the posterior means of its parameters, or a part of it."""
         parts = self._parts(part)
-        return (self.structures.learned(case).mean(own.parents, own.among) for case, own in parts.items())
+        return (
+            self.structures.learned(case).mean(case_part.parents, case_part.among) for case, case_part in parts.items()
+        )
 
     def nets(
         self, rng: np.random.Generator, part: Callable[[Parents], _Part] | None = None
@@ -118,10 +120,10 @@ class _Chosen:
         """The net of each draw with parameters drawn from their posterior, chain by chain, or a part of it."""
         parts = self._parts(part)
         drawn = ((self.structures.learned(case), parts[case]) for case in self.of_draw.ravel().tolist())
-        return (learned.draw(own.parents, rng, own.among) for learned, own in drawn)
+        return (learned.draw(case_part.parents, rng, case_part.among) for learned, case_part in drawn)
 
     def _parts(self, part: Callable[[Parents], _Part] | None) -> dict[int, _Part]:
-        parts = {case: part(own) if part else _Part(own, None) for case, own in self.parents().items()}
+        parts = {case: part(parents) if part else _Part(parents, None) for case, parents in self.parents().items()}
         self.structures.prepare((v, one.parents[v]) for one in parts.values() for v in one.variables)
         return parts
 
@@ -146,13 +148,13 @@ class _Above:
     cut: frozenset[int] = frozenset()
 
     def __call__(self, parents: Parents) -> _Part:
-        kept: Parents = [() if v in self.cut else own for v, own in enumerate(parents)]
-        found, stack = set(self.wanted), list(self.wanted)
+        kept: Parents = [() if v in self.cut else above for v, above in enumerate(parents)]
+        ancestors, stack = set(self.wanted), list(self.wanted)
         while stack:
-            new = [u for u in kept[stack.pop()] if u not in found]
-            found.update(new)
+            new = [u for u in kept[stack.pop()] if u not in ancestors]
+            ancestors.update(new)
             stack += new
-        return _Part(kept, frozenset(found))
+        return _Part(kept, frozenset(ancestors))
 
 
 def _tails(ci_prob: float) -> tuple[float, float]:
@@ -205,7 +207,7 @@ class AveragedQuery(Query):
     n_graphs: int = 0
 
     def __repr__(self) -> str:
-        worst = max((e for own in self.errors.values() for e in own.values()), default=0.0)
+        worst = max((e for errors in self.errors.values() for e in errors.values()), default=0.0)
         error = f", Monte Carlo errors up to {worst:.2g}" if worst else ""
         return f"{super().__repr__()}\naveraged over {self.n_graphs:,} graphs{error}"
 
@@ -220,7 +222,7 @@ class AveragedQuery(Query):
 
     def to_dict(self) -> dict[str, Any]:
         """Plain data."""
-        spans = {v: {s: list(ends) for s, ends in own.items()} for v, own in self.intervals.items()}
+        spans = {v: {s: list(ends) for s, ends in intervals.items()} for v, intervals in self.intervals.items()}
         return super().to_dict() | {"intervals": spans, "ci_prob": self.ci_prob, "n_graphs": self.n_graphs}
 
 
@@ -320,10 +322,10 @@ class _Ask:
         if isinstance(net, DiscreteNetwork):
             acted = causal.intervene(net, self.do) if self.do else net
             try:
-                found = JunctionTree.of(acted).query(self.given, self.targets)
+                result = JunctionTree.of(acted).query(self.given, self.targets)
             except EvidenceError as error:
                 return self._impossible(net, error)
-            return found.log_evidence, dict(found.marginals), {}
+            return result.log_evidence, dict(result.marginals), {}
         acted_mixed = net.do(self.do) if self.do else net
         answer = strong_junction_tree.query(acted_mixed, self.given, self.targets)
         return answer.log_evidence, dict(answer.discrete), dict(answer.continuous)
@@ -347,8 +349,8 @@ class _Answers:
     continuous: dict[str, list[Any]]
 
     @classmethod
-    def of(cls, found: Iterable[tuple[float, dict[str, Array], dict[str, Any]]]) -> _Answers:
-        logs, discrete, mixtures = zip(*found, strict=True)
+    def of(cls, answers: Iterable[tuple[float, dict[str, Array], dict[str, Any]]]) -> _Answers:
+        logs, discrete, mixtures = zip(*answers, strict=True)
         log_evidence = np.array(logs, dtype=float)
         scale = float(log_evidence.max())
         weights = np.exp(log_evidence - scale) if np.isfinite(scale) else np.zeros(len(log_evidence))
@@ -395,14 +397,14 @@ def predictions(
     weight, scale = np.zeros(len(distinct)), np.full(len(distinct), -np.inf)
     for net, count in zip(chosen.means(), counts, strict=True):
         assert isinstance(net, DiscreteNetwork)
-        found = JunctionTree.of(net).query_many(distinct, targets)
-        higher = np.maximum(scale, found.log_evidence)
+        answer = JunctionTree.of(net).query_many(distinct, targets)
+        higher = np.maximum(scale, answer.log_evidence)
         safe = np.where(np.isfinite(higher), higher, 0.0)
-        own, kept = count * np.exp(found.log_evidence - safe), np.exp(scale - safe)
-        weight, scale = weight * kept + own, higher
+        added, kept = count * np.exp(answer.log_evidence - safe), np.exp(scale - safe)
+        weight, scale = weight * kept + added, higher
         for v in targets:
-            share = np.where(own[:, None] > 0, found.marginals[v], 0.0)
-            total[v] = total[v] * kept[:, None] + own[:, None] * share
+            share = np.where(added[:, None] > 0, answer.marginals[v], 0.0)
+            total[v] = total[v] * kept[:, None] + added[:, None] * share
     back = back.ravel()
     with np.errstate(divide="ignore", invalid="ignore"):
         log_evidence = np.log(weight) + scale - np.log(counts.sum())
@@ -479,10 +481,10 @@ def average_effect(
         As in :func:`query`.
     """
     measure = _Measure.of(structures, treatment, outcome, values, contrast)
-    found = _Averages.of(structures, measure, measure.part, ci_prob=ci_prob, graphs=graphs, draws=draws, seed=seed)
-    (mean, path), (error, _), drawn = found.mean, found.error, found.drawn[0]
+    averages = _Averages.of(structures, measure, measure.part, ci_prob=ci_prob, graphs=graphs, draws=draws, seed=seed)
+    (mean, path), (error, _), drawn = averages.mean, averages.error, averages.drawn[0]
     sd = float(np.sqrt(np.mean((drawn - mean) ** 2)))
-    span = (float(found.ends[0, 0]), float(found.ends[1, 0]))
+    span = (float(averages.ends[0, 0]), float(averages.ends[1, 0]))
     return Effect(
         treatment, outcome, measure.contrast, float(mean), sd, float(error), span, ci_prob, float(path), drawn
     )
@@ -566,10 +568,10 @@ class _Measure:
                     f"'{state}' is not a state of '{treatment}'{hint(str(state), options)}", code="unknown-state"
                 )
         first, second = contrast
-        own = states[outcome]
-        if not own and values is not None:
+        levels = states[outcome]
+        if not levels and values is not None:
             raise OptionError(f"'{outcome}' is continuous; `values` is for outcomes with states", code="not-applicable")
-        scores = causal._scores(own, outcome, values) if own else None
+        scores = causal._scores(levels, outcome, values) if levels else None
         return cls(treatment, outcome, (first, second), scores, _Above(frozenset({x, y}), frozenset({x})))
 
     def __call__(self, net: DiscreteNetwork | MixedNetwork) -> Array:
@@ -591,13 +593,13 @@ class _Measure:
             return step * float(_total_effects(net, names)[names.index(self.treatment), names.index(self.outcome)])
         ends = []
         for state in self.contrast:
-            found = strong_junction_tree.query(net.do({self.treatment: state}), None, [self.outcome])
-            own = (
-                found.continuous[self.outcome].mean
+            answer = strong_junction_tree.query(net.do({self.treatment: state}), None, [self.outcome])
+            mean = (
+                answer.continuous[self.outcome].mean
                 if self.scores is None
-                else found.discrete[self.outcome] @ self.scores
+                else answer.discrete[self.outcome] @ self.scores
             )
-            ends.append(float(own))
+            ends.append(float(mean))
         return ends[1] - ends[0]
 
 
@@ -644,8 +646,8 @@ def interventional(
         return _after(_tables(net), treatment, outcome)
 
     part = _Above(frozenset({x, y}), frozenset({x}))
-    found = _Averages.of(structures, asked, part, ci_prob=ci_prob, graphs=graphs, draws=draws, seed=seed)
-    mean, error, ends = found.mean, found.error, found.ends
+    averages = _Averages.of(structures, asked, part, ci_prob=ci_prob, graphs=graphs, draws=draws, seed=seed)
+    mean, error, ends = averages.mean, averages.error, averages.ends
     percent = f"{100 * ci_prob:g}"
     rows = [
         {
@@ -704,9 +706,9 @@ def linear_effects(
         assert isinstance(net, MixedNetwork)
         return _total_effects(net, names)
 
-    found = _Averages.of(structures, asked, ci_prob=ci_prob, graphs=graphs, draws=draws, seed=seed)
-    mean, error, ends, there = found.mean, found.error, found.ends, (found.series != 0).mean(axis=(-1, -2))
-    sd = np.sqrt(np.mean((found.drawn - mean[..., None, None]) ** 2, axis=(-1, -2)))
+    averages = _Averages.of(structures, asked, ci_prob=ci_prob, graphs=graphs, draws=draws, seed=seed)
+    mean, error, ends, there = averages.mean, averages.error, averages.ends, (averages.series != 0).mean(axis=(-1, -2))
+    sd = np.sqrt(np.mean((averages.drawn - mean[..., None, None]) ** 2, axis=(-1, -2)))
     u, v = np.nonzero((there > 0) & ~np.eye(len(names), dtype=bool))
     order = np.argsort(-np.abs(mean[u, v]), kind="stable")
     u, v = u[order], v[order]

@@ -118,9 +118,9 @@ def edge_diagnostics(names: Sequence[str], member: NDArray[np.bool_], parents: N
             draws = np.ascontiguousarray(np.moveaxis(inside[:, sources][parents[:, :, target]], -1, 0))
             for name, values in indicators(draws).items():
                 out[name][..., sources, target] = values
-    own = np.eye(n, dtype=bool)
+    diagonal = np.eye(n, dtype=bool)
     for name, values in out.items():
-        values[..., own] = 0.0 if name in ("constant", "jumps") else np.nan
+        values[..., diagonal] = 0.0 if name in ("constant", "jumps") else np.nan
     constant, jumps = out.pop("constant") > 0, out.pop("jumps").astype(np.int64)
     return EdgeDiagnostics(tuple(names), constant=constant, jumps=jumps, **out)
 
@@ -236,8 +236,8 @@ def judge_structures(
         findings.append(Finding("warn", "interrupted", "", n_draws, text, "go on with --resume"))
     if n_draws >= MIN_DRAWS:
         names = [str(v) for v in posterior["target"].to_numpy()]
-        found = edge_diagnostics(names, sets["member"].to_numpy(), posterior["parents"].to_numpy())
-        findings += _findings(scores, found, [f"chain {c}" for c in posterior["chain"].to_numpy()], stats.attrs)
+        diagnostics = edge_diagnostics(names, sets["member"].to_numpy(), posterior["parents"].to_numpy())
+        findings += _findings(scores, diagnostics, [f"chain {c}" for c in posterior["chain"].to_numpy()], stats.attrs)
     if posterior.attrs.get("draws_of") == "orders":
         findings.append(_by_orders(posterior.attrs))
     return Verdict((*findings, *notes))
@@ -251,8 +251,8 @@ def _by_orders(attrs: Mapping[str, Any]) -> Finding:
 
 
 def _group(groups: Mapping[str, xr.Dataset] | xr.DataTree, name: str) -> xr.Dataset:
-    found: Any = groups[name]
-    return found.to_dataset() if hasattr(found, "to_dataset") else found
+    group: Any = groups[name]
+    return group.to_dataset() if hasattr(group, "to_dataset") else group
 
 
 def _chains(n_chains: int, n_draws: int) -> Finding:
@@ -265,30 +265,32 @@ def _chains(n_chains: int, n_draws: int) -> Finding:
     return Finding("pass", "chains", "", n_chains, text)
 
 
-def _findings(scores: Array, found: EdgeDiagnostics, chains: list[str], stats: Mapping[str, Any]) -> Iterator[Finding]:
-    moving = ~found.constant & np.isfinite(found.by_chain[0])
-    settled = _settled_apart(scores, found)
+def _findings(
+    scores: Array, diagnostics: EdgeDiagnostics, chains: list[str], stats: Mapping[str, Any]
+) -> Iterator[Finding]:
+    moving = ~diagnostics.constant & np.isfinite(diagnostics.by_chain[0])
+    settled = _settled_apart(scores, diagnostics)
     yield from _score(scores, settled)
     if moving.any():
-        yield _edge_r_hat(found, int(moving.sum()), settled)
-        yield _edge_ess(found, scores.shape, int(moving.sum()), settled)
+        yield _edge_r_hat(diagnostics, int(moving.sum()), settled)
+        yield _edge_ess(diagnostics, scores.shape, int(moving.sum()), settled)
         if len(chains) > 1:
-            yield _agreement(found, settled)
-    yield from _modes(scores, found, chains, settled)
-    yield _constant(found, int(moving.sum()), scores, len(chains))
+            yield _agreement(diagnostics, settled)
+    yield from _modes(scores, diagnostics, chains, settled)
+    yield _constant(diagnostics, int(moving.sum()), scores, len(chains))
     yield from _exchanges(stats)
 
 
-def _settled_apart(scores: Array, found: EdgeDiagnostics) -> bool:
+def _settled_apart(scores: Array, diagnostics: EdgeDiagnostics) -> bool:
     """Whether chains disagree although each agrees with itself: several modes, which more draws do not mend."""
     if len(scores) == 1:
         return False
-    apart = np.nan_to_num(found.r_hat, nan=1.0, posinf=np.inf) > APART
+    apart = np.nan_to_num(diagnostics.r_hat, nan=1.0, posinf=np.inf) > APART
     # Within its own chain such an edge hardly changes.
-    still = (found.by_chain < OFTEN) | (found.by_chain > 1 - OFTEN)
-    if bool((apart & still.all(axis=0) & (found.difference > 1 - 2 * OFTEN)).any()):
+    still = (diagnostics.by_chain < OFTEN) | (diagnostics.by_chain > 1 - OFTEN)
+    if bool((apart & still.all(axis=0) & (diagnostics.difference > 1 - 2 * OFTEN)).any()):
         return True
-    return score_r_hat(scores)[0] > APART and all(not score_r_hat(own[None])[0] > R_HAT_FAIL for own in scores)
+    return score_r_hat(scores)[0] > APART and all(not score_r_hat(trace[None])[0] > R_HAT_FAIL for trace in scores)
 
 
 _BRIDGE = (
@@ -316,30 +318,30 @@ def _score(scores: Array, settled: bool) -> Iterator[Finding]:
     yield Finding(status, "score", "", r_hat, text, _FIRST if settled else _LONGER)  # type: ignore[arg-type]
 
 
-def _edge_r_hat(found: EdgeDiagnostics, n: int, settled: bool) -> Finding:
-    where, value = found.worst(found.r_hat)
+def _edge_r_hat(diagnostics: EdgeDiagnostics, n: int, settled: bool) -> Finding:
+    where, value = diagnostics.worst(diagnostics.r_hat)
     shown = "infinite" if math.isinf(value) else f"{value:.3f}" if value < APART else f"{value:.2f}"
     if value <= R_HAT_WARN:
         return Finding("pass", "edge R-hat", where, value, f"all {n:,} edges ≤ {R_HAT_WARN} (worst {shown}, {where})")
-    bad = int(np.sum(found.r_hat > R_HAT_WARN))
+    bad = int(np.sum(diagnostics.r_hat > R_HAT_WARN))
     text = f"{bad:,} of {n:,} edges > {R_HAT_WARN} (worst {shown}, {where})"
     advice = _FIRST if settled else _LONGER
     return Finding("warn" if value <= R_HAT_FAIL else "fail", "edge R-hat", where, value, text, advice)
 
 
-def _edge_ess(found: EdgeDiagnostics, shape: tuple[int, ...], n: int, settled: bool) -> Finding:
+def _edge_ess(diagnostics: EdgeDiagnostics, shape: tuple[int, ...], n: int, settled: bool) -> Finding:
     """Effective draws where the error of a probability is not small yet, and how many draws that would take."""
-    where, value = found.worst(found.ess, least=True)
-    unsure = found.mcse > SMALL_ERROR
-    largest = found.worst(found.mcse)
-    said = f"largest Monte Carlo error of a probability {largest[1]:.2g}, {largest[0]}"
-    if not unsure.any() or np.nanmin(found.ess[unsure]) >= ESS_WANTED:
+    where, value = diagnostics.worst(diagnostics.ess, least=True)
+    unsure = diagnostics.mcse > SMALL_ERROR
+    largest = diagnostics.worst(diagnostics.mcse)
+    error_text = f"largest Monte Carlo error of a probability {largest[1]:.2g}, {largest[0]}"
+    if not unsure.any() or np.nanmin(diagnostics.ess[unsure]) >= ESS_WANTED:
         least = f"all {n:,} edges ≥ {ESS_WANTED}" if value >= ESS_WANTED else "enough where the error is not small"
-        return Finding("pass", "edge ESS", where, value, f"{least} (least {value:,.0f}, {where}); {said}")
-    where, value = found.worst(np.where(unsure, found.ess, np.nan), least=True)
-    bad = int(np.sum(found.ess[unsure] < ESS_WANTED))
+        return Finding("pass", "edge ESS", where, value, f"{least} (least {value:,.0f}, {where}); {error_text}")
+    where, value = diagnostics.worst(np.where(unsure, diagnostics.ess, np.nan), least=True)
+    bad = int(np.sum(diagnostics.ess[unsure] < ESS_WANTED))
     more = math.ceil(shape[1] * (ESS_WANTED / value - 1) / 10) * 10
-    text = f"{bad:,} of {n:,} edges < {ESS_WANTED} (least {value:,.0f}, {where}); {said}"
+    text = f"{bad:,} of {n:,} edges < {ESS_WANTED} (least {value:,.0f}, {where}); {error_text}"
     advice = _FIRST
     if not settled:
         advice = f"about {more:,} more draws a chain (--resume RUN --draws +{more})"
@@ -348,22 +350,22 @@ def _edge_ess(found: EdgeDiagnostics, shape: tuple[int, ...], n: int, settled: b
     return Finding("warn" if value >= ESS_FAIL else "fail", "edge ESS", where, value, text, advice)
 
 
-def _agreement(found: EdgeDiagnostics, settled: bool) -> Finding:
-    where, difference = found.worst(found.difference)
-    errors_where, errors = found.worst(found.apart)
+def _agreement(diagnostics: EdgeDiagnostics, settled: bool) -> Finding:
+    where, difference = diagnostics.worst(diagnostics.difference)
+    errors_where, errors = diagnostics.worst(diagnostics.apart)
     text = f"probabilities of an edge differ by {difference:.3f} at most between chains ({where})"
     text += f", by {errors:.1f} standard errors at most ({errors_where})"
-    beyond = (found.apart > ERRORS_APART) & (found.difference > SMALL_DIFFERENCE)
+    beyond = (diagnostics.apart > ERRORS_APART) & (diagnostics.difference > SMALL_DIFFERENCE)
     if not beyond.any() and difference <= LARGE_DIFFERENCE:
         return Finding("pass", "agreement", where, difference, text)
-    n = int(np.sum(beyond | (found.difference > LARGE_DIFFERENCE)))
+    n = int(np.sum(beyond | (diagnostics.difference > LARGE_DIFFERENCE)))
     text += f"; {n:,} {'edge' if n == 1 else 'edges'} apart"
-    fails = bool((beyond & (found.difference > LARGE_DIFFERENCE)).any())
+    fails = bool((beyond & (diagnostics.difference > LARGE_DIFFERENCE)).any())
     advice = _FIRST if settled else "follows from how chains mix: see edge R-hat and edge ESS"
     return Finding("fail" if fails else "warn", "agreement", where, difference, text, advice)
 
 
-def _modes(scores: Array, found: EdgeDiagnostics, chains: list[str], settled: bool) -> Iterator[Finding]:
+def _modes(scores: Array, diagnostics: EdgeDiagnostics, chains: list[str], settled: bool) -> Iterator[Finding]:
     """Chains in modes of their own, and chains that jump between modes and seldom do."""
     if settled:
         means = scores.mean(axis=1)
@@ -373,26 +375,28 @@ def _modes(scores: Array, found: EdgeDiagnostics, chains: list[str], settled: bo
         if np.ptp(means) > 3 * scores.std(axis=1).mean():
             text += "; the lower ones may have missed the best structures"
         yield Finding("fail", "modes", chains[int(order[-1])], float(np.ptp(means)), text, _BRIDGE)
-    often = (found.by_chain > OFTEN) & (found.by_chain < 1 - OFTEN)
-    seldom = often & (found.jumps <= FEW_JUMPS) & (found.jumps >= 1)
+    often = (diagnostics.by_chain > OFTEN) & (diagnostics.by_chain < 1 - OFTEN)
+    seldom = often & (diagnostics.jumps <= FEW_JUMPS) & (diagnostics.jumps >= 1)
     if scores.shape[1] >= 20 * FEW_JUMPS and seldom.any():
         chain = int(seldom.sum(axis=(1, 2)).argmax())
         n = int(seldom.any(axis=0).sum())
-        where, _ = found.worst(np.where(seldom[chain], -found.jumps[chain], np.nan))
-        u, v = (found.names.index(name) for name in where.split(" -> "))
+        where, _ = diagnostics.worst(np.where(seldom[chain], -diagnostics.jumps[chain], np.nan))
+        u, v = (diagnostics.names.index(name) for name in where.split(" -> "))
         text = (
             f"{n:,} {'edge comes and goes' if n == 1 else 'edges come and go'} in long stretches: {chains[chain]} jumps"
-            f" between modes ({where} {found.jumps[chain, u, v]} times in {scores.shape[1]:,} draws)"
+            f" between modes ({where} {diagnostics.jumps[chain, u, v]} times in {scores.shape[1]:,} draws)"
         )
         yield Finding("warn", "modes", where, float(n), text, _BRIDGE)
 
 
-def _constant(found: EdgeDiagnostics, n_moving: int, scores: Array, n_chains: int) -> Finding:
-    always = int(np.sum(found.constant & (found.probability == 1)))
-    never = int(np.sum(found.constant & (found.probability == 0)))
-    text = f"{always + never:,} of {found.n_edges:,} edges never vary and are not judged: {always:,} always there,"
+def _constant(diagnostics: EdgeDiagnostics, n_moving: int, scores: Array, n_chains: int) -> Finding:
+    always = int(np.sum(diagnostics.constant & (diagnostics.probability == 1)))
+    never = int(np.sum(diagnostics.constant & (diagnostics.probability == 0)))
+    text = (
+        f"{always + never:,} of {diagnostics.n_edges:,} edges never vary and are not judged: {always:,} always there,"
+    )
     text += f" {never:,} never"
-    if n_moving or found.n_edges == 0:
+    if n_moving or diagnostics.n_edges == 0:
         return Finding("pass", "constant", "", float(always + never), text)
     text = f"all draws are one structure ({always:,} edges)"
     if n_chains > 1:

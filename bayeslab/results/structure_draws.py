@@ -153,13 +153,13 @@ class StructureDraws:
 
     def parents(self, number: int) -> list[tuple[int, ...]]:
         """The parents of each variable in one of the different graphs."""
-        return [tuple(np.flatnonzero(own).tolist()) for own in self._member[self._distinct[number]]]
+        return [tuple(np.flatnonzero(members).tolist()) for members in self._member[self._distinct[number]]]
 
     def _graph(self, number: int) -> nx.DiGraph:
         out = nx.DiGraph()
         out.add_nodes_from(self.names)
-        for v, own in enumerate(self.parents(number)):
-            out.add_edges_from((self.names[u], self.names[v]) for u in own)
+        for v, parents in enumerate(self.parents(number)):
+            out.add_edges_from((self.names[u], self.names[v]) for u in parents)
         return out
 
     def graph(self, chain: int, draw: int) -> nx.DiGraph:
@@ -221,8 +221,8 @@ class StructureDraws:
             probabilities are exact and have no errors.
         """
         p = np.nan_to_num(self._edge_probability)
-        found = {} if self._exact is not None else {n: getattr(self.diagnostics, n) for n in ("mcse", "ess", "r_hat")}
-        return self._table(p, found | {"reverse": p.T, "adjacent": p + p.T}, least)
+        columns = {} if self._exact is not None else {n: getattr(self.diagnostics, n) for n in ("mcse", "ess", "r_hat")}
+        return self._table(p, columns | {"reverse": p.T, "adjacent": p + p.T}, least)
 
     def _table(
         self,
@@ -238,8 +238,8 @@ class StructureDraws:
         order = np.lexsort((v, u, -probability[u, v]))
         u, v = u[order], v[order]
         names = np.array(self.names, dtype=object)
-        found: dict[str, Any] = {ends[0]: names[u], ends[1]: names[v], "probability": probability[u, v]}
-        return pd.DataFrame(found | {name: values[u, v] for name, values in columns.items()})
+        table: dict[str, Any] = {ends[0]: names[u], ends[1]: names[v], "probability": probability[u, v]}
+        return pd.DataFrame(table | {name: values[u, v] for name, values in columns.items()})
 
     def consensus(self, threshold: float = 0.5) -> nx.DiGraph:
         """The graph of the edges that are more probable than the threshold.
@@ -312,13 +312,13 @@ class StructureDraws:
         number: dict[tuple[int, ...], int] = {}
         of_graph = np.empty(len(self._distinct), np.int64)
         firsts: list[int] = []
-        masks = [sum(1 << int(u) for u in np.flatnonzero(own)) for own in self._member]
+        masks = [sum(1 << int(u) for u in np.flatnonzero(members)) for members in self._member]
         for i, row in enumerate(self._distinct.tolist()):
             parents = [masks[s] for s in row]
             around = list(parents)
-            for v, own in enumerate(parents):
+            for v, mask in enumerate(parents):
                 for u in range(len(parents)):
-                    if own >> u & 1:
+                    if mask >> u & 1:
                         around[u] |= 1 << v
             key = (*around, *compelled_parents(parents))
             if key not in number:
@@ -362,15 +362,15 @@ class StructureDraws:
         """Probabilities of a → v ← b with a and b not joined."""
         import pandas as pd
 
-        found: dict[tuple[int, int, int], list[int]] = {}
+        graphs_of: dict[tuple[int, int, int], list[int]] = {}
         for part, edges in self._blocks():
             joined = edges | np.swapaxes(edges, 1, 2)
             for v in range(len(self.names)):
                 both = edges[:, :, v, None] & edges[:, None, :, v] & ~joined
                 for i, a, b in np.argwhere(np.triu(both, 1)).tolist():
-                    found.setdefault((a, b, v), []).append(part.start + i)
+                    graphs_of.setdefault((a, b, v), []).append(part.start + i)
         rows = []
-        for (a, b, v), graphs in found.items():
+        for (a, b, v), graphs in graphs_of.items():
             there = np.zeros(len(self._distinct), dtype=bool)
             there[graphs] = True
             mcse, size = mean_error(there[self.of_draw])
@@ -401,9 +401,9 @@ class StructureDraws:
         for first in range(0, n * n, width):
             cells = np.arange(first, min(n * n, first + width))
             bits = holds[:, cells // 8] >> (7 - cells % 8).astype(np.uint8) & 1
-            found = indicators(np.ascontiguousarray(np.moveaxis(bits[of_draw], -1, 0)))
+            indicator = indicators(np.ascontiguousarray(np.moveaxis(bits[of_draw], -1, 0)))
             for name, values in out.items():
-                values.flat[cells] = found[name]
+                values.flat[cells] = indicator[name]
         return self._table(out.pop("probability"), out, least, ends)
 
     # -- another prior
@@ -556,7 +556,7 @@ class StructureDraws:
     @property
     def states(self) -> dict[str, tuple[str, ...]]:
         """The states of each discrete variable, in order."""
-        return {v: own for v, own in self.states_of.items() if own}
+        return {v: states for v, states in self.states_of.items() if states}
 
     @property
     def states_of(self) -> dict[str, tuple[str, ...]]:
@@ -604,7 +604,7 @@ class StructureDraws:
             return plots.consensus(self.consensus(**options))
         if what == "trace":
             return plots.score_traces(self.scores, [str(c) for c in self.chains])
-        found = self.diagnostics
+        diagnostics = self.diagnostics
         if what == "r_hat":
-            return plots.edge_r_hat(found.r_hat[~np.isnan(found.r_hat)], int(found.constant.sum()))
-        return plots.chain_agreement(found.by_chain, found.mcse, [str(c) for c in self.chains])
+            return plots.edge_r_hat(diagnostics.r_hat[~np.isnan(diagnostics.r_hat)], int(diagnostics.constant.sum()))
+        return plots.chain_agreement(diagnostics.by_chain, diagnostics.mcse, [str(c) for c in self.chains])

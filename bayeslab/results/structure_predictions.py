@@ -40,32 +40,32 @@ def predicted(fit: Fitted, bound: Data, kind: str, *, ci_prob: float, seed: int)
     """What rows leave open, or the target of the model: see :meth:`bayeslab.results.fit.Fit.predict`."""
     import pandas as pd
 
-    found = fit.view(structures_of)
-    columns = {v: _column(bound, v) for v in found.names if bound.has(v)}
+    structures = fit.view(structures_of)
+    columns = {v: _column(bound, v) for v in structures.names if bound.has(v)}
     if not columns:
         raise DataError("the new data have a column for none of the variables", code="unknown-column")
     n_rows = len(next(iter(columns.values())).values)
     target = fit.model.model.target  # type: ignore[attr-defined]
     labels = bound.labels.get(fit.model.data.rows, np.arange(n_rows))
     out: dict[str, Any] = {fit.model.data.rows: labels}
-    if found.discrete:
+    if structures.discrete:
         if kind != "probabilities":
             raise OptionError(
                 f"states have no mean; averaged over structures, kind is 'probabilities', not {kind!r}",
                 code="not-applicable",
             )
-        codes = codes_from(found.states, columns, n_rows)
+        codes = codes_from(structures.states, columns, n_rows)
         if target is not None:
-            codes[:, found.variable(target)] = -1
+            codes[:, structures.variable(target)] = -1
         _some(np.any(codes < 0))
-        answers = found.predictions(codes, target)
+        answers = structures.predictions(codes, target)
         impossible = np.flatnonzero(~np.isfinite(answers.pop("log_evidence")))
         if impossible.size:
             raise DataError(
                 f"row {impossible[0] + 1} of the new data has probability zero under the model", code="probability-zero"
             )
         return pd.DataFrame(out | answers)
-    if not found.gaussian:
+    if not structures.gaussian:
         raise OptionError(
             "nets of states and numbers are asked row by row: fit.structures.query({...})", code="not-applicable"
         )
@@ -73,16 +73,20 @@ def predicted(fit: Fitted, bound: Data, kind: str, *, ci_prob: float, seed: int)
         raise OptionError(
             f"numbers predicted from averaged structures have kind 'mean', not {kind!r}", code="not-applicable"
         )
-    values = np.full((n_rows, len(found.names)), np.nan)
+    values = np.full((n_rows, len(structures.names)), np.nan)
     for v, column in columns.items():
-        values[:, found.variable(v)] = np.where(column.absent(), np.nan, column.values)
+        values[:, structures.variable(v)] = np.where(column.absent(), np.nan, column.values)
     if target is not None:
-        values[:, found.variable(target)] = np.nan
+        values[:, structures.variable(target)] = np.nan
     _some(np.any(np.isnan(values)))
-    wanted = [k for k in range(len(found.names)) if np.any(np.isnan(values[:, k])) and target in (None, found.names[k])]
+    wanted = [
+        k
+        for k in range(len(structures.names))
+        if np.any(np.isnan(values[:, k])) and target in (None, structures.names[k])
+    ]
     percent = f"{100 * ci_prob:g}"
-    for k, parts in zip(wanted, _of_numbers(found, values, wanted, ci_prob, seed), strict=True):
-        name = "" if target is not None else f"{found.names[k]}_"
+    for k, parts in zip(wanted, _of_numbers(structures, values, wanted, ci_prob, seed), strict=True):
+        name = "" if target is not None else f"{structures.names[k]}_"
         words = ("mean", "sd", f"eti{percent}_lb", f"eti{percent}_ub")
         out |= {f"{name}{word}": part for word, part in zip(words, parts, strict=True)}
     return pd.DataFrame(out)
@@ -90,25 +94,25 @@ def predicted(fit: Fitted, bound: Data, kind: str, *, ci_prob: float, seed: int)
 
 def log_likelihoods(fit: Fitted, bound: Data) -> xr.Dataset:
     """Log probability (density) of each row at draws of structure and parameters."""
-    found = fit.view(structures_of)
-    columns = {v: _column(bound, v) for v in found.names if bound.has(v)}
-    lacking = [v for v in found.names if v not in columns or columns[v].absent().any()]
-    if lacking and not found.discrete:
+    structures = fit.view(structures_of)
+    columns = {v: _column(bound, v) for v in structures.names if bound.has(v)}
+    lacking = [v for v in structures.names if v not in columns or columns[v].absent().any()]
+    if lacking and not structures.discrete:
         raise DataError(f"'{lacking[0]}' has missing cells: rows of numbers are weighed complete", code="missing")
     n_rows = len(next(iter(columns.values())).values)
-    codes = codes_from(found.states, columns, n_rows)
-    numbers = [columns[v].values for v in found.names if v not in found.states]
+    codes = codes_from(structures.states, columns, n_rows)
+    numbers = [columns[v].values for v in structures.names if v not in structures.states]
     values = np.column_stack(numbers) if numbers else np.zeros((n_rows, 0))
     rng = stream(fit.seed, "likelihood")
-    chosen = averages._Chosen.spaced(found, _DRAWS)
-    weigh = _of_seen if lacking else log_density
+    chosen = averages._Chosen.spaced(structures, _DRAWS)
+    weigh = _of_observed if lacking else log_density
     terms = np.stack([weigh(_mixed(net), codes, values) for net in chosen.nets(rng)])
     # A variable may not have the name of a dimension.
     name = "evidence" if fit.model.data.rows != "evidence" else "log_evidence"
     return _by_row(fit, bound, {name: terms.reshape(*chosen.of_draw.shape, n_rows)})
 
 
-def _of_seen(net: MixedNetwork, codes: NDArray[np.integer], values: Array) -> Array:
+def _of_observed(net: MixedNetwork, codes: NDArray[np.integer], values: Array) -> Array:
     """Log probability of what is seen of each row of states."""
 
     distinct, back = np.unique(codes, axis=0, return_inverse=True)
@@ -118,17 +122,17 @@ def _of_seen(net: MixedNetwork, codes: NDArray[np.integer], values: Array) -> Ar
 
 def replications(fit: Fitted, bound: Data, seed: int) -> xr.Dataset:
     """Rows as they could have been, as many as there are, at draws of structure and parameters."""
-    found = fit.view(structures_of)
-    n_rows = len(_column(bound, found.names[0]).values)
+    structures = fit.view(structures_of)
+    n_rows = len(_column(bound, structures.names[0]).values)
     rng = stream(seed, "predict")
-    chosen = averages._Chosen.spaced(found, _DRAWS)
+    chosen = averages._Chosen.spaced(structures, _DRAWS)
     made = [draws(_mixed(net), rng, n_rows) for net in chosen.nets(rng)]
     shape = (*chosen.of_draw.shape, n_rows)
-    states = list(found.states)
-    others = [v for v in found.names if v not in states]
+    states = list(structures.states)
+    others = [v for v in structures.names if v not in states]
     out = {v: np.stack([codes[:, states.index(v)] for codes, _ in made]).reshape(shape) for v in states}
     out |= {v: np.stack([values[:, others.index(v)] for _, values in made]).reshape(shape) for v in others}
-    return _by_row(fit, bound, {v: out[v] for v in found.names})
+    return _by_row(fit, bound, {v: out[v] for v in structures.names})
 
 
 def _mixed(net: DiscreteNetwork | MixedNetwork) -> MixedNetwork:
@@ -174,9 +178,9 @@ def _of_numbers(
     patterns, of_row = np.unique(np.isnan(values), axis=0, return_inverse=True)
     for number, missing in enumerate(patterns):
         rows = np.flatnonzero(of_row.ravel() == number)
-        seen = ~missing
-        told = observe(mean[:, None, seen], factor[:, None, seen], values[rows][:, seen])
-        log_weight = np.broadcast_to(told.log_density, (len(normals), len(rows)))
+        known = ~missing
+        conditional = observe(mean[:, None, known], factor[:, None, known], values[rows][:, known])
+        log_weight = np.broadcast_to(conditional.log_density, (len(normals), len(rows)))
         weight = np.exp(log_weight - log_weight.max(axis=0))
         weight = weight / weight.sum(axis=0)
         for i, k in enumerate(wanted):
@@ -184,7 +188,7 @@ def _of_numbers(
                 for part, value in enumerate((values[rows, k], 0.0, values[rows, k], values[rows, k])):
                     out[i, part, rows] = value
                 continue
-            at, left = told.update(mean[:, None, k], factor[:, None, k])
+            at, left = conditional.update(mean[:, None, k], factor[:, None, k])
             sd = np.broadcast_to(lengths(left), at.shape)
             centre = (weight * at).sum(axis=0)
             spread = np.sqrt((weight * (sd**2 + (at - centre) ** 2)).sum(axis=0))

@@ -43,10 +43,10 @@ def structures_of(fit: Fitted) -> Structures:
 
     def parameters() -> Parameters | Incomplete:
         assert isinstance(fit.bound_model, BayesNetPosterior)
-        found = fit.bound_model.structure_plan
-        if found.missing:
-            return Incomplete.of(found.codes, found.states, found.word, found.score_options)
-        return Parameters(found.observations, found.word, found.score_options)
+        plan = fit.bound_model.structure_plan
+        if plan.missing:
+            return Incomplete.of(plan.codes, plan.states, plan.word, plan.score_options)
+        return Parameters(plan.observations, plan.word, plan.score_options)
 
     return Structures(fit.data_tree, parameters, fit.seed)
 
@@ -74,8 +74,8 @@ class Structures(StructureDraws):
                 code="not-applicable",
             )
         n_rows = len(next(iter(columns.values())).values)
-        found = self.predictions(codes_from(self.states, columns, n_rows), targets)
-        return pd.DataFrame(found, index=table.index if isinstance(table, pd.DataFrame) else None)
+        answer = self.predictions(codes_from(self.states, columns, n_rows), targets)
+        return pd.DataFrame(answer, index=table.index if isinstance(table, pd.DataFrame) else None)
 
     def predictions(self, codes: NDArray[np.integer], targets: Any = None) -> dict[str, NDArray[np.float64]]:
         """The columns of :meth:`query_many`, from numbers of states, shape (n_rows, n_variables), -1 for unknown."""
@@ -83,9 +83,9 @@ class Structures(StructureDraws):
         wanted = missing if targets is None else names_of(targets)
         for v in wanted:
             self.variable(v)
-        found, log_evidence = structure_averages.predictions(self, codes, wanted)
+        marginals, log_evidence = structure_averages.predictions(self, codes, wanted)
         out = {"log_evidence": log_evidence}
-        return out | {f"P({v}={s})": found[v][:, k] for v in wanted for k, s in enumerate(self.states[v])}
+        return out | {f"P({v}={s})": marginals[v][:, k] for v in wanted for k, s in enumerate(self.states[v])}
 
     def query(self, given: Mapping[str, Any] | None = None, targets: Any = None, **options: Any) -> AveragedQuery:
         """Posterior of the next case, averaged: see :func:`bayeslab.results.structure_averages.query`."""

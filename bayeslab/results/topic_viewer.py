@@ -32,7 +32,7 @@ def page(content: Mapping[str, Any]) -> str:
     )
     fallback = f"<table><tr><th>topic</th><th>share</th><th>words</th></tr>{rows}</table>"
     parts = {"title": escape(content["name"]), "style": _STYLE, "fallback": fallback, "script": _SCRIPT, "data": data}
-    return re.sub("@(title|style|fallback|script|data)@", lambda found: parts[found[1]], _PAGE)
+    return re.sub("@(title|style|fallback|script|data)@", lambda match: parts[match[1]], _PAGE)
 
 
 _PAGE = """<!doctype html>

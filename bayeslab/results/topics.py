@@ -134,7 +134,7 @@ class FittedTopics:
         self.languages = tuple(dict.fromkeys(language.tolist())) if language is not None else ()
         self.shown = self.vocabulary
         if language is not None:
-            self.shown = np.array([f"{word} ({own})" for word, own in zip(self.vocabulary, language, strict=True)])
+            self.shown = np.array([f"{word} ({code})" for word, code in zip(self.vocabulary, language, strict=True)])
         self._language = language
         self.phi = group["phi"].to_numpy()
         self.theta = group["theta"].to_numpy()
@@ -152,10 +152,10 @@ class FittedTopics:
         posterior = self._fit.posterior.to_dataset()
         if "phi" not in posterior:
             raise OptionError("this fit has no topics", code="not-applicable")
-        found = self._fitted
+        fitted = self._fitted
         theta, phi = posterior["theta"], posterior["phi"]
         over = ("chain", "draw")
-        weight = found.corpus.lengths / found.corpus.n_tokens
+        weight = fitted.corpus.lengths / fitted.corpus.n_tokens
         shares = np.einsum("d,csdk->csk", weight, theta.transpose("chain", "draw", ..., "topic").to_numpy())
         kept = posterior[["alpha"]] if "alpha" in posterior else posterior.drop_vars(list(posterior.data_vars))
         return kept.assign(
@@ -164,8 +164,8 @@ class FittedTopics:
             theta=theta.mean(over),
             theta_sd=theta.std(over),
             share=(("chain", "draw", "topic"), shares),
-            word_share=(("word",), found.word_shares),
-            n_words=((found.dim,), found.corpus.lengths),
+            word_share=(("word",), fitted.word_shares),
+            n_words=((fitted.dim,), fitted.corpus.lengths),
         )
 
     @cached_property
@@ -208,7 +208,7 @@ class FittedTopics:
         """Where the words of each language begin, if there are several."""
         if self._language is None:
             return None
-        return np.append(0, np.cumsum([np.sum(self._language == own) for own in self.languages]))
+        return np.append(0, np.cumsum([np.sum(self._language == code) for code in self.languages]))
 
     # -- tables
 
@@ -276,8 +276,8 @@ class FittedTopics:
         if "there" in self._group:
             out["there"] = self._group["there"].to_numpy()
         if "likeness" in self._group:
-            found = (self._group["likeness"].to_numpy() >= SAME).sum(axis=0)
-            out["chains"] = [f"{n} of {self._group.sizes['chain']}" for n in found]
+            n_chains = (self._group["likeness"].to_numpy() >= SAME).sum(axis=0)
+            out["chains"] = [f"{n} of {self._group.sizes['chain']}" for n in n_chains]
         out |= dict(zip(("coherence", "coherence_lb", "coherence_ub"), self._coherence(ci_prob), strict=True))
         for language in self.languages or (None,):
             name = "words" if language is None else f"words ({language})"
@@ -288,8 +288,8 @@ class FittedTopics:
     def _coherence(self, ci_prob: float) -> tuple[np.ndarray, ...]:
         """Means and ends of intervals, worked out once."""
         if ci_prob not in self._coherences:
-            found = self.coherence(ci_prob=ci_prob)
-            self._coherences[ci_prob] = tuple(found[name].to_numpy() for name in found)
+            table = self.coherence(ci_prob=ci_prob)
+            self._coherences[ci_prob] = tuple(table[name].to_numpy() for name in table)
         return self._coherences[ci_prob]
 
     def top_words(self, n: int = 10, *, relevance: float = 1.0, language: str | None = None) -> list[list[str]]:
@@ -299,8 +299,8 @@ class FittedTopics:
             return [[str(word) for word in self.shown[row]] for row in order[:, :n]]
         if self._language is None or language not in self.languages:
             raise OptionError(f"no language '{language}'{hint(language, self.languages)}", code="unknown-word")
-        own = self._language == language
-        return [[str(word) for word in self.vocabulary[row[own[row]][:n]]] for row in order]
+        of_language = self._language == language
+        return [[str(word) for word in self.vocabulary[row[of_language[row]][:n]]] for row in order]
 
     def ranked(self, relevance: float = 1.0) -> np.ndarray:
         """Numbers of the words of each topic (n_topics, n_words), the most relevant first."""
@@ -386,12 +386,12 @@ class FittedTopics:
         n_unknown = 0
         if data is None and "held_out" in self._fit.data_tree.children:
             group = self._fit.data_tree["held_out"].to_dataset()
-            found = {str(n): (tuple(map(str, v.dims)), v.to_numpy()) for n, v in group.data_vars.items()}
+            variables = {str(n): (tuple(map(str, v.dims)), v.to_numpy()) for n, v in group.data_vars.items()}
         else:
             documents = self._apart(data)
-            found, n_unknown = held_out_group(documents, self.draws), int(documents.unknown.sum())
-        value, error = per_word(*(found[name][1] for name in ("log_probability", "n_words", "from_chain")))
-        sizes = found["n_words"][1]
+            variables, n_unknown = held_out_group(documents, self.draws), int(documents.unknown.sum())
+        value, error = per_word(*(variables[name][1] for name in ("log_probability", "n_words", "from_chain")))
+        sizes = variables["n_words"][1]
         return HeldOut(value, error, len(sizes), int(sizes.sum()), n_unknown)
 
     def coherence(
@@ -421,25 +421,25 @@ class FittedTopics:
 
         documents = self._fitted if data is None else self._apart(data)
         draws = self.draws["phi"][1][:, : self.n_topics]
-        found = coherence_interval(documents.corpus, draws, measure=measure, top=n_words, probability=ci_prob)
+        interval = coherence_interval(documents.corpus, draws, measure=measure, top=n_words, probability=ci_prob)
         percent = f"{100 * ci_prob:g}"
-        columns = {"coherence": found.mean, f"eti{percent}_lb": found.low, f"eti{percent}_ub": found.high}
+        columns = {"coherence": interval.mean, f"eti{percent}_lb": interval.low, f"eti{percent}_ub": interval.high}
         return pd.DataFrame(columns, index=pd.Index(np.arange(1, self.n_topics + 1), name="topic"))
 
     def _apart(self, data: Any) -> Documents:
         if data is None:
-            found = _posterior(self._fit).held_out
-            if found is None:
+            documents = _posterior(self._fit).held_out
+            if documents is None:
                 raise OptionError(
                     "no documents were held out: give some, or write `held_out: 0.1` into the model",
                     code="not-kept",
                 )
-            return found
+            return documents
 
-        found = new_documents(self._fit.model, bound_to(self._fit, data), self.vocabulary, self.blocks)
-        if not found.corpus.n_tokens:
+        documents = new_documents(self._fit.model, bound_to(self._fit, data), self.vocabulary, self.blocks)
+        if not documents.corpus.n_tokens:
             raise DataError("the documents have no words of the fit's vocabulary", code="no-values")
-        return found
+        return documents
 
     # -- to look at
 
@@ -582,18 +582,18 @@ def classical_scaling(distances: np.ndarray) -> np.ndarray:
 _WORDS, _RELEVANCES, _DOCUMENTS, _LETTERS = 30, (0.0, 0.2, 0.4, 0.6, 0.8, 1.0), 8, 240
 
 
-def _content(found: FittedTopics, fit: Fitted) -> dict[str, Any]:
+def _content(fitted: FittedTopics, fit: Fitted) -> dict[str, Any]:
     """What the page shows."""
-    table = found.table(1)
+    table = fitted.table(1)
     ends = [name for name in table if str(name).startswith("eti")]
-    texts = _texts(found, fit)
-    everywhere = found.word_shares
+    texts = _texts(fitted, fit)
+    everywhere = fitted.word_shares
     topics = []
-    for k in range(found.n_topics):
-        chosen = np.unique(np.concatenate([found.ranked(r)[k, :_WORDS] for r in _RELEVANCES]))
-        chosen = chosen[np.argsort(-found.phi[k, chosen], kind="stable")]
-        sd = found.phi_sd[k, chosen]
-        best = found.documents_of(k + 1, _DOCUMENTS)
+    for k in range(fitted.n_topics):
+        chosen = np.unique(np.concatenate([fitted.ranked(r)[k, :_WORDS] for r in _RELEVANCES]))
+        chosen = chosen[np.argsort(-fitted.phi[k, chosen], kind="stable")]
+        sd = fitted.phi_sd[k, chosen]
+        best = fitted.documents_of(k + 1, _DOCUMENTS)
         topics.append(
             {
                 "topic": k + 1,
@@ -602,15 +602,15 @@ def _content(found: FittedTopics, fit: Fitted) -> dict[str, Any]:
                 "high": _number(table[ends[1]].iloc[k]) if ends else None,
                 "chains": str(table["chains"].iloc[k]) if "chains" in table else "",
                 "coherence": _known(table["coherence"].iloc[k]),
-                "x": _number(found.coordinates[k, 0]),
-                "y": _number(found.coordinates[k, 1]),
+                "x": _number(fitted.coordinates[k, 0]),
+                "y": _number(fitted.coordinates[k, 1]),
                 "words": [
-                    [str(found.shown[w]), _number(found.phi[k, w]), _number(s), _number(everywhere[w])]
+                    [str(fitted.shown[w]), _number(fitted.phi[k, w]), _number(s), _number(everywhere[w])]
                     for w, s in zip(chosen, sd, strict=True)
                 ],
                 "documents": [
                     [str(name), _number(share), texts.get(str(name), "")]
-                    for name, share in zip(best[found.dim], best["proportion"], strict=True)
+                    for name, share in zip(best[fitted.dim], best["proportion"], strict=True)
                 ],
             }
         )
@@ -620,10 +620,10 @@ def _content(found: FittedTopics, fit: Fitted) -> dict[str, Any]:
         "reason": fit.reason,
         "verdict": fit.verdict.status,
         "findings": [f"{f.status.upper()} {f.check}: {f.message}" for f in fit.verdict.findings],
-        "n_documents": len(found.documents),
-        "n_words": len(found.vocabulary),
-        "title": found.title,
-        "n_tokens": int(found.lengths.sum()),
+        "n_documents": len(fitted.documents),
+        "n_words": len(fitted.vocabulary),
+        "title": fitted.title,
+        "n_tokens": int(fitted.lengths.sum()),
         "shown": _WORDS,
         "topics": topics,
     }
@@ -637,13 +637,13 @@ def _number(value: Any) -> float:
     return float(f"{float(value):.4g}")
 
 
-def _texts(found: FittedTopics, fit: Fitted) -> dict[str, str]:
+def _texts(fitted: FittedTopics, fit: Fitted) -> dict[str, str]:
     """How documents begin, by name, where they are texts."""
     spec: Any = fit.model.model
     columns = fit.data.dataset.columns
     if spec.counted or spec.text_column not in columns:
         return {}
-    rows = fit.data.labels.get(found.dim, np.arange(len(columns[spec.text_column].values)))
+    rows = fit.data.labels.get(fitted.dim, np.arange(len(columns[spec.text_column].values)))
     out = {}
     for name, text in zip(rows.tolist(), columns[spec.text_column].values.tolist(), strict=True):
         shown = " ".join(text.replace(WORDS_APART, " ").split())
@@ -660,22 +660,22 @@ def predicted(fit: Fitted, data: Data, given: Any, kind: str, *, ci_prob: float,
     ``probabilities``: a row a document and a column a topic, with the number of words that were used and that are
     unknown; ``mean``: a row a document and topic, with the interval; ``draws``: ``theta``.
     """
-    found = fit.view(topics_of)
+    topics = fit.view(topics_of)
     if given is None:
         documents = _posterior(fit).on(data).documents
     else:
-        documents = new_documents(fit.model, data, found.vocabulary, found.blocks)
-    theta = _theta_draws(documents, found.draws, stream(seed, "predict"))
+        documents = new_documents(fit.model, data, topics.vocabulary, topics.blocks)
+    theta = _theta_draws(documents, topics.draws, stream(seed, "predict"))
     if kind == "draws":
-        theta = theta[..., : found.n_topics]
-        labels = {documents.dim: documents.labels, "topic": np.arange(1, found.n_topics + 1)}
+        theta = theta[..., : topics.n_topics]
+        labels = {documents.dim: documents.labels, "topic": np.arange(1, topics.n_topics + 1)}
         lead = {"chain": np.array([0]), "draw": np.arange(len(theta))}
         dims = {"theta": (documents.dim, "topic")}
         return labelled({"theta": theta[None]}, dims, labels, lead, {"seed": seed, "creation_library": "bayeslab"})
-    told = theta[..., : found.n_topics]
+    shares = theta[..., : topics.n_topics]
     if kind == "probabilities":
-        return _wide(documents, told, theta.shape[2] > found.n_topics)
-    return _long(documents, told, ci_prob)
+        return _wide(documents, shares, theta.shape[2] > topics.n_topics)
+    return _long(documents, shares, ci_prob)
 
 
 def _theta_draws(documents: Documents, kept: Kept, rng: np.random.Generator) -> np.ndarray:

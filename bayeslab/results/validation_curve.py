@@ -63,13 +63,13 @@ class ValidationCurve:
 
         chosen, rows = self._measure(measure), []
         for place, value in enumerate(self.values):
-            own = self.scores[self.scores["place"] == place]
-            left_out = own[chosen].to_numpy()
+            scores = self.scores[self.scores["place"] == place]
+            left_out = scores[chosen].to_numpy()
             rows.append(
                 {
                     self.option: value,
-                    "training": crossed.overall(chosen, own[f"training_{chosen}"].to_numpy(), np.ones(len(own))),
-                    "left_out": crossed.overall(chosen, left_out, own["rows"].to_numpy()),
+                    "training": crossed.overall(chosen, scores[f"training_{chosen}"].to_numpy(), np.ones(len(scores))),
+                    "left_out": crossed.overall(chosen, left_out, scores["rows"].to_numpy()),
                     "sd": float(np.std(left_out, ddof=1)) if len(left_out) > 1 else float("nan"),
                 }
             )
@@ -146,12 +146,12 @@ def validation_curve(
         for place, value in enumerate(values):
             view.note(f"{option} = {value}")
             changed = posterior_of(_changed(entry.model, option, value), entry.whole)
-            own = crossed._Entry(f"{option} = {value}", changed)
+            changed_entry = crossed._Entry(f"{option} = {value}", changed)
             for number, split in enumerate(plan):
                 record = {"place": place, "split": number, "rows": len(split.outside)}
-                measured, doubts = crossed._both_sides(own, task, split, method, options, seed)
+                measured, doubts = crossed._both_sides(changed_entry, task, split, method, options, seed)
                 records.append(record | measured)
-                problems[own.name] = [*problems.get(own.name, []), *doubts]
+                problems[changed_entry.name] = [*problems.get(changed_entry.name, []), *doubts]
             tried.append(value)
             training.append(_training(records[-len(plan) :]))
             if settled is not None and len(training) >= settled and len(set(training[-settled:])) == 1:
