@@ -200,11 +200,11 @@ class AdaBoost(ClassifierMixin, Estimator, options=Options):
                 assert columns is not None
                 column, cut, says, _ = best_stump(*columns[:2], codes, weights, columns[2], len(self.classes_))
                 made: Any = (column, cut, says)
-                said = branch(X, column, cut, says, self._n_values)
+                predicted = branch(X, column, cut, says, self._n_values)
             else:
                 made = self._learned(X, codes, weights, rng)
-                said = self._said(made, X)
-            wrong = said != codes
+                predicted = self._predicted(made, X)
+            wrong = predicted != codes
             error = float(weights[wrong].sum())
             if error >= 0.5 - 1e-12:
                 if not estimators:
@@ -229,7 +229,7 @@ class AdaBoost(ClassifierMixin, Estimator, options=Options):
         at = drawn(codes, weights, rng)
         return made.fit(X[at], codes[at])
 
-    def _said(self, made: Any, X: Array) -> Any:
+    def _predicted(self, made: Any, X: Array) -> Any:
         if isinstance(made, tuple):
             column, cut, says = made
             return branch(X, column, cut, says, self._n_values)
@@ -244,7 +244,7 @@ class AdaBoost(ClassifierMixin, Estimator, options=Options):
         X = self._checked(X)
         total, at = np.zeros((len(X), len(self.classes_))), np.arange(len(X))
         for made, z in zip(self.estimators_, self.votes_, strict=True):
-            total[at, self._said(made, X)] += z
+            total[at, self._predicted(made, X)] += z
             yield total
 
     def staged_predict(self, X: Any) -> Iterator[np.ndarray]:
@@ -269,9 +269,9 @@ class AdaBoost(ClassifierMixin, Estimator, options=Options):
         rows = np.arange(len(at))
         for total, votes in zip(self.staged_votes(X), np.cumsum(self.votes_), strict=True):
             share = total / votes
-            own = share[rows, at]
+            true_share = share[rows, at]
             share[rows, at] = -np.inf
-            yield own - share.max(axis=1)
+            yield true_share - share.max(axis=1)
 
     def margins(self, X: Any, y: Any) -> Array:
         """Share of votes for the true class less that for the best other, in [-1, 1]."""

@@ -94,8 +94,8 @@ def build(options: Options, task: str, categorical: tuple[int, ...] = ()) -> Bas
 def reported(estimator: Any) -> dict[str, tuple[tuple[str, ...], np.ndarray]]:
     """The share of the rows that a learner saw, on average."""
     n = max(int(rows.max()) for rows in estimator.estimators_samples_) + 1
-    seen = np.mean([len(np.unique(rows)) / n for rows in estimator.estimators_samples_])
-    return {"rows_seen": ((), np.array(seen))}
+    share = np.mean([len(np.unique(rows)) / n for rows in estimator.estimators_samples_])
+    return {"rows_seen": ((), np.array(share))}
 
 
 def examples() -> list[BaseEstimator]:

@@ -112,14 +112,14 @@ class ResidualBoost(EnsembleRegressor, options=Options):
         steps, errors = [], [float(np.mean(left**2))]
         for _ in range(self.n_estimators):
             made = trained(one, X, left, rng)
-            said = np.asarray(made.predict(X), float)
-            size = float(said @ said)
+            predicted = np.asarray(made.predict(X), float)
+            size = float(predicted @ predicted)
             # Along the answer the squared error is a parabola: beyond twice its lowest point it rises.
-            best = float(said @ left) / size if size > 0 else 0.0
+            best = float(predicted @ left) / size if size > 0 else 0.0
             if best <= 1e-12:
                 break
             step = min(self.learning_rate, best)
-            left = left - step * said
+            left = left - step * predicted
             self.estimators_.append(made)
             steps.append(step)
             errors.append(float(np.mean(left**2)))

@@ -108,8 +108,8 @@ class _Stages(Ensemble, options=Options):
         for j in range(len(self.estimators_)):
             if not len(left):
                 break
-            said, sure = self._sure(j, X[left])
-            out[left[sure]] = said[sure]
+            answers, sure = self._sure(j, X[left])
+            out[left[sure]] = answers[sure]
             stage[left[sure]] = j
             left = left[~sure]
         if len(left):
@@ -280,9 +280,9 @@ class CascadeRegressor(EnsembleRegressor, _Stages):
         return np.asarray(np.sqrt(self._squares[stage][at].mean(axis=1)))
 
     def _sure(self, stage: int, X: Array) -> tuple[Array, Any]:
-        said = np.asarray(self.estimators_[stage].predict(X), float)
+        answers = np.asarray(self.estimators_[stage].predict(X), float)
         last = self._tail is None and stage == len(self.estimators_) - 1
-        return said, (self.standard_errors(stage, X) <= self.thresholds_[stage]) | last
+        return answers, (self.standard_errors(stage, X) <= self.thresholds_[stage]) | last
 
     def _last(self, X: Array) -> Array:
         assert self._tail is not None

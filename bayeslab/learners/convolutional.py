@@ -147,8 +147,8 @@ def _windows(images: Single, kernel: int, stride: int, padding: int) -> Single:
     """What each unit sees, (images * units, maps * kernel * kernel), of images (images, maps, side, side)."""
     n_maps = images.shape[1]
     edged = np.pad(images, ((0, 0), (0, 0), (padding, padding), (padding, padding)))
-    seen = sliding_window_view(edged, (kernel, kernel), axis=(2, 3))[:, :, ::stride, ::stride]
-    return np.ascontiguousarray(seen.transpose(0, 2, 3, 1, 4, 5)).reshape(-1, n_maps * kernel * kernel)
+    windows = sliding_window_view(edged, (kernel, kernel), axis=(2, 3))[:, :, ::stride, ::stride]
+    return np.ascontiguousarray(windows.transpose(0, 2, 3, 1, 4, 5)).reshape(-1, n_maps * kernel * kernel)
 
 
 def maps(layers: list[tuple[Single, Single]], images: Single, shape: Shape) -> list[Single]:
@@ -358,8 +358,8 @@ class BoostedConvolutional(ClassifierMixin, Estimator, options=Options):
         model = self.estimators_[0]
         for _ in range(20):
             x = moved(images, rng, model.shift, model.angle, model.scale)
-            said = np.array([net._says(x).argmax(axis=1) for net in self.estimators_])
-            at = chosen(said, codes, rng)
+            predicted = np.array([net._says(x).argmax(axis=1) for net in self.estimators_])
+            at = chosen(predicted, codes, rng)
             kept.append((x[at], codes[at]))
             n += len(at)
             if n >= len(images):
@@ -380,16 +380,16 @@ class BoostedConvolutional(ClassifierMixin, Estimator, options=Options):
         return np.asarray(self.classes_[best])
 
 
-def _half_wrong(said: Any, codes: Any, rng: Any) -> NDArray[np.int64]:
+def _half_wrong(predicted: Any, codes: Any, rng: Any) -> NDArray[np.int64]:
     """All images that the first net has wrong, each followed by one that it has right."""
-    wrong, right = np.flatnonzero(said[0] != codes), np.flatnonzero(said[0] == codes)
+    wrong, right = np.flatnonzero(predicted[0] != codes), np.flatnonzero(predicted[0] == codes)
     n = min(len(wrong), len(right))
     return np.column_stack([wrong[:n], rng.permutation(right)[:n]]).ravel()
 
 
-def _disagreed(said: Any, codes: Any, rng: Any) -> NDArray[np.int64]:
+def _disagreed(predicted: Any, codes: Any, rng: Any) -> NDArray[np.int64]:
     """Images of which the first two nets say different classes."""
-    return np.flatnonzero(said[0] != said[1])
+    return np.flatnonzero(predicted[0] != predicted[1])
 
 
 def build(options: Options, task: str, categorical: tuple[int, ...] = ()) -> BaseEstimator:

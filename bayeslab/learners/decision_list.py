@@ -71,15 +71,15 @@ class DecisionList(ClassifierMixin, Estimator, options=Options):
         passed = np.array([rule.covers(X) for rule in literals]).reshape(len(literals), len(X))
         left, self.rules_ = np.ones(len(X), bool), []
         while left.any() and len(np.unique(codes[left])) > 1:
-            found = self._next(literals, passed, codes, left)
-            if found is None:
+            test = self._next(literals, passed, codes, left)
+            if test is None:
                 break
-            conditions, covered = found
+            conditions, covered = test
             self.rules_.append(Rule(conditions, self.classes_[codes[covered & left][0]]))
             left &= ~covered
         rest = np.bincount(codes[left], minlength=len(self.classes_)) if left.any() else np.bincount(codes)
         self.rules_.append(Rule((), self.classes_[rest.argmax()]))
-        self.consistent_ = bool((self._said(X) == y).all())
+        self.consistent_ = bool((self._predicted(X) == y).all())
         return self
 
     def _literals(self, X: Any) -> Iterator[Rule]:
@@ -104,12 +104,12 @@ class DecisionList(ClassifierMixin, Estimator, options=Options):
         """The smallest test that picks out rows of one class; of these the one that covers most, then the first."""
         if not literals:
             return None  # columns that do not vary have no test
-        own = [(passed[:, left & (codes == c)]).astype(np.float32) for c in range(len(self.classes_))]
+        by_class = [(passed[:, left & (codes == c)]).astype(np.float32) for c in range(len(self.classes_))]
         for size in range(1, self.k + 1):
             best: tuple[float, tuple[int, ...]] | None = None
             # Rows of each class that pass the first tests and one more: for all last tests at once.
             for first in itertools.combinations(range(len(literals)), max(size - 2, 0)):
-                inside = [part[:, part[list(first)].all(axis=0)] if first else part for part in own]
+                inside = [part[:, part[list(first)].all(axis=0)] if first else part for part in by_class]
                 if size == 1:
                     counts = np.array([part.sum(axis=1) for part in inside])[:, None]
                 else:
@@ -126,7 +126,7 @@ class DecisionList(ClassifierMixin, Estimator, options=Options):
                 return conditions, passed[chosen].all(axis=0)
         return None
 
-    def _said(self, X: Any) -> np.ndarray:
+    def _predicted(self, X: Any) -> np.ndarray:
         out, open_ = np.empty(len(X), dtype=self.classes_.dtype), np.ones(len(X), bool)
         for rule in self.rules_:
             hit = open_ & rule.covers(X)
@@ -137,12 +137,12 @@ class DecisionList(ClassifierMixin, Estimator, options=Options):
     def predict(self, X: Any) -> np.ndarray:
         """What the first test that each row passes says."""
         check_is_fitted(self)
-        return self._said(validate_data(self, X, reset=False, dtype=np.float64))
+        return self._predicted(validate_data(self, X, reset=False, dtype=np.float64))
 
     def decision_function(self, X: Any) -> np.ndarray:
         """One for the class that is said, minus one for others; of two classes a single column."""
-        said = self.predict(X)
-        scores = np.where(said[:, None] == self.classes_, 1.0, -1.0)
+        predicted = self.predict(X)
+        scores = np.where(predicted[:, None] == self.classes_, 1.0, -1.0)
         return np.asarray(scores[:, -1] if len(self.classes_) == 2 else scores)
 
     @classmethod

@@ -124,8 +124,8 @@ class Node:
     @property
     def distribution(self) -> Array:
         """Shares of the classes; of a node without rows those of its parent."""
-        own = self.counts if self.counts.sum() > 0 or self.fallback is None else self.fallback
-        return np.asarray(own / own.sum())
+        counts = self.counts if self.counts.sum() > 0 or self.fallback is None else self.fallback
+        return np.asarray(counts / counts.sum())
 
     def walk(self) -> Iterator[Node]:
         """This node and all below."""
@@ -210,10 +210,12 @@ class MultiwayTree(ClassifierMixin, Estimator, options=Options):
         self.classes_, codes = np.unique(y, return_inverse=True)
         self._n_values = np.zeros(X.shape[1], np.int64)
         for j in self.categorical:
-            seen = X[~np.isnan(X[:, j]), j]
-            if np.any(seen < 0) or np.any(seen != np.floor(seen)):
-                raise ValueError(f"column {j} is one of codes 0, 1, ...; it has {seen[seen != np.floor(seen)][:1]}")
-            self._n_values[j] = int(seen.max()) + 1 if len(seen) else 1
+            observed = X[~np.isnan(X[:, j]), j]
+            if np.any(observed < 0) or np.any(observed != np.floor(observed)):
+                raise ValueError(
+                    f"column {j} is one of codes 0, 1, ...; it has {observed[observed != np.floor(observed)][:1]}"
+                )
+            self._n_values[j] = int(observed.max()) + 1 if len(observed) else 1
         self.root_ = self._grown(np.ascontiguousarray(X), codes.astype(np.int64), weights)
         if self.pruning == "bits":
             self._shorten(self.root_, X.shape[1])
@@ -229,10 +231,10 @@ class MultiwayTree(ClassifierMixin, Estimator, options=Options):
         root = Node(np.bincount(codes[rows], weights[rows], n_classes))
         queue, n_nodes = deque([(root, rows, weights)]), 1
         while queue:
-            node, rows, own = queue.popleft()
+            node, rows, node_weights = queue.popleft()
             if len(rows) < self.min_rows or np.count_nonzero(node.counts) < 2:
                 continue
-            gain, info, cut = best_splits(X, codes, own, rows, self._n_values, n_classes, bool(self.equality))
+            gain, info, cut = best_splits(X, codes, node_weights, rows, self._n_values, n_classes, bool(self.equality))
             column = self._chosen(gain, info, cut)
             if column is None:
                 continue
@@ -240,13 +242,13 @@ class MultiwayTree(ClassifierMixin, Estimator, options=Options):
             if self.max_nodes is not None and n_nodes + len(parts) > self.max_nodes:
                 continue
             node.column, node.cut, node.gain = column, float(cut[column]), float(gain[column])
-            known = sum(own[rows[p]].sum() for p in parts)
+            known = sum(node_weights[rows[p]].sum() for p in parts)
             gone = np.isnan(X[rows, column])
             for p in parts:
-                inside, part = rows[p | gone], own
+                inside, part = rows[p | gone], node_weights
                 if gone.any():
-                    part = own.copy()
-                    part[rows[gone]] *= own[rows[p]].sum() / known
+                    part = node_weights.copy()
+                    part[rows[gone]] *= node_weights[rows[p]].sum() / known
                 child = Node(np.bincount(codes[inside], part[inside], n_classes), fallback=node.distribution)
                 node.children.append(child)
                 queue.append((child, inside[part[inside] > 0], part))
@@ -269,7 +271,7 @@ class MultiwayTree(ClassifierMixin, Estimator, options=Options):
             int(self.min_rows),
             int(self.max_nodes or 0),
         )
-        nodes = [Node(own) for own in counts]
+        nodes = [Node(row) for row in counts]
         for node, column, cut, gain, at in zip(
             nodes, columns.tolist(), cuts.tolist(), gains.tolist(), first.tolist(), strict=True
         ):
@@ -373,8 +375,8 @@ class MultiwayTree(ClassifierMixin, Estimator, options=Options):
     def _bits(self, node: Node, columns: int) -> float:
         if node.column is None:
             return self._leaf_bits(node)
-        own, left = self._test_bits(node, columns)
-        return own + sum(self._bits(child, left) for child in node.children)
+        bits, left = self._test_bits(node, columns)
+        return bits + sum(self._bits(child, left) for child in node.children)
 
     def _leaf_bits(self, node: Node) -> float:
         n, right = node.counts.sum(), node.counts.max(initial=0.0)
@@ -393,8 +395,8 @@ class MultiwayTree(ClassifierMixin, Estimator, options=Options):
         leaf = self._leaf_bits(node)
         if node.column is None:
             return leaf
-        own, left = self._test_bits(node, columns)
-        whole = own + sum(self._shorten(child, left) for child in node.children)
+        bits, left = self._test_bits(node, columns)
+        whole = bits + sum(self._shorten(child, left) for child in node.children)
         if whole < leaf:
             return whole
         node.column, node.children = None, []
@@ -429,13 +431,13 @@ class MultiwayTree(ClassifierMixin, Estimator, options=Options):
         if not rules[0].conditions:
             return Node((self.classes_ == rules[0].label).astype(float))
         column, _, value = rules[0].conditions[0]
-        own = known[column]
+        possible = known[column]
         if self._n_values[column] == 0:
-            parts: list[tuple[float, ...]] = [(own[0], value), (value, own[1])]
+            parts: list[tuple[float, ...]] = [(possible[0], value), (value, possible[1])]
         elif self.equality:
-            parts = [(value,), tuple(v for v in own if v != value)]
+            parts = [(value,), tuple(v for v in possible if v != value)]
         else:
-            parts = [(v,) for v in own]
+            parts = [(v,) for v in possible]
         node = Node(np.zeros(len(self.classes_)), column, float(value))
         for part in parts:
             below = (*known[:column], part, *known[column + 1 :])
@@ -450,12 +452,12 @@ def _left(rule: Rule, known: tuple[tuple[float, ...], ...], n_values: NDArray[np
     """A rule without the conditions that are known to hold; None where one is known not to."""
     open_ = []
     for column, sign, value in rule.conditions:
-        own = known[column]
+        possible = known[column]
         if n_values[column] == 0:
-            low, high = own
+            low, high = possible
             truth = sign == "<=" if high <= value else sign == ">" if low >= value else None
         else:
-            truth = sign == "!=" if value not in own else sign == "=" if len(own) == 1 else None
+            truth = sign == "!=" if value not in possible else sign == "=" if len(possible) == 1 else None
         if truth is False:
             return None
         if truth is None:
@@ -475,8 +477,8 @@ def _prune(node: Node, level: float) -> None:
         _prune(child, level)
     if node.column is None or any(child.column is not None for child in node.children):
         return
-    found, freedom = deviation(np.array([child.counts for child in node.children]))
-    if freedom == 0 or chi2.sf(found, freedom) > level:
+    statistic, freedom = deviation(np.array([child.counts for child in node.children]))
+    if freedom == 0 or chi2.sf(statistic, freedom) > level:
         node.column, node.children = None, []
 
 

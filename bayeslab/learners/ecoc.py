@@ -112,13 +112,13 @@ def random_code(n_classes: int, n_columns: int, rng: np.random.RandomState) -> C
         every = exhaustive(n_classes)
         chosen = every[:, rng.permutation(every.shape[1])[:n_columns]]
         return np.asarray(chosen * rng.choice([-1, 1], size=chosen.shape[1]))
-    found: dict[tuple[int, ...], None] = {}
-    while len(found) < n_columns:
+    columns: dict[tuple[int, ...], None] = {}
+    while len(columns) < n_columns:
         column = rng.choice([-1, 1], size=n_classes)
         column = column * column[0]
         if column.min() < 0:
-            found[tuple(column)] = None
-    return np.array(list(found), np.int64).T
+            columns[tuple(column)] = None
+    return np.array(list(columns), np.int64).T
 
 
 def row_distance(code: Any) -> int:
@@ -151,9 +151,9 @@ def optimised(n_classes: int, n_columns: int, rng: np.random.RandomState, n_trie
     for _ in range(n_tries):
         other = list(best)
         other[rng.randint(n_columns)] = rng.choice(np.setdiff1d(np.arange(pool.shape[1]), best))
-        found = _quality(pool[:, other])
-        if found >= quality:
-            best, quality = other, found
+        candidate = _quality(pool[:, other])
+        if candidate >= quality:
+            best, quality = other, candidate
     return np.asarray(pool[:, best])
 
 
@@ -216,8 +216,8 @@ class OutputCodes(EnsembleClassifier, options=Options):
         for column in self.code_.T:
             side = column[codes]
             used = side != 0
-            own = None if weights is None else weights[used]
-            self.estimators_.append(trained(one, X[used], (side[used] > 0).astype(np.int64), rng, own))
+            column_weights = None if weights is None else weights[used]
+            self.estimators_.append(trained(one, X[used], (side[used] > 0).astype(np.int64), rng, column_weights))
         return self
 
     def _code(self, X: Array, codes: Code, weights: Array | None, one: Any, rng: Any) -> Code:
@@ -250,10 +250,10 @@ class OutputCodes(EnsembleClassifier, options=Options):
             best: tuple[float, int, Array] | None = None
             for j in dividing[: self.n_candidates]:
                 side = (pool[codes, j] > 0).astype(np.int64)
-                said = self._answer(
+                new_answers = self._answer(
                     out_of_fold([one], X, side, 2, count(self.cv, "cv", 2, MANY), rng, weights)[0][:, 1]
                 )
-                whole = np.column_stack([answers, said])
+                whole = np.column_stack([answers, new_answers])
                 missed = decoded(pool[:, [*chosen, j]], whole).argmax(axis=1) != codes
                 wrong = float(np.average(missed, weights=weights))
                 if best is None or wrong < best[0]:
@@ -262,9 +262,9 @@ class OutputCodes(EnsembleClassifier, options=Options):
             _, j, answers = best
             chosen.append(j)
             left.remove(j)
-            said_class = decoded(pool[:, chosen], answers).argmax(axis=1)
+            decoded_class = decoded(pool[:, chosen], answers).argmax(axis=1)
             confused = np.zeros((k, k))
-            np.add.at(confused, (codes, said_class), 1 if weights is None else weights)
+            np.add.at(confused, (codes, decoded_class), 1 if weights is None else weights)
             np.fill_diagonal(confused, 0)
         return np.asarray(pool[:, chosen])
 
@@ -281,8 +281,8 @@ class OutputCodes(EnsembleClassifier, options=Options):
     def decision_function(self, X: Any) -> Array:
         """Agreement with the rows of the code: of two classes that of the second less that of the first."""
         answers = self.answers(X)
-        found = decoded(self.code_, answers)
-        return np.asarray(found[:, 1] - found[:, 0] if len(self.classes_) == 2 else found)
+        agreement = decoded(self.code_, answers)
+        return np.asarray(agreement[:, 1] - agreement[:, 0] if len(self.classes_) == 2 else agreement)
 
     def predict(self, X: Any) -> np.ndarray:
         """The class whose row agrees best."""

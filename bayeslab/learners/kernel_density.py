@@ -215,8 +215,8 @@ class KernelDensityClassifier(ClassifierMixin, Estimator, options=Options):
 
     def predict(self, X: Any) -> np.ndarray:
         """The most probable class."""
-        found = self.predict_log_proba(X).argmax(axis=1)
-        return np.asarray(self.classes_[found])
+        best = self.predict_log_proba(X).argmax(axis=1)
+        return np.asarray(self.classes_[best])
 
 
 def build(options: Options, task: str, categorical: tuple[int, ...] = ()) -> BaseEstimator:

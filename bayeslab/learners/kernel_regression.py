@@ -82,9 +82,9 @@ class _Weighted(Estimator, options=Options):
         errors = [self._loss(self._shares(gaps, float(w)) @ self._target, asked) for w in widths]
         return float(widths[int(np.argmin(errors))])
 
-    def _loss(self, found: Array, asked: NDArray[np.int64]) -> float:
+    def _loss(self, predicted: Array, asked: NDArray[np.int64]) -> float:
         # Squared error, of classes that of the shares (Brier).
-        return float(((found - self._target[asked]) ** 2).sum())
+        return float(((predicted - self._target[asked]) ** 2).sum())
 
     def _shares(self, gaps: Array, width: float) -> Array:
         """Weights of all rows, each line of sum one; where no window reaches, the nearest rows share."""
@@ -171,8 +171,8 @@ class KernelVote(ClassifierMixin, _Weighted):
 
     def predict(self, X: Any) -> np.ndarray:
         """The class with most votes."""
-        found = self.predict_proba(X).argmax(axis=1)
-        return np.asarray(self.classes_[found])
+        best = self.predict_proba(X).argmax(axis=1)
+        return np.asarray(self.classes_[best])
 
 
 def build(options: Options, task: str, categorical: tuple[int, ...] = ()) -> BaseEstimator:

@@ -161,10 +161,10 @@ class _Neighbourly(Estimator, options=Options):
         if not 1 <= k < n:
             raise ValueError(f"leaving one of n_samples = {n} rows out, there are not {k} neighbours")
         distances, rows = self._nearest(self._points, k + 1)
-        own = rows == np.arange(n)[:, None]
+        itself = rows == np.arange(n)[:, None]
         # Among more than k equal rows a row need not be found; then the last one goes.
-        own[~own.any(axis=1), -1] = True
-        kept = ~own
+        itself[~itself.any(axis=1), -1] = True
+        kept = ~itself
         return distances[kept].reshape(n, k), rows[kept].reshape(n, k)
 
     def _loss(self, distances: Array, rows: Rows) -> float:
@@ -245,9 +245,9 @@ class KNNClassifier(ClassifierMixin, _Neighbourly):
 
     def _shares(self, distances: Array, rows: Rows) -> Array:
         out = np.zeros((len(rows), len(self.classes_)))
-        said, votes, line = self._target[rows], self._votes(distances), np.arange(len(rows))
+        labels, votes, line = self._target[rows], self._votes(distances), np.arange(len(rows))
         for j in range(rows.shape[1]):
-            out[line, said[:, j]] += votes[:, j]
+            out[line, labels[:, j]] += votes[:, j]
         return np.round(out, 14)
 
     def _loss(self, distances: Array, rows: Rows) -> float:

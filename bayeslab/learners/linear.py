@@ -193,8 +193,8 @@ def path(X: Any, y: Any, penalty: Literal["ridge", "lasso"], n_alphas: int = 100
     x = np.asarray(X, float) - np.mean(X, axis=0)
     target = np.asarray(y, float) - np.mean(y)
     if penalty == "lasso":
-        alphas, found, _ = lasso_path(x, target, alphas=n_alphas, eps=1e-3, tol=1e-8, max_iter=100_000)
-        return Path(alphas, found.T)
+        alphas, coefficients, _ = lasso_path(x, target, alphas=n_alphas, eps=1e-3, tol=1e-8, max_iter=100_000)
+        return Path(alphas, coefficients.T)
     u, s, vt = np.linalg.svd(x, full_matrices=False)
     alphas = np.geomspace(1e4, 1e-2, n_alphas) * float(s.max() ** 2) / 1e3
     along = u.T @ target
@@ -222,8 +222,8 @@ def reported(estimator: Any) -> dict[str, tuple[tuple[str, ...], np.ndarray]]:
 
 def curves(estimator: Any) -> dict[str, tuple[tuple[str, ...], np.ndarray]]:
     """Mean squared error after each pass of gradient descent."""
-    found = getattr(estimator, "losses_", None)
-    return {} if found is None else by_pass("squared_error", [found])
+    losses = getattr(estimator, "losses_", None)
+    return {} if losses is None else by_pass("squared_error", [losses])
 
 
 def examples() -> list[BaseEstimator]:

@@ -165,9 +165,9 @@ class LocallyWeighted(RegressorMixin, Estimator, options=Options):
     def local_coefficients(self, x: Any) -> Array:
         """Value at the query, and slopes."""
         check_is_fitted(self)
-        found, converged = self._local(np.asarray(x, float), self.n_neighbors_)
+        coefficients, converged = self._local(np.asarray(x, float), self.n_neighbors_)
         self._warn(0 if converged else 1, 1)
-        return found
+        return coefficients
 
     def _local(self, query: Array, n_neighbors: int, without: int | None = None) -> tuple[Array, bool]:
         """Value and slopes at a query, and whether a descent to them has converged."""
@@ -187,16 +187,16 @@ class LocallyWeighted(RegressorMixin, Estimator, options=Options):
         """Coefficients by descent, and whether it ended before its steps were used up."""
         curvature = (weight[:, None] * rows).T @ rows
         rate = 1 / float(np.linalg.eigvalsh(curvature)[-1])
-        found = np.zeros(rows.shape[1])
+        coefficients = np.zeros(rows.shape[1])
         for _ in range(self.max_steps):
-            step = rate * (weight * (target - rows @ found)) @ rows
-            found += step
+            step = rate * (weight * (target - rows @ coefficients)) @ rows
+            coefficients += step
             if np.abs(step).max() < self.tol:
-                return found, True
+                return coefficients, True
         middle = weight @ target
         spread = float(np.sqrt(weight @ (target - middle) ** 2)) + 1e-9 * abs(float(middle))
-        left = (weight * (target - rows @ found)) @ rows
-        return found, settled(left, rows, weight, spread, False)
+        left = (weight * (target - rows @ coefficients)) @ rows
+        return coefficients, settled(left, rows, weight, spread, False)
 
     def _warn(self, n: int, n_queries: int) -> None:
         text = f"around {n} of {n_queries} queries the gradient is not zero after max_steps = {self.max_steps} steps"
@@ -206,9 +206,9 @@ class LocallyWeighted(RegressorMixin, Estimator, options=Options):
         """The value of its own function at each query."""
         check_is_fitted(self)
         X = validate_data(self, X, reset=False, dtype=np.float64)
-        found = [self._local(x, self.n_neighbors_) for x in X]
-        self._warn(sum(not converged for _, converged in found), len(X))
-        return np.array([coefficients[0] for coefficients, _ in found])
+        fits = [self._local(x, self.n_neighbors_) for x in X]
+        self._warn(sum(not converged for _, converged in fits), len(X))
+        return np.array([coefficients[0] for coefficients, _ in fits])
 
 
 def build(options: Options, task: str, categorical: tuple[int, ...] = ()) -> BaseEstimator:

@@ -158,8 +158,8 @@ class GradientLogistic(ClassifierMixin, Estimator, options=Options):
         rng = check_random_state(self.random_state)
         positives = self.classes_[1:] if len(self.classes_) == 2 else self.classes_
         units = [self._unit(rows, (y == c).astype(float), weight, rng) for c in positives]
-        found = np.array([w for w, _, _ in units])
-        self.intercept_, self.coef_ = found[:, 0], found[:, 1:]
+        weights = np.array([w for w, _, _ in units])
+        self.intercept_, self.coef_ = weights[:, 0], weights[:, 1:]
         self.losses_ = [curve for _, curve, _ in units]
         self.converged_ = all(end for _, _, end in units)
         self.n_iter_ = np.array([len(curve) for curve in self.losses_])

@@ -93,8 +93,8 @@ class _Hashed(Estimator, options=Options):
         """Distances and positions of the nearest candidates; infinite and -1 where there are fewer."""
         check_is_fitted(self)
         queries = np.asarray(validate_data(self, X, reset=False, dtype=np.float64))
-        found = self.index_.query(queries, self.n_neighbors)
-        distances, rows = found.distances, found.rows
+        neighbours = self.index_.query(queries, self.n_neighbors)
+        distances, rows = neighbours.distances, neighbours.rows
         for i in np.flatnonzero(rows[:, 0] < 0):
             gap = np.linalg.norm(self.index_.points - (queries[i] - self.index_._centre), axis=1)
             rows[i] = np.lexsort((np.arange(len(gap)), gap))[: self.n_neighbors]
@@ -132,8 +132,8 @@ class LSHClassifier(ClassifierMixin, _Hashed):
     def predict_proba(self, X: Any) -> Array:
         """Shares of the votes."""
         rows = self.kneighbors(X)[1]
-        said = np.where(rows >= 0, self._target[rows], -1)
-        counts = np.stack([(said == c).sum(axis=1) for c in range(len(self.classes_))], axis=1)
+        votes = np.where(rows >= 0, self._target[rows], -1)
+        counts = np.stack([(votes == c).sum(axis=1) for c in range(len(self.classes_))], axis=1)
         return np.asarray(counts / counts.sum(axis=1, keepdims=True))
 
     def predict(self, X: Any) -> np.ndarray:

@@ -74,8 +74,8 @@ def _softmax_weights(
         gradient = (row_weights[:, None] * gap).T @ rows + alpha * weights
         return value, gradient.ravel()
 
-    found = minimize(loss, start.ravel(), jac=True, method="L-BFGS-B", options={"maxiter": max_iter})
-    return np.asarray(found.x.reshape(start.shape))
+    optimum = minimize(loss, start.ravel(), jac=True, method="L-BFGS-B", options={"maxiter": max_iter})
+    return np.asarray(optimum.x.reshape(start.shape))
 
 
 class _Gated(Ensemble, options=Options):
@@ -112,9 +112,9 @@ class _Gated(Ensemble, options=Options):
         # Products of small matrices, many thousand times: threads only wait for each other.
         with threadpool_limits(1, "blas"):
             for _ in range(self.n_init):
-                found = self._once(rows, target, rng)
-                if best is None or found[1][-1] > best[0]:
-                    best = found[1][-1], found
+                result = self._once(rows, target, rng)
+                if best is None or result[1][-1] > best[0]:
+                    best = result[1][-1], result
         assert best is not None
         (self.gate_, experts), climbs = best[1]
         self.log_likelihoods_, self.n_iter_ = np.array(climbs), len(climbs)
@@ -244,8 +244,8 @@ class ExpertClassifier(EnsembleClassifier, _Gated):
 
     def _maximise(self, experts: Any, shares: Array, rows: Array, target: Any) -> Any:
         alpha = max(self.alpha, 1e-8)
-        found = [_softmax_weights(rows, target, h, alpha, w, 20) for h, w in zip(shares.T, experts, strict=True)]
-        return np.array(found)
+        weights = [_softmax_weights(rows, target, h, alpha, w, 20) for h, w in zip(shares.T, experts, strict=True)]
+        return np.array(weights)
 
     def _densities(self, experts: Any, rows: Array, target: Any) -> Array:
         log_p = special.log_softmax(np.einsum("nd,jkd->njk", rows, experts), axis=2)

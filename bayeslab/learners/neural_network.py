@@ -458,8 +458,8 @@ def curves(estimator: Any) -> dict[str, tuple[tuple[str, ...], np.ndarray]]:
     # Passes after pruning watch no rows.
     watched = np.full(len(estimator.loss_curve_), np.nan)
     watched[: len(estimator.validation_curve_)] = estimator.validation_curve_
-    found = by_pass("loss", [estimator.loss_curve_])
-    return found | by_pass("held_out_loss", [watched]) if estimator.validation_curve_ else found
+    losses = by_pass("loss", [estimator.loss_curve_])
+    return losses | by_pass("held_out_loss", [watched]) if estimator.validation_curve_ else losses
 
 
 def examples() -> list[BaseEstimator]:

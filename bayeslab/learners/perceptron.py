@@ -249,10 +249,10 @@ def novikoff_bound(X: Any, y: Any, coef: Any, intercept: float = 0.0) -> float:
             code="wrong-shape",
         )
     rows = np.column_stack([np.ones(len(points)), points])
-    found = _changes_at_most(rows, side, np.array([number(intercept, "intercept"), *weights]))
-    if np.isnan(found):
+    bound = _changes_at_most(rows, side, np.array([number(intercept, "intercept"), *weights]))
+    if np.isnan(bound):
         raise OptionError("the plane does not separate the rows: there is no bound", code="not-applicable")
-    return found
+    return bound
 
 
 def _changes_at_most(rows: Array, side: Array, weights: Array) -> float:

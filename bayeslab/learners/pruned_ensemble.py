@@ -80,10 +80,10 @@ class _Known:
 
     def keep(self, subset: tuple[int, ...]) -> bool:
         """Whether it is better than any of its size."""
-        found = self.of(subset)
-        if len(subset) in self.best and found <= self.best[len(subset)][0]:
+        score = self.of(subset)
+        if len(subset) in self.best and score <= self.best[len(subset)][0]:
             return False
-        self.best[len(subset)] = found, tuple(sorted(subset))
+        self.best[len(subset)] = score, tuple(sorted(subset))
         return True
 
     def grown(self, subset: tuple[int, ...]) -> tuple[int, ...]:
@@ -131,7 +131,7 @@ def selected(given: Any, target: Any, search: Search = "floating") -> tuple[int,
     known = _Known(np.asarray(given, float), np.asarray(target))
     {"forward": known.forward, "backward": known.backward, "floating": known.floating}[search]()
     # Of equals the fewest members.
-    return max(known.best.values(), key=lambda found: (found[0], -len(found[1])))[1]
+    return max(known.best.values(), key=lambda entry: (entry[0], -len(entry[1])))[1]
 
 
 class _Pruned(Ensemble, options=Options):

@@ -83,7 +83,7 @@ class _Bumps(Estimator, options=Options):
     def _place(self, X: Array) -> None:
         rng = check_random_state(self.random_state)
         distinct = np.unique(X, axis=0)
-        k, own = min(self.n_centres, len(distinct)), None
+        k, widths = min(self.n_centres, len(distinct)), None
         if self.centres == "all":
             self.centres_ = distinct
         elif self.centres == "farthest":
@@ -96,10 +96,10 @@ class _Bumps(Estimator, options=Options):
             ).fit(X)
             # Neighbouring bumps are to overlap: twice the deviation, and twice the way to the next centre at least.
             self.centres_ = mixture.means_
-            own = 2 * np.maximum(np.sqrt(mixture.covariances_), _to_next(mixture.means_))
+            widths = 2 * np.maximum(np.sqrt(mixture.covariances_), _to_next(mixture.means_))
         if self.width is not None:
-            own = np.full(len(self.centres_), float(self.width))
-        self.widths_ = np.full(len(self.centres_), _spacing(self.centres_)) if own is None else own
+            widths = np.full(len(self.centres_), float(self.width))
+        self.widths_ = np.full(len(self.centres_), _spacing(self.centres_)) if widths is None else widths
 
     def _bumps(self, X: Array) -> Array:
         gap = pairwise_distances(X, self.centres_) / self.widths_
@@ -211,8 +211,8 @@ class RBFClassifier(ClassifierMixin, _Bumps):
     def predict(self, X: Any) -> np.ndarray:
         """The class with the largest output."""
         score = self.decision_function(X)
-        found = (score > 0).astype(int) if len(self.classes_) == 2 else score.argmax(axis=1)
-        return np.asarray(self.classes_[found])
+        best = (score > 0).astype(int) if len(self.classes_) == 2 else score.argmax(axis=1)
+        return np.asarray(self.classes_[best])
 
 
 def build(options: Options, task: str, categorical: tuple[int, ...] = ()) -> BaseEstimator:

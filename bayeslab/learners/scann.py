@@ -97,13 +97,13 @@ class Scann(EnsembleClassifier, options=Options):
     def decision_function(self, X: Any) -> Array:
         """Less the squared distance to each class mean: of two classes that of the second less that of the first."""
         at = self.coordinates(X)
-        found = -((at[:, None, :] - self.means_) ** 2).sum(axis=2)
-        return np.asarray(found[:, 1] - found[:, 0] if len(self.classes_) == 2 else found)
+        scores = -((at[:, None, :] - self.means_) ** 2).sum(axis=2)
+        return np.asarray(scores[:, 1] - scores[:, 0] if len(self.classes_) == 2 else scores)
 
     def predict(self, X: Any) -> np.ndarray:
         """The class of the nearest mean."""
-        found = self.decision_function(X)
-        best = (found > 0).astype(int) if found.ndim == 1 else found.argmax(axis=1)
+        scores = self.decision_function(X)
+        best = (scores > 0).astype(int) if scores.ndim == 1 else scores.argmax(axis=1)
         return np.asarray(self.classes_[best])
 
 

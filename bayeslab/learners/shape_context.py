@@ -124,7 +124,7 @@ def _crossings(image: Array, level: float | None = None) -> tuple[Array, float]:
     """Where lines between neighbouring pixels have the level, shape (places, 2)."""
     if level is None:
         level = (float(image.min()) + float(image.max())) / 2
-    found = []
+    places = []
     for axis in (0, 1):
         first = np.take(image, range(image.shape[axis] - 1), axis)
         second = np.take(image, range(1, image.shape[axis]), axis)
@@ -132,8 +132,8 @@ def _crossings(image: Array, level: float | None = None) -> tuple[Array, float]:
         if len(at):
             i, j = at.astype(int).T
             at[:, axis] += (level - first[i, j]) / (second[i, j] - first[i, j])
-            found.append(at)
-    return (np.vstack(found) if found else np.empty((0, 2))), level
+            places.append(at)
+    return (np.vstack(places) if places else np.empty((0, 2))), level
 
 
 @dataclass(frozen=True, eq=False)

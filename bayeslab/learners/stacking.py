@@ -92,8 +92,8 @@ def simplex_weights(outputs: Any, y: Any, sample_weight: Any = None) -> Array:
     rows = np.vstack([gaps / (size * np.sqrt(len(gaps))), np.ones(gaps.shape[1])])
     target = np.zeros(len(rows))
     target[-1] = 1.0
-    found, _ = nnls(rows, target)
-    return np.asarray(found / found.sum())
+    weights, _ = nnls(rows, target)
+    return np.asarray(weights / weights.sum())
 
 
 class _Stacked(Ensemble, options=Options):

@@ -156,7 +156,7 @@ class _Machine(Estimator, options=Options, words={"kernel": _MORE}):
             self.coef_ = solver.coef_
         return self
 
-    def _seen(self, X: Any) -> Any:
+    def _solver_input(self, X: Any) -> Any:
         """Rows as the solver takes them: numbers, or kernel values with the training rows."""
         check_is_fitted(self)
         if not callable(self.kernel):
@@ -171,8 +171,8 @@ class _Machine(Estimator, options=Options, words={"kernel": _MORE}):
 
     def predict(self, X: Any) -> np.ndarray:
         """The class or number of each row."""
-        seen = self._seen(X)
-        return np.asarray(self.solver_.predict(seen))
+        solver_input = self._solver_input(X)
+        return np.asarray(self.solver_.predict(solver_input))
 
     @property
     def dual_variables_(self) -> Array:
@@ -259,8 +259,8 @@ class SVMClassifier(ClassifierMixin, _Machine):
 
     def decision_function(self, X: Any) -> Array:
         """Scores: of two classes above zero for the second, else one column a class, from the pairs' votes."""
-        seen = self._seen(X)
-        return np.asarray(self.solver_.decision_function(seen))
+        solver_input = self._solver_input(X)
+        return np.asarray(self.solver_.decision_function(solver_input))
 
     def _coefficients(self) -> Iterator[Array]:
         ends = np.concatenate([[0], np.cumsum(self.n_support_)])

@@ -55,7 +55,7 @@ class _Table(Estimator, options=Options):
         self._position: dict[bytes, int] = {}
         return np.array([self._position.setdefault(key, len(self._position)) for key in _keys(X)], np.int64)
 
-    def _found(self, X: Any) -> NDArray[np.int64]:
+    def _positions(self, X: Any) -> NDArray[np.int64]:
         """Positions in the table; -1 of rows that are not stored."""
         check_is_fitted(self, "n_rows_")
         table = np.asarray(validate_data(self, X, reset=False, dtype=np.float64))
@@ -96,7 +96,7 @@ class TableLookup(ClassifierMixin, _Table):
 
     def predict_proba(self, X: Any) -> Array:
         """Shares of the classes among the rows stored alike; of all rows, where there are none."""
-        at = self._found(X)
+        at = self._positions(X)
         return np.asarray(self._shares[at])
 
     def predict(self, X: Any) -> np.ndarray:
@@ -138,7 +138,7 @@ class TableLookupRegressor(RegressorMixin, _Table):
 
     def predict(self, X: Any) -> Array:
         """The mean of the rows stored alike, or the default."""
-        at = self._found(X)
+        at = self._positions(X)
         return np.asarray(self._means[at])
 
 

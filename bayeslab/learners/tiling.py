@@ -94,9 +94,9 @@ class Tiling(ClassifierMixin, Estimator, options=Options):
     def _grow(self, X: Array, side: Array, rng: Any) -> tuple[list[Array], list[int]]:
         layers: list[Array] = []
         errors: list[int] = []
-        seen = X
+        inputs = X
         while len(layers) < self.max_layers:
-            rows = np.column_stack([np.ones(len(seen)), seen])
+            rows = np.column_stack([np.ones(len(inputs)), inputs])
             start = _one_more_right(rows, side) if layers else np.zeros(rows.shape[1])
             units = [self._unit(rows, side, rng, start)]
             wrong = int(np.sum(_says(rows @ units[0]) != side))
@@ -111,7 +111,7 @@ class Tiling(ClassifierMixin, Estimator, options=Options):
             errors.append(wrong)
             if wrong == 0:
                 break
-            seen = _says(rows @ layers[-1])
+            inputs = _says(rows @ layers[-1])
         return layers, errors
 
     def _unit(self, rows: Array, side: Array, rng: Any, start: Array) -> Array:
@@ -181,11 +181,11 @@ def _cut_off(rows: Array) -> Array:
 
 
 def _master(X: Array, layers: list[Array]) -> Array:
-    seen = X
+    inputs = X
     for w in layers[:-1]:
-        seen = _says(w[0] + seen @ w[1:])
+        inputs = _says(w[0] + inputs @ w[1:])
     last = layers[-1][:, 0]
-    return np.asarray((last[0] + seen @ last[1:]) / max(float(np.linalg.norm(last)), 1e-300))
+    return np.asarray((last[0] + inputs @ last[1:]) / max(float(np.linalg.norm(last)), 1e-300))
 
 
 def build(options: Options, task: str, categorical: tuple[int, ...] = ()) -> BaseEstimator:

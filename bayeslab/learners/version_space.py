@@ -188,8 +188,8 @@ class VersionSpace(ClassifierMixin, Estimator, options=Options):
         # Of every row that there can be the probability of the hypotheses that cover it; the last place: another value.
         share = weights
         for axis in range(len(shape)):
-            own, any_value = np.split(share, [shape[axis] - 1], axis=axis)
-            share = np.concatenate([own + any_value, any_value], axis=axis)
+            by_value, any_value = np.split(share, [shape[axis] - 1], axis=axis)
+            share = np.concatenate([by_value + any_value, any_value], axis=axis)
         self._share = share
 
     def predict_proba(self, X: Any) -> np.ndarray:

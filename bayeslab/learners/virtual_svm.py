@@ -216,19 +216,19 @@ class VirtualSVM(ClassifierMixin, Estimator, options=Options):
         first.sort()
         return rows[first], classes[first]
 
-    def _seen(self, X: Any) -> Array:
+    def _solver_input(self, X: Any) -> Array:
         check_is_fitted(self)
         return self._features(validate_data(self, X, reset=False, dtype=np.float64))
 
     def decision_function(self, X: Any) -> Array:
         """Scores: of two classes above zero for the second, else one column a class, from the pairs' votes."""
-        seen = self._seen(X)
-        return np.asarray(self.solver_.decision_function(seen))
+        solver_input = self._solver_input(X)
+        return np.asarray(self.solver_.decision_function(solver_input))
 
     def predict(self, X: Any) -> np.ndarray:
         """The class of each image."""
-        seen = self._seen(X)
-        return np.asarray(self.solver_.predict(seen))
+        solver_input = self._solver_input(X)
+        return np.asarray(self.solver_.predict(solver_input))
 
 
 def build(options: Options, task: str, categorical: tuple[int, ...] = ()) -> BaseEstimator:

@@ -143,8 +143,8 @@ def _scores(estimator: Any, X: Array, n_classes: int) -> Array:
     """Raw scores (rows, classes), where the estimator has them, else log probabilities."""
     out = np.zeros((len(X), n_classes))
     if not hasattr(estimator, "decision_function"):
-        found = outputs([estimator], X, n_classes)[0]
-        return np.asarray(np.log(np.maximum(found, 1e-12)))
+        probabilities = outputs([estimator], X, n_classes)[0]
+        return np.asarray(np.log(np.maximum(probabilities, 1e-12)))
     raw = np.asarray(estimator.decision_function(X), float)
     codes = np.asarray(estimator.classes_, int)
     out[:, codes] = np.column_stack([-raw, raw]) if raw.ndim == 1 else raw
@@ -201,9 +201,9 @@ class VotingClassifier(EnsembleClassifier, options=Options):
         self.weights_ = self._weights(X, codes, rng, rows)
         self._train(self._members(), X, codes, rng, rows)
         if self.normalise:
-            found = [_scores(one, X, n_classes) for one in self.estimators_]
-            self.centres_ = np.array([one.mean() for one in found])
-            self.scales_ = np.array([one.std() or 1.0 for one in found])
+            scores = [_scores(one, X, n_classes) for one in self.estimators_]
+            self.centres_ = np.array([one.mean() for one in scores])
+            self.scales_ = np.array([one.std() or 1.0 for one in scores])
         return self
 
     def _weights(self, X: Array, codes: Any, rng: Any, rows: Array | None) -> Array:
@@ -225,8 +225,8 @@ class VotingClassifier(EnsembleClassifier, options=Options):
         X = self._new(X)
         n_classes = len(self.classes_)
         if self.normalise:
-            found = np.array([_scores(one, X, n_classes) for one in self.estimators_])
-            standard = (found - self.centres_[:, None, None]) / self.scales_[:, None, None]
+            scores = np.array([_scores(one, X, n_classes) for one in self.estimators_])
+            standard = (scores - self.centres_[:, None, None]) / self.scales_[:, None, None]
             given = special.softmax(standard, axis=2)
         else:
             given = self._outputs(X)

@@ -46,8 +46,8 @@ def perceptron(
     for i in range(order.shape[0]):
         row, label = rows[order[i]], labels[order[i]]
         score = _score(weights, row)
-        said = 1 if (score > 0.0 or (at_zero and score == 0.0)) else 0
-        if said != label:
+        predicted = 1 if (score > 0.0 or (at_zero and score == 0.0)) else 0
+        if predicted != label:
             if kept < votes.shape[0]:
                 votes[kept] = weights
                 kept += 1
@@ -55,7 +55,7 @@ def perceptron(
                     survived[kept] = 1
             step = rate * decay / (decay + steps) if decay > 0.0 else rate
             for j in range(weights.shape[0]):
-                weights[j] += step * (label - said) * row[j]
+                weights[j] += step * (label - predicted) * row[j]
             changes += 1
         elif kept < survived.shape[0]:
             survived[kept] += 1

@@ -35,7 +35,7 @@ def build(
         span[node, 0], span[node, 1] = start, end
         if end - start <= leaf_size:
             continue
-        own = depth % d
+        cut_axis = depth % d
         if widest:
             best = -1.0
             for j in range(d):
@@ -43,14 +43,14 @@ def build(
                 for i in range(start + 1, end):
                     low, high = min(low, points[rows[i], j]), max(high, points[rows[i], j])
                 if high - low > best:
-                    best, own = high - low, j
+                    best, cut_axis = high - low, j
         values = np.empty(end - start)
         for i in range(start, end):
-            values[i - start] = points[rows[i], own]
+            values[i - start] = points[rows[i], cut_axis]
         order = np.argsort(values, kind="mergesort")
         rows[start:end] = rows[start:end][order]
         middle = (start + end) // 2
-        axis[node], cut[node] = own, points[rows[middle], own]
+        axis[node], cut[node] = cut_axis, points[rows[middle], cut_axis]
         stack[top, 0], stack[top, 1], stack[top, 2], stack[top, 3] = middle, end, depth + 1, node
         top += 1
         stack[top, 0], stack[top, 1], stack[top, 2], stack[top, 3] = start, middle, depth + 1, -1
@@ -71,7 +71,7 @@ def search(
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
     """Squared distances and rows of the k nearest, of equals the first row; points examined and leaves visited."""
     m, d = queries.shape
-    best, found = np.full((m, k), np.inf), np.full((m, k), -1, np.int64)
+    best, best_rows = np.full((m, k), np.inf), np.full((m, k), -1, np.int64)
     examined, leaves = np.zeros(m, np.int64), np.zeros(m, np.int64)
     stack, bound = np.empty(len(axis) + 1, np.int64), np.empty(len(axis) + 1)
     for q in range(m):
@@ -95,11 +95,11 @@ def search(
                 for j in range(d):
                     total += (points[row, j] - queries[q, j]) ** 2
                 examined[q] += 1
-                if total > best[q, k - 1] or (total == best[q, k - 1] and row > found[q, k - 1] >= 0):
+                if total > best[q, k - 1] or (total == best[q, k - 1] and row > best_rows[q, k - 1] >= 0):
                     continue
                 at = k - 1
-                while at > 0 and (best[q, at - 1] > total or (best[q, at - 1] == total and found[q, at - 1] > row)):
-                    best[q, at], found[q, at] = best[q, at - 1], found[q, at - 1]
+                while at > 0 and (best[q, at - 1] > total or (best[q, at - 1] == total and best_rows[q, at - 1] > row)):
+                    best[q, at], best_rows[q, at] = best[q, at - 1], best_rows[q, at - 1]
                     at -= 1
-                best[q, at], found[q, at] = total, row
-    return best, found, examined, leaves
+                best[q, at], best_rows[q, at] = total, row
+    return best, best_rows, examined, leaves

@@ -109,12 +109,12 @@ def typical_radius(points: NDArray[Any], k: int, rng: np.random.Generator, share
     if k < 1:
         return 1.0
     squared = (points.astype(np.float32) ** 2).sum(axis=1)
-    found = []
+    radii = []
     for i in asked:
         gap = np.maximum(squared - 2 * (points @ points[i]) + squared[i], 0.0)
         gap[i] = 0.0
-        found.append(math.sqrt(float(np.partition(gap, k)[k])))
-    radius = float(np.quantile(found, share))
+        radii.append(math.sqrt(float(np.partition(gap, k)[k])))
+    radius = float(np.quantile(radii, share))
     return radius if radius > 0 else 1e-6 + 1e-3 * float(np.sqrt(squared.max()))
 
 
@@ -296,9 +296,9 @@ class LSHIndex:
         asked = self._asked(queries)
         mine = self.query(queries, k).rows
         hits = 0
-        own = (self.points**2).sum(axis=1)
+        norms = (self.points**2).sum(axis=1)
         for i, query in enumerate(asked):
-            gap = own - 2 * (self.points @ query)
+            gap = norms - 2 * (self.points @ query)
             hits += len(np.intersect1d(np.argpartition(gap, k - 1)[:k], mine[i]))
         return hits / (len(asked) * k)
 

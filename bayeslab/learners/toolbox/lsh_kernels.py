@@ -93,13 +93,13 @@ def _probes(
         heap[0] = heap[size]
         _down(heap, size)
         valid, delta = True, np.int64(0)
-        seen = np.int64(0)
+        moved_cells = np.int64(0)
         for a in range(last + 1):
             if (members >> np.int64(a)) & 1:
                 j = order[a] // 2
-                if (seen >> np.int64(j)) & 1:
+                if (moved_cells >> np.int64(j)) & 1:
                     valid = False
-                seen |= np.int64(1) << np.int64(j)
+                moved_cells |= np.int64(1) << np.int64(j)
                 delta += step[order[a]]
         if valid:
             out[made] = delta
@@ -189,9 +189,9 @@ def nearest(
     """Squared distances and rows of the k nearest candidates (-1: there were fewer), and how many candidates."""
     m, n = len(queries), len(points)
     tables, length = factors.shape
-    best, found = np.full((m, k), np.inf, np.float32), np.full((m, k), -1, np.int64)
+    best, best_rows = np.full((m, k), np.inf, np.float32), np.full((m, k), -1, np.int64)
     examined = np.zeros(m, np.int64)
-    seen, touched = np.zeros((n >> 6) + 1, np.int64), np.empty(n, np.int32)
+    visited, touched = np.zeros((n >> 6) + 1, np.int64), np.empty(n, np.int32)
     out, cost, step = np.empty(n_probes, np.int64), np.empty(2 * length), np.empty(2 * length, np.int64)
     heap, order, fraction = np.empty((4 * n_probes + 8, 3)), np.empty(2 * length, np.int64), np.empty(length)
     for q in range(m):
@@ -208,24 +208,24 @@ def nearest(
                 for i in range(starts[t, bucket], starts[t, bucket + 1]):
                     row = rows[t, i]
                     mask = np.int64(1) << np.int64(row & 63)
-                    if seen[row >> 6] & mask:
+                    if visited[row >> 6] & mask:
                         continue
-                    seen[row >> 6] |= mask
+                    visited[row >> 6] |= mask
                     touched[count] = row
                     count += 1
         examined[q] = count
         for a in range(count):
             row = touched[a]
-            seen[row >> 6] = 0
+            visited[row >> 6] = 0
             total = _squared(points, row, queries[q], best[q, k - 1])
-            if total > best[q, k - 1] or (total == best[q, k - 1] and row > found[q, k - 1] >= 0):
+            if total > best[q, k - 1] or (total == best[q, k - 1] and row > best_rows[q, k - 1] >= 0):
                 continue
             at = k - 1
-            while at > 0 and (best[q, at - 1] > total or (best[q, at - 1] == total and found[q, at - 1] > row)):
-                best[q, at], found[q, at] = best[q, at - 1], found[q, at - 1]
+            while at > 0 and (best[q, at - 1] > total or (best[q, at - 1] == total and best_rows[q, at - 1] > row)):
+                best[q, at], best_rows[q, at] = best[q, at - 1], best_rows[q, at - 1]
                 at -= 1
-            best[q, at], found[q, at] = total, row
-    return best, found, examined
+            best[q, at], best_rows[q, at] = total, row
+    return best, best_rows, examined
 
 
 @numba.njit(cache=True)
@@ -243,7 +243,7 @@ def first_near(
     """The first candidate whose squared distance is at most the limit (-1: none), and how many were examined."""
     m = len(queries)
     tables, length = factors.shape
-    found, examined = np.full(m, -1, np.int64), np.zeros(m, np.int64)
+    first, examined = np.full(m, -1, np.int64), np.zeros(m, np.int64)
     out, cost, step = np.empty(n_probes, np.int64), np.empty(2 * length), np.empty(2 * length, np.int64)
     heap, order, fraction = np.empty((4 * n_probes + 8, 3)), np.empty(2 * length, np.int64), np.empty(length)
     for q in range(m):
@@ -259,10 +259,10 @@ def first_near(
                 for i in range(starts[t, bucket], starts[t, bucket + 1]):
                     examined[q] += 1
                     if _squared(points, rows[t, i], queries[q], limit) <= limit:
-                        found[q] = rows[t, i]
+                        first[q] = rows[t, i]
                         break
-                if found[q] >= 0:
+                if first[q] >= 0:
                     break
-            if found[q] >= 0:
+            if first[q] >= 0:
                 break
-    return found, examined
+    return first, examined

@@ -141,10 +141,10 @@ class Space:
         if self.metric != "kernel":
             return pairwise_distances(a, b, metric="minkowski", p=self.p)
         cross = self._kernel(a, b)
-        squared = self._own(a)[:, None] + self._own(b)[None, :] - 2 * cross
+        squared = self._self_kernel(a)[:, None] + self._self_kernel(b)[None, :] - 2 * cross
         return np.sqrt(np.maximum(squared, 0.0))
 
-    def _own(self, a: Array) -> Array:
+    def _self_kernel(self, a: Array) -> Array:
         """The kernel of each point with itself."""
         blocks = [a[i : i + 128] for i in range(0, len(a), 128)]
         return np.concatenate([np.diagonal(self._kernel(b, b)) for b in blocks])
@@ -253,13 +253,13 @@ def _discriminant(points: Array, classes: Rows, weight: Array, epsilon: float) -
     mean = weight @ points
     within, between = np.zeros((d, d)), np.zeros((d, d))
     for c in np.unique(classes):
-        own = classes == c
-        share = float(weight[own].sum())
+        members = classes == c
+        share = float(weight[members].sum())
         if share <= 0:
             continue
-        centre = weight[own] @ points[own] / share
-        gap = points[own] - centre
-        within += (weight[own][:, None] * gap).T @ gap
+        centre = weight[members] @ points[members] / share
+        gap = points[members] - centre
+        within += (weight[members][:, None] * gap).T @ gap
         between += share * np.outer(centre - mean, centre - mean)
     values, vectors = np.linalg.eigh(within)
     floor = max(1e-6 * float(values.max()), 1e-12)

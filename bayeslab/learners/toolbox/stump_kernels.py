@@ -58,13 +58,13 @@ def best_stump(
             continue
         for c in range(n_classes):
             below[c], above[c] = 0.0, total[c]
-        own = order[j]
+        by_value = order[j]
         for a in range(n - 1):
-            i = own[a]
+            i = by_value[a]
             c = classes[i]
             below[c] += weights[i]
             above[c] -= weights[i]
-            value, following = table[j, i], table[j, own[a + 1]]
+            value, following = table[j, i], table[j, by_value[a + 1]]
             if value == following:
                 continue
             right = below[0]

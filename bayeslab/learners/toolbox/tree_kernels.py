@@ -107,9 +107,9 @@ def best_splits(
             if a > 0 and (mixed or run_mixed or run_class != last_class):
                 above = known - below
                 left = (_information(below, under) + _information(above, total - under)) / total
-                found = share * (before / total - left)
-                if found > gain[j] + 1e-12 or math.isnan(cut[j]):
-                    gain[j] = found
+                candidate = share * (before / total - left)
+                if candidate > gain[j] + 1e-12 or math.isnan(cut[j]):
+                    gain[j] = candidate
                     cut[j] = 0.5 * (value + order_values[order[a - 1]])
                     info[j] = _information(np.array([under, total - under, missing]), whole) / whole
             for e in range(a, b):
