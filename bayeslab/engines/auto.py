@@ -15,8 +15,8 @@ def choose(posterior: Posterior) -> tuple[str, str]:
     wanted = posterior.preferred_engine()
     if wanted is not None:
         return wanted
-    found = posterior.exact_plan
-    if not isinstance(found, str):
-        return "exact", f"exact: {found.how}"
+    plan = posterior.exact_plan
+    if not isinstance(plan, str):
+        return "exact", f"exact: {plan.how}"
     summed = f" with {', '.join(posterior.latent)} summed out" if posterior.latent else ""
-    return "nuts", f"NUTS on the model's graph{summed}; not exact: {found}"
+    return "nuts", f"NUTS on the model's graph{summed}; not exact: {plan}"

@@ -63,7 +63,7 @@ class Options(Spec):
         """Arrays as lists, which a run folder can hold."""
         if not isinstance(value, Mapping):
             return value
-        return {str(name): np.asarray(own).tolist() for name, own in value.items()}
+        return {str(name): np.asarray(values).tolist() for name, values in value.items()}
 
 
 _PLANS = Planned[EMPlan]("em", lambda posterior: posterior.em_plan, code="not-suited")
@@ -71,74 +71,74 @@ _PLANS = Planned[EMPlan]("em", lambda posterior: posterior.em_plan, code="not-su
 
 def ready(job: Job) -> None:
     """Priors that have a mode, a variant that the family has, starts that there can be."""
-    found = _PLANS.of(job)
-    if job.options.variant == "hard" and found.search is None:
+    plan = _PLANS.of(job)
+    if job.options.variant == "hard" and plan.search is None:
         raise EngineRefusal("variant hard is for mixtures; take accelerated, em or stochastic", code="not-suited")
-    if job.options.variant == "gradient" and found.search is not None:
+    if job.options.variant == "gradient" and plan.search is not None:
         raise EngineRefusal(
             "variant gradient is not offered for mixtures; take accelerated, newton, em or hard", code="not-suited"
         )
-    _problem(found, job.options)
-    _initvals(found, job.options)
+    _problem(plan, job.options)
+    _initvals(plan, job.options)
 
 
 def run(job: Job) -> Outcome:
     """Search from several starts and report the best end."""
     begun = time.perf_counter()
     options: Options = job.options
-    found = _PLANS.of(job)
-    job.progress.note(f"EM: {found.how}")
-    problem = _problem(found, options)
-    searches, notes = _searched(job, found, problem)
+    plan = _PLANS.of(job)
+    job.progress.note(f"EM: {plan.how}")
+    problem = _problem(plan, options)
+    searches, notes = _searched(job, plan, problem)
     searched = time.perf_counter()
     best = searches.best
-    values = found.values(best.parameters)
-    labels = {**job.data.labels, **found.labels}
-    attrs = attributes(job) | {"inference_library": "bayeslab", "how": found.how, "log_likelihood": best.log_likelihood}
+    values = plan.values(best.parameters)
+    labels = {**job.data.labels, **plan.labels}
+    attrs = attributes(job) | {"inference_library": "bayeslab", "how": plan.how, "log_likelihood": best.log_likelihood}
     lead = {"chain": np.arange(1), "draw": np.arange(1)}
     groups = {
         "posterior": labelled(
-            {n: np.asarray(v)[None, None] for n, v in values.items()}, found.dims, labels, lead, attrs
+            {n: np.asarray(v)[None, None] for n, v in values.items()}, plan.dims, labels, lead, attrs
         ),
         "sample_stats": labelled({"lp": np.array([[best.log_posterior]])}, {"lp": ()}, {}, lead, attrs),
         "em": _traces(searches, attrs),
         **observed_groups(job.posterior, attributes(job)),
     }
-    findings = [*_findings(searches, found, problem, values, options), *notes]
+    findings = [*_findings(searches, plan, problem, values, options), *notes]
     if options.standard_errors:
-        errors, more = _errors(problem, best.parameters, found)
-        groups["standard_errors"] = labelled(errors, found.dims, labels, {}, attrs)
+        errors, more = _errors(problem, best.parameters, plan)
+        groups["standard_errors"] = labelled(errors, plan.dims, labels, {}, attrs)
         findings.append(more)
     timings = {"optimise": searched - begun, "report": time.perf_counter() - searched}
     return Outcome(groups, Verdict(tuple(findings)), not searches.interrupted, timings)
 
 
-def _problem(found: EMPlan, options: Options) -> Problem:
+def _problem(plan: EMPlan, options: Options) -> Problem:
     try:
-        return found.problem(options.prior == "use")
+        return plan.problem(options.prior == "use")
     except ModelError as error:
         raise EngineRefusal(f"{error.message}; or leave the priors out with prior: ignore", code=error.code) from None
 
 
-def _searched(job: Job, found: EMPlan, problem: Problem) -> tuple[Restarts, list[Finding]]:
+def _searched(job: Job, plan: EMPlan, problem: Problem) -> tuple[Restarts, list[Finding]]:
     """The searches, by the family if it has its own, and what is to be said of them."""
     options: Options = job.options
     rng, notes = np.random.default_rng(job.seed), Notes(job, options.restarts)
     how: dict[str, Any] = {k: getattr(options, k) for k in ("variant", "tolerance", "max_iterations")}
-    given = _initvals(found, options)
+    given = _initvals(plan, options)
     # With nothing left to chance all searches would be one.
-    restarts = 1 if given and given.keys() == found.dims.keys() else options.restarts
+    restarts = 1 if given and given.keys() == plan.dims.keys() else options.restarts
 
     def begin(theta: Mapping[str, np.ndarray]) -> Mapping[str, np.ndarray]:
-        return found.placed(theta, given) if given else theta
+        return plan.placed(theta, given) if given else theta
 
-    if found.search is not None:
-        done = found.search(options.prior == "use", restarts, rng, notes, how | {"begin": begin if given else None})
-        said = [Finding(note.status, note.check, "", None, note.message, note.advice) for note in done.notes]
-        return done.searches, said
+    if plan.search is not None:
+        done = plan.search(options.prior == "use", restarts, rng, notes, how | {"begin": begin if given else None})
+        findings = [Finding(note.status, note.check, "", None, note.message, note.advice) for note in done.notes]
+        return done.searches, findings
     searches = restarted(
         problem,
-        lambda own: begin(found.start(own)),
+        lambda generator: begin(plan.start(generator)),
         restarts=restarts,
         rng=rng,
         cores=options.cores,
@@ -152,7 +152,7 @@ def _searched(job: Job, found: EMPlan, problem: Problem) -> tuple[Restarts, list
 _ROUNDED = 1e-6
 
 
-def _initvals(found: EMPlan, options: Options) -> dict[str, np.ndarray]:
+def _initvals(plan: EMPlan, options: Options) -> dict[str, np.ndarray]:
     """Where searches are told to begin.
 
     Raises
@@ -163,26 +163,26 @@ def _initvals(found: EMPlan, options: Options) -> dict[str, np.ndarray]:
     given = options.initvals or {}
     if not given:
         return {}
-    example, out = found.values(found.start(np.random.default_rng(0))), {}
+    example, out = plan.values(plan.start(np.random.default_rng(0))), {}
     for name, value in given.items():
         path = ("inference", "initvals", name)
-        if name not in found.dims:
+        if name not in plan.dims:
             raise OptionError(
-                f"initvals: no parameter '{name}'{hint(name, found.dims)}", path=path, code="unknown-parameter"
+                f"initvals: no parameter '{name}'{hint(name, plan.dims)}", path=path, code="unknown-parameter"
             )
         try:
-            own = np.asarray(value, dtype=float)
+            array = np.asarray(value, dtype=float)
         except (TypeError, ValueError):
             raise OptionError(
                 f"initvals: '{name}' is a number, or rows of numbers", path=path, code="wrong-type"
             ) from None
         shape = np.shape(example[name])
-        if own.shape != shape:
+        if array.shape != shape:
             wanted = f"has the shape {shape}" if shape else "is a single number"
-            raise OptionError(f"initvals: '{name}' {wanted}, not {own.shape}", path=path, code="wrong-shape")
-        if (why := _impossible(own, found.kinds.get(name, "real"))) is not None:
+            raise OptionError(f"initvals: '{name}' {wanted}, not {array.shape}", path=path, code="wrong-shape")
+        if (why := _impossible(array, plan.kinds.get(name, "real"))) is not None:
             raise OptionError(f"initvals: '{name}' {why}", path=path, code=why.code)
-        out[name] = own
+        out[name] = array
     return out
 
 
@@ -240,7 +240,7 @@ def _traces(searches: Restarts, attrs: dict[str, Any]) -> Any:
     return labelled(arrays, dims, {"iteration": np.arange(longest)}, lead, attrs)
 
 
-def _findings(searches: Restarts, found: EMPlan, problem: Problem, values: Any, options: Options) -> list[Finding]:
+def _findings(searches: Restarts, plan: EMPlan, problem: Problem, values: Any, options: Options) -> list[Finding]:
     best = searches.best
     what = "maximum of the likelihood" if options.prior == "ignore" else "mode of the posterior"
     text = f"a point, not a posterior ({what}); log likelihood {best.log_likelihood:.4f} after {best.iterations} steps"
@@ -251,9 +251,9 @@ def _findings(searches: Restarts, found: EMPlan, problem: Problem, values: Any, 
         out = [Finding("warn", "optimum", "", best.log_likelihood, f"{text}, not converged: {best.reason}", advice)]
     if len(searches.ends) > 1:
         out.append(agreement(searches))
-    out += _boundary(found, values)
-    if found.at_limits is not None:
-        for name, number in found.at_limits(problem, best.parameters).items():
+    out += _boundary(plan, values)
+    if plan.at_limits is not None:
+        for name, number in plan.at_limits(problem, best.parameters).items():
             which = "it is" if number == 1 else f"{number} of them are"
             text = (
                 f"{name}: the likelihood is as high where {which} ten times larger or smaller and the others follow: a"
@@ -261,17 +261,17 @@ def _findings(searches: Restarts, found: EMPlan, problem: Problem, values: Any, 
             )
             advice = "give a prior that keeps it away, or take the distribution that the limit is"
             out.append(Finding("warn", "boundary", name, number, text, advice))
-    if options.prior == "ignore" and found.unbounded is not None and found.unbounded(best.parameters):
+    if options.prior == "ignore" and plan.unbounded is not None and plan.unbounded(best.parameters):
         text = "a state has shrunk to equal rows, where the likelihood has no bound: its maximum means nothing"
         out.append(Finding("fail", "collapse", "", None, text, "take prior: use, fewer states, or another topology"))
-    if options.prior == "ignore" and found.vanishing is not None:
-        for name, number in found.vanishing(best.parameters).items():
+    if options.prior == "ignore" and plan.vanishing is not None:
+        for name, number in plan.vanishing(best.parameters).items():
             text = f"{name}: the likelihood is highest where {'it is' if number == 1 else f'{number} of them are'} zero"
             advice = "take prior: use, or leave that part out of the model"
             out.append(Finding("warn", "boundary", name, number, text, advice))
-    if found.exchangeable:
-        text = f"the states of {found.exchangeable} can trade places: which is called what is arbitrary"
-        out.append(Finding("pass", "labels", found.exchangeable, None, text))
+    if plan.exchangeable:
+        text = f"the states of {plan.exchangeable} can trade places: which is called what is arbitrary"
+        out.append(Finding("pass", "labels", plan.exchangeable, None, text))
     if searches.interrupted:
         text = f"interrupted: {len(searches.ends)} of {options.restarts} searches begun; the best so far is reported"
         out.append(Finding("warn", "interrupted", "", None, text, "run again for all of them"))
@@ -290,11 +290,11 @@ def agreement(searches: Restarts) -> Finding:
     )
 
 
-def _boundary(found: EMPlan, values: Any) -> list[Finding]:
+def _boundary(plan: EMPlan, values: Any) -> list[Finding]:
     there: dict[str, int] = {}
-    for name, (low, high) in found.bounds.items():
+    for name, (low, high) in plan.bounds.items():
         value = np.asarray(values[name])
-        if found.kinds.get(name) == "simplex" and value.shape[-1:] == (1,):
+        if plan.kinds.get(name) == "simplex" and value.shape[-1:] == (1,):
             continue  # the only share is 1, and no estimate
         # A bound on one side only has the units of the data.
         near = _AT_BOUND if math.isfinite(high) else 0.0
@@ -310,12 +310,12 @@ def _boundary(found: EMPlan, values: Any) -> list[Finding]:
     return [Finding("warn", "boundary", worst, total, text, "give priors that keep them away, or more data")]
 
 
-def _errors(problem: Any, theta: Any, found: EMPlan) -> tuple[dict[str, np.ndarray], Finding]:
+def _errors(problem: Any, theta: Any, plan: EMPlan) -> tuple[dict[str, np.ndarray], Finding]:
     if not hasattr(problem, "gradient"):
         raise EngineRefusal(
             "standard errors need the slope of the log posterior, which this model does not give", code="not-suited"
         )
-    errors = {name: np.asarray(e) for name, e in standard_errors(cast(Smooth, problem), theta, found.values).items()}
+    errors = {name: np.asarray(e) for name, e in standard_errors(cast(Smooth, problem), theta, plan.values).items()}
     every = np.concatenate([np.ravel(e) for e in errors.values()])
     if np.isnan(every).any():
         text = "there are no standard errors: the point is no maximum"

@@ -49,13 +49,13 @@ class Options(Spec):
 _PLANS = Planned[Plan]("exact", lambda posterior: posterior.exact_plan, code="no-closed-form")
 
 
-def solved_as(found: Plan, scales: str) -> Answer:
+def solved_as(plan: Plan, scales: str) -> Answer:
     """The answer with the scales treated as the option says."""
     if scales == "integrate":
-        return found.solve()
-    if found.empirical is None:
+        return plan.solve()
+    if plan.empirical is None:
         raise OptionError(_NO_SCALES, code="not-applicable")
-    return found.empirical()
+    return plan.empirical()
 
 
 def ready(job: Job) -> None:
@@ -67,20 +67,20 @@ def ready(job: Job) -> None:
 def run(job: Job) -> Outcome:
     """Solve the model and draw from the solution."""
     begun = time.perf_counter()
-    found = _PLANS.of(job)
-    answer = solved_as(found, job.options.scales)
+    plan = _PLANS.of(job)
+    answer = solved_as(plan, job.options.scales)
     solved = time.perf_counter()
     chains, draws = job.options.chains, job.options.draws
     if not hasattr(answer, "choices"):
         # Where a plan cannot say how large a draw is, its answer can, before any is made.
         check_draws(draws, 0, chains, numbers_of(answer, job.data), ("inference",))
     if hasattr(answer, "choices"):
-        groups = _structures(job, answer, found)
+        groups = _structures(job, answer, plan)
         timings = {"solve": solved - begun, "draw": time.perf_counter() - solved}
-        return Outcome(groups, Verdict(_findings(answer, found, job.options.scales)), True, timings)
+        return Outcome(groups, Verdict(_findings(answer, plan, job.options.scales)), True, timings)
     drawn = answer.draws(np.random.default_rng(job.seed), chains * draws)
     labels = {**job.data.labels, **answer.labels}
-    attrs = attributes(job) | {"inference_library": "bayeslab", "how": found.how}
+    attrs = attributes(job) | {"inference_library": "bayeslab", "how": plan.how}
     lead = {"chain": np.arange(chains), "draw": np.arange(draws)}
     shaped = {name: v.reshape(chains, draws, *v.shape[1:]) for name, v in drawn.items()}
     note = {"sampling": "independent draws from the exact posterior"}
@@ -93,19 +93,19 @@ def run(job: Job) -> Outcome:
         arrays, dims = ({n: part[i] for n, part in content.items()} for i in (1, 0))
         groups[name] = labelled(arrays, dims, labels, {}, attrs)
     timings = {"solve": solved - begun, "draw": time.perf_counter() - solved}
-    return Outcome(groups, Verdict(_findings(answer, found, job.options.scales)), True, timings)
+    return Outcome(groups, Verdict(_findings(answer, plan, job.options.scales)), True, timings)
 
 
-def _structures(job: Job, answer: Any, found: Plan) -> dict[str, Any]:
+def _structures(job: Job, answer: Any, plan: Plan) -> dict[str, Any]:
     """Independent draws of structures, and the probabilities of their edges and paths."""
     import xarray as xr
 
     chains, draws = job.options.chains, job.options.draws
-    attrs = attributes(job) | {"inference_library": "bayeslab", "how": found.how}
+    attrs = attributes(job) | {"inference_library": "bayeslab", "how": plan.how}
     numbers = answer.choices(np.random.default_rng(job.seed), chains * draws).reshape(chains, draws, -1)
-    own = attrs | {"score_options": answer.score_options}
+    extra = attrs | {"score_options": answer.score_options}
     stats = {"sampling": "independent draws from the exact posterior"}
-    groups = structure_groups(answer.table, numbers, prior=answer.draws_of, attrs=own, stats=stats)
+    groups = structure_groups(answer.table, numbers, prior=answer.draws_of, attrs=extra, stats=stats)
     evidence = {} if math.isnan(answer.log_evidence) else {"log_evidence": float(answer.log_evidence)}
     known = attrs | evidence | {"log_sum": float(answer.posterior.log_sum), "draws_of": answer.draws_of}
     groups["exact_posterior"] = xr.Dataset(answer.probabilities(), answer.labels, known)
@@ -121,8 +121,8 @@ def _statistics(answer: Answer, labels: Any, attrs: dict[str, Any]) -> Any:
     return labelled(arrays, answer.dims, labels, {"statistic": np.array(names)}, attrs | evidence)
 
 
-def _findings(answer: Answer, found: Plan, scales: str) -> tuple[Finding, ...]:
-    out = [Finding("pass", "exact", "", None, f"solved exactly: {found.how}; the draws are independent")]
+def _findings(answer: Answer, plan: Plan, scales: str) -> tuple[Finding, ...]:
+    out = [Finding("pass", "exact", "", None, f"solved exactly: {plan.how}; the draws are independent")]
     if not math.isnan(answer.log_evidence):
         out.append(Finding("pass", "evidence", "", answer.log_evidence, f"log evidence {answer.log_evidence:.4f}"))
     if scales == "maximise":

@@ -48,18 +48,18 @@ def run(job: Job) -> Outcome:
     import xarray as xr
 
     begun = time.perf_counter()
-    found = _PLANS.of(job)
+    plan = _PLANS.of(job)
     options: Options = job.options
-    job.progress.note(f"Gibbs steps: {found.how}")
-    ends, complete = stepped(job, found.chains, cores=options.cores)
-    drawn = found.chains.finish(ends)
+    job.progress.note(f"Gibbs steps: {plan.how}")
+    ends, complete = stepped(job, plan.chains, cores=options.cores)
+    drawn = plan.chains.finish(ends)
     sampled = time.perf_counter()
-    labels = {**job.data.labels, **found.labels}
-    attrs = attributes(job) | {"inference_library": "bayeslab", "how": found.how}
+    labels = {**job.data.labels, **plan.labels}
+    attrs = attributes(job) | {"inference_library": "bayeslab", "how": plan.how}
     n_chains, n_draws = next(iter(drawn.draws.values())).shape[:2]
     lead = {"chain": np.arange(n_chains), "draw": np.arange(n_draws)}
     groups = {
-        "posterior": labelled(drawn.draws, found.dims, labels, lead, attrs),
+        "posterior": labelled(drawn.draws, plan.dims, labels, lead, attrs),
         "sample_stats": labelled(drawn.stats, dict.fromkeys(drawn.stats, ()), {}, lead, attrs),
         **observed_groups(job.posterior, attributes(job)),
     }
@@ -73,8 +73,8 @@ def run(job: Job) -> Outcome:
     for name, content in drawn.groups.items():
         arrays = {n: values for n, (_, values) in content.items()}
         groups[name] = labelled(arrays, {n: dims for n, (dims, _) in content.items()}, labels | lead, {}, attrs)
-    judged = xr.DataTree.from_dict({name: groups[name] for name in ("posterior", "sample_stats")})
-    judgement = judge_mcmc(judged, notes=notes, rejects=False)
+    tree = xr.DataTree.from_dict({name: groups[name] for name in ("posterior", "sample_stats")})
+    judgement = judge_mcmc(tree, notes=notes, rejects=False)
     verdict = Verdict(tuple(_advised(finding) for finding in judgement.findings))
     timings = {"sample": sampled - begun, "report": time.perf_counter() - sampled}
     return Outcome(groups, verdict, complete, timings)
@@ -88,8 +88,8 @@ def _advised(finding: Finding) -> Finding:
         return replace(finding, advice="run longer (tune and draws): Gibbs steps leave a mode only slowly")
     if finding.check == "movement":
         return replace(finding, advice="run longer, or begin elsewhere with another seed")
-    longer, found, _ = finding.advice.partition(", or reparametrise")
-    if found:
+    longer, reparametrise, _ = finding.advice.partition(", or reparametrise")
+    if reparametrise:
         return replace(finding, advice=longer)
     if "reparametrise" in finding.advice:
         return replace(finding, advice="many more draws: these steps mix slowly here")

@@ -127,8 +127,8 @@ def run(job: Job) -> Outcome:
     compiled = time.perf_counter()
     rng = np.random.default_rng(job.seed)
     points = starts(target, rng, options.restarts, options.initvals, more=_MODES)
-    found = maxima(target, points, options.maxeval, job.progress.note)
-    grids = [_grid(target, found, first) for first in range(density.n_dim)]
+    modes = maxima(target, points, options.maxeval, job.progress.note)
+    grids = [_grid(target, modes, first) for first in range(density.n_dim)]
     log_evidence = grids[0].log_evidence
     apart = max(abs(grid.log_evidence - log_evidence) for grid in grids)
     drawn = quadrature.grid_draws(grids[0].axes, grids[0].log_mass, rng, options.chains * options.draws)
@@ -151,10 +151,10 @@ def run(job: Job) -> Outcome:
     return Outcome(groups, Verdict((*_findings(grids, apart, attrs), *renamed)), True, timings)
 
 
-def _grid(target: Target, found: list[Optimum], first: int) -> _Grid:
+def _grid(target: Target, modes: list[Optimum], first: int) -> _Grid:
     """The grid with one parameter as its first coordinate."""
     d = target.n_dim
-    peak = newton(target, found[0].point)
+    peak = newton(target, modes[0].point)
     order = [first, *(i for i in range(d) if i != first)]
     factor = _factor(peak.curvature[np.ix_(order, order)])
     empty = np.zeros(0)
@@ -165,13 +165,13 @@ def _grid(target: Target, found: list[Optimum], first: int) -> _Grid:
         return target.many(frame.points(u))[0].reshape([len(a) for a in axes])
 
     # Other modes are inside from the beginning.
-    found = [o for o in _apart(found) if o.value > found[0].value - _DEPTH[d]]
-    others = np.array([np.linalg.solve(factor, (o.point - peak.point)[order]) for o in found])
+    modes = [o for o in _apart(modes) if o.value > modes[0].value - _DEPTH[d]]
+    others = np.array([np.linalg.solve(factor, (o.point - peak.point)[order]) for o in modes])
     start = [
         (min(-9.0, low - 9.0), max(9.0, high + 9.0)) for low, high in zip(others.min(0), others.max(0), strict=True)
     ]
     names = target.density.parameter_names()
-    n, many = _POINTS[d], len(found) > 1
+    n, many = _POINTS[d], len(modes) > 1
     known: dict[str, Any] = {} if improper(target.density.model) else {"endless": _spread(_WIDEST[d])}
     if many:
         known["peaks"] = others
@@ -181,7 +181,7 @@ def _grid(target: Target, found: list[Optimum], first: int) -> _Grid:
         )
         sizes = [n] * d
         if many or d == 1:
-            lengths = _lengths(target, found, order, factor) if many else np.ones(d)
+            lengths = _lengths(target, modes, order, factor) if many else np.ones(d)
             steps = [_DENSE * (high - low) / length for (low, high), length in zip(ends, lengths, strict=True)]
             sizes = [max(n, int(np.ceil(step)) + 1) for step in steps]
         axes, log_mass = quadrature.converged(log_density, ends, n=sizes, tolerance=_TOLERANCE[d])
@@ -190,20 +190,20 @@ def _grid(target: Target, found: list[Optimum], first: int) -> _Grid:
     return _Grid(order, peak.point, factor, axes, log_mass + np.log(np.diagonal(factor)).sum())
 
 
-def _apart(found: list[Optimum]) -> list[Optimum]:
+def _apart(optima: list[Optimum]) -> list[Optimum]:
     """Each mode once, the highest first."""
     kept: list[Optimum] = []
-    for optimum in found:
+    for optimum in optima:
         places = [np.max(np.abs(optimum.point - other.point) / (1.0 + np.abs(other.point))) for other in kept]
         if all(place > _ONE_MODE for place in places):
             kept.append(optimum)
     return kept[: 1 + _MODES]
 
 
-def _lengths(target: Target, found: list[Optimum], order: list[int], factor: np.ndarray) -> np.ndarray:
+def _lengths(target: Target, modes: list[Optimum], order: list[int], factor: np.ndarray) -> np.ndarray:
     """The standard deviation of the narrowest mode along each axis of a grid, the others held."""
     out = np.ones(len(order))
-    for optimum in found:
+    for optimum in modes:
         curved = -np.diagonal(factor.T @ hessian(target, optimum.point)[np.ix_(order, order)] @ factor)
         bends = np.isfinite(curved) & (curved > 1.0)
         out[bends] = np.minimum(out[bends], 1.0 / np.sqrt(curved[bends]))
@@ -235,10 +235,10 @@ def _statistics(density: Density, grids: list[_Grid], attrs: dict[str, Any]) -> 
     weights = np.exp(grid.log_mass.ravel() - grid.log_evidence)
     kept = weights > 1e-15
     values = constrained(model, density.split(grid.points(grid.everywhere()[kept])))
-    own = [rv.name for rv in model.free_RVs]
-    mean = {name: np.tensordot(weights[kept], values[name], axes=1) for name in own}
-    sd = {n: np.sqrt(np.tensordot(weights[kept], (values[n] - mean[n]) ** 2, axes=1)) for n in own}
-    for n in own:
+    free_names = [rv.name for rv in model.free_RVs]
+    mean = {name: np.tensordot(weights[kept], values[name], axes=1) for name in free_names}
+    sd = {n: np.sqrt(np.tensordot(weights[kept], (values[n] - mean[n]) ** 2, axes=1)) for n in free_names}
+    for n in free_names:
         # A moment that goes on growing towards the ends of the grid does not exist, or cannot be had from it.
         meanless = _of_ends(weights[kept], np.abs(values[n]))
         sd[n] = np.where(meanless | _of_ends(weights[kept], (values[n] - mean[n]) ** 2), np.nan, sd[n])
@@ -248,9 +248,9 @@ def _statistics(density: Density, grids: list[_Grid], attrs: dict[str, Any]) -> 
         # The second point is for transforms that fall.
         both = np.array([[g.quantile(p) for g in grids] for p in (probability, 1 - probability)])
         at = constrained(model, density.split(both))
-        parts.append({name: (at[name].min if probability < 0.5 else at[name].max)(axis=0) for name in own})
+        parts.append({name: (at[name].min if probability < 0.5 else at[name].max)(axis=0) for name in free_names})
         names.append(f"q{100 * probability:g}")
-    separate = [name for name in own if _elementwise(density, name)]
+    separate = [name for name in free_names if _elementwise(density, name)]
     arrays = {name: np.stack([np.asarray(part[name], float) for part in parts]) for name in separate}
     return dataset(arrays, model, {"statistic": np.array(names)}, attrs)
 

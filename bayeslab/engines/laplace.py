@@ -57,8 +57,8 @@ def run(job: Job) -> Outcome:
     compiled = time.perf_counter()
     rng = np.random.default_rng(job.seed)
     points = starts(target, rng, options.restarts, options.initvals)
-    found = maxima(target, points, options.maxeval, job.progress.note)
-    best = newton(target, found[0].point)
+    optima = maxima(target, points, options.maxeval, job.progress.note)
+    best = newton(target, optima[0].point)
     covariance = _inverse(target, best.curvature)
     gaussian = Gaussian(best.point, np.linalg.cholesky(covariance))
     timings = {"compile": compiled - begun, "optimise": time.perf_counter() - compiled}
@@ -71,8 +71,8 @@ def run(job: Job) -> Outcome:
         how="independent draws from a Gaussian at the mode, with the curvature there (unconstrained scale)",
         log_evidence=log_evidence if has_evidence(density) else None,
         attrs={"approximation": "laplace"},
-        findings=(_heights(found),),
-        modes=_left_out(target, best, found, gaussian, rng.spawn(1)[0]),
+        findings=(_heights(optima),),
+        modes=_left_out(target, best, optima, gaussian, rng.spawn(1)[0]),
         timings=timings,
     )
 
@@ -96,8 +96,8 @@ def _inverse(target: Target, curvature: Array) -> Array:
     return ((vectors / values) @ vectors.T) * unit * unit[:, None]
 
 
-def _heights(found: list[Optimum]) -> Finding:
-    best, other = found[0].value, found[-1].value
+def _heights(optima: list[Optimum]) -> Finding:
+    best, other = optima[0].value, optima[-1].value
     if best - other < 1e-3:
         return Finding("pass", "restarts", "", None, "all starting points led to modes of the same height")
     text = f"starting points led to different modes (log density {best:.4g} and {other:.4g}); only the highest is seen"
@@ -106,12 +106,12 @@ def _heights(found: list[Optimum]) -> Finding:
 
 
 def _left_out(
-    target: Target, best: Peak, found: list[Optimum], gaussian: Gaussian, rng: np.random.Generator
+    target: Target, best: Peak, optima: list[Optimum], gaussian: Gaussian, rng: np.random.Generator
 ) -> tuple[Finding, ...]:
     """Modes elsewhere that hold a good part of the posterior, each as if it were normal: mirror images among them."""
     points = gaussian.draw(rng, DRAWS)
     draws = Draws(points, target.many(points)[0], EVALUATIONS)
-    ends = [optimum.point for optimum in found[1:]] + suspects(target, draws, rng, best.point)
+    ends = [optimum.point for optimum in optima[1:]] + suspects(target, draws, rng, best.point)
     modes: list[Peak] = []
     for point in ends:
         known = (best, *modes)

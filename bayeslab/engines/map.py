@@ -89,12 +89,12 @@ def run(job: Job) -> Outcome:
     kinks = _lasso(density) if options.prior == "use" else (np.empty(0, dtype=np.intp), np.empty(0))
     problem = _Problem(Target(density), *kinks)
     rng = np.random.default_rng(job.seed)
-    found = []
+    ends = []
     for k, start in enumerate(starts(problem.target, rng, options.restarts, options.initvals)):
-        found.append(_optimised(problem, start, options))
-        job.progress.note(f"start {k + 1} of {options.restarts}: log density {found[-1].value:.6g}")
-    best = _polished(problem, max(found, key=lambda end: end.value))
-    agree = all(best.value - end.value < 1e-3 for end in found)
+        ends.append(_optimised(problem, start, options))
+        job.progress.note(f"start {k + 1} of {options.restarts}: log density {ends[-1].value:.6g}")
+    best = _polished(problem, max(ends, key=lambda end: end.value))
+    agree = all(best.value - end.value < 1e-3 for end in ends)
     converged = bool(np.isfinite(best.value) and best.value > -0.1 * WALL and best.gain < _GAIN)
     flat = best.point[None, None, :]
     groups = posterior_groups(
@@ -105,17 +105,17 @@ def run(job: Job) -> Outcome:
     return Outcome(groups, verdict, True, {"optimise": time.perf_counter() - begun})
 
 
-def _reported(job: Job, found: PointEstimate, begun: float) -> Outcome:
+def _reported(job: Job, estimate: PointEstimate, begun: float) -> Outcome:
     """What a family found without compiling its graph."""
-    drawn = {name: np.asarray(value)[None] for name, value in found.values.items()}
+    drawn = {name: np.asarray(value)[None] for name, value in estimate.values.items()}
     values = unconstrained(job.graph, drawn)
     shapes = tuple(value.shape[1:] for value in values.values())
     density = Density(job.graph, tuple(values), shapes, None, ())
     flat = density.flat({name: value[0] for name, value in values.items()})[None, None, :]
-    stats = {"lp": np.array([[found.log_density]])}
+    stats = {"lp": np.array([[estimate.log_density]])}
     groups = posterior_groups(job, density, flat, stats, sampler="bayeslab", chains=[0])
     verdict = point_verdict(
-        converged=found.converged, gradient_norm=found.slope, message="", restarts_agree=found.agree
+        converged=estimate.converged, gradient_norm=estimate.slope, message="", restarts_agree=estimate.agree
     )
     verdict = Verdict((*verdict.findings, *_without_priors(job.options)))
     return Outcome(groups, verdict, True, {"optimise": time.perf_counter() - begun})

@@ -142,7 +142,7 @@ def run(job: Job) -> Outcome:
         _tree(groups),
         max_treedepth=options.max_treedepth,
         target_accept=beginning.target_accept,
-        notes=[*beginning.told, *notes, *renamed],
+        notes=[*beginning.findings, *notes, *renamed],
         aside=on_the_way(job, density.model),
         remedies=remedies(job, density.model, tempered=not improper(density.model)),
     )
@@ -270,8 +270,8 @@ def _with_modes(job: Job, density: Density, at: np.ndarray, beginning: _Beginnin
         text = "interrupted while looking for other modes: the draws are all there"
         note = Finding("warn", "interrupted", "run", None, text, "continue it with `bayeslab fit --resume RUN`")
         return replace(drawn, complete=False, notes=(*drawn.notes, note))
-    found = finding(draws, others, lambda other: _place(density, draws, other))
-    return replace(drawn, notes=(*drawn.notes, *found))
+    findings = finding(draws, others, lambda other: _place(density, draws, other))
+    return replace(drawn, notes=(*drawn.notes, *findings))
 
 
 def _short(job: Job, density: Density, start: np.ndarray, target_accept: float, k: int) -> Draws | None:
@@ -301,12 +301,12 @@ def _really_outside(job: Job, density: Density, draws: Draws, other: Draws) -> b
     flat = np.concatenate((draws.points, other.points))[None]
     groups, _ = relabelled(job, posterior_groups(job, density, flat, {}, sampler="nutpie", chains=[0]))
     aside = on_the_way(job, density.model)
-    judged = [
+    columns_by_name = [
         v.to_numpy()[0].reshape(flat.shape[1], -1) for n, v in groups["posterior"].data_vars.items() if n not in aside
     ]
-    if not judged:
+    if not columns_by_name:
         return False
-    columns = np.concatenate(judged, axis=1).astype(float)
+    columns = np.concatenate(columns_by_name, axis=1).astype(float)
     here, there = columns[: len(draws.points)], columns[len(draws.points) :]
     return outside(Draws(here, draws.heights), Draws(there, other.heights))
 
@@ -332,7 +332,7 @@ class _Beginning:
     start: Callable[[np.random.Generator], np.ndarray]
     tune: int
     target_accept: float
-    told: tuple[Finding, ...] = ()
+    findings: tuple[Finding, ...] = ()
 
 
 def _beginning(job: Job, density: Density, at: np.ndarray) -> _Beginning:
@@ -346,14 +346,16 @@ def _beginning(job: Job, density: Density, at: np.ndarray) -> _Beginning:
     if not _at_mode(job):
         return usual
     job.progress.note("looking for the mode")
-    found = whitened(density, stream(job.seed, "mode"), options.initvals)
-    if isinstance(found, str):
-        text = f"{found}; so chains started around the centres of the priors and tuned with {usual.tune:,} draws"
-        return replace(usual, told=(Finding("pass", "start", "", None, text),))
+    coordinates = whitened(density, stream(job.seed, "mode"), options.initvals)
+    if isinstance(coordinates, str):
+        text = f"{coordinates}; so chains started around the centres of the priors and tuned with {usual.tune:,} draws"
+        return replace(usual, findings=(Finding("pass", "start", "", None, text),))
     tune = options.tune or _TUNE_AT_MODE
     text = f"around the mode, {tune:,} tuning draws; {SEARCHES} searches found the same mode"
     accept = options.target_accept or _ACCEPT_AT_MODE
-    return _Beginning(found, _dispersed(found.n_dim), tune, accept, (Finding("pass", "start", "", None, text),))
+    return _Beginning(
+        coordinates, _dispersed(coordinates.n_dim), tune, accept, (Finding("pass", "start", "", None, text),)
+    )
 
 
 def _at_mode(job: Job) -> bool:

@@ -93,7 +93,7 @@ def run(job: Job) -> Outcome:
 
 def _paths(job: Job, target: Target, rng: np.random.Generator) -> list[Path]:
     options: Options = job.options
-    found = []
+    paths = []
     for start in starts(target, rng, options.num_paths, options.initvals, options.jitter, climbed=False):
         path = pathfinder(
             target,
@@ -104,23 +104,23 @@ def _paths(job: Job, target: Target, rng: np.random.Generator) -> list[Path]:
             num_elbo_draws=options.num_elbo_draws,
         )
         if path is not None:
-            found.append(path)
-    if not found:
+            paths.append(path)
+    if not paths:
         raise RunError(
             "no path found a Gaussian with a finite ELBO; give initvals, or sample with method nuts",
             code="not-converged",
         )
-    bounds = [path.elbo for path in found]
-    job.progress.note(f"{len(found)} paths: best ELBO {max(bounds):.6g}, worst {min(bounds):.6g}")
-    return found
+    bounds = [path.elbo for path in paths]
+    job.progress.note(f"{len(paths)} paths: best ELBO {max(bounds):.6g}, worst {min(bounds):.6g}")
+    return paths
 
 
-def _lost(wanted: int, found: int) -> list[Finding]:
-    if found == wanted:
+def _lost(wanted: int, n_paths: int) -> list[Finding]:
+    if n_paths == wanted:
         return []
-    text = f"{wanted - found} of {wanted} paths failed"
+    text = f"{wanted - n_paths} of {wanted} paths failed"
     advice = "give initvals, or a smaller jitter"
-    return [Finding("warn", "paths", "", wanted - found, text, advice)]
+    return [Finding("warn", "paths", "", wanted - n_paths, text, advice)]
 
 
 ENGINE = Engine(Options, run, ready=ready)

@@ -75,11 +75,11 @@ def refuse(posterior: Posterior) -> Reason | None:
         text = f"it samples structures of Bayes nets; this is a model of the family {posterior.family}"
         return Reason(text, code="other-family")
     if unknown(posterior.spec):
-        found = posterior.structure_plan
-        if (why := one_only(found)) is not None:
+        plan = posterior.structure_plan
+        if (why := one_only(plan)) is not None:
             raise NothingToFit(why, code="nothing-to-fit")
-        found.check_missing()
-        found.check_cost()
+        plan.check_missing()
+        plan.check_cost()
         return None
     text = "the structure of this net is known; `structure: {}` in the model says that it is not"
     return Reason(text, code="nothing-to-fit")
@@ -92,21 +92,21 @@ def _plan(job: Job) -> Plan:
 
 def ready(job: Job) -> None:
     """What is filled in must fit into memory."""
-    found = _plan(job)
-    _check_memory(found.sampler, work_of(job.options, found.sampler, len(found.names), job.seed))
+    plan = _plan(job)
+    _check_memory(plan.sampler, work_of(job.options, plan.sampler, len(plan.names), job.seed))
 
 
 def run(job: Job) -> Outcome:
     """Draw what is missing, and judge what is there."""
     begun = time.perf_counter()
-    options, found = job.options, _plan(job)
-    sampler, store = found.sampler, job.store.segments()
-    work = work_of(options, sampler, len(found.names), job.seed)
+    options, plan = job.options, _plan(job)
+    sampler, store = plan.sampler, job.store.segments()
+    work = work_of(options, sampler, len(plan.names), job.seed)
     if store is not None:
         store.begin()
-        table = store.table(lambda: found.table(job.progress))
+        table = store.table(lambda: plan.table(job.progress))
     else:
-        table = found.table(job.progress)
+        table = plan.table(job.progress)
     scored = time.perf_counter()
     watch = _Watch(job, table, work, store)
     chains = _drawn(job, table, sampler, work, store, watch)
@@ -117,7 +117,7 @@ def run(job: Job) -> Outcome:
         raise Stopped(
             "stopped before every chain had a draw after tuning; go on with `bayeslab fit --resume RUN`", code="stopped"
         )
-    groups = _groups(job, found, table, sampler, work, chains, n_draws)
+    groups = _groups(job, plan, table, sampler, work, chains, n_draws)
     verdict = judge_structures(groups, complete=complete)
     timings = {"table": scored - begun, "sample": sampled - scored, "report": time.perf_counter() - sampled}
     return Outcome(groups, verdict, complete, timings)
@@ -161,7 +161,7 @@ def _drawn(
 
 
 def _groups(
-    job: Job, found: Plan, table: ScoreTable, sampler: Sampler, work: Work, chains: list[Chain], n_draws: int
+    job: Job, plan: Plan, table: ScoreTable, sampler: Sampler, work: Work, chains: list[Chain], n_draws: int
 ) -> dict[str, Any]:
     attrs = attributes(job)
     stats = {
@@ -173,35 +173,35 @@ def _groups(
         "seconds": [round(chain.seconds, 3) for chain in chains],
         "acceptance": _acceptance(chains),
     }
-    own = {"inference_library": "bayeslab", "score_options": found.score_options}
+    extra = {"inference_library": "bayeslab", "score_options": plan.score_options}
     groups: dict[str, Any] = structure_groups(
         table,
         np.stack([np.concatenate(chain.draws)[:n_draws] for chain in chains]),
         np.stack([np.concatenate(chain.scores)[:n_draws] for chain in chains]),
         prior=sampler.prior,
-        attrs=attrs | own,
+        attrs=attrs | extra,
         stats=stats,
         chains=[chain.number for chain in chains],
     )
-    if found.missing:
+    if plan.missing:
         groups["parent_sets"]["local_score"].attrs["rows"] = "a first completion; `score` is of those in each draw"
-        groups["completions"] = _completions(found, work, chains, n_draws, attrs)
+        groups["completions"] = _completions(plan, work, chains, n_draws, attrs)
     return groups | observed_groups(job.posterior, attrs)
 
 
-def _completions(found: Plan, work: Work, chains: list[Chain], n_draws: int, attrs: dict[str, Any]) -> Any:
+def _completions(plan: Plan, work: Work, chains: list[Chain], n_draws: int, attrs: dict[str, Any]) -> Any:
     """What the missing cells held at the draws, or at evenly spaced ones."""
     import xarray as xr
 
-    keep = found.cells.keep
+    keep = plan.cells.keep
     draws = np.arange(-work.tune % keep, n_draws, keep)
     states = np.stack([np.concatenate(chain.completions)[: len(draws)] for chain in chains])
-    row, column = np.nonzero(found.cells.missing)
+    row, column = np.nonzero(plan.cells.missing)
     coords = {
         "chain": [chain.number for chain in chains],
         "draw": draws,
         "row": ("cell", row),
-        "variable": ("cell", np.array(found.names)[column]),
+        "variable": ("cell", np.array(plan.names)[column]),
     }
     return xr.Dataset({"state": (("chain", "draw", "cell"), states)}, coords, attrs | {"about": "numbers of states"})
 
@@ -311,8 +311,8 @@ def r_hat_in_json(r_hat: float) -> float | str:
 
 def _overall(chain: Chain) -> float:
     """Share of all steps that changed the structure; exchanges of temperatures and missing cells are not steps."""
-    own = {kind: many for kind, many in chain.proposed.items() if kind not in ("exchange", "imputation")}
-    return sum(chain.accepted[kind] for kind in own) / max(1, sum(own.values()))
+    steps = {kind: many for kind, many in chain.proposed.items() if kind not in ("exchange", "imputation")}
+    return sum(chain.accepted[kind] for kind in steps) / max(1, sum(steps.values()))
 
 
 def running_r_hats(table: ScoreTable, chains: list[Chain]) -> tuple[float, float]:

@@ -62,8 +62,8 @@ def ready(job: Job) -> None:
     """Folds that there are no rows for are refused before anything is trained."""
     for folds in (job.options.folds, _tuned_by(job)):
         if folds:
-            found = _learner(job).prepared
-            learner_trained._splitter(found, found.outcome(job.data), folds, job.seed)
+            prepared = _learner(job).prepared
+            learner_trained._splitter(prepared, prepared.outcome(job.data), folds, job.seed)
 
 
 def _learner(job: Job) -> LearnerPosterior:
@@ -81,15 +81,15 @@ def run(job: Job) -> Outcome:
     """Train, and score on rows left out."""
 
     begun = time.perf_counter()
-    found = _learner(job).learned(job.seed)
+    learned = _learner(job).learned(job.seed)
     trained = time.perf_counter()
-    ready, options = found.ready, job.options
+    ready, options = learned.ready, job.options
     matrix, outcome = ready.matrix(job.data), ready.outcome(job.data)
     outside = _left_out(job, ready, matrix, outcome, options.folds) if options.folds else None
     with convergence_warnings() as answering:
-        inside = learner_trained.answers(found.estimator, matrix, ready.classes) if outside is not None else None
-        values = _reported(job, found, outside, matrix, outcome)
-    unconverged = [*found.unconverged, *answering]
+        inside = learner_trained.answers(learned.estimator, matrix, ready.classes) if outside is not None else None
+        values = _reported(job, learned, outside, matrix, outcome)
+    unconverged = [*learned.unconverged, *answering]
     lead = {"chain": np.arange(1), "draw": np.arange(1)}
     labels = {**job.data.labels, "input": np.array(ready.names), "column": np.array(ready.columns(job.data))}
     if ready.classes is not None:
@@ -107,14 +107,14 @@ def run(job: Job) -> Outcome:
         ),
         **observed_groups(job.posterior, attributes(job)),
     }
-    findings = [_told(found), *_converged(unconverged, outside), *_identifying(ready, job.data)]
-    if training := _training(ready, found, outside):
+    findings = [_described(learned), *_converged(unconverged, outside), *_identifying(ready, job.data)]
+    if training := _training(ready, learned, outside):
         arrays = {n: values for n, (_, values) in training.items()}
         dims = {n: names for n, (names, _) in training.items()}
         groups["training"] = labelled(arrays, dims, labels | {"rows": np.array(_SIDES)}, {}, attrs)
     if outside is not None and inside is not None:
         groups["cross_validation"] = _group(job, ready, outside, outcome, labels, attrs)
-        findings += _judged(ready, inside, outside.predicted, outside.fold, outcome)
+        findings += _against_guessing(ready, inside, outside.predicted, outside.fold, outcome)
     else:
         findings.append(
             Finding("warn", "left out", "", None, "no row was left out: how well it predicts is unknown", "set folds")
@@ -128,11 +128,11 @@ def _distinct(words: list[str]) -> list[str]:
     return [w if words.count(w) == 1 else f"{w}_{words[: i + 1].count(w)}" for i, w in enumerate(words)]
 
 
-def _told(found: Any) -> Finding:
-    ready = found.ready
+def _described(learned: Any) -> Finding:
+    ready = learned.ready
     text = f"{ready.spec.learner} trained on {len(ready.names)} inputs"
-    if found.chosen:
-        text += "; tuning chose " + ", ".join(f"{name} = {value}" for name, value in found.chosen.items())
+    if learned.chosen:
+        text += "; tuning chose " + ", ".join(f"{name} = {value}" for name, value in learned.chosen.items())
     return Finding("pass", "training", "", None, text)
 
 
@@ -205,11 +205,11 @@ def _left_out(job: Job, ready: Any, matrix: np.ndarray, outcome: np.ndarray, fol
     return _LeftOut(out, fold, staged, unconverged)
 
 
-def _training(ready: Any, found: Any, outside: _LeftOut | None) -> dict[str, tuple[tuple[str, ...], np.ndarray]]:
+def _training(ready: Any, learned: Any, outside: _LeftOut | None) -> dict[str, tuple[tuple[str, ...], np.ndarray]]:
     """How training went: curves of the learner itself, and errors by round in the folds."""
     module = ready.spec.module
-    out = dict(module.curves(found.learner)) if hasattr(module, "curves") else {}
-    if outside is not None and (most := max(len(own) for own, _ in outside.staged)):
+    out = dict(module.curves(learned.learner)) if hasattr(module, "curves") else {}
+    if outside is not None and (most := max(len(training) for training, _ in outside.staged)):
         staged = np.full((len(outside.staged), len(_SIDES), most), np.nan)
         for fold, sides in enumerate(outside.staged):
             for side, errors in enumerate(sides):
@@ -220,18 +220,18 @@ def _training(ready: Any, found: Any, outside: _LeftOut | None) -> dict[str, tup
 
 
 def _reported(
-    job: Job, found: Any, outside: _LeftOut | None, matrix: np.ndarray, outcome: np.ndarray
+    job: Job, learned: Any, outside: _LeftOut | None, matrix: np.ndarray, outcome: np.ndarray
 ) -> dict[str, tuple[tuple[str, ...], np.ndarray]]:
     """What the learner says of itself, the spread of its errors, and the seed that trains it again."""
-    module, out = found.ready.spec.module, {}
+    module, out = learned.ready.spec.module, {}
     if hasattr(module, "reported"):
-        out = {name: (dims, np.asarray(v)) for name, (dims, v) in module.reported(found.learner).items()}
-    if found.classes is None:
+        out = {name: (dims, np.asarray(v)) for name, (dims, v) in module.reported(learned.learner).items()}
+    if learned.classes is None:
         if outside is not None:
             gap = outcome - outside.predicted
         else:
             some = np.linspace(0, len(outcome) - 1, min(len(outcome), _ENOUGH)).astype(int)
-            gap = outcome[some] - learner_trained.answers(found.estimator, matrix[some], None)
+            gap = outcome[some] - learner_trained.answers(learned.estimator, matrix[some], None)
         spread = float(np.sqrt(np.mean(gap**2)))
         # Also a learner without an error on its rows has one on others.
         out["sigma"] = ((), np.array(max(spread, 1e-6 * max(float(np.std(outcome)), 1e-300))))
@@ -276,40 +276,43 @@ def _group(job: Job, ready: Any, outside: Any, outcome: np.ndarray, labels: Any,
     return labelled(arrays, dims, {**labels, "measure": np.array(list(whole))}, {}, attrs)
 
 
-def _judged(ready: Any, inside: np.ndarray, outside: np.ndarray, fold: np.ndarray, outcome: np.ndarray) -> Any:
+def _against_guessing(
+    ready: Any, inside: np.ndarray, outside: np.ndarray, fold: np.ndarray, outcome: np.ndarray
+) -> Any:
     """Whether it predicts better than a guess that ignores the inputs, by more than chance gives."""
     folds = int(fold.max()) + 1
     if ready.classes is None:
-        own, base = float(np.mean((outcome - outside) ** 2)), float(np.var(outcome))
-        text = f"R² {1 - own / base:.3f} on rows left out ({folds} folds)" if base > 0 else "the target does not vary"
+        score, base = float(np.mean((outcome - outside) ** 2)), float(np.var(outcome))
+        text = f"R² {1 - score / base:.3f} on rows left out ({folds} folds)" if base > 0 else "the target does not vary"
         gains = [(outcome - outcome.mean()) ** 2 - (outcome - outside) ** 2]
         apart = f"on its own rows {1 - float(np.mean((outcome - inside) ** 2)) / base:.3f}" if base > 0 else ""
     else:
         counts = np.bincount(outcome, minlength=len(ready.classes))
         right = outside.argmax(axis=1) == outcome
-        own, common = float(np.mean(right)), float(counts.max() / len(outcome))
-        text = f"{100 * own:.1f} % right on rows left out ({folds} folds)"
+        score, common = float(np.mean(right)), float(counts.max() / len(outcome))
+        text = f"{100 * score:.1f} % right on rows left out ({folds} folds)"
         text += f"; always the most frequent class: {100 * common:.1f} %"
         with np.errstate(divide="ignore"):
-            said = np.log(outside[np.arange(len(outcome)), outcome])
+            log_scores = np.log(outside[np.arange(len(outcome)), outcome])
         guess = np.log((counts / len(outcome))[outcome])
         # Probabilities can be better than those of guessing where the most probable class is always the same.
-        gains = [right.astype(float) - (outcome == counts.argmax()), said - guess]
+        gains = [right.astype(float) - (outcome == counts.argmax()), log_scores - guess]
         if not _more_than_chance(gains[0]) and _more_than_chance(gains[1]):
-            text += (
-                f"; its probabilities are better than guessing (log score {said.mean():.3f}, not {guess.mean():.3f})"
-            )
+            mean, chance = log_scores.mean(), guess.mean()
+            text += f"; its probabilities are better than guessing (log score {mean:.3f}, not {chance:.3f})"
         apart = f"on its own rows {100 * float(np.mean(inside.argmax(axis=1) == outcome)):.1f} %"
     yield Finding("pass", "training error", "", None, apart)
     if any(_more_than_chance(gain) for gain in gains):
-        yield Finding("pass", "left out", "", own, text)
+        yield Finding("pass", "left out", "", score, text)
     elif any(gain.mean() > 0 for gain in gains):
         only = "" if gains[0].mean() > 0 else "only its probabilities are "
         why = f"{only}better than guessing by no more than chance gives on {len(outcome)} rows"
-        yield Finding("warn", "left out", "", own, f"{text}: {why}", "give more rows, other inputs or another learner")
+        yield Finding(
+            "warn", "left out", "", score, f"{text}: {why}", "give more rows, other inputs or another learner"
+        )
     else:
         advice = "do not use it: give other inputs, more rows or another learner"
-        yield Finding("warn", "left out", "", own, f"{text}: no better than guessing", advice)
+        yield Finding("warn", "left out", "", score, f"{text}: no better than guessing", advice)
     if ready.classes is not None and not np.isfinite(scores.log_score(outside, outcome)):
         n = int(np.sum(outside[np.arange(len(outcome)), outcome] == 0))
         text = f"the class of {n} row{'s' * (n > 1)} left out had probability 0: the log score is −∞"

@@ -63,37 +63,37 @@ def run(job: Job) -> Outcome:
     """Search from several starts, and draw from the best end."""
     begun = time.perf_counter()
     options: Options = job.options
-    found = _PLANS.of(job)
-    job.progress.note(f"variational EM: {found.how}")
+    plan = _PLANS.of(job)
+    job.progress.note(f"variational EM: {plan.how}")
     rng = np.random.default_rng(job.seed)
-    ends, interrupted = _searched(job, found, rng)
+    ends, interrupted = _searched(job, plan, rng)
     best = max(ends, key=lambda end: end.elbo)
     searched = time.perf_counter()
     drawn = best.draw(rng, options.chains * options.draws)
     ratios = None if best.log_ratios is None else best.log_ratios(rng, _ratios(job))
-    labels = {**job.data.labels, **found.labels}
-    attrs = attributes(job) | {"inference_library": "bayeslab", "how": found.how, "elbo": best.elbo}
-    own: dict[str, Any] = {"sampling": f"independent draws from a product of factors: {found.how}"}
-    own |= {} if ratios is None else {"pareto_k": pareto_smoothed(ratios)[1]}
+    labels = {**job.data.labels, **plan.labels}
+    attrs = attributes(job) | {"inference_library": "bayeslab", "how": plan.how, "elbo": best.elbo}
+    extra: dict[str, Any] = {"sampling": f"independent draws from a product of factors: {plan.how}"}
+    extra |= {} if ratios is None else {"pareto_k": pareto_smoothed(ratios)[1]}
     lead = {"chain": np.arange(options.chains), "draw": np.arange(options.draws)}
     shaped = {name: v.reshape(options.chains, options.draws, *v.shape[1:]) for name, v in drawn.items()}
     more = {name: dict(content) for name, content in best.groups.items()}
     groups = {
-        "posterior": labelled(shaped, found.dims, labels, lead, attrs | own),
+        "posterior": labelled(shaped, plan.dims, labels, lead, attrs | extra),
         **observed_groups(job.posterior, attributes(job)),
         "variational": _traces(ends, more.pop("variational", {}), labels, attrs),
     }
     for name, content in more.items():
         groups[name] = labelled(*_apart(content), labels, {}, attrs)
     notes = [Finding(note.status, note.check, "", None, note.message, note.advice) for note in best.notes]
-    findings = [*_findings(ends, found), *notes]
+    findings = [*_findings(ends, plan), *notes]
     if interrupted:
         text = f"interrupted: {len(ends)} of {options.restarts} searches ended; the best so far is reported"
         findings.append(Finding("warn", "interrupted", "", None, text, "run again for all of them"))
     verdict = (
         Verdict(tuple(findings))
         if ratios is None
-        else judge_approximation(ratios, notes=findings, advice=found.otherwise)
+        else judge_approximation(ratios, notes=findings, advice=plan.otherwise)
     )
     timings = {"optimise": searched - begun, "draw": time.perf_counter() - searched}
     return Outcome(groups, verdict, not interrupted, timings)
@@ -105,7 +105,7 @@ def _ratios(job: Job) -> int:
     return int(np.clip(_ROWS // max(n_rows, 1), _FEWEST, _RATIOS))
 
 
-def _searched(job: Job, found: VariationalPlan, rng: np.random.Generator) -> tuple[list[VariationalEnd], bool]:
+def _searched(job: Job, plan: VariationalPlan, rng: np.random.Generator) -> tuple[list[VariationalEnd], bool]:
     """Every search that ended, and whether the others were interrupted."""
     options: Options = job.options
     ends: list[VariationalEnd] = []
@@ -117,9 +117,9 @@ def _searched(job: Job, found: VariationalPlan, rng: np.random.Generator) -> tup
             last = time.monotonic()
             job.progress.note(f"start {len(ends) + 1} of {options.restarts}, iteration {iteration}: ELBO {value:.6f}")
 
-    for own in rng.spawn(options.restarts):
+    for generator in rng.spawn(options.restarts):
         try:
-            ends.append(found.search(own, options.tolerance, options.max_iterations, progress))
+            ends.append(plan.search(generator, options.tolerance, options.max_iterations, progress))
         except KeyboardInterrupt:
             if not ends:
                 raise
@@ -146,11 +146,11 @@ def _traces(ends: list[VariationalEnd], more: Any, labels: Any, attrs: dict[str,
     return labelled(arrays, dims, labels | places, {}, attrs)
 
 
-def _findings(ends: list[VariationalEnd], found: VariationalPlan) -> list[Finding]:
+def _findings(ends: list[VariationalEnd], plan: VariationalPlan) -> list[Finding]:
     best = max(ends, key=lambda end: end.elbo)
     text = f"an approximation; the log evidence is at least {best.elbo:.4f} (ELBO after {len(best.trace)} iterations)"
-    if found.log_copies:
-        text += f", about {best.elbo + found.log_copies:.4f} with every numbering"
+    if plan.log_copies:
+        text += f", about {best.elbo + plan.log_copies:.4f} with every numbering"
     if best.converged:
         out = [Finding("pass", "ELBO", "", best.elbo, text)]
     else:
@@ -167,7 +167,7 @@ def _findings(ends: list[VariationalEnd], found: VariationalPlan) -> list[Findin
         else:
             text += ": there may be higher ones"
             out.append(Finding("warn", "restarts", "", reached, text, "raise restarts until several agree"))
-    return [*out, *_other_modes(ends, best, found)]
+    return [*out, *_other_modes(ends, best, plan)]
 
 
 def _apart_from(one: VariationalEnd, other: VariationalEnd) -> bool:
@@ -180,13 +180,13 @@ def _apart_from(one: VariationalEnd, other: VariationalEnd) -> bool:
     return False
 
 
-def _other_modes(ends: list[VariationalEnd], best: VariationalEnd, found: VariationalPlan) -> list[Finding]:
+def _other_modes(ends: list[VariationalEnd], best: VariationalEnd, plan: VariationalPlan) -> list[Finding]:
     """Whether other searches ended where a good part of the posterior is: a bound is about the log mass around it."""
     modes = [best]
     for end in sorted((end for end in ends if end.converged), key=lambda end: -end.elbo):
         # Where components can trade places, equal bounds are one mode with other numbers.
         if all(
-            abs(end.elbo - other.elbo) > _SAME or (not found.log_copies and _apart_from(end, other)) for other in modes
+            abs(end.elbo - other.elbo) > _SAME or (not plan.log_copies and _apart_from(end, other)) for other in modes
         ):
             modes.append(end)
     odds = float(np.exp([end.elbo - best.elbo for end in modes[1:]]).sum())
@@ -194,7 +194,7 @@ def _other_modes(ends: list[VariationalEnd], best: VariationalEnd, found: Variat
     if share < _WARN:
         return []
     text = f"other searches ended in modes with about {share:.0%} of the posterior, which the approximation leaves out"
-    return [Finding("fail" if share > _FAIL else "warn", "modes", "", share, text, found.otherwise)]
+    return [Finding("fail" if share > _FAIL else "warn", "modes", "", share, text, plan.otherwise)]
 
 
 ENGINE = Engine(Options, run, refuse=_PLANS.refuse, draw_size=_PLANS.size, uses_graph=False)

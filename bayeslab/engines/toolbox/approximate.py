@@ -148,15 +148,15 @@ def _moments(posterior: xr.Dataset, weights: Array) -> list[Finding]:
     for block in shown:
         values = block.values.reshape(len(weights), -1)
         for first in range(0, block.size, _COLUMNS):
-            found = moments(values[:, first : first + _COLUMNS], weights, n_quantities)
-            k = int(found.excess.argmax())
-            if worst.value is not None and found.excess[k] > worst.value:
+            shifts = moments(values[:, first : first + _COLUMNS], weights, n_quantities)
+            k = int(shifts.excess.argmax())
+            if worst.value is not None and shifts.excess[k] > worst.value:
                 text = (
-                    f"mean {found.mean[k]:.3g} and sd {found.sd[k]:.3g}; by importance weights"
-                    f" {found.weighted_mean[k]:.3g} and {found.weighted_sd[k]:.3g}"
+                    f"mean {shifts.mean[k]:.3g} and sd {shifts.sd[k]:.3g}; by importance weights"
+                    f" {shifts.weighted_mean[k]:.3g} and {shifts.weighted_sd[k]:.3g}"
                 )
                 advice = "compare with method nuts before relying on them"
-                worst = Finding("warn", "moments", block.label(first + k), float(found.excess[k]), text, advice)
+                worst = Finding("warn", "moments", block.label(first + k), float(shifts.excess[k]), text, advice)
     return [worst] if worst.status == "warn" else []
 
 

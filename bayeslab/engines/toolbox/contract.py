@@ -68,8 +68,8 @@ def engine(word: str) -> Engine:
     ModelError
         There is none.
     """
-    found: Engine = registry.load("engines", word).ENGINE
-    return found
+    loaded: Engine = registry.load("engines", word).ENGINE
+    return loaded
 
 
 def engines() -> dict[str, Engine]:

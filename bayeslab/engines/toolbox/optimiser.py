@@ -81,13 +81,13 @@ def search(
     """
     from scipy.optimize import minimize
 
-    found = minimize(falling, start, jac=True, method=method, bounds=bounds, callback=step, options=dict(limits))
-    slope = found.jac.copy()
+    optimum = minimize(falling, start, jac=True, method=method, bounds=bounds, callback=step, options=dict(limits))
+    slope = optimum.jac.copy()
     if bounds is not None:
         # At a bound only a slope that leads inwards counts.
-        held = np.array([low == 0 and x == 0 for (low, _), x in zip(bounds, found.x, strict=True)])
+        held = np.array([low == 0 and x == 0 for (low, _), x in zip(bounds, optimum.x, strict=True)])
         slope[held] = np.minimum(slope[held], 0.0)
-    return End(np.asarray(found.x), -float(found.fun), slope, found.hess_inv, str(found.message))
+    return End(np.asarray(optimum.x), -float(optimum.fun), slope, optimum.hess_inv, str(optimum.message))
 
 
 @dataclass(frozen=True, eq=False)
@@ -105,20 +105,20 @@ def maxima(target: Target, points: list[Array], maxeval: int, note: Callable[[st
     Equal is up to rounding: which of two mirror images is a digit higher depends on the machine.
     """
     limits: dict[str, Any] = {"maxfun": maxeval, "maxiter": maxeval, "ftol": 1e-15, "gtol": 1e-9, "maxcor": 20}
-    found = []
+    optima = []
     for k, start in enumerate(points):
         best = _climbed(target, start, limits)
         if best is not None:
-            found.append(best)
-            note(f"start {k + 1} of {len(points)}: log density {found[-1].value:.6g}")
-    if not found:
+            optima.append(best)
+            note(f"start {k + 1} of {len(points)}: log density {optima[-1].value:.6g}")
+    if not optima:
         raise ModelError(
             "the density is zero or undefined wherever the optimiser looked; check data, bounds and priors",
             code="no-start",
         )
-    highest = max(optimum.value for optimum in found)
+    highest = max(optimum.value for optimum in optima)
     equal = highest - _EQUAL * max(1.0, abs(highest))
-    return sorted(found, key=lambda optimum: -highest if optimum.value >= equal else -optimum.value)
+    return sorted(optima, key=lambda optimum: -highest if optimum.value >= equal else -optimum.value)
 
 
 def _climbed(target: Target, start: Array, limits: dict[str, Any]) -> Optimum | None:

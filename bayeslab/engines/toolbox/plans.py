@@ -33,13 +33,13 @@ class Planned[P]:
 
     def refuse(self, posterior: Posterior) -> Reason | None:
         """Why there is no plan."""
-        found = self.plan(posterior)
-        return self._reason(found) if isinstance(found, str) else None
+        plan = self.plan(posterior)
+        return self._reason(plan) if isinstance(plan, str) else None
 
     def size(self, posterior: Posterior) -> int:
         """Numbers in one draw, as far as the plan knows the lengths of its dimensions."""
-        found = self.plan(posterior)
-        return 1 if isinstance(found, str) else numbers_of(found, posterior.data)
+        plan = self.plan(posterior)
+        return 1 if isinstance(plan, str) else numbers_of(plan, posterior.data)
 
     def of(self, job: Job) -> P:
         """The plan of a job.
@@ -49,17 +49,17 @@ class Planned[P]:
         EngineRefusal
             There is none.
         """
-        found = self.plan(job.posterior)
-        if isinstance(found, str):
-            reason = self._reason(found)
+        plan = self.plan(job.posterior)
+        if isinstance(plan, str):
+            reason = self._reason(plan)
             raise EngineRefusal(f"method {self.method} does not apply: {reason}", code=reason.code)
-        return found
+        return plan
 
-    def _reason(self, found: str) -> Reason:
-        return found if isinstance(found, Reason) else Reason(found, code=self.code)
+    def _reason(self, text: str) -> Reason:
+        return text if isinstance(text, Reason) else Reason(text, code=self.code)
 
 
-def numbers_of(found: Any, data: Data) -> int:
+def numbers_of(plan: Any, data: Data) -> int:
     """Numbers in one draw of what has ``dims`` and ``labels``, as plans and answers do."""
-    lengths = {dim: len(labels) for dim, labels in (data.labels | dict(found.labels)).items()}
-    return sum(math.prod(lengths.get(dim, 1) for dim in dims) for dims in found.dims.values())
+    lengths = {dim: len(labels) for dim, labels in (data.labels | dict(plan.labels)).items()}
+    return sum(math.prod(lengths.get(dim, 1) for dim in dims) for dims in plan.dims.values())

@@ -103,10 +103,10 @@ def scouts(target: Target, rng: np.random.Generator, at: Array) -> list[Scout]:
     return distinct([scout for scout in further if scout.value >= least])
 
 
-def distinct(found: list[Scout]) -> list[Scout]:
+def distinct(scouts: list[Scout]) -> list[Scout]:
     """Those that did not end where one before them did."""
     kept: list[Scout] = []
-    for scout in found:
+    for scout in scouts:
         if not any(_same(scout, other) for other in kept):
             kept.append(scout)
     return kept

@@ -196,6 +196,6 @@ def _parents(model: Any, values: Mapping[str, np.ndarray], rv: Any) -> str:
     if not free:
         return ""
     by_name = {v.name: v for v in model.unobserved_value_vars}
-    found = expand(model, values, [by_name[parent.name] for parent in free])
-    shown = [f"{p.name} = {float(v[0]):.4g}" for p, v in zip(free, found, strict=True)]
+    centres = expand(model, values, [by_name[parent.name] for parent in free])
+    shown = [f"{p.name} = {float(v[0]):.4g}" for p, v in zip(free, centres, strict=True)]
     return f" has no density at {', '.join(shown)}"

@@ -61,14 +61,14 @@ def structure_groups(
     sizes = member.sum(axis=1)
     names = np.array(table.names)
     coords = {"chain": np.arange(n_chains) if chains is None else np.asarray(chains), "draw": np.arange(n_draws)}
-    found: dict[str, tuple[tuple[str, ...], NDArray[Any]]] = {
+    variables: dict[str, tuple[tuple[str, ...], NDArray[Any]]] = {
         "score": (("chain", "draw"), np.asarray(scores, dtype=float)),
         "n_edges": (("chain", "draw"), sizes[parents].sum(axis=-1, dtype=np.int32)),
         "parents": (("chain", "draw", "target"), parents),
     }
     if draws.size * table.n <= MOST_CELLS:
-        found["edge"] = (("chain", "draw", "source", "target"), edges_of(member, parents))
-    own = {"score": table.score, "prior": table.prior, "draws_of": prior}
+        variables["edge"] = (("chain", "draw", "source", "target"), edges_of(member, parents))
+    attributes = {"score": table.score, "prior": table.prior, "draws_of": prior}
     shared = _flat(attrs or {})
     sets = {
         "member": (("parent_set", "source"), member),
@@ -77,10 +77,10 @@ def structure_groups(
         "possible": (("source", "target"), _possible(table)),
     }
     return {
-        "posterior": xr.Dataset(found, {**coords, "source": names, "target": names}, shared | own),
+        "posterior": xr.Dataset(variables, {**coords, "source": names, "target": names}, shared | attributes),
         "parent_sets": xr.Dataset(sets, {"source": names, "target": names}, shared),
         "sample_stats": xr.Dataset(
-            {"lp": (("chain", "draw"), found["score"][1])}, coords, shared | own | _flat(stats or {})
+            {"lp": (("chain", "draw"), variables["score"][1])}, coords, shared | attributes | _flat(stats or {})
         ),
     }
 
@@ -104,8 +104,8 @@ def _possible(table: ScoreTable) -> NDArray[np.bool_]:
     """At [source, target] whether some parent set in the table makes the edge; others are ruled out beforehand."""
     out = np.zeros((table.n, table.n), dtype=bool)
     for v in range(table.n):
-        own = table.sets[table.pointer[v] : table.pointer[v + 1]]
-        out[:, v] = _bits(np.bitwise_or.reduce(own, axis=0)[None], table.n)[0] if len(own) else False
+        sets = table.sets[table.pointer[v] : table.pointer[v + 1]]
+        out[:, v] = _bits(np.bitwise_or.reduce(sets, axis=0)[None], table.n)[0] if len(sets) else False
     return out
 
 

@@ -93,12 +93,12 @@ def whitened(density: Density, rng: np.random.Generator, initvals: Mapping[str, 
     target = Target(density)
     try:
         at = middle(density, initvals)
-        found = maxima(target, [near(density, at, rng) for _ in range(SEARCHES)], _MOST, _silent)
+        optima = maxima(target, [near(density, at, rng) for _ in range(SEARCHES)], _MOST, _silent)
     except ModelError:
         return "no start had a density"
-    if len(found) < SEARCHES or found[0].value - found[-1].value > 0.1:
-        return _apart(found)
-    best = newton(target, found[0].point)
+    if len(optima) < SEARCHES or optima[0].value - optima[-1].value > 0.1:
+        return _apart(optima)
+    best = newton(target, optima[0].point)
     curvature = best.curvature if np.isfinite(best.curvature).all() else hessian(target, best.point)
     size = np.sqrt(np.abs(np.diagonal(curvature)))
     names = density.parameter_names()
@@ -128,8 +128,8 @@ def _refined(rough: Whitened, target: Target, rng: np.random.Generator) -> White
     worth = 1.0 / float((weights**2).sum())
     if not worth > _LEAST_WORTH * many:
         return f"the posterior is not about normal: {many:,} draws around its mode are worth {worth:.0f} of it"
-    seen = weights > 0
-    weights, z, slopes = weights[seen], z[seen], slopes[seen]
+    weighted = weights > 0
+    weights, z, slopes = weights[weighted], z[weighted], slopes[weighted]
     mean = weights @ z
     # As if there were some more draws from the normal distribution of the curvature.
     share = worth / (worth + _PRIOR * n)
@@ -157,12 +157,11 @@ def _silent(text: str) -> None:
     """Searches are not told of one by one."""
 
 
-def _apart(found: list[Optimum]) -> str:
-    if len(found) < SEARCHES:
+def _apart(optima: list[Optimum]) -> str:
+    if len(optima) < SEARCHES:
         return "not every start had a density"
-    return (
-        f"searches for the mode ended at different heights (log density {found[0].value:.4g} and {found[-1].value:.4g})"
-    )
+    highest, lowest = optima[0].value, optima[-1].value
+    return f"searches for the mode ended at different heights (log density {highest:.4g} and {lowest:.4g})"
 
 
 # ------------------------------------------------------------------------------------- callbacks
