@@ -102,8 +102,8 @@ class EdgeConfidence:
         """
         import pandas as pd
 
-        found = sorted((-self.joined[u, v], -self.directed[u, v], u, v) for u, v in np.argwhere(self.directed).tolist())
-        rows = [(self.names[u], self.names[v], float(-both), float(-one)) for both, one, u, v in found]
+        edges = sorted((-self.joined[u, v], -self.directed[u, v], u, v) for u, v in np.argwhere(self.directed).tolist())
+        rows = [(self.names[u], self.names[v], float(-both), float(-one)) for both, one, u, v in edges]
         return pd.DataFrame(rows, columns=["from", "to", "joined", "directed"])
 
 
@@ -138,10 +138,10 @@ def bootstrap(
         states = dict(zip(data.names, data.states, strict=True))
         values = data.values[kept] if len(data.values) else None
         rows = Observations.of_codes(data.codes[kept], states, weights=counts[kept], values=values)
-        found = cpdag(learn(rows))
-        for u, v in found.directed:
+        pattern = cpdag(learn(rows))
+        for u, v in pattern.directed:
             directed[number[u], number[v]] += 1
-        for u, v in map(sorted, found.undirected):
+        for u, v in map(sorted, pattern.undirected):
             directed[number[u], number[v]] += 0.5
             directed[number[v], number[u]] += 0.5
     return EdgeConfidence(data.names, directed / samples, samples)

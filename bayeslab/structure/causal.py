@@ -210,23 +210,24 @@ def _known(network: DiscreteNetwork, name: str) -> str:
     return name
 
 
-def _scores(own: tuple[str, ...], outcome: str, values: str | Mapping[str, float] | None) -> np.ndarray:
+def _scores(states: tuple[str, ...], outcome: str, values: str | Mapping[str, float] | None) -> np.ndarray:
     if values is None:
-        if len(own) != 2:
+        if len(states) != 2:
             raise OptionError(
-                f"'{outcome}' has {len(own)} states: give each a number, or name the one meant (values)",
+                f"'{outcome}' has {len(states)} states: give each a number, or name the one meant (values)",
                 code="incomplete",
             )
-        values = own[1]
+        values = states[1]
     if isinstance(values, str):
-        if values not in own:
-            raise OptionError(f"'{values}' is not a state of '{outcome}'{hint(values, own)}", code="unknown-state")
-        return np.array([float(state == values) for state in own])
-    for state in {*own} ^ {*values}:
+        if values not in states:
+            raise OptionError(f"'{values}' is not a state of '{outcome}'{hint(values, states)}", code="unknown-state")
+        return np.array([float(state == values) for state in states])
+    for state in {*states} ^ {*values}:
         raise OptionError(
-            f"values of '{outcome}' are one number for each of {', '.join(own)}; look at '{state}'", code="wrong-length"
+            f"values of '{outcome}' are one number for each of {', '.join(states)}; look at '{state}'",
+            code="wrong-length",
         )
-    return np.array([float(values[state]) for state in own])
+    return np.array([float(values[state]) for state in states])
 
 
 def _two(graph: nx.DiGraph, treatment: str, outcome: str) -> None:
@@ -237,10 +238,10 @@ def _two(graph: nx.DiGraph, treatment: str, outcome: str) -> None:
 
 def _others(graph: nx.DiGraph, treatment: str, outcome: str, names: str | Iterable[str]) -> tuple[str, ...]:
     _two(graph, treatment, outcome)
-    found = names_in(graph, names)
-    for name in found & {treatment, outcome}:
+    others = names_in(graph, names)
+    for name in others & {treatment, outcome}:
         raise ModelError(f"'{name}' is the treatment or the outcome and cannot be adjusted for", code="conflict")
-    return tuple(sorted(found))
+    return tuple(sorted(others))
 
 
 def _candidates(graph: nx.DiGraph, treatment: str, outcome: str, observed: Iterable[str] | None) -> frozenset[str]:
@@ -285,8 +286,8 @@ def back_door_sets(
     back = _without_arrows_from(graph, [treatment])
 
     def within(names: frozenset[str]) -> frozenset[str] | None:
-        found = nx.find_minimal_d_separator(back, treatment, outcome, restricted=set(names))
-        return None if found is None else frozenset(found)
+        separator = nx.find_minimal_d_separator(back, treatment, outcome, restricted=set(names))
+        return None if separator is None else frozenset(separator)
 
     return _all_minimal(within, usable)
 
@@ -315,14 +316,14 @@ def front_door_sets(
     usable -= d_connected(_without_arrows_from(graph, [treatment]), treatment)
 
     def largest(names: frozenset[str]) -> frozenset[str] | None:
-        found = _unconfounded(graph, treatment, outcome, names)
-        return found if _intercepts(graph, treatment, outcome, found) else None
+        mediators = _unconfounded(graph, treatment, outcome, names)
+        return mediators if _intercepts(graph, treatment, outcome, mediators) else None
 
     def within(names: frozenset[str]) -> frozenset[str] | None:
         # A proper subset that will do leaves out some variable and lies in the largest one without it.
         best = largest(names)
         while best is not None:
-            smaller = (found for v in sorted(best) if (found := largest(best - {v})) is not None)
+            smaller = (candidate for v in sorted(best) if (candidate := largest(best - {v})) is not None)
             following = next(smaller, None)
             if following is None:
                 return best
@@ -351,15 +352,15 @@ def _all_minimal(
     within: Callable[[frozenset[str]], frozenset[str] | None], usable: frozenset[str]
 ) -> Iterator[frozenset[str]]:
     """All minimal solutions, from a function that finds one inside a set: each other one lacks some member of it."""
-    found: set[frozenset[str]] = set()
+    solutions: set[frozenset[str]] = set()
     tried, queue = {usable}, deque([usable])
     while queue:
         names = queue.popleft()
         minimal = within(names)
         if minimal is None:
             continue
-        if minimal not in found:
-            found.add(minimal)
+        if minimal not in solutions:
+            solutions.add(minimal)
             yield minimal
         for name in sorted(minimal):
             smaller = names - {name}
@@ -413,8 +414,8 @@ class Identification:
         if self.criterion == "none":
             raise ModelError(self.formula, code="not-identified")
         if self.criterion == "no effect":
-            own = len(network.states[_known(network, self.treatment)])
-            return np.tile(eliminate(network, (self.outcome,)), (own, 1))
+            n_states = len(network.states[_known(network, self.treatment)])
+            return np.tile(eliminate(network, (self.outcome,)), (n_states, 1))
         if self._general is not None:
             return self._general.evaluate(network)
         adjusted = back_door_adjusted if self.criterion == "back-door" else front_door_adjusted
@@ -446,8 +447,8 @@ def identify(graph: nx.DiGraph, treatment: str, outcome: str, observed: Iterable
     if general is not None:
         names = frozenset(general.names) - {treatment, outcome}
         return Identification(treatment, outcome, "do-calculus", names, str(general), general)
-    seen = ", ".join(sorted(usable)) or "these two alone"
-    words = f"the effect of '{treatment}' on '{outcome}' is not identifiable from observations of {seen}"
+    listed_names = ", ".join(sorted(usable)) or "these two alone"
+    words = f"the effect of '{treatment}' on '{outcome}' is not identifiable from observations of {listed_names}"
     return Identification(treatment, outcome, "none", frozenset(), words)
 
 

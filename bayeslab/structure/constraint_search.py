@@ -120,10 +120,10 @@ class Asked:
 
     def outcome(self, x: int, y: int, given: Iterable[int]) -> Outcome:
         key = (x, y, tuple(sorted(given))) if x < y else (y, x, tuple(sorted(given)))
-        found = self.answers.get(key)
-        if found is None:
-            found = self.answers[key] = self.test(*key)
-        return found
+        answer = self.answers.get(key)
+        if answer is None:
+            answer = self.answers[key] = self.test(*key)
+        return answer
 
     def p_value(self, x: int, y: int, given: Iterable[int]) -> float:
         return self.outcome(x, y, given).p_value
@@ -162,8 +162,8 @@ class Skeleton:
 
     def trace(self, asked: Asked) -> tuple[Removal, ...]:
         return tuple(
-            Removal((asked.names[x], asked.names[y]), asked.named(found.given), found.p_value)
-            for (x, y), found in self.separations.items()
+            Removal((asked.names[x], asked.names[y]), asked.named(separation.given), separation.p_value)
+            for (x, y), separation in self.separations.items()
         )
 
 
@@ -199,9 +199,9 @@ def skeleton(
         if not pairs:
             break
         for x, y in pairs:
-            found = _first(asked, x, y, _candidates(around, x, y, size))
-            if found is not None:
-                separations[x, y] = found
+            separation = _first(asked, x, y, _candidates(around, x, y, size))
+            if separation is not None:
+                separations[x, y] = separation
                 joined[x, y] = joined[y, x] = False
         size += 1
     return Skeleton(joined, separations, max(size - 1, 0))
@@ -230,7 +230,7 @@ def _first(asked: Asked, x: int, y: int, sets: Iterable[tuple[int, ...]]) -> Sep
 
 
 def separating_sets(
-    asked: Asked, found: Skeleton, x: int, y: int, above: NDArray[np.bool_] | None = None
+    asked: Asked, skeleton: Skeleton, x: int, y: int, above: NDArray[np.bool_] | None = None
 ) -> list[Separation]:
     """Every set among the variables joined to x or to y, now that edges are known, that makes them independent.
 
@@ -238,23 +238,23 @@ def separating_sets(
     depends on the order of the variables.
     """
     pair = (min(x, y), max(x, y))
-    if pair in found.farther:
-        return found.farther[pair]
-    joined = found.joined if above is None else found.joined & above
+    if pair in skeleton.farther:
+        return skeleton.farther[pair]
+    joined = skeleton.joined if above is None else skeleton.joined & above
     around = [np.flatnonzero(row).tolist() for row in joined]
-    sets = chain.from_iterable(_candidates(around, x, y, size) for size in range(found.largest + 1))
+    sets = chain.from_iterable(_candidates(around, x, y, size) for size in range(skeleton.largest + 1))
     answers = [Separation(given, asked.p_value(x, y, given)) for given in sets]
     return [answer for answer in answers if answer.p_value > asked.alpha]
 
 
 def deciding_sets(
-    asked: Asked, found: Skeleton, x: int, y: int, rule: ColliderRule, above: NDArray[np.bool_] | None = None
+    asked: Asked, skeleton: Skeleton, x: int, y: int, rule: ColliderRule, above: NDArray[np.bool_] | None = None
 ) -> list[Separation]:
     """The separating sets of a pair that a rule listens to."""
-    known = found.separations.get((min(x, y), max(x, y)))
+    known = skeleton.separations.get((min(x, y), max(x, y)))
     if rule == "first" and known is not None:
         return [known]
-    sets = separating_sets(asked, found, x, y, above)
+    sets = separating_sets(asked, skeleton, x, y, above)
     if rule != "max_p":
         return sets
     best = max((s.p_value for s in sets), default=0.0)
@@ -267,7 +267,7 @@ def share_with(sets: Sequence[Separation], v: int) -> float:
 
 
 def judge_triples(
-    asked: Asked, found: Skeleton, rule: ColliderRule = "max_p", above: NDArray[np.bool_] | None = None
+    asked: Asked, skeleton: Skeleton, rule: ColliderRule = "max_p", above: NDArray[np.bool_] | None = None
 ) -> dict[Triple, float | None]:
     """Whether each unshielded triple (a, b, c), a < c, is a collider.
 
@@ -281,9 +281,9 @@ def judge_triples(
         raise OptionError(f"no rule '{rule}' for colliders{hint(rule, _RULES)}", code="unknown-word")
     out: dict[Triple, float | None] = {}
     ends: dict[tuple[int, int], list[Separation]] = {}
-    for a, b, c in unshielded(found.joined):
+    for a, b, c in unshielded(skeleton.joined):
         if (a, c) not in ends:
-            ends[a, c] = deciding_sets(asked, found, a, c, rule, above)
+            ends[a, c] = deciding_sets(asked, skeleton, a, c, rule, above)
         sets = ends[a, c]
         share = share_with(sets, b)
         surest = max((s.p_value for s in sets if b not in s.given), default=0.0)

@@ -85,7 +85,7 @@ class Constraints:
             frozenset(_edge(edge, "forbidden") for edge in forbidden),
             tuple(tuple(tier) for tier in tiers),
             max_parents,
-            {v: tuple(own) for v, own in (candidates or {}).items()},
+            {v: tuple(parents) for v, parents in (candidates or {}).items()},
         )
 
     def __post_init__(self) -> None:
@@ -97,7 +97,7 @@ class Constraints:
         used = [(v, "required edges") for edge in sorted(self.required) for v in edge]
         used += [(v, "forbidden edges") for edge in sorted(self.forbidden) for v in edge]
         used += [(v, "tiers") for tier in self.tiers for v in tier] + [(v, "max_parents") for v in limits]
-        used += [(v, "candidates") for child, own in self.candidates.items() for v in (child, *own)]
+        used += [(v, "candidates") for child, parents in self.candidates.items() for v in (child, *parents)]
         for v, where in used:
             if v not in self._number:
                 raise ModelError(f"{where}: '{v}' is no variable{hint(v, self.names)}", code="unknown-variable")
@@ -174,8 +174,8 @@ class Constraints:
         out = ~np.eye(self.n, dtype=bool)
         for u, v in self.forbidden:
             out[self._number[v], self._number[u]] = False
-        for v, own in self.candidates.items():
-            out[self._number[v]] &= np.isin(np.arange(self.n), [self._number[u] for u in own])
+        for v, parents in self.candidates.items():
+            out[self._number[v]] &= np.isin(np.arange(self.n), [self._number[u] for u in parents])
         for u, i in self._place.items():
             for v, j in self._place.items():
                 if i > j:
@@ -204,9 +204,13 @@ class Constraints:
 
     def allows(self, child: int, parents: Iterable[int]) -> bool:
         """Whether a variable may have exactly these parents."""
-        own = set(parents)
-        inside = all(self.allowed[child, u] for u in own)
-        return inside and len(own) <= self.limits[child] and own >= set(np.flatnonzero(self.needed[child]).tolist())
+        parent_set = set(parents)
+        inside = all(self.allowed[child, u] for u in parent_set)
+        return (
+            inside
+            and len(parent_set) <= self.limits[child]
+            and parent_set >= set(np.flatnonzero(self.needed[child]).tolist())
+        )
 
     def allowed_sets(self, child: int, sets: NDArray[np.uint64]) -> NDArray[np.bool_]:
         """The same for many sets given as bits, shape (n_sets, n_words)."""

@@ -295,13 +295,13 @@ def in_threads(
 
 def _products(cards: NDArray[np.int64], largest: int) -> NDArray[np.float64]:
     """All numbers of cells that sets of at most ``largest`` variables can have; empty if they are very many."""
-    kinds, found, reach = np.unique(cards).astype(float), np.ones(1), np.ones(1)
+    kinds, products, reach = np.unique(cards).astype(float), np.ones(1), np.ones(1)
     for _ in range(largest):
         reach = np.unique(np.outer(reach, kinds)) if kinds.size else reach
-        found = np.union1d(found, reach)
-        if len(found) > 1024:
+        products = np.union1d(products, reach)
+        if len(products) > 1024:
             return np.zeros(0)
-    return found
+    return products
 
 
 def _room(cards: NDArray[np.int64], largest: int, n_rows: int) -> int:

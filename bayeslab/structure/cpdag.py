@@ -310,11 +310,11 @@ def members(graph: PartialGraph | nx.DiGraph) -> Iterator[nx.DiGraph]:
 def _members(names: tuple[str, ...], marks: NDArray[np.int8], corners: frozenset[VStructure]) -> Iterator[nx.DiGraph]:
     free = np.argwhere(np.triu((marks == TAIL) & (marks.T == TAIL)))
     if not len(free):
-        found = nx.DiGraph()
-        found.add_nodes_from(names)
-        found.add_edges_from((names[u], names[v]) for u, v in np.argwhere(marks == ARROW).tolist())
-        if nx.is_directed_acyclic_graph(found) and v_structures(found) == corners:
-            yield found
+        graph = nx.DiGraph()
+        graph.add_nodes_from(names)
+        graph.add_edges_from((names[u], names[v]) for u, v in np.argwhere(marks == ARROW).tolist())
+        if nx.is_directed_acyclic_graph(graph) and v_structures(graph) == corners:
+            yield graph
         return
     for u, v in (free[0], free[0][::-1]):
         chosen = marks.copy()
@@ -424,8 +424,8 @@ def compare(learned: PartialGraph | nx.DiGraph, truth: PartialGraph | nx.DiGraph
     )
 
 
-def _counts(found: NDArray[np.bool_], there: NDArray[np.bool_]) -> Counts:
-    return Counts(*(int(np.count_nonzero(w)) for w in (found & there, found & ~there, there & ~found)))
+def _counts(learned: NDArray[np.bool_], there: NDArray[np.bool_]) -> Counts:
+    return Counts(*(int(np.count_nonzero(w)) for w in (learned & there, learned & ~there, there & ~learned)))
 
 
 def comparison_table(

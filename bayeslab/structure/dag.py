@@ -55,11 +55,11 @@ type _Place = tuple[str, bool]
 
 def names_in(graph: nx.DiGraph, names: str | Iterable[str]) -> frozenset[str]:
     """One name or several, each a node of the graph."""
-    found = frozenset(names_of(names, "a set of variables"))
-    for name in found:
+    members = frozenset(names_of(names, "a set of variables"))
+    for name in members:
         if name not in graph:
             raise ModelError(f"'{name}' is not a variable{hint(name, graph)}", code="unknown-variable")
-    return found
+    return members
 
 
 def _sets(
@@ -104,8 +104,8 @@ def separator(graph: nx.DiGraph, x: str, y: str) -> frozenset[str] | None:
         An unknown name, the same name twice, or a graph with a circle.
     """
     left, right, _ = map(set, _sets(graph, x, y, ()))
-    found = nx.find_minimal_d_separator(graph, left, right)
-    return None if found is None else frozenset(found)
+    minimal = nx.find_minimal_d_separator(graph, left, right)
+    return None if minimal is None else frozenset(minimal)
 
 
 def d_connected(graph: nx.DiGraph, sources: str | Iterable[str], given: str | Iterable[str] = ()) -> frozenset[str]:
@@ -166,9 +166,9 @@ def _walk(
 ) -> Iterator[_Place]:
     """Every place information from the sources gets to, breadth first."""
     opening = _ancestors(graph, given)
-    seen = {} if came_from is None else came_from
-    seen |= {(node, False): None for node in sorted(sources)}
-    queue = deque(seen)
+    reached = {} if came_from is None else came_from
+    reached |= {(node, False): None for node in sorted(sources)}
+    queue = deque(reached)
     while queue:
         place = queue.popleft()
         node, from_above = place
@@ -179,8 +179,8 @@ def _walk(
         if node in opening if from_above else node not in given:
             onward += [(parent, False) for parent in graph.predecessors(node)]
         for following in onward:
-            if following not in seen:
-                seen[following] = place
+            if following not in reached:
+                reached[following] = place
                 queue.append(following)
 
 
@@ -198,12 +198,12 @@ def _path(graph: nx.DiGraph, end: _Place, came_from: Mapping[_Place, _Place | No
 
 def _ancestors(graph: nx.DiGraph, nodes: frozenset[str]) -> frozenset[str]:
     """The nodes and everything above them."""
-    found, stack = set(nodes), list(nodes)
+    ancestors, stack = set(nodes), list(nodes)
     while stack:
-        new = [parent for parent in graph.predecessors(stack.pop()) if parent not in found]
-        found.update(new)
+        new = [parent for parent in graph.predecessors(stack.pop()) if parent not in ancestors]
+        ancestors.update(new)
         stack += new
-    return frozenset(found)
+    return frozenset(ancestors)
 
 
 def markov_blanket(graph: nx.DiGraph, variable: str) -> frozenset[str]:

@@ -87,7 +87,7 @@ class Observations:
     @cached_property
     def cards(self) -> NDArray[np.int64]:
         """Number of states of each variable; 0 for a continuous one."""
-        return np.array([len(own) for own in self.states], dtype=np.int64)
+        return np.array([len(levels) for levels in self.states], dtype=np.int64)
 
     @property
     def continuous(self) -> NDArray[np.bool_]:
@@ -105,12 +105,12 @@ class Observations:
 
     def digest(self) -> str:
         """SHA-256 of everything."""
-        seen = hashlib.sha256(repr((self.names, self.states)).encode())
+        sha = hashlib.sha256(repr((self.names, self.states)).encode())
         if self.elsewhere is not None:
-            seen.update(self.elsewhere.digest().encode())
+            sha.update(self.elsewhere.digest().encode())
         for part in (self.codes, self.values, self.weights):
-            seen.update(f"{part.dtype.str}{part.shape}".encode() + np.ascontiguousarray(part.T).tobytes())
-        return seen.hexdigest()
+            sha.update(f"{part.dtype.str}{part.shape}".encode() + np.ascontiguousarray(part.T).tobytes())
+        return sha.hexdigest()
 
     def require(self, kind: Kind, score: str) -> None:
         """Raise a DataError unless every variable is of this kind."""
@@ -166,13 +166,13 @@ class Observations:
                 "the table has no rows" if len(n_rows) < 2 else "the columns differ in length",
                 code="no-rows" if len(n_rows) < 2 else "wrong-length",
             )
-        found = {v: _read(v, column, kind, given.get(v)) for v, column in columns.items()}
-        discrete = [own for own, _ in found.values()]
-        _warn_of_odd_columns(found, n_rows.pop())
-        numbers = [values if own is None else np.zeros(len(values)) for own, values in found.values()]
+        coded = {v: _read(v, column, kind, given.get(v)) for v, column in columns.items()}
+        discrete = [levels for levels, _ in coded.values()]
+        _warn_of_odd_columns(coded, n_rows.pop())
+        numbers = [values if levels is None else np.zeros(len(values)) for levels, values in coded.values()]
         return cls.of_codes(
-            np.array([np.zeros(len(c), np.int64) if own is None else c for own, c in found.values()]).T,
-            {v: own or () for v, own in zip(found, discrete, strict=True)},
+            np.array([np.zeros(len(c), np.int64) if levels is None else c for levels, c in coded.values()]).T,
+            {v: levels or () for v, levels in zip(coded, discrete, strict=True)},
             values=np.column_stack(numbers) if None in discrete else None,
         )
 
@@ -194,8 +194,8 @@ class Observations:
         values
             Values of the continuous variables (those without states), shape (n_rows, n).
         """
-        names, own = tuple(states), tuple(tuple(map(str, s)) for s in states.values())
-        cards = np.array([max(1, len(s)) for s in own])
+        names, levels = tuple(states), tuple(tuple(map(str, s)) for s in states.values())
+        cards = np.array([max(1, len(s)) for s in levels])
         codes = np.asarray(codes)
         if codes.ndim != 2 or codes.shape[1] != len(names):
             raise DataError(
@@ -228,7 +228,7 @@ class Observations:
             numbers = np.zeros((0, len(names)))
         else:
             numbers = np.asfortranarray(values, dtype=np.float64)
-        return cls(names, own, packed, numbers, w)
+        return cls(names, levels, packed, numbers, w)
 
     def take(self, rows: NDArray[np.integer]) -> Observations:
         """Some of the rows (with repetition, for a bootstrap), by their numbers among the distinct rows."""
@@ -305,15 +305,15 @@ def _read(name: str, column: Any, kind: Kind, states: Sequence[Any] | None) -> t
             raise _missing(name, column.codes < 0)
         if kind == "continuous":
             raise _text(name)
-        own = tuple(sorted(column.words)) if states is None else tuple(map(str, states))
-        return own, _lookup(name, column.words, {word: i for i, word in enumerate(own)})[column.codes]
+        levels = tuple(sorted(column.words)) if states is None else tuple(map(str, states))
+        return levels, _lookup(name, column.words, {word: i for i, word in enumerate(levels)})[column.codes]
     if not isinstance(column, Column | np.ndarray):
         distinct = set(column)
         if all(isinstance(word, str) for word in distinct):
             if kind == "continuous":
                 raise _text(name)
-            own = tuple(sorted(distinct)) if states is None else tuple(map(str, states))
-            return own, _lookup(name, column, {word: i for i, word in enumerate(own)})
+            levels = tuple(sorted(distinct)) if states is None else tuple(map(str, states))
+            return levels, _lookup(name, column, {word: i for i, word in enumerate(levels)})
     if not isinstance(column, Column):
         truth = getattr(column, "dtype", None) == np.bool_ or (
             not isinstance(column, np.ndarray) and {type(c) for c in column} <= {bool, np.bool_}
@@ -351,8 +351,8 @@ def _states_of_numbers(name: str, column: Column, states: Sequence[Any] | None) 
     ]
     if states is None:
         return tuple(words), inverse
-    own = tuple(map(str, states))
-    return own, _lookup(name, words, {word: i for i, word in enumerate(own)})[inverse]
+    levels = tuple(map(str, states))
+    return levels, _lookup(name, words, {word: i for i, word in enumerate(levels)})[inverse]
 
 
 def _lookup(name: str, words: Sequence[str], known: Mapping[str, int]) -> NDArray[np.int64]:
@@ -394,18 +394,18 @@ def _missing(name: str, absent: NDArray[np.bool_], *, numbers: bool = False) -> 
     )
 
 
-def _warn_of_odd_columns(found: Mapping[str, tuple[tuple[str, ...] | None, Any]], n_rows: int) -> None:
-    for name, (own, _) in found.items():
-        if own is not None and len(own) == 1:
+def _warn_of_odd_columns(coded: Mapping[str, tuple[tuple[str, ...] | None, Any]], n_rows: int) -> None:
+    for name, (levels, _) in coded.items():
+        if levels is not None and len(levels) == 1:
             warnings.warn(
                 f"column '{name}' is constant: rows say nothing about how it depends on others; leave it out, or give"
                 f" its states",
                 stacklevel=3,
             )
-        numbers = own is not None and all(number_in(word) is not None for word in own)
-        if own is not None and len(own) > (n_rows if n_rows < 10 else n_rows / 2):
+        numbers = levels is not None and all(number_in(word) is not None for word in levels)
+        if levels is not None and len(levels) > (n_rows if n_rows < 10 else n_rows / 2):
             warnings.warn(
-                f"column '{name}' has {len(own):,} states in {n_rows:,} rows: it looks like a name of rows; leave it"
+                f"column '{name}' has {len(levels):,} states in {n_rows:,} rows: it looks like a name of rows; leave it"
                 f" out, or sort its values into fewer classes{', or take a score of numbers (bge)' * numbers}",
                 stacklevel=3,
             )

@@ -71,8 +71,8 @@ def observations(
         for name in names:
             if name not in there:
                 raise DataError(f"there is no column '{name}'{hint(name, there)}", where=where, code="unknown-column")
-        own = _states(connection, given, names, dict(states or {}), where)
-        rows = _encoded(connection, given, own)
+        levels = _states(connection, given, names, dict(states or {}), where)
+        rows = _encoded(connection, given, levels)
     except duckdb.Error as error:
         raise DataError(
             f"DuckDB cannot read it: {str(error).splitlines()[0]}", where=where, code="unreadable"
@@ -80,10 +80,10 @@ def observations(
     if rows.n_distinct * len(names) > fetch:
         none = np.zeros((0, len(names)))
         weights = np.zeros(0, np.int64)
-        return Observations(tuple(own), tuple(own.values()), none.astype(np.int16), none, weights, rows)
+        return Observations(tuple(levels), tuple(levels.values()), none.astype(np.int16), none, weights, rows)
     held = connection.execute("SELECT * FROM held").fetchnumpy()
     codes = np.column_stack([np.asarray(held[f"c{i}"]) for i in range(len(names))])
-    return Observations.of_codes(codes, own, weights=np.asarray(held["w"], dtype=np.int64))
+    return Observations.of_codes(codes, levels, weights=np.asarray(held["w"], dtype=np.int64))
 
 
 def _quoted(name: str) -> str:
@@ -112,18 +112,18 @@ def _states(
         )
         words = _sorted([row[0] for row in connection.execute(f"SELECT v FROM {place}").fetchall()])
         occurring = [_shown(word) for word in words]
-        own = tuple(map(str, states.get(name, occurring)))
-        odd = set(occurring) - set(own)
+        levels = tuple(map(str, states.get(name, occurring)))
+        odd = set(occurring) - set(levels)
         if odd:
             word = min(odd)
             raise DataError(
-                f"column '{name}': '{word}' is not a state of '{name}'{hint(word, own)}",
+                f"column '{name}': '{word}' is not a state of '{name}'{hint(word, levels)}",
                 where=where,
                 code="unknown-state",
             )
-        pairs = [[own.index(shown), word] for word, shown in zip(words, occurring, strict=True)]
+        pairs = [[levels.index(shown), word] for word, shown in zip(words, occurring, strict=True)]
         connection.executemany(f"UPDATE {place} SET c = ? WHERE v = ?", pairs)
-        out[name] = own
+        out[name] = levels
     return out
 
 
@@ -142,10 +142,10 @@ def _shown(word: Any) -> str:
     return f"{word:g}" if isinstance(word, float) else str(word)
 
 
-def _encoded(connection: Any, given: str, own: Mapping[str, tuple[str, ...]]) -> DuckRows:
+def _encoded(connection: Any, given: str, levels: Mapping[str, tuple[str, ...]]) -> DuckRows:
     """Numbers of states instead of words, equal rows as one with a weight."""
-    numbers = ", ".join(f"s{i}.c AS c{i}" for i in range(len(own)))
-    joins = " ".join(f"JOIN s{i} ON t.{_quoted(name)} = s{i}.v" for i, name in enumerate(own))
+    numbers = ", ".join(f"s{i}.c AS c{i}" for i in range(len(levels)))
+    joins = " ".join(f"JOIN s{i} ON t.{_quoted(name)} = s{i}.v" for i, name in enumerate(levels))
     connection.execute(
         f"CREATE TABLE held AS SELECT {numbers}, COUNT(*)::BIGINT AS w FROM {given} t {joins} GROUP BY ALL ORDER BY ALL"
     )
@@ -165,18 +165,18 @@ class DuckRows:
     def digest(self) -> str:
         """A sum over hashes of the rows; the same for the same rows and version of DuckDB."""
         with self.lock:
-            found = self.connection.execute("SELECT SUM(hash(held)::HUGEINT)::VARCHAR FROM held").fetchone()
-        return str(found[0])
+            row = self.connection.execute("SELECT SUM(hash(held)::HUGEINT)::VARCHAR FROM held").fetchone()
+        return str(row[0])
 
     def table(self, members: Sequence[int], cards: Sequence[int]) -> NDArray[np.float64]:
         """The counts of every cell of some variables, an axis each."""
         out = np.zeros([cards[u] for u in members])
         names = [f"c{u}" for u in members]
         with self.lock:
-            found = self.connection.execute(
+            cells = self.connection.execute(
                 f"SELECT {', '.join(names)}, SUM(w)::DOUBLE AS n FROM held GROUP BY {', '.join(names)}"
             ).fetchnumpy()
-        out[tuple(np.asarray(found[name], dtype=np.int64) for name in names)] = found["n"]
+        out[tuple(np.asarray(cells[name], dtype=np.int64) for name in names)] = cells["n"]
         return out
 
     def counter(self, data: Observations, sums: CellSums) -> DuckCounter:
@@ -192,8 +192,8 @@ class DuckRows:
             marks = f"GROUPING({', '.join(f'c{u}' for u in used)})" if used else "0"
             query = f"SELECT {marks} AS g, SUM(w)::DOUBLE AS n FROM held GROUP BY GROUPING SETS ({groups})"
             with self.lock:
-                found = self.connection.execute(query).fetchnumpy()
-            mark, n = np.asarray(found["g"], dtype=np.int64), np.asarray(found["n"], dtype=np.float64)
+                cells = self.connection.execute(query).fetchnumpy()
+            mark, n = np.asarray(cells["g"], dtype=np.int64), np.asarray(cells["n"], dtype=np.float64)
             # A bit of the mark is 0 where the column is in the set.
             every = (1 << len(used)) - 1
             for i in numbers:
@@ -204,14 +204,14 @@ def _batches(sets: Sequence[tuple[int, ...]]) -> Iterator[list[int]]:
     """Numbers of different sets to be counted in one pass."""
     batch: list[int] = []
     used: set[int] = set()
-    seen: set[tuple[int, ...]] = set()
-    for i, own in enumerate(sets):
-        if batch and (len(batch) >= _SETS or len(used | set(own)) > _COLUMNS or own in seen):
+    batched: set[tuple[int, ...]] = set()
+    for i, members in enumerate(sets):
+        if batch and (len(batch) >= _SETS or len(used | set(members)) > _COLUMNS or members in batched):
             yield batch
-            batch, used, seen = [], set(), set()
+            batch, used, batched = [], set(), set()
         batch.append(i)
-        used |= set(own)
-        seen.add(own)
+        used |= set(members)
+        batched.add(members)
     if batch:
         yield batch
 
@@ -238,7 +238,7 @@ class DuckCounter:
     def families(self, child: int, sets: NDArray[np.uint64], row: int) -> NDArray[np.float64]:
         """Sums of some parent sets (type ``row``) and of these with the child (type 0), shape (n_sets, 2)."""
         parents = [members_of(mask) for mask in sets]
-        wanted = [*parents, *(tuple(sorted((*own, child))) for own in parents)]
+        wanted = [*parents, *(tuple(sorted((*parent_set, child))) for parent_set in parents)]
         out = np.zeros((len(wanted), self.sums.n_types))
         for i, counts in self.rows.counts(wanted):
             out[i] = self._values(counts, wanted[i])
@@ -260,7 +260,7 @@ class DuckCounter:
         for root in range(len(variables)):
             later = range(root + 1, len(variables))
             places = [(root, *s) for k in range(int(limits[root])) for s in itertools.combinations(later, k)]
-            members = [tuple(int(variables[p]) for p in own) for own in places]
+            members = [tuple(int(variables[p]) for p in positions) for positions in places]
             for i, counts in self.rows.counts(members):
                 number = sum(int(index.binomial[p, j + 1]) for j, p in enumerate(places[i]))
                 out[int(index.offsets[len(places[i])]) + number] = self._values(counts, members[i])

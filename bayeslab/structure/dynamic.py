@@ -69,10 +69,10 @@ class Template:
             )
         for name in self.states.keys() - self.tables.keys():
             raise ModelError(f"variable '{name}' has no table", code="incomplete")
-        for variable, (slice_, own) in ((v, (_place(v), s)) for v, s in self.initial.states.items()):
-            if self.states.get(slice_[0], own) != own:
+        for variable, (slice_, levels) in ((v, (_place(v), s)) for v, s in self.initial.states.items()):
+            if self.states.get(slice_[0], levels) != levels:
                 raise ModelError(
-                    f"the states of '{slice_[0]}' are {self.states[slice_[0]]}, but {own} at '{variable}'",
+                    f"the states of '{slice_[0]}' are {self.states[slice_[0]]}, but {levels} at '{variable}'",
                     code="contradiction",
                 )
         unroll(self, self.n_initial + 1)
@@ -85,15 +85,15 @@ class Template:
 
 def _place(name: str) -> tuple[str, int]:
     """``X[1]`` → (X, 1); ``X`` is in slice 0."""
-    found = _NUMBERED.fullmatch(name)
-    return (found[1], int(found[2])) if found else (name, 0)
+    match = _NUMBERED.fullmatch(name)
+    return (match[1], int(match[2])) if match else (name, 0)
 
 
 def _reference(parent: str | tuple[str, int]) -> tuple[str, int]:
     """``X[t-1]`` → (X, -1)."""
     if isinstance(parent, str):
-        found = _LAGGED.fullmatch(parent)
-        parent = (found[1], -int(found[2] or 0)) if found else (parent, 0)
+        match = _LAGGED.fullmatch(parent)
+        parent = (match[1], -int(match[2] or 0)) if match else (parent, 0)
     name, step = parent
     if step > 0:
         raise ModelError(
@@ -122,15 +122,15 @@ def unroll(template: Template, n_slices: int) -> DiscreteNetwork:
             code="out-of-range",
         )
     named = {v: "{}[{}]".format(*_place(v)) for v in template.initial.states}
-    states = {named[v]: own for v, own in template.initial.states.items()}
+    states = {named[v]: levels for v, levels in template.initial.states.items()}
     parents = {named[v]: tuple(named[p] for p in above) for v, above in template.initial.parents.items()}
     tables = {named[v]: table for v, table in template.initial.tables.items()}
     known = set(states)
     for t in range(begun, n_slices):
         known |= {f"{v}[{t}]" for v in template.states}
-        for variable, own in template.states.items():
+        for variable, levels in template.states.items():
             here = f"{variable}[{t}]"
-            states[here], tables[here] = own, template.tables[variable]
+            states[here], tables[here] = levels, template.tables[variable]
             above = map(_reference, template.parents.get(variable, ()))
             parents[here] = tuple(_known(template, variable, name, t + step, known) for name, step in above)
     return DiscreteNetwork(states, parents, tables, template.name)

@@ -246,13 +246,13 @@ def sums_below(n, value, exponent, total, scale, scale_below):  # type: ignore[n
         rest[u] = added
         weight = 2.0**log_mass
         for v in range(n - 1, -1, -1):
-            own = 0.0
+            subtotal = 0.0
             for i in range(begins[v + 1] - 1, begins[v] - 1, -1):
-                own += terms[i]
+                subtotal += terms[i]
                 terms[origin[i]] += terms[i]
             if begins[v + 1] > begins[v]:
-                check[v] += own * weight
-                _spread(n, u, v, own * weight, value, exponent, power, edges, paths)
+                check[v] += subtotal * weight
+                _spread(n, u, v, subtotal * weight, value, exponent, power, edges, paths)
     return edges, paths, check
 
 

@@ -100,9 +100,9 @@ def _steps(n, s, layer, value, exponent, power, scale, ternary, rest, sets, floa
     total = 0.0
     for i in range(1, count):
         after = s | sets[i]
-        own = rest[ternary[after] + ternary[sets[i]]]
-        if own > 0.0:
-            total += floats[i] * own * _power(power, exponents[i] + scale[after] - scale[s])
+        remaining = rest[ternary[after] + ternary[sets[i]]]
+        if remaining > 0.0:
+            total += floats[i] * remaining * _power(power, exponents[i] + scale[after] - scale[s])
         out[i] = total
     return count, total
 
@@ -143,15 +143,15 @@ def _parent_set(pointer, sets, scores, v, s, layer, u):  # type: ignore[no-untyp
     """Number of a parent set of v inside S with a member in the layer (any, if that is empty), drawn by u in [0, 1)."""
     first, total = -1, 0.0
     for i in range(pointer[v], pointer[v + 1]):
-        own = np.int64(sets[i])
-        if own & ~s == 0 and (layer == 0 or own & layer):
+        parents = np.int64(sets[i])
+        if parents & ~s == 0 and (layer == 0 or parents & layer):
             first = i if first < 0 else first
             total += math.exp(scores[i] - scores[first])
     u *= total
     chosen = first
     for i in range(max(first, 0), pointer[v + 1]):
-        own = np.int64(sets[i])
-        if own & ~s == 0 and (layer == 0 or own & layer):
+        parents = np.int64(sets[i])
+        if parents & ~s == 0 and (layer == 0 or parents & layer):
             w = math.exp(scores[i] - scores[first])
             if w > 0.0:
                 chosen = i

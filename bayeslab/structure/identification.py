@@ -173,15 +173,15 @@ def _projection(graph: nx.DiGraph, observed: frozenset[str]) -> _Mixed:
 
 def _through_hidden(graph: nx.DiGraph, start: str, observed: frozenset[str]) -> set[str]:
     """Observed variables that directed paths over unobserved ones lead to."""
-    found, stack, seen = set(), [start], {start}
+    reached, stack, visited = set(), [start], {start}
     while stack:
         for child in graph.successors(stack.pop()):
             if child in observed:
-                found.add(child)
-            elif child not in seen:
-                seen.add(child)
+                reached.add(child)
+            elif child not in visited:
+                visited.add(child)
                 stack.append(child)
-    return found
+    return reached
 
 
 def general_formula(graph: nx.DiGraph, treatment: str, outcome: str, observed: Iterable[str]) -> Formula | None:
@@ -222,8 +222,8 @@ def _district_factor(whole: _Mixed, names: Sequence[str], district: frozenset[st
     parts = []
     for i, v in enumerate(names):
         if v in district:
-            (own,) = (d for d in whole.districts(names[: i + 1]) if v in d)
-            matter = own.union(*(whole.arrows.predecessors(u) for u in own)) - {v}
+            (component,) = (d for d in whole.districts(names[: i + 1]) if v in d)
+            matter = component.union(*(whole.arrows.predecessors(u) for u in component)) - {v}
             parts.append(_Seen(v, whole.sorted(matter & set(names))))
     return parts[0] if len(parts) == 1 else _Product(tuple(parts))
 

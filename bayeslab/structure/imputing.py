@@ -103,7 +103,7 @@ class Cells:
 
     @cached_property
     def cards(self) -> NDArray[np.int64]:
-        return np.array([len(own) for own in self.states.values()], dtype=np.int64)
+        return np.array([len(levels) for levels in self.states.values()], dtype=np.int64)
 
     @cached_property
     def missing(self) -> NDArray[np.bool_]:
@@ -135,7 +135,7 @@ class Cells:
         if self.score == "k2":
             return np.ones(len(parents))
         size = float((self.options or {}).get("equivalent_sample_size", 10.0))
-        entries = [float(np.prod(self.cards[[*own, v]])) for v, own in enumerate(parents)]
+        entries = [float(np.prod(self.cards[[*parent_set, v]])) for v, parent_set in enumerate(parents)]
         return size / np.array(entries)
 
     @cached_property
@@ -211,8 +211,8 @@ class Book:
     def rescored(self, codes: Codes) -> NDArray[np.float64]:
         """Scores of all sets of the base table on completed rows; those that no missing cell touches are in it."""
         score, out = self.cells.scored(codes), self.base.scores.copy()
-        found = self._together(score) if self._at_once else self._apart(score)
-        out[self._affected] = (found + self._weights)[self._affected]
+        scores = self._together(score) if self._at_once else self._apart(score)
+        out[self._affected] = (scores + self._weights)[self._affected]
         return out
 
     def _apart(self, score: LocalScore) -> NDArray[np.float64]:
@@ -224,12 +224,12 @@ class Book:
         return out
 
     def _together(self, score: LocalScore) -> NDArray[np.float64]:
-        found = score.all_sets(np.arange(self.base.n), self._limits, self._candidates)
+        scored = score.all_sets(np.arange(self.base.n), self._limits, self._candidates)
         if not self._numbers:
-            self._numbers = [self.base.numbers(v, sets) for v, (sets, _) in enumerate(found)]
+            self._numbers = [self.base.numbers(v, sets) for v, (sets, _) in enumerate(scored)]
         out = np.zeros(len(self._affected))
-        for number, (_, own) in zip(self._numbers, found, strict=True):
-            out[number[number >= 0]] = own[number >= 0]
+        for number, (_, local_scores) in zip(self._numbers, scored, strict=True):
+            out[number[number >= 0]] = local_scores[number >= 0]
         return out
 
     def redraw(self, codes: Codes, choice: NDArray[np.integer], beta: float, rng: NDArray[np.uint64]) -> int:
@@ -240,14 +240,16 @@ class Book:
         n, cards = self.base.n, self.cells.cards
         parents = [self.base.parents(int(number)) for number in choice]
         starts = np.cumsum([0, *map(len, parents)], dtype=np.int64)
-        strides = [int(np.prod(cards[list(own[j + 1 :])])) for own in parents for j in range(len(own))]
-        above = np.array([u for own in parents for u in own], np.int64)
-        configurations = np.array([int(np.prod(cards[list(own)])) for own in parents])
+        strides = [
+            int(np.prod(cards[list(parent_set[j + 1 :])])) for parent_set in parents for j in range(len(parent_set))
+        ]
+        above = np.array([u for parent_set in parents for u in parent_set], np.int64)
+        configurations = np.array([int(np.prod(cards[list(parent_set)])) for parent_set in parents])
         rows_from = np.cumsum([0, *configurations], dtype=np.int64)
         offsets = np.cumsum([0, *(configurations * cards)], dtype=np.int64)
         holding = [[v, *(w for w in range(n) if v in parents[w])] for v in range(n)]
         child_starts = np.cumsum([0, *map(len, holding)], dtype=np.int64)
-        children = np.array([w for own in holding for w in own], np.int64)
+        children = np.array([w for families in holding for w in families], np.int64)
         counts, totals = np.zeros(offsets[-1]), np.zeros(rows_from[-1])
         tables = starts, above, np.array(strides, np.int64), offsets, rows_from, counts, totals
         count(codes, cards, *tables)
@@ -358,8 +360,8 @@ class Imputing(Sampler):
                     plan.counts[0] += int(missing.sum()), changed
             if done % every == 0:
                 _exchange(walkers, rng, plan.counts[1])
-        told = walkers[0].told | {kind: plan.counts[i] for i, kind in enumerate(("imputation", "exchange"))}
-        proposed, accepted = ({kind: int(told[kind][i]) for kind in self.KINDS} for i in range(2))
+        tallies = walkers[0].tallies | {kind: plan.counts[i] for i, kind in enumerate(("imputation", "exchange"))}
+        proposed, accepted = ({kind: int(tallies[kind][i]) for kind in self.KINDS} for i in range(2))
         copies = [_renumbered(one.state, one.copy.base_number) for one in walkers]
         after = _packed(copies, [one.copy.codes for one in walkers], self.cells, rng, done)
         held = np.array(completions, self.cells.packed).reshape(len(completions), int(missing.sum()))
@@ -381,12 +383,12 @@ class _Walker:
         self.sampler, self.book, self.beta = sampler, book, sampler.betas[k]
         self.copy = _Copy(book, _unpacked(state, k, sampler.cells))
         head = f"{k}."
-        own = {word.removeprefix(head): array for word, array in state.items() if word.startswith(head)}
-        del own["cells"]
-        self.state = _renumbered(own, self.copy.own_number)
+        arrays = {word.removeprefix(head): array for word, array in state.items() if word.startswith(head)}
+        del arrays["cells"]
+        self.state = _renumbered(arrays, self.copy.own_number)
         self.choice = np.zeros(book.base.n, np.int64)
         self.score = float("nan")
-        self.told = {kind: np.zeros(2, np.int64) for kind in sampler._walk.KINDS}
+        self.tallies = {kind: np.zeros(2, np.int64) for kind in sampler._walk.KINDS}
 
     def walk(self, steps: int, draw: bool) -> None:
         """Steps of the chain, and a DAG after the last if there is to be one."""
@@ -397,7 +399,7 @@ class _Walker:
         if draw:
             self.score = float(self.copy.table.scores[draws[0]].sum())
             self.choice = self.copy.base_number[draws[0]]
-        for kind, counts in self.told.items():
+        for kind, counts in self.tallies.items():
             counts += info.proposed[kind], info.accepted[kind]
 
     def impute(self, rng: NDArray[np.uint64]) -> int:
@@ -442,7 +444,7 @@ def _renumbered(state: State, numbers: NDArray[np.integer]) -> State:
 def _packed(copies: list[State], codes: list[Codes], cells: Cells, rng: NDArray[np.uint64], done: int) -> State:
     """States of the copies and their missing cells as one state."""
     out = {f"{k}.{word}": array for k, copy in enumerate(copies) for word, array in copy.items()}
-    out |= {f"{k}.cells": own[cells.missing] for k, own in enumerate(codes)}
+    out |= {f"{k}.cells": rows[cells.missing] for k, rows in enumerate(codes)}
     return out | {"rng": rng, "steps": np.array([done], np.int64)}
 
 

@@ -71,11 +71,11 @@ class Incomplete:
                 raise DataError(
                     f"states are given for '{name}', which is no column{hint(name, columns)}", code="unknown-column"
                 )
-        found = {v: _read(v, column, (states or {}).get(v)) for v, column in columns.items()}
-        if len({len(codes) for _, codes in found.values()}) != 1:
+        coded = {v: _read(v, column, (states or {}).get(v)) for v, column in columns.items()}
+        if len({len(codes) for _, codes in coded.values()}) != 1:
             raise DataError("the columns differ in length", code="wrong-length")
         return cls.of_codes(
-            np.column_stack([codes for _, codes in found.values()]), {v: s for v, (s, _) in found.items()}
+            np.column_stack([codes for _, codes in coded.values()]), {v: s for v, (s, _) in coded.items()}
         )
 
     @classmethod
@@ -88,10 +88,10 @@ class Incomplete:
             raise DataError(
                 f"codes of shape {codes.shape} for {len(states)} variables; give one row a case", code="wrong-shape"
             )
-        for k, (v, own) in enumerate(states.items()):
-            if codes[:, k].max() >= len(own) or codes[:, k].min() < -1:
+        for k, (v, levels) in enumerate(states.items()):
+            if codes[:, k].max() >= len(levels) or codes[:, k].min() < -1:
                 raise DataError(f"'{v}' has codes from {codes[:, k].min()} to {codes[:, k].max()}; its states are"
-                                f" 0 to {len(own) - 1}, -1 is a missing cell", code="out-of-range")  # fmt: skip
+                                f" 0 to {len(levels) - 1}, -1 is a missing cell", code="out-of-range")  # fmt: skip
         w = np.ones(len(codes)) if weights is None else np.asarray(weights, dtype=float)
         rows, of_row = np.unique(codes, axis=0, return_inverse=True)
         return cls({v: tuple(map(str, s)) for v, s in states.items()}, rows, np.bincount(of_row.ravel(), w, len(rows)))
@@ -106,7 +106,7 @@ class Incomplete:
 
     @cached_property
     def cards(self) -> NDArray[np.int64]:
-        return np.array([len(own) for own in self.states.values()], dtype=np.int64)
+        return np.array([len(levels) for levels in self.states.values()], dtype=np.int64)
 
     @property
     def complete(self) -> bool:
@@ -115,16 +115,16 @@ class Incomplete:
 
     def whole_rows(self) -> Observations | None:
         """The rows without a missing cell, of the variables that are not hidden; None if there are none."""
-        seen = [k for k, v in enumerate(self.states) if v not in self.hidden]
-        rows = np.all(self.codes[:, seen] >= 0, axis=1)
+        observed = [k for k, v in enumerate(self.states) if v not in self.hidden]
+        rows = np.all(self.codes[:, observed] >= 0, axis=1)
         if not rows.any():
             return None
-        own = {v: s for v, s in self.states.items() if v not in self.hidden}
-        return Observations.of_codes(self.codes[rows][:, seen], own, weights=self.weights[rows])
+        observed_states = {v: s for v, s in self.states.items() if v not in self.hidden}
+        return Observations.of_codes(self.codes[rows][:, observed], observed_states, weights=self.weights[rows])
 
     def with_hidden(self, hidden: Mapping[str, int]) -> Incomplete:
         """With these hidden variables instead of those there are, each with so many states."""
-        seen = [k for k, v in enumerate(self.states) if v not in self.hidden]
+        observed = [k for k, v in enumerate(self.states) if v not in self.hidden]
         states = {v: s for v, s in self.states.items() if v not in self.hidden}
         for name, card in hidden.items():
             if name in states:
@@ -137,7 +137,7 @@ class Incomplete:
                 )
             states[name] = tuple(f"{name}_{i + 1}" for i in range(card))
         unknown = np.full((len(self.codes), len(hidden)), -1, np.int16)
-        codes = np.concatenate([self.codes[:, seen], unknown], axis=1)
+        codes = np.concatenate([self.codes[:, observed], unknown], axis=1)
         return Incomplete(states, codes, self.weights, tuple(hidden))
 
     @cached_property
@@ -223,9 +223,9 @@ class Completions:
 def _read(name: str, column: Any, states: Sequence[Any] | None) -> tuple[tuple[str, ...], NDArray[np.int64]]:
     """States and codes of a column; -1 where a cell is missing."""
     if isinstance(column, CodedColumn):
-        own = tuple(sorted(column.words)) if states is None else tuple(map(str, states))
-        of_word = np.append(_lookup(name, column.words, {word: i for i, word in enumerate(own)}), -1)
-        return own, of_word[column.codes]
+        levels = tuple(sorted(column.words)) if states is None else tuple(map(str, states))
+        of_word = np.append(_lookup(name, column.words, {word: i for i, word in enumerate(levels)}), -1)
+        return levels, of_word[column.codes]
     if not isinstance(column, Column):
         column = Column(*_as_column(name, column))
     absent = column.absent()
@@ -234,10 +234,10 @@ def _read(name: str, column: Any, states: Sequence[Any] | None) -> tuple[tuple[s
         raise DataError(
             f"column '{name}' has no cell that is not missing; leave it out, or give it as hidden", code="no-values"
         )
-    own, codes = _states_of_numbers(name, Column(present, column.dims), states)
+    levels, codes = _states_of_numbers(name, Column(present, column.dims), states)
     out = np.full(len(absent), -1, np.int64)
     out[~absent] = codes
-    return own, out
+    return levels, out
 
 
 def _as_column(name: str, values: Any) -> tuple[np.ndarray, None, np.ndarray | None]:

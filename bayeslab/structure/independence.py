@@ -172,10 +172,10 @@ def permutation_p_value(
             code="not-whole",
         )
     cells = table[table.sum(axis=(1, 2)) > 0].astype(np.int64)
-    seen = _statistics(cells[None], pearson)[0]
+    observed = _statistics(cells[None], pearson)[0]
     drawn = _statistics(_shuffled(cells, draws, rng), pearson)
     # Tables that differ by the order of summation only are as far off as the one seen.
-    return float((1 + np.count_nonzero(drawn >= seen - 1e-9 * (1 + seen))) / (draws + 1))
+    return float((1 + np.count_nonzero(drawn >= observed - 1e-9 * (1 + observed))) / (draws + 1))
 
 
 def _shuffled(table: NDArray[np.int64], draws: int, rng: np.random.Generator) -> NDArray[np.int64]:
@@ -251,11 +251,11 @@ class TableTest:
     def __call__(self, x: int, y: int, given: Sequence[int] = ()) -> Outcome:
         """Test x against y, given others, all by number."""
         counts = self._counts(x, y, given)
-        found = _of_table(counts, self.statistic == "chi2")
-        p_value = self._permuted(x, y, given) if self.permutations and found.dof else found.p_value
+        outcome = _of_table(counts, self.statistic == "chi2")
+        p_value = self._permuted(x, y, given) if self.permutations and outcome.dof else outcome.p_value
         if self.statistic == "mi":
-            return Outcome(found.statistic / max(2.0 * counts.sum(), 1.0), found.dof, p_value)
-        return Outcome(found.statistic, found.dof, p_value)
+            return Outcome(outcome.statistic / max(2.0 * counts.sum(), 1.0), outcome.dof, p_value)
+        return Outcome(outcome.statistic, outcome.dof, p_value)
 
     @cached_property
     def _cards(self) -> NDArray[np.int64]:

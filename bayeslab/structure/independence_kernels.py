@@ -76,9 +76,9 @@ def count_bits(bits, starts, cards, chosen, n_rows, n_cells):  # type: ignore[no
             if totals[depth] > 0:
                 left = totals[depth]
                 for j in range(cards[y] - 1):
-                    found = _overlap(inside[depth], bits[starts[y] + j])
-                    counts[place + j] = found
-                    left -= found
+                    overlap = _overlap(inside[depth], bits[starts[y] + j])
+                    counts[place + j] = overlap
+                    left -= overlap
                 counts[place + cards[y] - 1] = left
             place += cards[y]
             depth -= 1

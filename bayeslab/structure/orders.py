@@ -47,27 +47,27 @@ def _parts(parents: Sequence[Sequence[int]]) -> list[list[int]]:
             v = root[v]
         return v
 
-    for v, own in enumerate(parents):
-        for u in own:
+    for v, above in enumerate(parents):
+        for u in above:
             root[find(u)] = find(v)
-    found: dict[int, list[int]] = {}
+    groups: dict[int, list[int]] = {}
     for v in range(len(parents)):
-        found.setdefault(find(v), []).append(v)
-    return list(found.values())
+        groups.setdefault(find(v), []).append(v)
+    return list(groups.values())
 
 
 def _count(part: Sequence[int], parents: Sequence[Sequence[int]]) -> int:
     above = [(1 << v, sum(1 << u for u in parents[v])) for v in part]
     # Of each set of so many variables that holds all their parents, in how many orders it can have come about.
-    layer, seen = {0: 1}, 0
+    layer, n_visited = {0: 1}, 0
     for _ in part:
         after: dict[int, int] = {}
         for placed, n in layer.items():
             for bit, needed in above:
                 if not placed & bit and needed & ~placed == 0:
                     after[placed | bit] = after.get(placed | bit, 0) + n
-        layer, seen = after, seen + len(after)
-        if seen > MOST:
+        layer, n_visited = after, n_visited + len(after)
+        if n_visited > MOST:
             raise EngineRefusal(
                 f"the orders that agree with a graph of {len(part)} connected variables are too many to count: sample"
                 f" with `sampler: partition`, which needs no weights",

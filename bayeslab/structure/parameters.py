@@ -99,8 +99,8 @@ class Parameters:
         new = [f for f in dict.fromkeys(families) if states[f[0]] and f not in self._tables]
         if not new:
             return
-        for v, own in new:
-            if any(states[u] == 0 for u in own):
+        for v, parents in new:
+            if any(states[u] == 0 for u in parents):
                 raise DataError(
                     f"'{self.names[v]}' has states and a continuous parent: its table cannot be learned",
                     code="unsupported",
@@ -110,10 +110,10 @@ class Parameters:
 
     def _counted(self, families: Sequence[Family]) -> list[Array]:
         """Counts of families; those of the observations are kept, also for other completions."""
-        seen, cards = self.observations, np.maximum(self.observations.cards, 1)
+        observations, cards = self.observations, np.maximum(self.observations.cards, 1)
         new = [f for f in families if f not in self._counts]
-        weights = np.asarray(seen.weights, dtype=float)
-        self._counts.update(zip(new, family_counts(seen.codes, cards, _axes(new), weights), strict=True))
+        weights = np.asarray(observations.weights, dtype=float)
+        self._counts.update(zip(new, family_counts(observations.codes, cards, _axes(new), weights), strict=True))
         if self.filled is None:
             return [self._counts[f] for f in families]
         more = family_counts(self.filled, cards, _axes(families))
@@ -135,8 +135,8 @@ class Parameters:
         size = float(self.options.get("equivalent_sample_size", default))
         if self.score == "bds":
             # Rows of parents that never occur have no part in the prior; what they hold is uniform in any case.
-            seen = counts.sum(axis=-1, keepdims=True) > 0
-            return np.where(seen, size / max(1, int(seen.sum())), size / seen.size) / counts.shape[-1]
+            present = counts.sum(axis=-1, keepdims=True) > 0
+            return np.where(present, size / max(1, int(present.sum())), size / present.size) / counts.shape[-1]
         return size / counts.size
 
     def regressions(self, child: int, parents: tuple[int, ...]) -> NDArray[Any]:
@@ -168,18 +168,18 @@ class Parameters:
         return out
 
     def _by_configuration(self, child: int, parents: tuple[int, ...]) -> NDArray[Any]:
-        seen = self.observations
-        discrete = [u for u in parents if seen.cards[u]]
-        linear = [u for u in parents if not seen.cards[u]]
-        weights = np.asarray(seen.weights, dtype=float)
-        design = np.column_stack([np.ones(len(weights)), seen.values[:, linear]])
-        y = seen.values[:, child]
-        prior = _one_row(seen.values[:, linear], y, weights)
-        out = np.empty(tuple(int(seen.cards[u]) for u in discrete), dtype=object)
+        observations = self.observations
+        discrete = [u for u in parents if observations.cards[u]]
+        linear = [u for u in parents if not observations.cards[u]]
+        weights = np.asarray(observations.weights, dtype=float)
+        design = np.column_stack([np.ones(len(weights)), observations.values[:, linear]])
+        y = observations.values[:, child]
+        prior = _one_row(observations.values[:, linear], y, weights)
+        out = np.empty(tuple(int(observations.cards[u]) for u in discrete), dtype=object)
         for at in np.ndindex(out.shape):
             rows = np.ones(len(y), dtype=bool)
             for u, code in zip(discrete, at, strict=True):
-                rows &= seen.codes[:, u] == code
+                rows &= observations.codes[:, u] == code
             repeated = np.repeat(np.flatnonzero(rows), np.round(weights[rows]).astype(np.int64))
             out[at] = prior.update(design[repeated], y[repeated])
         return out
@@ -218,25 +218,31 @@ class Parameters:
         table: Callable[[Array], Array],
         regression: Callable[[NormalInverseGamma], tuple[Array, float]],
     ) -> DiscreteNetwork | MixedNetwork:
-        seen, names = self.observations, self.names
-        keys = [(v, tuple(own)) for v, own in enumerate(parents) if among is None or v in among]
+        observations, names = self.observations, self.names
+        keys = [(v, tuple(parent_set)) for v, parent_set in enumerate(parents) if among is None or v in among]
         self.prepare(keys)
-        states = {names[v]: seen.states[v] for v, _ in keys if seen.cards[v]}
-        above = {names[v]: tuple(names[u] for u in own) for v, own in keys if seen.cards[v]}
-        tables = {names[v]: table(self._tables[v, own]) for v, own in keys if seen.cards[v]}
+        states = {names[v]: observations.states[v] for v, _ in keys if observations.cards[v]}
+        above = {names[v]: tuple(names[u] for u in parent_set) for v, parent_set in keys if observations.cards[v]}
+        tables = {names[v]: table(self._tables[v, parent_set]) for v, parent_set in keys if observations.cards[v]}
         if self.discrete:
             return DiscreteNetwork(states, above, tables)
-        continuous = {names[v]: self._linear(v, own, regression) for v, own in keys if not seen.cards[v]}
+        continuous = {
+            names[v]: self._linear(v, parent_set, regression) for v, parent_set in keys if not observations.cards[v]
+        }
         return MixedNetwork(states, above, tables, continuous)
 
     def _linear(
         self, child: int, parents: tuple[int, ...], regression: Callable[[NormalInverseGamma], tuple[Array, float]]
     ) -> LinearGaussian:
-        found: Any = self.regressions(child, parents)
+        posteriors: Any = self.regressions(child, parents)
         n_slopes = sum(not self.observations.cards[u] for u in parents)
-        intercept, slopes, sd = np.empty(found.shape), np.empty((*found.shape, n_slopes)), np.empty(found.shape)
-        for at in np.ndindex(found.shape):
-            coefficients, sd[at] = regression(found[at])
+        intercept, slopes, sd = (
+            np.empty(posteriors.shape),
+            np.empty((*posteriors.shape, n_slopes)),
+            np.empty(posteriors.shape),
+        )
+        for at in np.ndindex(posteriors.shape):
+            coefficients, sd[at] = regression(posteriors[at])
             intercept[at], slopes[at] = coefficients[0], coefficients[1:]
         return LinearGaussian(tuple(self.names[u] for u in parents), intercept, slopes, sd)
 
@@ -277,7 +283,7 @@ class Incomplete:
 
 
 def _axes(families: Iterable[Family]) -> list[tuple[int, ...]]:
-    return [(*own, v) for v, own in families]
+    return [(*parents, v) for v, parents in families]
 
 
 def _mean(posterior: NormalInverseGamma) -> tuple[Array, float]:

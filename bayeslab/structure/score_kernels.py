@@ -514,22 +514,22 @@ def sparse_families_by_codes(  # type: ignore[no-untyped-def]
     rank = np.zeros(limit + 1, np.int64)
     chosen = np.empty(limit + 1, np.int64)
     counts = np.zeros(n_rows * card, weights.dtype)
-    seen = np.zeros(n_rows * longest + 1, weights.dtype)
-    fresh = np.empty(seen.size, np.int32)
+    cell_counts = np.zeros(n_rows * longest + 1, weights.dtype)
+    fresh = np.empty(cell_counts.size, np.int32)
     # The same few values come again and again: kept once computed, by the number of cells that occur and the count.
     heaviest = 0
     for w in weights:
         heaviest += int(w)
     of_cells = np.zeros((min(n_rows, 127) + 1, min(heaviest, 1 << 14) + 1))
     of_rows = np.zeros(of_cells.shape)
-    own = columns[child]
+    child_codes = columns[child]
     depth = 0  # number of parents
     while True:
         now = codes[depth]
         for i in range(n_codes[depth] * card):
             counts[i] = 0
         for r in range(n_rows):
-            counts[now[r] * card + own[r]] += weights[r]
+            counts[now[r] * card + child_codes[r]] += weights[r]
         out[offsets[depth] + rank[depth]] = _sparse(counts, n_codes[depth], card, ess, whole, of_cells, of_rows)
         depth = _next(chosen, depth, limit, m)
         if depth == 0:
@@ -539,13 +539,13 @@ def sparse_families_by_codes(  # type: ignore[no-untyped-def]
         before, column = codes[depth - 1], columns[u]
         n_cells = n_codes[depth - 1] * cards[u]
         for i in range(n_cells):
-            seen[i] = 0
+            cell_counts[i] = 0
         for r in range(n_rows):
-            seen[before[r] * cards[u] + column[r]] += weights[r]
+            cell_counts[before[r] * cards[u] + column[r]] += weights[r]
         used = 0
         for i in range(n_cells):
             fresh[i] = used
-            if seen[i] > 0:
+            if cell_counts[i] > 0:
                 used += 1
         for r in range(n_rows):
             codes[depth, r] = min(fresh[before[r] * cards[u] + column[r]], max(used - 1, 0))
@@ -569,7 +569,7 @@ def expand(  # type: ignore[no-untyped-def]
         for i in range(k):
             s[i] = i
         while True:
-            own, both, shift, product = 0, 0, 0, 1.0
+            alone, both, shift, product = 0, 0, 0, 1.0
             for i in range(k):
                 u = candidates[s[i]]
                 label = labels[u]
@@ -577,14 +577,14 @@ def expand(  # type: ignore[no-untyped-def]
                 if u > child and shift == 0:
                     both += binomial[child, i + 1]
                     shift = 1
-                own += binomial[u, i + 1]
+                alone += binomial[u, i + 1]
                 both += binomial[u, i + 1 + shift]
                 product *= cards[u]
             if shift == 0:
                 both += binomial[child, k + 1]
             if values.shape[0] > 0:
                 penalty = per_parameter * product * (cards[child] - 1) + by_size[k]
-                scores[place] = values[offsets[k + 1] + both, 0] - values[offsets[k] + own, kind] - penalty
+                scores[place] = values[offsets[k + 1] + both, 0] - values[offsets[k] + alone, kind] - penalty
             place += 1
             i = 0
             while i < k:

@@ -120,12 +120,12 @@ class ScoreTable:
     @cached_property
     def _order(self) -> list[tuple[NDArray[Any], NDArray[np.int64]]]:
         """For each variable the sets as sortable keys, sorted, and their numbers."""
-        found = []
+        orders = []
         for v in range(self.n):
             keys = _keys(self.sets[self.pointer[v] : self.pointer[v + 1]])
             order = np.argsort(keys, kind="stable")
-            found.append((keys[order], order + self.pointer[v]))
-        return found
+            orders.append((keys[order], order + self.pointer[v]))
+        return orders
 
     def numbers(self, child: int, sets: NDArray[np.uint64]) -> NDArray[np.int64]:
         """Numbers of parent sets of a variable, shape (m, n_words); -1 where a set is not in the table."""
@@ -162,16 +162,16 @@ class ScoreTable:
             A parent set is not in the table.
         """
         above = self._parents_in(graph)
-        found = np.array([self.number(v, own) for v, own in enumerate(above)], dtype=np.int64)
-        if np.any(found < 0):
-            v = int(np.flatnonzero(found < 0)[0])
-            own = ", ".join(self.names[u] for u in above[v]) or "none"
+        numbers = np.array([self.number(v, parents) for v, parents in enumerate(above)], dtype=np.int64)
+        if np.any(numbers < 0):
+            v = int(np.flatnonzero(numbers < 0)[0])
+            listed_parents = ", ".join(self.names[u] for u in above[v]) or "none"
             raise ModelError(
-                f"the parents of '{self.names[v]}' ({own}) are not in the score table: more than {self.max_parents},"
-                f" ruled out by constraints, or pruned",
+                f"the parents of '{self.names[v]}' ({listed_parents}) are not in the score table: more than"
+                f" {self.max_parents}, ruled out by constraints, or pruned",
                 code="contradiction",
             )
-        return found
+        return numbers
 
     def graph(self, choice: NDArray[np.integer] | Sequence[int]) -> nx.DiGraph:
         """The graph of one number a variable; variables in the order of ``names``."""
@@ -193,7 +193,7 @@ class ScoreTable:
                     code="unknown-variable",
                 )
         above = [graph.predecessors(v) if v in graph else () for v in self.names]
-        return [sorted(self.number_of[u] for u in own) for own in above]
+        return [sorted(self.number_of[u] for u in parents) for parents in above]
 
     def pruned(self, nats: float = 0.0) -> ScoreTable:
         """Without the sets that have a subset whose score is better by more than ``nats``.
@@ -210,10 +210,10 @@ class ScoreTable:
 
     def digest(self) -> str:
         """SHA-256 of the table."""
-        seen = hashlib.sha256(json.dumps([_FORMAT, self.names, self.score, self.prior]).encode())
+        sha = hashlib.sha256(json.dumps([_FORMAT, self.names, self.score, self.prior]).encode())
         for part in (self.pointer, self.sets, self.scores):
-            seen.update(part.tobytes())
-        return seen.hexdigest()
+            sha.update(part.tobytes())
+        return sha.hexdigest()
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write one file, under a temporary name first: it is there whole or not at all."""
@@ -326,9 +326,9 @@ class ScoreTable:
         cost = checked(score, allowed, limits, max_parents, memory, progress)
         work = Work(threads or os.cpu_count() or 1, _ticker(progress, cost))
         weights = structure_prior(prior)
-        found = score.all_sets(np.arange(n), limits, allowed, work)
+        scored = score.all_sets(np.arange(n), limits, allowed, work)
         rows: list[tuple[NDArray[np.uint64], NDArray[np.float64]]] = []
-        for v, (sets, scores) in enumerate(found):
+        for v, (sets, scores) in enumerate(scored):
             total = scores + weights.log_weights(v, sets, n)
             keep = known.allowed_sets(v, sets) & (total > -np.inf)
             sets, total = sets[keep], total[keep]
@@ -344,10 +344,10 @@ class ScoreTable:
                 kept = _undominated(sets, total, prune)
                 sets, total = sets[kept], total[kept]
             rows.append((sets, total))
-            found[v] = (sets[:0], scores[:0])
+            scored[v] = (sets[:0], scores[:0])
         pointer = np.cumsum([0, *(len(sets) for sets, _ in rows)], dtype=np.int64)
         every = np.concatenate([sets for sets, _ in rows]) if rows else np.zeros((0, n_words(n)), np.uint64)
-        scores_ = np.concatenate([own for _, own in rows]) if rows else np.zeros(0)
+        scores_ = np.concatenate([local_scores for _, local_scores in rows]) if rows else np.zeros(0)
         return cls(tuple(score.names), pointer, every, scores_, score.score, weights.name)
 
 

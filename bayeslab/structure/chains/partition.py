@@ -80,6 +80,6 @@ def layers_of(table: ScoreTable, choice: NDArray[np.integer]) -> NDArray[np.int3
     above = [table.parents(int(number)) for number in choice]
     layer = np.zeros(table.n, np.int32)
     for _ in range(table.n):
-        for v, own in enumerate(above):
-            layer[v] = max((layer[u] + 1 for u in own), default=0)
+        for v, parents in enumerate(above):
+            layer[v] = max((layer[u] + 1 for u in parents), default=0)
     return layer

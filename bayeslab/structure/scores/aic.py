@@ -19,5 +19,5 @@ __all__ = ["score"]
 
 def score(data: Any, *, states: Mapping[str, Sequence[Any]] | None = None) -> DiscreteScore:
     """AIC of a table."""
-    found = Observations.of(data, kind="discrete", states=states)
-    return DiscreteScore.of("aic", found, CellSums("entropy"), per_parameter=1.0)
+    observations = Observations.of(data, kind="discrete", states=states)
+    return DiscreteScore.of("aic", observations, CellSums("entropy"), per_parameter=1.0)

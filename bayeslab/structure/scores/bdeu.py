@@ -43,5 +43,5 @@ def score(
         raise OptionError(
             f"equivalent_sample_size is a number above 0; given {equivalent_sample_size}", code="out-of-range"
         )
-    found = Observations.of(data, kind="discrete", states=states)
-    return DiscreteScore.of("bdeu", found, CellSums("log_gamma", ess=float(equivalent_sample_size)))
+    observations = Observations.of(data, kind="discrete", states=states)
+    return DiscreteScore.of("bdeu", observations, CellSums("log_gamma", ess=float(equivalent_sample_size)))

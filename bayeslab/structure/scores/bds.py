@@ -59,9 +59,9 @@ class SparseDirichlet:
 
     def many(self, child: int, sets: NDArray[np.uint64]) -> NDArray[np.float64]:
         """Local scores of some parent sets given as bits, shape (n_sets, n_words)."""
-        found = [np.array(members_of(mask), dtype=np.int64) for mask in sets]
+        parent_sets = [np.array(members_of(mask), dtype=np.int64) for mask in sets]
         # The largest subset of exactly these candidates is the last one.
-        return np.array([self._of_sets(child, own, len(own))[-1] for own in found])
+        return np.array([self._of_sets(child, parents, len(parents))[-1] for parents in parent_sets])
 
     def all_sets(
         self,
@@ -107,6 +107,6 @@ def score(
         raise OptionError(
             f"equivalent_sample_size is a number above 0; given {equivalent_sample_size}", code="out-of-range"
         )
-    found = Observations.of(data, kind="discrete", states=states)
-    found.require("discrete", "bds")
-    return SparseDirichlet(found, float(equivalent_sample_size))
+    observations = Observations.of(data, kind="discrete", states=states)
+    observations.require("discrete", "bds")
+    return SparseDirichlet(observations, float(equivalent_sample_size))

@@ -96,7 +96,7 @@ def posterior(data: Any, options: Mapping[str, Any]) -> Wishart:
 
 
 def _posterior(
-    found: Observations,
+    observations: Observations,
     alpha_mu: float,
     alpha_w: float | None,
     nu: Sequence[float] | None,
@@ -104,7 +104,7 @@ def _posterior(
 ) -> tuple[GaussianScore, Wishart]:
     from scipy.special import gammaln
 
-    n = found.n
+    n = observations.n
     if not alpha_mu > 0:
         raise OptionError(f"alpha_mu is a number above 0; given {alpha_mu}", code="out-of-range")
     df = n + alpha_mu + 1 if alpha_w is None else float(alpha_w)
@@ -112,14 +112,14 @@ def _posterior(
         raise OptionError(
             f"alpha_w is above the number of variables plus one, {n + 1}; given {alpha_w}", code="out-of-range"
         )
-    seen = Moments.of(found, None if scale is None else _scales(scale, n))
-    n_rows = seen.n_rows
-    prior_mean = seen.mean if nu is None else np.asarray(nu, dtype=float)
+    moments = Moments.of(observations, None if scale is None else _scales(scale, n))
+    n_rows = moments.n_rows
+    prior_mean = moments.mean if nu is None else np.asarray(nu, dtype=float)
     if prior_mean.shape != (n,):
         raise OptionError(f"nu is one number a column; given {prior_mean.size} for {n}", code="wrong-length")
     t = alpha_mu * (df - n - 1) / (alpha_mu + 1)
-    away = (prior_mean - seen.mean) / seen.scale
-    matrix = t * np.eye(n) + seen.spread + n_rows * alpha_mu / (n_rows + alpha_mu) * np.outer(away, away)
+    away = (prior_mean - moments.mean) / moments.scale
+    matrix = t * np.eye(n) + moments.spread + n_rows * alpha_mu / (n_rows + alpha_mu) * np.outer(away, away)
     constant, slope = np.zeros(n + 1), np.zeros(n + 1)
     for size in range(1, n + 1):
         before, after = df - n + size, n_rows + df - n + size
@@ -129,9 +129,9 @@ def _posterior(
         constant[size] = shrink - size * n_rows / 2 * LOG_PI + gammas.sum() + before / 2 * size * math.log(t)
         slope[size] = -after / 2
     # The density of a column is that of the column divided by its scale, divided by the scale in each row.
-    local = GaussianScore("bge", found, matrix, constant, slope, -n_rows * np.log(seen.scale))
-    centre = seen.mean + alpha_mu / (alpha_mu + n_rows) * (prior_mean - seen.mean)
-    return local, Wishart(matrix, seen.scale, centre, alpha_mu + n_rows, df + n_rows)
+    local = GaussianScore("bge", observations, matrix, constant, slope, -n_rows * np.log(moments.scale))
+    centre = moments.mean + alpha_mu / (alpha_mu + n_rows) * (prior_mean - moments.mean)
+    return local, Wishart(matrix, moments.scale, centre, alpha_mu + n_rows, df + n_rows)
 
 
 def _scales(given: Sequence[float] | float, n: int) -> NDArray[np.float64]:

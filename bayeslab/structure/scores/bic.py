@@ -22,5 +22,5 @@ __all__ = ["score"]
 
 def score(data: Any, *, states: Mapping[str, Sequence[Any]] | None = None) -> DiscreteScore:
     """BIC of a table."""
-    found = Observations.of(data, kind="discrete", states=states)
-    return DiscreteScore.of("bic", found, CellSums("entropy"), per_parameter=0.5 * math.log(found.n_rows))
+    observations = Observations.of(data, kind="discrete", states=states)
+    return DiscreteScore.of("bic", observations, CellSums("entropy"), per_parameter=0.5 * math.log(observations.n_rows))

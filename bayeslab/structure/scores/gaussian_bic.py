@@ -26,17 +26,17 @@ __all__ = ["score"]
 
 def score(data: Any) -> GaussianScore:
     """Gaussian BIC of a table of numbers."""
-    found = numbers(data, "gaussian_bic")
-    seen = Moments.of(found)
-    n_rows, covariance = seen.n_rows, seen.spread / seen.n_rows
-    if n_rows > found.n:
-        _check_independent(found.names, covariance)
-    size = np.arange(found.n + 1)
+    observations = numbers(data, "gaussian_bic")
+    moments = Moments.of(observations)
+    n_rows, covariance = moments.n_rows, moments.spread / moments.n_rows
+    if n_rows > observations.n:
+        _check_independent(observations.names, covariance)
+    size = np.arange(observations.n + 1)
     # Of parents and child less those of the parents: k + 2.
     parameters = size * (size + 3) / 2
     constant = -n_rows / 2 * size * (LOG_2PI + 1) - 0.5 * math.log(n_rows) * parameters
     slope = np.where(size > 0, -n_rows / 2, 0.0)
-    return GaussianScore("gaussian_bic", found, covariance, constant, slope, -n_rows * np.log(seen.scale))
+    return GaussianScore("gaussian_bic", observations, covariance, constant, slope, -n_rows * np.log(moments.scale))
 
 
 def _check_independent(names: tuple[str, ...], covariance: np.ndarray) -> None:

@@ -26,8 +26,8 @@ __all__ = ["score"]
 
 def score(data: Any, *, states: Mapping[str, Sequence[Any]] | None = None) -> DiscreteScore:
     """K2 of a table."""
-    found = Observations.of(data, kind="discrete", states=states)
+    observations = Observations.of(data, kind="discrete", states=states)
     # What is summed over the parents' cells depends on how many states the child has.
-    cards, kinds = np.unique(found.cards, return_inverse=True)
+    cards, kinds = np.unique(observations.cards, return_inverse=True)
     sums = CellSums("log_gamma", shifts=(1.0, *cards.astype(float).tolist()))
-    return DiscreteScore.of("k2", found, sums, kinds=kinds.astype(np.int64) + 1)
+    return DiscreteScore.of("k2", observations, sums, kinds=kinds.astype(np.int64) + 1)

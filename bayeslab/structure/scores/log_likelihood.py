@@ -21,5 +21,5 @@ __all__ = ["score"]
 
 def score(data: Any, *, states: Mapping[str, Sequence[Any]] | None = None) -> DiscreteScore:
     """Maximised log likelihood of a table."""
-    found = Observations.of(data, kind="discrete", states=states)
-    return DiscreteScore.of("log_likelihood", found, CellSums("entropy"))
+    observations = Observations.of(data, kind="discrete", states=states)
+    return DiscreteScore.of("log_likelihood", observations, CellSums("entropy"))

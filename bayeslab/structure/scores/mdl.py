@@ -29,7 +29,9 @@ __all__ = ["score"]
 
 def score(data: Any, *, states: Mapping[str, Sequence[Any]] | None = None) -> DiscreteScore:
     """MDL of a table."""
-    found = Observations.of(data, kind="discrete", states=states)
-    by_size = np.array([math.log(found.n) + math.log(math.comb(found.n, k)) for k in range(found.n + 1)])
-    penalty = 0.5 * math.log(found.n_rows)
-    return DiscreteScore.of("mdl", found, CellSums("entropy"), per_parameter=penalty, by_size=by_size)
+    observations = Observations.of(data, kind="discrete", states=states)
+    by_size = np.array(
+        [math.log(observations.n) + math.log(math.comb(observations.n, k)) for k in range(observations.n + 1)]
+    )
+    penalty = 0.5 * math.log(observations.n_rows)
+    return DiscreteScore.of("mdl", observations, CellSums("entropy"), per_parameter=penalty, by_size=by_size)

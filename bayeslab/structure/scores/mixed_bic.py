@@ -149,11 +149,12 @@ def score(data: Any, *, states: Mapping[str, Sequence[Any]] | None = None) -> Mi
     states
         States of discrete variables in order, where they are numbers or not all occur.
     """
-    found = Observations.of(data, kind="mixed", states=states)
-    found.require("mixed", "mixed_bic")
-    for v in np.flatnonzero(found.continuous):
-        if np.ptp(found.values[:, v]) == 0:
+    observations = Observations.of(data, kind="mixed", states=states)
+    observations.require("mixed", "mixed_bic")
+    for v in np.flatnonzero(observations.continuous):
+        if np.ptp(observations.values[:, v]) == 0:
             raise DataError(
-                f"column '{found.names[v]}' is constant: it has no variance to explain; leave it out", code="constant"
+                f"column '{observations.names[v]}' is constant: it has no variance to explain; leave it out",
+                code="constant",
             )
-    return MixedScore(found)
+    return MixedScore(observations)

@@ -90,9 +90,9 @@ def _climbed(
         size = 1.0
         while size > 1e-9:
             trial = np.clip(theta + size * direction, 0.0, _LARGEST)
-            found = _log_likelihood(trial, *data)
-            if found > value:
-                return trial, found - value, found
+            trial_value = _log_likelihood(trial, *data)
+            if trial_value > value:
+                return trial, trial_value - value, trial_value
             size /= 2
     return theta, 0.0, value
 
@@ -110,17 +110,17 @@ class NoisyOrScore:
 
     def local(self, child: int, parents: tuple[int, ...]) -> float:
         """Local score of a variable given its parents."""
-        own = sorted(parents)
+        in_order = sorted(parents)
         rows, weights = self.data.codes, self.data.weights.astype(np.float64)
         place = np.zeros(len(rows), np.int64)
-        for u in own:
+        for u in in_order:
             place = 2 * place + rows[:, u]
-        seen, place = np.unique(place, return_inverse=True)
-        counts = np.bincount(2 * place + rows[:, child], weights, 2 * len(seen)).reshape(-1, 2)
-        causes = seen[:, None] >> np.arange(len(own))[::-1] & 1
-        on = np.column_stack([np.ones(len(seen)), causes]).astype(np.float64)
+        configurations, place = np.unique(place, return_inverse=True)
+        counts = np.bincount(2 * place + rows[:, child], weights, 2 * len(configurations)).reshape(-1, 2)
+        causes = configurations[:, None] >> np.arange(len(in_order))[::-1] & 1
+        on = np.column_stack([np.ones(len(configurations)), causes]).astype(np.float64)
         fit, _ = noisy_or_fit(on, counts[:, 0], counts[:, 1])
-        return fit - 0.5 * math.log(weights.sum()) * (len(own) + 1)
+        return fit - 0.5 * math.log(weights.sum()) * (len(in_order) + 1)
 
     def many(self, child: int, sets: NDArray[np.uint64]) -> NDArray[np.float64]:
         """Local scores of some parent sets given as bits, shape (n_sets, n_words)."""
@@ -151,12 +151,12 @@ def score(data: Any, *, states: Mapping[str, Sequence[Any]] | None = None) -> No
     states
         States of variables, off before on, where sorting does not give that order.
     """
-    found = Observations.of(data, kind="discrete", states=states)
-    found.require("discrete", "noisy_or_bic")
-    for name, own in zip(found.names, found.states, strict=True):
-        if len(own) != 2:
+    observations = Observations.of(data, kind="discrete", states=states)
+    observations.require("discrete", "noisy_or_bic")
+    for name, levels in zip(observations.names, observations.states, strict=True):
+        if len(levels) != 2:
             raise DataError(
-                f"'{name}' has {len(own)} states; a noisy-OR is of variables with two, off and on",
+                f"'{name}' has {len(levels)} states; a noisy-OR is of variables with two, off and on",
                 code="not-applicable",
             )
-    return NoisyOrScore(found)
+    return NoisyOrScore(observations)

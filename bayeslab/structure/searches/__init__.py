@@ -88,10 +88,10 @@ def comparison_table(
         ``shd`` of the graphs and ``shd_cpdag`` of their equivalence classes.
     """
     rows: list[dict[str, str | float | int]] = []
-    for name, found in sorted(results.items(), key=lambda item: (-item[1].score, item[0])):
-        row: dict[str, str | float | int] = {"search": name, "score": found.score, "edges": len(found.graph.edges)}
+    for name, result in sorted(results.items(), key=lambda item: (-item[1].score, item[0])):
+        row: dict[str, str | float | int] = {"search": name, "score": result.score, "edges": len(result.graph.edges)}
         if reference is not None:
-            row["shd"] = hamming_distance(found.graph, reference)
-            row["shd_cpdag"] = class_distance(found.graph, reference)
-        rows.append({**row, "families scored": found.n_scored})
+            row["shd"] = hamming_distance(result.graph, reference)
+            row["shd_cpdag"] = class_distance(result.graph, reference)
+        rows.append({**row, "families scored": result.n_scored})
     return rows

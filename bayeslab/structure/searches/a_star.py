@@ -108,7 +108,7 @@ class _Part:
 
 def parts(table: ScoreTable) -> list[_Part]:
     """The strong components of the graph of all possible edges: what lies above one is at hand."""
-    masks = [members(own) for own in table.sets]
+    masks = [members(parent_set) for parent_set in table.sets]
     possible = nx.DiGraph()
     possible.add_nodes_from(range(table.n))
     for v in range(table.n):
@@ -116,7 +116,7 @@ def parts(table: ScoreTable) -> list[_Part]:
         for mask in masks[table.pointer[v] : table.pointer[v + 1]]:
             union |= mask
         possible.add_edges_from((u, v) for u in range(table.n) if union >> u & 1)
-    return [_part(table, masks, sorted(own)) for own in nx.strongly_connected_components(possible)]
+    return [_part(table, masks, sorted(component)) for component in nx.strongly_connected_components(possible)]
 
 
 def _part(table: ScoreTable, masks: list[int], variables: list[int]) -> _Part:
@@ -128,13 +128,13 @@ def _part(table: ScoreTable, masks: list[int], variables: list[int]) -> _Part:
         )
     pointer, sets, numbers = [0], [], []
     for v in variables:
-        seen: set[int] = set()
+        kept: set[int] = set()
         for number in range(int(table.pointer[v]), int(table.pointer[v + 1])):
-            own = sum(1 << k for k, u in enumerate(variables) if masks[number] >> u & 1)
+            bits = sum(1 << k for k, u in enumerate(variables) if masks[number] >> u & 1)
             # Of sets that differ only in what is at hand anyway the first one is the best.
-            if own not in seen:
-                seen.add(own)
-                sets.append(own)
+            if bits not in kept:
+                kept.add(bits)
+                sets.append(bits)
                 numbers.append(number)
         pointer.append(len(sets))
     chosen = np.array(numbers, np.int64)
@@ -193,7 +193,7 @@ class _Store:
         if wider * _ENTRY * 1.5 + larger * _SET * 1.5 > limit:
             return wider == heap and larger == table
         if wider > heap:
-            self.heap = [np.concatenate([own, np.zeros_like(own)]) for own in self.heap]
+            self.heap = [np.concatenate([array, np.zeros_like(array)]) for array in self.heap]
         if larger > table:
             self.sets = _rehashed(self.sets, _blank(larger))
         return True
@@ -224,10 +224,10 @@ def _bound(part: _Part, group: int) -> tuple[NDArray[Any], ...]:
         for pull in _pulls(part) if n > group else (np.zeros((n, n)),):
             order = np.array(_split(pull, size), np.int64)
             groups = [order[at : at + size] for at in range(0, n, size)]
-            tables = [patterns(part.pointer, part.sets, part.scores, own) for own in groups]
-            bound = sum(float(own[-1]) for own in tables)
+            tables = [patterns(part.pointer, part.sets, part.scores, members) for members in groups]
+            bound = sum(float(table[-1]) for table in tables)
             if bound < best[0] or not best[1]:
-                starts, begins = (np.cumsum([0, *map(len, own)], dtype=np.int64) for own in (groups, tables))
+                starts, begins = (np.cumsum([0, *map(len, pieces)], dtype=np.int64) for pieces in (groups, tables))
                 best = bound, (order, starts, np.concatenate(tables), begins)
     return best[1]
 
@@ -240,8 +240,8 @@ def _pulls(part: _Part) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
     n = len(part.variables)
     alone, missed = np.zeros((n, n)), np.zeros((n, n))
     for v in range(n):
-        own = slice(int(part.pointer[v]), int(part.pointer[v + 1]))
-        sets, scores = part.sets[own], part.scores[own]
+        places = slice(int(part.pointer[v]), int(part.pointer[v + 1]))
+        sets, scores = part.sets[places], part.scores[places]
         for u in range(n):
             inside, single = sets >> u & 1 == 1, sets == 1 << u
             alone[u, v] = (scores[single] - scores.min()).max(initial=0.0)

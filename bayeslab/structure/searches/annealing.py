@@ -86,4 +86,4 @@ def search(
     climber = Climber(scorer, best)
     while (move := climber.best(climber.gains())) is not None and move[1] > scorer.tolerance:
         climber.apply(move[0])
-    return scorer.found(climber.parents, [*trace, climber.score])
+    return scorer.result(climber.parents, [*trace, climber.score])

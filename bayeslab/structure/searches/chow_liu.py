@@ -59,13 +59,13 @@ def search(source: Source, *, root: str | None = None, prior: Prior = "uniform")
             tree.add_edge(u, v)
     parents = [0] * scorer.n
     first = [scorer.names.index(root)] if root is not None else []
-    seen: set[int] = set()
+    visited: set[int] = set()
     trace = [sum(scorer.local(v, 0) for v in range(scorer.n))]
     for top in [*first, *range(scorer.n)]:
-        if top not in seen:
-            seen.add(top)
+        if top not in visited:
+            visited.add(top)
             for u, v in nx.bfs_edges(tree, top, sort_neighbors=sorted):
                 parents[v] = 1 << u
-                seen.add(v)
+                visited.add(v)
                 trace.append(trace[-1] + float(gains[u, v]))
-    return scorer.found(parents, trace)
+    return scorer.result(parents, trace)

@@ -81,10 +81,10 @@ def search(
     asked = Asked.of(data, test, alpha)
     later = _later(asked, constraints)
     near = skeleton(asked, max_given=max_given)
-    found = _without_distant_separation(asked, near, _colliders(asked, near, colliders, later), max_given)
-    marks = _colliders(asked, found, colliders, later)
-    orient(marks, lambda x, y, v: _separates(asked, found, colliders, x, y, v))
-    return Result(PartialGraph(asked.names, marks), len(asked.answers), found.trace(asked))
+    adjacencies = _without_distant_separation(asked, near, _colliders(asked, near, colliders, later), max_given)
+    marks = _colliders(asked, adjacencies, colliders, later)
+    orient(marks, lambda x, y, v: _separates(asked, adjacencies, colliders, x, y, v))
+    return Result(PartialGraph(asked.names, marks), len(asked.answers), adjacencies.trace(asked))
 
 
 def _later(asked: Asked, constraints: Constraints | None) -> NDArray[np.bool_]:
@@ -98,16 +98,16 @@ def _later(asked: Asked, constraints: Constraints | None) -> NDArray[np.bool_]:
             "FCI takes tiers only: with hidden variables its edges are not the direct ones that others speak of",
             code="unsupported",
         )
-    tier = {v: i for i, own in enumerate(constraints.tiers) for v in own}
+    tier = {v: i for i, names in enumerate(constraints.tiers) for v in names}
     place = np.array([tier.get(v, np.nan) for v in asked.names], dtype=float)
     return place[None, :] > place[:, None]
 
 
-def _colliders(asked: Asked, found: Skeleton, rule: ColliderRule, later: NDArray[np.bool_]) -> Marks:
+def _colliders(asked: Asked, adjacencies: Skeleton, rule: ColliderRule, later: NDArray[np.bool_]) -> Marks:
     """Circles, with arrowheads into colliders and into later variables."""
-    marks = np.where(found.joined, CIRCLE, NONE).astype(np.int8)
-    marks[found.joined & later] = ARROW
-    for (a, b, c), sure in judge_triples(asked, found, rule).items():
+    marks = np.where(adjacencies.joined, CIRCLE, NONE).astype(np.int8)
+    marks[adjacencies.joined & later] = ARROW
+    for (a, b, c), sure in judge_triples(asked, adjacencies, rule).items():
         if sure is not None:
             marks[a, b] = marks[c, b] = ARROW
     return marks
@@ -134,30 +134,30 @@ def _distant(asked: Asked, pools: list[set[int]], x: int, y: int, max_given: int
     for size in range((largest if max_given is None else min(largest, max_given)) + 1):
         sets = dict.fromkeys(given for pool in pools for given in combinations(sorted(pool), size))
         answers = [Separation(given, asked.p_value(x, y, given)) for given in sets]
-        found = [answer for answer in answers if answer.p_value > asked.alpha]
-        if found:
-            return found
+        separating = [answer for answer in answers if answer.p_value > asked.alpha]
+        if separating:
+            return separating
     return []
 
 
 def _possible_d_sep(marks: Marks, start: int) -> set[int]:
     """Nodes at the end of a path on which each inner node is a collider or lies in a triangle with its neighbours."""
     around = [np.flatnonzero(row).tolist() for row in marks]
-    seen = {(start, v) for v in around[start]}
-    queue = deque(sorted(seen))
+    visited = {(start, v) for v in around[start]}
+    queue = deque(sorted(visited))
     while queue:
         a, b = queue.popleft()
         for c in around[b]:
             collider = marks[a, b] == ARROW == marks[c, b]
-            if c not in (a, start) and (b, c) not in seen and (collider or marks[a, c]):
-                seen.add((b, c))
+            if c not in (a, start) and (b, c) not in visited and (collider or marks[a, c]):
+                visited.add((b, c))
                 queue.append((b, c))
-    return {b for _, b in seen}
+    return {b for _, b in visited}
 
 
-def _separates(asked: Asked, found: Skeleton, rule: ColliderRule, x: int, y: int, v: int) -> bool | None:
+def _separates(asked: Asked, adjacencies: Skeleton, rule: ColliderRule, x: int, y: int, v: int) -> bool | None:
     """Whether v is in the sets that separate x and y; None if they do not agree."""
-    share = share_with(deciding_sets(asked, found, x, y, rule), v)
+    share = share_with(deciding_sets(asked, adjacencies, x, y, rule), v)
     if rule == "majority":
         return None if share == 0.5 else share > 0.5
     return {0.0: False, 1.0: True}.get(share)
@@ -259,11 +259,11 @@ def _discriminating(marks: Marks, b: int, c: int) -> Iterator[tuple[int, int]]:
     """
     parents = _into(marks)[:, c]
     for a in np.flatnonzero(parents & (marks[b] == ARROW)).tolist():
-        seen, queue = {a, b, c}, deque([a])
+        visited, queue = {a, b, c}, deque([a])
         while queue:
             v = queue.popleft()
             for u in np.flatnonzero(marks[:, v] == ARROW).tolist():
-                if u in seen:
+                if u in visited:
                     continue
                 if marks[u, c] == NONE:
                     yield a, u
@@ -271,7 +271,7 @@ def _discriminating(marks: Marks, b: int, c: int) -> Iterator[tuple[int, int]]:
                     queue.append(u)
                 else:
                     continue
-                seen.add(u)
+                visited.add(u)
 
 
 def _rule_5(marks: Marks) -> list[tuple[int, int, int]]:

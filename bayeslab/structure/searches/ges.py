@@ -59,7 +59,7 @@ def search(source: LocalScore, *, prior: Prior = "uniform") -> Found:
                 break
             parents = state.after(step)
             trace.append(sum(scorer.local(v, mask) for v, mask in enumerate(parents)))
-    return scorer.found(parents, trace)
+    return scorer.result(parents, trace)
 
 
 class _Operator(NamedTuple):
@@ -107,13 +107,13 @@ class Class:
         for v, mask in enumerate(self.parents):
             for u in bits(mask):
                 children[u] |= 1 << v
-        seen, front = by | 1 << start, 1 << start
+        visited, front = by | 1 << start, 1 << start
         while front:
             reached = 0
             for v in bits(front):
                 reached |= children[v] | self.neighbours[v]
-            front = reached & ~seen
-            seen |= front
+            front = reached & ~visited
+            visited |= front
             if front >> end & 1:
                 return False
         return True
@@ -187,11 +187,11 @@ def best(scorer: Scorer, state: Class, operators: list[_Operator]) -> _Operator 
     for operator in operators:
         by_child.setdefault(operator.y, []).append(operator)
     gains: list[tuple[float, _Operator]] = []
-    for y, own in by_child.items():
-        after, before = scorer.score(y, [o.after for o in own]), scorer.score(y, [o.before for o in own])
+    for y, of_child in by_child.items():
+        after, before = scorer.score(y, [o.after for o in of_child]), scorer.score(y, [o.before for o in of_child])
         with np.errstate(invalid="ignore"):
             change = np.where(after > -np.inf, after - before, -np.inf)
-        gains += [(g, o) for g, o in zip(change.tolist(), own, strict=True) if g > scorer.tolerance]
+        gains += [(g, o) for g, o in zip(change.tolist(), of_child, strict=True) if g > scorer.tolerance]
     # Rounding must not decide between equally good ones.
     gains.sort(key=lambda pair: (-round(pair[0] / (10 * scorer.tolerance)), pair[1]))
     for _, operator in gains:

@@ -70,7 +70,7 @@ def search(
             parents[v] |= 1 << int(np.argmax(gains >= top - scorer.tolerance))
             trace.append(_total(scorer, parents))
         earlier |= 1 << v
-    return scorer.found(parents, trace)
+    return scorer.result(parents, trace)
 
 
 def _total(scorer: Scorer, parents: list[int]) -> float:
@@ -84,8 +84,8 @@ def _any_direction(scorer: Scorer, parents: list[int]) -> Found:
         gains = climber.gains()
         gains[:, :, 1] = -np.inf
         gains[climber.edges, 0] = -np.inf
-        found = climber.best(gains)
-        if found is None or found[1] <= scorer.tolerance:
-            return scorer.found(climber.parents, trace)
-        climber.apply(found[0])
+        move = climber.best(gains)
+        if move is None or move[1] <= scorer.tolerance:
+            return scorer.result(climber.parents, trace)
+        climber.apply(move[0])
         trace.append(climber.score)

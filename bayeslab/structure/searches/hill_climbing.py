@@ -123,7 +123,7 @@ def search(
         other, its_score = climbed(climber)
         if its_score > score + scorer.tolerance:
             best, score = other, its_score
-    return scorer.found(best, trace)
+    return scorer.result(best, trace)
 
 
 @dataclass(frozen=True)
@@ -147,12 +147,12 @@ def _climb(
     waited = 0
     _tell(climber, trace, watch)
     for _ in range(rules.max_steps):
-        found = climber.best(climber.gains(), set(recent) if waited or rules.tabu else None)
-        if found is None or (found[1] <= tolerance and waited >= patience):
+        move = climber.best(climber.gains(), set(recent) if waited or rules.tabu else None)
+        if move is None or (move[1] <= tolerance and waited >= patience):
             break
-        if not rules.tabu and found[1] < -tolerance:
+        if not rules.tabu and move[1] < -tolerance:
             break
-        climber.apply(found[0])
+        climber.apply(move[0])
         recent.append(climber.state)
         _tell(climber, trace, watch)
         waited += 1
@@ -191,10 +191,10 @@ def _put_in_anew(scorer: Scorer, parents: Parents, v: int) -> Climber:
         gains = climber.gains()
         touching = np.full_like(gains, -np.inf)
         touching[v], touching[:, v] = gains[v], gains[:, v]
-        found = climber.best(touching)
-        if found is None or found[1] <= scorer.tolerance:
+        move = climber.best(touching)
+        if move is None or move[1] <= scorer.tolerance:
             return climber
-        climber.apply(found[0])
+        climber.apply(move[0])
 
 
 def _tell(climber: Climber, trace: list[float], watch: Callable[[nx.DiGraph, float], None] | None) -> None:

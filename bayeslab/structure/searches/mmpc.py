@@ -62,11 +62,11 @@ class Candidates:
     def constraints(self) -> Constraints:
         """For a search by score: parents only from among the neighbours, and the constraints given."""
         known = Constraints(self.names) if self.known is None else self.known
-        own = {
+        candidates = {
             v: tuple(u for u in near if v not in known.candidates or u in known.candidates[v])
             for v, near in self.neighbours.items()
         }
-        return replace(known, candidates=own)
+        return replace(known, candidates=candidates)
 
 
 def search(
@@ -107,12 +107,15 @@ def search(
     allowed, needed = (m[np.ix_(order, order)] for m in (known.allowed, known.needed))
     possible, fixed = allowed | allowed.T, needed | needed.T
     limit = asked.n if max_given is None else max_given
-    found = [
+    candidates = [
         _neighbours(asked, v, np.flatnonzero(possible[v]).tolist(), np.flatnonzero(fixed[v]).tolist(), limit)
         for v in range(asked.n)
     ]
-    both = {asked.names[v]: asked.named(u for u in own if v in found[u]) for v, own in enumerate(found)}
-    trace = tuple((asked.names[v], asked.named(own)) for v, own in enumerate(found))
+    both = {
+        asked.names[v]: asked.named(u for u in neighbours if v in candidates[u])
+        for v, neighbours in enumerate(candidates)
+    }
+    trace = tuple((asked.names[v], asked.named(neighbours)) for v, neighbours in enumerate(candidates))
     return Candidates(asked.names, both, len(asked.answers), trace, constraints)
 
 
@@ -137,8 +140,8 @@ def _neighbours(asked: Asked, target: int, possible: list[int], fixed: list[int]
 
 
 def _association(asked: Asked, target: int, v: int, given: tuple[int, ...]) -> _Association:
-    found = asked.outcome(target, v, given)
-    return -found.p_value, abs(found.statistic) / max(found.dof, 1.0)
+    outcome = asked.outcome(target, v, given)
+    return -outcome.p_value, abs(outcome.statistic) / max(outcome.dof, 1.0)
 
 
 def _weakened(

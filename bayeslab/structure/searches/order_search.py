@@ -85,10 +85,10 @@ def search(
         return _search(_Orders.of(source), rng, steps, np.geomspace(hottest, coldest, max(steps, 1)), runs)
     known = constraints or Constraints(tuple(source.names))
     table = ScoreTable.build(source, max_parents=max_parents, constraints=known, prior=prior, prune=0.0)
-    found = _search(_Orders.of(table), rng, steps, np.geomspace(hottest, coldest, max(steps, 1)), runs)
-    after = hill_climbing.search(source, start=found.graph, constraints=known, prior=prior, tabu=20)
-    trace = (*found.trace, *after.trace[1:])
-    return Found(after.graph, after.score, trace, found.n_scored + after.n_scored)
+    annealed = _search(_Orders.of(table), rng, steps, np.geomspace(hottest, coldest, max(steps, 1)), runs)
+    after = hill_climbing.search(source, start=annealed.graph, constraints=known, prior=prior, tabu=20)
+    trace = (*annealed.trace, *after.trace[1:])
+    return Found(after.graph, after.score, trace, annealed.n_scored + after.n_scored)
 
 
 def best_for_order(table: ScoreTable, order: Sequence[str]) -> Found:
@@ -103,7 +103,7 @@ def best_for_order(table: ScoreTable, order: Sequence[str]) -> Found:
     if sorted(order) != sorted(table.names):
         raise ModelError(f"the order has each variable once: {', '.join(table.names)}", code="incomplete")
     choice = orders.choice(np.array([orders.names.index(v) for v in order], dtype=np.int64))
-    return orders.found(choice, [])
+    return orders.result(choice, [])
 
 
 @dataclass(frozen=True, eq=False)
@@ -150,11 +150,11 @@ class _Orders:
             placed |= 1 << ready
         return np.array(order, dtype=np.int64)
 
-    def found(self, choice: NDArray[np.int64], trace: Sequence[float]) -> Found:
+    def result(self, choice: NDArray[np.int64], trace: Sequence[float]) -> Found:
         graph = nx.DiGraph()
         graph.add_nodes_from(self.columns)
         above = [members(self.sets[i]) for i in choice]
-        edges = [(u, v) for v, own in enumerate(above) for u in range(len(self.names)) if own >> u & 1]
+        edges = [(u, v) for v, mask in enumerate(above) for u in range(len(self.names)) if mask >> u & 1]
         graph.add_edges_from(sorted((self.names[u], self.names[v]) for u, v in edges))
         return Found(graph, float(self.scores[choice].sum()), tuple(trace), self.n_scored)
 
@@ -172,23 +172,23 @@ def _search(
         order = orders.start(rng)
         choice = orders.choice(order)
         top = total = float(orders.scores[choice].sum())
-        own = choice.copy()
+        best_of_run = choice.copy()
         for begin in range(0, steps if len(order) > 1 else 0, _BLOCK):
             uniforms = rng.random((min(_BLOCK, steps - begin), 3))
             heat = temperatures[begin : begin + len(uniforms)]
-            total, top = anneal(order, choice, total, *table, uniforms, heat, own, top)
+            total, top = anneal(order, choice, total, *table, uniforms, heat, best_of_run, top)
             trace.append(max(top, trace[-1]) if trace else top)
-        order = _order_of(orders, own)
+        order = _order_of(orders, best_of_run)
         choice = orders.choice(order)
         descend(order, choice, *table, grain)
         if best is None or orders.scores[choice].sum() > orders.scores[best].sum() + grain:
             best = choice.copy()
     assert best is not None
-    return orders.found(best, [*trace, float(orders.scores[best].sum())])
+    return orders.result(best, [*trace, float(orders.scores[best].sum())])
 
 
 def _order_of(orders: _Orders, choice: NDArray[np.int64]) -> NDArray[np.int64]:
     """An order of the graph of some choices; among variables that are ready, the first by name."""
-    graph = orders.found(choice, []).graph
+    graph = orders.result(choice, []).graph
     numbers = {v: i for i, v in enumerate(orders.names)}
     return np.array([numbers[v] for v in nx.lexicographical_topological_sort(graph)], dtype=np.int64)

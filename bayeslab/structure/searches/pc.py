@@ -75,14 +75,14 @@ def search(
     asked = Asked.of(data, test, alpha)
     known = _constraints(asked, constraints)
     either, needed = known.allowed | known.allowed.T, known.needed | known.needed.T
-    found = skeleton(asked, max_given=max_given, start=either, keep=needed, above=known.allowed)
-    fixed = found.joined & known.allowed.T & ~known.allowed
-    verdicts = judge_triples(asked, found, colliders, known.allowed)
+    adjacencies = skeleton(asked, max_given=max_given, start=either, keep=needed, above=known.allowed)
+    fixed = adjacencies.joined & known.allowed.T & ~known.allowed
+    verdicts = judge_triples(asked, adjacencies, colliders, known.allowed)
     arrows, conflicts = _resolve(asked, verdicts, fixed)
-    marks = np.where(found.joined, TAIL, 0).astype(np.int8)
+    marks = np.where(adjacencies.joined, TAIL, 0).astype(np.int8)
     marks[arrows] = ARROW
     graph = PartialGraph(asked.names, meek_closure(marks))
-    return Result(graph, len(asked.answers), found.trace(asked), conflicts)
+    return Result(graph, len(asked.answers), adjacencies.trace(asked), conflicts)
 
 
 def _constraints(asked: Asked, constraints: Constraints | None) -> Constraints:

@@ -192,15 +192,15 @@ def search(
     known = Setting(score, dict(score_options or {}), constraints, prior, inner, max_iterations, tolerance)
     if starts is not None and starts < 1:
         raise OptionError(f"starts is a number of graphs, 1 or more; given {starts}", code="out-of-range")
-    own = np.random.default_rng(0) if rng is None else rng
+    generator = np.random.default_rng(0) if rng is None else rng
     task, tally = Task(rows, known), Tally()
-    begins = _starts(task, start, starts or (6 if rows.hidden else 2), tally, own)
+    begins = _starts(task, start, starts or (6 if rows.hidden else 2), tally, generator)
     if rows.complete:
         begins = begins[:1]
-    best = max((_climb(task, graph, tally, own) for graph in begins), key=lambda run: run.fit.score)
+    best = max((_climb(task, graph, tally, generator) for graph in begins), key=lambda run: run.fit.score)
     moves: list[Move] = []
     if invent:
-        best = _invented(best, invent, moves, tally, own)
+        best = _invented(best, invent, moves, tally, generator)
     return _result(best, tuple(moves), tally)
 
 
@@ -284,7 +284,7 @@ class Task:
         if given is None:
             return Constraints(names)
         new = tuple(v for v in names if v not in given.names)
-        candidates = {v: (*own, *new) for v, own in given.candidates.items()}
+        candidates = {v: (*parents, *new) for v, parents in given.candidates.items()}
         return Constraints(names, given.required, given.forbidden, given.tiers, given.max_parents, candidates)
 
     @cached_property
@@ -298,8 +298,8 @@ class Task:
 
     def scored(self, expected: Array) -> LocalScore:
         """The score of expected counts."""
-        found = self.rows.completions.observations(expected)
-        return scores.load(self.setting.score, found, **self.setting.options)
+        observations = self.rows.completions.observations(expected)
+        return scores.load(self.setting.score, observations, **self.setting.options)
 
     def total(self, score: LocalScore, graph: nx.DiGraph) -> float:
         """Score of expected counts plus log prior."""
@@ -341,8 +341,8 @@ class GraphTables:
         rows, setting = task.rows, task.setting
         place, codes = {v: i for i, v in enumerate(rows.names)}, rows.completions.distinct.astype(np.int64)
         index, shapes, alphas = {}, {}, {}
-        for v, own in task.parents(graph).items():
-            family = [place[u] for u in (*own, v)]
+        for v, parents in task.parents(graph).items():
+            family = [place[u] for u in (*parents, v)]
             shapes[v] = tuple(int(rows.cards[u]) for u in family)
             index[v] = np.ravel_multi_index(tuple(codes[:, family].T), shapes[v])
             size = float(setting.options.get("equivalent_sample_size", 10.0)) / float(np.prod(shapes[v]))
@@ -392,16 +392,16 @@ def _climb(task: Task, graph: nx.DiGraph, tally: Tally, rng: np.random.Generator
     for _ in range(task.setting.max_iterations):
         score = task.scored(fit.expected)
         before = task.total(score, fit.graph)
-        found = searches.load(task.setting.inner).search(
+        inner = searches.load(task.setting.inner).search(
             score, start=fit.graph, constraints=task.constraints, prior=task.prior
         )
-        tally.n_scored += found.n_scored
-        expected.append((before, found.score))
-        if found.score <= before + _GAIN:
+        tally.n_scored += inner.n_scored
+        expected.append((before, inner.score))
+        if inner.score <= before + _GAIN:
             break
-        counts = GraphTables.of(task, found.graph).counts(fit.expected)
-        tables = GraphTables.of(task, found.graph).update(counts, fit.tables)
-        after = task.fitted(found.graph, tables, tally)
+        counts = GraphTables.of(task, inner.graph).counts(fit.expected)
+        tables = GraphTables.of(task, inner.graph).update(counts, fit.tables)
+        after = task.fitted(inner.graph, tables, tally)
         if after.score <= fit.score + _GAIN:
             break
         fit = after
@@ -435,7 +435,7 @@ def _starts(
 
 def _start_graphs(task: Task, start: nx.DiGraph | None, tally: Tally, rng: np.random.Generator) -> Iterator[nx.DiGraph]:
     rows, names = task.rows, task.rows.names
-    seen = [v for v in names if v not in rows.hidden]
+    observed = [v for v in names if v not in rows.hidden]
     bare = nx.DiGraph()
     bare.add_nodes_from(names)
     bare.add_edges_from(sorted(task.constraints.required))
@@ -452,16 +452,18 @@ def _start_graphs(task: Task, start: nx.DiGraph | None, tally: Tally, rng: np.ra
     else:
         plain = _without(task, rows.hidden)
         above = _climb(plain, _starts(plain, None, 1, tally, rng)[0], tally, rng).fit.graph
-        yield _under(task, bare, dict.fromkeys(rows.hidden, seen))
+        yield _under(task, bare, dict.fromkeys(rows.hidden, observed))
         for where in _places(above):
             if len(rows.hidden) == 1:
                 yield _beneath(task, above, rows.hidden[0], *where)
     while True:
         if rows.hidden:
-            chosen = {h: [v for v in seen if rng.random() < 0.6] for h in rows.hidden}
+            chosen = {h: [v for v in observed if rng.random() < 0.6] for h in rows.hidden}
             yield _under(task, bare, chosen)
         else:
-            pairs = [(seen[i], seen[j]) for i, j in rng.integers(len(seen), size=(len(seen), 2)) if i != j]
+            pairs = [
+                (observed[i], observed[j]) for i, j in rng.integers(len(observed), size=(len(observed), 2)) if i != j
+            ]
             yield _with_edges(task, bare, pairs)
 
 
@@ -488,7 +490,7 @@ def _restricted(given: Constraints, gone: set[str]) -> Constraints:
         free(given.forbidden),
         tuple(tuple(v for v in tier if v not in gone) for tier in given.tiers),
         {v: k for v, k in limit.items() if v not in gone} if isinstance(limit, Mapping) else limit,
-        {v: tuple(u for u in own if u not in gone) for v, own in given.candidates.items() if v not in gone},
+        {v: tuple(u for u in parents if u not in gone) for v, parents in given.candidates.items() if v not in gone},
     )
 
 
@@ -519,15 +521,15 @@ def _places(graph: nx.DiGraph) -> list[tuple[tuple[str, ...], tuple[str, ...]]]:
     """
     order = list(nx.lexicographical_topological_sort(graph))
     skeleton = nx.Graph(graph.to_undirected())
-    found: dict[tuple[str, ...], None] = {}
+    groups: dict[tuple[str, ...], None] = {}
     for clique in sorted(nx.find_cliques(skeleton), key=lambda c: (-len(c), sorted(c))):
         grown = _grown(skeleton, set(clique))
         if len(grown) >= 3:
-            found[tuple(sorted(grown, key=order.index))] = None
-    sets = sorted(found, key=lambda own: (-len(own), own)) or [
+            groups[tuple(sorted(grown, key=order.index))] = None
+    sets = sorted(groups, key=lambda names: (-len(names), names)) or [
         tuple(sorted({v, *graph.successors(v)}, key=order.index)) for v in order if graph.out_degree(v) >= 1
     ]
-    return [(own[:k], own[k:]) for own in sets for k in range(max(1, len(own) - 1))][:_PLACES]
+    return [(names[:k], names[k:]) for names in sets for k in range(max(1, len(names) - 1))][:_PLACES]
 
 
 def _grown(skeleton: nx.Graph, members: set[str]) -> set[str]:
@@ -597,10 +599,10 @@ def _added(run: _Run, tally: Tally, rng: np.random.Generator) -> _Run:
         task = Task(rows.with_hidden(cards), run.task.setting)
         graphs = [_beneath(task, run.fit.graph, name, *where) for where in places for _ in range(_TRIES)]
         ends = [_climb(task, graph, tally, rng) for graph in graphs]
-        found = max(ends, key=lambda end: end.fit.score)
-        if best is not None and found.fit.score <= best.fit.score + _GAIN:
+        candidate = max(ends, key=lambda end: end.fit.score)
+        if best is not None and candidate.fit.score <= best.fit.score + _GAIN:
             break
-        best = found
+        best = candidate
     assert best is not None
     return best
 
@@ -626,10 +628,10 @@ def _result(run: _Run, moves: tuple[Move, ...], tally: Tally) -> Completed:
     graph = nx.DiGraph()
     graph.add_nodes_from(task.rows.names)
     graph.add_edges_from(sorted(fit.graph.edges))
-    seen = task.rows.completions.observations(fit.expected)
+    observations = task.rows.completions.observations(fit.expected)
     return Completed(
         graph, fit.score, run.trace, tally.n_scored, network, fit.log_likelihood, run.expected, tally.e_steps, hidden,
-        moves, seen,
+        moves, observations,
     )  # fmt: skip
 
 
@@ -659,12 +661,12 @@ def outer_inner(
     rows = Incomplete.of(data)
     rows = rows.with_hidden(hidden) if hidden else rows
     setting = Setting(score, dict(score_options or {}), constraints, prior, "tabu", max_iterations, tolerance)
-    task, tally, own = Task(rows, setting), Tally(), np.random.default_rng(0) if rng is None else rng
-    graph = _starts(task, start, 1, tally, own)[0]
-    fit = task.fitted(graph, first_tables(task, graph, own), tally)
+    task, tally, generator = Task(rows, setting), Tally(), np.random.default_rng(0) if rng is None else rng
+    graph = _starts(task, start, 1, tally, generator)[0]
+    fit = task.fitted(graph, first_tables(task, graph, generator), tally)
     trace = [fit.score]
     for _ in range(max_iterations):
-        tried = [task.fitted(g, first_tables(task, g, own), tally) for g in _neighbours(task, fit.graph)]
+        tried = [task.fitted(g, first_tables(task, g, generator), tally) for g in _neighbours(task, fit.graph)]
         best = max(tried, key=lambda other: other.score, default=fit)
         if best.score <= fit.score + _GAIN:
             break

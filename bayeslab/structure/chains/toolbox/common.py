@@ -102,10 +102,10 @@ def _made(table: ScoreTable) -> Ready:
 
 def _empty_sets(table: ScoreTable) -> NDArray[np.int64]:
     # Small sets score well as a rule, but nothing says where the empty one stands.
-    found = np.full(table.n, -1, np.int64)
+    numbers = np.full(table.n, -1, np.int64)
     places = np.flatnonzero(~table.sets.any(axis=1))
-    found[np.searchsorted(table.pointer, places, side="right") - 1] = places
-    return found
+    numbers[np.searchsorted(table.pointer, places, side="right") - 1] = places
+    return numbers
 
 
 def seeds(rng: np.random.Generator) -> NDArray[np.uint64]:
@@ -129,8 +129,8 @@ def random_start(table: ScoreTable, rng: np.random.Generator) -> tuple[NDArray[n
     while left:
         # A variable that can be placed stays one that can as more are placed before it: no need to go back.
         for v in left:
-            own = table.sets[table.pointer[v] : table.pointer[v + 1]]
-            if not np.all(np.any(own & ~placed, axis=1)):
+            sets = table.sets[table.pointer[v] : table.pointer[v + 1]]
+            if not np.all(np.any(sets & ~placed, axis=1)):
                 break
         else:
             raise ModelError(

@@ -73,8 +73,8 @@ def redraw(  # type: ignore[no-untyped-def]
             for k in range(n_touched):
                 f = touched[k]
                 at = _place(codes, r, f, starts, parents, strides)
-                own = alphas[f] + counts[offsets[f] + at * cards[f] + codes[r, f]]
-                weight += math.log(own / (alphas[f] * cards[f] + totals[rows_from[f] + at]))
+                pseudo_count = alphas[f] + counts[offsets[f] + at * cards[f] + codes[r, f]]
+                weight += math.log(pseudo_count / (alphas[f] * cards[f] + totals[rows_from[f] + at]))
             room[x] = beta * weight
             top = max(top, room[x])
         total = 0.0

@@ -232,15 +232,15 @@ def _find(v, mask, key, pointer, sets, slots):  # type: ignore[no-untyped-def]
 
 
 @numba.njit(cache=True, nogil=True)
-def _is_above(a, b, parents, without, seen, open_):  # type: ignore[no-untyped-def]
+def _is_above(a, b, parents, without, visited, open_):  # type: ignore[no-untyped-def]
     """Whether a directed path leads from a to b other than by an edge from ``without`` to b."""
     n_words = parents.shape[1]
     for w in range(n_words):
-        seen[w] = parents[b, w]
+        visited[w] = parents[b, w]
     if without >= 0:
-        _flip(seen, without)
+        _flip(visited, without)
     for w in range(n_words):
-        open_[w] = seen[w]
+        open_[w] = visited[w]
     w = 0
     while w < n_words:
         if open_[w] == 0:
@@ -251,8 +251,8 @@ def _is_above(a, b, parents, without, seen, open_):  # type: ignore[no-untyped-d
             return True
         open_[w] &= open_[w] - _ONE
         for k in range(n_words):
-            new = parents[x, k] & ~seen[k]
-            seen[k] |= new
+            new = parents[x, k] & ~visited[k]
+            visited[k] |= new
             open_[k] |= new
         for k in range(w):
             if open_[k] != 0:
@@ -372,9 +372,9 @@ def _forget(v, parents, keys, key, change):  # type: ignore[no-untyped-def]
 @numba.njit(cache=True, nogil=True)
 def _change(v, u, choice, parents, pointer, sets, scores, keys, slots, key, change, target, mask):  # type: ignore[no-untyped-def]
     """What the score gains when u is added to the parents of v, or taken away if it is one; kept once looked up."""
-    found = change[v, u]
-    if found == found:
-        return found
+    cached = change[v, u]
+    if cached == cached:
+        return cached
     for w in range(parents.shape[1]):
         mask[w] = parents[v, w]
     _flip(mask, u)
@@ -406,7 +406,7 @@ def structure_run(  # type: ignore[no-untyped-def]
     parents = np.empty((n, n_words), np.uint64)
     key, change, target = np.empty(n, np.uint64), np.empty((n, n)), np.empty((n, n), np.int64)
     spare = np.zeros((3, n_words), np.uint64)
-    none, mask, seen, open_ = (
+    none, mask, visited, open_ = (
         np.zeros(n_words, np.uint64),
         np.empty(n_words, np.uint64),
         np.empty(n_words, np.uint64),
@@ -447,7 +447,7 @@ def structure_run(  # type: ignore[no-untyped-def]
                 gain += _change(u, v, choice, parents, pointer, sets, scores, keys, slots, key, change, target, mask)
             if gain > -_NATS and (gain >= 0.0 or math.log(1.0 - _uniform(r)) < gain):
                 added = not _has(parents[v], u)
-                if not (added and _is_above(v, u, parents, v if turned else -1, seen, open_)):
+                if not (added and _is_above(v, u, parents, v if turned else -1, visited, open_)):
                     counts[0, 1] += 1
                     if turned:
                         _set_parents(u, target[u, v], choice, parents, sets, keys, key, change)
@@ -512,11 +512,11 @@ def order_run(t, order, r, n_steps, until_draw, thin, draws, counts):  # type: i
     _, parts = order_weight(t, order)
     new, new_parts = order.copy(), np.empty(n)
     n_words = t.sets.shape[1]
-    prefix, seen = np.zeros((n + 1, n_words), np.uint64), np.zeros((n, n_words), np.uint64)
+    prefix, predecessors = np.zeros((n + 1, n_words), np.uint64), np.zeros((n, n_words), np.uint64)
     _prefixes(order, 0, n, prefix)
     for k in range(n):
         for w in range(n_words):
-            seen[order[k], w] = prefix[k, w] & t.candidates[order[k], w]
+            predecessors[order[k], w] = prefix[k, w] & t.candidates[order[k], w]
     n_draws = 0
     for _ in range(n_steps):
         if n > 1:
@@ -555,7 +555,7 @@ def order_run(t, order, r, n_steps, until_draw, thin, draws, counts):  # type: i
                 v = new[k]
                 same = True
                 for w in range(n_words):
-                    same &= prefix[k, w] & t.candidates[v, w] == seen[v, w]
+                    same &= prefix[k, w] & t.candidates[v, w] == predecessors[v, w]
                 if same:
                     new_parts[v] = parts[v]
                 else:
@@ -568,7 +568,7 @@ def order_run(t, order, r, n_steps, until_draw, thin, draws, counts):  # type: i
                     order[k] = v
                     parts[v] = new_parts[v]
                     for w in range(n_words):
-                        seen[v, w] = prefix[k, w] & t.candidates[v, w]
+                        predecessors[v, w] = prefix[k, w] & t.candidates[v, w]
             else:
                 for k in range(low, high + 1):
                     new[k] = order[k]
@@ -588,7 +588,7 @@ def log_linear_extensions(parents, members, limit):  # type: ignore[no-untyped-d
     ``parents`` and ``members`` are words; sets closed under parents are counted size by size.
     """
     sets, log_counts = np.zeros(1, np.uint64), np.zeros(1)
-    seen = 0
+    n_visited = 0
     for _ in range(_popcount(members)):
         new, log_new = np.empty(sets.size * 64, np.uint64), np.empty(sets.size * 64)
         many = 0
@@ -612,8 +612,8 @@ def log_linear_extensions(parents, members, limit):  # type: ignore[no-untyped-d
                 sets[distinct], log_counts[distinct] = new[i], log_new[i]
                 distinct += 1
         sets, log_counts = sets[:distinct], log_counts[:distinct]
-        seen += distinct
-        if seen > limit:
+        n_visited += distinct
+        if n_visited > limit:
             return np.nan
     return log_counts[0]
 
@@ -622,42 +622,42 @@ def log_linear_extensions(parents, members, limit):  # type: ignore[no-untyped-d
 
 
 @numba.njit(cache=True, nogil=True)
-def _layers(layer, own, before):  # type: ignore[no-untyped-def]
+def _layers(layer, layer_sets, before):  # type: ignore[no-untyped-def]
     """The set of each layer and of all before it, as bits; the number of layers."""
-    n, n_words = layer.size, own.shape[1]
+    n, n_words = layer.size, layer_sets.shape[1]
     n_layers = 0
     for v in range(n):
         n_layers = max(n_layers, layer[v] + 1)
     for k in range(n_layers):
         for w in range(n_words):
-            own[k, w] = 0
+            layer_sets[k, w] = 0
     for v in range(n):
-        _flip(own[layer[v]], v)
+        _flip(layer_sets[layer[v]], v)
     for w in range(n_words):
         before[0, w] = 0
     for k in range(n_layers):
         for w in range(n_words):
-            before[k + 1, w] = before[k, w] | own[k, w]
+            before[k + 1, w] = before[k, w] | layer_sets[k, w]
     return n_layers
 
 
 @numba.njit(cache=True, nogil=True)
-def _part(v, k, t, empty, own, before):  # type: ignore[no-untyped-def]
+def _part(v, k, t, empty, layer_sets, before):  # type: ignore[no-untyped-def]
     """Log sum over the parents of a variable in layer k: one at least from the layer before."""
     if k == 0:
         return t.scores[empty[v]] if empty[v] >= 0 else -np.inf
-    return _log_sum(t, v, before[k], own[k - 1], True)
+    return _log_sum(t, v, before[k], layer_sets[k - 1], True)
 
 
 @numba.njit(cache=True, nogil=True)
 def partition_weight(t, empty, layer):  # type: ignore[no-untyped-def]
     """Log weight of an ordered partition, and its parts by variable."""
     n = layer.size
-    own, before = np.zeros((n + 2, t.sets.shape[1]), np.uint64), np.zeros((n + 2, t.sets.shape[1]), np.uint64)
-    _layers(layer, own, before)
+    layer_sets, before = np.zeros((n + 2, t.sets.shape[1]), np.uint64), np.zeros((n + 2, t.sets.shape[1]), np.uint64)
+    _layers(layer, layer_sets, before)
     parts, total = np.empty(n), 0.0
     for v in range(n):
-        parts[v] = _part(v, layer[v], t, empty, own, before)
+        parts[v] = _part(v, layer[v], t, empty, layer_sets, before)
         total += parts[v]
     return total, parts
 
@@ -747,13 +747,13 @@ def _swap(r, layer, new):  # type: ignore[no-untyped-def]
 
 
 @numba.njit(cache=True, nogil=True)
-def _draw_parents(r, layer, t, empty, own, before, out):  # type: ignore[no-untyped-def]
+def _draw_parents(r, layer, t, empty, layer_sets, before, out):  # type: ignore[no-untyped-def]
     for v in range(layer.size):
         k = layer[v]
         if k == 0:
             out[v] = empty[v]
         else:
-            out[v], _ = _pick(r, t, v, before[k], own[k - 1], True)
+            out[v], _ = _pick(r, t, v, before[k], layer_sets[k - 1], True)
 
 
 @numba.njit(cache=True, nogil=True)
@@ -780,9 +780,9 @@ def _peel(parents, placed, new, layer):  # type: ignore[no-untyped-def]
 
 
 @numba.njit(cache=True, nogil=True)
-def _reverse_in_partition(r, t, empty, layer, own, before, choice, parents, spare):  # type: ignore[no-untyped-def]
+def _reverse_in_partition(r, t, empty, layer, layer_sets, before, choice, parents, spare):  # type: ignore[no-untyped-def]
     """A DAG drawn from the partition, an edge of it reversed, its partition; whether that was accepted."""
-    _draw_parents(r, layer, t, empty, own, before, choice)
+    _draw_parents(r, layer, t, empty, layer_sets, before, choice)
     for v in range(layer.size):
         for w in range(parents.shape[1]):
             parents[v, w] = t.sets[choice[v], w]
@@ -803,25 +803,25 @@ def partition_run(  # type: ignore[no-untyped-def]
     for v in range(n):
         most[v] = _log_sum(t, v, everything, everything, False)
     _, parts = partition_weight(t, empty, layer)
-    own, before = np.zeros((n + 2, n_words), np.uint64), np.zeros((n + 2, n_words), np.uint64)
-    new_own, new_before = np.zeros((n + 2, n_words), np.uint64), np.zeros((n + 2, n_words), np.uint64)
-    n_layers = _layers(layer, own, before)
+    layer_sets, before = np.zeros((n + 2, n_words), np.uint64), np.zeros((n + 2, n_words), np.uint64)
+    new_layer_sets, new_before = np.zeros((n + 2, n_words), np.uint64), np.zeros((n + 2, n_words), np.uint64)
+    n_layers = _layers(layer, layer_sets, before)
     sizes = np.empty(n + 1, np.int64)
     for k in range(n_layers):
-        sizes[k] = _size(own[k])
+        sizes[k] = _size(layer_sets[k])
     new, new_parts, touched = layer.copy(), np.empty(n), np.empty(n, np.int64)
     choice, parents, spare = np.empty(n, np.int32), np.empty((n, n_words), np.uint64), np.zeros((3, n_words), np.uint64)
     n_draws = 0
     for _ in range(n_steps):
         if n > 1 and _uniform(r) < reversal:
             counts[4, 0] += 1
-            if _reverse_in_partition(r, t, empty, layer, own, before, choice, parents, spare):
+            if _reverse_in_partition(r, t, empty, layer, layer_sets, before, choice, parents, spare):
                 counts[4, 1] += 1
-                n_layers = _layers(layer, own, before)
+                n_layers = _layers(layer, layer_sets, before)
                 for k in range(n_layers):
-                    sizes[k] = _size(own[k])
+                    sizes[k] = _size(layer_sets[k])
                 for v in range(n):
-                    parts[v] = _part(v, layer[v], t, empty, own, before)
+                    parts[v] = _part(v, layer[v], t, empty, layer_sets, before)
         elif n > 1:
             which = _uniform(r)
             if which < 0.15:
@@ -835,14 +835,16 @@ def partition_run(  # type: ignore[no-untyped-def]
             counts[kind, 0] += 1
             if ratio > -np.inf:
                 threshold = math.log(1.0 - _uniform(r))
-                _layers(new, new_own, new_before)
+                _layers(new, new_layer_sets, new_before)
                 n_touched, gain = 0, ratio
                 for v in range(n):
                     a, b = layer[v], new[v]
                     same = (a == 0) == (b == 0)
                     if same and a > 0:
                         for w in range(n_words):
-                            differ = (before[a, w] ^ new_before[b, w]) | (own[a - 1, w] ^ new_own[b - 1, w])
+                            differ = (before[a, w] ^ new_before[b, w]) | (
+                                layer_sets[a - 1, w] ^ new_layer_sets[b - 1, w]
+                            )
                             same &= differ & t.candidates[v, w] == 0
                     if not same:
                         touched[n_touched] = v
@@ -852,7 +854,7 @@ def partition_run(  # type: ignore[no-untyped-def]
                     if gain < threshold:
                         break
                     v = touched[i]
-                    new_parts[v] = _part(v, new[v], t, empty, new_own, new_before)
+                    new_parts[v] = _part(v, new[v], t, empty, new_layer_sets, new_before)
                     gain += new_parts[v] - most[v]
                 if threshold < gain:
                     counts[kind, 1] += 1
@@ -860,12 +862,12 @@ def partition_run(  # type: ignore[no-untyped-def]
                         parts[touched[i]] = new_parts[touched[i]]
                     for v in range(n):
                         layer[v] = new[v]
-                    n_layers = _layers(layer, own, before)
+                    n_layers = _layers(layer, layer_sets, before)
                     for k in range(n_layers):
-                        sizes[k] = _size(own[k])
+                        sizes[k] = _size(layer_sets[k])
         until_draw -= 1
         if until_draw == 0:
             until_draw = thin
-            _draw_parents(r, layer, t, empty, own, before, draws[n_draws])
+            _draw_parents(r, layer, t, empty, layer_sets, before, draws[n_draws])
             n_draws += 1
     return until_draw

@@ -111,19 +111,19 @@ class Tempered:
         copies = [_part(state, k) for k in range(len(self.betas))]
         tables = [scaled(table, beta) for beta in self.betas]
         rng = state["rng"].copy()
-        done, left, pieces, told = plan.done, n_steps, [plan.draws[:0]], []
+        done, left, pieces, infos = plan.done, n_steps, [plan.draws[:0]], []
         while left:
             steps = min(left, self._round - done % self._round)
             copies[0], draws, info = self._chain.run(table, copies[0], steps, thin, **self.options)
             pieces.append(draws)
-            told.append(info)
+            infos.append(info)
             done, left = done + steps, left - steps
             if done % self._round == 0:
                 for k in range(1, len(copies)):
                     copies[k], _, _ = self._chain.run(tables[k], copies[k], self.every, _NEVER, **self.options)
                 self._exchange(tables, copies, rng, plan.counts)
         draws = np.concatenate(pieces)
-        return _joined(copies, rng, done), draws, self._info(table, draws, told, plan)
+        return _joined(copies, rng, done), draws, self._info(table, draws, infos, plan)
 
     def log_weight(self, table: ScoreTable, state: State) -> float:
         """That of the cold copy."""
@@ -146,10 +146,10 @@ class Tempered:
                 counts[0, 1] += 1
                 copies[k], copies[k + 1] = _with_structure(a, b), _with_structure(b, a)
 
-    def _info(self, table: ScoreTable, draws: NDArray[np.int32], told: list[Info], plan: Schedule) -> Info:
+    def _info(self, table: ScoreTable, draws: NDArray[np.int32], infos: list[Info], plan: Schedule) -> Info:
         kinds = self._chain.KINDS
-        proposed = {kind: sum(info.proposed[kind] for info in told) for kind in kinds}
-        accepted = {kind: sum(info.accepted[kind] for info in told) for kind in kinds}
+        proposed = {kind: sum(info.proposed[kind] for info in infos) for kind in kinds}
+        accepted = {kind: sum(info.accepted[kind] for info in infos) for kind in kinds}
         exchanges = {"exchange": int(plan.counts[0, 0])}, {"exchange": int(plan.counts[0, 1])}
         return Info(table.scores[draws].sum(axis=1), proposed | exchanges[0], accepted | exchanges[1])
 

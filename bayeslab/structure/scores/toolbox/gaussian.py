@@ -21,14 +21,14 @@ __all__ = ["GaussianScore", "Moments", "numbers"]
 
 def numbers(data: Any, score: str) -> Observations:
     """A table of numbers without constant columns."""
-    found = Observations.of(data, kind="continuous")
-    found.require("continuous", score)
-    for name, values in zip(found.names, found.values.T, strict=True):
+    observations = Observations.of(data, kind="continuous")
+    observations.require("continuous", score)
+    for name, values in zip(observations.names, observations.values.T, strict=True):
         if values.min() == values.max():
             raise DataError(
                 f"column '{name}' is constant: it has no variance to explain; leave it out", code="constant"
             )
-    return found
+    return observations
 
 
 @dataclass(frozen=True, eq=False)
@@ -129,8 +129,10 @@ class GaussianScore:
 
     def many(self, child: int, sets: NDArray[np.uint64]) -> NDArray[np.float64]:
         """Local scores of some parent sets given as bits, shape (n_sets, n_words)."""
-        found = [members_of(mask) for mask in sets]
-        return self.offset[child] + np.array([self._of_set([*own, child]) - self._of_set(own) for own in found])
+        parent_sets = [members_of(mask) for mask in sets]
+        return self.offset[child] + np.array(
+            [self._of_set([*parents, child]) - self._of_set(parents) for parents in parent_sets]
+        )
 
     def _walk(
         self,
@@ -166,8 +168,8 @@ class GaussianScore:
         """Local scores of all sets of allowed parents, small sets first."""
         n = self.data.n
         families = CliqueFamilies(self._walk, np.ones(n, np.int64), np.zeros(n, np.int64), 0.0, np.zeros(n + 1))
-        found = families.all_sets(children, limits, allowed, work)
-        return [(sets, scores + self.offset[v]) for v, (sets, scores) in zip(children, found, strict=True)]
+        scored = families.all_sets(children, limits, allowed, work)
+        return [(sets, scores + self.offset[v]) for v, (sets, scores) in zip(children, scored, strict=True)]
 
     def seconds(self, n_sets: int) -> float:
         """About how long that many sets take on one core."""

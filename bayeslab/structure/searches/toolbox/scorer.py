@@ -80,11 +80,11 @@ class Scorer:
         if prior.name != "uniform":
             raise ModelError("a score table holds its prior; give the prior when it is built", code="conflict")
         for v, c in enumerate(self.place):
-            own = source.sets[source.pointer[c] : source.pointer[c + 1]]
-            inside = [bool(len(own)) and np.all(own & bit == bit, axis=1) for bit in self._single]
+            present = source.sets[source.pointer[c] : source.pointer[c + 1]]
+            inside = [bool(len(present)) and np.all(present & bit == bit, axis=1) for bit in self._single]
             self.needed[:, v] |= np.array([np.all(i) for i in inside], dtype=bool)
             self.allowed[:, v] &= np.array([np.any(i) for i in inside], dtype=bool)
-            self.limits[v] = min(self.limits[v], np.bitwise_count(own).sum(axis=1).max(initial=0))
+            self.limits[v] = min(self.limits[v], np.bitwise_count(present).sum(axis=1).max(initial=0))
 
         def read(child: int, sets: NDArray[np.uint64]) -> NDArray[Any]:
             numbers = source.numbers(child, sets)
@@ -179,9 +179,9 @@ class Scorer:
             out = [sum(1 << number[u] for u in (graph.predecessors(v) if v in graph else ())) for v in self.names]
         for v, mask in enumerate(out):
             if self.local(v, mask) == -np.inf:
-                own = ", ".join(self.names[u] for u in bits(mask)) or "none"
+                listed_parents = ", ".join(self.names[u] for u in bits(mask)) or "none"
                 raise ModelError(
-                    f"the search cannot start: the parents of '{self.names[v]}' ({own}) have no score",
+                    f"the search cannot start: the parents of '{self.names[v]}' ({listed_parents}) have no score",
                     code="contradiction",
                 )
         return out
@@ -194,7 +194,7 @@ class Scorer:
         out.add_edges_from(sorted(edges))
         return out
 
-    def found(self, parents: Sequence[int], trace: Sequence[float]) -> Found:
+    def result(self, parents: Sequence[int], trace: Sequence[float]) -> Found:
         """The result of a search."""
         score = sum(self.local(v, mask) for v, mask in enumerate(parents))
         return Found(self.graph(parents), float(score), tuple(trace), self.n_scored)
@@ -223,11 +223,11 @@ def in_name_order(table: ScoreTable) -> tuple[NDArray[np.int64], NDArray[np.uint
         sets[:, u // 64] |= bit << np.uint64(u % 64)
     pieces = []
     for c in place:
-        own = np.arange(table.pointer[c], table.pointer[c + 1])
-        grain = _ROUNDING * max(1.0, float(np.abs(table.scores[own]).max(initial=1.0))) * 100
-        keys = [sets[own, w] for w in range(sets.shape[1])]
-        rank = np.round(-table.scores[own] / grain)
-        pieces.append(own[np.lexsort((*keys, table.sizes[own], rank))])
+        at = np.arange(table.pointer[c], table.pointer[c + 1])
+        grain = _ROUNDING * max(1.0, float(np.abs(table.scores[at]).max(initial=1.0))) * 100
+        keys = [sets[at, w] for w in range(sets.shape[1])]
+        rank = np.round(-table.scores[at] / grain)
+        pieces.append(at[np.lexsort((*keys, table.sizes[at], rank))])
     pointer = np.cumsum([0, *map(len, pieces)], dtype=np.int64)
     numbers = np.concatenate(pieces)
     return pointer, np.ascontiguousarray(sets[numbers]), np.ascontiguousarray(table.scores[numbers])
