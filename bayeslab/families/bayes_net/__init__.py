@@ -57,8 +57,8 @@ def check(model: Model, columns: set[str] | None) -> None:
         _check_parameters(model, {**net.parameters, **net.unknown}, paths)
     if columns is None:
         return
-    seen = [v for v in spec.variables if v in columns and v not in spec.hidden]
-    if columns and not seen:
+    observed = [v for v in spec.variables if v in columns and v not in spec.hidden]
+    if columns and not observed:
         first = next(iter(spec.variables))
         raise ModelError(
             f"the data have a column for none of the variables{hint(first, columns)}",

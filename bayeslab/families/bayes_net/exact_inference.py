@@ -58,12 +58,12 @@ def exact(resolved: Resolved) -> Plan | str:
     if net.linears and (np.any(codes < 0) or np.any(np.isnan(values))):
         return "cells are missing in a net with continuous variables; method em takes them"
     place = {v: k for k, v in enumerate(net.states)}
-    matters, seen = relevant(net, codes), codes >= 0
+    matters, observed = relevant(net, codes), codes >= 0
     for v in learned:
         columns = [place[w] for w in (*net.parents[v], v)]
-        gaps = matters[:, place[v]] & ~seen[:, columns].all(axis=1)
+        gaps = matters[:, place[v]] & ~observed[:, columns].all(axis=1)
         if np.any(gaps):
-            never = [w for w in (*net.parents[v], v) if not seen[:, place[w]].any()]
+            never = [w for w in (*net.parents[v], v) if not observed[:, place[w]].any()]
             why = f"'{never[0]}' is hidden" if never else f"cells are missing in {int(gaps.sum())} rows"
             return f"{why}, which is summed out"
     parts = (
@@ -72,7 +72,7 @@ def exact(resolved: Resolved) -> Plan | str:
     if net.regressions:
         parts.append(f"{len(net.regressions)} linear Gaussian variables are conjugate regressions")
     dims = {rows.name: net.dims(v) for v in learned if (rows := net.locals[v].rows) is not None}
-    dims |= {name: own for node in net.linears.values() if node.known is None for name, own in node.dims.items()}
+    dims |= {name: names for node in net.linears.values() if node.known is None for name, names in node.dims.items()}
     return Plan("; ".join(parts), lambda: _answer(net, codes, values, matters), dims=dims, labels=net.labels())
 
 
@@ -97,10 +97,10 @@ def _answer(net: Net, codes: np.ndarray, values: np.ndarray, matters: np.ndarray
     names = {rows.name: v for v in net.learned if (rows := net.locals[v].rows) is not None}
     regressions = {}
     for v, node in net.linears.items():
-        found, gained = _regression(net, node, codes, values)
+        posterior, gained = _regression(net, node, codes, values)
         evidence += gained
-        if found is not None:
-            regressions[v] = found
+        if posterior is not None:
+            regressions[v] = posterior
     return _Parameters(net, names, after, regressions, evidence)
 
 
@@ -178,8 +178,8 @@ class _Parameters:
 
     @property
     def dims(self) -> dict[str, tuple[str, ...]]:
-        own = {name: self.net.dims(v) for name, v in self.names.items()}
-        return own | {name: dims for v in self.regressions for name, dims in self.net.linears[v].dims.items()}
+        table_dims = {name: self.net.dims(v) for name, v in self.names.items()}
+        return table_dims | {name: dims for v in self.regressions for name, dims in self.net.linears[v].dims.items()}
 
     @property
     def labels(self) -> dict[str, np.ndarray]:
@@ -189,8 +189,8 @@ class _Parameters:
         return {n: v.reshape((*v.shape[:-2], *self.net.shape(self.names[n]))) for n, v in values.items()}
 
     def mean(self) -> dict[str, np.ndarray]:
-        own = self._shaped({n: a / a.sum(axis=-1, keepdims=True) for n, a in self.after.items()})
-        return own | self._each(lambda p: (p.mu, sd_moments(p)[0]))
+        tables = self._shaped({n: a / a.sum(axis=-1, keepdims=True) for n, a in self.after.items()})
+        return tables | self._each(lambda p: (p.mu, sd_moments(p)[0]))
 
     def sd(self) -> dict[str, np.ndarray]:
         out = {}
@@ -200,13 +200,13 @@ class _Parameters:
         return self._shaped(out) | self._each(lambda p: (p.sd()[0], sd_moments(p)[1]))
 
     def quantile(self, probability: float) -> dict[str, np.ndarray]:
-        own = {n: betaincinv(a, a.sum(axis=-1, keepdims=True) - a, probability) for n, a in self.after.items()}
+        tables = {n: betaincinv(a, a.sum(axis=-1, keepdims=True) - a, probability) for n, a in self.after.items()}
 
         def one(posterior: NormalInverseGamma) -> tuple[np.ndarray, float]:
             coefficients, variance = posterior.quantile(probability)
             return coefficients, float(np.sqrt(variance))
 
-        return self._shaped(own) | self._each(one)
+        return self._shaped(tables) | self._each(one)
 
     def _each(self, statistic: Callable[[NormalInverseGamma], tuple[np.ndarray, Any]]) -> dict[str, np.ndarray]:
         """A statistic of (coefficients, sd) of every regression, by the posterior's names; leading axes first."""
@@ -214,11 +214,11 @@ class _Parameters:
         for v, posteriors in self.regressions.items():
             node = self.net.linears[v]
             intercept, slope, sd = node.names
-            found = [statistic(p) for p in posteriors.ravel()]
-            lead = np.shape(found[0][1])
-            coefficients = np.stack([c for c, _ in found], axis=len(lead))  # (lead, rows, coefficients)
+            statistics = [statistic(p) for p in posteriors.ravel()]
+            lead = np.shape(statistics[0][1])
+            coefficients = np.stack([c for c, _ in statistics], axis=len(lead))  # (lead, rows, coefficients)
             out[intercept] = coefficients[..., 0].reshape((*lead, *node.shape))
-            out[sd] = np.stack([s for _, s in found], axis=-1).reshape((*lead, *node.shape))
+            out[sd] = np.stack([s for _, s in statistics], axis=-1).reshape((*lead, *node.shape))
             if node.continuous:
                 out[slope] = coefficients[..., 1:].reshape((*lead, *node.shape, len(node.continuous)))
         return out

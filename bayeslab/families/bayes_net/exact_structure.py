@@ -150,8 +150,8 @@ class StructureAnswer:
 
     def probabilities(self) -> dict[str, tuple[tuple[str, ...], np.ndarray]]:
         """What is known to rounding: probabilities of edges, of directed paths or of who comes first."""
-        found, dims = self.posterior, ("source", "target")
-        out: dict[str, tuple[tuple[str, ...], np.ndarray]] = {"edge_probability": (dims, found.edges)}
-        if isinstance(found, DagPosterior):
-            return out | {"path_probability": (dims, found.paths)}
-        return out | {"before_probability": (dims, found.before)}
+        posterior, dims = self.posterior, ("source", "target")
+        out: dict[str, tuple[tuple[str, ...], np.ndarray]] = {"edge_probability": (dims, posterior.edges)}
+        if isinstance(posterior, DagPosterior):
+            return out | {"path_probability": (dims, posterior.paths)}
+        return out | {"before_probability": (dims, posterior.before)}

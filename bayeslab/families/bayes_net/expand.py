@@ -36,8 +36,8 @@ def expand(model: Model, data: Data) -> Expansion:
             path=("model", "structure"),
             code="structure-unknown",
         )
-    seen = resolved(model, data)
-    return _Written(model, data, seen.net, seen.codes).expansion()
+    resolution = resolved(model, data)
+    return _Written(model, data, resolution.net, resolution.codes).expansion()
 
 
 class _Written:
@@ -103,9 +103,9 @@ class _Written:
         index = [
             # Where two parents have the same states, their names do not say which axis is whose: positions do.
             p
-            if (states.count(own) == 1 and own != self.net.states[v]) or not self.data.has(p)
+            if (states.count(parent_states) == 1 and parent_states != self.net.states[v]) or not self.data.has(p)
             else f"index({p}_state)[{p}]"
-            for p, own in zip(parents, states, strict=True)
+            for p, parent_states in zip(parents, states, strict=True)
         ]
         if index:
             index.append(f"{v}_state")  # the whole of it: states that are numbers do not say which axis they are of

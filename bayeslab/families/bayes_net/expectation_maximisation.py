@@ -27,15 +27,15 @@ from bayeslab.language.nodes import bound_arguments, call_name
 __all__ = ["em"]
 
 
-def em(seen: Resolved) -> EMPlan | str:
+def em(resolved: Resolved) -> EMPlan | str:
     """Maximum of the likelihood, or of the posterior, hidden variables and missing cells summed out."""
-    net = seen.net
+    net = resolved.net
     if not net.learned and not net.regressions:
         return "every table is given, so that there is nothing to learn; `bayeslab query` answers questions"
     if net.parameters:
         return f"tables share the parameter '{next(iter(net.parameters))}', and EM fits each by itself; use nuts"
     if net.linears:
-        return _mixed(seen)
+        return _mixed(resolved)
     try:
         fitted = {v: _fitted(net.locals[v], prior=False) for v in net.learned}
     except ModelError as error:
@@ -43,7 +43,7 @@ def em(seen: Resolved) -> EMPlan | str:
 
     def problem(prior: bool) -> TableProblem:
         models = {v: _fitted(net.locals[v], prior=prior).model for v in net.learned}
-        return TableProblem.of(_blank(net), seen.codes, models)
+        return TableProblem.of(_blank(net), resolved.codes, models)
 
     return EMPlan(
         how=f"the distributions of {len(fitted)} variables",
@@ -51,7 +51,9 @@ def em(seen: Resolved) -> EMPlan | str:
         start=lambda rng: {v: f.model.start(rng) for v, f in fitted.items()},
         values=lambda theta: {k: x for v, f in fitted.items() for k, x in f.values(theta[v]).items()},
         dims={name: dims for v, f in fitted.items() for name, dims in f.dims(net, v).items()},
-        placed=lambda theta, given: {v: f.placed(np.array(theta[v]), f.own(net, v, given)) for v, f in fitted.items()},
+        placed=lambda theta, given: {
+            v: f.placed(np.array(theta[v]), f.select(net, v, given)) for v, f in fitted.items()
+        },
         labels=net.labels(),
         kinds={name: f.kind for v, f in fitted.items() for name in f.dims(net, v)},
         bounds={
@@ -81,7 +83,7 @@ class _Fitted:
     placed: Callable[[np.ndarray, Mapping[str, np.ndarray]], np.ndarray]
     kind: str
 
-    def own(self, net: Net, variable: str, given: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
+    def select(self, net: Net, variable: str, given: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
         """What is given of this distribution."""
         return {name: given[name] for name in self.dims(net, variable) if name in given}
 
@@ -205,9 +207,9 @@ def _numbers(text: str, word: str, keys: tuple[str, str]) -> tuple[float, float]
     """
     tree = parse(text).tree
     if call_name(tree) == word and isinstance(tree, ast.Call):
-        found = bound_arguments(tree, word)
+        arguments = bound_arguments(tree, word)
         try:
-            return (float(ast.literal_eval(found[keys[0]])), float(ast.literal_eval(found[keys[1]])))
+            return (float(ast.literal_eval(arguments[keys[0]])), float(ast.literal_eval(arguments[keys[1]])))
         except (KeyError, ValueError, TypeError):
             pass
     raise ModelError(
@@ -218,9 +220,9 @@ def _numbers(text: str, word: str, keys: tuple[str, str]) -> tuple[float, float]
 # --------------------------------------------------------------------------- continuous variables
 
 
-def _mixed(seen: Resolved) -> EMPlan | str:
+def _mixed(resolved: Resolved) -> EMPlan | str:
     """Conditional linear Gaussian nets: closed-form M-steps of tables and regressions."""
-    net = seen.net
+    net = resolved.net
     odd = [v for v in net.learned if not isinstance(net.locals[v], Table) or not _whole(net.locals[v])]
     if odd:
         return f"in a net with continuous variables EM learns whole tables, and '{odd[0]}' is not one; use nuts"
@@ -243,29 +245,29 @@ def _mixed(seen: Resolved) -> EMPlan | str:
             )
         # The prior of the regressions is weak, and left out: what EM finds are their least squares.
         options = Options(table_count=max(counts, default=1.0) - 1.0 if prior else 0.0)
-        return MixedProblem.of(network, seen.codes, seen.values, learned, options)
+        return MixedProblem.of(network, resolved.codes, resolved.values, learned, options)
 
-    plain = MixedProblem.of(network, seen.codes, seen.values, learned, Options())
+    plain = MixedProblem.of(network, resolved.codes, resolved.values, learned, Options())
 
     def values(theta: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
-        found = plain.network_at(theta)
-        out = {_name(net.locals[v]): found.tables[v] for v in net.learned}
+        fitted = plain.network_at(theta)
+        out = {_name(net.locals[v]): fitted.tables[v] for v in net.learned}
         for v in net.regressions:
-            node, names = found.continuous[v], net.linears[v].names
+            node, names = fitted.continuous[v], net.linears[v].names
             out |= {names[0]: node.intercept, names[2]: node.sd}
             if net.linears[v].continuous:
                 out[names[1]] = node.slopes
         return out
 
     def placed(theta: Mapping[str, np.ndarray], given: Mapping[str, np.ndarray]) -> Mapping[str, np.ndarray]:
-        found = plain.network_at(theta)
-        tables = {v: given.get(_name(net.locals[v]), found.tables[v]) for v in net.learned}
-        nodes = dict(found.continuous)
+        start = plain.network_at(theta)
+        tables = {v: given.get(_name(net.locals[v]), start.tables[v]) for v in net.learned}
+        nodes = dict(start.continuous)
         for v in net.regressions:
             names = dict(zip(("intercept", "slopes", "sd"), net.linears[v].names, strict=True))
-            own: dict[str, Any] = {word: given[name] for word, name in names.items() if name in given}
-            nodes[v] = replace(nodes[v], **own)
-        return plain.parameters_of(replace(found, tables={**found.tables, **tables}, continuous=nodes))
+            changes: dict[str, Any] = {word: given[name] for word, name in names.items() if name in given}
+            nodes[v] = replace(nodes[v], **changes)
+        return plain.parameters_of(replace(start, tables={**start.tables, **tables}, continuous=nodes))
 
     dims = {_name(net.locals[v]): net.dims(v) for v in net.learned}
     dims |= {name: d for v in net.regressions for name, d in net.linears[v].dims.items()}

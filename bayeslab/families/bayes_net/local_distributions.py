@@ -130,7 +130,7 @@ def _require_memory(place: Place, declared: Any) -> None:
     A row takes its probabilities, with their prior, counts and posterior; where a form is worked out row by row, the
     parents' states and an indicator of every cause or weight as well.
     """
-    row = 4 * 8 * len(place.own)
+    row = 4 * 8 * len(place.variable_states)
     if declared.noisy_or is not None or declared.noisy_max is not None or declared.logit is not None:
         row += 4 * len(place.parents) + 8 * (1 + sum(n - 1 for n in place.sizes))
     elif isinstance(declared.function, str):
@@ -164,7 +164,7 @@ class Place:
     """A variable and its parents, and how to read what a file says of them."""
 
     variable: str
-    own: tuple[str, ...]
+    variable_states: tuple[str, ...]
     parents: tuple[str, ...]
     states: States
     names: frozenset[str]
@@ -177,7 +177,7 @@ class Place:
 
     @property
     def shape(self) -> tuple[int, ...]:
-        return (*self.sizes, len(self.own))
+        return (*self.sizes, len(self.variable_states))
 
     def require_memory(self, row: int, remedy: str = "give it fewer parents") -> None:
         """Refuse more rows, of so many bytes each, than there is memory for."""
@@ -211,65 +211,65 @@ class Place:
         Lists and mappings may be mixed, one inside the other; ``default`` stands for the rows left out.
         """
         self.require_memory(2 * (56 + 8 * len(self.parents)))  # a tuple for each row, twice
-        found: dict[tuple[str, ...], Any] = {}
+        entries: dict[tuple[str, ...], Any] = {}
         defaults: dict[tuple[str, ...], Any] = {}
-        self._collect(given, (), path, found, defaults)
+        self._collect(given, (), path, entries, defaults)
         out = []
         for row in self.rows():
             covering = [row[:k] for k in range(len(row), -1, -1) if row[:k] in defaults]
-            if row not in found and not covering:
+            if row not in entries and not covering:
                 raise self.error(
                     f"the row '{', '.join(row)}' ({', '.join(self.parents)}) of '{self.variable}' is missing;"
                     f" a row 'default' stands for all that are not there",
                     *path,
                     code="incomplete",
                 )
-            out.append(found[row] if row in found else defaults[covering[0]])
+            out.append(entries[row] if row in entries else defaults[covering[0]])
         return out
 
     def _collect(
         self, given: Any, before: tuple[str, ...], path: tuple[Any, ...],
-        found: dict[Any, Any], defaults: dict[Any, Any],
+        entries: dict[Any, Any], defaults: dict[Any, Any],
     ) -> None:  # fmt: skip
         """The rows in a value for everything below the states in ``before``."""
         if len(before) == len(self.parents):
-            if before in found:
+            if before in entries:
                 raise self.error(f"the row '{', '.join(before)}' is there twice", *path, code="duplicate")
-            found[before] = (given, path)
+            entries[before] = (given, path)
             return
         parent = self.parents[len(before)]
-        own = self.states[parent]
+        states = self.states[parent]
         if isinstance(given, Mapping):
             for words, value in given.items():
-                if words == "default" and "default" not in own:
+                if words == "default" and "default" not in states:
                     defaults[before] = (value, (*path, words))
                 else:
                     row = (*before, *self._row(str(words), len(before), path))
-                    self._collect(value, row, (*path, words), found, defaults)
-        elif isinstance(given, Sequence) and not isinstance(given, str) and len(given) == len(own):
-            for i, (state, value) in enumerate(zip(own, given, strict=True)):
-                self._collect(value, (*before, state), (*path, i), found, defaults)
+                    self._collect(value, row, (*path, words), entries, defaults)
+        elif isinstance(given, Sequence) and not isinstance(given, str) and len(given) == len(states):
+            for i, (state, value) in enumerate(zip(states, given, strict=True)):
+                self._collect(value, (*before, state), (*path, i), entries, defaults)
         elif before:
             raise self.error(
                 f"'{', '.join(before)}' names {len(before)} of the {len(self.parents)} parents of '{self.variable}'"
-                f" ({', '.join(self.parents)}); inside it there is an entry for each of the {len(own)} states of"
+                f" ({', '.join(self.parents)}); inside it there is an entry for each of the {len(states)} states of"
                 f" '{parent}'",
                 *path,
                 code="wrong-length",
             )
         else:
             raise self.error(
-                f"the rows of '{self.variable}' are {len(own)} entries for the states of '{parent}'"
-                f" ({', '.join(own)}), as a list or by name, such as '{', '.join(self.rows()[0])}: ...'",
+                f"the rows of '{self.variable}' are {len(states)} entries for the states of '{parent}'"
+                f" ({', '.join(states)}), as a list or by name, such as '{', '.join(self.rows()[0])}: ...'",
                 *path,
                 code="wrong-length",
             )
 
     def _row(self, words: str, at: int, path: tuple[Any, ...]) -> tuple[str, ...]:
         """States named by a key: one whole, or several with commas between them."""
-        found = self._match(words, at)
-        if found:
-            return found
+        match = self._match(words, at)
+        if match:
+            return match
         parts = tuple(part.strip() for part in words.split(","))
         if at + len(parts) > len(self.parents):
             raise self.error(
@@ -285,15 +285,15 @@ class Place:
 
     def _match(self, words: str, at: int) -> tuple[str, ...]:
         """The states of successive parents that a text lists; names of states may themselves have commas."""
-        own = self.states[self.parents[at]] if at < len(self.parents) else ()
-        if words in own:
+        states = self.states[self.parents[at]] if at < len(self.parents) else ()
+        if words in states:
             return (words,)
-        for state in own:
+        for state in states:
             rest = words.removeprefix(state).lstrip()
             if words.startswith(state) and rest.startswith(","):
-                found = self._match(rest[1:].strip(), at + 1)
-                if found:
-                    return (state, *found)
+                match = self._match(rest[1:].strip(), at + 1)
+                if match:
+                    return (state, *match)
         return ()
 
     def absent(self, variable: str, declared: Mapping[str, str], *, needed: bool) -> int:
@@ -307,26 +307,26 @@ class Place:
                     word,
                     code="unknown-variable",
                 )
-        own = self.states[variable]
+        states = self.states[variable]
         if variable in declared:
-            if declared[variable] not in own:
+            if declared[variable] not in states:
                 raise self.error(
-                    f"'{declared[variable]}' is not a state of '{variable}'{hint(declared[variable], own)}",
+                    f"'{declared[variable]}' is not a state of '{variable}'{hint(declared[variable], states)}",
                     "absent",
                     variable,
                     code="unknown-state",
                 )
-            return own.index(declared[variable])
-        found = [i for i, state in enumerate(own) if state.casefold() in _ABSENT]
-        if len(found) == 1:
-            return found[0]
+            return states.index(declared[variable])
+        candidates = [i for i, state in enumerate(states) if state.casefold() in _ABSENT]
+        if len(candidates) == 1:
+            return candidates[0]
         if needed:
             raise self.error(
-                f"which state of '{variable}' ({', '.join(own)}) means that it is not there?"
-                f" Say so: absent: {{{variable}: {own[-1]}}}",
+                f"which state of '{variable}' ({', '.join(states)}) means that it is not there?"
+                f" Say so: absent: {{{variable}: {states[-1]}}}",
                 code="incomplete",
             )
-        return len(own) - 1
+        return len(states) - 1
 
     def number(self, given: Any, path: tuple[Any, ...], low: float = 0.0, high: float = 1.0) -> float:
         fits = isinstance(given, int | float) and not isinstance(given, bool) and low <= given <= high
@@ -467,7 +467,7 @@ def _row_of(texts: tuple[str, ...], value: Value, xp: Any) -> Any:
 
 
 def _table(place: Place, declared: Any, pseudocount: Any) -> Table:
-    n_rows, n_states = int(np.prod(place.sizes, dtype=int)), len(place.own)
+    n_rows, n_states = int(np.prod(place.sizes, dtype=int)), len(place.variable_states)
     name = f"p_{place.variable}".replace("/", "_")
     if declared.table is None:
         return Table(
@@ -511,20 +511,21 @@ def _read_row(
         entry = _read_entry(place, given, path)
         return (entry,) if isinstance(entry, str) else np.array([entry, 1 - entry])
     if isinstance(given, Mapping):
-        if set(given) != set(place.own):
+        if set(given) != set(place.variable_states):
             raise place.error(
                 f"the row{shown} of '{place.variable}' has entries for {listed(given)}, its states are"
-                f" {', '.join(place.own)}",
+                f" {', '.join(place.variable_states)}",
                 *path,
                 code="unknown-state",
             )
-        given = [given[state] for state in place.own]
+        given = [given[state] for state in place.variable_states]
     if isinstance(given, int | float) and n == 2:
         p = place.number(given, path)
         return np.array([p, 1 - p])
     if not isinstance(given, Sequence) or len(given) != n:
         raise place.error(
-            f"a row of '{place.variable}'{shown} has {n} probabilities (one for each of {', '.join(place.own)})"
+            f"a row of '{place.variable}'{shown} has {n} probabilities"
+            f" (one for each of {', '.join(place.variable_states)})"
             + (", or one: that of the first state" if n == 2 else "")
             + f", not {given!r}",
             *path,
@@ -661,7 +662,7 @@ def _noisy_or(place: Place, declared: Any) -> NoisyMax:
 
 def _noisy_max(place: Place, declared: Any) -> NoisyMax:
     absent = {v: place.absent(v, declared.absent, needed=True) for v in (*place.parents, place.variable)}
-    last = len(place.own) - 1
+    last = len(place.variable_states) - 1
     if absent[place.variable] not in (0, last):
         raise place.error(
             f"the state of '{place.variable}' that means 'not there' comes first or last", code="not-allowed"
@@ -686,7 +687,8 @@ def _noisy_max(place: Place, declared: Any) -> NoisyMax:
             )
     for parent, k, s, state in causes:
         written = declared.noisy_max.get(parent)
-        one_effect = isinstance(written, Mapping) and set(written) == set(place.own) != set(place.states[parent])
+        outcomes = set(place.variable_states)
+        one_effect = isinstance(written, Mapping) and set(written) == outcomes != set(place.states[parent])
         if isinstance(written, Mapping) and not one_effect:
             for word in written:
                 if word not in place.states[parent] or place.states[parent].index(word) == absent[parent]:
@@ -715,7 +717,7 @@ def _noisy_max(place: Place, declared: Any) -> NoisyMax:
 
 
 def _effect(place: Place, given: Any, order: np.ndarray, drawn: list[np.ndarray], path: tuple[Any, ...]) -> Any:
-    n = len(place.own)
+    n = len(place.variable_states)
     if given is None or isinstance(given, str):
         with _located(place, ("noisy_max", *path)):
             if given is not None and not _distribution(given):
@@ -726,17 +728,17 @@ def _effect(place: Place, given: Any, order: np.ndarray, drawn: list[np.ndarray]
         return len(drawn) - 1
     if isinstance(given, Mapping):
         for word in given:
-            if word not in place.own:
+            if word not in place.variable_states:
                 raise place.error(
-                    f"'{word}' is not a state of '{place.variable}'{hint(word, place.own)}",
+                    f"'{word}' is not a state of '{place.variable}'{hint(word, place.variable_states)}",
                     "noisy_max",
                     *path,
                     code="unknown-state",
                 )
-        given = [given.get(state, 0.0) for state in place.own]
+        given = [given.get(state, 0.0) for state in place.variable_states]
     if not isinstance(given, Sequence) or len(given) != n:
         raise place.error(
-            f"an effect has {n} probabilities, one for each of {', '.join(place.own)}",
+            f"an effect has {n} probabilities, one for each of {', '.join(place.variable_states)}",
             "noisy_max",
             *path,
             code="wrong-length",
@@ -781,7 +783,7 @@ class Softmax:
     def table(self, value: Value, xp: Any) -> Any:
         zero = np.zeros(len(self.design))
         columns, rest = [], iter(self.weights)
-        for state in range(len(self.place.own)):
+        for state in range(len(self.place.variable_states)):
             if state == self.reference:
                 columns.append(zero)
             else:
@@ -798,8 +800,8 @@ class Softmax:
 
 def _softmax(place: Place, given: Mapping[str, Any], absent: Mapping[str, str]) -> Softmax:
     reference = place.absent(place.variable, absent, needed=False)
-    targets = [state for s, state in enumerate(place.own) if s != reference]
-    binary = len(place.own) == 2
+    targets = [state for s, state in enumerate(place.variable_states) if s != reference]
+    binary = len(place.variable_states) == 2
     configurations = place.configurations()
     columns, labels = [np.ones(len(configurations))], [("intercept", "")]
     for k, parent in enumerate(place.parents):
@@ -814,24 +816,26 @@ def _softmax(place: Place, given: Mapping[str, Any], absent: Mapping[str, str]) 
             if state not in targets:
                 raise place.error(
                     f"'{state}' is not a state of '{place.variable}' other than the reference"
-                    f" '{place.own[reference]}'{hint(state, targets)}",
+                    f" '{place.variable_states[reference]}'{hint(state, targets)}",
                     "logit",
                     state,
                     code="unknown-state",
                 )
     for state in targets:
-        own = given if binary else (given.get(state) or {})
+        entry = given if binary else (given.get(state) or {})
         path = ("logit",) if binary else ("logit", state)
-        if not isinstance(own, Mapping):
+        if not isinstance(entry, Mapping):
             raise place.error(
-                f"write the weights of the state: {{intercept: ..., parent: ...}}, not {own!r}",
+                f"write the weights of the state: {{intercept: ..., parent: ...}}, not {entry!r}",
                 *path,
                 code="wrong-type",
             )
         weights.append(
-            tuple(_weight(place, scalars, own, label, "" if binary else f"_{state}", path, absent) for label in labels)
+            tuple(
+                _weight(place, scalars, entry, label, "" if binary else f"_{state}", path, absent) for label in labels
+            )
         )
-        for word in own:
+        for word in entry:
             if word != "intercept" and word not in place.parents:
                 raise place.error(
                     f"'{word}' is not a parent of '{place.variable}'{hint(word, place.parents)}",
@@ -843,11 +847,11 @@ def _softmax(place: Place, given: Mapping[str, Any], absent: Mapping[str, str]) 
 
 
 def _weight(
-    place: Place, scalars: Scalars, own: Mapping[str, Any], label: tuple[str, str], suffix: str,
+    place: Place, scalars: Scalars, entry: Mapping[str, Any], label: tuple[str, str], suffix: str,
     path: tuple[Any, ...], absent: Mapping[str, str],
 ) -> str:  # fmt: skip
     parent, state = label
-    written = own.get(parent)
+    written = entry.get(parent)
     several = state and len(place.states[parent]) > 2
     if isinstance(written, Mapping):
         for word in written:
@@ -896,31 +900,33 @@ def _function(place: Place, given: Any, absent: Mapping[str, str]) -> np.ndarray
     """A table of zeros and ones: a word (or, and, xor, nor, nand), a state for every row, or an expression."""
     if isinstance(given, str) and given.casefold() in _WORDS:
         codes: Any = _by_word(place, given.casefold(), absent)
-    elif isinstance(given, str) and given not in place.own:
+    elif isinstance(given, str) and given not in place.variable_states:
         codes = _by_expression(place, given, absent)
     else:
         if not place.parents:
             raise place.error("a function needs parents", "function", code="incomplete")
         codes = [_state(place, state, path) for state, path in place.by_row(given, "function")]
-    return np.eye(len(place.own))[codes]
+    return np.eye(len(place.variable_states))[codes]
 
 
 def _state(place: Place, given: Any, path: tuple[Any, ...]) -> int:
     word = ("true" if given else "false") if isinstance(given, bool) else str(given)
-    if word not in place.own:
+    if word not in place.variable_states:
         raise place.error(
-            f"'{word}' is not a state of '{place.variable}'{hint(word, place.own)}", *path, code="unknown-state"
+            f"'{word}' is not a state of '{place.variable}'{hint(word, place.variable_states)}",
+            *path,
+            code="unknown-state",
         )
-    return place.own.index(word)
+    return place.variable_states.index(word)
 
 
 def _by_word(place: Place, word: str, absent: Mapping[str, str]) -> np.ndarray:
-    if len(place.own) != 2 or any(n != 2 for n in place.sizes):
+    if len(place.variable_states) != 2 or any(n != 2 for n in place.sizes):
         raise place.error(f"'{word}' is a function of variables with two states", "function", code="not-applicable")
     out = [place.absent(p, absent, needed=True) for p in place.parents]
-    own = place.absent(place.variable, absent, needed=True)
+    absent_state = place.absent(place.variable, absent, needed=True)
     there = place.configurations() != np.array(out, dtype=np.int32)
-    return np.where(_WORDS[word](there), 1 - own, own)
+    return np.where(_WORDS[word](there), 1 - absent_state, absent_state)
 
 
 def _by_expression(place: Place, text: str, absent: Mapping[str, str]) -> list[int]:
@@ -934,33 +940,34 @@ def _by_expression(place: Place, text: str, absent: Mapping[str, str]) -> list[i
             raise ModelError(
                 f"'{name}' is not a parent of '{place.variable}'{hint(name, place.parents)}", code="unknown-variable"
             )
-        parent, own = columns[name]
-        return Term(_numbers(place.states[parent], own), ("row",), own, name, column=name)
+        parent, column = columns[name]
+        return Term(_numbers(place.states[parent], column), ("row",), column, name, column=name)
 
     with _located(place, ("function",)):
-        found = Evaluator(lookup, labels | {"row": np.arange(len(codes))}).term(parse(text))
-        if found.value is None and found.column is not None:  # the states of a parent
-            words = labels[found.column][found.codes]
+        result = Evaluator(lookup, labels | {"row": np.arange(len(codes))}).term(parse(text))
+        if result.value is None and result.column is not None:  # the states of a parent
+            words = labels[result.column][result.codes]
             return [_state(place, word, ("function",)) for word in words.tolist()]
-        values = np.broadcast_to(np.asarray(found.value), len(codes))
-    names = {_number(state): s for s, state in enumerate(place.own)}
+        values = np.broadcast_to(np.asarray(result.value), len(codes))
+    names = {_number(state): s for s, state in enumerate(place.variable_states)}
     if None not in names:
         lacking = [v for v in values.tolist() if float(v) not in names]
         if lacking:
             raise place.error(
-                f"'{text}' gives {lacking[0]:g}, which is no state of '{place.variable}'{hint(lacking[0], place.own)}",
+                f"'{text}' gives {lacking[0]:g}, which is no state of '{place.variable}'"
+                f"{hint(lacking[0], place.variable_states)}",
                 "function",
                 code="unknown-state",
             )
         return [names[float(v)] for v in values.tolist()]
-    if len(place.own) != 2 or not set(np.unique(values).tolist()) <= {0, 1}:
+    if len(place.variable_states) != 2 or not set(np.unique(values).tolist()) <= {0, 1}:
         raise place.error(
             "an expression gives a truth value for a variable of two states, or a number that is the name of a state",
             "function",
             code="not-applicable",
         )
-    own = place.absent(place.variable, absent, needed=True)
-    return [1 - own if v else own for v in values.tolist()]
+    absent_state = place.absent(place.variable, absent, needed=True)
+    return [1 - absent_state if v else absent_state for v in values.tolist()]
 
 
 def _number(state: str) -> float | None:

@@ -216,11 +216,11 @@ def _check_unique(net: Net) -> None:
         )
     for v in (*net.states, *net.linears):
         if v in net.linears:
-            own: tuple[str, ...] = net.linears[v].names if net.linears[v].known is None else ()
+            names: tuple[str, ...] = net.linears[v].names if net.linears[v].known is None else ()
         else:
             one = net.locals[v]
-            own = (*one.unknown, *([one.rows.name] if one.rows is not None else []))
-        for name in own:
+            names = (*one.unknown, *([one.rows.name] if one.rows is not None else []))
+        for name in names:
             if name in named:
                 raise ModelError(
                     f"results would call two things '{name}': {named[name]} and what is learned of '{v}'; rename one",
@@ -308,9 +308,9 @@ def codes_of(spec: BayesNet, data: Data) -> np.ndarray:
 def codes_from(states: Mapping[str, tuple[str, ...]], columns: Mapping[str, Column], n_rows: int) -> np.ndarray:
     """Positions of states, (rows, variables); -1 for missing cells and for variables without a column."""
     out = np.full((n_rows, len(states)), -1, dtype=np.int64)
-    for k, (v, own) in enumerate(states.items()):
+    for k, (v, labels) in enumerate(states.items()):
         if v in columns:
-            out[:, k] = _column_codes(v, own, columns[v], n_rows)
+            out[:, k] = _column_codes(v, labels, columns[v], n_rows)
     return out
 
 
@@ -327,13 +327,13 @@ def _column(name: str, data: Data) -> Column:
     return Column(np.asarray(term.value), tuple(str(d) for d in term.dims))
 
 
-def _column_codes(variable: str, own: tuple[str, ...], column: Column, n_rows: int) -> np.ndarray:
+def _column_codes(variable: str, states: tuple[str, ...], column: Column, n_rows: int) -> np.ndarray:
     if column.dims is None or column.values.shape != (n_rows,):
         raise DataError(f"column '{variable}' does not hold one value a row", code="not-a-column")
     absent = column.absent()
     distinct, inverse = np.unique(column.values, return_inverse=True)
-    known = {state: i for i, state in enumerate(own)}
-    numbers = _truth(own) | _numbers(own)
+    known = {state: i for i, state in enumerate(states)}
+    numbers = _truth(states) | _numbers(states)
     lookup = np.array([_code(word, known, numbers) for word in distinct.tolist()], dtype=np.int64)
     codes = np.where(absent, -1, lookup[inverse])
     if np.any(codes == -2):
@@ -341,28 +341,28 @@ def _column_codes(variable: str, own: tuple[str, ...], column: Column, n_rows: i
         value = column.values[row]
         shown = value if column.text else f"{value:g}"
         raise DataError(
-            f"column '{variable}', row {row + 1}: '{shown}' is not a state of '{variable}'{hint(shown, own)}",
+            f"column '{variable}', row {row + 1}: '{shown}' is not a state of '{variable}'{hint(shown, states)}",
             code="unknown-state",
         )
     return codes
 
 
-def _truth(own: tuple[str, ...]) -> dict[float, int]:
+def _truth(states: tuple[str, ...]) -> dict[float, int]:
     """Which state a column of zeros and ones means, where the two states are words for true and false."""
-    folded = [state.casefold() for state in own]
-    if len(own) == 2 and {folded[0], folded[1]} & _TRUE and {folded[0], folded[1]} & _FALSE:
+    folded = [state.casefold() for state in states]
+    if len(states) == 2 and {folded[0], folded[1]} & _TRUE and {folded[0], folded[1]} & _FALSE:
         return {1.0: 0 if folded[0] in _TRUE else 1, 0.0: 0 if folded[0] in _FALSE else 1}
     return {}
 
 
-def _numbers(own: tuple[str, ...]) -> dict[float, int]:
+def _numbers(states: tuple[str, ...]) -> dict[float, int]:
     """States that are numbers, as numbers: a column may write 1 where the state is called 1.0.
 
     Of states that are one number, 01 and 1, a number means the one that is written as Python writes it, or none.
     """
     out: dict[float, int] = {}
     shared = set[float]()
-    for i, state in enumerate(own):
+    for i, state in enumerate(states):
         try:
             number = float(state)
         except ValueError:
@@ -370,7 +370,7 @@ def _numbers(own: tuple[str, ...]) -> dict[float, int]:
         shared |= {number} & out.keys()
         out.setdefault(number, i)
     for number in shared:
-        exact = [i for i, state in enumerate(own) if state in (repr(number), repr(number).removesuffix(".0"))]
+        exact = [i for i, state in enumerate(states) if state in (repr(number), repr(number).removesuffix(".0"))]
         if len(exact) == 1:
             out[number] = exact[0]
         else:

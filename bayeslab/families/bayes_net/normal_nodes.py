@@ -161,14 +161,14 @@ def prior_of(node: Linear, nodes: Mapping[str, Linear], values: np.ndarray) -> N
     from bayeslab.exact.conjugate import NormalInverseGamma
 
     place = {v: k for k, v in enumerate(nodes)}
-    own = values[:, place[node.variable]]
-    if not np.any(np.isfinite(own)):
+    column = values[:, place[node.variable]]
+    if not np.any(np.isfinite(column)):
         raise ModelError(
             f"'{node.variable}' is continuous, has no data, and its distribution is unknown: its scale is arbitrary",
             path=("model", "variables", node.variable),
             code="not-identified",
         )
-    mean, spread = _scale(own)
+    mean, spread = _scale(column)
     above = [_scale(values[:, place[p]]) for p in node.continuous]
     precision = np.diag([1.0, *(s**2 for _, s in above)]) / _WIDTH**2
     return NormalInverseGamma.about(
@@ -184,8 +184,8 @@ def centred(prior: NormalInverseGamma) -> tuple[np.ndarray, np.ndarray]:
 
 
 def _scale(column: np.ndarray) -> tuple[float, float]:
-    seen = column[np.isfinite(column)]
-    if not seen.size:
+    observed = column[np.isfinite(column)]
+    if not observed.size:
         return 0.0, 1.0
-    spread = float(seen.std())
-    return float(seen.mean()), spread if spread > 0 else max(abs(float(seen.mean())), 1.0)
+    spread = float(observed.std())
+    return float(observed.mean()), spread if spread > 0 else max(abs(float(observed.mean())), 1.0)

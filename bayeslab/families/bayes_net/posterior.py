@@ -172,9 +172,9 @@ class BayesNetPosterior(Posterior):
         columns = dict(self.data.dataset.columns)
         named = [v for v in net.states if v in columns and v not in spec.hidden]
         for v in named:
-            own = codes[:, list(net.states).index(v)]
-            words = np.array(net.states[v])[np.maximum(own, 0)]
-            columns[v] = Column(words, columns[v].dims, own < 0)
+            states = codes[:, list(net.states).index(v)]
+            words = np.array(net.states[v])[np.maximum(states, 0)]
+            columns[v] = Column(words, columns[v].dims, states < 0)
         dataset = Dataset(columns, self.data.dataset.rows, self.data.dataset.levels)
         out = Data(dataset, self.data.labels, self.data.derive, self.data.factors | set(named), self.data.frozen)
         out.origin, out.part = self.data.origin, self.data.part
@@ -206,11 +206,11 @@ class BayesNetPosterior(Posterior):
 
         if unknown(self.spec):
             return "its structure is unknown (method structure samples structures)"
-        found = expectation_maximisation.em(self.resolved)
-        if isinstance(found, str):
-            return found
+        plan = expectation_maximisation.em(self.resolved)
+        if isinstance(plan, str):
+            return plan
         net, codes, _ = self.resolved
-        return replace(found, exchangeable=", ".join(_exchangeable(net, codes)))
+        return replace(plan, exchangeable=", ".join(_exchangeable(net, codes)))
 
     def network(self) -> nx.DiGraph:
         """The net itself; of an influence diagram with its decisions and utilities."""
@@ -288,8 +288,8 @@ class BayesNetPosterior(Posterior):
         n = _n_draws(draws)
         if spec.target is not None:
             new = self.data.origin is not None
-            found = target_draws(net, spec.target, codes, values, draws, n, rng, new=new)
-            return {spec.target: ((self.model.data.rows,), found)}
+            target = target_draws(net, spec.target, codes, values, draws, n, rng, new=new)
+            return {spec.target: ((self.model.data.rows,), target)}
         names = self.model.outcomes(self.data.names() | set(spec.variables))
         place = {v: k for k, v in enumerate(net.states)}
         column = {v: k for k, v in enumerate(net.linears)}
@@ -360,19 +360,19 @@ class BayesNetPosterior(Posterior):
         tree = None
         for i in np.unique(np.linspace(0, n - 1, min(n, _DRAWS)).astype(int)):
             if net.linears:
-                found = _mixed(net, draws, int(i), rows, numbers, wanted)
+                answer = _mixed(net, draws, int(i), rows, numbers, wanted)
             else:
                 tree = _tree(net, draws, int(i), tree)
                 batch = tree.query_many(rows, wanted)
-                found = batch.log_evidence, batch.marginals
-            log_evidence = np.asarray(found[0])[:, None]
+                answer = batch.log_evidence, batch.marginals
+            log_evidence = np.asarray(answer[0])[:, None]
             higher = np.maximum(scale, log_evidence)
             possible, begun = np.isfinite(log_evidence), np.isfinite(scale)
-            own = np.exp(log_evidence - higher, where=possible, out=np.zeros_like(scale))
+            factor = np.exp(log_evidence - higher, where=possible, out=np.zeros_like(scale))
             kept = np.exp(scale - higher, where=begun, out=np.zeros_like(scale))
-            scale, weight = higher, weight * kept + own
+            scale, weight = higher, weight * kept + factor
             for v in wanted:
-                total[v] = total[v] * kept + np.where(possible, own * found[1][v], 0.0)
+                total[v] = total[v] * kept + np.where(possible, factor * answer[1][v], 0.0)
         back = inverse.ravel()
         if np.any(weight == 0):
             row = int(np.flatnonzero(weight[back, 0] == 0)[0])
@@ -435,14 +435,14 @@ def _open(net: Net, codes: np.ndarray, values: np.ndarray) -> list[str]:
         There is none.
     """
     lacking = np.concatenate([codes < 0, np.isnan(values)], axis=1).any(axis=0)
-    found = [v for v, open_ in zip((*net.states, *net.linears), lacking, strict=True) if open_]
-    if not found:
+    names = [v for v, open_ in zip((*net.states, *net.linears), lacking, strict=True) if open_]
+    if not names:
         raise DataError(
             "the new rows have a value for every variable: nothing is left to predict (leave cells empty, or name a"
             " target in the model)",
             code="nothing-to-predict",
         )
-    return found
+    return names
 
 
 def _mixed(

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 __all__ = ["with_evidence", "written_out"]
 
 
-def with_evidence(model: Model, seen: Resolved) -> pymc.Model:
+def with_evidence(model: Model, resolved: Resolved) -> pymc.Model:
     """Parameters, and log p(data | parameters) with everything that was not observed summed out.
 
     What is missing in a row falls into groups that the observed cells separate; equal groups are summed out
@@ -39,7 +39,7 @@ def with_evidence(model: Model, seen: Resolved) -> pymc.Model:
 
     from bayeslab.evidence import log_evidence
 
-    net, codes, values = seen
+    net, codes, values = resolved
     if not net.learned and not net.regressions:
         raise ModelError(
             "every table is given, so that there is nothing to learn; `bayeslab query` answers questions",
@@ -49,7 +49,7 @@ def with_evidence(model: Model, seen: Resolved) -> pymc.Model:
         raise ModelError(
             "a net with continuous variables needs complete rows here; method em takes missing cells", code="missing"
         )
-    built = _parameters(model, seen, dims=True)
+    built = _parameters(model, resolved, dims=True)
     place = {v: k for k, v in enumerate(net.states)}
     with built:
         value = _values(built, net)
@@ -81,8 +81,8 @@ def _prior_means(net: Net) -> Callable[[str], Any]:
 
     def value(name: str) -> Any:
         if name in rows:
-            v, own = rows[name]
-            return (own.concentration / own.concentration.sum(axis=1, keepdims=True)).reshape(net.shape(v))
+            v, prior = rows[name]
+            return (prior.concentration / prior.concentration.sum(axis=1, keepdims=True)).reshape(net.shape(v))
         return 0.5
 
     return value
@@ -101,19 +101,19 @@ def _normal(built: pymc.Model, node: Linear, codes: list[Any], values: list[Any]
         slopes = built[names[1]] if node.continuous else None
     mean = intercept[at] if at else intercept
     for k, value in enumerate(values):
-        own = slopes[..., k]
-        mean = mean + (own[at] if at else own) * value
+        slope = slopes[..., k]
+        mean = mean + (slope[at] if at else slope) * value
     return mean, (sd[at] if at else sd)
 
 
-def written_out(model: Model, seen: Resolved, data: Data) -> pymc.Model:
+def written_out(model: Model, resolved: Resolved, data: Data) -> pymc.Model:
     """One node a variable, with the net's edges; along the rows of the data, or a single instance."""
     import pymc as pm
     import pytensor.tensor as pt
 
-    net, rows = seen.net, model.data.rows
+    net, rows = resolved.net, model.data.rows
     n_rows = len(data.labels[rows]) if rows in data.labels else None
-    built = _parameters(model, seen, dims=False)
+    built = _parameters(model, resolved, dims=False)
     with built:
         if n_rows is not None:
             built.add_coord(rows, data.labels[rows].tolist())
@@ -137,11 +137,11 @@ def written_out(model: Model, seen: Resolved, data: Data) -> pymc.Model:
     return built
 
 
-def _parameters(model: Model, seen: Resolved, *, dims: bool) -> pymc.Model:
+def _parameters(model: Model, resolved: Resolved, *, dims: bool) -> pymc.Model:
     """The unknown numbers and rows as free random variables."""
     import pymc as pm
 
-    net = seen.net
+    net = resolved.net
     nodes: dict[str, str | int | float] = {**net.parameters, **net.unknown}
     if nodes:
         lowered = model.model_copy(update={"model": graphs.Graph(nodes=nodes)})
@@ -167,15 +167,15 @@ def _parameters(model: Model, seen: Resolved, *, dims: bool) -> pymc.Model:
                 **({"dims": net.dims(v)} if dims else {"shape": shape}),
             )
         for v in net.regressions:
-            _coefficients(net.linears[v], seen, dims=dims)
+            _coefficients(net.linears[v], resolved, dims=dims)
     return built
 
 
-def _coefficients(node: Linear, seen: Resolved, *, dims: bool) -> None:
+def _coefficients(node: Linear, resolved: Resolved, *, dims: bool) -> None:
     """Intercept, slopes and sd of a continuous variable, under the prior of :mod:`.normal_nodes`."""
     import pymc as pm
 
-    prior = prior_of(node, seen.net.linears, seen.values)
+    prior = prior_of(node, resolved.net.linears, resolved.values)
     intercept, slope, sd = node.names
     named = node.dims if dims else {}
 

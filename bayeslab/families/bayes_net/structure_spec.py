@@ -224,8 +224,8 @@ class Structure(Frozen):
         for name in _CONSTRAINTS:
             given[name] = parts[name]
             with _at(name):
-                found = Constraints.of(names, **given)
-        return found
+                out = Constraints.of(names, **given)
+        return out
 
     def edge_prior(self, names: Sequence[str]) -> StructurePrior:
         """The prior over structures."""

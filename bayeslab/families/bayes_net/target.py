@@ -56,9 +56,9 @@ class _Mixtures:
         u, z, out = rng.random(at.shape), rng.standard_normal(at.shape), np.empty(at.shape)
         for i, one in enumerate(given):
             here = at == i
-            own = np.broadcast_to(rows, at.shape)[here]
-            part = (u[here][:, None] > np.cumsum(one.weights, axis=1)[own, :-1]).sum(axis=1)
-            out[here] = one.means[own, part] + one.sds[own, part] * z[here]
+            row = np.broadcast_to(rows, at.shape)[here]
+            part = (u[here][:, None] > np.cumsum(one.weights, axis=1)[row, :-1]).sum(axis=1)
+            out[here] = one.means[row, part] + one.sds[row, part] * z[here]
         return out
 
 
@@ -133,11 +133,11 @@ def open_draws(
     single = lacking.sum(axis=1) == 1
     for k, name in enumerate((*net.states, *net.linears)):
         if len(rows := np.flatnonzero(single & lacking[:, k])):
-            found = target_draws(net, name, codes[rows], values[rows], draws, n_draws, rng, new=new)
+            column = target_draws(net, name, codes[rows], values[rows], draws, n_draws, rng, new=new)
             if k < len(net.states):
-                drawn[:, rows, k] = found
+                drawn[:, rows, k] = column
             else:
-                numbers[:, rows, k - len(net.states)] = found
+                numbers[:, rows, k - len(net.states)] = column
     chosen = np.unique(np.linspace(0, n_draws - 1, min(n_draws, _AT)).astype(int))
     several = np.flatnonzero(lacking.sum(axis=1) > 1)
     if len(several):
@@ -148,8 +148,8 @@ def open_draws(
             for row in rows:
                 at = _resampled(together.log_evidence[:, None] if new else np.zeros((len(nets), 1)), n_draws)[:, 0]
                 for i in np.unique(at):
-                    own = np.flatnonzero(at == i)
-                    drawn[own, row], numbers[own, row] = together.drawn(int(i), len(own), rng)
+                    places = np.flatnonzero(at == i)
+                    drawn[places, row], numbers[places, row] = together.drawn(int(i), len(places), rng)
     return drawn, numbers
 
 
@@ -168,7 +168,7 @@ class _Together:
     values: np.ndarray
     nets: Sequence[Any]
     given: Mapping[str, Any]
-    found: Sequence[Any]
+    joints: Sequence[Any]
     log_evidence: np.ndarray
 
     @classmethod
@@ -189,13 +189,13 @@ class _Together:
     def drawn(self, at: int, n: int, rng: np.random.Generator) -> tuple[np.ndarray, np.ndarray]:
         """Complete rows."""
         codes, values = np.repeat(self.codes[None], n, axis=0), np.repeat(self.values[None], n, axis=0)
-        found = self.found[at]
-        if isinstance(found, JunctionTree):
-            return found.sample(n, rng, self.given), values
-        states, numbers = found.draws(rng, n)
+        joint = self.joints[at]
+        if isinstance(joint, JunctionTree):
+            return joint.sample(n, rng, self.given), values
+        states, numbers = joint.draws(rng, n)
         one = self.nets[at]
-        codes[:, [list(one.states).index(v) for v in found.discrete]] = states
-        values[:, [list(one.continuous).index(v) for v in found.continuous]] = numbers
+        codes[:, [list(one.states).index(v) for v in joint.discrete]] = states
+        values[:, [list(one.continuous).index(v) for v in joint.continuous]] = numbers
         return codes, values
 
 
@@ -211,8 +211,8 @@ def _resampled(log_evidence: np.ndarray, n_places: int | None = None) -> np.ndar
     upto = np.cumsum(np.exp(log_evidence - best), axis=0)
     n = n_places or len(log_evidence)
     steps = (np.arange(n) + 0.5) / n
-    found = [np.searchsorted(column, steps * column[-1]) for column in upto.T]
-    return np.minimum(np.stack(found, axis=1), len(log_evidence) - 1)
+    positions = [np.searchsorted(column, steps * column[-1]) for column in upto.T]
+    return np.minimum(np.stack(positions, axis=1), len(log_evidence) - 1)
 
 
 def _given(
@@ -227,8 +227,8 @@ def _given(
             else:
                 tables = net.tables(value, np)
                 tree = tree.with_tables([tables[v] for v in net.states])
-            found = tree.query_many(codes, [target])
-            yield _States(found.log_evidence, found.marginals[target])
+            answer = tree.query_many(codes, [target])
+            yield _States(answer.log_evidence, answer.marginals[target])
         return
     given = _of_mixed(net, target, codes, values)
     for i in range(n_draws):
@@ -284,15 +284,15 @@ def _queried(net: Net, one: MixedNetwork, target: str, codes: np.ndarray, values
 
     answers = []
     for code, value in zip(codes, values, strict=True):
-        seen: dict[str, Any] = {v: s[c] for (v, s), c in zip(net.states.items(), code, strict=True) if c >= 0}
-        seen |= {v: float(x) for v, x in zip(net.linears, value, strict=True) if not np.isnan(x)}
-        answers.append(strong_junction_tree.query(one, seen, [target]))
+        evidence: dict[str, Any] = {v: s[c] for (v, s), c in zip(net.states.items(), code, strict=True) if c >= 0}
+        evidence |= {v: float(x) for v, x in zip(net.linears, value, strict=True) if not np.isnan(x)}
+        answers.append(strong_junction_tree.query(one, evidence, [target]))
     log_evidence = np.array([a.log_evidence for a in answers])
     if target in net.states:
         return _States(log_evidence, np.stack([a.discrete[target] for a in answers]))
-    found = [a.continuous[target] for a in answers]
-    weights, means, sds = np.zeros((3, len(found), max(len(m.weights) for m in found)))
-    for r, m in enumerate(found):
+    mixtures = [a.continuous[target] for a in answers]
+    weights, means, sds = np.zeros((3, len(mixtures), max(len(m.weights) for m in mixtures)))
+    for r, m in enumerate(mixtures):
         k = len(m.weights)
         weights[r, :k], means[r, :k], sds[r, :k] = m.weights, m.means, m.sds
         means[r, k:], sds[r, k:] = m.means[-1], m.sds[-1]

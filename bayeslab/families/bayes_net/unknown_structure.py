@@ -94,7 +94,7 @@ class Plan:
     def observations(self) -> Observations:
         """The rows as scores read them; with missing cells, a first completion of them."""
 
-        numbers = any(not own for own in self.states.values())
+        numbers = any(not labels for labels in self.states.values())
         return Observations.of_codes(self._first_codes, self.states, values=self.values if numbers else None)
 
     @cached_property
@@ -142,8 +142,10 @@ class Plan:
         """Options of the score by name, with the values of those left out."""
 
         maker = import_module(f"bayeslab.structure.scores.{self.word}").score
-        own = {name: p.default for name, p in inspect.signature(maker).parameters.items() if name in _SCORE_OPTIONS}
-        return {k: v for k, v in (own | self.structure.score_options).items() if v is not None}
+        defaults = {
+            name: p.default for name, p in inspect.signature(maker).parameters.items() if name in _SCORE_OPTIONS
+        }
+        return {k: v for k, v in (defaults | self.structure.score_options).items() if v is not None}
 
     def forecast(self) -> Forecast:
         """What the score table will cost."""
@@ -226,10 +228,10 @@ def plan(model: Model, data: Data) -> Plan:
     states, codes, values, remarks = _coded(spec, columns, kinds, score)
     hidden = _hidden(structure, columns)
     constraints, prior = structure.constraints((*columns, *hidden)), structure.edge_prior(tuple(columns))
-    found = Plan(structure, states, codes, values, constraints, prior, score, why, tuple(remarks))
+    out = Plan(structure, states, codes, values, constraints, prior, score, why, tuple(remarks))
     if structure.search != HIDDEN:
-        found.check_missing()
-    return found
+        out.check_missing()
+    return out
 
 
 def _hidden(structure: Structure, columns: Mapping[str, Column]) -> tuple[str, ...]:
@@ -388,80 +390,80 @@ def check(model: Model) -> None:
         spec.structure.chain()
 
 
-def exact(found: Plan) -> ExactPlan | str:
+def exact(plan: Plan) -> ExactPlan | str:
     """All structures summed, where they are few enough."""
-    if (why := one_only(found)) is not None:
+    if (why := one_only(plan)) is not None:
         return why
-    if found.missing:
+    if plan.missing:
         return "cells are missing, and structures cannot be summed together with all that they may hold"
-    return exact_structure.plan(found, found.structure.chain().prior)
+    return exact_structure.plan(plan, plan.structure.chain().prior)
 
 
-def one_only(found: Plan) -> str | None:
+def one_only(plan: Plan) -> str | None:
     """Why structures cannot be sampled or summed, but one can be searched."""
-    if found.structure.hidden or found.structure.invent:
+    if plan.structure.hidden or plan.structure.invent:
         return "structures with hidden variables are not sampled: `bayeslab learn FILE` finds one, with its tables"
     return None
 
 
-def preferred(found: Plan) -> tuple[str, str]:
+def preferred(plan: Plan) -> tuple[str, str]:
     """Sums over all structures as long as they take seconds, else chains."""
-    if written := found.structure.of_chains:
-        return "structure", f"structure: samples {found.text()}, as {listed(written)} ask for; {found.why}"
-    solved = exact(found) if len(found.names) <= _EXACT else "too many variables to be quick"
+    if written := plan.structure.of_chains:
+        return "structure", f"structure: samples {plan.text()}, as {listed(written)} ask for; {plan.why}"
+    solved = exact(plan) if len(plan.names) <= _EXACT else "too many variables to be quick"
     if not isinstance(solved, str):
-        return "exact", f"exact: {solved.how}; {found.why}"
-    return "structure", f"structure: samples {found.text()}; {found.why}"
+        return "exact", f"exact: {solved.how}; {plan.why}"
+    return "structure", f"structure: samples {plan.text()}; {plan.why}"
 
 
-def bound(found: Plan, data: Data) -> Data:
+def bound(plan: Plan, data: Data) -> Data:
     """The data with states as words, as scores see them."""
     columns, labels = dict(data.dataset.columns), dict(data.labels)
-    named = [(k, v) for k, v in enumerate(found.names) if found.states[v] and v in columns]
+    named = [(k, v) for k, v in enumerate(plan.names) if plan.states[v] and v in columns]
     for k, v in named:
-        labels[v] = np.array(found.states[v])
-        absent = found.codes[:, k] < 0
-        columns[v] = Column(labels[v][found.codes[:, k]], columns[v].dims, absent if absent.any() else None)
+        labels[v] = np.array(plan.states[v])
+        absent = plan.codes[:, k] < 0
+        columns[v] = Column(labels[v][plan.codes[:, k]], columns[v].dims, absent if absent.any() else None)
     dataset = Dataset(columns, data.dataset.rows, data.dataset.levels)
     out = Data(dataset, labels, data.derive, data.factors | {v for _, v in named}, data.frozen)
     out.origin, out.part = data.origin, data.part
     return out
 
 
-def forecast(found: Plan) -> dict[str, str]:
+def forecast(plan: Plan) -> dict[str, str]:
     """What is unknown, and what finding it out will take."""
-    if found.structure.search == HIDDEN:
-        unseen = ", ".join(f"{v} with {k} states" for v, k in found.structure.hidden.items())
-        gone = int((found.codes < 0).sum())
+    if plan.structure.search == HIDDEN:
+        unseen = ", ".join(f"{v} with {k} states" for v, k in plan.structure.hidden.items())
+        gone = int((plan.codes < 0).sum())
         return {
-            "structure": found.text(),
-            **({"hidden": unseen or "none is given"} if one_only(found) else {}),
+            "structure": plan.text(),
+            **({"hidden": unseen or "none is given"} if one_only(plan) else {}),
             **({"missing cells": f"{gone:,}"} if gone else {}),
             "search": f"{HIDDEN}: `bayeslab learn`",
         }
-    tempered = f", {len(found.structure.betas)} temperatures" if len(found.structure.betas) > 1 else ""
-    gone = int((found.codes < 0).sum())
+    tempered = f", {len(plan.structure.betas)} temperatures" if len(plan.structure.betas) > 1 else ""
+    gone = int((plan.codes < 0).sum())
     return {
-        "structure": found.text(),
-        **({"missing cells": _kept(found, gone)} if gone else {}),
-        "score": found.why,
-        "table": str(found.forecast()),
-        "sampler": f"{found.structure.sampler}{tempered}",
+        "structure": plan.text(),
+        **({"missing cells": _kept(plan, gone)} if gone else {}),
+        "score": plan.why,
+        "table": str(plan.forecast()),
+        "sampler": f"{plan.structure.sampler}{tempered}",
     }
 
 
-def _kept(found: Plan, gone: int) -> str:
+def _kept(plan: Plan, gone: int) -> str:
     """What becomes of missing cells."""
-    cells = found.cells
+    cells = plan.cells
     which = "draw" if cells.keep == 1 else f"{cells.keep} draws"
     return f"{gone:,}, drawn in the chain; {gone * cells.packed.itemsize:,} bytes are kept of them every {which}"
 
 
-def network(model: Model, found: Plan | None) -> nx.DiGraph:
+def network(model: Model, plan: Plan | None) -> nx.DiGraph:
     """The variables, without edges; without data there is no plan."""
-    states = found.states if found else {v: tuple(one.states) for v, one in model.model.variables.items()}  # type: ignore[attr-defined]
-    rows = (model.data.rows,) if found else ()
-    out = nx.DiGraph(dims={model.data.rows: len(found.codes)} if found else {})
-    for v, own in states.items():
-        out.add_node(v, kind="observed" if found else "discrete", text=", ".join(own), dims=rows)
+    states = plan.states if plan else {v: tuple(one.states) for v, one in model.model.variables.items()}  # type: ignore[attr-defined]
+    rows = (model.data.rows,) if plan else ()
+    out = nx.DiGraph(dims={model.data.rows: len(plan.codes)} if plan else {})
+    for v, labels in states.items():
+        out.add_node(v, kind="observed" if plan else "discrete", text=", ".join(labels), dims=rows)
     return out
