@@ -51,52 +51,52 @@ class _Comparison:
     factor: float
 
 
-def differences(seen: Resolved, draws: Draws) -> list[Remark]:
+def differences(resolved: Resolved, draws: Draws) -> list[Remark]:
     """Findings on an approximation of normal outcomes that differs visibly from the process on all rows.
 
     Parameters
     ----------
-    seen
+    resolved
         The data, with an approximation by inducing points or sines.
     draws
         Of what is inferred, by name, shape (draws, ...).
     """
-    if seen.y is None or not seen.gaussian or not seen.dims or seen.n > _ROWS:
+    if resolved.y is None or not resolved.gaussian or not resolved.dims or resolved.n > _ROWS:
         return []
     hidden = ("approximation", "inducing", "functions", "domain")
-    whole = replace(seen, spec=seen.spec.model_copy(update=dict.fromkeys(hidden)))
-    n_draws = len(draws[next(iter(seen.dims))])
-    most = _DRAWS if seen.n <= 1_000 else _FEW_DRAWS
+    whole = replace(resolved, spec=resolved.spec.model_copy(update=dict.fromkeys(hidden)))
+    n_draws = len(draws[next(iter(resolved.dims))])
+    most = _DRAWS if resolved.n <= 1_000 else _FEW_DRAWS
     some = np.unique(np.linspace(0, n_draws - 1, min(n_draws, most)).astype(int))
     try:
-        found = [_compared(seen, whole, predictions.values_at(seen, draws, int(i))) for i in some]
+        comparisons = [_compared(resolved, whole, predictions.values_at(resolved, draws, int(i))) for i in some]
     except NotPositiveDefinite:  # the process itself needs noise or jitter
         return []
-    gap, shift = float(np.mean([one.gap for one in found])), float(np.mean([one.shift for one in found]))
-    factor = math.exp(float(np.mean([math.log(one.factor) for one in found])))
-    advice = _advice(seen)
+    gap, shift = float(np.mean([one.gap for one in comparisons])), float(np.mean([one.shift for one in comparisons]))
+    factor = math.exp(float(np.mean([math.log(one.factor) for one in comparisons])))
+    advice = _advice(resolved)
     if abs(gap) > _NATS or shift > _OFF or abs(math.log(factor)) > math.log(_FACTOR):
         text = (
-            f"beside the covariance of all {seen.n:,} rows, log evidence {-gap:+.2f}, means of the function off by"
+            f"beside the covariance of all {resolved.n:,} rows, log evidence {-gap:+.2f}, means of the function off by"
             f" {shift:.2f} standard deviations, which are {factor:.2f} times those"
         )
-        return [("approximation", str(seen.spec.approximation), gap, text, advice)]
-    best = _elsewhere(whole) if seen.n <= _SEARCHED else None
-    higher = -math.inf if best is None else best - max(one.log_evidence for one in found)
+        return [("approximation", str(resolved.spec.approximation), gap, text, advice)]
+    best = _elsewhere(whole) if resolved.n <= _SEARCHED else None
+    higher = -math.inf if best is None else best - max(one.log_evidence for one in comparisons)
     if higher > _ELSEWHERE:
         text = (
-            f"the covariance of all {seen.n:,} rows has hyperparameters with a log evidence {higher:.1f} higher"
+            f"the covariance of all {resolved.n:,} rows has hyperparameters with a log evidence {higher:.1f} higher"
             " than at any draw: the approximation cannot follow the data there"
         )
-        return [("approximation", str(seen.spec.approximation), higher, text, advice)]
+        return [("approximation", str(resolved.spec.approximation), higher, text, advice)]
     return []
 
 
-def _compared(seen: Resolved, whole: Resolved, values: dict[str, np.ndarray]) -> _Comparison:
-    approximate, exact = predictions.function_at(seen, values), predictions.function_at(whole, values)
-    places = seen.x[np.linspace(0, seen.n - 1, min(seen.n, _PLACES)).astype(int)]
+def _compared(resolved: Resolved, whole: Resolved, values: dict[str, np.ndarray]) -> _Comparison:
+    approximate, exact = predictions.function_at(resolved, values), predictions.function_at(whole, values)
+    places = resolved.x[np.linspace(0, resolved.n - 1, min(resolved.n, _PLACES)).astype(int)]
     (mean, variance), (wanted, around) = approximate.predict(places), exact.predict(places)
-    least = (_LEAST * float(np.std(seen.y))) ** 2 or 1e-300  # type: ignore[arg-type]
+    least = (_LEAST * float(np.std(resolved.y))) ** 2 or 1e-300  # type: ignore[arg-type]
     return _Comparison(
         exact.log_evidence,
         exact.log_evidence - approximate.log_evidence,
@@ -107,16 +107,20 @@ def _compared(seen: Resolved, whole: Resolved, values: dict[str, np.ndarray]) ->
 
 def _elsewhere(whole: Resolved) -> float | None:
     """The log evidence at the mode of the hyperparameters; None where it is not found."""
-    found = posterior_mode.optimum(whole, True, _SEARCHES, np.random.default_rng(0))
+    mode = posterior_mode.optimum(whole, True, _SEARCHES, np.random.default_rng(0))
     try:
-        return None if found is None else float(predictions.function_at(whole, found.values).log_evidence)
+        return None if mode is None else float(predictions.function_at(whole, mode.values).log_evidence)
     except NotPositiveDefinite:
         return None
 
 
-def _advice(seen: Resolved) -> str:
-    if seen.spec.approximation == "hsgp":
-        more = f"fit with `functions: {2 * seen.spec.functions}` or more" if seen.spec.functions else "give `functions`"
+def _advice(resolved: Resolved) -> str:
+    if resolved.spec.approximation == "hsgp":
+        more = (
+            f"fit with `functions: {2 * resolved.spec.functions}` or more"
+            if resolved.spec.functions
+            else "give `functions`"
+        )
     else:
-        more = f"fit with `inducing: {2 * (seen.spec.inducing or INDUCING)}` or more"
+        more = f"fit with `inducing: {2 * (resolved.spec.inducing or INDUCING)}` or more"
     return f"{more}, or without approximation"

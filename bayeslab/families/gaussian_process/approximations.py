@@ -78,22 +78,22 @@ def reason_against(spec: GaussianProcess, kernel: Kernel) -> str | None:
     return None
 
 
-def likelihood_of(seen: Resolved) -> Likelihood:
+def likelihood_of(resolved: Resolved) -> Likelihood:
     """The likelihood with the observations, for other than normal outcomes."""
 
-    assert seen.y is not None
-    ones = np.ones(seen.n)
-    match seen.spec.likelihood:
+    assert resolved.y is not None
+    ones = np.ones(resolved.n)
+    match resolved.spec.likelihood:
         case "bernoulli":
-            return known.Probit(seen.y) if seen.link == "probit" else known.Bernoulli(seen.y)
+            return known.Probit(resolved.y) if resolved.link == "probit" else known.Bernoulli(resolved.y)
         case "binomial":
-            return known.Binomial(seen.y, ones if seen.trials is None else seen.trials)
+            return known.Binomial(resolved.y, ones if resolved.trials is None else resolved.trials)
         case "poisson":
-            return known.Poisson(seen.y, ones)
+            return known.Poisson(resolved.y, ones)
         case "negative_binomial":
-            return known.NegativeBinomial(seen.y, ones)
+            return known.NegativeBinomial(resolved.y, ones)
         case "student_t":
-            return known.StudentT(seen.y)
+            return known.StudentT(resolved.y)
         case other:
             raise ModelError(f"likelihood {other} needs no such approximation", code="not-applicable")
 
@@ -102,63 +102,71 @@ def likelihood_of(seen: Resolved) -> Likelihood:
 _MADE: WeakKeyDictionary[Resolved, Any] = WeakKeyDictionary()
 
 
-def regression_of(seen: Resolved) -> Any:
+def regression_of(resolved: Resolved) -> Any:
     """The data as a function of hyperparameters; None where the model names no approximation. Made once."""
-    if seen not in _MADE:
-        _MADE[seen] = _regression(seen)
-    return _MADE[seen]
+    if resolved not in _MADE:
+        _MADE[resolved] = _regression(resolved)
+    return _MADE[resolved]
 
 
-def _regression(seen: Resolved) -> Any:
+def _regression(resolved: Resolved) -> Any:
 
-    word = seen.spec.approximation
+    word = resolved.spec.approximation
     if word is None:
         return None
-    reason = reason_against(seen.spec, seen.kernel)
+    reason = reason_against(resolved.spec, resolved.kernel)
     if reason is not None:
         raise ModelError(reason, path=("model", "approximation"), code="unsupported")
-    assert seen.y is not None
+    assert resolved.y is not None
     match word:
         case "state_space":
-            return state_space.StateSpaceRegression(seen.kernel, seen.x, seen.y, seen.design, seen.known)
+            return state_space.StateSpaceRegression(
+                resolved.kernel, resolved.x, resolved.y, resolved.design, resolved.known
+            )
         case "laplace":
-            return laplace_gp.LaplaceRegression(seen.kernel, seen.x, likelihood_of(seen), seen.design)
+            return laplace_gp.LaplaceRegression(resolved.kernel, resolved.x, likelihood_of(resolved), resolved.design)
         case "hsgp":
-            basis = _basis(seen)
-            if seen.gaussian:
-                return hilbert_gp.HilbertRegression(seen.kernel, seen.x, seen.y, seen.design, seen.known, basis)
-            return hilbert_gp.HilbertLatent(seen.kernel, seen.x, likelihood_of(seen), seen.design, basis)
+            basis = _basis(resolved)
+            if resolved.gaussian:
+                return hilbert_gp.HilbertRegression(
+                    resolved.kernel, resolved.x, resolved.y, resolved.design, resolved.known, basis
+                )
+            return hilbert_gp.HilbertLatent(
+                resolved.kernel, resolved.x, likelihood_of(resolved), resolved.design, basis
+            )
         case _:
-            theta = np.array([prior_quantiles(seen, name)[1] for name in seen.kernel.names])
+            theta = np.array([prior_quantiles(resolved, name)[1] for name in resolved.kernel.names])
             points = sparse_gaussian_process.choose_inducing(
-                seen.kernel, theta, seen.x, seen.spec.inducing or INDUCING, np.random.default_rng(0)
+                resolved.kernel, theta, resolved.x, resolved.spec.inducing or INDUCING, np.random.default_rng(0)
             )
             bound: Any = "fitc" if word == "fitc" else "vfe"
             return sparse_gaussian_process.SparseRegression(
-                seen.kernel, seen.x, seen.y, seen.design, seen.known, points, bound
+                resolved.kernel, resolved.x, resolved.y, resolved.design, resolved.known, points, bound
             )
 
 
-def _basis(seen: Resolved) -> Any:
+def _basis(resolved: Resolved) -> Any:
 
     limits = {}
-    for parameter in seen.kernel.parameters:
+    for parameter in resolved.kernel.parameters:
         if parameter.role == "lengthscale":
-            low, _, high = prior_quantiles(seen, parameter.name)
+            low, _, high = prior_quantiles(resolved, parameter.name)
             limits[parameter.name] = (low, high)
     try:
-        return choose_basis(seen.kernel, seen.x, limits, functions=seen.spec.functions, domain=_domain(seen))
+        return choose_basis(
+            resolved.kernel, resolved.x, limits, functions=resolved.spec.functions, domain=_domain(resolved)
+        )
     except ModelError as error:
         raise ModelError(error.message, path=error.path or ("model", "approximation"), code=error.code) from None
 
 
-def _domain(seen: Resolved) -> dict[str, tuple[float, float]]:
+def _domain(resolved: Resolved) -> dict[str, tuple[float, float]]:
     """Where functions serve, by column: as the model says, or the inputs with a margin."""
     out = {}
-    for name, values in zip(seen.kernel.columns, seen.x.T, strict=True):
+    for name, values in zip(resolved.kernel.columns, resolved.x.T, strict=True):
         low, high = float(values.min()), float(values.max())
         margin = _MARGIN * (high - low)
-        given = (seen.spec.domain or {}).get(name)
+        given = (resolved.spec.domain or {}).get(name)
         if given is not None and (low < given[0] or high > given[1]):
             raise ModelError(
                 f"the data have '{name}' from {low:g} to {high:g}, which is not inside [{given[0]:g}, {given[1]:g}]",
@@ -169,67 +177,69 @@ def _domain(seen: Resolved) -> dict[str, tuple[float, float]]:
     return out
 
 
-def unserved(seen: Resolved, draws: Mapping[str, np.ndarray]) -> list[tuple[str, str, float | None, str, str]]:
+def unserved(resolved: Resolved, draws: Mapping[str, np.ndarray]) -> list[tuple[str, str, float | None, str, str]]:
     """Lengthscales, of a posterior or fixed, that the functions of hsgp do not serve."""
     out: list[tuple[str, str, float | None, str, str]] = []
-    inferred = {name: values for name, values in draws.items() if name in seen.dims}
-    inferred |= {name: np.array([value]) for name, value in seen.fixed.items()}
-    for found in hilbert_gp.unserved(regression_of(seen).basis, inferred):
-        if found.short:
-            advice = f"standard deviations are too small; fit with `functions: {found.functions}` or more"
-            out.append(("functions", found.name, found.value, found.text, advice))
+    inferred = {name: values for name, values in draws.items() if name in resolved.dims}
+    inferred |= {name: np.array([value]) for name, value in resolved.fixed.items()}
+    for finding in hilbert_gp.unserved(regression_of(resolved).basis, inferred):
+        if finding.short:
+            advice = f"standard deviations are too small; fit with `functions: {finding.functions}` or more"
+            out.append(("functions", finding.name, finding.value, finding.text, advice))
         else:
-            wide = f"domain: {{{found.column}: [{found.domain[0]:.4g}, {found.domain[1]:.4g}]}}"
-            out.append(("box", found.name, found.value, found.text, f"fit with a wider box, `{wide}`"))
+            wide = f"domain: {{{finding.column}: [{finding.domain[0]:.4g}, {finding.domain[1]:.4g}]}}"
+            out.append(("box", finding.name, finding.value, finding.text, f"fit with a wider box, `{wide}`"))
     return out
 
 
-def prior_quantiles(seen: Resolved, name: str) -> tuple[float, float, float]:
+def prior_quantiles(resolved: Resolved, name: str) -> tuple[float, float, float]:
     """Quantiles 0.1, 0.5 and 0.95 of a hyperparameter's prior; from scales of the data where it has no numbers."""
-    if name in seen.fixed:
-        return (seen.fixed[name],) * 3
-    found = quantiles(str(seen.nodes[name]))
-    if found is not None:
-        return found
-    parameter = next(p for p in seen.kernel.parameters if p.name == name)
-    scales = Scales(seen.x, seen.kernel.columns, 1.0)
+    if name in resolved.fixed:
+        return (resolved.fixed[name],) * 3
+    quantiles_of_prior = quantiles(str(resolved.nodes[name]))
+    if quantiles_of_prior is not None:
+        return quantiles_of_prior
+    parameter = next(p for p in resolved.kernel.parameters if p.name == name)
+    scales = Scales(resolved.x, resolved.kernel.columns, 1.0)
     low, high = scales.resolution(parameter.columns), scales.range(parameter.columns)
     if parameter.role in ("lengthscale", "period"):
         return low, float(np.sqrt(low * high)), high
-    spread = 1.0 if seen.y is None else float(np.std(seen.y)) or 1.0
+    spread = 1.0 if resolved.y is None else float(np.std(resolved.y)) or 1.0
     return 0.1 * spread, spread, 10 * spread
 
 
-def _own(seen: Resolved, values: Mapping[str, Any]) -> list[float]:
+def _likelihood_parameters(resolved: Resolved, values: Mapping[str, Any]) -> list[float]:
     """Parameters of the likelihood in the order of the vector."""
-    if seen.gaussian:
-        return [seen.noise_sd(values)]
-    named = {"nu": lambda: seen.value("nu", values), "sigma": lambda: seen.noise_sd(values)}
-    return [named[n]() if n in named else seen.value(n, values) for n in likelihood_of(seen).parameters]
+    if resolved.gaussian:
+        return [resolved.noise_sd(values)]
+    named = {"nu": lambda: resolved.value("nu", values), "sigma": lambda: resolved.noise_sd(values)}
+    return [named[n]() if n in named else resolved.value(n, values) for n in likelihood_of(resolved).parameters]
 
 
-def vector_of(seen: Resolved, values: Mapping[str, Any]) -> np.ndarray:
+def vector_of(resolved: Resolved, values: Mapping[str, Any]) -> np.ndarray:
     """Hyperparameters, parameters of the likelihood, coefficients, from values by name."""
-    return np.array([*seen.theta(values), *_own(seen, values), *seen.coefficients(values)])
+    return np.array(
+        [*resolved.theta(values), *_likelihood_parameters(resolved, values), *resolved.coefficients(values)]
+    )
 
 
-def process_at(seen: Resolved, regression: Any, values: Mapping[str, Any]) -> Any:
+def process_at(resolved: Resolved, regression: Any, values: Mapping[str, Any]) -> Any:
     """The process at one draw of what is inferred."""
     if "_z" in values:
-        return regression.posterior(seen.theta(values), np.asarray(values["_z"]))
-    return regression.posterior(vector_of(seen, values))
+        return regression.posterior(resolved.theta(values), np.asarray(values["_z"]))
+    return regression.posterior(vector_of(resolved, values))
 
 
-def operations(seen: Resolved) -> float:
+def operations(resolved: Resolved) -> float:
     """Of one evaluation of density and gradient, roughly."""
-    n, word = float(seen.n), seen.spec.approximation
+    n, word = float(resolved.n), resolved.spec.approximation
     if word == "laplace":
         return 15.0 * n**3
     if word == "state_space":
-        theta = np.array([prior_quantiles(seen, name)[1] for name in seen.kernel.names])
-        return n * (5e3 + 40.0 * of_kernel(seen.kernel, theta).n_states ** 2.5)
+        theta = np.array([prior_quantiles(resolved, name)[1] for name in resolved.kernel.names])
+        return n * (5e3 + 40.0 * of_kernel(resolved.kernel, theta).n_states ** 2.5)
     if word == "hsgp":
-        m = float(regression_of(seen).basis.n_functions) if seen.y is not None else 100.0
-        return 4.0 * m**3 if seen.gaussian else 4.0 * n * m
-    m = float(min(seen.n, seen.spec.inducing or INDUCING))
+        m = float(regression_of(resolved).basis.n_functions) if resolved.y is not None else 100.0
+        return 4.0 * m**3 if resolved.gaussian else 4.0 * n * m
+    m = float(min(resolved.n, resolved.spec.inducing or INDUCING))
     return 8.0 * n * m**2 + 200.0 * n * m

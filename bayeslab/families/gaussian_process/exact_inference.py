@@ -20,23 +20,23 @@ from bayeslab.families.mixture.prior_numbers import numbers
 __all__ = ["coefficient_prior", "exact", "integrated"]
 
 
-def exact(seen: Resolved) -> Plan | str:
+def exact(resolved: Resolved) -> Plan | str:
     """The closed form, where nothing but coefficients of the mean with normal priors is inferred."""
-    if not seen.gaussian:
-        return f"with likelihood {seen.spec.likelihood} the function has no closed form"
-    free = [name for name in seen.dims if name not in (seen.level, "b")]
+    if not resolved.gaussian:
+        return f"with likelihood {resolved.spec.likelihood} the function has no closed form"
+    free = [name for name in resolved.dims if name not in (resolved.level, "b")]
     if free:
         return f"the hyperparameters {', '.join(free[:4])}{' ...' if len(free) > 4 else ''} are inferred"
     try:
-        prior = coefficient_prior(seen)
+        prior = coefficient_prior(resolved)
     except ModelError:
         return "the coefficients of the mean have priors that are not normal with numbers"
     part = "the function is normal" if not len(prior[0]) else "function and mean are normal"
-    solved = Solved(seen, *prior)  # nothing is computed until it is asked for
+    solved = Solved(resolved, *prior)  # nothing is computed until it is asked for
     return Plan(f"{part}, all hyperparameters are fixed", lambda: solved, dims=solved.dims, labels=solved.labels)
 
 
-def coefficient_prior(seen: Resolved) -> tuple[np.ndarray, np.ndarray]:
+def coefficient_prior(resolved: Resolved) -> tuple[np.ndarray, np.ndarray]:
     """Mean and variance of each coefficient of the mean.
 
     Raises
@@ -45,13 +45,13 @@ def coefficient_prior(seen: Resolved) -> tuple[np.ndarray, np.ndarray]:
         A prior that is not normal with numbers.
     """
     means, variances = [], []
-    size = {seen.level: 1, "b": len(seen.predictors)}
-    for name in (*((seen.level,) if seen.intercept else ()), *(("b",) if seen.predictors else ())):
-        if name in seen.fixed:
-            means.append(np.array([seen.fixed[name]]))
+    size = {resolved.level: 1, "b": len(resolved.predictors)}
+    for name in (*((resolved.level,) if resolved.intercept else ()), *(("b",) if resolved.predictors else ())):
+        if name in resolved.fixed:
+            means.append(np.array([resolved.fixed[name]]))
             variances.append(np.zeros(1))
             continue
-        text = next(text for key, text in seen.nodes.items() if key.partition("[")[0] == name)
+        text = next(text for key, text in resolved.nodes.items() if key.partition("[")[0] == name)
         _, (middle, sd) = numbers(text, {"Normal": ("mu", "sigma")}, name)
         means.append(np.broadcast_to(np.asarray(middle, float), (size[name],)))
         variances.append(np.broadcast_to(np.asarray(sd, float) ** 2, (size[name],)))
@@ -60,13 +60,22 @@ def coefficient_prior(seen: Resolved) -> tuple[np.ndarray, np.ndarray]:
     return np.concatenate(means), np.concatenate(variances)
 
 
-def integrated(seen: Resolved, values: Mapping[str, Any], centre: np.ndarray, variances: np.ndarray) -> GaussianProcess:
+def integrated(
+    resolved: Resolved, values: Mapping[str, Any], centre: np.ndarray, variances: np.ndarray
+) -> GaussianProcess:
     """The process at some hyperparameters, its mean's coefficients integrated out; outcomes are from ``centre``."""
-    assert seen.y is not None
-    noise = seen.known + seen.noise_sd(values) ** 2
-    residuals = seen.y - seen.design @ centre
+    assert resolved.y is not None
+    noise = resolved.known + resolved.noise_sd(values) ** 2
+    residuals = resolved.y - resolved.design @ centre
     return GaussianProcess(
-        seen.kernel, seen.theta(values), seen.x, residuals, noise, seen.design, variances, seen.nugget
+        resolved.kernel,
+        resolved.theta(values),
+        resolved.x,
+        residuals,
+        noise,
+        resolved.design,
+        variances,
+        resolved.nugget,
     )
 
 
@@ -74,13 +83,13 @@ def integrated(seen: Resolved, values: Mapping[str, Any], centre: np.ndarray, va
 class Solved:
     """The posterior: see :class:`bayeslab.exact.answer.Answer`. ``f`` is the function at the rows, mean included."""
 
-    seen: Resolved
+    resolved: Resolved
     centre: np.ndarray
     variances: np.ndarray
 
     @cached_property
     def process(self) -> GaussianProcess:
-        return integrated(self.seen, {}, self.centre, self.variances)
+        return integrated(self.resolved, {}, self.centre, self.variances)
 
     @cached_property
     def _coefficients(self) -> tuple[np.ndarray, np.ndarray]:
@@ -89,23 +98,23 @@ class Solved:
 
     @cached_property
     def _function(self) -> tuple[np.ndarray, np.ndarray]:
-        mean, variance = self.process.predict(self.seen.x, design=self.seen.design)
-        return self.seen.design @ self.centre + mean, np.sqrt(variance)
+        mean, variance = self.process.predict(self.resolved.x, design=self.resolved.design)
+        return self.resolved.design @ self.centre + mean, np.sqrt(variance)
 
     @property
     def dims(self) -> Mapping[str, tuple[str, ...]]:
         out: dict[str, tuple[str, ...]] = {}
-        if self.seen.middle is not None:
+        if self.resolved.middle is not None:
             out["Intercept"] = ()
-        if self.seen.intercept and self.seen.level not in self.seen.fixed:
-            out[self.seen.level] = ()
-        if self.seen.predictors:
+        if self.resolved.intercept and self.resolved.level not in self.resolved.fixed:
+            out[self.resolved.level] = ()
+        if self.resolved.predictors:
             out["b"] = ("predictor",)
-        return out | {"f": (self.seen.rows,)}
+        return out | {"f": (self.resolved.rows,)}
 
     @property
     def labels(self) -> Mapping[str, np.ndarray]:
-        return {**self.seen.labels, self.seen.rows: self.seen.row_labels}
+        return {**self.resolved.labels, self.resolved.rows: self.resolved.row_labels}
 
     @property
     def log_evidence(self) -> float:
@@ -113,11 +122,11 @@ class Solved:
 
     def _split(self, coefficients: np.ndarray, function: np.ndarray) -> dict[str, np.ndarray]:
         """Arrays by name; coefficients and rows are the last axis."""
-        out = {"f": function, "b": coefficients[..., int(self.seen.intercept) :]}
-        if self.seen.intercept:
-            out[self.seen.level] = coefficients[..., 0]
-        if self.seen.middle is not None:
-            out["Intercept"] = coefficients @ self.seen.at_zero
+        out = {"f": function, "b": coefficients[..., int(self.resolved.intercept) :]}
+        if self.resolved.intercept:
+            out[self.resolved.level] = coefficients[..., 0]
+        if self.resolved.middle is not None:
+            out["Intercept"] = coefficients @ self.resolved.at_zero
         return {name: out[name] for name in self.dims}
 
     def mean(self) -> Mapping[str, np.ndarray]:
@@ -126,8 +135,8 @@ class Solved:
     def sd(self) -> Mapping[str, np.ndarray]:
         covariance = self._coefficients[1]
         out = self._split(np.sqrt(np.diagonal(covariance)), self._function[1])
-        if self.seen.middle is not None:
-            out["Intercept"] = np.sqrt(self.seen.at_zero @ covariance @ self.seen.at_zero)
+        if self.resolved.middle is not None:
+            out["Intercept"] = np.sqrt(self.resolved.at_zero @ covariance @ self.resolved.at_zero)
         return out
 
     def quantile(self, probability: float) -> Mapping[str, np.ndarray]:
@@ -136,21 +145,26 @@ class Solved:
 
     def draws(self, rng: np.random.Generator, n: int) -> Mapping[str, np.ndarray]:
         """Coefficients and function together: the function is drawn given the coefficients."""
-        seen = self.seen
+        resolved = self.resolved
         mean, covariance = self._coefficients
         coefficients = mean + rng.standard_normal((n, len(mean))) @ _root(covariance).T
-        assert seen.y is not None
+        assert resolved.y is not None
         given = GaussianProcess(
-            seen.kernel, seen.theta({}), seen.x, np.zeros(seen.n), self.process.noise, nugget=seen.nugget
+            resolved.kernel,
+            resolved.theta({}),
+            resolved.x,
+            np.zeros(resolved.n),
+            self.process.noise,
+            nugget=resolved.nugget,
         )
         part = given.kernel.free_of_noise()
-        cross = np.zeros((seen.n, seen.n)) if part is None else part.matrix(given.theta, seen.x)
+        cross = np.zeros((resolved.n, resolved.n)) if part is None else part.matrix(given.theta, resolved.x)
 
         gain = cho_solve((given.lower, True), cross).T
-        _, spread = given.joint(seen.x)
-        means = coefficients @ seen.design.T
-        noise = rng.standard_normal((n, seen.n)) @ _root(spread).T
-        return self._split(coefficients, means + (seen.y - means) @ gain.T + noise)
+        _, spread = given.joint(resolved.x)
+        means = coefficients @ resolved.design.T
+        noise = rng.standard_normal((n, resolved.n)) @ _root(spread).T
+        return self._split(coefficients, means + (resolved.y - means) @ gain.T + noise)
 
 
 def _root(covariance: np.ndarray) -> np.ndarray:

@@ -42,20 +42,20 @@ def expand(model: Model, data: Data) -> Expansion:
         A part of it cannot be said in the language; the message says which, and why.
     """
     assert isinstance(model.model, GaussianProcess)
-    seen = resolved(model, data)
-    _check(seen)
-    return _Written(model, data, seen).expansion()
+    resolution = resolved(model, data)
+    _check(resolution)
+    return _Written(model, data, resolution).expansion()
 
 
-def _check(seen: Resolved) -> None:
+def _check(resolved: Resolved) -> None:
     """Refuse what the language does not say."""
-    spec = seen.spec
+    spec = resolved.spec
     if spec.approximation in _OF_EVIDENCE:
         raise unsupported(
             f"functions as nodes have no {_OF_EVIDENCE[spec.approximation]}: leave the approximation out, or take hsgp",
             "approximation",
         )
-    if spec.approximation == "state_space" and {leaf.word for leaf in seen.kernel.root.leaves()} & {
+    if spec.approximation == "state_space" and {leaf.word for leaf in resolved.kernel.root.leaves()} & {
         "ExpQuad", "RationalQuadratic", "Periodic",
     }:  # fmt: skip
         raise unsupported(
@@ -63,15 +63,15 @@ def _check(seen: Resolved) -> None:
             " leave it out",
             "approximation",
         )
-    if seen.spec.approximation is None and seen.nugget != _JITTER[seen.gaussian]:
+    if resolved.spec.approximation is None and resolved.nugget != _JITTER[resolved.gaussian]:
         raise unsupported("a function as a node has no jitter of its own: leave it out", "jitter")
-    if seen.remarks and not seen.gaussian:
+    if resolved.remarks and not resolved.gaussian:
         raise unsupported("rows without an outcome cannot be expanded: drop them", "target")
 
 
 class _Written:
-    def __init__(self, model: Model, data: Data, seen: Resolved) -> None:
-        self.model, self.data, self.seen, self.row = model, data, seen, seen.rows
+    def __init__(self, model: Model, data: Data, resolved: Resolved) -> None:
+        self.model, self.data, self.resolved, self.row = model, data, resolved, resolved.rows
         self.nodes: dict[str, str] = {}
         self.comments: dict[str, str] = {}
         self.dims: dict[str, Any] = {}
@@ -79,11 +79,11 @@ class _Written:
         self.noise: list[str] = []
 
     def expansion(self) -> Expansion:
-        seen = self.seen
+        resolved = self.resolved
         signal = self._signal()
-        for name, dims in seen.dims.items():
+        for name, dims in resolved.dims.items():
             self._parameter(name, dims)
-        for name, value in seen.fixed.items():
+        for name, value in resolved.fixed.items():
             self.nodes[name] = number(value)
             self.comments[name] = f"{self._about(name)} It is known."
         mean = self._mean()
@@ -94,15 +94,15 @@ class _Written:
             " it out exactly, and give it back for each draw; else it is sampled."
         )
         eta = " + ".join([*([] if mean is None else [mean]), _FUNCTION])
-        outcome = f"{node_name(seen.target)}[{self.row}]"
+        outcome = f"{node_name(resolved.target)}[{self.row}]"
         self.nodes[outcome] = self._likelihood(eta)
         self.comments[outcome] = "The likelihood: the data given all of the above."
         self._check_names()
         about = (
-            f"A Gaussian process with the covariance {seen.spec.kernel}\nwritten out in the model language. Default"
+            f"A Gaussian process with the covariance {resolved.spec.kernel}\nwritten out in the model language. Default"
             " priors stand here as numbers, scaled to the data."
         )
-        if seen.spec.approximation == "state_space":
+        if resolved.spec.approximation == "state_space":
             about += " The state-space form is exact for this kernel; the function here has the covariance itself."
         return Expansion(self.nodes, self.derive, self.dims, self.comments, about)
 
@@ -110,8 +110,8 @@ class _Written:
 
     def _signal(self) -> Kernel:
         """The covariance without white noise, which is part of the noise."""
-        root = self.seen.kernel.root
-        signal = self.seen.kernel.free_of_noise()
+        root = self.resolved.kernel.root
+        signal = self.resolved.kernel.free_of_noise()
         kept = () if signal is None else (signal.root.children if signal.root.word == "+" else (signal.root,))
         for term in root.children if root.word == "+" else (root,):
             if not any(term is k for k in kept):
@@ -121,22 +121,22 @@ class _Written:
                 "white noise that is multiplied by a function, or alone, cannot be expanded: write a node for it",
                 "kernel",
             )
-        if self.noise and not self.seen.gaussian:
+        if self.noise and not self.resolved.gaussian:
             raise unsupported("white noise of outcomes that are not normal cannot be expanded yet", "kernel")
         if not signal.columns or not any(leaf.columns for leaf in signal.root.leaves()):
             raise unsupported("a function of no column is one number: write it as a node without a dimension", "kernel")
         return signal
 
     def _approximation(self) -> list[str]:
-        spec = self.seen.spec
+        spec = self.resolved.spec
         if spec.approximation != "hsgp":
             return []
         out = ["approximation=hsgp"]
         out += [] if spec.functions is None else [f"functions={spec.functions}"]
         if spec.domain is not None:
-            columns = self.seen.kernel.columns
+            columns = self.resolved.kernel.columns
             whole = {name: (float(values.min()), float(values.max())) for name, values in
-                     zip(columns, self.seen.x.T, strict=True)}  # fmt: skip
+                     zip(columns, self.resolved.x.T, strict=True)}  # fmt: skip
             for name, (low, high) in whole.items():
                 whole[name] = (low - 0.05 * (high - low), high + 0.05 * (high - low))
             pairs = [f"[{', '.join(number(end) for end in spec.domain.get(name, whole[name]))}]" for name in columns]
@@ -147,14 +147,14 @@ class _Written:
 
     def _parameter(self, name: str, dims: tuple[str, ...]) -> None:
         key = f"{name}[{', '.join(dims)}]" if dims else name
-        self.nodes[key] = str(self.seen.nodes[key])
+        self.nodes[key] = str(self.resolved.nodes[key])
         self.comments[key] = self._about(name)
         for dim in dims:
-            self.dims[dim] = [str(label) for label in self.seen.labels[dim]]
+            self.dims[dim] = [str(label) for label in self.resolved.labels[dim]]
             self.comments[dim] = "What each coefficient of `b` belongs to."
 
     def _about(self, name: str) -> str:
-        known: Mapping[str, Parameter] = {p.name: p for p in self.seen.kernel.parameters}
+        known: Mapping[str, Parameter] = {p.name: p for p in self.resolved.kernel.parameters}
         if name in known:
             word, columns = known[name].word, listed(known[name].columns)
             of = f" of {word}" + (f" along {columns}" if columns else "") if word else ""
@@ -171,23 +171,25 @@ class _Written:
         }.get(name, "A hyperparameter of priors.")
 
     def _mean(self) -> str | None:
-        seen = self.seen
-        if seen.coding is None:
-            return "Intercept" if seen.intercept else None
-        if seen.coding.offset is not None:
+        resolved = self.resolved
+        if resolved.coding is None:
+            return "Intercept" if resolved.intercept else None
+        if resolved.coding.offset is not None:
             raise unsupported("a mean with an offset cannot be expanded yet", "mean")
-        columns = DesignColumns(self.data, set(seen.dims) | set(seen.fixed) | self.data.names() | set(self.data.labels))
-        texts = columns.of(seen.coding.common)
+        columns = DesignColumns(
+            self.data, set(resolved.dims) | set(resolved.fixed) | self.data.names() | set(self.data.labels)
+        )
+        texts = columns.of(resolved.coding.common)
         if not texts:
-            return "Intercept" if seen.intercept else None
-        self.dims.setdefault("predictor", list(seen.predictors))
+            return "Intercept" if resolved.intercept else None
+        self.dims.setdefault("predictor", list(resolved.predictors))
         key = f"design[{self.row}, predictor]"
         self.nodes[key] = f"stack([{', '.join(texts)}], predictor)"
         self.comments[key] = "The predictors of the mean, a column for each coefficient."
         self.derive |= columns.derive
         self.comments |= columns.about
-        if seen.middle is None:
-            return f"{'Intercept + ' if seen.intercept else ''}design @ b"
+        if resolved.middle is None:
+            return f"{'Intercept + ' if resolved.intercept else ''}design @ b"
         self.nodes["design_mean[predictor]"] = f"mean(design, {self.row})"
         self.comments["design_mean[predictor]"] = "Their means over the rows of the fit."
         self.nodes["Intercept"] = "Intercept_centred - dot(design_mean, b)"
@@ -197,11 +199,11 @@ class _Written:
     # -- the outcome
 
     def _likelihood(self, eta: str) -> str:
-        seen = self.seen
-        known = seen.dims.keys() | seen.fixed.keys()
-        inner = f"Phi({eta})" if seen.link == "probit" else eta
-        word = "p" if seen.link == "probit" else "logit_p"
-        match seen.spec.likelihood:
+        resolved = self.resolved
+        known = resolved.dims.keys() | resolved.fixed.keys()
+        inner = f"Phi({eta})" if resolved.link == "probit" else eta
+        word = "p" if resolved.link == "probit" else "logit_p"
+        match resolved.spec.likelihood:
             case "gaussian":
                 return f"Normal({eta}, {self._deviation(known)})"
             case "student_t":
@@ -210,7 +212,7 @@ class _Written:
             case "bernoulli":
                 return f"Bernoulli({word}={inner})"
             case "binomial":
-                trials = seen.spec.trials
+                trials = resolved.spec.trials
                 shown = trials if isinstance(trials, int) else node_name(str(trials))
                 return f"Binomial({shown}, {word}={inner})"
             case "poisson":
@@ -220,18 +222,18 @@ class _Written:
 
     def _deviation(self, known: set[str]) -> str:
         """Of the noise: what is inferred, errors that are known, and white noise of the kernel."""
-        errors = self.seen.spec.errors
+        errors = self.resolved.spec.errors
         parts = [] if errors is None else [f"{node_name(errors)} ** 2"]
         parts += self.noise
         if not parts:
             single = {"sigma2": "sqrt(sigma2)", "precision": "precision ** -0.5"}
             return next((text for name, text in single.items() if name in known), "sigma")
-        own = {"sigma2": "sigma2", "precision": "1 / precision"}
-        return f"sqrt({' + '.join([next((t for n, t in own.items() if n in known), 'sigma ** 2'), *parts])})"
+        variances = {"sigma2": "sigma2", "precision": "1 / precision"}
+        return f"sqrt({' + '.join([next((t for n, t in variances.items() if n in known), 'sigma ** 2'), *parts])})"
 
     def _check_names(self) -> None:
         """No node and no dimension has the name of a column of the table that it is not."""
-        check_columns(self.nodes, self.dims, self.data.dataset.columns, (self.seen.target,), "kernel")
+        check_columns(self.nodes, self.dims, self.data.dataset.columns, (self.resolved.target,), "kernel")
 
 
 # ------------------------------------------------------------------------------------------ kernels

@@ -127,8 +127,8 @@ class Resolved:
     @cached_property
     def distinct(self) -> tuple[np.ndarray, np.ndarray]:
         """Distinct inputs (m, columns), and the place (n,) of each row among them."""
-        found, place = np.unique(self.x, axis=0, return_inverse=True)
-        return found, place.reshape(-1).astype(np.int64)
+        inputs, place = np.unique(self.x, axis=0, return_inverse=True)
+        return inputs, place.reshape(-1).astype(np.int64)
 
     def theta(self, values: Mapping[str, Any]) -> np.ndarray:
         """Hyperparameters of the kernel, from values by name."""
@@ -340,9 +340,9 @@ def _mean(
         coding = base.coding.on(formula, data, there) if base and base.coding else Design.of(formula, data, there)
     except ModelError as error:
         raise type(error)(error.message, path=("model", "mean"), code=error.code) from None
-    names, own = tuple(coding.names), str(spec.priors.get("Intercept", "Flat()"))
+    names, intercept_prior = tuple(coding.names), str(spec.priors.get("Intercept", "Flat()"))
     middle = base.middle if base is not None else None
-    if base is None and coding.intercept and names and own.replace(" ", "").startswith("Flat("):
+    if base is None and coding.intercept and names and intercept_prior.replace(" ", "").startswith("Flat("):
         middle = coding.means
     if middle is not None:
         return coding.about(*middle), coding, names, True, middle
@@ -436,12 +436,12 @@ def _written(
         if name not in defaults:
             nodes[name] = str(given)
     for name, default in defaults.items():
-        own = priors.get(name, default)
-        number = _as_number(own)
+        prior = priors.get(name, default)
+        number = _as_number(prior)
         if number is None:
             if name in positive:
-                refuse_negative(name, positive[name], str(own))
-            nodes["b[predictor]" if name == "b" else name] = str(own)
+                refuse_negative(name, positive[name], str(prior))
+            nodes["b[predictor]" if name == "b" else name] = str(prior)
             continue
         if name == "b":
             raise ModelError("'b' has a prior, not a number", path=("model", "priors", name), code="bad-prior")

@@ -121,8 +121,8 @@ class GaussianProcessPosterior(Posterior):
         with threads(resolved.n):
             if not resolved.dims:
                 return float(predictions.function_at(resolved, {}).log_evidence), 0
-            found = posterior_mode.optimum(resolved, False, _SEARCHES, np.random.default_rng(0))
-        return (math.nan if found is None or not found.converged else float(found.log_density)), n_free
+            optimum = posterior_mode.optimum(resolved, False, _SEARCHES, np.random.default_rng(0))
+        return (math.nan if optimum is None or not optimum.converged else float(optimum.log_density)), n_free
 
     def no_mode(self) -> str | None:
         """The function and its hyperparameters have no useful mode together: it grows or vanishes with the scale."""
@@ -189,8 +189,8 @@ class GaussianProcessPosterior(Posterior):
         with threads(resolved.n):
             if kind == "components":
                 return predictions.component_table(resolved, new, draws, ci_prob)
-            found = predictions.moments(resolved, new, draws, ci_prob)
-        return None if found is None else {"": found}
+            moments = predictions.moments(resolved, new, draws, ci_prob)
+        return None if moments is None else {"": moments}
 
     def probabilities(self, draws: Draws) -> dict[str, np.ndarray] | None:
         """Of both values of a 0/1 outcome, without sampling error of the outcome."""
@@ -219,10 +219,10 @@ class GaussianProcessPosterior(Posterior):
 
         resolved = self.resolved
         with threads(resolved.n):
-            found = predictions.findings(resolved, draws)
-            reported = any(check == "functions" for check, *_ in found)
+            findings = predictions.findings(resolved, draws)
+            reported = any(check == "functions" for check, *_ in findings)
             coarse = resolved.spec.approximation in ("sparse", "fitc", "hsgp") and not reported
-            return (*found, *against_all_rows.differences(resolved, draws)) if coarse else found
+            return (*findings, *against_all_rows.differences(resolved, draws)) if coarse else findings
 
     def advice(self) -> str | None:
         """What to do where the function's values are hard to sample."""
@@ -291,9 +291,9 @@ class GaussianProcessPosterior(Posterior):
         kind = "observed" if self.data.has(resolved.target) else "random"
         out.add_node(resolved.target, kind=kind, text=self.spec.likelihood, dims=(resolved.rows,))
         out.add_edge("f", resolved.target)
-        own = set(resolved.kernel.names) | {resolved.level, "b"}
+        f_parents = set(resolved.kernel.names) | {resolved.level, "b"}
         for name in resolved.dims:
-            out.add_edge(name, "f" if name in own else resolved.target)
+            out.add_edge(name, "f" if name in f_parents else resolved.target)
         return out
 
 

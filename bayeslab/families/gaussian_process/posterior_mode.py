@@ -39,19 +39,19 @@ type Density = Callable[[np.ndarray], np.ndarray]
 class Exact:
     """Rows as a function of hyperparameters, noise and coefficients."""
 
-    seen: Resolved
+    resolved: Resolved
     rows: np.ndarray
 
     def log_marginal(self, parameters: np.ndarray) -> tuple[float, np.ndarray]:
         from bayeslab.exact import covariance_kernels as kernels
 
-        seen, rows = self.seen, self.rows
-        assert seen.y is not None
-        inputs, share = np.ascontiguousarray(seen.x[rows].T), np.array([seen.nugget])
+        resolved, rows = self.resolved, self.rows
+        assert resolved.y is not None
+        inputs, share = np.ascontiguousarray(resolved.x[rows].T), np.array([resolved.nugget])
         vector = np.ascontiguousarray(parameters, float)
-        design = np.ascontiguousarray(seen.design[rows])
+        design = np.ascontiguousarray(resolved.design[rows])
         value, gradient = kernels.log_marginal(
-            vector, *seen.kernel.program, inputs, seen.y[rows], design, seen.known[rows], share
+            vector, *resolved.kernel.program, inputs, resolved.y[rows], design, resolved.known[rows], share
         )
         return float(value), gradient
 
@@ -77,33 +77,38 @@ class _Penalised:
         return value, gradient
 
 
-def optimum(seen: Resolved, with_priors: bool, restarts: int, rng: np.random.Generator) -> PointEstimate | None:
+def optimum(resolved: Resolved, with_priors: bool, restarts: int, rng: np.random.Generator) -> PointEstimate | None:
     """The highest point; None where a graph has to say what the priors are."""
-    if not seen.gaussian or seen.y is None or not seen.dims or "sigma" not in seen.dims.keys() | seen.fixed.keys():
+    if (
+        not resolved.gaussian
+        or resolved.y is None
+        or not resolved.dims
+        or "sigma" not in resolved.dims.keys() | resolved.fixed.keys()
+    ):
         return None
-    given, (seen, level) = seen, _levelled(seen)
-    names = _names(seen)
-    if {n.partition("[")[0] for n in names} != seen.dims.keys() | seen.fixed.keys():
+    given, (resolved, level) = resolved, _levelled(resolved)
+    names = _names(resolved)
+    if {n.partition("[")[0] for n in names} != resolved.dims.keys() | resolved.fixed.keys():
         return None  # priors have parameters of their own
-    found = [_prior(seen, name) for name in names]
-    if any(prior is None for prior in found):
+    priors = [_prior(resolved, name) for name in names]
+    if any(prior is None for prior in priors):
         return None
-    fixed = np.array([name in seen.fixed for name in names])
-    positive = np.array([name == "sigma" or name in _positive(seen) for name in names])
-    centre, width = np.array([prior[1:] for prior in found if prior is not None]).T
-    densities = tuple(prior[0] if with_priors and prior is not None else None for prior in found)
+    fixed = np.array([name in resolved.fixed for name in names])
+    positive = np.array([name == "sigma" or name in _positive(resolved) for name in names])
+    centre, width = np.array([prior[1:] for prior in priors if prior is not None]).T
+    densities = tuple(prior[0] if with_priors and prior is not None else None for prior in priors)
     starts = [np.where(fixed, centre, _moved(centre, width, positive, rng)) for _ in range(restarts)]
-    whole = _Penalised(likelihood_of(seen), densities)
-    ends = _searched(seen, whole, starts, positive, fixed, width, densities)
+    whole = _Penalised(likelihood_of(resolved), densities)
+    ends = _searched(resolved, whole, starts, positive, fixed, width, densities)
     best = max(ends, key=lambda end: end.log_evidence)
     unit = np.where(positive, best.parameters, np.where(width > 0, width, 1.0))
     slope = np.where(fixed, 0.0, whole.log_marginal(best.parameters)[1] * unit)
-    values = {name: best.parameters[k] for k, name in enumerate(names) if name in seen.dims}
-    if seen.level in values:
-        values[seen.level] += level
-    if seen.predictors:
-        values["b"] = best.parameters[len(best.parameters) - len(seen.predictors) :]
-    if seen.middle is not None:
+    values = {name: best.parameters[k] for k, name in enumerate(names) if name in resolved.dims}
+    if resolved.level in values:
+        values[resolved.level] += level
+    if resolved.predictors:
+        values["b"] = best.parameters[len(best.parameters) - len(resolved.predictors) :]
+    if resolved.middle is not None:
         values["Intercept"] = given.coefficients(values) @ given.at_zero
     return PointEstimate(
         {name: np.asarray(value) for name, value in values.items()},
@@ -114,46 +119,46 @@ def optimum(seen: Resolved, with_priors: bool, restarts: int, rng: np.random.Gen
     )
 
 
-def _levelled(seen: Resolved) -> tuple[Resolved, float]:
+def _levelled(resolved: Resolved) -> tuple[Resolved, float]:
     """The same problem with outcomes about zero, and what was taken from them, where they are far from it."""
-    assert seen.y is not None
-    level = float(np.mean(seen.y))
-    text = seen.nodes.get(seen.level, "")
-    known = seen.fixed.get(seen.level)
+    assert resolved.y is not None
+    level = float(np.mean(resolved.y))
+    text = resolved.nodes.get(resolved.level, "")
+    known = resolved.fixed.get(resolved.level)
     written = _NORMAL.fullmatch(text.replace(" ", ""))
-    if not seen.intercept or abs(level) < 10 * float(np.std(seen.y)) or (known is None and written is None):
-        return seen, 0.0
-    nodes, fixed = dict(seen.nodes), dict(seen.fixed)
+    if not resolved.intercept or abs(level) < 10 * float(np.std(resolved.y)) or (known is None and written is None):
+        return resolved, 0.0
+    nodes, fixed = dict(resolved.nodes), dict(resolved.fixed)
     if written is not None:
-        nodes[seen.level] = f"Normal({float(written[1]) - level!r}, {written[2]})"
+        nodes[resolved.level] = f"Normal({float(written[1]) - level!r}, {written[2]})"
     if known is not None:
-        fixed[seen.level] = known - level
-    return replace(seen, y=seen.y - level, nodes=nodes, fixed=fixed), level
+        fixed[resolved.level] = known - level
+    return replace(resolved, y=resolved.y - level, nodes=nodes, fixed=fixed), level
 
 
-def likelihood_of(seen: Resolved) -> Any:
+def likelihood_of(resolved: Resolved) -> Any:
     """Exact, or the approximation that the model names."""
-    if seen.spec.approximation is not None:
-        return regression_of(seen)
-    return Exact(seen, np.arange(seen.n))
+    if resolved.spec.approximation is not None:
+        return regression_of(resolved)
+    return Exact(resolved, np.arange(resolved.n))
 
 
-def _names(seen: Resolved) -> list[str]:
+def _names(resolved: Resolved) -> list[str]:
     """A name for each element of the vector: hyperparameters, noise, coefficients."""
-    start = [seen.level] if seen.intercept else []
-    return [*seen.kernel.names, "sigma", *start, *(f"b[{k}]" for k in range(len(seen.predictors)))]
+    start = [resolved.level] if resolved.intercept else []
+    return [*resolved.kernel.names, "sigma", *start, *(f"b[{k}]" for k in range(len(resolved.predictors)))]
 
 
-def _positive(seen: Resolved) -> set[str]:
-    return {p.name for p in seen.kernel.parameters if p.support == "positive"}
+def _positive(resolved: Resolved) -> set[str]:
+    return {p.name for p in resolved.kernel.parameters if p.support == "positive"}
 
 
-def _prior(seen: Resolved, name: str) -> tuple[Density, float, float] | None:
+def _prior(resolved: Resolved, name: str) -> tuple[Density, float, float] | None:
     """Log density, median and half the interquartile range of a prior; of a fixed parameter nothing and its value."""
-    if name in seen.fixed:
-        return (lambda values: np.zeros(len(values))), seen.fixed[name], 0.0
+    if name in resolved.fixed:
+        return (lambda values: np.zeros(len(values))), resolved.fixed[name], 0.0
     bare, _, rest = name.partition("[")
-    text = seen.nodes["b[predictor]" if rest else bare]
+    text = resolved.nodes["b[predictor]" if rest else bare]
     tree = parse(text).tree
     word = call_name(tree)
     if not isinstance(tree, ast.Call) or word is None or word not in SCALARS:
@@ -195,7 +200,7 @@ def _moved(centre: np.ndarray, width: np.ndarray, positive: np.ndarray, rng: np.
 
 
 def _searched(
-    seen: Resolved,
+    resolved: Resolved,
     whole: _Penalised,
     starts: list[np.ndarray],
     positive: np.ndarray,
@@ -203,20 +208,20 @@ def _searched(
     width: np.ndarray,
     densities: tuple[Density | None, ...],
 ) -> list[Maximum]:
-    long = seen.spec.approximation == "state_space" and seen.n > _STRETCH
-    if not long and (seen.n <= _SOME or seen.spec.approximation is not None):
+    long = resolved.spec.approximation == "state_space" and resolved.n > _STRETCH
+    if not long and (resolved.n <= _SOME or resolved.spec.approximation is not None):
         ends = [maximise(whole, start, positive, fixed=fixed, width=width) for start in starts]
         top = int(np.argmax([end.log_evidence for end in ends]))
-        if seen.n <= _SOME:
+        if resolved.n <= _SOME:
             ends[top] = _finished(whole, ends[top], positive, fixed, width)
         return ends
     if long:  # neighbours in time say what neighbours are like
         share = 0.05
-        part = _Penalised(regression_of(seen).stretch(share), densities)
+        part = _Penalised(regression_of(resolved).stretch(share), densities)
     else:
-        share = _SOME / seen.n
-        rows = np.sort(np.random.default_rng(0).choice(seen.n, _SOME, replace=False))
-        part = _Penalised(Exact(seen, rows), densities)
+        share = _SOME / resolved.n
+        rows = np.sort(np.random.default_rng(0).choice(resolved.n, _SOME, replace=False))
+        part = _Penalised(Exact(resolved, rows), densities)
     first = [maximise(part, start, positive, fixed=fixed, width=width) for start in starts]
     best = max(first, key=lambda end: end.log_evidence)
     agree = [end for end in first if best.log_evidence - end.log_evidence >= 1e-2]
@@ -253,10 +258,10 @@ def _finished(whole: _Penalised, end: Maximum, positive: np.ndarray, fixed: np.n
 
     start = np.zeros(int(free.sum()))
     limits = {"ftol": 1e-14, "gtol": 1e-7, "maxiter": 200}
-    found = minimize(falling, start, jac=True, method="L-BFGS-B", options=limits)
-    if not -found.fun >= end.log_evidence:
+    result = minimize(falling, start, jac=True, method="L-BFGS-B", options=limits)
+    if not -result.fun >= end.log_evidence:
         return end
-    return Maximum(natural(found.x), -float(found.fun), end.converged, end.evaluations + int(found.nfev))
+    return Maximum(natural(result.x), -float(result.fun), end.converged, end.evaluations + int(result.nfev))
 
 
 def _worse(best: Maximum, by: float) -> Maximum:

@@ -38,45 +38,45 @@ _BUDGET = 1e12
 _FEWEST = 100
 
 
-def values_at(seen: Resolved, draws: Draws, i: int) -> dict[str, np.ndarray]:
+def values_at(resolved: Resolved, draws: Draws, i: int) -> dict[str, np.ndarray]:
     """Parameters of one draw by name."""
-    names = (*seen.dims, "_z", "f")
+    names = (*resolved.dims, "_z", "f")
     return {name: np.asarray(draws[name][i]) for name in names if name in draws}
 
 
-def function_at(seen: Resolved, values: Mapping[str, Any], last: dict[bytes, Any] | None = None) -> GaussianProcess:
+def function_at(resolved: Resolved, values: Mapping[str, Any], last: dict[bytes, Any] | None = None) -> GaussianProcess:
     """The process at one draw: given the observations, or given the function at the rows.
 
     ``last`` keeps the factor of the draw before, for draws that differ in the coefficients of the mean only.
     """
-    theta = seen.theta(values)
-    assert seen.y is not None
-    if seen.spec.approximation is not None:
-        return approximations.process_at(seen, regression_of(seen), values)
-    if seen.gaussian:
-        residuals, x = seen.y - seen.design @ seen.coefficients(values), seen.x
-        noise = seen.known + seen.noise_sd(values) ** 2
+    theta = resolved.theta(values)
+    assert resolved.y is not None
+    if resolved.spec.approximation is not None:
+        return approximations.process_at(resolved, regression_of(resolved), values)
+    if resolved.gaussian:
+        residuals, x = resolved.y - resolved.design @ resolved.coefficients(values), resolved.x
+        noise = resolved.known + resolved.noise_sd(values) ** 2
     else:
-        x = seen.distinct[0]
+        x = resolved.distinct[0]
         residuals = noise = np.zeros(len(x))
     last = {} if last is None else last
     key = theta.tobytes() + noise.tobytes()
     if key not in last:
         last.clear()
-        last[key] = factor(seen.kernel, theta, x, noise, nugget=seen.nugget)
-    if not seen.gaussian:
+        last[key] = factor(resolved.kernel, theta, x, noise, nugget=resolved.nugget)
+    if not resolved.gaussian:
         residuals = last[key][0] @ values["_z"]
-    return GaussianProcess(seen.kernel, theta, x, residuals, noise, nugget=seen.nugget, known=last[key])
+    return GaussianProcess(resolved.kernel, theta, x, residuals, noise, nugget=resolved.nugget, known=last[key])
 
 
-def _used(seen: Resolved, n_draws: int, rows: int) -> np.ndarray:
+def _used(resolved: Resolved, n_draws: int, rows: int) -> np.ndarray:
     """Which draw of the hyperparameters each predictive draw uses: its own, where that is affordable."""
-    n = seen.n
-    if not seen.dims and seen.gaussian:
+    n = resolved.n
+    if not resolved.dims and resolved.gaussian:
         return np.zeros(n_draws, int)
     cost = n**3 / 3 + n * rows * min(rows, JOINT) + n**2 * rows
-    if seen.spec.approximation is not None:
-        cost = approximations.operations(seen) * (1.0 + rows / n) + rows * min(rows, JOINT) ** 2
+    if resolved.spec.approximation is not None:
+        cost = approximations.operations(resolved) * (1.0 + rows / n) + rows * min(rows, JOINT) ** 2
     most = int(max(_FEWEST, _BUDGET / max(cost, 1.0)))
     if n_draws <= most:
         return np.arange(n_draws)
@@ -85,36 +85,38 @@ def _used(seen: Resolved, n_draws: int, rows: int) -> np.ndarray:
 
 
 def _processes(
-    seen: Resolved, draws: Draws, used: np.ndarray
+    resolved: Resolved, draws: Draws, used: np.ndarray
 ) -> Iterator[tuple[np.ndarray, dict[str, Any], GaussianProcess]]:
     """Each hyperparameter draw that is used: the predictive draws it is for, its values, and the process."""
     last: dict[bytes, Any] = {}
     for i in np.unique(used):
-        values = values_at(seen, draws, int(i))
-        yield np.flatnonzero(used == i), values, function_at(seen, values, last)
+        values = values_at(resolved, draws, int(i))
+        yield np.flatnonzero(used == i), values, function_at(resolved, values, last)
 
 
-def _count(seen: Resolved, draws: Draws) -> int:
-    name = next((n for n in (*seen.dims, "_z") if n in draws), None)
+def _count(resolved: Resolved, draws: Draws) -> int:
+    name = next((n for n in (*resolved.dims, "_z") if n in draws), None)
     if name is None:
         name = next(iter(draws), None)
     return len(draws[name]) if name is not None else 1
 
 
-def _white(seen: Resolved, theta: np.ndarray, x: np.ndarray) -> np.ndarray:
+def _white(resolved: Resolved, theta: np.ndarray, x: np.ndarray) -> np.ndarray:
     """Variance of white noise in the kernel, which is part of an outcome but not of the function."""
-    part = seen.kernel.free_of_noise()
-    whole = seen.kernel.diagonal(theta, x)
+    part = resolved.kernel.free_of_noise()
+    whole = resolved.kernel.diagonal(theta, x)
     return whole if part is None else np.maximum(whole - part.diagonal(theta, x), 0.0)
 
 
-def functions(seen: Resolved, new: Resolved, draws: Draws, rng: np.random.Generator) -> tuple[np.ndarray, np.ndarray]:
+def functions(
+    resolved: Resolved, new: Resolved, draws: Draws, rng: np.random.Generator
+) -> tuple[np.ndarray, np.ndarray]:
     """Draws of the linear predictor at the rows of ``new``, white noise included, and which draw each is of."""
-    n_draws = _count(seen, draws)
-    used = _used(seen, n_draws, new.n)
+    n_draws = _count(resolved, draws)
+    used = _used(resolved, n_draws, new.n)
     out = np.empty((n_draws, new.n))
-    for places, values, process in _processes(seen, draws, used):
-        mean = new.design @ seen.coefficients(values)
+    for places, values, process in _processes(resolved, draws, used):
+        mean = new.design @ resolved.coefficients(values)
         if isinstance(process, StateSpaceProcess):
             centre, part = np.zeros(new.n), process.draw(new.x, rng, len(places))
         elif new.n <= JOINT:
@@ -124,7 +126,7 @@ def functions(seen: Resolved, new: Resolved, draws: Draws, rng: np.random.Genera
         else:
             centre, variance = process.predict(new.x)
             part = rng.standard_normal((len(places), new.n)) * np.sqrt(variance)
-        white = np.sqrt(_white(seen, process.theta, new.x))
+        white = np.sqrt(_white(resolved, process.theta, new.x))
         out[places] = mean + centre + part + rng.standard_normal(part.shape) * white
     return out, used
 
@@ -141,109 +143,111 @@ def _square_root(covariance: np.ndarray) -> np.ndarray:
 
 
 def replications(
-    seen: Resolved, new: Resolved, draws: Draws, rng: np.random.Generator
+    resolved: Resolved, new: Resolved, draws: Draws, rng: np.random.Generator
 ) -> dict[str, tuple[tuple[str, ...], np.ndarray]]:
     """Outcomes at the rows of ``new``, one for each draw."""
-    eta, used = functions(seen, new, draws, rng)
-    auxiliary = _auxiliary(seen, draws, used)
-    likelihood = LIKELIHOODS[seen.spec.likelihood]
-    if seen.gaussian:
+    eta, used = functions(resolved, new, draws, rng)
+    auxiliary = _auxiliary(resolved, draws, used)
+    likelihood = LIKELIHOODS[resolved.spec.likelihood]
+    if resolved.gaussian:
         sd = np.sqrt(auxiliary["sigma"] ** 2 + new.known)
-        return {seen.target: ((seen.rows,), rng.normal(eta, sd))}
-    made = likelihood.draw(rng, inverse_link(seen.link, eta), auxiliary, {"trials": _trials(seen, new)})
-    return {seen.target: ((seen.rows,), made)}
+        return {resolved.target: ((resolved.rows,), rng.normal(eta, sd))}
+    made = likelihood.draw(rng, inverse_link(resolved.link, eta), auxiliary, {"trials": _trials(resolved, new)})
+    return {resolved.target: ((resolved.rows,), made)}
 
 
-def _trials(seen: Resolved, new: Resolved) -> np.ndarray:
-    if seen.spec.likelihood == "binomial" and new.trials is None:
-        raise DataError(f"the new data have no column '{seen.spec.trials}', the trials", code="unknown-column")
+def _trials(resolved: Resolved, new: Resolved) -> np.ndarray:
+    if resolved.spec.likelihood == "binomial" and new.trials is None:
+        raise DataError(f"the new data have no column '{resolved.spec.trials}', the trials", code="unknown-column")
     return np.ones(new.n) if new.trials is None else new.trials
 
 
-def _auxiliary(seen: Resolved, draws: Draws, used: np.ndarray) -> dict[str, np.ndarray]:
+def _auxiliary(resolved: Resolved, draws: Draws, used: np.ndarray) -> dict[str, np.ndarray]:
     """Parameters of the likelihood at each draw, (draws, 1)."""
-    rows = [values_at(seen, draws, int(i)) for i in used]
+    rows = [values_at(resolved, draws, int(i)) for i in used]
     out = {}
-    if seen.spec.likelihood in ("gaussian", "student_t"):
-        out["sigma"] = np.array([seen.noise_sd(values) for values in rows])[:, None]
+    if resolved.spec.likelihood in ("gaussian", "student_t"):
+        out["sigma"] = np.array([resolved.noise_sd(values) for values in rows])[:, None]
     for name in ("nu", "alpha"):
-        if name in seen.dims or name in seen.fixed:
-            out[name] = np.array([seen.value(name, values) for values in rows])[:, None]
+        if name in resolved.dims or name in resolved.fixed:
+            out[name] = np.array([resolved.value(name, values) for values in rows])[:, None]
     return out
 
 
-def row_log_likelihoods(seen: Resolved, draws: Draws) -> np.ndarray:
+def row_log_likelihoods(resolved: Resolved, draws: Draws) -> np.ndarray:
     """Log density of each row at each draw: given all other rows where the function is integrated out.
 
     Draws of the hyperparameters are from the posterior given all rows; importance weights 1 / p(row | other rows)
     make them draws given the other rows. So these are the terms that leave-one-out cross-validation needs.
     """
-    n_draws = _count(seen, draws)
-    out = np.empty((n_draws, seen.n))
+    n_draws = _count(resolved, draws)
+    out = np.empty((n_draws, resolved.n))
     last: dict[bytes, Any] = {}
-    if seen.gaussian or seen.spec.approximation == "laplace":
+    if resolved.gaussian or resolved.spec.approximation == "laplace":
         for i in range(n_draws):
-            out[i] = function_at(seen, values_at(seen, draws, i), last).leave_one_out().log_density
+            out[i] = function_at(resolved, values_at(resolved, draws, i), last).leave_one_out().log_density
         return out
-    _, place = seen.distinct
-    auxiliary = _auxiliary(seen, draws, np.arange(n_draws))
+    _, place = resolved.distinct
+    auxiliary = _auxiliary(resolved, draws, np.arange(n_draws))
     for i in range(n_draws):
-        values = values_at(seen, draws, i)
-        process = function_at(seen, values, last)
-        function = process.residuals[place] if seen.spec.approximation is None else process.predict(seen.x)[0]
-        eta = seen.design @ seen.coefficients(values) + function
-        own = {name: column[i] for name, column in auxiliary.items()}
-        trials = np.ones(seen.n) if seen.trials is None else seen.trials
-        density = LIKELIHOODS[seen.spec.likelihood].log_density
-        assert seen.y is not None
-        out[i] = density(seen.y, inverse_link(seen.link, eta), own, {"trials": trials})
+        values = values_at(resolved, draws, i)
+        process = function_at(resolved, values, last)
+        function = process.residuals[place] if resolved.spec.approximation is None else process.predict(resolved.x)[0]
+        eta = resolved.design @ resolved.coefficients(values) + function
+        parameters = {name: column[i] for name, column in auxiliary.items()}
+        trials = np.ones(resolved.n) if resolved.trials is None else resolved.trials
+        density = LIKELIHOODS[resolved.spec.likelihood].log_density
+        assert resolved.y is not None
+        out[i] = density(resolved.y, inverse_link(resolved.link, eta), parameters, {"trials": trials})
     return out
 
 
 # ----------------------------------------------------------------------------------------- tables
 
 
-def moments(seen: Resolved, new: Resolved, draws: Draws, ci_prob: float) -> dict[str, np.ndarray] | None:
+def moments(resolved: Resolved, new: Resolved, draws: Draws, ci_prob: float) -> dict[str, np.ndarray] | None:
     """Mean, sd and interval of the outcome at each row of ``new``: a mixture of one normal for each draw.
 
     None where the outcome is not normal.
     """
-    if not seen.gaussian:
+    if not resolved.gaussian:
         return None
-    used = np.unique(_used(seen, _count(seen, draws), new.n))
+    used = np.unique(_used(resolved, _count(resolved, draws), new.n))
     centres, variances = np.empty((len(used), new.n)), np.empty((len(used), new.n))
-    for i, (_, values, process) in enumerate(_processes(seen, draws, used)):
+    for i, (_, values, process) in enumerate(_processes(resolved, draws, used)):
         centre, variance = process.predict(new.x)
-        centres[i] = new.design @ seen.coefficients(values) + centre
-        variances[i] = variance + _white(seen, process.theta, new.x) + new.known + seen.noise_sd(values) ** 2
+        centres[i] = new.design @ resolved.coefficients(values) + centre
+        variances[i] = variance + _white(resolved, process.theta, new.x) + new.known + resolved.noise_sd(values) ** 2
     return _mixture(centres, variances, ci_prob)
 
 
 _NODES, _WEIGHTS = np.polynomial.hermite_e.hermegauss(40)
 
 
-def expected(seen: Resolved, new: Resolved, draws: Draws) -> np.ndarray:
+def expected(resolved: Resolved, new: Resolved, draws: Draws) -> np.ndarray:
     """Mean of the outcome (of one trial) at each row of ``new``, the function integrated out at each draw."""
-    used = np.unique(_used(seen, _count(seen, draws), new.n))
+    used = np.unique(_used(resolved, _count(resolved, draws), new.n))
     total = np.zeros(new.n)
-    for _, values, process in _processes(seen, draws, used):
+    for _, values, process in _processes(resolved, draws, used):
         centre, variance = process.predict(new.x)
-        centre = centre + new.design @ seen.coefficients(values)
-        sd = np.sqrt(variance + _white(seen, process.theta, new.x))
-        each = inverse_link(seen.link, centre[:, None] + sd[:, None] * _NODES)
+        centre = centre + new.design @ resolved.coefficients(values)
+        sd = np.sqrt(variance + _white(resolved, process.theta, new.x))
+        each = inverse_link(resolved.link, centre[:, None] + sd[:, None] * _NODES)
         total += each @ _WEIGHTS / _WEIGHTS.sum()
     return total / len(used)
 
 
-def component_table(seen: Resolved, new: Resolved, draws: Draws, ci_prob: float) -> dict[str, dict[str, np.ndarray]]:
+def component_table(
+    resolved: Resolved, new: Resolved, draws: Draws, ci_prob: float
+) -> dict[str, dict[str, np.ndarray]]:
     """Mean, sd and interval of each term of the kernel, of the mean, and of the whole function, by name."""
-    used = np.unique(_used(seen, _count(seen, draws), new.n))
-    terms = {name: k for name, k in seen.kernel.components().items() if k.free_of_noise() is not None}
+    used = np.unique(_used(resolved, _count(resolved, draws), new.n))
+    terms = {name: k for name, k in resolved.kernel.components().items() if k.free_of_noise() is not None}
     names = [*(("mean",) if new.design.shape[1] else ()), *terms, "function"]
     centres = {name: np.zeros((len(used), new.n)) for name in names}
     variances = {name: np.zeros((len(used), new.n)) for name in names}
-    for i, (_, values, process) in enumerate(_processes(seen, draws, used)):
-        mean = new.design @ seen.coefficients(values)
+    for i, (_, values, process) in enumerate(_processes(resolved, draws, used)):
+        mean = new.design @ resolved.coefficients(values)
         if "mean" in centres:
             centres["mean"][i] = mean
         for name, term in terms.items():
@@ -278,33 +282,33 @@ def _quantile(centres: np.ndarray, variances: np.ndarray, probability: float) ->
     return 0.5 * (low + high)
 
 
-def leave_one_out(seen: Resolved, draws: Draws) -> dict[str, np.ndarray]:
+def leave_one_out(resolved: Resolved, draws: Draws) -> dict[str, np.ndarray]:
     """Each row predicted from all others at some draws: mean, variance and log density, (draws, rows).
 
     Coefficients of the mean with normal priors are integrated out, so that they too are those of the other rows. Draws
     of everything else are from the posterior given all rows; importance weights 1 / p(row | other rows) make them draws
     given the others.
     """
-    used = np.unique(_used(seen, _count(seen, draws), seen.n))
-    prior = _normal_coefficients(seen)
-    if prior is not None and not seen.dims.keys() - {seen.level, "b"}:
+    used = np.unique(_used(resolved, _count(resolved, draws), resolved.n))
+    prior = _normal_coefficients(resolved)
+    if prior is not None and not resolved.dims.keys() - {resolved.level, "b"}:
         used = used[:1]
     parts, shifts = [], []
     for i in used:
-        values = values_at(seen, draws, int(i))
-        process = function_at(seen, values) if prior is None else integrated(seen, values, *prior)
+        values = values_at(resolved, draws, int(i))
+        process = function_at(resolved, values) if prior is None else integrated(resolved, values, *prior)
         parts.append(process.leave_one_out())
-        shifts.append(seen.design @ (seen.coefficients(values) if prior is None else prior[0]))
+        shifts.append(resolved.design @ (resolved.coefficients(values) if prior is None else prior[0]))
     means, variances = np.stack([p.mean for p in parts]) + shifts, np.stack([p.variance for p in parts])
     return {"mean": means, "variance": variances, "log_density": np.stack([p.log_density for p in parts])}
 
 
-def _normal_coefficients(seen: Resolved) -> tuple[np.ndarray, np.ndarray] | None:
+def _normal_coefficients(resolved: Resolved) -> tuple[np.ndarray, np.ndarray] | None:
     """Means and variances of the coefficients, where they can be integrated out."""
-    if seen.spec.approximation is not None or not (seen.intercept or seen.predictors):
+    if resolved.spec.approximation is not None or not (resolved.intercept or resolved.predictors):
         return None
     try:
-        return coefficient_prior(seen)
+        return coefficient_prior(resolved)
     except ModelError:
         return None
 
@@ -317,28 +321,28 @@ _CONDITION = 1e13
 _NOTHING = 1e-3
 
 
-def findings(seen: Resolved, draws: Draws) -> tuple[Remark, ...]:
+def findings(resolved: Resolved, draws: Draws) -> tuple[Remark, ...]:
     """What the verdict says besides: repairs and condition of covariances, terms that vanish, functions too few."""
-    if seen.y is None or not (seen.dims or seen.gaussian):
+    if resolved.y is None or not (resolved.dims or resolved.gaussian):
         return ()
-    out = list(_vanished(seen, draws)) if _count(seen, draws) == 1 else []
-    if seen.spec.approximation == "hsgp":
-        out += approximations.unserved(seen, draws)
-    if seen.spec.approximation in (None, "sparse", "fitc"):
-        out += _repairs(seen, draws)
+    out = list(_vanished(resolved, draws)) if _count(resolved, draws) == 1 else []
+    if resolved.spec.approximation == "hsgp":
+        out += approximations.unserved(resolved, draws)
+    if resolved.spec.approximation in (None, "sparse", "fitc"):
+        out += _repairs(resolved, draws)
     return tuple(out)
 
 
-def _repairs(seen: Resolved, draws: Draws) -> list[Remark]:
+def _repairs(resolved: Resolved, draws: Draws) -> list[Remark]:
     """Whether covariances had a factor only with more jitter than the model says, or are close to singular."""
-    n_draws = _count(seen, draws)
-    some = np.unique(np.linspace(0, n_draws - 1, min(n_draws, _LOOKED_AT if seen.n <= 1000 else 5)).astype(int))
+    n_draws = _count(resolved, draws)
+    some = np.unique(np.linspace(0, n_draws - 1, min(n_draws, _LOOKED_AT if resolved.n <= 1000 else 5)).astype(int))
     shares, conditions = [], []
     for i in some:
-        process = function_at(seen, values_at(seen, draws, int(i)))
+        process = function_at(resolved, values_at(resolved, draws, int(i)))
         if process.jitter > 1.01 * process.usual_jitter:
             shares.append(process.jitter)
-        elif seen.gaussian:
+        elif resolved.gaussian:
             conditions.append(process.condition)
     advice = "inputs lie close together beside the lengthscale; give `jitter`, a rougher kernel, or noise"
     if shares:
@@ -353,17 +357,17 @@ def _repairs(seen: Resolved, draws: Draws) -> list[Remark]:
     return []
 
 
-def _vanished(seen: Resolved, draws: Draws) -> list[Remark]:
+def _vanished(resolved: Resolved, draws: Draws) -> list[Remark]:
     """Scales that are zero at a mode: their terms are not there, which no posterior would say for certain."""
 
-    shown = {p.name: p.word or "a factor" for p in seen.kernel.parameters if p.role in ("scale", "variance")}
-    shown |= {p.name: "what this level has of its own" for p in seen.kernel.parameters if p.role == "specific"}
+    shown = {p.name: p.word or "a factor" for p in resolved.kernel.parameters if p.role in ("scale", "variance")}
+    shown |= {p.name: "what this level has of its own" for p in resolved.kernel.parameters if p.role == "specific"}
     out: list[Remark] = []
     for name, what in {**shown, "sigma": "the noise"}.items():
-        if name not in seen.dims:
+        if name not in resolved.dims:
             continue
         value = float(np.ravel(draws[name])[0])
-        if value < _NOTHING * prior_quantiles(seen, name)[1]:
+        if value < _NOTHING * prior_quantiles(resolved, name)[1]:
             text = f"{name} is {value:.2g}: at the mode {what} vanishes, however little the data say of it"
             out.append(("zero", name, value, text, "method nuts says how large it may be; or leave it out"))
     return out

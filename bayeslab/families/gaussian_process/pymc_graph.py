@@ -32,14 +32,14 @@ __all__ = [
 ]
 
 
-def begun(model: Model, seen: Resolved) -> pymc.Model:
+def begun(model: Model, resolved: Resolved) -> pymc.Model:
     """A PyMC model with the parameters to infer and their priors."""
     import pymc as pm
 
-    dims = {dim: labels.tolist() for dim, labels in seen.labels.items()}
-    if not seen.nodes:
+    dims = {dim: labels.tolist() for dim, labels in resolved.labels.items()}
+    if not resolved.nodes:
         return pm.Model(coords=dims)
-    lowered = model.model_copy(update={"model": graphs.Graph(nodes=dict(seen.nodes)), "dims": dims})
+    lowered = model.model_copy(update={"model": graphs.Graph(nodes=dict(resolved.nodes)), "dims": dims})
     try:
         graphs.check(lowered, set())
         built = graphs.compile(lowered, bind(lowered, Dataset({}, model.data.rows), ())).graph()
@@ -49,17 +49,17 @@ def begun(model: Model, seen: Resolved) -> pymc.Model:
     for dim, labels in dims.items():
         if dim not in built.coords:
             built.add_coord(dim, labels)
-    if seen.middle is not None:
+    if resolved.middle is not None:
         import pytensor.tensor as pt
 
         with built:
-            level, slopes = _value(seen, built, seen.level), built["b"]
-            pm.Deterministic("Intercept", level + pt.dot(seen.at_zero[1:], slopes))
+            level, slopes = _value(resolved, built, resolved.level), built["b"]
+            pm.Deterministic("Intercept", level + pt.dot(resolved.at_zero[1:], slopes))
     return built
 
 
-def _value(seen: Resolved, built: pymc.Model, name: str) -> Any:
-    return seen.fixed[name] if name in seen.fixed else built[name]
+def _value(resolved: Resolved, built: pymc.Model, name: str) -> Any:
+    return resolved.fixed[name] if name in resolved.fixed else built[name]
 
 
 def _vector(parts: list[Any]) -> Any:
@@ -70,121 +70,131 @@ def _vector(parts: list[Any]) -> Any:
     return pt.concatenate([pt.atleast_1d(pt.as_tensor_variable(part, dtype="float64")).ravel() for part in parts])
 
 
-def parameters(seen: Resolved, built: pymc.Model) -> tuple[Any, Any, Any]:
+def parameters(resolved: Resolved, built: pymc.Model) -> tuple[Any, Any, Any]:
     """Hyperparameters of the kernel, standard deviation of the noise (zero where there is none), coefficients."""
     import pytensor.tensor as pt
 
-    theta = _vector([_value(seen, built, name) for name in seen.kernel.names])
-    known = seen.dims.keys() | seen.fixed.keys()
+    theta = _vector([_value(resolved, built, name) for name in resolved.kernel.names])
+    known = resolved.dims.keys() | resolved.fixed.keys()
     noise: Any = 0.0
     if "sigma" in known:
-        noise = _value(seen, built, "sigma")
+        noise = _value(resolved, built, "sigma")
     elif "sigma2" in known:
-        noise = pt.sqrt(_value(seen, built, "sigma2"))
+        noise = pt.sqrt(_value(resolved, built, "sigma2"))
     elif "precision" in known:
-        noise = _value(seen, built, "precision") ** -0.5
-    start = [_value(seen, built, seen.level)] if seen.intercept else []
-    return theta, noise, _vector([*start, *([built["b"]] if seen.predictors else [])])
+        noise = _value(resolved, built, "precision") ** -0.5
+    start = [_value(resolved, built, resolved.level)] if resolved.intercept else []
+    return theta, noise, _vector([*start, *([built["b"]] if resolved.predictors else [])])
 
 
-def program_arrays(seen: Resolved) -> tuple[np.ndarray, ...]:
+def program_arrays(resolved: Resolved) -> tuple[np.ndarray, ...]:
     """The program of the covariance function and the inputs by column, as kernels take them."""
-    return *seen.kernel.program, np.ascontiguousarray(seen.x.T)
+    return *resolved.kernel.program, np.ascontiguousarray(resolved.x.T)
 
 
-def with_evidence(model: Model, seen: Resolved) -> pymc.Model:
+def with_evidence(model: Model, resolved: Resolved) -> pymc.Model:
     """Normal observations: hyperparameters, and their log marginal likelihood as one node."""
     import pymc as pm
 
     from bayeslab.evidence import log_evidence
 
-    assert seen.y is not None
-    built = begun(model, seen)
+    assert resolved.y is not None
+    built = begun(model, resolved)
     with built:
-        theta, noise, coefficients = parameters(seen, built)
+        theta, noise, coefficients = parameters(resolved, built)
         vector = _vector([theta, noise, coefficients])
-        if in_time(seen):
-            order = np.argsort(seen.x[:, 0], kind="stable")
-            ops, _, at, fixed = seen.kernel.program
-            times = seen.x[order, 0]
-            rows = (np.diff(times, prepend=times[:1]), seen.y[order], seen.design[order], seen.known[order])
+        if in_time(resolved):
+            order = np.argsort(resolved.x[:, 0], kind="stable")
+            ops, _, at, fixed = resolved.kernel.program
+            times = resolved.x[order, 0]
+            rows = (np.diff(times, prepend=times[:1]), resolved.y[order], resolved.design[order], resolved.known[order])
             pm.Potential("evidence", log_evidence(LOG_MARGINAL_IN_TIME, vector, ops, at, fixed, *rows))
         else:
-            arrays = (*program_arrays(seen), seen.y, seen.design, seen.known, np.array([seen.nugget]))
+            arrays = (
+                *program_arrays(resolved),
+                resolved.y,
+                resolved.design,
+                resolved.known,
+                np.array([resolved.nugget]),
+            )
             pm.Potential("evidence", log_evidence(LOG_MARGINAL, vector, *arrays))
     return built
 
 
-def in_time(seen: Resolved) -> bool:
+def in_time(resolved: Resolved) -> bool:
     """Whether the same evidence costs n steps: Matérn processes of one column (and white noise), seen with noise."""
-    if not seen.gaussian or seen.nugget or not faster_in_time(seen.kernel, seen.n):
+    if not resolved.gaussian or resolved.nugget or not faster_in_time(resolved.kernel, resolved.n):
         return False
-    return seen.known.min() > 0 or all(seen.fixed.get(name, 1.0) > 0 for name in ("sigma", "sigma2", "precision"))
+    return resolved.known.min() > 0 or all(
+        resolved.fixed.get(name, 1.0) > 0 for name in ("sigma", "sigma2", "precision")
+    )
 
 
-def with_approximation(model: Model, seen: Resolved) -> pymc.Model:
+def with_approximation(model: Model, resolved: Resolved) -> pymc.Model:
     """Hyperparameters, and their log evidence by the approximation that the model names, as one node."""
     import pymc as pm
 
     from bayeslab.evidence import python_evidence
 
-    found = regression_of(seen)
-    built = begun(model, seen)
+    regression = regression_of(resolved)
+    built = begun(model, resolved)
     with built:
-        theta, noise, coefficients = parameters(seen, built)
+        theta, noise, coefficients = parameters(resolved, built)
         named = {"sigma": noise}
-        own = [noise]
-        if not seen.gaussian:
-            own = [named[n] if n in named else _own(seen, built, n) for n in found.likelihood.parameters]
-        vector = [theta, *own, coefficients]
-        if not seen.gaussian and seen.spec.approximation == "hsgp":
-            raw = pm.Normal("_z", 0.0, 1.0, shape=found.basis.n_functions)
-            pm.Potential("evidence", python_evidence(found.log_likelihood, _vector([*vector, raw])))
+        likelihood_parameters = [noise]
+        if not resolved.gaussian:
+            likelihood_parameters = [
+                named[n] if n in named else _value_or_zero(resolved, built, n) for n in regression.likelihood.parameters
+            ]
+        vector = [theta, *likelihood_parameters, coefficients]
+        if not resolved.gaussian and resolved.spec.approximation == "hsgp":
+            raw = pm.Normal("_z", 0.0, 1.0, shape=regression.basis.n_functions)
+            pm.Potential("evidence", python_evidence(regression.log_likelihood, _vector([*vector, raw])))
         else:
-            pm.Potential("evidence", python_evidence(found.log_marginal, _vector(vector)))
+            pm.Potential("evidence", python_evidence(regression.log_marginal, _vector(vector)))
     return built
 
 
-def written_out(model: Model, seen: Resolved) -> pymc.Model:
+def written_out(model: Model, resolved: Resolved) -> pymc.Model:
     """Parameters, the function ``f`` at the rows, and a node for the outcome."""
     import pymc as pm
     import pytensor.tensor as pt
 
     from bayeslab.families.gaussian_process.cholesky import CovarianceFactor
 
-    built = begun(model, seen)
-    built.add_coord(seen.rows, seen.row_labels.tolist())
+    built = begun(model, resolved)
+    built.add_coord(resolved.rows, resolved.row_labels.tolist())
     with built:
-        theta, noise, coefficients = parameters(seen, built)
-        mean = pt.dot(seen.design, coefficients) if seen.design.shape[1] else np.zeros(seen.n)
-        raw = pm.Normal("_z", 0.0, 1.0, shape=seen.n)
-        lower = CovarianceFactor(seen.kernel, seen.x, max(seen.nugget, 1e-10))(theta)
-        f = pm.Deterministic("f", mean + pt.dot(lower, raw), dims=seen.rows)
-        _outcome(seen, built, f, noise)
+        theta, noise, coefficients = parameters(resolved, built)
+        mean = pt.dot(resolved.design, coefficients) if resolved.design.shape[1] else np.zeros(resolved.n)
+        raw = pm.Normal("_z", 0.0, 1.0, shape=resolved.n)
+        lower = CovarianceFactor(resolved.kernel, resolved.x, max(resolved.nugget, 1e-10))(theta)
+        f = pm.Deterministic("f", mean + pt.dot(lower, raw), dims=resolved.rows)
+        _outcome(resolved, built, f, noise)
     return built
 
 
-def _outcome(seen: Resolved, built: pymc.Model, f: Any, noise: Any) -> None:
+def _outcome(resolved: Resolved, built: pymc.Model, f: Any, noise: Any) -> None:
     """The node of the outcome given the function."""
     import pymc as pm
     import pytensor.tensor as pt
 
-    name, dims = seen.target, seen.rows
-    sd = pt.sqrt(noise**2 + seen.known)
-    match seen.spec.likelihood:
+    name, dims = resolved.target, resolved.rows
+    sd = pt.sqrt(noise**2 + resolved.known)
+    match resolved.spec.likelihood:
         case "gaussian":
             pm.Normal(name, f, sd, dims=dims)
         case "student_t":
-            pm.StudentT(name, nu=_value(seen, built, "nu"), mu=f, sigma=noise, dims=dims)
+            pm.StudentT(name, nu=_value(resolved, built, "nu"), mu=f, sigma=noise, dims=dims)
         case "bernoulli":
-            pm.Bernoulli(name, p=_mean(seen.link, f), dims=dims)
+            pm.Bernoulli(name, p=_mean(resolved.link, f), dims=dims)
         case "binomial":
-            trials = np.ones(seen.n) if seen.trials is None else seen.trials
-            pm.Binomial(name, n=trials.astype(int), p=_mean(seen.link, f), dims=dims)
+            trials = np.ones(resolved.n) if resolved.trials is None else resolved.trials
+            pm.Binomial(name, n=trials.astype(int), p=_mean(resolved.link, f), dims=dims)
         case "poisson":
-            pm.Poisson(name, mu=_mean(seen.link, f), dims=dims)
+            pm.Poisson(name, mu=_mean(resolved.link, f), dims=dims)
         case "negative_binomial":
-            pm.NegativeBinomial(name, mu=_mean(seen.link, f), alpha=_value(seen, built, "alpha"), dims=dims)
+            pm.NegativeBinomial(name, mu=_mean(resolved.link, f), alpha=_value(resolved, built, "alpha"), dims=dims)
 
 
 def _mean(link: str, eta: Any) -> Any:
@@ -203,27 +213,30 @@ def _mean(link: str, eta: Any) -> Any:
             return eta
 
 
-def with_function(model: Model, seen: Resolved) -> pymc.Model:
+def with_function(model: Model, resolved: Resolved) -> pymc.Model:
     """Other observations: hyperparameters, and standard normals that the function at distinct inputs is made of."""
     import pymc as pm
 
     from bayeslab.evidence import log_evidence
 
-    assert seen.y is not None
-    distinct, place = seen.distinct
-    built = begun(model, seen)
+    assert resolved.y is not None
+    distinct, place = resolved.distinct
+    built = begun(model, resolved)
     with built:
-        theta, noise, coefficients = parameters(seen, built)
-        own = {"student_t": (noise, _own(seen, built, "nu")), "negative_binomial": (_own(seen, built, "alpha"), 0.0)}
+        theta, noise, coefficients = parameters(resolved, built)
+        likelihood_parameters = {
+            "student_t": (noise, _value_or_zero(resolved, built, "nu")),
+            "negative_binomial": (_value_or_zero(resolved, built, "alpha"), 0.0),
+        }
         raw = pm.Normal("_z", 0.0, 1.0, shape=len(distinct))
-        vector = _vector([theta, *own.get(seen.spec.likelihood, (0.0, 0.0)), coefficients, raw])
-        program = (*seen.kernel.program, np.ascontiguousarray(distinct.T))
-        trials = np.ones(seen.n) if seen.trials is None else seen.trials
-        words = likelihood_words(seen.spec.likelihood, seen.link)
-        arrays = (*program, place, seen.y, trials, seen.design, np.array([seen.nugget]), words)
+        vector = _vector([theta, *likelihood_parameters.get(resolved.spec.likelihood, (0.0, 0.0)), coefficients, raw])
+        program = (*resolved.kernel.program, np.ascontiguousarray(distinct.T))
+        trials = np.ones(resolved.n) if resolved.trials is None else resolved.trials
+        words = likelihood_words(resolved.spec.likelihood, resolved.link)
+        arrays = (*program, place, resolved.y, trials, resolved.design, np.array([resolved.nugget]), words)
         pm.Potential("evidence", log_evidence(LOG_LIKELIHOOD, vector, *arrays))
     return built
 
 
-def _own(seen: Resolved, built: pymc.Model, name: str) -> Any:
-    return _value(seen, built, name) if name in seen.fixed or name in seen.dims else 0.0
+def _value_or_zero(resolved: Resolved, built: pymc.Model, name: str) -> Any:
+    return _value(resolved, built, name) if name in resolved.fixed or name in resolved.dims else 0.0

@@ -143,16 +143,16 @@ def mean_formula(spec: GaussianProcess, target: str) -> Formula | None:
     if spec.mean.strip() == "0":
         return None
     try:
-        found = parse_formula(f"`{target}` ~ {spec.mean}")
+        formula = parse_formula(f"`{target}` ~ {spec.mean}")
     except ModelError as error:
         raise ModelError(error.message, path=("model", "mean"), code=error.code) from None
-    if found.groups:
+    if formula.groups:
         raise ModelError(
             "the mean has no group effects; a covariance does that: Coregion(group) or a further term",
             path=("model", "mean"),
             code="unsupported",
         )
-    return found
+    return formula
 
 
 def columns_read(spec: GaussianProcess) -> set[str]:
