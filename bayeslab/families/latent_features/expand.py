@@ -29,40 +29,42 @@ def expand(model: Model, data: Data) -> Expansion:
         A part of it cannot be said in the language; the message says which, and why.
     """
     assert isinstance(model.model, LatentFeatures)
-    seen = resolved(model, data)
-    if seen.features is None:
+    resolution = resolved(model, data)
+    if resolution.features is None:
         raise unsupported("a graph has a fixed number of features, and a buffet brings any number", "features")
-    if seen.binary and (why := refused_patterns(seen)) is not None:
+    if resolution.binary and (why := refused_patterns(resolution)) is not None:
         raise unsupported(str(why), "features")
-    if np.isnan(seen.rows).any():
+    if np.isnan(resolution.rows).any():
         raise unsupported(
             "cells are missing, and rows that are jointly normal are whole: leave these rows out", "columns"
         )
-    if len(seen.columns) * seen.features > _MOST_LOADINGS:
-        raise unsupported(f"{len(seen.columns) * seen.features:,} loadings are too many to write", "features")
-    return _Written(seen, data).expansion()
+    if len(resolution.columns) * resolution.features > _MOST_LOADINGS:
+        raise unsupported(
+            f"{len(resolution.columns) * resolution.features:,} loadings are too many to write", "features"
+        )
+    return _Written(resolution, data).expansion()
 
 
 class _Written:
-    def __init__(self, seen: Resolved, data: Data) -> None:
-        assert seen.features is not None
-        self.seen, self.data, self.row, self.k = seen, data, data.dataset.rows, seen.features
-        self.dims: dict[str, Any] = {"column": list(seen.columns), "feature": seen.features}
+    def __init__(self, resolved: Resolved, data: Data) -> None:
+        assert resolved.features is not None
+        self.resolved, self.data, self.row, self.k = resolved, data, data.dataset.rows, resolved.features
+        self.dims: dict[str, Any] = {"column": list(resolved.columns), "feature": resolved.features}
         self.nodes: dict[str, str] = {}
         self.comments: dict[str, str] = {}
 
     def expansion(self) -> Expansion:
-        seen = self.seen
-        if seen.offset:
-            wide = np.where(seen.offset_scale > 0, seen.offset_scale, 1.0)
+        resolved = self.resolved
+        if resolved.offset:
+            wide = np.where(resolved.offset_scale > 0, resolved.offset_scale, 1.0)
             self._add(
-                "mean[column]", f"Normal({listed_numbers(seen.centre)}, {numbers(wide)})", "Means of the columns."
+                "mean[column]", f"Normal({listed_numbers(resolved.centre)}, {numbers(wide)})", "Means of the columns."
             )
         self._noise()
         size = self._scale()
         key = f"{_CELLS}[{self.row}, column]"
-        if seen.binary:
-            a, b = seen.probability
+        if resolved.binary:
+            a, b = resolved.probability
             self._add("probability[feature]", f"Beta({number(a)}, {number(b)})", "How many rows have a feature.")
             self._add("loading[column, feature]", f"Normal(0, {size})", "What a feature adds to a column.")
             for j in range(self.k):
@@ -70,7 +72,7 @@ class _Written:
             self.comments[f"z_0[{self.row}]"] = (
                 "Whether a row has a feature. There are no data: fits sum it out exactly, and give it back afterwards."
             )
-            parts = ["mean"] if seen.offset else []
+            parts = ["mean"] if resolved.offset else []
             parts += [f"z_{j} * loading[column, {j}]" for j in range(self.k)]
             self._add(key, f"Normal({' + '.join(parts)}, noise)", "The data, row by row.")
         else:
@@ -81,14 +83,14 @@ class _Written:
                 "dot(loading, rename(loading, column, column2), feature) + noise ** 2 * eye(column, column2)",
                 "What columns share through the features, whose scores are integrated out, and noise.",
             )
-            centre = "mean" if seen.offset else listed_numbers(np.zeros(len(seen.columns)))
+            centre = "mean" if resolved.offset else listed_numbers(np.zeros(len(resolved.columns)))
             self._add(key, f"MvNormal({centre}, cov=covariance)", "The data, row by row.")
         self._check_names()
-        kind = "binary features" if seen.binary else "factors"
-        derive = {_CELLS: f"stack([{', '.join(node_name(c) for c in seen.columns)}], column)"}
+        kind = "binary features" if resolved.binary else "factors"
+        derive = {_CELLS: f"stack([{', '.join(node_name(c) for c in resolved.columns)}], column)"}
         comments = self.comments | {_CELLS: "The columns side by side."}
         about = (
-            f"{len(seen.columns)} columns by {self.k} {kind}, written out in the model language. Features are"
+            f"{len(resolved.columns)} columns by {self.k} {kind}, written out in the model language. Features are"
             " exchangeable, and the signs of loadings of normal ones mean nothing."
         )
         return Expansion(self.nodes, derive, self.dims, comments, about)
@@ -99,23 +101,23 @@ class _Written:
             self.comments[key] = comment
 
     def _noise(self) -> None:
-        first, many = self.seen.noise[0], len(self.seen.noise) > 1
+        first, many = self.resolved.noise[0], len(self.resolved.noise) > 1
         key, comment = f"noise{'[column]' if many else ''}", "Standard deviation of what no feature explains."
         if isinstance(first, float):
-            self._add(key, numbers(np.array([float(s) for s in self.seen.noise if isinstance(s, float)])), comment)
+            self._add(key, numbers(np.array([float(s) for s in self.resolved.noise if isinstance(s, float)])), comment)
             return
-        written = [w for w in self.seen.noise if isinstance(w, Written)]
+        written = [w for w in self.resolved.noise if isinstance(w, Written)]
         arguments = [f"{name}={numbers(np.array([w.arguments[name] for w in written]))}" for name in first.arguments]
         self._add(key, f"{first.word}({', '.join(arguments)})", comment)
 
     def _scale(self) -> str:
         """The standard deviation of the loadings."""
-        first = self.seen.scale[0]
+        first = self.resolved.scale[0]
         if isinstance(first, Written):
             arguments = ", ".join(f"{name}={number(value)}" for name, value in first.arguments.items())
             self._add("scale", f"{first.word}({arguments})", "Standard deviation of the loadings.")
             return "scale"
-        values = np.array([s for s in self.seen.scale if isinstance(s, float)])
+        values = np.array([s for s in self.resolved.scale if isinstance(s, float)])
         if len(values) == 1:
             return number(values[0])
         self._add(
@@ -125,7 +127,7 @@ class _Written:
 
     def _loadings(self, size: str) -> None:
         """A triangle of normals whose product with itself is that of independent normal loadings."""
-        k, d = self.k, len(self.seen.columns)
+        k, d = self.k, len(self.resolved.columns)
         if k > 1:
             self.dims["earlier"] = k - 1
             self._add(
@@ -147,8 +149,8 @@ class _Written:
             return "0" if j > i else "last" if j == k - 1 else f"sqrt(squares[{j}])"
 
         rows = [f"stack([{', '.join(element(i, j) for j in range(k))}], feature)" for i in range(d)]
-        axes = axes_of(self.seen, first_values(self.seen))
-        if self.seen.offset:
+        axes = axes_of(self.resolved, first_values(self.resolved))
+        if self.resolved.offset:
             order = np.argmax(axes, axis=1)
             self._add("triangle[column, feature]", f"stack([{', '.join(rows[i] for i in order)}], column)")
             turned = "triangle"

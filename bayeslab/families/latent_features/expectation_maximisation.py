@@ -21,31 +21,31 @@ __all__ = ["em", "factor_problem", "maximum_likelihood"]
 _NO_NOISE = 0.01
 
 
-def em(seen: Resolved) -> EMPlan | str:
+def em(resolved: Resolved) -> EMPlan | str:
     """How EM finds the mode of the posterior, or of the likelihood, or why it cannot."""
-    if seen.binary and (why := refused_patterns(seen)) is not None:
+    if resolved.binary and (why := refused_patterns(resolved)) is not None:
         return Reason(f"{why}; use gibbs", code=why.code)
-    made: Any = _binary if seen.binary else factor_problem
-    what = "patterns of features summed out" if seen.binary else "scores integrated out"
-    likelihood = made(seen, False)
+    made: Any = _binary if resolved.binary else factor_problem
+    what = "patterns of features summed out" if resolved.binary else "scores integrated out"
+    likelihood = made(resolved, False)
     return EMPlan(
-        how=f"{seen.features} features, their {what} for {len(seen.rows):,} rows",
-        problem=lambda prior: made(seen, prior),
+        how=f"{resolved.features} features, their {what} for {len(resolved.rows):,} rows",
+        problem=lambda prior: made(resolved, prior),
         start=likelihood.start,
-        values=lambda theta: _values(seen, theta),
-        dims={n: d for n, d in seen.dims.items() if n != "scale"},
+        values=lambda theta: _values(resolved, theta),
+        dims={n: d for n, d in resolved.dims.items() if n != "scale"},
         placed=lambda theta, given: {
             **theta,
             **{name: value.reshape(np.shape(theta[name])) for name, value in given.items()},
         },
-        labels=seen.labels,
+        labels=resolved.labels,
         kinds={"noise": "positive", "probability": "unit"},
-        bounds=_bounds(seen, likelihood),
+        bounds=_bounds(resolved, likelihood),
     )
 
 
-def _bounds(seen: Resolved, likelihood: Any) -> dict[str, tuple[Any, float]]:
-    if seen.binary:
+def _bounds(resolved: Resolved, likelihood: Any) -> dict[str, tuple[Any, float]]:
+    if resolved.binary:
         return {"probability": (0.0, 1.0)}
     if isinstance(likelihood, FactorProblem) and likelihood.known_noise is None:
         floor = _NO_NOISE / FLOOR * likelihood.floor
@@ -53,28 +53,28 @@ def _bounds(seen: Resolved, likelihood: Any) -> dict[str, tuple[Any, float]]:
     return {}
 
 
-def _values(seen: Resolved, theta: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
+def _values(resolved: Resolved, theta: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
     """By the names in results: normal factors along principal axes, binary ones by the size of their loadings."""
-    out = {n: np.asarray(theta[n]) for n in seen.dims if n in theta}
+    out = {n: np.asarray(theta[n]) for n in resolved.dims if n in theta}
     loading = out["loading"]
-    if seen.binary:
+    if resolved.binary:
         order = np.argsort(-(loading**2).sum(axis=0), kind="stable")
         out["loading"], out["probability"] = loading[:, order], out["probability"][order]
     else:
         out["loading"] = principal_axes(loading, np.broadcast_to(theta["noise"], (len(loading),)))
-    if seen.dims["noise"] == ():
+    if resolved.dims["noise"] == ():
         out["noise"] = theta["noise"][0]
     return out
 
 
-def _known(seen: Resolved) -> float | None:
-    return seen.noise[0] if isinstance(seen.noise[0], float) else None
+def _known(resolved: Resolved) -> float | None:
+    return resolved.noise[0] if isinstance(resolved.noise[0], float) else None
 
 
-def _half_normal(seen: Resolved) -> np.ndarray:
+def _half_normal(resolved: Resolved) -> np.ndarray:
     """Scales of the half-normal priors of the noise."""
     out = []
-    for given in seen.noise:
+    for given in resolved.noise:
         if isinstance(given, Written) and given.word == "HalfNormal" and "sigma" in given.arguments:
             out.append(given.arguments["sigma"])
         elif isinstance(given, Written):
@@ -87,60 +87,65 @@ def _half_normal(seen: Resolved) -> np.ndarray:
     return np.array(out)
 
 
-def _scale(seen: Resolved) -> np.ndarray:
-    if any(isinstance(s, Written) for s in seen.scale):
+def _scale(resolved: Resolved) -> np.ndarray:
+    if any(isinstance(s, Written) for s in resolved.scale):
         raise ModelError(
             "loadings and their scale have no joint mode (all of them at zero); give priors: {scale: a number}",
             path=("model", "priors", "scale"),
             code="no-mode",
         )
-    return np.broadcast_to(np.array([s for s in seen.scale if isinstance(s, float)]), (len(seen.columns),))
+    return np.broadcast_to(np.array([s for s in resolved.scale if isinstance(s, float)]), (len(resolved.columns),))
 
 
-def factor_problem(seen: Resolved, prior: bool) -> FactorProblem:
+def factor_problem(resolved: Resolved, prior: bool) -> FactorProblem:
     """Normal factors, with the model's priors or without."""
-    assert seen.features is not None
-    own = None
+    assert resolved.features is not None
+    factor_prior = None
     if prior:
-        own = FactorPrior(_scale(seen), _half_normal(seen), seen.centre, seen.offset_scale)
+        factor_prior = FactorPrior(_scale(resolved), _half_normal(resolved), resolved.centre, resolved.offset_scale)
     return FactorProblem(
-        Patterns.of(seen.rows),
-        seen.features,
-        len(seen.noise) == 1,
-        seen.centre,
-        seen.spread,
-        seen.offset,
-        own,
-        _known(seen),
+        Patterns.of(resolved.rows),
+        resolved.features,
+        len(resolved.noise) == 1,
+        resolved.centre,
+        resolved.spread,
+        resolved.offset,
+        factor_prior,
+        _known(resolved),
     )
 
 
-def _binary(seen: Resolved, prior: bool) -> BinaryProblem:
-    assert seen.features is not None
-    own = None
+def _binary(resolved: Resolved, prior: bool) -> BinaryProblem:
+    assert resolved.features is not None
+    priors = None
     if prior:
-        if min(seen.probability) < 1:
+        if min(resolved.probability) < 1:
             raise ModelError(
                 "the prior of the probabilities has no mode inside",
                 path=("model", "priors", "probability"),
                 code="no-mode",
             )
-        own = BinaryModes(
-            float(_scale(seen)[0]), float(_half_normal(seen)[0]), seen.probability, float(seen.offset_scale[0])
+        priors = BinaryModes(
+            float(_scale(resolved)[0]),
+            float(_half_normal(resolved)[0]),
+            resolved.probability,
+            float(resolved.offset_scale[0]),
         )
-    return BinaryProblem(np.ascontiguousarray(seen.rows), seen.features, seen.offset, _known(seen), own)
+    return BinaryProblem(
+        np.ascontiguousarray(resolved.rows), resolved.features, resolved.offset, _known(resolved), priors
+    )
 
 
-def maximum_likelihood(seen: Resolved) -> tuple[float, int]:
+def maximum_likelihood(resolved: Resolved) -> tuple[float, int]:
     """The highest log likelihood, by closed form or of several searches, and the number of free parameters."""
-    if seen.features is None or (seen.binary and refused_patterns(seen) is not None):
+    if resolved.features is None or (resolved.binary and refused_patterns(resolved) is not None):
         return float("nan"), 0
-    problem: Any = _binary(seen, False) if seen.binary else factor_problem(seen, False)
+    problem: Any = _binary(resolved, False) if resolved.binary else factor_problem(resolved, False)
     closed = isinstance(problem, FactorProblem) and problem.shared and problem.known_noise is None
-    if closed and not np.isnan(seen.rows).any():
-        theta = principal_components(seen.rows, seen.features, with_mean=seen.offset)
+    if closed and not np.isnan(resolved.rows).any():
+        theta = principal_components(resolved.rows, resolved.features, with_mean=resolved.offset)
         return float(problem.expect(theta)[0]), problem.n_free
-    found = restarted(
+    result = restarted(
         problem, problem.start, restarts=4, rng=np.random.default_rng(0), variant="accelerated", tolerance=1e-7
     )
-    return found.best.log_likelihood, problem.n_free
+    return result.best.log_likelihood, problem.n_free

@@ -20,72 +20,72 @@ __all__ = ["by_gibbs", "prior_of"]
 _DRAWS = 500
 
 
-def prior_of(seen: Resolved) -> BinaryPrior:
+def prior_of(resolved: Resolved) -> BinaryPrior:
     """The prior, as the sampler has it."""
 
     def scale(given: Any) -> Any:
         return given.density() if isinstance(given, Written) else given
 
     return BinaryPrior(
-        seen.features,
-        scale(seen.noise[0]),
-        scale(seen.scale[0]),
-        seen.probability,
-        seen.alpha,
-        seen.centre if seen.offset else None,
-        float(seen.offset_scale[0]),
+        resolved.features,
+        scale(resolved.noise[0]),
+        scale(resolved.scale[0]),
+        resolved.probability,
+        resolved.alpha,
+        resolved.centre if resolved.offset else None,
+        float(resolved.offset_scale[0]),
     )
 
 
-def by_gibbs(seen: Resolved, rows: str) -> GibbsPlan:
+def by_gibbs(resolved: Resolved, rows: str) -> GibbsPlan:
     """Entries of Z in turns, the weights integrated out."""
 
     def finish(kept: Mapping[int, Arrays], n_draws: int) -> GibbsDraws:
-        found = [draws_of(chain, n_draws) for chain in kept.values()]
-        if seen.offset:
-            found = _facing(seen, found)
-        told = {name: np.stack([getattr(one, name) for one in found]) for name in _judged(seen)}
-        groups: dict[str, Any] = {"features": _summaries(seen, found, rows)}
-        if seen.features is None:
-            groups["states"] = _padded(found, groups["features"]["z"][1])
+        chains = [draws_of(chain, n_draws) for chain in kept.values()]
+        if resolved.offset:
+            chains = _facing(resolved, chains)
+        values = {name: np.stack([getattr(one, name) for one in chains]) for name in _monitored(resolved)}
+        groups: dict[str, Any] = {"features": _summaries(resolved, chains, rows)}
+        if resolved.features is None:
+            groups["states"] = _padded(chains, groups["features"]["z"][1])
         else:
-            told["loading"] = np.stack([np.stack([a.T for a in one.loading]) for one in found])
-            told["probability"] = np.stack([np.stack(one.probability) for one in found])
-        if seen.offset:
-            told["mean"] = np.stack([one.offset for one in found])
-        stats = {"lp": np.stack([one.log_joint for one in found])}
-        return GibbsDraws(told, stats, groups, (_number(seen, found),))
+            values["loading"] = np.stack([np.stack([a.T for a in one.loading]) for one in chains])
+            values["probability"] = np.stack([np.stack(one.probability) for one in chains])
+        if resolved.offset:
+            values["mean"] = np.stack([one.offset for one in chains])
+        stats = {"lp": np.stack([one.log_joint for one in chains])}
+        return GibbsDraws(values, stats, groups, (_number(resolved, chains),))
 
-    n, d = seen.rows.shape
-    many = "as many features as the buffet brings" if seen.features is None else f"{seen.features} features"
-    dims: dict[str, tuple[str, ...]] = dict.fromkeys(_judged(seen), ())
-    if seen.features is not None:
+    n, d = resolved.rows.shape
+    many = "as many features as the buffet brings" if resolved.features is None else f"{resolved.features} features"
+    dims: dict[str, tuple[str, ...]] = dict.fromkeys(_monitored(resolved), ())
+    if resolved.features is not None:
         dims |= {"loading": ("column", "feature"), "probability": ("feature",)}
-    if seen.offset:
+    if resolved.offset:
         dims["mean"] = ("column",)
     how = f"{n:,} rows of {d} columns, {many}, their weights integrated out"
-    sampler = FeatureSampler(seen.rows, prior_of(seen))
-    return GibbsPlan(how, recorded(sampler, finish), dims, seen.labels)
+    sampler = FeatureSampler(resolved.rows, prior_of(resolved))
+    return GibbsPlan(how, recorded(sampler, finish), dims, resolved.labels)
 
 
-def _judged(seen: Resolved) -> list[str]:
-    """What has a meaning whatever the features are called."""
+def _monitored(resolved: Resolved) -> list[str]:
+    """Names of the parameters that mean the same whatever the order of the features."""
     out = ["n_features", "log_likelihood"]
-    out += ["noise"] if isinstance(seen.noise[0], Written) else []
-    out += ["scale"] if isinstance(seen.scale[0], Written) else []
-    out += ["alpha"] if seen.features is None and isinstance(seen.alpha, tuple) else []
+    out += ["noise"] if isinstance(resolved.noise[0], Written) else []
+    out += ["scale"] if isinstance(resolved.scale[0], Written) else []
+    out += ["alpha"] if resolved.features is None and isinstance(resolved.alpha, tuple) else []
     return out
 
 
-def _facing(seen: Resolved, found: Sequence[BinaryDraws]) -> list[BinaryDraws]:
+def _facing(resolved: Resolved, chains: Sequence[BinaryDraws]) -> list[BinaryDraws]:
     """Draws whose features face the same way: with an offset those that have one may be those that have it not.
 
     As in the draw with the highest joint density, where fewer rows have a feature than not.
     """
-    best = max(found, key=lambda one: float(one.log_joint.max()))
+    best = max(chains, key=lambda one: float(one.log_joint.max()))
     pivot = best.z[int(best.log_joint.argmax())]
     pivot = np.where(2 * pivot.sum(axis=0) > len(pivot), 1 - pivot, pivot)
-    for one in found:
+    for one in chains:
         for s, z in enumerate(one.z):
             names = match_columns(np.hstack([pivot, 1 - pivot]), z)
             n, k = z.shape[0], pivot.shape[1]
@@ -95,24 +95,24 @@ def _facing(seen: Resolved, found: Sequence[BinaryDraws]) -> list[BinaryDraws]:
                 one.z[s] = np.where(back, 1 - z, z).astype(np.int8)
                 one.loading[s] = np.where(back[:, None], -one.loading[s], one.loading[s])
                 one.probability[s] = np.where(back, 1 - one.probability[s], one.probability[s])
-    return list(found)
+    return list(chains)
 
 
-def _number(seen: Resolved, found: Sequence[BinaryDraws]) -> Note:
-    number = np.concatenate([one.n_features for one in found])
+def _number(resolved: Resolved, chains: Sequence[BinaryDraws]) -> Note:
+    number = np.concatenate([one.n_features for one in chains])
     shares = np.bincount(number) / len(number)
     ends = ", ".join(f"{k}: {p:.2f}" for k, p in enumerate(shares) if p >= 0.005)
     return Note("pass", "features", f"posterior of the number of features that some row has {ends}")
 
 
-def _padded(found: Sequence[BinaryDraws], pivot: np.ndarray) -> dict[str, Any]:
+def _padded(chains: Sequence[BinaryDraws], pivot: np.ndarray) -> dict[str, Any]:
     """Weights and probabilities of every draw: in the first slots the pivot's features, zeros where a draw has none."""
-    names = [[_slots(match_columns(pivot, z), pivot.shape[1]) for z in one.z] for one in found]
+    names = [[_slots(match_columns(pivot, z), pivot.shape[1]) for z in one.z] for one in chains]
     most = max((int(n.max()) + 1 for chain in names for n in chain if len(n)), default=1)
     most = max(most, pivot.shape[1], 1)
-    shape = (len(found), len(found[0].noise))
-    loading, probability = np.zeros((*shape, found[0].offset.shape[1], most)), np.zeros((*shape, most))
-    for c, one in enumerate(found):
+    shape = (len(chains), len(chains[0].noise))
+    loading, probability = np.zeros((*shape, chains[0].offset.shape[1], most)), np.zeros((*shape, most))
+    for c, one in enumerate(chains):
         for s, slots in enumerate(names[c]):
             loading[c, s][:, slots], probability[c, s, slots] = one.loading[s].T, one.probability[s]
     return {
@@ -129,12 +129,12 @@ def _slots(names: np.ndarray, first: int) -> np.ndarray:
     return out
 
 
-def _summaries(seen: Resolved, found: Sequence[BinaryDraws], rows: str) -> dict[str, Any]:
+def _summaries(resolved: Resolved, chains: Sequence[BinaryDraws], rows: str) -> dict[str, Any]:
     """Features of all draws under one numbering, and the draw with the highest joint density."""
-    every = [(one, s) for one in found for s in range(len(one.z))]
-    top = int(np.argmax(np.concatenate([one.log_joint for one in found])))
+    every = [(one, s) for one in chains for s in range(len(one.z))]
+    top = int(np.argmax(np.concatenate([one.log_joint for one in chains])))
     best, at = every[top]
-    if seen.features is None:
+    if resolved.features is None:
         order = np.argsort(-best.z[at].sum(axis=0), kind="stable")
         pivot = best.z[at][:, order]
     else:
@@ -150,7 +150,7 @@ def _summaries(seen: Resolved, found: Sequence[BinaryDraws], rows: str) -> dict[
         one, s = every[i]
         z, loading = one.z[s], one.loading[s]
         rebuilt += one.offset[s] + z @ loading
-        names = match_columns(pivot, z) if seen.features is None else places[i]
+        names = match_columns(pivot, z) if resolved.features is None else places[i]
         mine = names >= 0
         active[:, names[mine]] += z[:, mine]
         present[names[mine]] += z[:, mine].any(axis=0)

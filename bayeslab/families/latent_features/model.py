@@ -42,8 +42,8 @@ class Written:
 
     def density(self) -> Any:
         """Log density at a positive number."""
-        own, _, _, _ = log_density(self.word, self.arguments)
-        return lambda value: float(own(np.asarray(value)))
+        log_p, _, _, _ = log_density(self.word, self.arguments)
+        return lambda value: float(log_p(np.asarray(value)))
 
     def node(self, name: str, **how: Any) -> Any:
         """As a random variable of the PyMC model that is being built."""
@@ -215,11 +215,11 @@ def _scales(spec: LatentFeatures, rows: np.ndarray) -> tuple[np.ndarray, np.ndar
     if len(rows) < 2:
         raise DataError("latent features need at least two rows", code="too-few")
     for j, name in enumerate(spec.columns):
-        seen = rows[~np.isnan(rows[:, j]), j]
-        if len(seen) < 2:
-            raise DataError(f"column '{name}' has {len(seen)} values: too few; leave it out", code="too-few")
-        check_digits(name, seen)
-        if spec.noise == "own" and constant(seen):
+        observed = rows[~np.isnan(rows[:, j]), j]
+        if len(observed) < 2:
+            raise DataError(f"column '{name}' has {len(observed)} values: too few; leave it out", code="too-few")
+        check_digits(name, observed)
+        if spec.noise == "own" and constant(observed):
             raise DataError(f"column '{name}' is constant: it has no noise of its own; leave it out", code="constant")
     centre, spread = np.nanmean(rows, axis=0), np.nanstd(rows, axis=0)
     spread[[constant(column[~np.isnan(column)]) for column in rows.T]] = 0.0
@@ -291,8 +291,8 @@ def _pair(spec: LatentFeatures, name: str, word: str, default: tuple[float, floa
     try:
         tree = parse(str(given)).tree
         if call_name(tree) == word and isinstance(tree, ast.Call):
-            found = bound_arguments(tree, word)
-            a, b = (float(ast.literal_eval(found[key])) for key in ("alpha", "beta"))
+            arguments = bound_arguments(tree, word)
+            a, b = (float(ast.literal_eval(arguments[key])) for key in ("alpha", "beta"))
             if 0 < a < np.inf and 0 < b < np.inf:
                 return a, b
     except ModelError as error:
@@ -309,15 +309,16 @@ def _pair(spec: LatentFeatures, name: str, word: str, default: tuple[float, floa
 MOST_SUMMED = 12
 
 
-def refused_patterns(seen: Resolved) -> Reason | None:
+def refused_patterns(resolved: Resolved) -> Reason | None:
     """Why patterns of binary features cannot be summed one by one, if they cannot."""
-    if seen.features is None:
+    if resolved.features is None:
         return Reason("a number of features that is not given has no parameters of fixed size", code="no-graph")
-    if seen.features > MOST_SUMMED:
+    if resolved.features > MOST_SUMMED:
         return Reason(
-            f"{seen.features} binary features have 2^{seen.features} patterns; they are summed up to {MOST_SUMMED}",
+            f"{resolved.features} binary features have 2^{resolved.features} patterns;"
+            f" they are summed up to {MOST_SUMMED}",
             code="too-costly",
         )
-    if np.isnan(seen.rows).any():
+    if np.isnan(resolved.rows).any():
         return Reason("patterns of binary features are not summed for rows with missing cells", code="missing")
     return None

@@ -147,8 +147,8 @@ class LatentFeaturesPosterior(Posterior):
             fewer = np.where(
                 np.where(signs < 0, 1 - out["probability"], out["probability"]).mean(axis=0) > 0.5, -1.0, 1.0
             )
-            found = turned(signs * fewer, out["loading"], out["probability"], np.asarray(draws["mean"]))
-            out = dict(zip(("loading", "probability", "mean"), found, strict=True))
+            reversed_features = turned(signs * fewer, out["loading"], out["probability"], np.asarray(draws["mean"]))
+            out = dict(zip(("loading", "probability", "mean"), reversed_features, strict=True))
         return out, "the features"
 
     def numbering_rule(self) -> str | None:
@@ -173,8 +173,8 @@ class LatentFeaturesPosterior(Posterior):
             if resolved.features is None:
                 alpha: Any = draws["alpha"][i] if "alpha" in draws else resolved.alpha
                 scale: Any = draws["scale"][i] if "scale" in draws else resolved.scale[0]
-                own = rng.poisson(alpha / (n_fitted + 1), n_rows)[:, None]
-                sd = np.sqrt(noises[i] ** 2 + own * scale**2)
+                n_new = rng.poisson(alpha / (n_fitted + 1), n_rows)[:, None]
+                sd = np.sqrt(noises[i] ** 2 + n_new * scale**2)
             out[i] = means[i] + z @ loading[i].T + sd * rng.standard_normal((n_rows, len(resolved.columns)))
         return {c: ((self.model.data.rows,), out[..., j]) for j, c in enumerate(resolved.columns)}
 
@@ -198,7 +198,7 @@ class LatentFeaturesPosterior(Posterior):
         """All rows with their open cells drawn."""
         from bayeslab.families.latent_features import rows as latent_features_rows
 
-        found = latent_features_rows.completed(
+        cells = latent_features_rows.completed(
             resolved,
             np.asarray(draws["loading"]),
             _means(resolved, draws),
@@ -206,7 +206,7 @@ class LatentFeaturesPosterior(Posterior):
             draws.get("probability"),
             rng,
         )
-        return {c: ((self.model.data.rows,), found[..., j]) for j, c in enumerate(resolved.columns)}
+        return {c: ((self.model.data.rows,), cells[..., j]) for j, c in enumerate(resolved.columns)}
 
     def log_likelihoods(self, draws: Draws) -> Named:
         """Log density of each row at each draw, over the cells it has, its features integrated or summed out."""
@@ -219,14 +219,14 @@ class LatentFeaturesPosterior(Posterior):
                 " number",
                 code="not-applicable",
             )
-        found = latent_features_rows.log_likelihoods(
+        log_p = latent_features_rows.log_likelihoods(
             resolved,
             np.asarray(draws["loading"]),
             _means(resolved, draws),
             _noises(resolved, draws),
             draws.get("probability"),
         )
-        return {"row": ((self.model.data.rows,), found)}
+        return {"row": ((self.model.data.rows,), log_p)}
 
     def features(self, draws: Draws, rng: np.random.Generator) -> Named:
         """What each row has of the features, their loadings, and the rows put together from them."""
@@ -303,8 +303,8 @@ def _noises(resolved: Resolved, draws: Mapping[str, np.ndarray]) -> np.ndarray:
     n, d = len(next(iter(draws.values()))), len(resolved.columns)
     if "noise" not in draws:
         return np.full((n, d), resolved.noise[0], float)
-    own = np.asarray(draws["noise"], float)
-    return np.broadcast_to(own[:, None] if own.ndim == 1 else own, (n, d))
+    noise = np.asarray(draws["noise"], float)
+    return np.broadcast_to(noise[:, None] if noise.ndim == 1 else noise, (n, d))
 
 
 def _means(resolved: Resolved, draws: Mapping[str, np.ndarray]) -> np.ndarray:

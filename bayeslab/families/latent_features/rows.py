@@ -32,22 +32,22 @@ def _patterns(rows: np.ndarray) -> Any:
 
 
 def log_likelihoods(
-    seen: Resolved, loading: np.ndarray, mean: np.ndarray, noise: np.ndarray, probability: np.ndarray | None
+    resolved: Resolved, loading: np.ndarray, mean: np.ndarray, noise: np.ndarray, probability: np.ndarray | None
 ) -> np.ndarray:
     """(S, N)."""
-    if seen.binary and loading.shape[2] > MOST_SUMMED:
+    if resolved.binary and loading.shape[2] > MOST_SUMMED:
         raise OptionError(f"densities of rows need at most {MOST_SUMMED} binary features", code="too-costly")
-    out = np.zeros((len(loading), len(seen.rows)))
-    groups = list(_patterns(seen.rows))
+    out = np.zeros((len(loading), len(resolved.rows)))
+    groups = list(_patterns(resolved.rows))
     for i in range(len(out)):
         for mine, cells in groups:
-            rows = np.ascontiguousarray(seen.rows[mine][:, cells])
+            rows = np.ascontiguousarray(resolved.rows[mine][:, cells])
             if probability is None:
                 out[i, mine] = normal(rows, mean[i, cells], loading[i, cells], noise[i, cells])
             else:
-                own = np.ascontiguousarray(loading[i, cells].T)
+                weights = np.ascontiguousarray(loading[i, cells].T)
                 chance = np.clip(probability[i], 1e-12, 1 - 1e-12)
-                out[i, mine] = binary_pass(chance, own, mean[i, cells], float(noise[i, 0]), rows)[0]
+                out[i, mine] = binary_pass(chance, weights, mean[i, cells], float(noise[i, 0]), rows)[0]
     return out
 
 
@@ -69,7 +69,7 @@ def normal(rows: np.ndarray, mean: np.ndarray, loading: np.ndarray, noise: np.nd
 
 
 def completed(
-    seen: Resolved,
+    resolved: Resolved,
     loading: np.ndarray,
     mean: np.ndarray,
     noise: np.ndarray,
@@ -77,9 +77,9 @@ def completed(
     rng: np.random.Generator,
 ) -> np.ndarray:
     """The rows at each draw, (S, N, D), their open cells drawn given the others."""
-    lacking = np.isnan(seen.rows)
-    out = np.repeat(seen.rows[None], len(loading), axis=0)
-    z = np.zeros((len(seen.rows), loading.shape[2]), np.int8)
+    lacking = np.isnan(resolved.rows)
+    out = np.repeat(resolved.rows[None], len(loading), axis=0)
+    z = np.zeros((len(resolved.rows), loading.shape[2]), np.int8)
     for i, (w, m, s) in enumerate(zip(loading, mean, noise, strict=True)):
         if probability is None:
             whole = w @ w.T + np.diag(s**2)
@@ -87,9 +87,9 @@ def completed(
             continue
         chance = np.clip(probability[i], 1e-12, 1 - 1e-12)
         if w.shape[1] <= MOST_SUMMED:
-            _draw_patterns(seen.rows, m, w, float(s[0]), chance, z, rng)
+            _draw_patterns(resolved.rows, m, w, float(s[0]), chance, z, rng)
         else:
-            draw_rows(rng, seen.rows, chance, np.ascontiguousarray(w.T), m, float(s[0]), z, _SWEEPS)
+            draw_rows(rng, resolved.rows, chance, np.ascontiguousarray(w.T), m, float(s[0]), z, _SWEEPS)
         made = m + z @ w.T + s * rng.standard_normal(lacking.shape)
         out[i][lacking] = made[lacking]
     return out
@@ -120,7 +120,7 @@ def _draw_patterns(
 
 
 def features(
-    seen: Resolved,
+    resolved: Resolved,
     rows: str,
     loading: np.ndarray,
     mean: np.ndarray,
@@ -135,18 +135,18 @@ def features(
     """
     some = np.unique(np.linspace(0, len(loading) - 1, min(len(loading), _DRAWS)).astype(int))
     if probability is None:
-        return _scores(seen, rows, loading[some], mean[some], noise[some])
+        return _scores(resolved, rows, loading[some], mean[some], noise[some])
     kept = np.arange(loading.shape[2]) if named is None else np.flatnonzero(named[0])
-    return _active(seen, rows, loading[some], mean[some], noise[some], probability[some], kept, rng)
+    return _active(resolved, rows, loading[some], mean[some], noise[some], probability[some], kept, rng)
 
 
 def _scores(
-    seen: Resolved, rows: str, loading: np.ndarray, mean: np.ndarray, noise: np.ndarray
+    resolved: Resolved, rows: str, loading: np.ndarray, mean: np.ndarray, noise: np.ndarray
 ) -> dict[str, tuple[tuple[str, ...], np.ndarray]]:
-    n, (d, k) = len(seen.rows), loading.shape[1:]
+    n, (d, k) = len(resolved.rows), loading.shape[1:]
     score, within, rebuilt = Moments((n, k)), np.zeros((n, k)), np.zeros((n, d))
     for w, m, s in zip(loading, mean, noise, strict=True):
-        centre, sd = scores(seen.rows, m, w, s)
+        centre, sd = scores(resolved.rows, m, w, s)
         score.add(centre)
         within += sd**2 / len(loading)
         rebuilt += m + centre @ w.T
@@ -154,8 +154,10 @@ def _scores(
     whole = squared.sum(axis=2) + noise**2
     common = squared.sum(axis=2) / whole
     # Of the variance of the columns, which with noise of their own have no unit in common: of the standardised ones.
-    own = len(seen.noise) > 1
-    explained = (squared / whole[:, :, None]).mean(axis=1) if own else squared.sum(axis=1) / whole.sum(axis=1)[:, None]
+    separate = len(resolved.noise) > 1
+    explained = (
+        (squared / whole[:, :, None]).mean(axis=1) if separate else squared.sum(axis=1) / whole.sum(axis=1)[:, None]
+    )
     return {
         "score": ((rows, "feature"), score.mean),
         "score_sd": ((rows, "feature"), np.sqrt(score.variance + within)),
@@ -168,7 +170,7 @@ def _scores(
 
 
 def _active(
-    seen: Resolved,
+    resolved: Resolved,
     rows: str,
     loading: np.ndarray,
     mean: np.ndarray,
@@ -178,9 +180,9 @@ def _active(
     rng: np.random.Generator,
 ) -> dict[str, tuple[tuple[str, ...], np.ndarray]]:
 
-    n, (d, k) = len(seen.rows), loading.shape[1:]
+    n, (d, k) = len(resolved.rows), loading.shape[1:]
     active, rebuilt = np.zeros((n, k)), np.zeros((n, d))
-    groups = list(_patterns(seen.rows))
+    groups = list(_patterns(resolved.rows))
     there = probability > 0  # under a buffet a draw need not have every feature
     probability = np.clip(probability, 1e-12, 1 - 1e-12)
     z = np.zeros((n, k), np.int8)
@@ -188,11 +190,11 @@ def _active(
         chance = np.zeros((n, k))
         if k <= MOST_SUMMED:
             for mine, cells in groups:
-                own = np.ascontiguousarray(w[cells].T)
-                part = np.ascontiguousarray(seen.rows[mine][:, cells])
-                chance[mine] = binary_pass(p, own, m[cells], float(s[0]), part)[1]
+                weights = np.ascontiguousarray(w[cells].T)
+                part = np.ascontiguousarray(resolved.rows[mine][:, cells])
+                chance[mine] = binary_pass(p, weights, m[cells], float(s[0]), part)[1]
         else:
-            draw_rows(rng, seen.rows, p, np.ascontiguousarray(w.T), m, float(s[0]), z, _SWEEPS)
+            draw_rows(rng, resolved.rows, p, np.ascontiguousarray(w.T), m, float(s[0]), z, _SWEEPS)
             chance = z.astype(float)
         active += chance
         rebuilt += m + chance @ w.T
