@@ -76,8 +76,8 @@ class Documents:
     def counts(self) -> np.ndarray:
         """How often each document has each word (n_documents, n_words)."""
         keys = self.corpus.document * self.corpus.n_words + self.corpus.words
-        found = np.bincount(keys, minlength=self.corpus.n_documents * self.corpus.n_words)
-        return np.asarray(found.reshape(self.corpus.n_documents, self.corpus.n_words))
+        frequencies = np.bincount(keys, minlength=self.corpus.n_documents * self.corpus.n_words)
+        return np.asarray(frequencies.reshape(self.corpus.n_documents, self.corpus.n_words))
 
     def take(self, chosen: np.ndarray) -> Documents:
         """Some of the documents, by number."""
@@ -137,9 +137,9 @@ def held_out_documents(model: Model, every: Documents) -> Documents | None:
     return every.take(_parts(model, every)[1]) if _spec(model).held_out else None
 
 
-def _parts(model: Model, found: Documents) -> tuple[np.ndarray, np.ndarray]:
+def _parts(model: Model, documents: Documents) -> tuple[np.ndarray, np.ndarray]:
     """Numbers of the documents that are fitted and that are held out: the same ones in every fit."""
-    n = found.corpus.n_documents
+    n = documents.corpus.n_documents
     many = int(np.ceil(float(_spec(model).held_out) * n))
     if many >= n:
         raise DataError(f"held_out leaves none of {n} documents to fit", path=("model", "held_out"), code="no-rows")
@@ -155,12 +155,12 @@ def every_document(model: Model, data: Data) -> Documents:
     DataError
         No such column; a document without words; a vocabulary of one word.
     """
-    found = _from_counts(model, data, None) if _spec(model).counted else _from_text(model, data, None)
-    _check(model, found)
+    documents = _from_counts(model, data, None) if _spec(model).counted else _from_text(model, data, None)
+    _check(model, documents)
     if _spec(model).time is None:
-        return found
+        return documents
     day, dates = _days(model, data)
-    return replace(found, day=day, dates=dates)
+    return replace(documents, day=day, dates=dates)
 
 
 def new_documents(
@@ -168,8 +168,8 @@ def new_documents(
 ) -> Documents:
     """Other documents in the words of a fit; words that it does not know are counted in ``unknown`` and left out."""
     words = [str(word) for word in vocabulary]
-    own = [words] if blocks is None else [words[a:b] for a, b in pairwise(blocks)]
-    return _from_counts(model, data, own[0]) if _spec(model).counted else _from_text(model, data, own)
+    vocabularies = [words] if blocks is None else [words[a:b] for a, b in pairwise(blocks)]
+    return _from_counts(model, data, vocabularies[0]) if _spec(model).counted else _from_text(model, data, vocabularies)
 
 
 def _column(model: Model, data: Data, name: str, key: str) -> Column:
@@ -209,7 +209,7 @@ def _from_text(model: Model, data: Data, vocabularies: list[list[str]] | None) -
     words = (
         np.concatenate([side.vocabulary for side in sides])
         if vocabularies is None
-        else np.array([word for own in vocabularies for word in own], dtype=str)
+        else np.array([word for side_words in vocabularies for word in side_words], dtype=str)
     )
     dropped, unknown = (np.sum([getattr(side, key) for side in sides], axis=0) for key in ("dropped", "unknown"))
     return Documents(corpus, words, first.dim, first.labels, dropped, unknown, tuple(names), blocks)
@@ -371,51 +371,56 @@ def _kept(
 # --------------------------------------------------------------------------------- what can be wrong
 
 
-def _check(model: Model, found: Documents) -> None:
+def _check(model: Model, documents: Documents) -> None:
     spec = _spec(model)
     limits = "stop_words, min_length, min_documents, max_share"
-    if not len(found.vocabulary):
+    if not len(documents.vocabulary):
         raise DataError(f"no word is left: loosen {limits}", code="no-values")
-    empty = np.flatnonzero(found.corpus.lengths == 0)
+    empty = np.flatnonzero(documents.corpus.lengths == 0)
     if len(empty):
         first = int(empty[0])
-        shown = ", ".join(str(x) for x in found.labels[empty[:5]]) + (" ..." if len(empty) > 5 else "")
+        shown = ", ".join(str(x) for x in documents.labels[empty[:5]]) + (" ..." if len(empty) > 5 else "")
         why = (
-            f"all {found.dropped[first]} words of the first are stop words, or too rare, common or short"
-            if found.dropped[first]
+            f"all {documents.dropped[first]} words of the first are stop words, or too rare, common or short"
+            if documents.dropped[first]
             else "there is nothing in the first"
         )
         raise DataError(
-            f"{len(empty)} of {counted(found.corpus.n_documents, 'document')} {'has' if len(empty) == 1 else 'have'} no"
-            f" words ({found.dim} {shown}): {why}; leave the rows out, or loosen {limits}",
+            f"{len(empty)} of {counted(documents.corpus.n_documents, 'document')}"
+            f" {'has' if len(empty) == 1 else 'have'} no words ({documents.dim} {shown}): {why};"
+            f" leave the rows out, or loosen {limits}",
             code="no-values",
         )
-    if len(found.vocabulary) == 1:
+    if len(documents.vocabulary) == 1:
         raise DataError(
-            f"the vocabulary has one word, '{found.vocabulary[0]}': topics would all be the same; loosen {limits}",
+            f"the vocabulary has one word, '{documents.vocabulary[0]}': topics would all be the same; loosen {limits}",
             code="too-few",
         )
-    if isinstance(spec.topics, int) and spec.topics > found.corpus.n_tokens:
+    if isinstance(spec.topics, int) and spec.topics > documents.corpus.n_tokens:
         raise DataError(
-            f"{spec.topics} topics for {found.corpus.n_tokens} words; take fewer topics",
+            f"{spec.topics} topics for {documents.corpus.n_tokens} words; take fewer topics",
             path=("model", "topics"),
             code="too-few",
         )
 
 
-def row_data(model: Model, data: Data, found: Documents) -> Data:
+def row_data(model: Model, data: Data, documents: Documents) -> Data:
     """The data with one row for each of all documents, and counts of its words instead of the words."""
     spec = _spec(model)
     columns: dict[str, Column] = {}
     if not spec.counted:
         columns = {n: c for n, c in data.dataset.columns.items() if n not in spec.text_columns}
-    columns["n_words"] = Column(found.corpus.lengths, (found.dim,))
+    columns["n_words"] = Column(documents.corpus.lengths, (documents.dim,))
     # Most documents lack most words, so what was counted is listed in pairs.
-    keys, counts = np.unique(found.corpus.document * found.corpus.n_words + found.corpus.words, return_counts=True)
+    keys, counts = np.unique(
+        documents.corpus.document * documents.corpus.n_words + documents.corpus.words, return_counts=True
+    )
     columns["counts"] = Column(counts, ("pair",))
-    columns["document_of_pair"] = Column(keys // found.corpus.n_words, ("pair",))
-    columns["word_of_pair"] = Column(keys % found.corpus.n_words, ("pair",))
-    dataset = Dataset(columns, found.dim, {})
-    out = Data(dataset, dict(data.labels) | {found.dim: found.labels}, {}, data.factors & columns.keys(), data.frozen)
+    columns["document_of_pair"] = Column(keys // documents.corpus.n_words, ("pair",))
+    columns["word_of_pair"] = Column(keys % documents.corpus.n_words, ("pair",))
+    dataset = Dataset(columns, documents.dim, {})
+    out = Data(
+        dataset, dict(data.labels) | {documents.dim: documents.labels}, {}, data.factors & columns.keys(), data.frozen
+    )
     out.origin, out.part = data.origin, data.part
     return out

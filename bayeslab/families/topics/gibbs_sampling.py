@@ -116,9 +116,9 @@ class _Sampler:
 
         sides = []
         for begin, end in pairwise(self.bounds):
-            own = (self.corpus.words >= begin) & (self.corpus.words < end)
-            sizes = np.bincount(self.corpus.document[own], minlength=self.corpus.n_documents)
-            words = self.corpus.words[own] - begin
+            in_side = (self.corpus.words >= begin) & (self.corpus.words < end)
+            sizes = np.bincount(self.corpus.document[in_side], minlength=self.corpus.n_documents)
+            words = self.corpus.words[in_side] - begin
             sides.append(Corpus(words, np.append(0, np.cumsum(sizes)), int(end - begin)))
         return PairedCorpus(sides)
 
@@ -273,8 +273,8 @@ def _log_joint(
     """log p(words, topics of words | alpha, beta): cells without words add nothing."""
     each = np.broadcast_to(alpha, by_document.shape)
     rows, topics = np.nonzero(by_document)
-    own = each[rows, topics]
-    documents = float((gammaln(by_document[rows, topics] + own) - gammaln(own)).sum())
+    prior_counts = each[rows, topics]
+    documents = float((gammaln(by_document[rows, topics] + prior_counts) - gammaln(prior_counts)).sum())
     lengths, whole = by_document.sum(axis=1), alpha.sum(axis=-1)
     documents -= float((gammaln(lengths + whole) - gammaln(whole)).sum())
     counts = by_word[by_word > 0]
@@ -323,9 +323,9 @@ def _finished(
     groups: dict[str, Any] = {"topics": group, "topic_draws": _kept(each, orders)}
     notes = topics_note(list(chains), likeness, best)
     if apart is not None:
-        judged = held_out_group(apart, groups["topic_draws"])
-        groups["held_out"] = judged
-        notes.append(held_out_note(judged))
+        held_out = held_out_group(apart, groups["topic_draws"])
+        groups["held_out"] = held_out
+        notes.append(held_out_note(held_out))
     drawn = {"log_joint": joint, "log_word": np.stack([s["log_word"][:length] for s in each])}
     if sampler.learn_alpha:
         alphas = np.stack([s["alphas"][:length][:, o] for s, o in zip(each, orders, strict=True)])
@@ -342,9 +342,9 @@ def _paired(sampler: _Sampler, each: list[Arrays], best: int) -> tuple[list[np.n
     """For each chain which of its topics goes with which of the best chain's, and the affinity of the two."""
     means = [s["phi"] / max(int(s["summed"]), 1) for s in each]
     n = sampler.prior.n_topics
-    orders = [lda.align(means[best], own) if sampler.exchangeable else np.arange(n) for own in means]
+    orders = [lda.align(means[best], mean) if sampler.exchangeable else np.arange(n) for mean in means]
     likeness = [
-        np.sqrt(means[best] * own[order]).sum(axis=1) for own, order in zip(means, orders, strict=True)
+        np.sqrt(means[best] * mean[order]).sum(axis=1) for mean, order in zip(means, orders, strict=True)
     ]  # fmt: skip
     # Of several languages the mean affinity.
     return orders, np.minimum(np.stack(likeness) / (len(sampler.bounds) - 1), 1.0)
@@ -438,9 +438,9 @@ def of_draw(documents: Documents, kept: Kept, s: int) -> tuple[tuple[np.ndarray,
     return (phi, prior), {"sizes": sizes, "sides": documents.sides}
 
 
-def held_out_note(judged: Kept) -> Note:
-    value, error = per_word(*(judged[name][1] for name in ("log_probability", "n_words", "from_chain")))
-    n, words = len(judged["n_words"][1]), int(judged["n_words"][1].sum())
+def held_out_note(group: Kept) -> Note:
+    value, error = per_word(*(group[name][1] for name in ("log_probability", "n_words", "from_chain")))
+    n, words = len(group["n_words"][1]), int(group["n_words"][1].sum())
     text = (
         f"log probability of a word in {counted(n, 'held-out document')} ({counted(words, 'word')}) {value:.4f} ±"
         f" {error:.2g} (Monte Carlo error); perplexity {np.exp(-value):,.1f}"

@@ -1,7 +1,7 @@
 """Topics whose number is not fixed, by Gibbs steps: which topics are there most of the time, and how many there are.
 
-Topics come and go. Within a chain each draw's topics are paired with those seen so far, or are new; what is told are
-those that are there in half of the draws or more of the chain of the highest probability, and how many other chains
+Topics come and go. Within a chain each draw's topics are paired with those of earlier draws, or are new. The report
+has the topics that are in half or more of the draws of the chain of the highest probability, and how many other chains
 have them too.
 """
 
@@ -26,7 +26,7 @@ from bayeslab.families.topics.gibbs_sampling import SAME, held_out_group, held_o
 
 __all__ = ["by_gibbs"]
 
-# Topics are told that are in this share of the draws with so large a share of the words.
+# Topics are reported that are in this share of the draws with so large a share of the words.
 THERE, _LARGE = 0.5, 0.01
 _START = 10
 # Corpora of fewer words have several sweeps for each draw, so many at most.
@@ -93,71 +93,71 @@ class _Sampler:
         end = int(now["done"]) + n_sweeps
         while (done := int(now["done"])) < end:
             many = max(1, min(end, int(now["tune"])) - done)
-            own = topic_process.run(self.corpus, _own(now), self.prior, many * self.sweeps)
-            now |= {f"state_{name}": value for name, value in own.items()}
+            chain = topic_process.run(self.corpus, _chain_state(now), self.prior, many * self.sweeps)
+            now |= {f"state_{name}": value for name, value in chain.items()}
             now["done"] = np.array(done + many)
             if done >= now["tune"]:
-                self._record(now, own, done - int(now["tune"]))
+                self._record(now, chain, done - int(now["tune"]))
         return now
 
-    def _record(self, now: dict[str, Any], own: Arrays, draw: int) -> None:
+    def _record(self, now: dict[str, Any], chain: Arrays, draw: int) -> None:
         draws, corpus = int(now["draws"]), self.corpus
-        phi, theta = topic_process.topics(corpus, own), topic_process.proportions(corpus, own)
-        sizes = np.bincount(own["z"], minlength=len(phi))
+        phi, theta = topic_process.topics(corpus, chain), topic_process.proportions(corpus, chain)
+        sizes = np.bincount(chain["z"], minlength=len(phi))
         documents, words, counts = self.pairs
         chance = np.einsum("pk,pk->p", theta[documents, :-1], phi.T[words]) + theta[documents, -1] / corpus.n_words
         values = {
             "n_topics": len(phi),
             "n_large": int((sizes >= _LARGE * corpus.n_tokens).sum()),
-            "log_words": topic_process.log_words(corpus, own),
+            "log_words": topic_process.log_words(corpus, chain),
             "log_word": counts @ np.log(chance) / counts.sum(),
-            **{name: float(own[name]) for name in ("alpha", "gamma", "beta")},
+            **{name: float(chain[name]) for name in ("alpha", "gamma", "beta")},
         }
         for name in _recorded(self.prior):
             now[f"draw_{name}"][draw] = values[name]
         if draw % max(1, draws // _MEANS) == 0:
-            self._sum(now, own, phi, theta, sizes)
+            self._sum(now, chain, phi, theta, sizes)
         room = max(1, min(_KEPT, draws, _KEPT_CELLS // (len(phi) * corpus.n_words)))
         kept = int(now["kept"])
         if kept < room and (draw + 1) * room >= (kept + 1) * draws:
-            rng = np.random.default_rng([*own["seed"].tolist(), int(own["sweep"]), 1])
-            every, prior, known = topic_process.given(corpus, own, rng)
+            rng = np.random.default_rng([*chain["seed"].tolist(), int(chain["sweep"]), 1])
+            every, prior, known = topic_process.given(corpus, chain, rng)
             now[f"kept_phi_{kept}"], now[f"kept_alpha_{kept}"] = every.astype(np.float32), prior.alpha
             now[f"kept_beta_{kept}"], now[f"kept_size_{kept}"] = np.array(prior.beta), known
             now["kept"] = np.array(kept + 1)
 
-    def _sum(self, now: dict[str, Any], own: Arrays, phi: np.ndarray, theta: np.ndarray, sizes: np.ndarray) -> None:
+    def _sum(self, now: dict[str, Any], chain: Arrays, phi: np.ndarray, theta: np.ndarray, sizes: np.ndarray) -> None:
         """This draw's topics to the sums of those they are paired with."""
-        beta = float(own["beta"])
+        beta = float(chain["beta"])
         # By the words they have: what the prior adds makes all small ones alike.
         counts = np.maximum(phi * (sizes + beta * self.corpus.n_words)[:, None] - beta, 0)
         large = np.flatnonzero(sizes >= _LARGE * self.corpus.n_tokens)
-        slot, seen = np.full(len(phi), -1), len(now["there"])
+        slot, n_known = np.full(len(phi), -1), len(now["there"])
         slot[large] = paired(_shares(now["counts"]), _shares(counts[large]))
-        new = large[slot[large] < 0][: max(0, _MOST_SEEN - seen)]
-        slot[new] = seen + np.arange(len(new))
-        extra, told = len(new), np.flatnonzero(slot >= 0)
+        new = large[slot[large] < 0][: max(0, _MOST_SEEN - n_known)]
+        slot[new] = n_known + np.arange(len(new))
+        extra, present = len(new), np.flatnonzero(slot >= 0)
         now["there"] = np.append(now["there"], np.zeros(extra, int))
         now["share"] = np.append(now["share"], np.zeros(extra))
         for name, axis in (("phi", 0), ("phi_square", 0), ("counts", 0), ("theta", 1), ("theta_square", 1)):
             width = [(0, extra if a == axis else 0) for a in (0, 1)]
             now[name] = np.pad(now[name], width)
-        at = slot[told]
+        at = slot[present]
         now["there"][at] += 1
-        now["share"][at] += sizes[told] / self.corpus.n_tokens
-        now["counts"][at] += counts[told]
-        of_topic = sizes[told] + beta * self.corpus.n_words
-        of_document = self.corpus.lengths + float(own["alpha"])
+        now["share"][at] += sizes[present] / self.corpus.n_tokens
+        now["counts"][at] += counts[present]
+        of_topic = sizes[present] + beta * self.corpus.n_words
+        of_document = self.corpus.lengths + float(chain["alpha"])
         for name, mean, size, index in (
-            ("phi", phi[told], of_topic[:, None], np.s_[at]),
-            ("theta", theta[:, told], of_document[:, None], np.s_[:, at]),
+            ("phi", phi[present], of_topic[:, None], np.s_[at]),
+            ("theta", theta[:, present], of_document[:, None], np.s_[:, at]),
         ):
             now[name][index] += mean
             now[f"{name}_square"][index] += mean * (mean * size + 1) / (size + 1)
         now["summed"] = now["summed"] + 1
 
 
-def _own(now: Arrays) -> dict[str, np.ndarray]:
+def _chain_state(now: Arrays) -> dict[str, np.ndarray]:
     return {name.removeprefix("state_"): value for name, value in now.items() if name.startswith("state_")}
 
 
@@ -194,7 +194,7 @@ def _finished(
     drawn = {name: np.stack([s[f"draw_{name}"][:length] for s in each]) for name in names}
     drawn |= {name: drawn[name].astype(np.int64) for name in ("n_topics", "n_large")}
     best = int(np.argmax(drawn["log_word"].mean(axis=1)))
-    group, likeness, words = _told(each, best, documents)
+    group, likeness, words = _reported(each, best, documents)
     kept = _kept(each, group["phi"][1], words)
     notes = [_number(drawn["n_topics"]), *topics_note(list(chains), likeness, best)]
     groups: dict[str, Any] = {"topics": group, "topic_draws": kept}
@@ -204,22 +204,22 @@ def _finished(
     return GibbsDraws(drawn, {}, groups, tuple(notes))
 
 
-def _told(each: list[Arrays], best: int, documents: Documents) -> tuple[dict[str, Any], np.ndarray, np.ndarray]:
-    """The topics that are told, means over draws of the best chain; how like each chain's nearest is; their words."""
+def _reported(each: list[Arrays], best: int, documents: Documents) -> tuple[dict[str, Any], np.ndarray, np.ndarray]:
+    """Reported topics, as means over draws of the best chain; how like each chain's nearest is; their words."""
     state = each[best]
     summed, there = int(state["summed"]), state["there"]
-    told = np.flatnonzero(there >= THERE * summed)
+    reported = np.flatnonzero(there >= THERE * summed)
     share = state["share"] / summed
-    told = told[np.argsort(-share[told], kind="stable")]
-    phi = state["phi"][told] / there[told][:, None]
-    theta = state["theta"][:, told] / summed
-    phi_square = state["phi_square"][told] / there[told][:, None]
-    theta_square = state["theta_square"][:, told] / summed
-    words = _shares(state["counts"][told])
-    likeness = np.zeros((len(each), len(told)))
+    reported = reported[np.argsort(-share[reported], kind="stable")]
+    phi = state["phi"][reported] / there[reported][:, None]
+    theta = state["theta"][:, reported] / summed
+    phi_square = state["phi_square"][reported] / there[reported][:, None]
+    theta_square = state["theta_square"][:, reported] / summed
+    words = _shares(state["counts"][reported])
+    likeness = np.zeros((len(each), len(reported)))
     for c, other in enumerate(each):
-        own = other["there"] >= THERE * int(other["summed"])
-        alike = np.minimum(np.sqrt(words) @ np.sqrt(_shares(other["counts"][own])).T, 1.0)
+        frequent = other["there"] >= THERE * int(other["summed"])
+        alike = np.minimum(np.sqrt(words) @ np.sqrt(_shares(other["counts"][frequent])).T, 1.0)
         rows, columns = linear_sum_assignment(-alike)
         likeness[c, rows] = alike[rows, columns]
     group: dict[str, Any] = {
@@ -227,8 +227,8 @@ def _told(each: list[Arrays], best: int, documents: Documents) -> tuple[dict[str
         "phi_sd": (("topic", "word"), np.sqrt(np.maximum(phi_square - phi**2, 0))),
         "theta": ((documents.dim, "topic"), theta),
         "theta_sd": ((documents.dim, "topic"), np.sqrt(np.maximum(theta_square - theta**2, 0))),
-        "share": (("topic",), share[told]),
-        "there": (("topic",), there[told] / summed),
+        "share": (("topic",), share[reported]),
+        "there": (("topic",), there[reported] / summed),
         "likeness": (("chain", "topic"), likeness),
         "word_share": (("word",), documents.word_shares),
         "n_words": ((documents.dim,), documents.corpus.lengths),
@@ -236,19 +236,19 @@ def _told(each: list[Arrays], best: int, documents: Documents) -> tuple[dict[str
     return group, likeness, words
 
 
-def _kept(each: list[Arrays], told: np.ndarray, words: np.ndarray) -> dict[str, Any]:
-    """Some draws of every chain: first the topics that are told, then the others, filled up with some of no weight."""
+def _kept(each: list[Arrays], reported: np.ndarray, words: np.ndarray) -> dict[str, Any]:
+    """Some draws of every chain: first the reported topics, then the others, filled up with some of no weight."""
     phi, alpha, size, beta, chain = [], [], [], [], []
     for c, state in enumerate(each):
         for i in range(int(state["kept"])):
-            own, weight, known = (state[f"kept_{name}_{i}"] for name in ("phi", "alpha", "size"))
+            topics, weight, known = (state[f"kept_{name}_{i}"] for name in ("phi", "alpha", "size"))
             b = float(state[f"kept_beta_{i}"])
-            slot = paired(words, _shares(np.maximum(np.rint(own * known[:, None] - b), 0)))
+            slot = paired(words, _shares(np.maximum(np.rint(topics * known[:, None] - b), 0)))
             at = np.flatnonzero(slot >= 0)
-            others = np.setdiff1d(np.arange(len(own)), at)
-            mine, share, whole = told.astype(np.float32), np.full(len(told), _NONE), np.ones(len(told))
-            mine[slot[at]], share[slot[at]], whole[slot[at]] = own[at], weight[at], known[at]
-            phi.append(np.vstack([mine, own[others]]))
+            others = np.setdiff1d(np.arange(len(topics)), at)
+            mine, share, whole = reported.astype(np.float32), np.full(len(reported), _NONE), np.ones(len(reported))
+            mine[slot[at]], share[slot[at]], whole[slot[at]] = topics[at], weight[at], known[at]
+            phi.append(np.vstack([mine, topics[others]]))
             alpha.append(np.append(share, weight[others]))
             size.append(np.append(whole, known[others]))
             beta.append(b)

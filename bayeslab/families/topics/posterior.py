@@ -102,10 +102,10 @@ class TopicsPosterior(Posterior):
 
     def preferred_engine(self) -> tuple[str, str] | None:
         """Gibbs steps, which leave nothing out and grow with the number of words."""
-        found = self.documents
+        documents = self.documents
         return (
             "gibbs",
-            f"Gibbs steps over the topics of {found.corpus.n_tokens:,} words, everything else integrated out",
+            f"Gibbs steps over the topics of {documents.corpus.n_tokens:,} words, everything else integrated out",
         )
 
     @cached_property
@@ -141,8 +141,8 @@ class TopicsPosterior(Posterior):
         """The prior of topics and proportions."""
         spec = self.spec
         if spec.topics == "hdp":
-            found = {name: getattr(spec, name) for name in ("gamma", "alpha")}
-            each = {name: "learned" if value in (None, "learned") else f"{value:g}" for name, value in found.items()}
+            given = {name: getattr(spec, name) for name in ("gamma", "alpha")}
+            each = {name: "learned" if value in (None, "learned") else f"{value:g}" for name, value in given.items()}
             return {
                 "corpus": f"DP({each['gamma']}, Dirichlet({spec.beta}))",
                 "documents": f"DP({each['alpha']}, corpus)",
@@ -154,12 +154,12 @@ class TopicsPosterior(Posterior):
 
     def forecast(self) -> dict[str, str]:
         """Size of the corpus."""
-        found = self.documents
-        corpus, apart = found.corpus, self.held_out
+        documents = self.documents
+        corpus, apart = documents.corpus, self.held_out
         left = f"; {apart.corpus.n_documents:,} documents held out" if apart is not None else ""
         return {
             "documents": f"{corpus.n_documents:,} with {corpus.n_tokens:,} words of a vocabulary of"
-            f" {corpus.n_words:,} ({int(found.dropped.sum()):,} words left out){left}"
+            f" {corpus.n_words:,} ({int(documents.dropped.sum()):,} words left out){left}"
         }
 
     def log_likelihoods(self, draws: Draws) -> Any:

@@ -32,16 +32,16 @@ def variational(spec: Any, documents: Documents) -> VariationalPlan | str:
         rng: np.random.Generator, tolerance: float, most: int, progress: Callable[[int, float], None]
     ) -> VariationalEnd:
         if batches:
-            found = fit_online(corpus, prior, rng, passes=_PASSES)
-            per_pass = len(found.bound) // _PASSES
-            trace, converged = np.array([found.bound[-per_pass:].mean()]), True
+            topics = fit_online(corpus, prior, rng, passes=_PASSES)
+            per_pass = len(topics.bound) // _PASSES
+            trace, converged = np.array([topics.bound[-per_pass:].mean()]), True
         else:
             # The bound of a corpus is as large as its words are many: it has settled where it rises by less a word.
             relative = tolerance * corpus.n_tokens
-            found = fit_variational(corpus, prior, rng, iterations=most, tolerance=max(relative, 1e-9) / 1e3)
-            trace, converged = found.bound, len(found.bound) < most
+            topics = fit_variational(corpus, prior, rng, iterations=most, tolerance=max(relative, 1e-9) / 1e3)
+            trace, converged = topics.bound, len(topics.bound) < most
         progress(len(trace), float(trace[-1]))
-        return _ended(found, documents, trace, converged, spec)
+        return _ended(topics, documents, trace, converged, spec)
 
     where = f"in batches, {_PASSES} passes" if batches else "all at once"
     how = f"{spec.topics} Dirichlet topics × {corpus.n_documents:,} Dirichlet proportions, documents {where}"
@@ -63,19 +63,19 @@ def variational(spec: Any, documents: Documents) -> VariationalPlan | str:
 
 
 def _ended(
-    found: VariationalTopics, documents: Documents, trace: np.ndarray, converged: bool, spec: Any
+    topics: VariationalTopics, documents: Documents, trace: np.ndarray, converged: bool, spec: Any
 ) -> VariationalEnd:
     weight = documents.corpus.lengths / documents.corpus.n_tokens
-    by_size = np.argsort(-(weight @ found.proportions), kind="stable")
-    concentration, of_documents = found.concentration[by_size], found.documents[:, by_size]
+    by_size = np.argsort(-(weight @ topics.proportions), kind="stable")
+    concentration, of_documents = topics.concentration[by_size], topics.documents[:, by_size]
     phi, phi_sd = _moments(concentration, 1)
     theta, theta_sd = _moments(of_documents, 1)
     top = np.argsort(-phi, axis=1, kind="stable")[:, : min(_TOP, phi.shape[1])]
 
     def draw(rng: np.random.Generator, n: int) -> dict[str, np.ndarray]:
-        own = np.take_along_axis(concentration, top, axis=1)
-        rest = np.maximum(concentration.sum(axis=1) - own.sum(axis=1), 1e-12)
-        drawn = rng.standard_gamma(own, (n, *own.shape))
+        top_concentration = np.take_along_axis(concentration, top, axis=1)
+        rest = np.maximum(concentration.sum(axis=1) - top_concentration.sum(axis=1), 1e-12)
+        drawn = rng.standard_gamma(top_concentration, (n, *top_concentration.shape))
         return {"top_phi": drawn / (drawn.sum(axis=2) + rng.standard_gamma(rest, (n, len(rest))))[..., None]}
 
     rng = np.random.default_rng(0)
