@@ -107,45 +107,47 @@ class LearnerPosterior(Posterior):
 
     def predictive(self, draws: Draws, rng: np.random.Generator) -> Named:
         """Outcomes drawn from predicted probabilities; of numbers the prediction with the error it has left out."""
-        found = self._of_fit(draws)
+        learned = self._of_fit(draws)
         n = len(draws["_seed"])
-        predicted = found.predicted(self.data)
-        if found.classes is None:
+        predicted = learned.predicted(self.data)
+        if learned.classes is None:
             values = predicted + draws["sigma"][:, None] * rng.standard_normal((n, len(predicted)))
         else:
             # Inverse cumulative probabilities: one uniform number for each draw and row.
             up_to = np.cumsum(predicted, axis=1)
             u = rng.random((n, len(predicted)))
-            values = np.minimum((u[:, :, None] > up_to).sum(axis=2), len(found.classes) - 1)
+            values = np.minimum((u[:, :, None] > up_to).sum(axis=2), len(learned.classes) - 1)
         return {self.spec.target: ((self.model.data.rows,), values)}
 
     def exact_predictions(
         self, draws: Draws, kind: Literal["mean", "components"], ci_prob: float
     ) -> dict[str, dict[str, np.ndarray]] | None:
         """Predicted numbers, with the error left out as their spread; None for classes, which have probabilities."""
-        found = self._of_fit(draws)
-        if kind != "mean" or found.classes is not None:
+        learned = self._of_fit(draws)
+        if kind != "mean" or learned.classes is not None:
             return None
-        predicted, sigma = found.predicted(self.data), float(draws["sigma"][0])
+        predicted, sigma = learned.predicted(self.data), float(draws["sigma"][0])
         reach, percent = sigma * ndtri((1 + ci_prob) / 2), f"{100 * ci_prob:g}"
         interval = {f"eti{percent}_lb": predicted - reach, f"eti{percent}_ub": predicted + reach}
         return {"": {"mean": predicted, "sd": np.full(len(predicted), sigma)} | interval}
 
     def probabilities(self, draws: Draws) -> dict[str, np.ndarray] | None:
         """Probability of each class, for every new row; None where numbers are predicted."""
-        found = self._of_fit(draws)
-        if found.classes is None:
+        learned = self._of_fit(draws)
+        if learned.classes is None:
             return None
-        predicted = found.predicted(self.data)
+        predicted = learned.predicted(self.data)
         rows = self.data.labels.get(self.model.data.rows, np.arange(len(predicted)))
         target = self.spec.target
-        return {self.model.data.rows: rows} | {f"P({target}={c})": predicted[:, k] for k, c in enumerate(found.classes)}
+        return {self.model.data.rows: rows} | {
+            f"P({target}={c})": predicted[:, k] for k, c in enumerate(learned.classes)
+        }
 
     def log_likelihoods(self, draws: Draws) -> Named:
         """Log probability, or normal log density, of each row's outcome."""
-        found = self._of_fit(draws)
-        truth, predicted = found.outcome(self.data), found.predicted(self.data)
-        if found.classes is not None:
+        learned = self._of_fit(draws)
+        truth, predicted = learned.outcome(self.data), learned.predicted(self.data)
+        if learned.classes is not None:
             with np.errstate(divide="ignore"):
                 one = np.log(predicted[np.arange(len(truth)), truth.astype(int)])[None]
             values = np.repeat(one, len(draws["_seed"]), axis=0)

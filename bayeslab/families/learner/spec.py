@@ -53,10 +53,10 @@ class Learner(Family):
         """Keys that are not the family's are the learner's options."""
         if not isinstance(content, Mapping):
             return handler(content)
-        own = {k: v for k, v in content.items() if k in cls.model_fields and k != "options"}
+        fields = {k: v for k, v in content.items() if k in cls.model_fields and k != "options"}
         nested = content.get("options", {})
         rest = {k: v for k, v in content.items() if k not in cls.model_fields}
-        return handler(own | {"options": (dict(nested) if isinstance(nested, Mapping) else {}) | rest})
+        return handler(fields | {"options": (dict(nested) if isinstance(nested, Mapping) else {}) | rest})
 
     @model_validator(mode="after")
     def _known(self) -> Self:

@@ -68,8 +68,8 @@ class Prepared:
         key = f"inputs {self.names} {self.levels} {self._texts}"
         if key not in data.memo:
             data.memo[key] = self._matrix(data)
-        found: Array = data.memo[key]
-        return found
+        design: Array = data.memo[key]
+        return design
 
     def _matrix(self, data: Data) -> Array:
         if self._texts:
@@ -262,16 +262,16 @@ def prepared(model: Model, data: Data) -> Prepared:
             path=("model", "learner"),
             code="unsupported",
         )
-    found = Prepared(model, tuple(used), tuple(levels), data.labels[spec.target] if classifies else None)
-    outcome = found.outcome(data)
+    preparation = Prepared(model, tuple(used), tuple(levels), data.labels[spec.target] if classifies else None)
+    outcome = preparation.outcome(data)
     if classifies and len(np.unique(outcome)) < 2:
         raise DataError(
             f"all {len(outcome)} rows have the same '{spec.target}': there is nothing to learn; give rows of another",
             code="constant",
         )
-    found.matrix(data)
-    _trainable(found, data, outcome)
-    return found
+    preparation.matrix(data)
+    _trainable(preparation, data, outcome)
+    return preparation
 
 
 def _trainable(ready: Prepared, data: Data, outcome: NDArray[Any]) -> None:
@@ -368,8 +368,8 @@ class Learned:
             return np.zeros(0)
         stages = self.learner.staged_predict(self.pipeline[:-1].transform(matrix))
         if self.classes is None:
-            return np.array([np.sqrt(np.mean((said - outcome) ** 2)) for said in stages])
-        return np.array([np.mean(said != outcome) for said in stages])
+            return np.array([np.sqrt(np.mean((prediction - outcome) ** 2)) for prediction in stages])
+        return np.array([np.mean(prediction != outcome) for prediction in stages])
 
 
 def answers(estimator: Any, matrix: Array, classes: np.ndarray | None) -> Array:
