@@ -58,9 +58,9 @@ class HypothesesPosterior(Posterior):
 
     def network(self) -> nx.DiGraph:
         """The hypothesis, and what is observed."""
-        spec, own = self.spec, self.bound_data()
+        spec, data = self.spec, self.bound_data()
         calls = {str(call_name(_call(h))) for h in spec.hypotheses.values() if isinstance(h.likelihood, str)}
-        out = nx.DiGraph(dims={dim: len(levels) for dim, levels in own.labels.items()})
+        out = nx.DiGraph(dims={dim: len(levels) for dim, levels in data.labels.items()})
         out.add_node("hypothesis", kind="discrete", text="Categorical", dims=())
         out.add_node(
             spec.observed, kind="observed", text=" or ".join(sorted(calls)) or "table", dims=(self.model.data.rows,)
@@ -163,10 +163,10 @@ def _dims(model: Model) -> dict[str, Any]:
     """The model's dimensions: its hypotheses, and the values that are observed."""
     spec = model.model
     assert isinstance(spec, Hypotheses)
-    own: dict[str, Any] = {"hypothesis": list(spec.hypotheses)}
+    dims: dict[str, Any] = {"hypothesis": list(spec.hypotheses)}
     if spec.states:
-        own |= {"state": spec.states, spec.observed: spec.states}
-    return dict(model.dims) | own
+        dims |= {"state": spec.states, spec.observed: spec.states}
+    return dict(model.dims) | dims
 
 
 def _switched(spec: Hypotheses) -> str:
