@@ -129,18 +129,18 @@ class AnyDistribution(Emission):
         return scaled(rows)
 
     def log_density(self, parameters: Parameters, rows: np.ndarray) -> np.ndarray:
-        filled, seen = observed(rows)
+        filled, present = observed(rows)
         out: Any = 0.0
         values = self.declaration.domain.values
         for j in range(self.n_columns):
             # Any value that can be: what is missing says nothing.
-            x = np.where(seen[:, j] > 0, filled[:, j], np.nan)
+            x = np.where(present[:, j] > 0, filled[:, j], np.nan)
             with np.errstate(all="ignore"):
                 given = [np.broadcast_to(parameters[word], self._shape(parameters))[:, j] for word in self.parameters]
                 terms = functions(self.name).log_density(x[:, None], *given)
             # The ends may differ from state to state.
             terms = np.where(values.outside(x[:, None], *ends(self.name, given)), -np.inf, terms)
-            out = out + np.where(seen[:, j, None] > 0, terms, 0.0)
+            out = out + np.where(present[:, j, None] > 0, terms, 0.0)
         return np.asarray(out)
 
     def _shape(self, parameters: Parameters) -> tuple[int, int]:

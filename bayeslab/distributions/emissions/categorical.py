@@ -43,15 +43,15 @@ class Categorical(ConjugateEmission):
         return np.arange(max(self.levels)) < np.array(self.levels)[:, None]
 
     def _codes(self, rows: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        seen = ~np.isnan(rows)
-        return np.where(seen, rows, 0.0).astype(np.int64), seen
+        present = ~np.isnan(rows)
+        return np.where(present, rows, 0.0).astype(np.int64), present
 
     def _sum(self, table: np.ndarray, rows: np.ndarray) -> np.ndarray:
         """Σ over observed cells of table[k, j, x_nj], (N, K)."""
-        codes, seen = self._codes(rows)
+        codes, present = self._codes(rows)
         out = np.zeros((len(rows), len(table)))
         for j in range(self.n_columns):
-            out += np.where(seen[:, j, None], table[:, j].T[codes[:, j]], 0.0)
+            out += np.where(present[:, j, None], table[:, j].T[codes[:, j]], 0.0)
         return out
 
     def log_density(self, parameters: Parameters, rows: np.ndarray) -> np.ndarray:
@@ -60,21 +60,21 @@ class Categorical(ConjugateEmission):
     def statistics(
         self, rows: np.ndarray, responsibilities: np.ndarray, parameters: Parameters | None = None
     ) -> Statistics:
-        codes, seen = self._codes(rows)
+        codes, present = self._codes(rows)
         size, n_states = max(self.levels), responsibilities.shape[1]
         counts = np.zeros((n_states, self.n_columns, size))
         for j in range(self.n_columns):
-            at = codes[seen[:, j], j]
+            at = codes[present[:, j], j]
             for k in range(n_states):
-                counts[k, j] = np.bincount(at, responsibilities[seen[:, j], k], size)
+                counts[k, j] = np.bincount(at, responsibilities[present[:, j], k], size)
         return {"counts": counts}
 
     def statistics_of_states(self, rows: np.ndarray, states: np.ndarray, n_states: int) -> Statistics:
         size = max(self.levels)
         counts = np.empty((n_states, self.n_columns, size))
         for j, column in enumerate(rows.T):
-            seen = ~np.isnan(column)
-            cells = states[seen] * size + column[seen].astype(np.int64)
+            present = ~np.isnan(column)
+            cells = states[present] * size + column[present].astype(np.int64)
             counts[:, j] = np.bincount(cells, minlength=n_states * size).reshape(n_states, size)
         return {"counts": counts}
 
@@ -111,8 +111,8 @@ class Categorical(ConjugateEmission):
         return (point >= cumulated).sum(axis=-1).astype(float)
 
     def features(self, rows: np.ndarray) -> np.ndarray:
-        codes, seen = self._codes(rows)
-        parts = [np.eye(n)[codes[:, j]] * seen[:, j, None] for j, n in enumerate(self.levels)]
+        codes, present = self._codes(rows)
+        parts = [np.eye(n)[codes[:, j]] * present[:, j, None] for j, n in enumerate(self.levels)]
         return np.concatenate(parts, axis=1)
 
     # ------------------------------------------------------------------ conjugate

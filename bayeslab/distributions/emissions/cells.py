@@ -32,8 +32,8 @@ __all__ = [
 
 def observed(rows: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """Values with zeros for missing cells, and 1 where a cell is observed."""
-    seen = ~np.isnan(rows)
-    return np.where(seen, rows, 0.0), seen.astype(float)
+    present = ~np.isnan(rows)
+    return np.where(present, rows, 0.0), present.astype(float)
 
 
 def sums_by_state(values: np.ndarray, states: np.ndarray, n_states: int) -> np.ndarray:
@@ -43,8 +43,8 @@ def sums_by_state(values: np.ndarray, states: np.ndarray, n_states: int) -> np.n
 
 def column_means(rows: np.ndarray) -> np.ndarray:
     """Means of the columns over their observed cells."""
-    filled, seen = observed(rows)
-    return np.asarray(filled.sum(axis=0) / np.maximum(seen.sum(axis=0), 1))
+    filled, present = observed(rows)
+    return np.asarray(filled.sum(axis=0) / np.maximum(present.sum(axis=0), 1))
 
 
 def column_variances(rows: np.ndarray) -> np.ndarray:
@@ -131,7 +131,7 @@ def renumbered(columns: Sequence[int]) -> Iterator[None]:
     try:
         yield
     except DataError as error:
-        text = re.sub(r"\bcolumn (\d+)", lambda found: f"column {columns[int(found[1])]}", error.message)
+        text = re.sub(r"\bcolumn (\d+)", lambda match: f"column {columns[int(match[1])]}", error.message)
         raise DataError(text, where=error.where, path=error.path, code=error.code) from None
 
 
@@ -154,9 +154,9 @@ def dependent_columns(rows: np.ndarray) -> tuple[int, ...]:
         return ()
     values = scaled(complete)
     lowest, vectors = np.linalg.eigh(values.T @ values / len(values))
-    found = tuple(np.flatnonzero(np.abs(vectors[:, 0]) > 1e-3).tolist())
+    columns = tuple(np.flatnonzero(np.abs(vectors[:, 0]) > 1e-3).tolist())
     # A single one is constant, which is another matter.
-    return found if lowest[0] < 1e-12 and len(found) > 1 else ()
+    return columns if lowest[0] < 1e-12 and len(columns) > 1 else ()
 
 
 def refuse_dependent(
@@ -165,8 +165,8 @@ def refuse_dependent(
     remedy: str = "drop one of them, or give the components a prior (method: map)",
 ) -> None:
     """Refuse columns that follow from others: no covariance of theirs can be inverted, nor a prior on their scale."""
-    if found := dependent_columns(rows):
-        columns = ", ".join(str(j if names is None else names[j]) for j in found)
+    if dependent := dependent_columns(rows):
+        columns = ", ".join(str(j if names is None else names[j]) for j in dependent)
         raise DataError(
             f"columns {columns} depend on each other linearly: every covariance would be singular; {remedy}",
             code="dependent-columns",

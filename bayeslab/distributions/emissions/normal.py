@@ -103,10 +103,10 @@ class DiagonalGaussian(ConjugateEmission):
         return column_moments(rows, responsibilities)
 
     def statistics_of_states(self, rows: np.ndarray, states: np.ndarray, n_states: int) -> Statistics:
-        apart, seen, about = centred(rows)
-        weight = sums_by_state(seen, states, n_states)
+        apart, present, about = centred(rows)
+        weight = sums_by_state(present, states, n_states)
         shift = ratio(sums_by_state(apart, states, n_states), weight, 0.0)
-        scatter = sums_by_state((apart - shift[states]) ** 2 * seen, states, n_states)
+        scatter = sums_by_state((apart - shift[states]) ** 2 * present, states, n_states)
         return {"weight": weight, "mean": about + shift, "scatter": scatter}
 
     @property
@@ -197,10 +197,10 @@ class DiagonalGaussian(ConjugateEmission):
         kappa, centre, nu, scale = self.posterior(statistics)
         precision = np.broadcast_to(nu / scale, centre.shape)
         log_precision = np.broadcast_to(digamma(nu / 2) - np.log(scale / 2), centre.shape)
-        apart, seen, about = centred(rows)
+        apart, present, about = centred(rows)
         offset = centre - about
         constant = log_precision - LOG_2PI - 1 / kappa - precision * offset**2
-        return 0.5 * (seen @ constant.T + apart @ (2 * precision * offset).T - apart**2 @ precision.T)
+        return 0.5 * (present @ constant.T + apart @ (2 * precision * offset).T - apart**2 @ precision.T)
 
     def log_marginal(self, statistics: Statistics) -> np.ndarray:
         kappa, _, nu, scale = self.posterior(statistics)

@@ -88,8 +88,8 @@ class GaussianMixture(Emission):
 
     def _totals(self, rows: np.ndarray, joint: np.ndarray) -> Statistics:
         """From P(z = k, m), (N, K, M)."""
-        seen = ~np.isnan(rows).all(axis=1)
-        count = joint[seen].sum(axis=0)
+        present = ~np.isnan(rows).all(axis=1)
+        count = joint[present].sum(axis=0)
         normal = self._normal.statistics(rows, joint.reshape(len(rows), -1))
         return {"count": count, **{name: total.reshape(*count.shape, -1) for name, total in normal.items()}}
 
@@ -119,15 +119,15 @@ class GaussianMixture(Emission):
     def maximise(self, statistics: Statistics, parameters: Parameters | None = None) -> Parameters:
         count = statistics["count"]
         shape = (*count.shape, self.n_columns)
-        own = {name: statistics[name].reshape(-1, self.n_columns) for name in ("weight", "mean", "scatter")}
-        found = self._normal.maximise(own)
+        of_parts = {name: statistics[name].reshape(-1, self.n_columns) for name in ("weight", "mean", "scatter")}
+        estimate = self._normal.maximise(of_parts)
         weight = ratio(count, count.sum(axis=1, keepdims=True), 1.0 / self.n_parts)
-        return {"weight": weight, **{name: found[name].reshape(shape) for name in ("mean", "variance")}}
+        return {"weight": weight, **{name: estimate[name].reshape(shape) for name in ("mean", "variance")}}
 
     def expected_log_likelihood(self, statistics: Statistics, parameters: Parameters) -> float:
-        own = {name: statistics[name].reshape(-1, self.n_columns) for name in ("weight", "mean", "scatter")}
+        of_parts = {name: statistics[name].reshape(-1, self.n_columns) for name in ("weight", "mean", "scatter")}
         inside = float(np.sum(statistics["count"] * safe_log(parameters["weight"])))
-        return inside + self._normal.expected_log_likelihood(own, self._flat(parameters))
+        return inside + self._normal.expected_log_likelihood(of_parts, self._flat(parameters))
 
     def log_prior(self, parameters: Parameters) -> float:
         return self._normal.log_prior(self._flat(parameters))

@@ -32,15 +32,15 @@ __all__ = [
 
 def patterns(rows: np.ndarray) -> Iterator[tuple[np.ndarray, np.ndarray]]:
     """Groups of rows with the same observed columns: (row numbers, observed columns)."""
-    seen = ~np.isnan(rows)
-    if seen.all():
+    present = ~np.isnan(rows)
+    if present.all():
         yield np.arange(len(rows)), np.arange(rows.shape[1])
         return
     # Sorting whole rows of flags is slow; packed into bytes they are short strings.
-    packed = np.packbits(seen, axis=1)
+    packed = np.packbits(present, axis=1)
     _, first, kind = np.unique(packed.view(f"V{packed.shape[1]}").ravel(), return_index=True, return_inverse=True)
     for number, example in enumerate(first):
-        yield np.flatnonzero(kind.ravel() == number), np.flatnonzero(seen[example])
+        yield np.flatnonzero(kind.ravel() == number), np.flatnonzero(present[example])
 
 
 def normal_log_density(rows: np.ndarray, means: np.ndarray, covariances: np.ndarray) -> np.ndarray:
@@ -51,11 +51,11 @@ def normal_log_density(rows: np.ndarray, means: np.ndarray, covariances: np.ndar
             np.ascontiguousarray(rows), np.ascontiguousarray(means), inverse_cholesky(covariances)
         )
     out = np.zeros((len(rows), len(means)))
-    for at, seen in patterns(rows):
-        if len(seen):
-            part = inverse_cholesky(covariances[:, seen[:, None], seen])
-            some = np.ascontiguousarray(rows[np.ix_(at, seen)])
-            out[at] = full_gaussian_log_density(some, np.ascontiguousarray(means[:, seen]), part)
+    for at, columns in patterns(rows):
+        if len(columns):
+            part = inverse_cholesky(covariances[:, columns[:, None], columns])
+            some = np.ascontiguousarray(rows[np.ix_(at, columns)])
+            out[at] = full_gaussian_log_density(some, np.ascontiguousarray(means[:, columns]), part)
     return out
 
 
@@ -64,13 +64,13 @@ def mahalanobis(rows: np.ndarray, means: np.ndarray, covariances: np.ndarray) ->
     from bayeslab.distributions.emissions.component_kernels import full_gaussian_log_density
 
     out = np.zeros((len(rows), len(means)))
-    for at, seen in patterns(rows):
-        if len(seen):
-            factors = inverse_cholesky(covariances[:, seen[:, None], seen])
-            some = np.ascontiguousarray(rows[np.ix_(at, seen)])
-            density = full_gaussian_log_density(some, np.ascontiguousarray(means[:, seen]), factors)
+    for at, columns in patterns(rows):
+        if len(columns):
+            factors = inverse_cholesky(covariances[:, columns[:, None], columns])
+            some = np.ascontiguousarray(rows[np.ix_(at, columns)])
+            density = full_gaussian_log_density(some, np.ascontiguousarray(means[:, columns]), factors)
             log_det = np.log(np.einsum("kii->ki", factors)).sum(axis=1)
-            out[at] = np.maximum(2 * (log_det - density) - len(seen) * LOG_2PI, 0.0)
+            out[at] = np.maximum(2 * (log_det - density) - len(columns) * LOG_2PI, 0.0)
     return out, (~np.isnan(rows)).sum(axis=1)
 
 
@@ -84,17 +84,19 @@ def moments_about(
     """
     n_states, d = means.shape
     first, second = np.zeros((n_states, d)), np.zeros((n_states, d, d))
-    for at, seen in patterns(rows):
-        lost = np.setdiff1d(np.arange(d), seen)
+    for at, columns in patterns(rows):
+        lost = np.setdiff1d(np.arange(d), columns)
         for k in range(n_states):
             apart = np.zeros((len(at), d))
-            apart[:, seen] = rows[np.ix_(at, seen)] - means[k, seen]
+            apart[:, columns] = rows[np.ix_(at, columns)] - means[k, columns]
             if len(lost):
                 within = covariances[k][np.ix_(lost, lost)]
-                if len(seen):
-                    slope = np.linalg.solve(covariances[k][np.ix_(seen, seen)], covariances[k][np.ix_(seen, lost)])
-                    apart[:, lost] = apart[:, seen] @ slope
-                    within = within - covariances[k][np.ix_(lost, seen)] @ slope
+                if len(columns):
+                    slope = np.linalg.solve(
+                        covariances[k][np.ix_(columns, columns)], covariances[k][np.ix_(columns, lost)]
+                    )
+                    apart[:, lost] = apart[:, columns] @ slope
+                    within = within - covariances[k][np.ix_(lost, columns)] @ slope
                 second[k][np.ix_(lost, lost)] += spread_weights[at, k].sum() * within
             weighted = weights[at, k, None] * apart
             first[k] += weighted.sum(axis=0)
@@ -121,17 +123,17 @@ def about_normal(statistics: Statistics, counts: np.ndarray, means: np.ndarray, 
 
 def centred(rows: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Distances from the columns' means, zero at missing cells; 1 where a cell is observed; and those means."""
-    filled, seen = observed(rows)
+    filled, present = observed(rows)
     about = column_means(rows)
-    return (filled - about) * seen, seen, about
+    return (filled - about) * present, present, about
 
 
 def column_moments(rows: np.ndarray, responsibilities: np.ndarray) -> Statistics:
     """(weight, mean, scatter about it) of each state and column, (K, d), over observed cells."""
-    apart, seen, about = centred(rows)
-    weight = responsibilities.T @ seen
+    apart, present, about = centred(rows)
+    weight = responsibilities.T @ present
     shift = ratio(responsibilities.T @ apart, weight, 0.0)
-    scatter = np.stack([responsibilities[:, k] @ ((apart - s) ** 2 * seen) for k, s in enumerate(shift)])
+    scatter = np.stack([responsibilities[:, k] @ ((apart - s) ** 2 * present) for k, s in enumerate(shift)])
     return {"weight": weight, "mean": about + shift, "scatter": scatter}
 
 

@@ -25,8 +25,8 @@ def fill_normal(
 ) -> None:
     """Draw the open cells of rows in normal or Student's t clusters given the others, in place; empty rows whole."""
     d = rows.shape[1]
-    for alike, seen in reversed(list(patterns(rows))):
-        lacking = ~np.isin(np.arange(d), seen)
+    for alike, columns in reversed(list(patterns(rows))):
+        lacking = ~np.isin(np.arange(d), columns)
         if not lacking.any():
             continue
         for k in np.unique(cluster[alike]):

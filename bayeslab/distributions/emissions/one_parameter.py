@@ -96,15 +96,15 @@ class OneParameter(ConjugateEmission):
     def _cells(self, rows: np.ndarray) -> tuple[np.ndarray, np.ndarray, dict[str, np.ndarray]]:
         """Outcomes, which of them are observed, and the other parameters; what is missing is some possible number."""
         outcomes, others = rows[:, : self.n_outcomes], self._others(rows)
-        seen = ~np.isnan(outcomes)
+        present = ~np.isnan(outcomes)
         for word in self.beside:
-            seen &= ~np.isnan(others[word])
-        if not seen.all():
+            present &= ~np.isnan(others[word])
+        if not present.all():
             values = self.declaration.domain.values
             some = 0.0 if values.low == 0 and not values.open_low else 1.0
-            outcomes = np.where(seen, outcomes, some)
-            others |= {word: np.where(seen, others[word], some) for word in self.beside}
-        return outcomes, seen, others
+            outcomes = np.where(present, outcomes, some)
+            others |= {word: np.where(present, others[word], some) for word in self.beside}
+        return outcomes, present, others
 
     def check(self, rows: np.ndarray) -> None:
         check_shape(rows, self.n_columns)
@@ -118,21 +118,21 @@ class OneParameter(ConjugateEmission):
         return self._counts(*self._cells(rows))
 
     def _counts(
-        self, outcomes: np.ndarray, seen: np.ndarray, others: Mapping[str, np.ndarray]
+        self, outcomes: np.ndarray, present: np.ndarray, others: Mapping[str, np.ndarray]
     ) -> tuple[np.ndarray, np.ndarray]:
         assert self.conjugate.counts is not None
         won, base = (np.broadcast_to(each, outcomes.shape) for each in self.conjugate.counts(outcomes, **others))
-        return (won, base) if seen.all() else (np.where(seen, won, 0.0), np.where(seen, base, 0.0))
+        return (won, base) if present.all() else (np.where(present, won, 0.0), np.where(present, base, 0.0))
 
     def log_base(self, rows: np.ndarray) -> np.ndarray:
         return self._rest(*self._cells(rows))
 
-    def _rest(self, outcomes: np.ndarray, seen: np.ndarray, others: Mapping[str, np.ndarray]) -> np.ndarray:
+    def _rest(self, outcomes: np.ndarray, present: np.ndarray, others: Mapping[str, np.ndarray]) -> np.ndarray:
         assert self.conjugate.rest is not None
         rest = self.conjugate.rest(outcomes, **others)
         if np.ndim(rest) == 0 and rest == 0:
             return np.zeros(len(outcomes))
-        return np.asarray((rest if seen.all() else np.where(seen, rest, 0.0)).sum(axis=1))
+        return np.asarray((rest if present.all() else np.where(present, rest, 0.0)).sum(axis=1))
 
     def log_density(self, parameters: Parameters, rows: np.ndarray) -> np.ndarray:
         return impossible(self._weighted(rows, *self.pair.logs(parameters[self.name])))

@@ -92,8 +92,8 @@ class Product(ConjugateEmission):
     def limits(self, statistics: Statistics, parameters: Parameters) -> dict[str, np.ndarray]:
         out: dict[str, np.ndarray] = {}
         for name, (_, e) in self.parts.items():
-            found = e.limits(self._of_part(name, statistics), self._of_part(name, parameters))
-            out |= self._named(name, found)
+            limits_of_part = e.limits(self._of_part(name, statistics), self._of_part(name, parameters))
+            out |= self._named(name, limits_of_part)
         return out
 
     def expected_log_likelihood(self, statistics: Statistics, parameters: Parameters) -> float:

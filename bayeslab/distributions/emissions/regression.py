@@ -77,11 +77,11 @@ class Regression(ConjugateEmission):
     def statistics(
         self, rows: np.ndarray, responsibilities: np.ndarray, parameters: Parameters | None = None
     ) -> Statistics:
-        seen = ~np.isnan(rows[:, -1])
-        x, y, r = rows[seen, :-1], rows[seen, -1], responsibilities[seen]
+        present = ~np.isnan(rows[:, -1])
+        x, y, r = rows[present, :-1], rows[present, -1], responsibilities[present]
         if self.outcome != "gaussian":
             # No sufficient statistic of fixed size exists.
-            return {"rows": rows[seen], "belonging": r}
+            return {"rows": rows[present], "belonging": r}
         gram = np.stack([(x * weight[:, None]).T @ x for weight in r.T])
         return {"weight": r.sum(axis=0), "gram": gram, "cross": (r * y[:, None]).T @ x, "square": r.T @ y**2}
 

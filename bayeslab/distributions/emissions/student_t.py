@@ -91,8 +91,8 @@ class StudentT(Emission):
         scale, dof = parameters["scale"], parameters["dof"]
         squares, observed = mahalanobis(rows, parameters["mean"], scale)
         out = np.zeros_like(squares)
-        for at, seen in patterns(rows):
-            log_det = np.linalg.slogdet(scale[:, seen[:, None], seen])[1] if len(seen) else np.zeros(len(dof))
+        for at, columns in patterns(rows):
+            log_det = np.linalg.slogdet(scale[:, columns[:, None], columns])[1] if len(columns) else np.zeros(len(dof))
             out[at] = -0.5 * log_det
         d = observed[:, None]
         constant = log_rising(0.5 * dof, 0.5 * d) - 0.5 * d * np.log(dof * np.pi)

@@ -70,9 +70,9 @@ class StickBreaking(SimplexContinuous):
         left = pt.log(pt.maximum(pt.cumsum(value[..., ::-1], axis=-1)[..., ::-1], _LEAST))
         before, after, shares = left[..., :-1], left[..., 1:], pt.log(pt.maximum(value[..., :-1], _LEAST))
         terms = (a - 1.0) * shares - a * before + (b - 1.0) * (after - before) - betaln(a, b)
-        found = pt.sum(terms, axis=-1)
+        log_p = pt.sum(terms, axis=-1)
         outside = pt.or_(pt.any(pt.lt(value, 0.0), axis=-1), pt.gt(pt.abs(value.sum(axis=-1) - 1.0), 1e-5))
-        return pt.switch(outside, -np.inf, found)
+        return pt.switch(outside, -np.inf, log_p)
 
 
 def _betas(alpha: Any, discount: Any, breaks: Any) -> tuple[Any, Any]:

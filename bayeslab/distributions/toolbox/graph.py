@@ -32,11 +32,11 @@ def cell_log_density(name: str, parameters: Mapping[str, Any], values: np.ndarra
     import pytensor.tensor as pt
     from pytensor.graph.replace import graph_replace
 
-    seen = ~np.isnan(values)
-    if not seen.any():
+    present = ~np.isnan(values)
+    if not present.any():
         return pt.zeros((len(values), pt.as_tensor_variable(next(iter(parameters.values()))).shape[0]))
     # Any value that can be stands for a missing one.
-    filled = np.where(seen, values, values[seen][0])
+    filled = np.where(present, values, values[present][0])
     if DISTRIBUTIONS[name].discrete:
         filled = filled.astype(np.int64)
     # Densities that PyMC derives would take parameters that are random for what the density is of.
@@ -50,15 +50,15 @@ def cell_log_density(name: str, parameters: Mapping[str, Any], values: np.ndarra
     spread |= {word: np.broadcast_to(value, (len(values), len(value))) for word, value in known.items()}
     out = pm.logp(pymc_class(name).dist(**spread), pt.broadcast_to(filled[:, None], shape))
     out = graph_replace([out], {apart[word]: parameters[word] for word in apart}, strict=False)[0]
-    return out if seen.all() else pt.where(seen[:, None], out, 0.0)
+    return out if present.all() else pt.where(present[:, None], out, 0.0)
 
 
 def cell_draws(name: str, parameters: Mapping[str, Any], states: Any, n_rows: int) -> Any:
     """A random variable (n_rows,) with a value for each row, given the rows' states."""
     import pytensor.tensor as pt
 
-    own = {word: pt.as_tensor_variable(_as_written(value))[states] for word, value in parameters.items()}
-    return pymc_class(name).dist(**own, shape=n_rows)
+    of_rows = {word: pt.as_tensor_variable(_as_written(value))[states] for word, value in parameters.items()}
+    return pymc_class(name).dist(**of_rows, shape=n_rows)
 
 
 def _as_written(value: Any) -> Any:

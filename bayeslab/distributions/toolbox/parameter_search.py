@@ -144,12 +144,12 @@ class ParameterSearch:
                 laws={word: law for word, law in self.laws.items() if word in held.learned},
             )
             law = self.laws.get(self.learned[i])
-            own = 0.0 if law is None else float(law.log_density(np.asarray(value)))
+            log_prior = 0.0 if law is None else float(law.log_density(np.asarray(value)))
             powers = product(_TOGETHER, repeat=len(theta) - 1)
             starts = [np.delete(theta, i) * times ** np.array(each) for each in powers]
             good = sorted(starts, key=lambda start: -search.height(x, weights, start))[:_TRIED]
             ends = [search._climbed(x, weights, start, to_the_top=False) for start in good]
-            return own + max(search.height(x, weights, end) for end in ends)
+            return log_prior + max(search.height(x, weights, end) for end in ends)
 
         return ridge_at_limit(highest, best)
 
