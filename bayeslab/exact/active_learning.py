@@ -55,9 +55,9 @@ def most_uncertain(
     if d > 8:
         corners = np.pad(corners, ((0, 0), (0, d - 8)), constant_values=0.5)
     points = lower + (upper - lower) * np.vstack([spread, corners])
-    found = variance(points)
-    best, top = points[int(np.argmax(found))], float(found.max())
-    for k in np.argsort(found)[::-1][:3]:
+    variances = variance(points)
+    best, top = points[int(np.argmax(variances))], float(variances.max())
+    for k in np.argsort(variances)[::-1][:3]:
         ended = minimize(
             lambda x: -float(variance(np.clip(x, lower, upper)[None])[0]),
             points[k],

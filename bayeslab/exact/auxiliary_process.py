@@ -70,9 +70,9 @@ class Atoms:
 
         out = np.zeros((len(rows), len(self.means)))
         for at, columns in _patterns(rows):
-            own = self.of_columns(columns)
+            marginal = self.of_columns(columns)
             there = np.ascontiguousarray(rows[np.ix_(at, columns)])
-            out[at] = log_densities(there, own.means, own.roots, own.dofs, own.constants)
+            out[at] = log_densities(there, marginal.means, marginal.roots, marginal.dofs, marginal.constants)
         return out
 
     def of_columns(self, columns: np.ndarray) -> Atoms:

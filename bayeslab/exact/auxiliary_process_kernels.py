@@ -61,24 +61,24 @@ def sweep_auxiliary(
     for n in range(n_rows):
         sizes[labels[n]] += 1
     for n in range(n_rows):
-        own = labels[n]
-        sizes[own] -= 1
+        current = labels[n]
+        sizes[current] -= 1
         first = 0
-        if sizes[own] == 0:
+        if sizes[current] == 0:
             # The parameters of a cluster of its own are one of the auxiliary ones.
             last = count - 1
-            mean, root, dof, constant = means[own].copy(), roots[own].copy(), dofs[own], constants[own]
-            if own != last:
-                means[own], roots[own], dofs[own], constants[own] = (
+            mean, root, dof, constant = means[current].copy(), roots[current].copy(), dofs[current], constants[current]
+            if current != last:
+                means[current], roots[current], dofs[current], constants[current] = (
                     means[last],
                     roots[last],
                     dofs[last],
                     constants[last],
                 )
-                sizes[own] = sizes[last]
+                sizes[current] = sizes[last]
                 for m in range(n_rows):
                     if labels[m] == last:
-                        labels[m] = own
+                        labels[m] = current
             sizes[last] = 0
             count = last
             means[count], roots[count], dofs[count], constants[count] = mean, root, dof, constant

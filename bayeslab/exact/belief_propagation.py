@@ -418,7 +418,7 @@ def _by_variable(messages: _Messages, entries: np.ndarray) -> dict[str, np.ndarr
 
 
 def _assignment(messages: _Messages, chosen: np.ndarray) -> dict[str, str]:
-    return {v: own[code] for (v, own), code in zip(messages.states.items(), chosen, strict=True)}
+    return {v: states[code] for (v, states), code in zip(messages.states.items(), chosen, strict=True)}
 
 
 def _loop(factors: FactorGraph, evidence: Evidence) -> str:

@@ -185,7 +185,7 @@ class _Chain:
         return self.z[:, : self.size]
 
     @property
-    def own(self) -> np.ndarray:
+    def features(self) -> np.ndarray:
         return self.z[:, self.always : self.size]
 
     def scales(self, scale: float, size: int | None = None) -> np.ndarray:
@@ -230,7 +230,7 @@ class _Chain:
         as no other becomes one of these.
         """
         n, size = len(self.x), self.size - self.always
-        level = None if self.always else next(iter(np.flatnonzero(self.own.all(axis=0))), None)
+        level = None if self.always else next(iter(np.flatnonzero(self.features.all(axis=0))), None)
         if not size or (not self.always and level is None):
             return
         scales = self.scales(self.scale)
@@ -274,11 +274,11 @@ class _Chain:
         chances = _stand_ins(self._mean_weights(), one)
         place = int(self.rng.choice(chances.size, p=chances.ravel()))
         three = np.array([one, *np.unravel_index(place, chances.shape)]) + self.always
-        found, ratio = self._redrawn(three, self.used, self.rng.permutation(len(self.x)), 0, -1)
+        proposed, ratio = self._redrawn(three, self.used, self.rng.permutation(len(self.x)), 0, -1)
         # Features have no order: one that begins takes any of the places, as one that ends is any of them.
         ratio += np.log(size) - np.log(self.alpha) - np.log(_pairs(size - 1)) - np.log(chances.ravel()[place])
-        ratio -= self._log_columns(self.used, three) - self._log_columns(found, three)
-        self._without(found, int(three[0]), ratio)
+        ratio -= self._log_columns(self.used, three) - self._log_columns(proposed, three)
+        self._without(proposed, int(three[0]), ratio)
 
     def _replacing(self) -> None:
         """A feature begins beside two others."""
@@ -287,28 +287,28 @@ class _Chain:
         place = self.always + int(self.rng.integers(0, size + 1))
         wider = np.insert(self.used, place, 0, axis=1)
         three = np.array([place, *(pair + (pair >= place))])
-        found, ratio = self._redrawn(three, wider, self.rng.permutation(len(self.x)), -1, 0)
-        if ratio == -np.inf or not found[:, place].any():
+        proposed, ratio = self._redrawn(three, wider, self.rng.permutation(len(self.x)), -1, 0)
+        if ratio == -np.inf or not proposed[:, place].any():
             return
         one, *others = three - self.always
-        chances = _stand_ins(self._mean_weights(found), one)
+        chances = _stand_ins(self._mean_weights(proposed), one)
         ratio += np.log(self.alpha) + np.log(_pairs(size)) - np.log(size + 1) + np.log(chances[tuple(others)])
-        ratio += self._log_columns(found, three) - self._log_columns(wider, three)
-        self._with(found, ratio)
+        ratio += self._log_columns(proposed, three) - self._log_columns(wider, three)
+        self._with(proposed, ratio)
 
     def _dissolved(self) -> None:
         """A feature ends, its rows get some of a few others."""
         size = self.size - self.always
-        chances = _small(self.own)
+        chances = _small(self.features)
         one = int(self.rng.choice(size, p=chances))
         others = self.rng.permutation(np.delete(np.arange(size), one))[:_FEW] + self.always
         some = np.append(one + self.always, others)
-        rows = self.rng.permutation(np.flatnonzero(self.own[:, one]))
-        found, ratio = self._redrawn(some, self.used, rows, 0, 1)
+        rows = self.rng.permutation(np.flatnonzero(self.features[:, one]))
+        proposed, ratio = self._redrawn(some, self.used, rows, 0, 1)
         # The prior of a feature's rows is what those of one that begins are drawn from.
         ratio += -np.log(self.alpha * buffet.harmonic(len(self.x))) - np.log(chances[one])
-        ratio += self._log_columns(found, others) - self._log_columns(self.used, others)
-        self._without(found, one + self.always, ratio)
+        ratio += self._log_columns(proposed, others) - self._log_columns(self.used, others)
+        self._without(proposed, one + self.always, ratio)
 
     def _formed(self) -> None:
         """A feature begins in some rows, which get others of a few others."""
@@ -317,26 +317,26 @@ class _Chain:
         rows = self.rng.permutation(n)[:many]
         others = self.rng.permutation(size)[:_FEW] + self.always
         wider = np.insert(self.used, self.always, 0, axis=1)
-        found, ratio = self._redrawn(np.append(self.always, others + 1), wider, rows, 1, 0)
+        proposed, ratio = self._redrawn(np.append(self.always, others + 1), wider, rows, 1, 0)
         if ratio == -np.inf:
             return
-        ratio += np.log(self.alpha * buffet.harmonic(n)) + np.log(_small(found[:, self.always :])[0])
-        ratio += self._log_columns(found, others + 1) - self._log_columns(wider, others + 1)
-        self._with(found, ratio)
+        ratio += np.log(self.alpha * buffet.harmonic(n)) + np.log(_small(proposed[:, self.always :])[0])
+        ratio += self._log_columns(proposed, others + 1) - self._log_columns(wider, others + 1)
+        self._with(proposed, ratio)
 
-    def _without(self, found: np.ndarray, place: int, ratio: float) -> None:
+    def _without(self, proposed: np.ndarray, place: int, ratio: float) -> None:
         """Take the new Z, in which one column has ended, or leave it."""
         if np.log1p(-self.rng.random()) < ratio:
             self.size -= 1
-            self.z[:, : self.size], self.z[:, self.size] = np.delete(found, place, axis=1), 0
+            self.z[:, : self.size], self.z[:, self.size] = np.delete(proposed, place, axis=1), 0
 
-    def _with(self, found: np.ndarray, ratio: float) -> None:
+    def _with(self, proposed: np.ndarray, ratio: float) -> None:
         """Take the new Z, which has a column more, or leave it."""
         if np.log1p(-self.rng.random()) < ratio:
             if self.z.shape[1] == self.size:
                 self.z = np.ascontiguousarray(np.pad(self.z, ((0, 0), (0, _ROOM))))
             self.size += 1
-            self.z[:, : self.size] = found
+            self.z[:, : self.size] = proposed
 
     def _redrawn(
         self, some: np.ndarray, z: np.ndarray, rows: np.ndarray, ahead: int, behind: int
@@ -364,8 +364,8 @@ class _Chain:
     def _log_columns(self, z: np.ndarray, some: np.ndarray) -> float:
         """Log of the factors of these columns in the prior of Z; those without rows have none."""
         ones = z[:, some].sum(axis=0)
-        own, n = ones[ones > 0], len(z)
-        return float((gammaln(n - own + 1) + gammaln(own) - gammaln(n + 1)).sum())
+        positive, n = ones[ones > 0], len(z)
+        return float((gammaln(n - positive + 1) + gammaln(positive) - gammaln(n + 1)).sum())
 
     def _mean_weights(self, z: np.ndarray | None = None) -> np.ndarray:
         """Means of the features' weights given Z, without the offset (K, D)."""
@@ -392,7 +392,7 @@ class _Chain:
         if callable(wide := prior.scale):
             self.scale = slice_step(lambda v: at(self.noise, v) + wide(v), self.scale, self.rng)
         if isinstance(prior.alpha, tuple) and prior.features is None:
-            self.alpha = buffet.draw_alpha(self.own.shape[1], len(self.x), *prior.alpha, self.rng)
+            self.alpha = buffet.draw_alpha(self.features.shape[1], len(self.x), *prior.alpha, self.rng)
 
     def weights(self, z: np.ndarray | None = None) -> np.ndarray:
         """A, with the offset in its first row, given Z."""
@@ -403,7 +403,7 @@ class _Chain:
         return np.asarray(mean + self.noise * np.linalg.solve(lower.T, self.rng.standard_normal(mean.shape)))
 
     def probabilities(self) -> np.ndarray:
-        ones, n = self.own.sum(axis=0), len(self.x)
+        ones, n = self.features.sum(axis=0), len(self.x)
         a, b = (0.0, 1.0) if self.prior.features is None else self.prior.probability
         return self.rng.beta(a + ones, b + n - ones)
 
@@ -431,12 +431,14 @@ def _stand_ins(weights: np.ndarray, k: int) -> np.ndarray:
     The nearer its weights are to a sum or difference of the others', or to those of one, the likelier.
     """
     gram = weights @ weights.T
-    squares, own = np.diag(gram), gram[k]
+    squares, products = np.diag(gram), gram[k]
     least = np.full(gram.shape, np.inf)
     for a in (-1, 0, 1):
         for b in (-1, 0, 1):
             if a or b:
-                apart = own[k] + (a * a * squares - 2 * a * own)[:, None] + (b * b * squares - 2 * b * own)
+                apart = (
+                    products[k] + (a * a * squares - 2 * a * products)[:, None] + (b * b * squares - 2 * b * products)
+                )
                 least = np.minimum(least, apart + 2 * a * b * gram)
     # Measured by what weights are, so that neither huge nor tiny units matter.
     apart = np.maximum(least, 0) / max(squares.mean(), 1e-300)
@@ -490,8 +492,8 @@ def start_values(x: np.ndarray, prior: BinaryPrior, rng: np.random.Generator) ->
     spread = float(np.sqrt(np.nanmean(centred**2))) or 1.0
     level = np.zeros(x.shape[1])
     with np.errstate(invalid="ignore"):
-        seen = (~missing).sum(axis=0)
-        level[seen > 0] = np.nansum(centred, axis=0)[seen > 0] / seen[seen > 0]
+        n_observed = (~missing).sum(axis=0)
+        level[n_observed > 0] = np.nansum(centred, axis=0)[n_observed > 0] / n_observed[n_observed > 0]
     centred = np.ascontiguousarray(np.where(missing, level, centred))
     always = 0 if prior.offset is None else 1
     z = np.zeros((len(x), always + (2 * _ROOM if prior.features is None else prior.features)), np.int8)
@@ -543,9 +545,9 @@ def _begun(x: np.ndarray, prior: BinaryPrior, rng: np.random.Generator, tune: in
 
 def _level(x: np.ndarray) -> float:
     """How far from zero rows are, in sds that they vary by."""
-    seen = x[:, ~np.isnan(x).all(axis=0)]
-    spread = np.mean(np.nanvar(seen, axis=0))
-    return float(np.sqrt(np.mean(np.nanmean(seen, axis=0) ** 2) / spread)) if spread > 0 else 0.0
+    observed = x[:, ~np.isnan(x).all(axis=0)]
+    spread = np.mean(np.nanvar(observed, axis=0))
+    return float(np.sqrt(np.mean(np.nanmean(observed, axis=0) ** 2) / spread)) if spread > 0 else 0.0
 
 
 def _levelled(x: np.ndarray, prior: BinaryPrior) -> BinaryPrior:
@@ -563,7 +565,7 @@ def _adopted(end: _Chain, x: np.ndarray, prior: BinaryPrior) -> _Chain:
     """
     if end.prior is prior:
         return end
-    largest = end.own[:, np.argsort(-end.own.sum(axis=0), kind="stable")]
+    largest = end.features[:, np.argsort(-end.features.sum(axis=0), kind="stable")]
     level = end.prior.offset if prior.offset is None else None
     if level is not None:
         largest = np.hstack([np.ones((len(x), 1), np.int8), largest])
@@ -591,16 +593,16 @@ def _extended(few: _Chain, x: np.ndarray) -> _Chain:
     from bayeslab.exact.feature_kernels import draw_rows
 
     weights = few.weights()
-    shares = (few.own.sum(axis=0) + 0.5) / (len(few.x) + 1)
+    shares = (few.features.sum(axis=0) + 0.5) / (len(few.x) + 1)
     chain = start_values(x, few.prior, few.rng)
     chain.z = np.zeros((len(x), few.z.shape[1]), np.int8)
     chain.z[:, : few.always] = 1
     chain.size, chain.noise, chain.scale, chain.alpha = few.size, few.noise, few.scale, few.alpha
     centre = np.zeros(x.shape[1]) if few.prior.offset is None else few.prior.offset + weights[0]
-    own = np.zeros((len(x), len(shares)), np.int8)
+    z = np.zeros((len(x), len(shares)), np.int8)
     for heat in _HEATS:
-        draw_rows(few.rng, x, shares, weights[few.always :], centre, heat * few.noise, own, 1)
-    chain.z[:, few.always : few.size] = own
+        draw_rows(few.rng, x, shares, weights[few.always :], centre, heat * few.noise, z, 1)
+    chain.z[:, few.always : few.size] = z
     chain.fill(weights)
     return chain
 
@@ -648,12 +650,12 @@ class FeatureSampler(Sampler):
         likelihood, joint = _heights(chain)
         offset = np.zeros(self.rows.shape[1]) if self.prior.offset is None else self.prior.offset + weights[0]
         kept: dict[str, Any] = {
-            "z": chain.own.copy(),
+            "z": chain.features.copy(),
             "loading": weights[chain.always :],
             "probability": chain.probabilities(),
             "offset": offset,
             "size": chain.size - chain.always,
-            "n_features": int(chain.own.any(axis=0).sum()),
+            "n_features": int(chain.features.any(axis=0).sum()),
             "log_likelihood": likelihood,
             "log_joint": joint,
         }
@@ -689,7 +691,7 @@ def _height(chain: _Chain) -> float:
 def _heights(chain: _Chain) -> tuple[float, float]:
     prior = chain.prior
     likelihood = log_likelihood(chain.x, chain.used, chain.noise, chain.scales(chain.scale))
-    joint = likelihood + log_prior(chain.own, prior, chain.alpha)
+    joint = likelihood + log_prior(chain.features, prior, chain.alpha)
     joint += prior.noise(chain.noise) if callable(prior.noise) else 0.0
     joint += prior.scale(chain.scale) if callable(prior.scale) else 0.0
     if isinstance(prior.alpha, tuple) and prior.features is None:

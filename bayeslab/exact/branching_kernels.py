@@ -40,21 +40,21 @@ def _upward(
 
     ``impossible`` is the last node of each tree whose descendants no state explains, or -1.
     """
-    n_states, own = len(log_start), np.empty(len(log_start))
+    n_states, terms = len(log_start), np.empty(len(log_start))
     below[:] = log_emission
     impossible[:] = -1
     for t in range(len(parents) - 1, -1, -1):
         if parents[t] < 0:
             for k in range(n_states):
-                own[k] = log_start[k] + below[t, k]
-            log_evidence[trees[t]] = _log_sum(own)
+                terms[k] = log_start[k] + below[t, k]
+            log_evidence[trees[t]] = _log_sum(terms)
             peak = log_evidence[trees[t]]
         else:
             peak = -np.inf
             for i in range(n_states):
                 for k in range(n_states):
-                    own[k] = log_transition[i, k] + below[t, k]
-                messages[t, i] = _log_sum(own)
+                    terms[k] = log_transition[i, k] + below[t, k]
+                messages[t, i] = _log_sum(terms)
                 peak = max(peak, messages[t, i])
                 below[parents[t], i] += messages[t, i]
         if peak == -np.inf and impossible[trees[t]] < 0:

@@ -145,11 +145,11 @@ def classify(network: DiscreteNetwork, target: str, codes: Codes) -> Array:
     families = Families.of(network.states, network.parents)
     rows = packed(codes, families.cards).T.astype(np.int64)
     rows[:, t] = -1
-    own = [f for f, family in enumerate(families.families) if t in family]
+    relevant = [f for f, family in enumerate(families.families) if t in family]
     childless = {v for v in range(len(names)) if not any(v in f[:-1] for f in families.families)}
     scores = np.zeros((len(rows), len(network.states[target])))
     open_rows = np.zeros(len(rows), dtype=bool)
-    for f in own:
+    for f in relevant:
         family, table = families.families[f], network.tables[names[f]]
         at = family.index(t)
         lacking = (rows[:, [v for v in family if v != t]] < 0).any(axis=1)

@@ -43,10 +43,10 @@ def move_rows(
             for c in range(limit + 1):
                 cost[c] = step[size[c]]
             for s in range(n_draws):
-                own = draws[s, n]
-                overlap[s, own, k] -= 1
+                cluster = draws[s, n]
+                overlap[s, cluster, k] -= 1
                 for c in range(limit + 1):
-                    cost[c] -= 2 * weight[s] * step[overlap[s, own, c]]
+                    cost[c] -= 2 * weight[s] * step[overlap[s, cluster, c]]
             used, best, empty = 0, k, -1
             for c in range(limit + 1):
                 used += size[c] > 0

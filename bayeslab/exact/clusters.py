@@ -329,12 +329,12 @@ def _candidates(distinct: np.ndarray, counts: np.ndarray, together: np.ndarray, 
 
     # The most frequent draws; more would cost time and hardly differ.
     often = distinct[np.argsort(-counts, kind="stable")[:100]]
-    found = [draw for draw in often if draw.max() < limit]
+    candidates = [draw for draw in often if draw.max() < limit]
     n_rows = len(together)
     if n_rows > 1:
         tree = _linkage(together)
-        found += [canonical(fcluster(tree, k, "maxclust")) for k in range(1, min(limit, n_rows) + 1)]
-    return list({tuple(c): c for c in [*found, np.zeros(n_rows, int)]}.values())
+        candidates += [canonical(fcluster(tree, k, "maxclust")) for k in range(1, min(limit, n_rows) + 1)]
+    return list({tuple(c): c for c in [*candidates, np.zeros(n_rows, int)]}.values())
 
 
 def _expected(labels: np.ndarray, draws: np.ndarray, counts: np.ndarray, loss: Loss) -> float:

@@ -106,10 +106,10 @@ def _diagonal(emission: DiagonalGaussian, rows: np.ndarray) -> _Items:
         raise OptionError("spherical components are not offered here; use covariance: diagonal", code="unsupported")
     prior = emission.prior
     assert prior is not None
-    seen = ~np.isnan(rows)
-    apart = np.where(seen, rows - prior.mean, 0.0)
+    observed = ~np.isnan(rows)
+    apart = np.where(observed, rows - prior.mean, 0.0)
     d = rows.shape[1]
-    statistics = np.stack([seen, apart, apart**2], axis=2).reshape(len(rows), 3 * d)
+    statistics = np.stack([observed, apart, apart**2], axis=2).reshape(len(rows), 3 * d)
     scale = np.broadcast_to(prior.scale, (d,))
     hyper = np.concatenate([[prior.kappa, prior.nu, 0.0, scale[j]] for j in range(d)])
     return _Items(statistics, [(1, 3 * j, 4 * j) for j in range(d)], hyper)
@@ -119,8 +119,8 @@ def _categorical(emission: Categorical, rows: np.ndarray) -> _Items:
     parts, blocks, hyper, at, size = [], [], [], 0, 0
     prior = np.broadcast_to(np.asarray(emission.prior, float), (len(emission.levels), max(emission.levels)))
     for j, levels in enumerate(emission.levels):
-        seen = ~np.isnan(rows[:, j])
-        parts.append(np.eye(levels)[np.where(seen, rows[:, j], 0).astype(int)] * seen[:, None])
+        observed = ~np.isnan(rows[:, j])
+        parts.append(np.eye(levels)[np.where(observed, rows[:, j], 0).astype(int)] * observed[:, None])
         blocks.append((2, at, size))
         hyper.append(np.concatenate([[levels], prior[j, :levels]]))
         at, size = at + levels, size + levels + 1
@@ -139,11 +139,11 @@ def _one_parameter(emission: OneParameter, rows: np.ndarray) -> _Items:
 def _product(emission: Product, rows: np.ndarray) -> _Items:
     parts, blocks, hyper, at, size = [], [], [], 0, 0
     for columns, part in emission.parts.values():
-        own = _items(part, rows[:, list(columns)])
-        parts.append(own.statistics)
-        blocks += [(code, a + at, b + size) for code, a, b in own.blocks]
-        hyper.append(own.hyper)
-        at, size = at + own.statistics.shape[1], size + len(own.hyper)
+        items = _items(part, rows[:, list(columns)])
+        parts.append(items.statistics)
+        blocks += [(code, a + at, b + size) for code, a, b in items.blocks]
+        hyper.append(items.hyper)
+        at, size = at + items.statistics.shape[1], size + len(items.hyper)
     return _Items(np.hstack(parts), blocks, np.concatenate(hyper))
 
 

@@ -166,8 +166,8 @@ class Piece:
 
     def path(self, log_emission: Any, emitted: Sequence[str], offsets: Any = None, *, ends: bool = True) -> list[str]:
         """The names of the most likely states, row by row."""
-        found = viterbi(self.chain, self.rows(log_emission, emitted, offsets, ends=ends), offsets).possible()
-        return [self.names[state] for state in found.states]
+        most_likely = viterbi(self.chain, self.rows(log_emission, emitted, offsets, ends=ends), offsets).possible()
+        return [self.names[state] for state in most_likely.states]
 
 
 def phone(name: str, *, stay: float, n_states: int = 1) -> Piece:

@@ -216,8 +216,8 @@ class _Gamma:
     def add(self, shape: ArrayLike, rate: ArrayLike, at: ArrayLike | None = None) -> Self:
         """Posterior after items whose log densities are shape log θ - rate θ."""
         shape, rate = np.broadcast_arrays(np.asarray(shape, float), np.asarray(rate, float))
-        own = np.shape(self.alpha)
-        return type(self)(self.alpha + _totals(shape, own, at), self.beta + _totals(rate, own, at))
+        alpha_shape = np.shape(self.alpha)
+        return type(self)(self.alpha + _totals(shape, alpha_shape, at), self.beta + _totals(rate, alpha_shape, at))
 
     def gained(self, after: Self) -> float:
         """Log of the ratio of the normalising constants of posterior and prior."""
@@ -514,13 +514,13 @@ class NormalInverseGamma:
         # As one least-squares problem: the prior is p more rows.
         prior = _square_root(self.precision) if self.root is None else np.linalg.inv(self.root)
         place = prior @ self.mu if self.root is None else -remainders(prior, np.zeros(len(prior)), self.mu)
-        seen = Observations.of(design, data, factors)
-        rows = [seen, Observations(prior, place, prior=True)]
+        observations = Observations.of(design, data, factors)
+        rows = [observations, Observations(prior, place, prior=True)]
         at, ((gram, cross, square),) = coordinates([rows], np.ones(1), np.zeros(1, bool))
         scale = np.sqrt(np.diagonal(gram))
-        told = np.all(scale > 0)
-        unit = gram / np.outer(scale, scale) if told else gram
-        if not told or np.linalg.eigvalsh(unit)[0] < _SINGULAR:
+        identified = np.all(scale > 0)
+        unit = gram / np.outer(scale, scale) if identified else gram
+        if not identified or np.linalg.eigvalsh(unit)[0] < _SINGULAR:
             raise ModelError(
                 "the coefficients cannot be told apart (columns that are combinations of others)",
                 code="dependent-columns",
@@ -531,7 +531,11 @@ class NormalInverseGamma:
         mu = at.point + at.unit * (transform @ (inverse.T @ half))
         left = max(float(square - half @ half), 0.0) * at.unit**2
         return type(self)(
-            mu, self.precision + seen.gram, self.alpha + len(data) / 2, self.beta + left / 2, transform @ inverse.T
+            mu,
+            self.precision + observations.gram,
+            self.alpha + len(data) / 2,
+            self.beta + left / 2,
+            transform @ inverse.T,
         )
 
     def log_evidence(self, design: np.ndarray, data: np.ndarray, weights: ArrayLike = 1.0) -> float:
@@ -644,11 +648,11 @@ def empirical_bayes(
 
     begin = np.where(logged, np.log(np.where(logged, start, 1.0)), start)
     options = {"xatol": 1e-9, "fatol": 1e-11, "maxiter": 20_000, "maxfev": 20_000}
-    found = minimize(lambda x: -log_evidence(value(x)), begin, method="Nelder-Mead", options=options)
-    if not found.success or np.any(np.abs(found.x[logged]) > 30):
+    result = minimize(lambda x: -log_evidence(value(x)), begin, method="Nelder-Mead", options=options)
+    if not result.success or np.any(np.abs(result.x[logged]) > 30):
         raise ModelError(
             "the evidence has no maximum: it keeps growing as a hyperparameter goes to zero or infinity (as when"
             " groups differ by no more than chance); give the hyperparameter a prior instead",
             code="no-mode",
         )
-    return value(found.x), float(-found.fun)
+    return value(result.x), float(-result.fun)

@@ -267,16 +267,16 @@ def _separated(work: Sequence[tuple[Observations, float]], held: np.ndarray) -> 
     """A transform after which no column is nearly a combination of others, and the columns it changes."""
     size = len(held)
     total = _added([(by, rows.gram) for rows, by in work], size)
-    seen = _added([(by, rows.gram) for rows, by in work if not rows.prior], size)
+    data_gram = _added([(by, rows.gram) for rows, by in work if not rows.prior], size)
     transform = np.eye(size)
     diagonal = np.diagonal(total)
     if np.any(diagonal <= 0):
         return _identity(size), np.zeros(0, int)
     apart = independent_columns(_added([(1.0, abs(rows.gram)) for rows, _ in work], size) > 0)
-    pivots = apart[(np.diagonal(seen)[apart] > 0) & ~held[apart]]
+    pivots = apart[(np.diagonal(data_gram)[apart] > 0) & ~held[apart]]
     others = np.setdiff1d(np.arange(size), pivots)
-    mine = np.diagonal(seen)[pivots]
-    shares = seen[np.ix_(pivots, others)] / mine[:, None]
+    mine = np.diagonal(data_gram)[pivots]
+    shares = data_gram[np.ix_(pivots, others)] / mine[:, None]
     left = np.diagonal(total)[others] - np.einsum("ij,ij,i->j", shares, shares, mine)
     near = (left < _NEARLY * np.diagonal(total)[others]) & np.any(shares != 0, axis=0)
     changes: dict[int, np.ndarray] = {}
@@ -286,7 +286,7 @@ def _separated(work: Sequence[tuple[Observations, float]], held: np.ndarray) -> 
             column[others[k]], column[pivots] = 1.0, -shares[:, k]
             new = [(_combined(rows.design, column), rows, by) for rows, by in work if not rows.prior]
             square = sum(by * float(np.sum(_over(c, r.factors) ** 2)) for c, r, by in new)
-            if square > _WHOLLY * np.diagonal(seen)[others[k]]:
+            if square > _WHOLLY * np.diagonal(data_gram)[others[k]]:
                 changes[int(others[k])] = column
         for j, column in changes.items():
             transform[:, j] = column

@@ -368,7 +368,7 @@ class _Reader:
         self, columns: Collection[str] | None, hyperparameters: frozenset[str], levels: Mapping[str, Sequence[str]]
     ):
         self.columns, self.hyperparameters, self.levels = columns, hyperparameters, levels
-        self.seen: dict[str, int] = {}
+        self.occurrences: dict[str, int] = {}
         self.count: dict[str, int] = {}
 
     def read(self, tree: ast.expr) -> Node:
@@ -463,8 +463,8 @@ class _Reader:
         if word not in WORDS:
             also = f"; it is called '{_ALSO[word]}' here" if word in _ALSO else hint(word, WORDS)
             raise _bad(node, f"unknown covariance function '{word}'{also}", code="unknown-function")
-        self.seen[word] = self.seen.get(word, 0) + 1
-        prefix = word if self.seen[word] == 1 else f"{word}_{self.seen[word]}"
+        self.occurrences[word] = self.occurrences.get(word, 0) + 1
+        prefix = word if self.occurrences[word] == 1 else f"{word}_{self.occurrences[word]}"
         arguments = list(node.args)
         children: tuple[Node, ...] = ()
         if word == "ChangePoint":

@@ -131,9 +131,9 @@ def _squared(op, first, columns, slots, x, i, z, start, stop, out):  # type: ign
         out[j] = 0.0
     for d in range(op[4]):
         c = columns[op[3] + d]
-        rate, own, row = 1.0 / slots[first + d], x[c, i], z[c, start:stop]
+        rate, x_i, row = 1.0 / slots[first + d], x[c, i], z[c, start:stop]
         for j in range(m):
-            u = (own - row[j]) * rate
+            u = (x_i - row[j]) * rate
             out[j] += u * u
 
 
@@ -186,30 +186,30 @@ def _leaf(op, columns, slots, x, i, z, start, stop, same, v, h):  # type: ignore
             h[j] = v[j] / b
     elif code == PERIODIC:  # (4.31)
         c = columns[op[3]]
-        rate, own, row = math.pi / slots[at + 1], x[c, i], z[c, start:stop]
+        rate, x_i, row = math.pi / slots[at + 1], x[c, i], z[c, start:stop]
         scale = 1.0 / slots[at + 2] ** 2
         for j in range(m):
-            s = math.sin(rate * (own - row[j]))
+            s = math.sin(rate * (x_i - row[j]))
             h[j] = s * s
             v[j] = variance * _exp(-2.0 * scale * h[j])
     elif code == COSINE:
         c = columns[op[3]]
-        rate, own, row = 2.0 * math.pi / slots[at + 1], x[c, i], z[c, start:stop]
+        rate, x_i, row = 2.0 * math.pi / slots[at + 1], x[c, i], z[c, start:stop]
         for j in range(m):
-            v[j] = variance * math.cos(rate * (own - row[j]))
+            v[j] = variance * math.cos(rate * (x_i - row[j]))
     elif code == BROWNIAN:
         c = columns[op[3]]
-        own, row = x[c, i], z[c, start:stop]
+        x_i, row = x[c, i], z[c, start:stop]
         for j in range(m):
-            v[j] = variance * min(own, row[j])
+            v[j] = variance * min(x_i, row[j])
     elif code == LINEAR:  # (4.20), without the constant
         for j in range(m):
             h[j] = 0.0
         for d in range(op[4]):
             c, centre = columns[op[3] + d], slots[at + 1 + d]
-            own, row = x[c, i] - centre, z[c, start:stop]
+            x_i, row = x[c, i] - centre, z[c, start:stop]
             for j in range(m):
-                h[j] += own * (row[j] - centre)
+                h[j] += x_i * (row[j] - centre)
         for j in range(m):
             v[j] = variance * h[j]
     elif code == POLYNOMIAL:  # (4.22)
@@ -217,20 +217,20 @@ def _leaf(op, columns, slots, x, i, z, start, stop, same, v, h):  # type: ignore
             h[j] = slots[at + 1]
         for d in range(op[4]):
             c = columns[op[3] + d]
-            own, row = x[c, i], z[c, start:stop]
+            x_i, row = x[c, i], z[c, start:stop]
             for j in range(m):
-                h[j] += own * row[j]
+                h[j] += x_i * row[j]
         for j in range(m):
             v[j] = variance * h[j] ** op[5]
     elif code == COREGION:  # slots: 1, weights (levels, rank) by rows, specific variances (levels)
         c, rank = columns[op[3]], op[5]
         levels = (op[2] - 1) // (rank + 1)
-        own, row = int(x[c, i]), z[c, start:stop]
+        x_i, row = int(x[c, i]), z[c, start:stop]
         for j in range(m):
             other = int(row[j])
-            total = slots[at + 1 + levels * rank + own] if own == other else 0.0
+            total = slots[at + 1 + levels * rank + x_i] if x_i == other else 0.0
             for k in range(rank):
-                total += slots[at + 1 + own * rank + k] * slots[at + 1 + other * rank + k]
+                total += slots[at + 1 + x_i * rank + k] * slots[at + 1 + other * rank + k]
             v[j] = total
 
 
@@ -256,10 +256,10 @@ def _forward(ops, columns, slots, x, i, z, start, stop, same, values, kept):  # 
         elif op[0] == CHANGE:
             left, right, weight = values[op[6]], values[op[7]], kept[k]
             c, location, rate = columns[op[3]], slots[op[1]], slots[op[1] + 1]
-            own, row = _sigmoid(rate, location, x[c, i]), z[c, start:stop]
+            weight_i, row = _sigmoid(rate, location, x[c, i]), z[c, start:stop]
             for j in range(m):
                 weight[j] = _sigmoid(rate, location, row[j])
-                v[j] = (1.0 - own) * (1.0 - weight[j]) * left[j] + own * weight[j] * right[j]
+                v[j] = (1.0 - weight_i) * (1.0 - weight[j]) * left[j] + weight_i * weight[j] * right[j]
         else:
             _leaf(op, columns, slots, x, i, z, start, stop, same, v, kept[k])
 
@@ -273,9 +273,9 @@ def _lengthscales(op, first, columns, slots, x, i, z, start, stop, a, h, out):  
     m = stop - start
     for d in range(op[4]):
         c = columns[op[3] + d]
-        rate, own, row, total = 1.0 / slots[first + d], x[c, i], z[c, start:stop], 0.0
+        rate, x_i, row, total = 1.0 / slots[first + d], x[c, i], z[c, start:stop], 0.0
         for j in range(m):
-            u = (own - row[j]) * rate
+            u = (x_i - row[j]) * rate
             total += a[j] * h[j] * u * u
         out[first + d] += total * rate
 
@@ -287,13 +287,13 @@ def _leaf_reverse(op, columns, slots, x, i, z, start, stop, v, h, a, out):  # ty
     if code == COREGION:
         c, rank = columns[op[3]], op[5]
         levels = (op[2] - 1) // (rank + 1)
-        own, row = int(x[c, i]), z[c, start:stop]
+        x_i, row = int(x[c, i]), z[c, start:stop]
         for j in range(m):
             other = int(row[j])
-            if own == other:
-                out[at + 1 + levels * rank + own] += a[j]
+            if x_i == other:
+                out[at + 1 + levels * rank + x_i] += a[j]
             for k in range(rank):
-                p, q = at + 1 + own * rank + k, at + 1 + other * rank + k
+                p, q = at + 1 + x_i * rank + k, at + 1 + other * rank + k
                 out[p] += a[j] * slots[q]
                 out[q] += a[j] * slots[p]
         return
@@ -315,27 +315,27 @@ def _leaf_reverse(op, columns, slots, x, i, z, start, stop, v, h, a, out):  # ty
     elif code == PERIODIC:
         c = columns[op[3]]
         period, length = slots[at + 1], slots[at + 2]
-        rate, own, row = math.pi / period, x[c, i], z[c, start:stop]
+        rate, x_i, row = math.pi / period, x[c, i], z[c, start:stop]
         by_length, by_period = 0.0, 0.0
         for j in range(m):
-            u = rate * (own - row[j])
+            u = rate * (x_i - row[j])
             by_length += a[j] * v[j] * h[j]
             by_period += a[j] * v[j] * math.sin(2.0 * u) * u
         out[at + 2] += 4.0 * by_length / length**3
         out[at + 1] += 2.0 * by_period / (length**2 * period)
     elif code == COSINE:
         c = columns[op[3]]
-        period, own, row, total = slots[at + 1], x[columns[op[3]], i], z[c, start:stop], 0.0
+        period, x_i, row, total = slots[at + 1], x[columns[op[3]], i], z[c, start:stop], 0.0
         for j in range(m):
-            u = 2.0 * math.pi / period * (own - row[j])
+            u = 2.0 * math.pi / period * (x_i - row[j])
             total += a[j] * math.sin(u) * u
         out[at + 1] += slots[at] ** 2 * total / period
     elif code == LINEAR:
         for d in range(op[4]):
             c, centre = columns[op[3] + d], slots[at + 1 + d]
-            own, row, total = x[c, i] - centre, z[c, start:stop], 0.0
+            x_i, row, total = x[c, i] - centre, z[c, start:stop], 0.0
             for j in range(m):
-                total += a[j] * (own + row[j] - centre)
+                total += a[j] * (x_i + row[j] - centre)
             out[at + 1 + d] -= slots[at] ** 2 * total
     elif code == POLYNOMIAL:
         total = 0.0
@@ -364,16 +364,16 @@ def _reverse(ops, columns, slots, x, i, z, start, stop, values, kept, adjoint, o
         elif op[0] == CHANGE:
             first, second, left, right = adjoint[op[6]], adjoint[op[7]], values[op[6]], values[op[7]]
             c, location, rate, weight = columns[op[3]], slots[op[1]], slots[op[1] + 1], kept[k]
-            own, row = _sigmoid(rate, location, x[c, i]), z[c, start:stop]
+            weight_i, row = _sigmoid(rate, location, x[c, i]), z[c, start:stop]
             by_location, by_rate = 0.0, 0.0
             for j in range(m):
                 w = weight[j]
-                first[j] = a[j] * (1.0 - own) * (1.0 - w)
-                second[j] = a[j] * own * w
-                by_own = a[j] * (w * right[j] - (1.0 - w) * left[j]) * own * (1.0 - own)
-                by_other = a[j] * (own * right[j] - (1.0 - own) * left[j]) * w * (1.0 - w)
-                by_location -= rate * (by_own + by_other)
-                by_rate += by_own * (x[c, i] - location) + by_other * (row[j] - location)
+                first[j] = a[j] * (1.0 - weight_i) * (1.0 - w)
+                second[j] = a[j] * weight_i * w
+                by_i = a[j] * (w * right[j] - (1.0 - w) * left[j]) * weight_i * (1.0 - weight_i)
+                by_j = a[j] * (weight_i * right[j] - (1.0 - weight_i) * left[j]) * w * (1.0 - w)
+                by_location -= rate * (by_i + by_j)
+                by_rate += by_i * (x[c, i] - location) + by_j * (row[j] - location)
             out[op[1]] += by_location
             out[op[1] + 1] += by_rate
         else:
@@ -670,9 +670,9 @@ def log_marginal(parameters, ops, columns, at, fixed, x, y, design, known, base)
     _invert(a)
     trace = 0.0
     for i in range(n):
-        row, own = a[i], alpha[i]
+        row, alpha_i = a[i], alpha[i]
         for j in range(i + 1):
-            row[j] = 0.5 * (own * alpha[j] - row[j])
+            row[j] = 0.5 * (alpha_i * alpha[j] - row[j])
         trace += row[i]
     _with_jitter(a, share)
     grad[:n_theta] = _gathered(_lower_gradient(ops, columns, slots, x, a), at, n_theta)

@@ -74,7 +74,7 @@ __all__ = [
 type Concentration = float | tuple[float, float] | Literal["empirical_bayes"]
 type State = dict[str, np.ndarray]
 
-# What is told of each draw, free of the names of clusters.
+# What is recorded of each draw, free of the names of clusters.
 TOLD = ("n_clusters", "entropy", "largest", "log_joint", "alpha", "moved", "accepted")
 
 
@@ -523,8 +523,8 @@ def _seated(
 def advance(
     problem: ProcessProblem, state: State, keep: np.ndarray, moves: Moves = Moves(), search: np.ndarray | None = None
 ) -> tuple[State, dict[str, np.ndarray]]:
-    """Draws that follow: the state after them, what is told of each (:data:`TOLD`), and the partitions ``labels`` of
-    those to ``keep``, (kept, N).
+    """Draws that follow: the state after them, what is recorded of each (:data:`TOLD`), and the partitions ``labels``
+    of those to ``keep``, (kept, N).
 
     In a ``search`` splits and merges are accepted where the posterior density is higher (or nearly), however they were
     proposed: large fragments of one cluster find together that a Markov chain would not merge for a long time. It
@@ -536,7 +536,7 @@ def advance(
 
     rng, labels = thawed(state["rng"]), np.asarray(state["labels"]).astype(np.int64)
     how = (moves.sweeps, moves.proposals, moves.scans)
-    alpha, told, kept = run_segment(
+    alpha, records, kept = run_segment(
         rng,
         problem.arranged,
         problem.alone,
@@ -550,8 +550,8 @@ def advance(
         np.asarray(keep, bool),
         np.zeros(len(keep), bool) if search is None else np.asarray(search, bool),
     )
-    told[:, TOLD.index("log_joint")] += float(np.sum(problem.base.log_base(problem.rows)))
-    out = {name: told[:, k] for k, name in enumerate(TOLD)} | {"labels": kept}
+    records[:, TOLD.index("log_joint")] += float(np.sum(problem.base.log_base(problem.rows)))
+    out = {name: records[:, k] for k, name in enumerate(TOLD)} | {"labels": kept}
     return {"labels": labels.astype(np.int32), "alpha": np.array(alpha), "rng": frozen(rng)}, out
 
 
@@ -577,10 +577,10 @@ def empirical_concentration(
     state = start(fixed, 1, rng)
     shares = np.zeros(n + 1)
     for k in range(tune + draws):
-        state, told = advance(fixed, state, np.zeros(1, bool))
+        state, records = advance(fixed, state, np.zeros(1, bool))
         weight = 1.0 if k < tune // 2 else 1.0 / max(1, k - tune // 2 + 1) ** 0.7
         shares *= 1 - weight
-        shares[int(told["n_clusters"][0])] += weight
+        shares[int(records["n_clusters"][0])] += weight
         state["alpha"] = np.array(_likeliest(shares, n, problem.prior.discount))
     return float(state["alpha"])
 

@@ -191,15 +191,15 @@ def _gain(s: np.ndarray, n: int, x: np.ndarray, law: Law, floor: float) -> float
             total = top - 0.5 * nu * log_z
         elif code == 1:
             if not math.isnan(x[column]):
-                own = int(s[at] + 0.5)
-                kappa, apart = hyper[h] + own, x[column] - s[at + 2]
+                n_observed = int(s[at] + 0.5)
+                kappa, apart = hyper[h] + n_observed, x[column] - s[at + 2]
                 z = apart * apart / s[at + 3] * kappa / (kappa + 1.0)
-                total += tables[b, own + 1] - tables[b, own] - 0.5 * s[at + 1]
+                total += tables[b, n_observed + 1] - tables[b, n_observed] - 0.5 * s[at + 1]
                 if not z < np.inf:
                     log_z = 2.0 * math.log(abs(apart)) - s[at + 1] + math.log(kappa / (kappa + 1.0))
                 else:
                     log_z = math.log1p(z)
-                total -= 0.5 * (hyper[h + 1] + own + 1.0) * log_z
+                total -= 0.5 * (hyper[h + 1] + n_observed + 1.0) * log_z
         elif code == 2:
             level = int(x[column])
             if level >= 0:
@@ -234,11 +234,11 @@ def _given_others(s: np.ndarray, n: int, x: np.ndarray, law: Law) -> float:
             total += tables[b, n] - tables[b, n - 1] - 0.5 * s[at] + 0.5 * nu * math.log(left)
         elif code == 1:
             if not math.isnan(x[column]):
-                own = int(s[at] + 0.5)
-                kappa, apart = hyper[h] + own, x[column] - s[at + 2]
+                n_observed = int(s[at] + 0.5)
+                kappa, apart = hyper[h] + n_observed, x[column] - s[at + 2]
                 left = max(1.0 - apart * apart / s[at + 3] * kappa / (kappa - 1.0), 1.0 / s[at + 3])
-                total += tables[b, own] - tables[b, own - 1] - 0.5 * s[at + 1]
-                total += 0.5 * (hyper[h + 1] + own - 1.0) * math.log(left)
+                total += tables[b, n_observed] - tables[b, n_observed - 1] - 0.5 * s[at + 1]
+                total += 0.5 * (hyper[h + 1] + n_observed - 1.0) * math.log(left)
         elif code == 2:
             level = int(x[column])
             if level >= 0:
@@ -309,8 +309,8 @@ def _evidence(s: np.ndarray, n: int, law: Law) -> float:
         if code == 0:
             total += tables[b, n] - 0.5 * (hyper[h + 1] + n) * s[at]
         elif code == 1:
-            own = int(s[at] + 0.5)
-            total += tables[b, own] - 0.5 * (hyper[h + 1] + own) * s[at + 1]
+            n_observed = int(s[at] + 0.5)
+            total += tables[b, n_observed] - 0.5 * (hyper[h + 1] + n_observed) * s[at + 1]
         elif code == 2:
             before = 0.0
             for level in range(d):
@@ -621,7 +621,7 @@ def _fallen(logs: np.ndarray, many: int, point: float, left: float) -> tuple[int
 @numba.njit(cache=True, error_model="numpy", nogil=True)
 def _fallen_of_all(
     x: np.ndarray,
-    own: int,
+    current: int,
     clusters: Clusters,
     count: int,
     log_size: np.ndarray,
@@ -631,22 +631,22 @@ def _fallen_of_all(
     many: int,
     bound: np.ndarray,
     floor: float,
-    found: np.ndarray,
+    choices: np.ndarray,
     weights: np.ndarray,
 ) -> int:
     """The cluster, where those that were passed over come last: their ``bound`` is not above ``floor``."""
     state, sizes, _, _ = clusters
     for c in range(count):
-        if c != own and not bound[c] > floor:
-            found[many] = c
+        if c != current and not bound[c] > floor:
+            choices[many] = c
             weights[many] = math.exp(log_size[sizes[c]] + _gain(state[c], sizes[c], x, law, -np.inf) - top)
             many += 1
     point *= weights[:many].sum()
     for k in range(many):
         point -= weights[k]
         if point < 0.0:
-            return int(found[k])
-    return int(found[0])
+            return int(choices[k])
+    return int(choices[0])
 
 
 @numba.njit(cache=True, error_model="numpy", nogil=True)
@@ -654,7 +654,7 @@ def _transferred(
     labels: np.ndarray,
     n: int,
     x: np.ndarray,
-    own: int,
+    current: int,
     chosen: int,
     clusters: Clusters,
     count: int,
@@ -670,12 +670,12 @@ def _transferred(
     _change(state[chosen], sizes[chosen], x, 1, law, work)
     sizes[chosen] += 1
     labels[n] = names[chosen]
-    if sizes[own] == 1:
-        sizes[own] = 0
-        _removed(clusters, own, count, law)
+    if sizes[current] == 1:
+        sizes[current] = 0
+        _removed(clusters, current, count, law)
         return int(places[labels[n]]), count - 1
-    _change(state[own], sizes[own], x, -1, law, work)
-    sizes[own] -= 1
+    _change(state[current], sizes[current], x, -1, law, work)
+    sizes[current] -= 1
     return chosen, count
 
 
@@ -699,40 +699,42 @@ def _sweep(
     """
     state, sizes, _, places = clusters
     room, work, moved = len(sizes), np.empty(rows.shape[1]), 0
-    logs, found, bound = np.empty(room + 2), np.empty(room + 2, np.int64), np.empty(room)
+    logs, choices, bound = np.empty(room + 2), np.empty(room + 2, np.int64), np.empty(room)
     slack = PASSED + math.log(count + 1.0)
     left = math.exp(-slack)
     for n in range(len(rows)):
-        x, own = rows[n], places[labels[n]]
-        found[0], many = own, 1
-        if sizes[own] == 1:
+        x, current = rows[n], places[labels[n]]
+        choices[0], many = current, 1
+        if sizes[current] == 1:
             # Its cluster would be gone without it, and one of its own is new.
             logs[0] = math.log(alpha + discount * (count - 1)) + alone[n]
         else:
-            logs[0] = log_size[sizes[own] - 1] + _given_others(state[own], sizes[own], x, law)
-            logs[1], found[1], many = math.log(alpha + discount * count) + alone[n], count, 2
+            logs[0] = log_size[sizes[current] - 1] + _given_others(state[current], sizes[current], x, law)
+            logs[1], choices[1], many = math.log(alpha + discount * count) + alone[n], count, 2
         floor = max(logs[0], logs[many - 1]) - slack
         for c in range(count):
-            if c != own:
+            if c != current:
                 size = log_size[sizes[c]]
                 bound[c] = size + _gain(state[c], sizes[c], x, law, floor - size)
                 if bound[c] > floor:
-                    logs[many], found[many] = bound[c], c
+                    logs[many], choices[many] = bound[c], c
                     many += 1
         point = rng.random()
         pick, top = _fallen(logs, many, point, count * left)
-        chosen = found[pick]
+        chosen = choices[pick]
         if pick < 0:
-            chosen = _fallen_of_all(x, own, clusters, count, log_size, law, point, top, many, bound, floor, found, logs)
-        if chosen == own:
+            chosen = _fallen_of_all(
+                x, current, clusters, count, log_size, law, point, top, many, bound, floor, choices, logs
+            )
+        if chosen == current:
             continue
         moved += 1
         if chosen == count and count + 3 > room:
             clusters = _grown(clusters, law)
             state, sizes, _, places = clusters
             room = len(sizes)
-            logs, found, bound = np.empty(room + 2), np.empty(room + 2, np.int64), np.empty(room)
-        _, count = _transferred(labels, n, x, own, chosen, clusters, count, law, work)
+            logs, choices, bound = np.empty(room + 2), np.empty(room + 2, np.int64), np.empty(room)
+        _, count = _transferred(labels, n, x, current, chosen, clusters, count, law, work)
     return clusters, count, moved
 
 
@@ -813,31 +815,31 @@ def _sweep_plane(
     column, wide, more = law[0][0, 1], law[0][0, 2] == 2, len(law[0]) > 1
     at = law[0][0, 3]
     room, work, moved = len(sizes), np.empty(rows.shape[1]), 0
-    logs, found = np.empty(room + 2), np.empty(room + 2, np.int64)
+    logs, choices = np.empty(room + 2), np.empty(room + 2, np.int64)
     quick, tangent, bound = _noted(clusters, count, log_size, law), np.empty(room + 16), np.empty(room + 16)
     slack = PASSED + math.log(count + 1.0)
     left, opening = math.exp(-slack), math.log(alpha + discount * count)
     for n in range(len(rows)):
-        own = places[labels[n]]
+        current = places[labels[n]]
         _look(quick, count, rows[n, column], rows[n, column + 1] if wide else 0.0, tangent, bound)
-        found[0], many = own, 1
-        if sizes[own] == 1:
+        choices[0], many = current, 1
+        if sizes[current] == 1:
             logs[0] = math.log(alpha + discount * (count - 1)) + alone[n]
             floor = logs[0] - slack
         else:
             if more:
-                logs[0] = log_size[sizes[own] - 1] + _given_others(state[own], sizes[own], rows[n], law)
+                logs[0] = log_size[sizes[current] - 1] + _given_others(state[current], sizes[current], rows[n], law)
             else:
-                share = 1.0 - 2.0 * tangent[own] / (1.0 - tangent[own]) * quick[8, own]
+                share = 1.0 - 2.0 * tangent[current] / (1.0 - tangent[current]) * quick[8, current]
                 if share < _ROUNDED:
-                    share = max(share, math.exp(-state[own, at]))
-                logs[0] = quick[10, own] + quick[9, own] * math.log(share)
-            logs[1], found[1], many = opening + alone[n], count, 2
+                    share = max(share, math.exp(-state[current, at]))
+                logs[0] = quick[10, current] + quick[9, current] * math.log(share)
+            logs[1], choices[1], many = opening + alone[n], count, 2
             floor = max(logs[0], logs[1]) - slack
-        bound[own] = -np.inf
+        bound[current] = -np.inf
         for c in range(count):
             if bound[c] > floor:
-                found[many] = c
+                choices[many] = c
                 if tangent[c] > _NEAR:
                     logs[many] = log_size[sizes[c]] + _gain(state[c], sizes[c], rows[n], law, -np.inf)
                 elif more:
@@ -847,25 +849,25 @@ def _sweep_plane(
                 many += 1
         point = rng.random()
         pick, top = _fallen(logs, many, point, count * left)
-        chosen = found[pick]
+        chosen = choices[pick]
         if pick < 0:
             chosen = _fallen_of_all(
-                rows[n], own, clusters, count, log_size, law, point, top, many, bound, floor, found, logs
+                rows[n], current, clusters, count, log_size, law, point, top, many, bound, floor, choices, logs
             )
-        if chosen == own:
+        if chosen == current:
             continue
         moved += 1
         if chosen == count and count + 3 > room:
             clusters = _grown(clusters, law)
             state, sizes, _, places = clusters
             room = len(sizes)
-            logs, found = np.empty(room + 2), np.empty(room + 2, np.int64)
+            logs, choices = np.empty(room + 2), np.empty(room + 2, np.int64)
             quick, tangent, bound = _noted(clusters, count, log_size, law), np.empty(room + 16), np.empty(room + 16)
-        chosen, count = _transferred(labels, n, rows[n], own, chosen, clusters, count, law, work)
+        chosen, count = _transferred(labels, n, rows[n], current, chosen, clusters, count, law, work)
         opening = math.log(alpha + discount * count)
         _note(quick, chosen, clusters, log_size, law)
-        if own < count:
-            _note(quick, own, clusters, log_size, law)
+        if current < count:
+            _note(quick, current, clusters, log_size, law)
     return clusters, count, moved
 
 
@@ -1119,7 +1121,7 @@ def run_segment(
     Returns
     -------
     alpha : float
-    told : ndarray (n_draws, 7)
+    records : ndarray (n_draws, 7)
         Number of clusters, entropy of their shares, largest share, log joint density, α, share of rows that moved in
         the last sweep, share of split-merge proposals that were accepted.
     kept : ndarray (kept, N) of int32
@@ -1127,7 +1129,7 @@ def run_segment(
     """
     n_sweeps, n_proposals, n_scans = moves
     n_rows, planar = len(rows), law[3] and law[0][0, 2] <= 2
-    told, kept, number = np.empty((n_draws, 7)), np.empty((keep.sum(), n_rows), np.int32), 0
+    records, kept, number = np.empty((n_draws, 7)), np.empty((keep.sum(), n_rows), np.int32), 0
     log_size = np.zeros(n_rows + 1)
     for n in range(1, n_rows + 1):
         log_size[n] = math.log(n - discount)
@@ -1155,20 +1157,20 @@ def run_segment(
             largest = max(largest, share)
         if prior[0] > 0.0:
             joint += (prior[0] - 1.0) * math.log(alpha) - prior[1] * alpha
-        told[draw, 0], told[draw, 1], told[draw, 2], told[draw, 3], told[draw, 4] = (
+        records[draw, 0], records[draw, 1], records[draw, 2], records[draw, 3], records[draw, 4] = (
             count,
             entropy,
             largest,
             joint,
             alpha,
         )
-        told[draw, 5] = moved / n_rows
-        told[draw, 6] = accepted / max(1, n_proposals * max(n_sweeps, 1))
+        records[draw, 5] = moved / n_rows
+        records[draw, 6] = accepted / max(1, n_proposals * max(n_sweeps, 1))
         _named(labels)
         if keep[draw]:
             _copy(labels, kept[number])
             number += 1
-    return alpha, told, kept
+    return alpha, records, kept
 
 
 @numba.njit(cache=True, error_model="numpy", nogil=True)
@@ -1270,9 +1272,9 @@ def leave_one_out(
     state, sizes, _, _ = _gathered(rows, labels, count, law)
     out, logs = np.empty(len(rows)), np.empty(count + 1)
     for n in range(len(rows)):
-        own, others = labels[n], count
+        current, others = labels[n], count
         for c in range(count):
-            if c != own:
+            if c != current:
                 logs[c] = math.log(sizes[c] - discount) + _gain(state[c], sizes[c], rows[n], law, -np.inf)
             elif sizes[c] == 1:
                 logs[c] = -np.inf

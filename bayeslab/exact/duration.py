@@ -201,7 +201,7 @@ def simulate_segments(chain: SemiMarkovChain, lengths: Any, rng: np.random.Gener
         t, law = offsets[s], start
         while t < offsets[s + 1]:
             state = rng.choice(len(law), p=law / law.sum())
-            own = duration[state] / duration[state].sum()
-            end = min(t + 1 + rng.choice(chain.longest, p=own), offsets[s + 1])
+            duration_law = duration[state] / duration[state].sum()
+            end = min(t + 1 + rng.choice(chain.longest, p=duration_law), offsets[s + 1])
             states[t:end], t, law = state, end, transition[state]
     return states, offsets

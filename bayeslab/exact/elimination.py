@@ -109,13 +109,13 @@ def planned(sizes: Sequence[int], factors: Sequence[Factor], length: int) -> Eli
         if now > cost + 1e-12:
             heapq.heappush(queue, (now, cell))
             continue
-        own = [factor for factor in bound[cell] if id(factor) not in used]
-        work += math.exp(min(now, 700.0)) * len(own)
+        joined = [factor for factor in bound[cell] if id(factor) not in used]
+        work += math.exp(min(now, 700.0)) * len(joined)
         _bearable(now, len(near[cell]), work)
         others = tuple(sorted(near[cell] - {cell}))
-        inputs += own
-        laid += [(*others, cell)] * len(own)
-        used.update(id(factor) for factor in own)
+        inputs += joined
+        laid += [(*others, cell)] * len(joined)
+        used.update(id(factor) for factor in joined)
         step_inputs.append(len(inputs))
         var_cells += (*others, cell)
         step_vars.append(len(var_cells))

@@ -66,11 +66,11 @@ def _forward(work, first, last, sizes, strides, offsets, out):  # type: ignore[n
                 total += math.exp(value - high)
             for i in range(n):
                 shift[i] += strides[first + i, r]
-        found = high + math.log(total) if high > _NEVER else high
+        log_sum = high + math.log(total) if high > _NEVER else high
         if out >= 0:
-            work[out + c] = found
+            work[out + c] = log_sum
         else:
-            single = found
+            single = log_sum
         for j in range(r - 1, -1, -1):
             digits[j] += 1
             if digits[j] < sizes[j]:
@@ -84,7 +84,7 @@ def _forward(work, first, last, sizes, strides, offsets, out):  # type: ignore[n
 
 
 @njit(cache=True)
-def _backward(work, slopes, found, first, last, sizes, strides, offsets, out):  # type: ignore[no-untyped-def]
+def _backward(work, slopes, log_sum, first, last, sizes, strides, offsets, out):  # type: ignore[no-untyped-def]
     """The slope of a step's table taken back to its inputs."""
     r = sizes.size - 1
     k = sizes[r]
@@ -97,7 +97,7 @@ def _backward(work, slopes, found, first, last, sizes, strides, offsets, out):  
         configurations *= sizes[j]
     for c in range(configurations):
         slope = slopes[out + c] if out >= 0 else 1.0
-        value = work[out + c] if out >= 0 else found
+        value = work[out + c] if out >= 0 else log_sum
         if slope != 0.0 and value > _NEVER:
             for i in range(n):
                 shift[i] = 0
@@ -155,10 +155,10 @@ def log_sum(tables, step_inputs, step_vars, var_sizes, var_cells, out, offsets, 
 @njit(cache=True)
 def parts(tables, step_inputs, step_vars, var_sizes, var_cells, out, offsets, strides, constants):  # type: ignore[no-untyped-def]
     """The sums of the steps, of which those without neighbours and the constants add up to ``log_sum``; many draws."""
-    found = np.empty((tables.shape[0], out.size))
+    sums = np.empty((tables.shape[0], out.size))
     for d in range(tables.shape[0]):
-        found[d] = _filled(tables[d], step_inputs, step_vars, var_sizes, out, offsets, strides)[1]
-    return found
+        sums[d] = _filled(tables[d], step_inputs, step_vars, var_sizes, out, offsets, strides)[1]
+    return sums
 
 
 @njit(cache=True)

@@ -353,18 +353,18 @@ def _done(tolerance: float) -> tuple[bool, str]:
 
 def _em(trail: _Trail, tolerance: float, rng: Any) -> tuple[bool, str]:
     gains: list[float] = []
-    calm = 0
-    while calm < 2:
+    n_small = 0
+    while n_small < 2:
         gains.append(_em_step(trail))
-        calm = calm + 1 if _small(gains, trail, tolerance) else 0
+        n_small = n_small + 1 if _small(gains, trail, tolerance) else 0
     return _done(tolerance)
 
 
 def _accelerated(trail: _Trail, tolerance: float, rng: Any) -> tuple[bool, str]:
     """SQUAREM, scheme S3 of [2]_, made monotone by falling back to the second EM step."""
     problem = cast(Smooth, trail.problem)
-    able, longest, calm, polished = hasattr(problem, "gradient"), 1.0, 0, False
-    while calm < 2:
+    able, longest, n_small, polished = hasattr(problem, "gradient"), 1.0, 0, False
+    while n_small < 2:
         before = trail.point.value
         x0 = problem.flatten(trail.point.theta)
         first = _em_step(trail)
@@ -388,14 +388,14 @@ def _accelerated(trail: _Trail, tolerance: float, rng: Any) -> tuple[bool, str]:
         ratio = float(np.linalg.norm(r + v) / np.linalg.norm(r)) if np.any(r) else 0.0
         left = not (_nothing(first, trail) or first < tolerance * (1 - ratio**2))
         small = trail.point.value - before < tolerance / 10
-        calm = calm + 1 if small and (able or not left) else 0
-        if able and not polished and (calm == 2 or (left and trail.iterations >= _LONG)):
+        n_small = n_small + 1 if small and (able or not left) else 0
+        if able and not polished and (n_small == 2 or (left and trail.iterations >= _LONG)):
             before = trail.point.value
             _quasi_newton(trail, tolerance)
             gained = trail.point.value - before
-            if calm == 2 and not left and gained < tolerance:
+            if n_small == 2 and not left and gained < tolerance:
                 break
-            calm, polished = 0, gained < tolerance or trail.iterations >= _LONG
+            n_small, polished = 0, gained < tolerance or trail.iterations >= _LONG
     return _done(tolerance)
 
 
@@ -404,13 +404,13 @@ def _newton(trail: _Trail, tolerance: float, rng: Any) -> tuple[bool, str]:
     polished = False
     while True:
         gains: list[float] = []
-        calm = 0
+        n_small = 0
         for _ in range(_EM_PHASE):
             gains.append(_em_step(trail))
-            calm = calm + 1 if _small(gains, trail, tolerance) else 0
-            if calm == 2 or (len(gains) > 3 and gains[-1] > _SLOW * gains[-2]):
+            n_small = n_small + 1 if _small(gains, trail, tolerance) else 0
+            if n_small == 2 or (len(gains) > 3 and gains[-1] > _SLOW * gains[-2]):
                 break
-        if calm == 2 and polished:
+        if n_small == 2 and polished:
             return _done(tolerance)
         _quasi_newton(trail, tolerance)
         polished = True
@@ -474,7 +474,7 @@ def _gradient(trail: _Trail, tolerance: float, rng: Any) -> tuple[bool, str]:
     """
     problem = cast(Ascending, trail.problem)
     slope = problem.slope(trail.point.theta, trail.point.statistics)
-    step, calm = 1e-3 / max(1e-300, *(float(np.abs(g).max(initial=0.0)) for g in slope.values())), 0
+    step, n_small = 1e-3 / max(1e-300, *(float(np.abs(g).max(initial=0.0)) for g in slope.values())), 0
     while True:
         before = trail.point
         for _ in range(_HALVINGS):
@@ -485,11 +485,11 @@ def _gradient(trail: _Trail, tolerance: float, rng: Any) -> tuple[bool, str]:
                 break
             step /= 2
         gain = trail.offer(point)
-        calm = calm + 1 if gain < tolerance / 10 else 0
-        if calm >= _CALM:
+        n_small = n_small + 1 if gain < tolerance / 10 else 0
+        if n_small >= _N_SMALL:
             if _em_step(trail) < tolerance:
                 return _done(tolerance)
-            calm = 0
+            n_small = 0
         old, slope = slope, problem.slope(trail.point.theta, trail.point.statistics)
         change = {name: trail.point.theta[name] - before.theta[name] for name in slope}
         length = sum(float((d**2).sum()) for d in change.values())
@@ -498,7 +498,7 @@ def _gradient(trail: _Trail, tolerance: float, rng: Any) -> tuple[bool, str]:
 
 
 # A step counts as uphill if it gains this part of what the slope promises (Armijo 1966).
-_ENOUGH, _HALVINGS, _CALM = 1e-4, 60, 5
+_ENOUGH, _HALVINGS, _N_SMALL = 1e-4, 60, 5
 
 
 def _stochastic(trail: _Trail, tolerance: float, rng: np.random.Generator | None) -> tuple[bool, str]:
@@ -557,34 +557,34 @@ def restarted(
     """
     stop, ends = threading.Event(), dict[int, EMResult]()
 
-    def search(k: int, own: np.random.Generator) -> None:
+    def search(k: int, restart_rng: np.random.Generator) -> None:
         def step(iteration: int, theta: Parameters, value: float) -> None:
             if stop.is_set():
                 raise KeyboardInterrupt
             if progress is not None:
                 progress(k, iteration, theta, value)
 
-        ends[k] = maximise(problem, draw(own), rng=own, progress=step, **options)
+        ends[k] = maximise(problem, draw(restart_rng), rng=restart_rng, progress=step, **options)
         if ends[k].reason == "interrupted":
             stop.set()
 
     sources = rng.spawn(restarts)
     if cores == 1:
-        for k, own in enumerate(sources):
+        for k, restart_rng in enumerate(sources):
             if stop.is_set():
                 break
-            search(k, own)
+            search(k, restart_rng)
     else:
         _in_threads(search, sources, cores, stop)
-    found = tuple(ends[k] for k in sorted(ends))
-    return Restarts(max(found, key=lambda end: end.log_posterior), found, stop.is_set())
+    results = tuple(ends[k] for k in sorted(ends))
+    return Restarts(max(results, key=lambda end: end.log_posterior), results, stop.is_set())
 
 
 def _in_threads(search: Callable[..., None], sources: list[np.random.Generator], cores: int, stop: Any) -> None:
     # SciPy silences its line search for a while, and threads lift that from each other.
     with warnings.catch_warnings(), ThreadPoolExecutor(cores) as pool:
         warnings.filterwarnings("ignore", "The line search algorithm did not converge")
-        waiting = [pool.submit(search, k, own) for k, own in enumerate(sources)]
+        waiting = [pool.submit(search, k, restart_rng) for k, restart_rng in enumerate(sources)]
         try:
             for future in waiting:
                 future.result()

@@ -5,7 +5,7 @@ r"""Factor analysis and probabilistic principal components: normal factors, inte
 Ψ diagonal: factor analysis [1]_; Ψ = σ² I: probabilistic principal components [2]_, whose maximum has a closed form
 (:func:`principal_components`). The data enter through the number, the means and the scatter of the rows with the same
 cells missing. Given a row z is normal with covariance M⁻¹ = (I + W' Ψ⁻¹ W)⁻¹ and mean M⁻¹ W' Ψ⁻¹ (x - m), over the
-cells there are; EM regresses every column on the expected z, over the rows in which it was seen [3]_.
+cells there are; EM regresses every column on the expected z, over the rows in which it is observed [3]_.
 
 W and W Q have the same likelihood for every rotation Q. W Q is lower triangular with a positive diagonal for one Q; if
 the entries of a row of W are independent N(0, s²), then below the diagonal those of W Q are N(0, s²) still, and the
@@ -46,7 +46,7 @@ class Patterns:
 
     Attributes
     ----------
-    counts, seen : ndarray (P,)
+    counts, n_observed : ndarray (P,)
         Rows of each pattern, and how many cells they have.
     cells : ndarray (P, D)
         Which these are, first; the rest is filled up with zeros.
@@ -55,7 +55,7 @@ class Patterns:
     """
 
     counts: NDArray[np.int64]
-    seen: NDArray[np.int64]
+    n_observed: NDArray[np.int64]
     cells: NDArray[np.int64]
     means: Array
     scatters: Array
@@ -67,22 +67,22 @@ class Patterns:
         kinds, which = np.unique(there, axis=0, return_inverse=True)
         kept = np.flatnonzero(kinds.any(axis=1))
         d = rows.shape[1]
-        counts, seen = np.zeros(len(kept), np.int64), np.zeros(len(kept), np.int64)
+        counts, n_observed = np.zeros(len(kept), np.int64), np.zeros(len(kept), np.int64)
         cells = np.zeros((len(kept), d), np.int64)
         means, scatters = np.zeros((len(kept), d)), np.zeros((len(kept), d, d))
         for p, kind in enumerate(kept):
             at = np.flatnonzero(kinds[kind])
-            own = rows[which.ravel() == kind][:, at]
-            counts[p], seen[p], cells[p, : len(at)] = len(own), len(at), at
-            means[p, : len(at)] = own.mean(axis=0)
-            apart = own - means[p, : len(at)]
+            values = rows[which.ravel() == kind][:, at]
+            counts[p], n_observed[p], cells[p, : len(at)] = len(values), len(at), at
+            means[p, : len(at)] = values.mean(axis=0)
+            apart = values - means[p, : len(at)]
             scatters[p, : len(at), : len(at)] = apart.T @ apart
-        return cls(counts, seen, cells, means, scatters)
+        return cls(counts, n_observed, cells, means, scatters)
 
     @property
     def arrays(self) -> tuple[Any, ...]:
         """What the kernel is given after the parameters and the sizes."""
-        return self.counts, self.seen, self.cells, self.means, self.scatters
+        return self.counts, self.n_observed, self.cells, self.means, self.scatters
 
     def each(self) -> Any:
         """Rows, cells, means and scatter of every pattern."""
@@ -145,8 +145,8 @@ class FactorProblem:
     @property
     def floor(self) -> Array:
         """The least sds of noise (as many as there are)."""
-        own = FLOOR * self.spread
-        return np.array([np.sqrt(np.mean(own**2))]) if self.shared else np.maximum(own, 1e-300)
+        least = FLOOR * self.spread
+        return np.array([np.sqrt(np.mean(least**2))]) if self.shared else np.maximum(least, 1e-300)
 
     def start(self, rng: np.random.Generator) -> dict[str, Array]:
         """Random loadings, which have the level of columns without means; noise of some two thirds of the sds."""
@@ -160,7 +160,7 @@ class FactorProblem:
         return {"mean": self.centre if self.with_mean else 0.0 * self.centre, "loading": loading, "noise": noise}
 
     def expect(self, theta: Mapping[str, Array]) -> tuple[float, dict[str, Array]]:
-        """Log likelihood, and totals of z, z z' and x z over the rows in which each column was seen."""
+        """Log likelihood, and totals of z, z z' and x z over the rows in which each column is observed."""
         from bayeslab.exact.factor_kernels import factor_evidence
 
         d, k = theta["loading"].shape
@@ -168,7 +168,7 @@ class FactorProblem:
         flat = np.concatenate([theta["mean"], theta["loading"].ravel(), noise])
         value, slope = factor_evidence(flat, np.array([d, k]), *self.patterns.arrays)
         zz, xz = np.zeros((d, k + 1, k + 1)), np.zeros((d, k + 1))
-        xx, n_seen = np.zeros(d), np.zeros(d)
+        xx, n_observed = np.zeros(d), np.zeros(d)
         for n, cells, mean, scatter in self.patterns.each():
             gain, covariance = _gain(theta["loading"][cells], noise[cells])
             y = mean - self.centre[cells]
@@ -179,8 +179,8 @@ class FactorProblem:
             xz[cells, :k] += scatter @ gain.T + n * np.outer(y, apart)
             xz[cells, k] += n * y
             xx[cells] += np.diag(scatter) + n * y**2
-            n_seen[cells] += n
-        return float(value), {"zz": zz, "xz": xz, "xx": xx, "n": n_seen, "slope": slope}
+            n_observed[cells] += n
+        return float(value), {"zz": zz, "xz": xz, "xx": xx, "n": n_observed, "slope": slope}
 
     def update(self, statistics: Mapping[str, Array], theta: Mapping[str, Array]) -> dict[str, Array]:
         """A regression of each column on the factors, then the noise that is left."""
@@ -196,8 +196,8 @@ class FactorProblem:
             mean = self.centre + weights[:, k]
         else:
             mean, level = np.zeros(self.n_columns), -self.centre
-            own = np.linalg.solve(zz[:, :k, :k], (xz[:, :k] - zz[:, :k, k] * level[:, None])[:, :, None])[:, :, 0]
-            weights = np.column_stack([own, level])
+            loading = np.linalg.solve(zz[:, :k, :k], (xz[:, :k] - zz[:, :k, k] * level[:, None])[:, :, None])[:, :, 0]
+            weights = np.column_stack([loading, level])
         zz, xz = statistics["zz"], statistics["xz"]
         left = statistics["xx"] - 2 * np.sum(weights * xz, axis=1) + np.einsum("dk,dkj,dj->d", weights, zz, weights)
         return {"mean": mean, "loading": weights[:, :k], "noise": self._noise(left, statistics["n"])}
@@ -252,8 +252,8 @@ class FactorProblem:
     def gradient(self, theta: Mapping[str, Array], statistics: Mapping[str, Array]) -> Array:
         """Slope of log likelihood plus log prior, in the coordinates of :meth:`flatten`."""
         d, k = self.n_columns, self.n_features
-        own = statistics["slope"]
-        mean, loading, noise = own[:d].copy(), own[d : d + d * k].reshape(d, k).copy(), own[d + d * k :]
+        slope = statistics["slope"]
+        mean, loading, noise = slope[:d].copy(), slope[d : d + d * k].reshape(d, k).copy(), slope[d + d * k :]
         noise = noise.sum(keepdims=True) if self.shared else noise.copy()
         if self.prior is not None:
             mean -= (theta["mean"] - self.prior.centre) / self.prior.width**2

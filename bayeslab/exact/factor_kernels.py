@@ -40,19 +40,19 @@ def _inverse(matrix: np.ndarray) -> tuple[np.ndarray, float]:
                 total -= lower[i, m] * lower[j, m]
             lower[i, j] = math.sqrt(total) if i == j else total / lower[j, j]
         log_det += 2.0 * math.log(lower[i, i])
-    own = np.zeros((size, size))
+    inverse = np.zeros((size, size))
     for j in range(size):
-        own[j, j] = 1.0 / lower[j, j]
+        inverse[j, j] = 1.0 / lower[j, j]
         for i in range(j + 1, size):
             total = 0.0
             for m in range(j, i):
-                total += lower[i, m] * own[m, j]
-            own[i, j] = -total / lower[i, i]
+                total += lower[i, m] * inverse[m, j]
+            inverse[i, j] = -total / lower[i, i]
     out = np.zeros((size, size))
     for i in range(size):
         for j in range(size):
             for m in range(max(i, j), size):
-                out[i, j] += own[m, i] * own[m, j]
+                out[i, j] += inverse[m, i] * inverse[m, j]
     return out, log_det
 
 
@@ -118,7 +118,7 @@ def factor_evidence(
     parameters: np.ndarray,
     sizes: np.ndarray,
     counts: np.ndarray,
-    seen: np.ndarray,
+    n_observed: np.ndarray,
     cells: np.ndarray,
     means: np.ndarray,
     scatters: np.ndarray,
@@ -131,7 +131,7 @@ def factor_evidence(
         m (D), W (D · K) row by row, sds of the noise (D).
     sizes : ndarray (2,)
         D and K.
-    counts, seen : ndarray (P,)
+    counts, n_observed : ndarray (P,)
         Rows of each pattern, and how many cells they have.
     cells : ndarray (P, D)
         Which these are, first.
@@ -143,7 +143,7 @@ def factor_evidence(
     value = 0.0
     at_noise = d_all + d_all * size
     for p in range(len(counts)):
-        n, d = float(counts[p]), int(seen[p])
+        n, d = float(counts[p]), int(n_observed[p])
         psi, u, apart = np.empty(d), np.empty((d, size)), np.empty(d)
         m = np.eye(size)
         for i in range(d):

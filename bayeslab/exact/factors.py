@@ -55,8 +55,8 @@ class FactorGraph:
 
     def __post_init__(self) -> None:
         states = {str(v): tuple(map(str, s)) for v, s in self.states.items()}
-        for variable, own in states.items():
-            if not own or len(set(own)) < len(own):
+        for variable, labels in states.items():
+            if not labels or len(set(labels)) < len(labels):
                 raise ModelError(f"variable '{variable}' needs at least one state, each state once", code="duplicate")
         if len(self.scopes) != len(self.tables):
             raise ModelError(f"{len(self.scopes)} scopes for {len(self.tables)} tables", code="wrong-length")
@@ -145,20 +145,20 @@ def read_evidence(states: Mapping[str, tuple[str, ...]], given: Mapping[str, Any
     return Evidence(hard, likelihood)
 
 
-def _code(variable: str, own: tuple[str, ...], state: object) -> int:
-    if str(state) not in own:
-        raise EvidenceError(f"'{state}' is not a state of '{variable}'{hint(state, own)}", code="unknown-state")
-    return own.index(str(state))
+def _code(variable: str, states: tuple[str, ...], state: object) -> int:
+    if str(state) not in states:
+        raise EvidenceError(f"'{state}' is not a state of '{variable}'{hint(state, states)}", code="unknown-state")
+    return states.index(str(state))
 
 
-def _likelihood(variable: str, own: tuple[str, ...], value: Mapping[str, Any]) -> np.ndarray:
-    out = np.zeros(len(own))
+def _likelihood(variable: str, states: tuple[str, ...], value: Mapping[str, Any]) -> np.ndarray:
+    out = np.zeros(len(states))
     for state, weight in value.items():
         if isinstance(weight, bool | str) or np.ndim(weight) != 0:
             raise EvidenceError(
                 f"the likelihood of '{variable}={state}' is a number, not {weight!r}", code="wrong-type"
             )
-        out[_code(variable, own, state)] = weight
+        out[_code(variable, states, state)] = weight
     if not np.all(np.isfinite(out)) or np.any(out < 0) or not np.any(out > 0):
         raise EvidenceError(
             f"likelihoods of '{variable}' must be non-negative numbers, not all zero", code="not-probabilities"

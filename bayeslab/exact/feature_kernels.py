@@ -34,20 +34,20 @@ def _factor(matrix: np.ndarray, size: int) -> np.ndarray:
 @numba.njit(cache=True, error_model="numpy", nogil=True)
 def _inverse(matrix: np.ndarray, size: int) -> np.ndarray:
     lower = _factor(matrix, size)
-    own = np.zeros((size, size))
+    inverse = np.zeros((size, size))
     for j in range(size):
-        own[j, j] = 1.0 / lower[j, j]
+        inverse[j, j] = 1.0 / lower[j, j]
         for i in range(j + 1, size):
             total = 0.0
             for m in range(j, i):
-                total += lower[i, m] * own[m, j]
-            own[i, j] = -total / lower[i, i]
+                total += lower[i, m] * inverse[m, j]
+            inverse[i, j] = -total / lower[i, i]
     out = np.zeros((size, size))
     for i in range(size):
         for j in range(i + 1):
             total = 0.0
             for m in range(i, size):
-                total += own[m, i] * own[m, j]
+                total += inverse[m, i] * inverse[m, j]
             out[i, j] = total
             out[j, i] = total
     return out
@@ -228,7 +228,7 @@ def _pair(
     n: int,
     i: int,
     j: int,
-    own: int,
+    n_unique: int,
     ratio: float,
     variance: float,
     counts: np.ndarray,
@@ -260,7 +260,7 @@ def _pair(
     share_i = share + 2.0 * a * along[i] + spread[i, i]
     share_j = share + 2.0 * b * along[j] + spread[j, j]
     both = share_i + 2.0 * b * along[j] + spread[j, j] + 2.0 * a * b * spread[i, j]
-    more = 1.0 + own / ratio
+    more = 1.0 + n_unique / ratio
     stay = _log_row(squares, variance * (more + share), d)
     only_i = odds_i + _log_row(away_i, variance * (more + share_i), d)
     only_j = odds_j + _log_row(away_j, variance * (more + share_j), d)
@@ -338,14 +338,14 @@ def sweep(
         if rate > 0.0 and capacity - size < spare:
             return size, n
         _moved(x, z, n, size, spread, mean, along, fit, -1.0)
-        own = 0
+        n_unique = 0
         for k in range(size):
             counts[k] -= z[n, k]
         if rate > 0.0:
             k = always
             while k < size:
                 if counts[k] < 0.5:
-                    own += z[n, k]
+                    n_unique += z[n, k]
                     _drop(z, counts, ratios, k, size, spread, mean)
                     size -= 1
                 else:
@@ -364,8 +364,8 @@ def sweep(
             other_squares = 0.0
             for j in range(d):
                 other_squares += (x[n, j] - fit[j] - step * mean[k, j]) ** 2
-            gain = _log_row(other_squares, variance * (1.0 + other_share + own / ratio), d)
-            gain -= _log_row(squares, variance * (1.0 + share + own / ratio), d)
+            gain = _log_row(other_squares, variance * (1.0 + other_share + n_unique / ratio), d)
+            gain -= _log_row(squares, variance * (1.0 + share + n_unique / ratio), d)
             gain += step * math.log((counts[k] + prior_on) / (n_rows - 1.0 - counts[k] + prior_off))
             if rng.random() * (1.0 + math.exp(-gain)) < 1.0:
                 z[n, k] = 1 - z[n, k]
@@ -380,22 +380,22 @@ def sweep(
             if j >= i:
                 j += 1
             share, squares = _pair(
-                rng, x, z, n, i, j, own, ratio, variance, counts, prior_on, prior_off, share, squares, spread, mean,
-                along, fit, size,
+                rng, x, z, n, i, j, n_unique, ratio, variance, counts, prior_on, prior_off, share, squares, spread,
+                mean, along, fit, size,
             )  # fmt: skip
         if rate > 0.0:
-            own = _new_features(rng, squares, share, ratio, noise, rate, d, spare - 1)
-            for k in range(size, size + own):
+            n_unique = _new_features(rng, squares, share, ratio, noise, rate, d, spare - 1)
+            for k in range(size, size + n_unique):
                 z[n, k] = 1
                 ratios[k] = ratio
-                for j in range(size + own):
+                for j in range(size + n_unique):
                     spread[k, j] = 0.0
                     spread[j, k] = 0.0
                 spread[k, k] = 1.0 / ratio
                 for j in range(d):
                     mean[k, j] = 0.0
                 counts[k] = 0.0
-            size += own
+            size += n_unique
         for k in range(size):
             counts[k] += z[n, k]
         _moved(x, z, n, size, spread, mean, along, fit, 1.0)

@@ -25,9 +25,9 @@ def match_columns(reference: np.ndarray, columns: np.ndarray) -> np.ndarray:
     differing = ours.sum(axis=0)[:, None] + theirs.sum(axis=0) - 2 * ours.T @ theirs
     alone = np.where(np.eye(k, dtype=bool), ours.sum(axis=0)[:, None], np.inf)
     cost = np.hstack([differing - theirs.sum(axis=0), alone])
-    mine, found = linear_sum_assignment(cost)
+    mine, matched = linear_sum_assignment(cost)
     out = np.full(k, -1)
-    out[mine] = np.where(found < n_known, found, -1)
+    out[mine] = np.where(matched < n_known, matched, -1)
     return out
 
 

@@ -168,11 +168,11 @@ class HiddenChain:
                 code="wrong-shape",
             )
         n_states = start.shape[-1]
-        own = (n_states, n_states) if self.edges is None else (len(self.edges.targets),)
+        shape = (n_states, n_states) if self.edges is None else (len(self.edges.targets),)
         if self.edges is not None and self.edges.n_states != n_states:
             raise ModelError(f"log_start has {n_states} states, the edges {self.edges.n_states}", code="wrong-length")
-        if transition.shape[-len(own) :] != own or transition.ndim not in (len(own), len(own) + 1):
-            want = " × ".join(map(str, own))
+        if transition.shape[-len(shape) :] != shape or transition.ndim not in (len(shape), len(shape) + 1):
+            want = " × ".join(map(str, shape))
             raise ModelError(
                 f"log_transition of {n_states} states is {want}, once or a row, not {transition.shape}",
                 code="wrong-shape",

@@ -92,12 +92,12 @@ def _covariances(block, first, last, theta, factors, sizes, ops, columns, at, fi
             slots = _slots(theta[th : th + n_theta], at[s : s + n_slots], fixed[s : s + n_slots])
             inputs = np.ascontiguousarray(x[v : v + n_inputs, first:last])
             _fill_lower(ops[o : o + n_ops], columns[c : c + n_columns], slots, inputs, single)
-            scale, own = factors[g : g + n_factors], batch[k, first:last]
+            scale, group = factors[g : g + n_factors], batch[k, first:last]
             for i in range(n):
                 a = 1.0 if only == k else _at(scale, first + i)
                 for j in range(i + 1):
                     b = 1.0 if only == k else _at(scale, first + j)
-                    if own[i] != own[j]:
+                    if group[i] != group[j]:
                         if len(sizes) == 1:
                             block[i, j] = 0.0
                     elif len(sizes) == 1:
@@ -165,10 +165,10 @@ def given_rows(parameters, y, point, starts, lengths, moving, sizes, batch, ops,
         for i in range(last - first):
             if w[first + i] > 0.0:
                 u[i] = t[first + i] / root[first + i]
-        found, value = _solved(kept, u, root[first:last], weights)
+        solution, value = _solved(kept, u, root[first:last], weights)
         if math.isnan(value):
             return alpha * np.nan, w, inverse
-        alpha[first:last] = found
+        alpha[first:last] = solution
         for i in range(last - first):
             inverse[first + i] = weights[i, i]
     return alpha, w, inverse
@@ -207,10 +207,10 @@ def log_evidence_and_gradient(parameters, y, point, starts, lengths, moving, siz
     for b in range(len(starts) - 1):
         first, last = starts[b], starts[b + 1]
         n = last - first
-        u, own, plain = np.zeros(n), root[first:last], len(sizes) == 1 and len(factors) == 1 and not moving[0]
+        u, block_root, plain = np.zeros(n), root[first:last], len(sizes) == 1 and len(factors) == 1 and not moving[0]
         for i in range(n):
-            if own[i] > 0.0:
-                u[i] = t[first + i] / own[i]
+            if block_root[i] > 0.0:
+                u[i] = t[first + i] / block_root[i]
             else:
                 plain = False
         plain = plain and factors[0] == 1.0
@@ -222,7 +222,7 @@ def log_evidence_and_gradient(parameters, y, point, starts, lengths, moving, siz
             _fill_lower(ops, columns, slots, inputs, weights)
         else:
             _covariances(kept, first, last, theta, factors, sizes, ops, columns, at, fixed, x, batch, -1)
-        alpha, part = _solved(kept, u, own, weights)
+        alpha, part = _solved(kept, u, block_root, weights)
         if math.isnan(part):
             return -np.inf, np.zeros(len(parameters))
         value += part
@@ -237,7 +237,7 @@ def log_evidence_and_gradient(parameters, y, point, starts, lengths, moving, siz
                     mean[p] += (kept[i, j] if j <= i else kept[j, i]) * alpha[j]
         for i in range(n):
             for j in range(i + 1):
-                weights[i, j] = 0.5 * (alpha[i] * alpha[j] - own[i] * weights[i, j] * own[j])
+                weights[i, j] = 0.5 * (alpha[i] * alpha[j] - block_root[i] * weights[i, j] * block_root[j])
         if plain:
             grad[: len(theta)] += _gathered(_lower_gradient(ops, columns, slots, inputs, weights), at, len(theta))
             continue
@@ -258,7 +258,7 @@ def log_evidence_and_gradient(parameters, y, point, starts, lengths, moving, siz
 def _to_functions(kept, weights, first, last, theta, factors, moving, sizes, batch, ops, columns, at, fixed, x, grad):  # type: ignore[no-untyped-def]
     """Add the gradient by θ and by factors, from the derivatives by K (lower triangle of ``weights``)."""
     n = last - first
-    own = np.empty((n, n))
+    block = np.empty((n, n))
     o, c, s, v, th, g = 0, 0, 0, 0, 0, 0
     for k in range(len(sizes)):
         n_ops, n_columns, n_slots, n_inputs, n_theta, n_factors = sizes[k]
@@ -267,17 +267,17 @@ def _to_functions(kept, weights, first, last, theta, factors, moving, sizes, bat
             for i in range(n):
                 for j in range(i + 1):
                     shared = group[i] == group[j]
-                    own[i, j] = weights[i, j] * _at(scale, first + i) * _at(scale, first + j) if shared else 0.0
+                    block[i, j] = weights[i, j] * _at(scale, first + i) * _at(scale, first + j) if shared else 0.0
             slots = _slots(theta[th : th + n_theta], at[s : s + n_slots], fixed[s : s + n_slots])
             inputs = np.ascontiguousarray(x[v : v + n_inputs, first:last])
-            found = _lower_gradient(ops[o : o + n_ops], columns[c : c + n_columns], slots, inputs, own)
-            grad[th : th + n_theta] += _gathered(found, at[s : s + n_slots], n_theta)
+            gradient = _lower_gradient(ops[o : o + n_ops], columns[c : c + n_columns], slots, inputs, block)
+            grad[th : th + n_theta] += _gathered(gradient, at[s : s + n_slots], n_theta)
         if moving[k]:
-            _covariances(own, first, last, theta, factors, sizes, ops, columns, at, fixed, x, batch, k)
+            _covariances(block, first, last, theta, factors, sizes, ops, columns, at, fixed, x, batch, k)
             for i in range(n):
                 for j in range(i + 1):
                     a, b = _at(scale, first + i), _at(scale, first + j)
-                    step = weights[i, j] * own[i, j] * (1.0 if i == j else 2.0)
+                    step = weights[i, j] * block[i, j] * (1.0 if i == j else 2.0)
                     grad[len(theta) + g + (first + i if n_factors > 1 else 0)] += step * b
                     grad[len(theta) + g + (first + j if n_factors > 1 else 0)] += step * a
         o, c, s, v, th, g = o + n_ops, c + n_columns, s + n_slots, v + n_inputs, th + n_theta, g + n_factors
@@ -454,10 +454,10 @@ def series_log_evidence_and_gradient(parameters, y, point, lengths, of, features
             grad[place] += step * root
             continue
         for p in range(n_points):
-            own = place + (p if many[j] > 1 else 0)
+            index = place + (p if many[j] > 1 else 0)
             step = (free[p] * z[j] - w[p] * across[p, j]) * features[p, j]
-            grad[j] += step * parameters[own]
-            grad[own] += step * root
+            grad[j] += step * parameters[index]
+            grad[index] += step * root
     if together:  # the variances of f, summed over rows
         scale, s = parameters[first], parameters[d]
         rest[0] -= scale * total / s / s

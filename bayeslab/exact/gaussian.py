@@ -191,8 +191,8 @@ class GaussianModel:
         near, far = (factors([np.array([g * by]) for g in guesses] or [np.zeros(1)])[0] for by in (1.0, 2.0))
         at, sums = coordinates(classes, near, near != far)
         rows = [
-            Rows(*found, float(sum(r.count for r in part)), float(sum(r.log_factors for r in part)))
-            for found, part in zip(sums, classes, strict=True)
+            Rows(*totals, float(sum(r.count for r in part)), float(sum(r.log_factors for r in part)))
+            for totals, part in zip(sums, classes, strict=True)
         ]
         return cls(rows, factors, scales, guesses, outputs, origin, at)
 
@@ -497,11 +497,11 @@ def empirical_bayes(model: GaussianModel) -> Posterior:
     starts = [middles + np.array(shift) - 2.0 for shift in np.ndindex(*(5,) * len(middles))]
     best = min(starts, key=loss)
     limits = {"xatol": 1e-9, "fatol": 1e-12, "maxiter": 4000}
-    found = minimize(loss, best, method="Nelder-Mead", options=limits)
-    axes = [np.array([u]) for u in found.x]
+    result = minimize(loss, best, method="Nelder-Mead", options=limits)
+    axes = [np.array([u]) for u in result.x]
     _, means, variances = model.solve([s.value(u) for s, u in zip(model.scales, axes, strict=True)], variances=True)
     weights = np.zeros((1,) * len(axes))
-    return Posterior(model, axes, weights, -float(found.fun), means, variances, model.start)
+    return Posterior(model, axes, weights, -float(result.fun), means, variances, model.start)
 
 
 def integrate(model: GaussianModel) -> Posterior:

@@ -175,14 +175,16 @@ class MultivariateNormal:
         EvidenceError
             An unknown variable, or values that contradict each other: then the density is zero.
         """
-        normal, found = self._observed(given)
+        normal, observation = self._observed(given)
         gone = {v for v, g in given.items() if not isinstance(g, Mapping)}
         rest = [i for i, name in enumerate(self.names) if name not in gone]
-        if not np.isfinite(found.log_density):
+        if not np.isfinite(observation.log_density):
             raise EvidenceError(
                 "the values given contradict each other: variables are functions of others (sd 0)", code="contradiction"
             )
-        return type(self)(tuple(self.names[i] for i in rest), *found.update(normal.mean[rest], normal.factor[rest]))
+        return type(self)(
+            tuple(self.names[i] for i in rest), *observation.update(normal.mean[rest], normal.factor[rest])
+        )
 
     def log_density(self, given: Mapping[str, Any]) -> float:
         """Log density of observations (the log evidence); -inf where they contradict each other."""
@@ -200,8 +202,8 @@ class MultivariateNormal:
         read[:, self.factor.shape[1] :] = errors
         values = [evidence.exact[name] for name in exact] + [evidence.noisy[name][0] for name in noisy]
         mean = np.concatenate([self.mean[at], self.mean[near]])
-        found = observe(mean, np.vstack([wide[at], read]), np.array(values, dtype=float))
-        return type(self)(self.names, self.mean, wide), found
+        observation = observe(mean, np.vstack([wide[at], read]), np.array(values, dtype=float))
+        return type(self)(self.names, self.mean, wide), observation
 
     @cached_property
     def _network(self) -> MixedNetwork:
@@ -215,13 +217,13 @@ class MultivariateNormal:
         ----------
         values : ndarray (n, number of variables)
         """
-        seen = ~np.isnan(values)
+        observed = ~np.isnan(values)
         out = np.empty(len(values))
-        patterns, which = np.unique(seen, axis=0, return_inverse=True)
+        patterns, which = np.unique(observed, axis=0, return_inverse=True)
         for k, pattern in enumerate(patterns):
             rows = np.flatnonzero(which.ravel() == k)
-            found = observe(self.mean[pattern], self.factor[pattern], values[rows][:, pattern])
-            out[rows] = found.log_density
+            observation = observe(self.mean[pattern], self.factor[pattern], values[rows][:, pattern])
+            out[rows] = observation.log_density
         return out
 
 

@@ -222,11 +222,11 @@ def sample(forest: Forest, chain: HiddenChain, log_emission: Any, n: int, rng: n
     """Independent draws (n, n_nodes) of all states given the data, from the roots down."""
     from bayeslab.exact import branching_kernels as kernels
 
-    found = smooth(forest, chain, log_emission).possible()
+    smoothed = smooth(forest, chain, log_emission).possible()
     states = np.empty((n, len(forest.parents)), np.int64)
-    own = (chain.log_transition, forest.parents, found.posterior, found.below, found.messages)
+    arguments = (chain.log_transition, forest.parents, smoothed.posterior, smoothed.below, smoothed.messages)
     for each in states:
-        inputs: tuple[Any, ...] = (*own, rng.random(len(each)), each)
+        inputs: tuple[Any, ...] = (*arguments, rng.random(len(each)), each)
         kernels.sample_states(*inputs)
     return states
 

@@ -115,10 +115,10 @@ def _terms(kernel: Kernel) -> list[_Term] | str:
     for child in children:
         if not any(child is k for k in kept):
             continue
-        found = _term(child)
-        if isinstance(found, str):
-            return found
-        out.append(found)
+        term = _term(child)
+        if isinstance(term, str):
+            return term
+        out.append(term)
     return out or "there is nothing but white noise"
 
 
@@ -164,8 +164,8 @@ def _term(node: Node) -> _Term | str:
 
 def reason_against(kernel: Kernel) -> str | None:
     """Why a covariance function has no such form; None where it has."""
-    found = _terms(kernel)
-    return found if isinstance(found, str) else None
+    terms = _terms(kernel)
+    return terms if isinstance(terms, str) else None
 
 
 @dataclass(frozen=True, eq=False)
@@ -187,10 +187,10 @@ class HilbertBasis:
 
     @cached_property
     def terms(self) -> list[_Term]:
-        found = _terms(self.kernel)
-        if isinstance(found, str):
-            raise ModelError(found, code="unsupported")
-        return found
+        result = _terms(self.kernel)
+        if isinstance(result, str):
+            raise ModelError(result, code="unsupported")
+        return result
 
     @cached_property
     def sizes(self) -> list[int]:
@@ -248,11 +248,11 @@ class HilbertBasis:
     def variances(self, theta: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """S, (n_functions,), and its derivatives, (parameters, n_functions)."""
         values = dict(zip(self.kernel.names, theta, strict=True))
-        found = [self._spectrum(term, values) for term in self.terms]
-        s = np.concatenate([f[0] for f in found])
+        spectra = [self._spectrum(term, values) for term in self.terms]
+        s = np.concatenate([f[0] for f in spectra])
         slope = np.zeros((len(theta), len(s)))
         start = 0
-        for part, slopes in found:
+        for part, slopes in spectra:
             for name, each in slopes:
                 if name:
                     slope[self.kernel.names.index(name), start : start + len(part)] += each
@@ -374,13 +374,13 @@ def choose_basis(
     ModelError
         The kernel has no such form, or more than 2,000 functions are needed.
     """
-    found = _terms(kernel)
-    if isinstance(found, str):
-        raise ModelError(found, code="unsupported")
+    terms = _terms(kernel)
+    if isinstance(terms, str):
+        raise ModelError(terms, code="unsupported")
     x = np.asarray(x, float)
     walls: dict[tuple[str, str], Box] = {}
     cosines = 1
-    for term in found:
+    for term in terms:
         share = _LEFT_OUT[len(term.columns) > 1]
         for part in term.spectral:
             for k, name in enumerate(part.columns):
@@ -552,9 +552,9 @@ class HilbertGaussianProcess:
         root, inner, mean = self._solved
         features = self.basis.features(z) * root
         if term is not None:
-            own = self.basis.slices().get(term.root.text, slice(0, 0))
+            columns = self.basis.slices().get(term.root.text, slice(0, 0))
             only = np.zeros_like(features)
-            only[:, own] = features[:, own]
+            only[:, columns] = features[:, columns]
             features = only
         return features @ mean, np.asarray(solve_triangular(inner, features.T, lower=True))
 
@@ -640,12 +640,12 @@ class HilbertRegression:
         theta, sd, _ = self._split(parameters)
         try:
             if np.ptp(self.known) == 0.0:
-                found = self._from_products(parameters)
+                result = self._from_products(parameters)
             else:
-                found = self._from_rows(parameters)
+                result = self._from_rows(parameters)
         except (NotPositiveDefinite, np.linalg.LinAlgError):
             return -np.inf, np.zeros(len(parameters))
-        value, to_log_s, to_noise, to_coefficients = found
+        value, to_log_s, to_noise, to_coefficients = result
         s, slope = self.basis.variances(theta)
         to_theta = slope @ np.where(s > 0.0, to_log_s / np.where(s > 0.0, s, 1.0), 0.0)
         to_theta += to_noise * self._white_slope(theta)
@@ -684,13 +684,13 @@ class HilbertRegression:
         """Where each row has a noise of its own."""
         from scipy.linalg import cho_solve
 
-        found = self.posterior(parameters)
-        _, inner, w = found._solved
+        posterior = self.posterior(parameters)
+        _, inner, w = posterior._solved
         inverse = np.diagonal(cho_solve((inner, True), np.eye(len(w))))
-        half = found._half
-        alpha = found.residuals / found.noise - half.T @ (half @ found.residuals)
-        to_noise = 0.5 * (alpha**2 - 1.0 / found.noise + np.einsum("ij,ij->j", half, half)).sum()
-        return found.log_evidence, 0.5 * (w**2 - (1.0 - inverse)), float(to_noise), self.design.T @ alpha
+        half = posterior._half
+        alpha = posterior.residuals / posterior.noise - half.T @ (half @ posterior.residuals)
+        to_noise = 0.5 * (alpha**2 - 1.0 / posterior.noise + np.einsum("ij,ij->j", half, half)).sum()
+        return posterior.log_evidence, 0.5 * (w**2 - (1.0 - inverse)), float(to_noise), self.design.T @ alpha
 
     def remarks(self) -> list[str]:
         """What is approximated, and how."""
@@ -716,8 +716,8 @@ class WeightedFunctions:
     def predict(self, z: np.ndarray, term: Kernel | None = None) -> tuple[np.ndarray, np.ndarray]:
         """The function at ``z``, or one term, and zeros: nothing about it is uncertain."""
         weights = np.sqrt(self.basis.variances(self.theta)[0]) * self.raw
-        own = slice(None) if term is None else self.basis.slices().get(term.root.text, slice(0, 0))
-        return self.basis.features(z)[:, own] @ weights[own], np.zeros(len(z))
+        columns = slice(None) if term is None else self.basis.slices().get(term.root.text, slice(0, 0))
+        return self.basis.features(z)[:, columns] @ weights[columns], np.zeros(len(z))
 
     def joint(self, z: np.ndarray, term: Kernel | None = None) -> tuple[np.ndarray, np.ndarray]:
         """As :meth:`predict`, with a matrix of zeros."""
@@ -755,16 +755,16 @@ class HilbertLatent:
         theta, values, coefficients, raw = np.split(np.asarray(parameters, float), sizes)
         s, slope = self.basis.variances(theta)
         root = np.sqrt(s)
-        found = self.likelihood.at(self.features @ (root * raw) + self.design @ coefficients, values)
-        to_weights = self.features.T @ found.slope
+        log_p = self.likelihood.at(self.features @ (root * raw) + self.design @ coefficients, values)
+        to_weights = self.features.T @ log_p.slope
         to_s = 0.5 * raw * to_weights / np.where(root > 0.0, root, np.inf)
         parts = (
             slope @ to_s,
-            [v.sum() for v, _, _ in found.by_parameter],
-            found.slope @ self.design,
+            [v.sum() for v, _, _ in log_p.by_parameter],
+            log_p.slope @ self.design,
             root * to_weights,
         )
-        return float(found.value.sum()), np.concatenate(parts)
+        return float(log_p.value.sum()), np.concatenate(parts)
 
     def posterior(self, theta: np.ndarray, raw: np.ndarray) -> WeightedFunctions:
         """The process at hyperparameters and weights in standard deviations."""

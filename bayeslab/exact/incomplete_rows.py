@@ -143,16 +143,16 @@ class IncompleteRows:
             self.groups, self.begins, self.weights, self.families.cards, self.strides, self._offsets, self._completions,
             flat, counts, logs,
         )  # fmt: skip
-        seen = self.observed > 0
+        positive = self.observed > 0
         with np.errstate(divide="ignore"):
-            total = float(self.observed[seen] @ np.log(flat[seen]))
+            total = float(self.observed[positive] @ np.log(flat[positive]))
         total += float(self.weights @ logs)
         out = self.families.split(counts)
         if len(self.wide):
             evidence, more = self._by_tree(tables)
             total += evidence
-            for own, other in zip(out, more, strict=True):
-                own += other
+            for total_counts, other in zip(out, more, strict=True):
+                total_counts += other
         return total, out
 
     def log_evidence(self, tables: Sequence[Array]) -> Array:

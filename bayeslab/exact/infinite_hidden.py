@@ -102,8 +102,8 @@ def draw_tables(rng: np.random.Generator, counts: np.ndarray, concentration: np.
     n = np.asarray(counts).ravel().astype(np.int64)
     cell = np.repeat(np.arange(n.size), n)
     before = np.arange(len(cell)) - np.repeat(np.cumsum(n) - n, n)
-    own = np.broadcast_to(concentration, np.shape(counts)).ravel()[cell]
-    opened = (before == 0) | (rng.random(len(cell)) * (own + before) < own)
+    concentrations = np.broadcast_to(concentration, np.shape(counts)).ravel()[cell]
+    opened = (before == 0) | (rng.random(len(cell)) * (concentrations + before) < concentrations)
     return np.bincount(cell[opened], minlength=n.size).reshape(np.shape(counts))
 
 

@@ -118,9 +118,9 @@ class JointTable:
 
     def _best(self, logs: NDArray[np.float64], names: Sequence[str], log_evidence: float, k: int) -> list[Explanation]:
         order = np.argsort(-logs, axis=None, kind="stable")[:k]
-        found = [(np.unravel_index(i, logs.shape), float(logs.flat[i])) for i in order]
+        best = [(np.unravel_index(i, logs.shape), float(logs.flat[i])) for i in order]
         return [
             Explanation({v: self.states[v][c] for v, c in zip(names, at, strict=True)}, value - log_evidence)
-            for at, value in found
+            for at, value in best
             if value > -np.inf
         ]

@@ -309,9 +309,9 @@ class JunctionTree:
         made = count()
         while len(out) < k:
             for part in parts:
-                found = self._explained(whole, part)
-                if found is not None:
-                    heapq.heappush(heap, (-found[0], next(made), found[1], part))
+                explanation = self._explained(whole, part)
+                if explanation is not None:
+                    heapq.heappush(heap, (-explanation[0], next(made), explanation[1], part))
             if not heap:
                 break
             value, _, best, allowed = heapq.heappop(heap)
@@ -500,8 +500,8 @@ class JunctionTree:
                 self._count_constants(counts, weights[log_evidence > -np.inf].sum())
         elif self._possible[1]:
             if needed is None:
-                seen = (rows >= 0).any(axis=0) | state.has_likelihood
-                needed = self._needed(wanted | seen | counting)
+                observed = (rows >= 0).any(axis=0) | state.has_likelihood
+                needed = self._needed(wanted | observed | counting)
             search = [self._possible[0], needed, self._limit / 8, float(triangulation.SMALL), triangulation.RESTARTS]
             arguments = [self._problem, tables, *evidence, *search, *answer]
             self._refuse_beyond(kernels.condition_rows(*arguments))

@@ -275,22 +275,22 @@ def smooth(model: LinearGaussian, rows: Any, offsets: Any = None) -> SmoothedSta
     A constant seen three times with noise: the mean, known to a third of the variance of the noise.
 
     >>> model = LinearGaussian([0.0], [[1e9]], [[1.0]], [[0.0]], [[1.0]], [[3.0]])
-    >>> found = smooth(model, [1.0, 2.0, 6.0])
-    >>> found.mean[:, 0].round(6), found.covariance[:, 0, 0].round(6)
+    >>> smoothed = smooth(model, [1.0, 2.0, 6.0])
+    >>> smoothed.mean[:, 0].round(6), smoothed.covariance[:, 0, 0].round(6)
     (array([3., 3., 3.]), array([1., 1., 1.]))
     """
     from bayeslab.exact import kalman_kernels as kernels
 
-    found = filter_states(model, rows, offsets)
+    filtered = filter_states(model, rows, offsets)
     rows, offsets = _read(model, rows, offsets)
     n_rows, d = len(rows), model.n_states
     mean, covariance, gain, spread = (np.empty((n_rows, *shape)) for shape in ((d,), (d, d), (d, d), (d, d)))
-    forward = (found.predicted_mean, found.predicted_covariance, found.mean, found.covariance)
+    forward = (filtered.predicted_mean, filtered.predicted_covariance, filtered.mean, filtered.covariance)
     kernels.smooth_sequences(model.transition, model.state_noise, offsets, *forward, mean, covariance, gain, spread)
     lag = np.zeros((n_rows, d, d))
     inner = _followers(offsets)
     lag[inner] = covariance[inner] @ np.swapaxes(gain[inner - 1], 1, 2)
-    return SmoothedStates(mean, covariance, lag, gain, spread, found)
+    return SmoothedStates(mean, covariance, lag, gain, spread, filtered)
 
 
 def _followers(offsets: np.ndarray) -> np.ndarray:
@@ -334,62 +334,62 @@ def em_step(
     for name in diagonal:
         if name not in _COVARIANCES:
             raise OptionError(f"'{name}' cannot be diagonal{hint(name, _COVARIANCES)}", code="unknown-parameter")
-    found = smooth(model, rows, offsets)
+    smoothed = smooth(model, rows, offsets)
     rows, offsets = _read(model, rows, offsets)
-    new = _start(model, found, offsets, fixed) | _dynamics(model, found, offsets, fixed)
-    new |= _output(model, found, rows, fixed)
+    new = _start(model, smoothed, offsets, fixed) | _dynamics(model, smoothed, offsets, fixed)
+    new |= _output(model, smoothed, rows, fixed)
     new = {name: value for name, value in new.items() if name not in fixed}
     for name in set(diagonal) & set(new):
         new[name] = np.diag(np.diag(new[name]))
-    return replace(model, **new), found.log_evidence
+    return replace(model, **new), smoothed.log_evidence
 
 
 def _start(
-    model: LinearGaussian, found: SmoothedStates, offsets: np.ndarray, fixed: Collection[str]
+    model: LinearGaussian, smoothed: SmoothedStates, offsets: np.ndarray, fixed: Collection[str]
 ) -> dict[str, np.ndarray]:
     first = offsets[:-1][np.diff(offsets) > 0]
     if not len(first):
         return {}
-    mean = model.start_mean if "start_mean" in fixed else found.mean[first].mean(0)
-    away = found.mean[first] - mean
-    return {"start_mean": mean, "start_covariance": found.covariance[first].mean(0) + away.T @ away / len(first)}
+    mean = model.start_mean if "start_mean" in fixed else smoothed.mean[first].mean(0)
+    away = smoothed.mean[first] - mean
+    return {"start_mean": mean, "start_covariance": smoothed.covariance[first].mean(0) + away.T @ away / len(first)}
 
 
 def _dynamics(
-    model: LinearGaussian, found: SmoothedStates, offsets: np.ndarray, fixed: Collection[str]
+    model: LinearGaussian, smoothed: SmoothedStates, offsets: np.ndarray, fixed: Collection[str]
 ) -> dict[str, np.ndarray]:
     inner = _followers(offsets)
     if not len(inner):
         return {}
-    moved = found.mean[inner] - (0 if model.state_offset is None else model.state_offset[inner])
-    now = found.covariance[inner].sum(0) + moved.T @ moved
-    cross = found.lag_covariance[inner].sum(0) + moved.T @ found.mean[inner - 1]
-    before = found.covariance[inner - 1].sum(0) + found.mean[inner - 1].T @ found.mean[inner - 1]
+    moved = smoothed.mean[inner] - (0 if model.state_offset is None else model.state_offset[inner])
+    now = smoothed.covariance[inner].sum(0) + moved.T @ moved
+    cross = smoothed.lag_covariance[inner].sum(0) + moved.T @ smoothed.mean[inner - 1]
+    before = smoothed.covariance[inner - 1].sum(0) + smoothed.mean[inner - 1].T @ smoothed.mean[inner - 1]
     transition = model.transition if "transition" in fixed else _ratio(cross, before)
     return {"transition": transition, "state_noise": _left(now, cross, before, transition) / len(inner)}
 
 
 def _output(
-    model: LinearGaussian, found: SmoothedStates, rows: np.ndarray, fixed: Collection[str]
+    model: LinearGaussian, smoothed: SmoothedStates, rows: np.ndarray, fixed: Collection[str]
 ) -> dict[str, np.ndarray]:
     """From E[y y'], E[y x'] and E[x x'] with missing cells of y as unknown as the states."""
     p, d = model.n_columns, model.n_states
     values = rows if model.observation_offset is None else rows - model.observation_offset
-    seen = ~np.isnan(values)
-    used = seen.any(1)
+    observed = ~np.isnan(values)
+    used = observed.any(1)
     if not used.any():
         return {}
     now, cross, before = np.zeros((p, p)), np.zeros((p, d)), np.zeros((d, d))
-    for pattern in np.unique(seen[used], axis=0):
-        at = np.flatnonzero(used & (seen == pattern).all(1))
-        # y given the state and its cells seen is affine in the state: y = known + slope x + noise.
+    for pattern in np.unique(observed[used], axis=0):
+        at = np.flatnonzero(used & (observed == pattern).all(1))
+        # y given the state and its observed cells is affine in the state: y = known + slope x + noise.
         weight = np.zeros((p, p))
         block = model.observation_noise[np.ix_(pattern, pattern)]
         weight[:, pattern] = np.linalg.solve(block, model.observation_noise[pattern]).T
         slope = model.observation - weight @ model.observation
         noise = model.observation_noise - weight @ model.observation_noise
         known = np.where(pattern, values[at], 0) @ weight.T
-        mean, spread = found.mean[at], found.covariance[at].sum(0)
+        mean, spread = smoothed.mean[at], smoothed.covariance[at].sum(0)
         y = known + mean @ slope.T
         now += y.T @ y + slope @ spread @ slope.T + len(at) * noise
         cross += y.T @ mean + slope @ spread
@@ -414,13 +414,13 @@ def sample_states(
     model: LinearGaussian, rows: Any, n_draws: int, rng: np.random.Generator, offsets: Any = None
 ) -> np.ndarray:
     """Independent draws of all states given the rows, shape (n_draws, n_rows, d), drawn backwards."""
-    found = smooth(model, rows, offsets)
+    smoothed = smooth(model, rows, offsets)
     rows, offsets = _read(model, rows, offsets)
     noise = rng.standard_normal((n_draws, len(rows), model.n_states))
-    out = np.einsum("tij,ntj->nti", _roots(found.spread), noise) + found.filtered.mean
+    out = np.einsum("tij,ntj->nti", _roots(smoothed.spread), noise) + smoothed.filtered.mean
     for begin, end in pairwise(offsets):
         for t in range(end - 2, begin - 1, -1):
-            out[:, t] += (out[:, t + 1] - found.filtered.predicted_mean[t + 1]) @ found.gain[t].T
+            out[:, t] += (out[:, t + 1] - smoothed.filtered.predicted_mean[t + 1]) @ smoothed.gain[t].T
     return out
 
 

@@ -138,7 +138,7 @@ def _block(a: np.ndarray, at: np.ndarray) -> np.ndarray:
 def _surprise(
     row: np.ndarray,
     offset: np.ndarray,
-    seen: np.ndarray,
+    cells: np.ndarray,
     observation: np.ndarray,
     noise: np.ndarray,
     mean: np.ndarray,
@@ -148,17 +148,17 @@ def _surprise(
 
     v is what the row differs from its prediction by and S the covariance of v.
     """
-    own, own_noise = _rows(observation, seen), _block(noise, seen)
-    difference = np.empty((len(seen), 1))
-    expected = _apply(own, mean)
-    for i in range(len(seen)):
-        difference[i, 0] = row[seen[i]] - offset[seen[i]] - expected[i]
-    lower, definite = _cholesky(_sandwich(own, covariance) + own_noise)
+    loading, cell_noise = _rows(observation, cells), _block(noise, cells)
+    difference = np.empty((len(cells), 1))
+    expected = _apply(loading, mean)
+    for i in range(len(cells)):
+        difference[i, 0] = row[cells[i]] - offset[cells[i]] - expected[i]
+    lower, definite = _cholesky(_sandwich(loading, covariance) + cell_noise)
     scaled = _solve(lower, difference)
     log_density = 0.0
-    for i in range(len(seen)):
+    for i in range(len(cells)):
         log_density -= 0.5 * (LOG_2PI + difference[i, 0] * scaled[i, 0]) + math.log(lower[i, i])
-    return scaled[:, 0].copy(), _solve(lower, own), own, own_noise, log_density, definite
+    return scaled[:, 0].copy(), _solve(lower, loading), loading, cell_noise, log_density, definite
 
 
 @numba.njit(cache=True, nogil=True, error_model="numpy")
@@ -193,18 +193,18 @@ def filter_sequences(
                 mean = _apply(transition, filtered_mean[t - 1]) + state_offset[min(t, len(state_offset) - 1)]
                 covariance = _sandwich(transition, filtered_covariance[t - 1]) + state_noise
             predicted_mean[t], predicted_covariance[t] = mean, covariance
-            seen, log_predictive[t] = _observed(rows[t]), 0.0
-            if len(seen):
+            cells, log_predictive[t] = _observed(rows[t]), 0.0
+            if len(cells):
                 offset = observation_offset[min(t, len(observation_offset) - 1)]
-                scaled, weighted, own, noise, log_density, definite = _surprise(
-                    rows[t], offset, seen, observation, observation_noise, mean, covariance
+                scaled, weighted, loading, noise, log_density, definite = _surprise(
+                    rows[t], offset, cells, observation, observation_noise, mean, covariance
                 )
                 if not definite:
                     return t
                 log_predictive[t] = log_density
                 gain = _times_transposed(covariance, weighted)
-                mean = mean + _apply(covariance, _apply_transposed(own, scaled))
-                kept = np.eye(d) - _times(gain, own)
+                mean = mean + _apply(covariance, _apply_transposed(loading, scaled))
+                kept = np.eye(d) - _times(gain, loading)
                 covariance = _sandwich(kept, covariance) + _sandwich(gain, noise)
             filtered_mean[t], filtered_covariance[t] = mean, covariance
     return -1
@@ -304,27 +304,27 @@ def log_evidence_and_gradient(
             if t < offsets[s + 1] - 1:
                 r, n = _apply_transposed(transition, r), _sandwich(transition.T.copy(), n)
             mean, covariance = predicted_mean[t], predicted_covariance[t]
-            seen = _observed(rows[t])
-            if len(seen):
+            cells = _observed(rows[t])
+            if len(cells):
                 offset = observation_offset[min(t, len(observation_offset) - 1)]
-                scaled, weighted, own, own_noise, _, _ = _surprise(
-                    rows[t], offset, seen, observation, noise, mean, covariance
+                scaled, weighted, loading, cell_noise, _, _ = _surprise(
+                    rows[t], offset, cells, observation, noise, mean, covariance
                 )
-                kept = np.eye(d) - _times(_times_transposed(covariance, weighted), own)
-                r = _apply_transposed(own, scaled) + _apply_transposed(kept, r)
-                n = _times(own.T.copy(), weighted) + _sandwich(kept.T.copy(), n)
+                kept = np.eye(d) - _times(_times_transposed(covariance, weighted), loading)
+                r = _apply_transposed(loading, scaled) + _apply_transposed(kept, r)
+                n = _times(loading.T.copy(), weighted) + _sandwich(kept.T.copy(), n)
                 _add_observation(
-                    rows[t], offset, seen, own, own_noise, mean, covariance, r, n, to_observation, to_noise
+                    rows[t], offset, cells, loading, cell_noise, mean, covariance, r, n, to_observation, to_noise
                 )
                 if sizes[1]:
-                    smoothed = _apply(own, mean + _apply(covariance, r))
-                    lower, _ = _cholesky(own_noise)
-                    left = np.empty((len(seen), 1))
-                    for i in range(len(seen)):
-                        left[i, 0] = rows[t, seen[i]] - offset[seen[i]] - smoothed[i]
+                    smoothed = _apply(loading, mean + _apply(covariance, r))
+                    lower, _ = _cholesky(cell_noise)
+                    left = np.empty((len(cells), 1))
+                    for i in range(len(cells)):
+                        left[i, 0] = rows[t, cells[i]] - offset[cells[i]] - smoothed[i]
                     left = _solve(lower, left)
-                    for i in range(len(seen)):
-                        gradient[at[7] + min(t, sizes[1] - 1) * p + seen[i]] += left[i, 0]
+                    for i in range(len(cells)):
+                        gradient[at[7] + min(t, sizes[1] - 1) * p + cells[i]] += left[i, 0]
             change = np.empty((d, d))
             for i in range(d):
                 for j in range(d):
@@ -348,8 +348,8 @@ def log_evidence_and_gradient(
 def _add_observation(
     row: np.ndarray,
     offset: np.ndarray,
-    seen: np.ndarray,
-    own: np.ndarray,
+    cells: np.ndarray,
+    loading: np.ndarray,
     noise: np.ndarray,
     mean: np.ndarray,
     covariance: np.ndarray,
@@ -363,18 +363,18 @@ def _add_observation(
     state = mean + _apply(covariance, r)
     spread = covariance - _sandwich(covariance, n)
     lower, _ = _cholesky(noise)
-    expected, cross = _apply(own, state), _times(own, spread)
-    left, both = np.empty((len(seen), d)), _times_transposed(cross, own) - noise
-    for i in range(len(seen)):
+    expected, cross = _apply(loading, state), _times(loading, spread)
+    left, both = np.empty((len(cells), d)), _times_transposed(cross, loading) - noise
+    for i in range(len(cells)):
         for j in range(d):
-            left[i, j] = (row[seen[i]] - offset[seen[i]] - expected[i]) * state[j] - cross[i, j]
-        for j in range(len(seen)):
-            both[i, j] += (row[seen[i]] - offset[seen[i]] - expected[i]) * (
-                row[seen[j]] - offset[seen[j]] - expected[j]
+            left[i, j] = (row[cells[i]] - offset[cells[i]] - expected[i]) * state[j] - cross[i, j]
+        for j in range(len(cells)):
+            both[i, j] += (row[cells[i]] - offset[cells[i]] - expected[i]) * (
+                row[cells[j]] - offset[cells[j]] - expected[j]
             )
     left, both = _solve(lower, left), _solve(lower, _solve(lower, both).T.copy())
-    for i in range(len(seen)):
+    for i in range(len(cells)):
         for j in range(d):
-            to_observation[seen[i], j] += left[i, j]
-        for j in range(len(seen)):
-            to_noise[seen[i], seen[j]] += 0.5 * both[i, j]
+            to_observation[cells[i], j] += left[i, j]
+        for j in range(len(cells)):
+            to_noise[cells[i], cells[j]] += 0.5 * both[i, j]

@@ -74,9 +74,9 @@ class LaplaceGaussianProcess:
 
     @cached_property
     def _covariance(self) -> np.ndarray:
-        found = self.kernel.matrix(self.theta, self.x)
-        found[np.diag_indices_from(found)] *= 1.0 + _NUGGET
-        return found
+        covariance = self.kernel.matrix(self.theta, self.x)
+        covariance[np.diag_indices_from(covariance)] *= 1.0 + _NUGGET
+        return covariance
 
     @cached_property
     def weights(self) -> np.ndarray:
@@ -270,8 +270,8 @@ class LaplaceRegression:
         """Log evidence and its gradient; minus infinity where there is no mode."""
         parameters = np.asarray(parameters, float)
         try:
-            found = self.posterior(parameters)
-            value, (theta, values, offset) = found.log_evidence, found.gradient()
+            posterior = self.posterior(parameters)
+            value, (theta, values, offset) = posterior.log_evidence, posterior.gradient()
         except (NotPositiveDefinite, np.linalg.LinAlgError):
             return -np.inf, np.zeros(len(parameters))
         return value, np.concatenate([theta, values, offset @ self.design])

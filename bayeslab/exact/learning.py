@@ -85,8 +85,8 @@ class TableEstimate:
         for variable, counts in self.counts.items():
             lacking = np.flatnonzero(counts.reshape(-1, counts.shape[-1]).sum(axis=1) == 0)
             if lacking.size:
-                own = self.network.states
-                rows = list(product(*(own[p] for p in self.network.parents[variable])))
+                states = self.network.states
+                rows = list(product(*(states[p] for p in self.network.parents[variable])))
                 out[variable] = [rows[i] for i in lacking]
         return out
 
@@ -391,8 +391,8 @@ class TableProblem:
         return [model.flatten(model.start(rng)).size for model in self.local.values()]
 
     def gradient(self, theta: Parameters, statistics: Statistics) -> Array:
-        own = (model.gradient(theta[v], statistics[v]) for v, model in self.local.items())
-        return np.concatenate([np.empty(0), *own])
+        gradients = (model.gradient(theta[v], statistics[v]) for v, model in self.local.items())
+        return np.concatenate([np.empty(0), *gradients])
 
     def slope(self, theta: Parameters, statistics: Statistics) -> dict[str, Array]:
         return {v: model.slope(theta[v], statistics[v]) for v, model in self.local.items()}

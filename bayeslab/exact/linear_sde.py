@@ -131,12 +131,12 @@ class LinearSDE:
         from bayeslab.exact import state_space_kernels as kernels
 
         lags = np.abs(np.asarray(lags, float))
-        a, found = np.zeros((self.n_states, self.n_states)), np.empty(lags.shape)
+        a, values = np.zeros((self.n_states, self.n_states)), np.empty(lags.shape)
         right, layout = self.stationary @ self.output, self.layout()
         for index in np.ndindex(lags.shape):
             kernels.transition(float(lags[index]), *self.rates(), *layout, a)
-            found[index] = self.output @ a @ right
-        return found
+            values[index] = self.output @ a @ right
+        return values
 
     def rates(self) -> tuple[np.ndarray, np.ndarray]:
         """Decay and frequency of each factor."""
@@ -396,8 +396,8 @@ def _pade(order: int) -> tuple[np.ndarray, np.ndarray, float]:
     output = np.empty(2 * len(poles))
     output[0::2], output[1::2] = 2.0 * values.real, -2.0 * values.imag
     right = shape @ output
-    found = np.array([_correlation(poles, output, right, lag) for lag in lags]) / (output @ right)
-    return poles, values, float(np.abs(found - np.exp(-0.5 * lags**2)).max())
+    correlations = np.array([_correlation(poles, output, right, lag) for lag in lags]) / (output @ right)
+    return poles, values, float(np.abs(correlations - np.exp(-0.5 * lags**2)).max())
 
 
 def pade_error(order: int) -> float:
@@ -455,16 +455,16 @@ def of_kernel(kernel: Kernel, theta: Any, order: int = 8) -> LinearSDE:
     if reason is not None:
         raise ModelError(reason, code="unsupported")
     theta = np.asarray(theta, float)
-    found, slots = _of_node(kernel.root, dict(zip(kernel.names, theta, strict=True)), order)
-    jacobian = np.zeros((len(theta), found.n_hyperparameters))
+    sde, slots = _of_node(kernel.root, dict(zip(kernel.names, theta, strict=True)), order)
+    jacobian = np.zeros((len(theta), sde.n_hyperparameters))
     for column, (name, slope) in enumerate(slots):
         if name:
             jacobian[kernel.names.index(name), column] = slope
     return replace(
-        found,
-        to_transition=np.tensordot(jacobian, found.to_transition, 1),
-        to_stationary=np.tensordot(jacobian, found.to_stationary, 1),
-        to_white=jacobian @ found.to_white,
+        sde,
+        to_transition=np.tensordot(jacobian, sde.to_transition, 1),
+        to_stationary=np.tensordot(jacobian, sde.to_stationary, 1),
+        to_white=jacobian @ sde.to_white,
     )
 
 
@@ -489,11 +489,11 @@ def _of_node(node: Node, values: Mapping[str, float], order: int) -> tuple[Linea
     slots = [(given[role].name, 1.0) for role in ("period", "lengthscale") if role in given]
     match node.word:
         case "Periodic":
-            found = periodic(value["period"], value["lengthscale"], variance)
+            sde = periodic(value["period"], value["lengthscale"], variance)
         case "Cosine":
-            found = cosine(value["period"], variance)
+            sde = cosine(value["period"], variance)
         case "ExpQuad":
-            found = exponentiated_quadratic(value["lengthscale"], variance, order)
+            sde = exponentiated_quadratic(value["lengthscale"], variance, order)
         case _:
-            found = matern(_MATERN[node.word], value["lengthscale"], variance)
-    return found, [*slots, scaled]
+            sde = matern(_MATERN[node.word], value["lengthscale"], variance)
+    return sde, [*slots, scaled]

@@ -116,8 +116,8 @@ class FreeTable:
     def fit(self, counts: Array, theta: Array) -> Array:
         raised = counts + self._extra
         total = raised.sum(axis=-1, keepdims=True)
-        own = np.where(total > 0, raised / np.where(total > 0, total, 1.0), 1.0 / raised.shape[-1])
-        return self._with_known(own)
+        table = np.where(total > 0, raised / np.where(total > 0, total, 1.0), 1.0 / raised.shape[-1])
+        return self._with_known(table)
 
     def log_prior(self, theta: Array) -> float:
         rows, alpha = theta[self._rows], np.asarray(self.concentration)[self._rows]
@@ -160,8 +160,8 @@ class FreeTable:
     def _extra(self) -> Array:
         return np.asarray(self.concentration) - 1.0
 
-    def _with_known(self, own: Array) -> Array:
-        return np.where(np.asarray(self.free)[..., None], own, self.base)
+    def _with_known(self, table: Array) -> Array:
+        return np.where(np.asarray(self.free)[..., None], table, self.base)
 
 
 # Projections stop short of zero, where the slope n / w is lost.
@@ -224,11 +224,11 @@ class NoisyOr:
         return self._placed(absent, -np.expm1(-self._pressure(_weights(theta))))
 
     def fit(self, counts: Array, theta: Array) -> Array:
-        absent, present = self._seen(counts)
+        absent, present = self._split_counts(counts)
         w = _weights(np.clip(theta, 1e-6, 1 - 1e-6))
-        found = -np.expm1(-_newton_above_zero(lambda w: self._value(w, absent, present), w))
-        at = [self._value(_weights(t), absent, present)[0] for t in (found, theta)]
-        return found if at[0] >= at[1] else theta
+        estimate = -np.expm1(-_newton_above_zero(lambda w: self._value(w, absent, present), w))
+        at = [self._value(_weights(t), absent, present)[0] for t in (estimate, theta)]
+        return estimate if at[0] >= at[1] else theta
 
     def log_prior(self, theta: Array) -> float:
         if self.prior is None:
@@ -245,10 +245,10 @@ class NoisyOr:
 
     def gradient(self, theta: Array, counts: Array) -> Array:
         # d/dx = d/dw · dw/ds · ds/dx with w = -log(1 - s) and ds/dx = s (1 - s).
-        return self._value(_weights(theta), *self._seen(counts))[1] * theta
+        return self._value(_weights(theta), *self._split_counts(counts))[1] * theta
 
     def slope(self, theta: Array, counts: Array) -> Array:
-        out: Array = self._value(_weights(theta), *self._seen(counts))[1] / np.maximum(1 - theta, _FLOOR)
+        out: Array = self._value(_weights(theta), *self._split_counts(counts))[1] / np.maximum(1 - theta, _FLOOR)
         return out
 
     def project(self, theta: Array) -> Array:
@@ -266,7 +266,7 @@ class NoisyOr:
         pair = (absent, present) if self.present == 1 else (present, absent)
         return np.stack(pair, axis=-1).reshape(self.shape)
 
-    def _seen(self, counts: Array) -> tuple[Array, Array]:
+    def _split_counts(self, counts: Array) -> tuple[Array, Array]:
         rows = np.asarray(counts, dtype=float).reshape(-1, 2)
         return rows[:, 1 - self.present], rows[:, self.present]
 
@@ -314,16 +314,16 @@ def _newton_above_zero(function: Concave, w: Array) -> Array:
         block = curvature[np.ix_(move, move)]
         ridge = 1e-12 * max(_TINY, float(np.trace(block)))
         step[move] = np.linalg.lstsq(block + ridge * np.eye(move.size), slope[move], rcond=None)[0]
-        length, after, found = 1.0, w, (value, slope, curvature)
+        length, after, terms = 1.0, w, (value, slope, curvature)
         while length > 1e-12:
             trial = np.clip(w + length * step, 0.0, _CERTAIN)
             result = function(trial)
             if result[0] >= value:
-                after, found = trial, result
+                after, terms = trial, result
                 break
             length /= 3
-        moved, gain = float(np.abs(after - w).max(initial=0.0)), found[0] - value
-        w, (value, slope, curvature) = after, found
+        moved, gain = float(np.abs(after - w).max(initial=0.0)), terms[0] - value
+        w, (value, slope, curvature) = after, terms
         if moved < 1e-10 or (gain <= 1e-14 * abs(value) and moved < 1e-6):
             break
     return w
@@ -384,8 +384,8 @@ class NoisyMax:
             there = self.unflatten(x)
             return -self._fit_of(there, counts), -self.gradient(there, counts)
 
-        found = self.unflatten(minimize(falling, self.flatten(theta), jac=True, method="BFGS").x)
-        return found if self._fit_of(found, counts) >= self._fit_of(theta, counts) else theta
+        estimate = self.unflatten(minimize(falling, self.flatten(theta), jac=True, method="BFGS").x)
+        return estimate if self._fit_of(estimate, counts) >= self._fit_of(theta, counts) else theta
 
     def log_prior(self, theta: Array) -> float:
         return self._rows.log_prior(theta)
@@ -418,14 +418,14 @@ class NoisyMax:
 
     def _effects(self, theta: Array, counts: Array) -> Array:
         """Expected counts of the effects of each cause, given counts of their maximum."""
-        seen = np.asarray(counts, dtype=float).reshape(-1, self.shape[-1])[:, self.order]
+        observed = np.asarray(counts, dtype=float).reshape(-1, self.shape[-1])[:, self.order]
         below = self._below(theta)
         lower = np.concatenate([np.zeros_like(below[..., :1]), below[..., :-1]], axis=2)
         n_causes = self.causes.shape[1]
         rest = np.stack([np.delete(below, i, axis=1).prod(axis=1) for i in range(n_causes)], axis=1)
         rest_lower = np.stack([np.delete(lower, i, axis=1).prod(axis=1) for i in range(n_causes)], axis=1)
         largest = np.diff(below.prod(axis=1), axis=1, prepend=0.0)
-        ratio = np.where(largest > 0, seen / np.where(largest > 0, largest, 1.0), 0.0)
+        ratio = np.where(largest > 0, observed / np.where(largest > 0, largest, 1.0), 0.0)
         out = np.zeros_like(theta)
         for i in range(n_causes):
             there = self.causes[:, i] > 0
@@ -482,16 +482,16 @@ class Softmax:
             ridge = 1e-10 * max(1e-300, float(np.trace(curvature)))
             step = np.zeros(theta.size)
             step[free] = np.linalg.lstsq(curvature + ridge * np.eye(slope.size), slope, rcond=None)[0]
-            length, after, found = 1.0, theta, value
+            length, after, value_after = 1.0, theta, value
             while length > 1e-10:
                 after = theta + length * step.reshape(theta.shape)
-                found = self._value(after, rows)
-                if found >= value:
+                value_after = self._value(after, rows)
+                if value_after >= value:
                     break
                 length /= 4
-            if not found >= value:
+            if not value_after >= value:
                 break
-            gain, theta, value = found - value, after, found
+            gain, theta, value = value_after - value, after, value_after
             if gain <= 1e-13 * max(1.0, abs(value)):
                 break
         return theta
@@ -514,8 +514,8 @@ class Softmax:
         return self._slope(theta, np.asarray(counts, dtype=float).reshape(-1, self.shape[-1]))[self._free]
 
     def slope(self, theta: Array, counts: Array) -> Array:
-        own = self._slope(theta, np.asarray(counts, dtype=float).reshape(-1, self.shape[-1]))
-        return np.where(self._free, own, 0.0)
+        gradient = self._slope(theta, np.asarray(counts, dtype=float).reshape(-1, self.shape[-1]))
+        return np.where(self._free, gradient, 0.0)
 
     def project(self, theta: Array) -> Array:
         return theta

@@ -221,9 +221,9 @@ class MarkovChain:
             steps[first] = start[states[first]]
             sums = np.add.reduceat(np.append(steps, 0.0), offsets[:-1])
             return np.where(np.diff(offsets) > 0, sums, 0.0)
-        seen = np.where(states[:, None] >= 0, np.arange(self.n_states) == states[:, None], 1.0)
+        allowed = np.where(states[:, None] >= 0, np.arange(self.n_states) == states[:, None], 1.0)
         with np.errstate(divide="ignore"):
-            return smooth(HiddenChain.of(self.start, self.transition), np.log(seen), offsets).log_evidence
+            return smooth(HiddenChain.of(self.start, self.transition), np.log(allowed), offsets).log_evidence
 
     def stationary(self) -> np.ndarray:
         """Where the chain settles; see `stationary`."""
@@ -355,12 +355,12 @@ def _classes_of(pattern: bytes, n: int) -> Classes:
     n_classes, label = connected_components(leads, connection="strong")
     members = sorted(tuple(map(int, np.flatnonzero(label == c))) for c in range(n_classes))
     closed, periods = [], []
-    for own in members:
-        inside = np.array(own)
+    for states in members:
+        inside = np.array(states)
         block = leads[np.ix_(inside, inside)]
         closed.append(not leads[inside].sum() > block.sum())
         _, before = breadth_first_order(block, 0)
-        level = np.zeros(len(own), int)
+        level = np.zeros(len(states), int)
         for state in breadth_first_order(block, 0, return_predecessors=False)[1:]:
             level[state] = level[before[state]] + 1
         # A way around adds up level(i) + 1 - level(j) over its steps i to j.
@@ -382,10 +382,10 @@ def stationary(transition: Any) -> np.ndarray:
     """
     n = np.shape(transition)[0]
     transition = _probabilities("transition", transition, (n, n))
-    found = classes(transition)
-    final = [own for own, closed in zip(found.members, found.closed, strict=True) if closed]
+    partition = classes(transition)
+    final = [states for states, closed in zip(partition.members, partition.closed, strict=True) if closed]
     if len(final) > 1:
-        sets = ", ".join("{" + ", ".join(map(str, own)) + "}" for own in final[:4])
+        sets = ", ".join("{" + ", ".join(map(str, states)) + "}" for states in final[:4])
         raise ModelError(
             f"{len(final)} sets of states are never left ({sets}): where the chain settles depends on its start",
             code="not-identified",

@@ -20,15 +20,15 @@ __all__ = ["beliefs", "decode", "residual", "score", "sequential", "traversal"]
 def traversal(flat: Any, observed: np.ndarray) -> tuple[np.ndarray, bool]:
     """Variables breadth first, and whether the factor graph without the observed variables has no loop."""
     n_variables, n_factors = len(flat.n_states), len(flat.table_offset) - 1
-    order, n_seen = np.empty(n_variables, np.int64), 0
-    seen, reached = np.zeros(n_variables, np.bool_), np.zeros(n_factors, np.bool_)
+    order, n_visited = np.empty(n_variables, np.int64), 0
+    visited, reached = np.zeros(n_variables, np.bool_), np.zeros(n_factors, np.bool_)
     nodes, edges, components, head = 0, 0, 0, 0
     for root in range(n_variables):
-        if seen[root]:
+        if visited[root]:
             continue
-        seen[root], order[n_seen], n_seen = True, root, n_seen + 1
+        visited[root], order[n_visited], n_visited = True, root, n_visited + 1
         components += not observed[root]
-        while head < n_seen:
+        while head < n_visited:
             variable = order[head]
             head += 1
             if observed[variable]:
@@ -43,8 +43,8 @@ def traversal(flat: Any, observed: np.ndarray) -> tuple[np.ndarray, bool]:
                 nodes += 1
                 for edge in range(flat.factor_edges[factor], flat.factor_edges[factor + 1]):
                     other = flat.edge_variable[edge]
-                    if not seen[other] and not observed[other]:
-                        seen[other], order[n_seen], n_seen = True, other, n_seen + 1
+                    if not visited[other] and not observed[other]:
+                        visited[other], order[n_visited], n_visited = True, other, n_visited + 1
     return order, edges == nodes - components
 
 
@@ -102,10 +102,10 @@ def _peak_to_zero(values: np.ndarray, start: int, n: int) -> bool:
 @numba.njit(cache=True, error_model="numpy")
 def _send(flat: Any, variable: int, local: np.ndarray, up: np.ndarray, down: np.ndarray) -> bool:
     """All messages of a variable to its factors: products of what the others say, without dividing."""
-    n, own = flat.n_states[variable], flat.variable_offset[variable]
+    n, offset = flat.n_states[variable], flat.variable_offset[variable]
     first, last = flat.variable_edges[variable], flat.variable_edges[variable + 1]
     for j in range(n):
-        running = local[own + j]
+        running = local[offset + j]
         for at in range(first, last):
             shift = flat.message_offset[flat.edges_of[at]] + j
             down[shift] = running
@@ -278,22 +278,22 @@ def beliefs(
     of_variables, of_factors = local.copy(), np.empty(len(flat.log_tables))
     nothing, log_z = np.zeros(flat.largest_table), 0.0
     for v in range(n_variables):
-        own, n = flat.variable_offset[v], flat.n_states[v]
+        offset, n = flat.variable_offset[v], flat.n_states[v]
         for at in range(flat.variable_edges[v], flat.variable_edges[v + 1]):
             edge = flat.edges_of[at]
             shift = flat.message_offset[edge]
             for j in range(n):
-                of_variables[own + j] += up[shift + j]
+                of_variables[offset + j] += up[shift + j]
             between = _reduce(up, shift, 1, down, shift, n, maximise)
             if between == -np.inf:
                 return of_variables, of_factors, -np.inf
             log_z -= between
-        total = _reduce(of_variables, own, 1, nothing, 0, n, maximise)
+        total = _reduce(of_variables, offset, 1, nothing, 0, n, maximise)
         if total == -np.inf:
             return of_variables, of_factors, -np.inf
         log_z += total
         for j in range(n):
-            of_variables[own + j] -= total
+            of_variables[offset + j] -= total
     for f in range(n_factors):
         _factor_belief(flat, f, down, of_factors)
         begin, end = flat.table_offset[f], flat.table_offset[f + 1]
@@ -313,8 +313,8 @@ def decode(flat: Any, order: np.ndarray, local: np.ndarray, down: np.ndarray) ->
     work = np.empty(flat.largest_table)
     chosen = np.zeros(len(order), np.int64)
     for v in order:
-        own, n, best = flat.variable_offset[v], flat.n_states[v], -np.inf
-        score = local[own : own + n].copy()
+        offset, n, best = flat.variable_offset[v], flat.n_states[v], -np.inf
+        score = local[offset : offset + n].copy()
         for at in range(flat.variable_edges[v], flat.variable_edges[v + 1]):
             _factor_message(flat, flat.edges_of[at], True, down, work)
             score += work[:n]

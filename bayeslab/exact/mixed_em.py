@@ -123,13 +123,13 @@ def em(network: MixedNetwork, codes: np.ndarray, values: np.ndarray, options: Op
     jacobian = float(((~np.isnan(values)).sum(axis=0) * np.log(scale)).sum())
     likelihood, posterior, converged = [], [], False
     for iteration in range(options.max_iterations + 1):
-        found = plan.expect(now)
-        likelihood.append(float(found.log_density.sum()) - jacobian)
+        statistics = plan.expect(now)
+        likelihood.append(float(statistics.log_density.sum()) - jacobian)
         posterior.append(likelihood[-1] + _log_prior(now, options))
         converged = iteration > 0 and posterior[-1] - posterior[-2] <= options.tolerance * len(codes)
         if converged or iteration == options.max_iterations:
             break
-        now = _maximise(now, found, options)
+        now = _maximise(now, statistics, options)
     fitted = _rescaled(now, -shift / scale, 1 / scale)
     return EMFit(fitted, np.array(likelihood), np.array(posterior), converged)
 
@@ -159,9 +159,9 @@ def random_start(
     missing = {v: bool(np.any(codes[:, k] < 0)) for k, v in enumerate(network.states)}
     filled, known = codes.copy(), values.copy()
     shift, scale = _units(values)
-    for k, own in enumerate(network.states.values()):
+    for k, labels in enumerate(network.states.values()):
         gaps = codes[:, k] < 0
-        filled[gaps, k] = rng.integers(len(own), size=gaps.sum())
+        filled[gaps, k] = rng.integers(len(labels), size=gaps.sum())
     for k in range(values.shape[1]):
         gaps = np.isnan(values[:, k])
         known[gaps, k] = shift[k] + scale[k] * rng.standard_normal(gaps.sum())
@@ -184,10 +184,10 @@ def random_start(
 
 def _units(values: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """Mean and sd of each column's observed cells; 0 and 1 where there is nothing to measure by."""
-    seen = ~np.isnan(values)
-    n = np.maximum(seen.sum(axis=0), 1)
-    shift = np.where(seen, values, 0.0).sum(axis=0) / n
-    scale = np.sqrt((np.where(seen, values - shift, 0.0) ** 2).sum(axis=0) / n)
+    observed = ~np.isnan(values)
+    n = np.maximum(observed.sum(axis=0), 1)
+    shift = np.where(observed, values, 0.0).sum(axis=0) / n
+    scale = np.sqrt((np.where(observed, values - shift, 0.0) ** 2).sum(axis=0) / n)
     return shift, np.where(scale > 0, scale, 1.0)
 
 
@@ -196,9 +196,11 @@ def _rescaled(network: MixedNetwork, shift: np.ndarray, scale: np.ndarray) -> Mi
     place = {v: k for k, v in enumerate(network.continuous)}
     out = {}
     for v, node in network.continuous.items():
-        own, above = place[v], [place[p] for p in network.continuous_parents(v)]
-        intercept = (node.intercept + node.slopes @ shift[above] - shift[own]) / scale[own]
-        out[v] = LinearGaussian(node.parents, intercept, node.slopes * scale[above] / scale[own], node.sd / scale[own])
+        column, above = place[v], [place[p] for p in network.continuous_parents(v)]
+        intercept = (node.intercept + node.slopes @ shift[above] - shift[column]) / scale[column]
+        out[v] = LinearGaussian(
+            node.parents, intercept, node.slopes * scale[above] / scale[column], node.sd / scale[column]
+        )
     return replace(network, continuous=out)
 
 
@@ -221,15 +223,15 @@ def _log_prior(network: MixedNetwork, options: Options) -> float:
     return out
 
 
-def _maximise(network: MixedNetwork, found: Statistics, options: Options) -> MixedNetwork:
+def _maximise(network: MixedNetwork, statistics: Statistics, options: Options) -> MixedNetwork:
     tables = {}
-    for v, expected in found.counts.items():
+    for v, expected in statistics.counts.items():
         counts = expected + options.table_count
         total = counts.sum(axis=-1, keepdims=True)
         tables[v] = np.where(total > 0, counts / np.where(total > 0, total, 1.0), 1 / counts.shape[-1])
     continuous = {}
     for v, node in network.continuous.items():
-        moments = found.moments[v].copy()
+        moments = statistics.moments[v].copy()
         # A configuration that no row can have is given what all others say together.
         unseen = moments[..., 0, 0] <= 0
         moments[unseen] = moments.sum(axis=tuple(range(moments.ndim - 2)))
@@ -283,10 +285,10 @@ class MixedProblem:
         """Set up; variables that are not ``learned`` keep the distributions they have in ``network``."""
         codes, values = check_data(network, codes, values)
         shift, scale = _units(values)
-        own = _rescaled(network, shift, scale)
-        plan = Plan.of(_bounded(own, options.floor), codes, (values - shift) / scale)
+        rescaled = _rescaled(network, shift, scale)
+        plan = Plan.of(_bounded(rescaled, options.floor), codes, (values - shift) / scale)
         jacobian = float(((~np.isnan(values)).sum(axis=0) * np.log(scale)).sum())
-        return cls(own, frozenset(learned), options, plan, shift, scale, jacobian)
+        return cls(rescaled, frozenset(learned), options, plan, shift, scale, jacobian)
 
     def network_at(self, theta: Mapping[str, np.ndarray]) -> MixedNetwork:
         """The net with these parameters, in the units of the data."""
@@ -302,9 +304,9 @@ class MixedProblem:
         return self._parameters(_bounded(random_start(self.network, codes, values, rng), self.options.floor))
 
     def expect(self, theta: Mapping[str, np.ndarray]) -> tuple[float, dict[str, np.ndarray]]:
-        found = self.plan.expect(self._at(theta))
-        moments = {f"{v}|moments": m for v, m in found.moments.items()}
-        return float(found.log_density.sum()) - self.jacobian, {**found.counts, **moments}
+        statistics = self.plan.expect(self._at(theta))
+        moments = {f"{v}|moments": m for v, m in statistics.moments.items()}
+        return float(statistics.log_density.sum()) - self.jacobian, {**statistics.counts, **moments}
 
     def update(self, statistics: Mapping[str, np.ndarray], theta: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
         counts = {v: statistics[v] for v in self.network.states}

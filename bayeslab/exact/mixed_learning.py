@@ -44,10 +44,10 @@ def check_data(network: MixedNetwork, codes: np.ndarray, values: np.ndarray) -> 
             f" {want[1]} continuous variables, one column each",
             code="wrong-shape",
         )
-    for k, (v, own) in enumerate(network.states.items()):
-        if np.any((codes[:, k] < -1) | (codes[:, k] >= len(own))):
+    for k, (v, states) in enumerate(network.states.items()):
+        if np.any((codes[:, k] < -1) | (codes[:, k] >= len(states))):
             raise DataError(
-                f"codes of '{v}' must be 0 to {len(own) - 1}, or -1 for a missing cell", code="out-of-range"
+                f"codes of '{v}' must be 0 to {len(states) - 1}, or -1 for a missing cell", code="out-of-range"
             )
     if np.any(np.isinf(values)):
         raise DataError("values must be finite, or NaN for a missing cell", code="not-finite")
@@ -140,12 +140,12 @@ class ConjugatePosterior:
             {v: np.vectorize(one, otypes=[object])(r) for v, r in self.regressions.items()},
         )
 
-    def _network(self, tables: dict[str, np.ndarray], found: Mapping[str, np.ndarray]) -> MixedNetwork:
+    def _network(self, tables: dict[str, np.ndarray], regressions: Mapping[str, np.ndarray]) -> MixedNetwork:
         continuous = {}
         for v, node in self.network.continuous.items():
             intercept, slopes, sd = (np.empty(a.shape) for a in (node.intercept, node.slopes, node.sd))
             for at in np.ndindex(node.intercept.shape):
-                coefficients, variance = found[v][at]
+                coefficients, variance = regressions[v][at]
                 intercept[at], slopes[at], sd[at] = coefficients[0], coefficients[1:], np.sqrt(variance)
             continuous[v] = LinearGaussian(node.parents, intercept, slopes, sd)
         return replace(self.network, tables=tables, continuous=continuous)
@@ -195,7 +195,7 @@ def conjugate(
         raise DataError(
             f"'{v}' has a prior but is no continuous variable{hint(v, network.continuous)}", code="unknown-variable"
         )
-    log_evidence, tables, found = 0.0, {}, {}
+    log_evidence, tables, posteriors = 0.0, {}, {}
     for v in network.states:
         counts = count(network, v, codes)
         prior = DirichletMultinomial.of(np.full(counts.shape, dirichlet))
@@ -205,11 +205,11 @@ def conjugate(
         x, y = _design(network, v, values)
         design = np.column_stack([np.ones(len(y)), x])
         start = priors.get(v, NormalInverseGamma.flat(design.shape[1]))
-        found[v] = np.empty(node.intercept.shape, dtype=object)
+        posteriors[v] = np.empty(node.intercept.shape, dtype=object)
         for at, rows in _configurations(network, v, codes):
-            found[v][at] = start.update(design[rows], y[rows])
+            posteriors[v][at] = start.update(design[rows], y[rows])
             log_evidence += start.log_evidence(design[rows], y[rows])
-    return ConjugatePosterior(network, tables, found, log_evidence)
+    return ConjugatePosterior(network, tables, posteriors, log_evidence)
 
 
 def _complete(network: MixedNetwork, codes: np.ndarray, values: np.ndarray) -> tuple[np.ndarray, np.ndarray]:

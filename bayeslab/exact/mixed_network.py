@@ -143,9 +143,9 @@ class MixedNetwork:
     ) -> Self:
         """A structure to be learned: uniform tables; intercepts and slopes 0, sd 1."""
         tables = {}
-        for v, own in states.items():
-            shape = (*(len(states[p]) for p in parents.get(v, ()) if p in states), len(own))
-            tables[v] = np.full(shape, 1 / max(len(own), 1))
+        for v, labels in states.items():
+            shape = (*(len(states[p]) for p in parents.get(v, ()) if p in states), len(labels))
+            tables[v] = np.full(shape, 1 / max(len(labels), 1))
         nodes = {}
         for v, above in continuous.items():
             shape = tuple(len(states[p]) for p in above if p in states)

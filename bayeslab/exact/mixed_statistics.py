@@ -161,12 +161,12 @@ class Plan:
         patterns, which = np.unique(mask, axis=0, return_inverse=True)
         order = np.argsort(which.ravel(), kind="stable")
         ends = np.cumsum(np.bincount(which.ravel(), minlength=len(patterns)))
-        found: dict[tuple[str, ...], list[np.ndarray]] = {}
+        groups: dict[tuple[str, ...], list[np.ndarray]] = {}
         for pattern, rows in zip(patterns, np.split(order, ends[:-1]), strict=True):
             hidden = self._moral.subgraph(v for v, gone in zip(names, pattern, strict=True) if gone)
             for members in nx.connected_components(hidden):
-                found.setdefault(tuple(v for v in names if v in members), []).append(rows)
-        return {group: np.sort(np.concatenate(rows)) for group, rows in found.items()}
+                groups.setdefault(tuple(v for v in names if v in members), []).append(rows)
+        return {group: np.sort(np.concatenate(rows)) for group, rows in groups.items()}
 
     def _batches(self, group: tuple[str, ...], rows: np.ndarray) -> list[_Batch]:
         states = self.network.states
@@ -188,10 +188,10 @@ class Plan:
         out = []
         for part in self._split(rows, relevant):
             bases = [(f, *self._index(f, part, config)) for f in tables]
-            found = []
+            places = []
             for f in regressions:
                 base, offset = self._index(f, part[:1], config)
-                found.append((f.variable, base[0] + offset))
+                places.append((f.variable, base[0] + offset))
             if not regressions:
                 out.append(self._distinct(part, prod(sizes), bases))
                 continue
@@ -199,7 +199,7 @@ class Plan:
             for begin in range(0, len(part), step):
                 cut = slice(begin, begin + step)
                 chunk = [(f.variable, base[cut], offset) for f, base, offset in bases]
-                out.append(_Batch(part[cut], None, None, prod(sizes), chunk, found, hidden))
+                out.append(_Batch(part[cut], None, None, prod(sizes), chunk, places, hidden))
         return out
 
     def _distinct(
@@ -208,15 +208,15 @@ class Plan:
         """Rows of tables alone: those that look the same are done once."""
         bases = np.stack([base for _, base, _ in tables], axis=1)
         kinds, back, times = np.unique(bases, axis=0, return_inverse=True, return_counts=True)
-        found = [(f.variable, kinds[:, k], offset) for k, (f, _, offset) in enumerate(tables)]
-        return _Batch(rows, times.astype(float), back.ravel(), n_configurations, found, [], ())
+        columns = [(f.variable, kinds[:, k], offset) for k, (f, _, offset) in enumerate(tables)]
+        return _Batch(rows, times.astype(float), back.ravel(), n_configurations, columns, [], ())
 
     def _split(self, rows: np.ndarray, variables: Sequence[str]) -> list[np.ndarray]:
         """Rows by the states of some observed variables."""
         if not variables:
             return [rows]
-        seen = self.codes[rows][:, [self.column[v] for v in variables]]
-        _, which = np.unique(seen, axis=0, return_inverse=True)
+        codes = self.codes[rows][:, [self.column[v] for v in variables]]
+        _, which = np.unique(codes, axis=0, return_inverse=True)
         order = np.argsort(which.ravel(), kind="stable")
         return [rows[part] for part in np.split(order, np.cumsum(np.bincount(which.ravel()))[:-1])]
 
@@ -258,8 +258,8 @@ class Plan:
             shape = self.network.continuous[f.variable].intercept.shape
             total = np.zeros((prod(shape), z.shape[1], z.shape[1]))
             for k in np.unique(index):
-                own = z[index == k]
-                total[k] = own.T @ own
+                cases = z[index == k]
+                total[k] = cases.T @ cases
             moments[f.variable] = total
         return counts, moments
 
@@ -311,8 +311,8 @@ class Plan:
         weights = np.exp(weights - top[:, None])
         total = weights.sum(axis=1)
         with np.errstate(divide="ignore"):
-            found = np.log(total) + top
-        log_density[batch.rows] += found if batch.back is None else found[batch.back]
+            log_sum = np.log(total) + top
+        log_density[batch.rows] += log_sum if batch.back is None else log_sum[batch.back]
         weights /= np.where(total > 0, total, 1.0)[:, None]
         if batch.multiplicity is not None:
             weights *= batch.multiplicity[:, None]
@@ -331,7 +331,7 @@ class Plan:
         value = {v: self.values[batch.rows, self.column[v]][:, None] for v, _ in batch.regressions}
         means: dict[str, np.ndarray] = {}
         factors: dict[str, np.ndarray] = {}
-        seen, seen_means, seen_factors = [], [], []
+        observed, observed_means, observed_factors = [], [], []
         for c, (v, at) in enumerate(batch.regressions):
             intercept, slopes, sd = (a[at] for a in nodes[v])
             mean = np.broadcast_to(intercept, (1, batch.n_configurations))
@@ -345,18 +345,18 @@ class Plan:
             if v in batch.hidden:
                 means[v], factors[v] = mean, factor
             else:
-                seen.append(v)
-                seen_means.append(mean)
-                seen_factors.append(factor)
-        if not seen:
+                observed.append(v)
+                observed_means.append(mean)
+                observed_factors.append(factor)
+        if not observed:
             return means, factors, None
         shape = (len(batch.rows), batch.n_configurations)
-        mean = np.stack([np.broadcast_to(m, shape) for m in seen_means], axis=-1)
-        values = np.stack([value[v] for v in seen], axis=-1)
-        found = observe(mean, np.stack(seen_factors, axis=-2), values)
+        mean = np.stack([np.broadcast_to(m, shape) for m in observed_means], axis=-1)
+        values = np.stack([value[v] for v in observed], axis=-1)
+        observation = observe(mean, np.stack(observed_factors, axis=-2), values)
         for v in batch.hidden:
-            means[v], factors[v] = found.update(means[v], factors[v])
-        return means, factors, found.log_density
+            means[v], factors[v] = observation.update(means[v], factors[v])
+        return means, factors, observation.log_density
 
     def _second_moments(
         self,

@@ -63,8 +63,8 @@ class DiscreteNetwork:
             raise ModelError(
                 f"'{name}' has parents or a table but no states{hint(name, states)}", code="unknown-variable"
             )
-        for variable, own in states.items():
-            if not own or len(set(own)) < len(own):
+        for variable, labels in states.items():
+            if not labels or len(set(labels)) < len(labels):
                 raise ModelError(f"variable '{variable}' needs at least one state, each state once", code="duplicate")
         for variable, above in parents.items():
             for parent in above:

@@ -97,16 +97,16 @@ def run(corpus: PairedCorpus, state: State, prior: TopicPrior, n_sweeps: int) ->
     """Gibbs sweeps over the tokens of all languages; a run in pieces gives what one run gives, to the last bit."""
     from bayeslab.exact.topic_kernels import BLOCK, sweep_paired
 
-    z, own, joined = state["z"].copy(), state["rng"].copy(), corpus.joined
+    z, rng_state, joined = state["z"].copy(), state["rng"].copy(), corpus.joined
     alpha = np.zeros(-(-prior.n_topics // BLOCK) * BLOCK, np.float32)
     alpha[: prior.n_topics] = prior.alpha
     by_word, total = np.zeros((joined.n_words, len(alpha)), np.float32), np.zeros((len(corpus.sides), len(alpha)), int)
     widths = np.array([prior.beta * side.n_words for side in corpus.sides], np.float32)
     sweep_paired(
-        joined.words, joined.offsets, corpus.side, z, by_word, total, alpha, np.float32(prior.beta), widths, own,
+        joined.words, joined.offsets, corpus.side, z, by_word, total, alpha, np.float32(prior.beta), widths, rng_state,
         n_sweeps,
     )  # fmt: skip
-    return {"z": z, "rng": own}
+    return {"z": z, "rng": rng_state}
 
 
 def _by_word(corpus: PairedCorpus, state: State, n_topics: int) -> list[NDArray[np.int64]]:
@@ -121,7 +121,7 @@ def _by_word(corpus: PairedCorpus, state: State, n_topics: int) -> list[NDArray[
 def topics(corpus: PairedCorpus, state: State, prior: TopicPrior) -> list[NDArray[np.float64]]:
     """For each language probabilities of words (n_topics, n_words): their means given the topics of the tokens."""
     each = [counts + prior.beta for counts in _by_word(corpus, state, prior.n_topics)]
-    return [own / own.sum(axis=1, keepdims=True) for own in each]
+    return [weights / weights.sum(axis=1, keepdims=True) for weights in each]
 
 
 def proportions(corpus: PairedCorpus, state: State, prior: TopicPrior) -> NDArray[np.float64]:
@@ -137,9 +137,11 @@ def log_joint(corpus: PairedCorpus, state: State, prior: TopicPrior) -> float:
     counts = np.bincount(joined.document * k + state["z"], minlength=joined.n_documents * k).reshape(-1, k)
     out = (gammaln(counts + alpha) - gammaln(alpha)).sum()
     out += (gammaln(alpha.sum()) - gammaln(joined.lengths + alpha.sum())).sum()
-    for own in _by_word(corpus, state, k):
-        width = beta * own.shape[1]
-        out += (gammaln(own + beta) - gammaln(beta)).sum() + (gammaln(width) - gammaln(own.sum(axis=1) + width)).sum()
+    for by_word in _by_word(corpus, state, k):
+        width = beta * by_word.shape[1]
+        out += (gammaln(by_word + beta) - gammaln(beta)).sum() + (
+            gammaln(width) - gammaln(by_word.sum(axis=1) + width)
+        ).sum()
     return float(out)
 
 
@@ -159,5 +161,8 @@ def simulate(
         For each language.
     """
     thetas = rng.dirichlet(prior.alpha, len(lengths[0]))
-    sides = [lda.simulate_given(own, phi, thetas, rng) for own, phi in zip(lengths, words_of_topics, strict=True)]
+    sides = [
+        lda.simulate_given(side_lengths, phi, thetas, rng)
+        for side_lengths, phi in zip(lengths, words_of_topics, strict=True)
+    ]
     return PairedCorpus(sides), thetas

@@ -172,8 +172,8 @@ class GibbsDraws:
     def marginals(self) -> dict[str, np.ndarray]:
         """P(variable | evidence), estimated by how often each state was visited."""
         return {
-            v: np.bincount(self.codes[:, :, k].ravel(), minlength=len(own)) / self.codes[:, :, k].size
-            for k, (v, own) in enumerate(self.states.items())
+            v: np.bincount(self.codes[:, :, k].ravel(), minlength=len(states)) / self.codes[:, :, k].size
+            for k, (v, states) in enumerate(self.states.items())
         }
 
     @cached_property
@@ -211,16 +211,16 @@ class GibbsDraws:
 
     @cached_property
     def _diagnostics(self) -> tuple[dict[str, np.ndarray], dict[str, np.ndarray]]:
-        size = {v: np.full(len(own), np.nan) for v, own in self.states.items()}
-        r_hat = {v: np.full(len(own), np.nan) for v, own in self.states.items()}
+        size = {v: np.full(len(states), np.nan) for v, states in self.states.items()}
+        r_hat = {v: np.full(len(states), np.nan) for v, states in self.states.items()}
         names = [v for v in self.states if v not in self.observed]
         places = {v: k for k, v in enumerate(self.states)}
         for state in range(max(map(len, self.states.values()), default=0)):
             having = [v for v in names if len(self.states[v]) > max(state, 1)]
             for first in range(0, len(having), _COLUMNS):
                 some = having[first : first + _COLUMNS]
-                found = _ess_and_r_hat(self.codes[:, :, [places[v] for v in some]] == state)
-                for v, ess, r in zip(some, *found, strict=True):
+                diagnostics = _ess_and_r_hat(self.codes[:, :, [places[v] for v in some]] == state)
+                for v, ess, r in zip(some, *diagnostics, strict=True):
                     size[v][state], r_hat[v][state] = ess, r
         return size, r_hat
 
@@ -294,10 +294,10 @@ def gibbs(
         scan == "random",
         _code_type(factors.states),
     )
-    own = rng.spawn(chains)
-    starts = [_start(model, evidence, possible, walk, bool(tied), r) for r in own]
+    chain_rngs = rng.spawn(chains)
+    starts = [_start(model, evidence, possible, walk, bool(tied), r) for r in chain_rngs]
     with ThreadPoolExecutor(min(chains, os.cpu_count() or 1)) as pool:
-        runs = pool.map(lambda start, r: walk.run(start, r, warmup, n), starts, own)
+        runs = pool.map(lambda start, r: walk.run(start, r, warmup, n), starts, chain_rngs)
         codes = np.stack(list(runs))
     return GibbsDraws(factors.states, codes, frozenset(evidence.hard))
 
@@ -404,9 +404,9 @@ def _without_certainty(
     p = 1 / (size + 2)
     least = math.sqrt(p * (1 - p) / size)
     out = dict(errors)
-    for v, own in marginals.items():
-        if v not in observed and len(own) > 1:
-            out[v] = np.where((own <= 0) | (own >= 1), np.maximum(errors[v], least), errors[v])
+    for v, marginal in marginals.items():
+        if v not in observed and len(marginal) > 1:
+            out[v] = np.where((marginal <= 0) | (marginal >= 1), np.maximum(errors[v], least), errors[v])
     return out
 
 
@@ -423,8 +423,8 @@ class _Surroundings(NamedTuple):
     @classmethod
     def of(cls, flat: FlatFactors) -> _Surroundings:
         order = flat.edges_of
-        own = (flat.n_states, flat.variable_offset, flat.table_offset)
-        return cls(*own, flat.variable_edges, flat.edge_factor[order], flat.edge_stride[order])
+        layout = (flat.n_states, flat.variable_offset, flat.table_offset)
+        return cls(*layout, flat.variable_edges, flat.edge_factor[order], flat.edge_stride[order])
 
 
 class _Walk(NamedTuple):
@@ -596,13 +596,13 @@ def _start(
         row = _weighted_row(model, evidence, rng)
         if row is not None:
             return row
-    state = np.array([rng.choice(np.flatnonzero(own)) for own in possible.values()], dtype=np.int64)
+    state = np.array([rng.choice(np.flatnonzero(allowed)) for allowed in possible.values()], dtype=np.int64)
     if not ties:
         return state
     for floor in np.repeat([-3.0, -6.0, -12.0, -24.0], 5):
-        found = walk.search(state, floor, rng)
-        if found is not None:
-            return found
+        start = walk.search(state, floor, rng)
+        if start is not None:
+            return start
     raise EngineRefusal(
         "no state that the tables and the evidence allow was found to start Gibbs sampling from; use an exact engine",
         code="no-start",

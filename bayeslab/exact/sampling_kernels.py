@@ -175,10 +175,10 @@ def weighted_totals(
             total += weights[r]
             squares += weights[r] ** 2
         for v in range(n_variables):
-            own = net.variable_offset[v]
+            offset = net.variable_offset[v]
             for r in range(n_rows):
-                of_states[own + codes[v, r]] += weights[r]
-                squares_of_states[own + codes[v, r]] += weights[r] ** 2
+                of_states[offset + codes[v, r]] += weights[r]
+                squares_of_states[offset + codes[v, r]] += weights[r] ** 2
     return peak, total, squares, of_states, squares_of_states
 
 
@@ -229,9 +229,9 @@ def _conditional(
     start: int,
 ) -> None:
     """log P(state of v | its Markov blanket) up to a constant, into ``scores`` from ``start`` on."""
-    own, n = net.variable_offset[v], net.n_states[v]
+    offset, n = net.variable_offset[v], net.n_states[v]
     for j in range(n):
-        scores[start + j] = local[own + j]
+        scores[start + j] = local[offset + j]
     for at in range(net.offset[v], net.offset[v + 1]):
         stride = net.stride[at]
         place = entry[net.factor[at]] - stride * state[v]
@@ -244,8 +244,8 @@ def _either(
     net: Any, v: int, log_tables: np.ndarray, local: np.ndarray, state: np.ndarray, entry: np.ndarray, u: float
 ) -> int:
     """A draw from the same conditional of a variable with two states, by one exponential."""
-    own, here = net.variable_offset[v], state[v]
-    first, second = local[own], local[own + 1]
+    offset, here = net.variable_offset[v], state[v]
+    first, second = local[offset], local[offset + 1]
     for at in range(net.offset[v], net.offset[v + 1]):
         stride = net.stride[at]
         place = entry[net.factor[at]] - stride * here

@@ -201,12 +201,12 @@ def sensitivity(
 
 def _parameters(network: DiscreteNetwork, variable: str, certain: bool) -> Iterator[tuple[Parameter, tuple[int, int]]]:
     """The entries of a table that are free, and where they stand in its (row, state) form."""
-    table, above, own = network.tables[variable], network.parents[variable], network.states[variable]
-    if len(own) < 2:
+    table, above, states = network.tables[variable], network.parents[variable], network.states[variable]
+    if len(states) < 2:
         return
     for row, place in enumerate(np.ndindex(table.shape[:-1])):
         given = {p: network.states[p][i] for p, i in zip(above, place, strict=True)}
-        for k, state in enumerate(own):
+        for k, state in enumerate(states):
             value = float(table[(*place, k)])
             if certain or 0 < value < 1:
                 yield Parameter(variable, state, given, value), (row, k)
@@ -414,12 +414,12 @@ def tolerances(
     (name,) = _names(network, [variable])
     states = network.states[name]
     events = [{name: code} for code in range(len(states))]
-    found = [
+    every = [
         _tolerance(parameter, states, lines.a[(slice(None), *at)], lines.b[(slice(None), *at)])
         for lines in _coefficients(network, events, given, variables, certain)
         for parameter, at in _parameters(network, lines.variable, certain)
     ]
-    critical = [tolerance for tolerance in found if tolerance.below is not None or tolerance.above is not None]
+    critical = [tolerance for tolerance in every if tolerance.below is not None or tolerance.above is not None]
     return sorted(critical, key=lambda tolerance: tolerance.distance)
 
 
@@ -485,14 +485,16 @@ def evidence_influence(
         raise EvidenceError(f"'{variable}' is the target and given: nothing is left to ask", code="conflict")
     tree = JunctionTree.of(network)
     full = tree.query(given, [variable]).marginals[variable]
-    found = []
+    influences = []
     for left_out, finding in given.items():
         rest = {v: s for v, s in given.items() if v != left_out}
         without = tree.query(rest, [variable]).marginals[variable]
         weight = _log_odds(full, code) - _log_odds(without, code)
         divergence = float(np.sum(_times_log_ratio(full, full, without)))
-        found.append(EvidenceInfluence(left_out, finding, float(full[code]), float(without[code]), weight, divergence))
-    return sorted(found, key=lambda item: (-item.divergence, item.variable))
+        influences.append(
+            EvidenceInfluence(left_out, finding, float(full[code]), float(without[code]), weight, divergence)
+        )
+    return sorted(influences, key=lambda item: (-item.divergence, item.variable))
 
 
 def _one_state(network: DiscreteNetwork, target: Mapping[str, str]) -> tuple[str, int]:

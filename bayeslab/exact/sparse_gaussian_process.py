@@ -157,14 +157,14 @@ class SparseGaussianProcess:
         """The bound, or FITC's log evidence."""
         noise, left, diagonal = self._variances
         root, beta = self._inner
-        found = -0.5 * (
+        value = -0.5 * (
             len(diagonal) * LOG_2PI
             + np.log(diagonal).sum()
             + 2.0 * np.log(np.diagonal(root)).sum()
             + (self.residuals**2 / diagonal).sum()
             - beta @ beta
         )
-        return float(found - 0.5 * (left / noise).sum() if self.bound == "vfe" else found)
+        return float(value - 0.5 * (left / noise).sum() if self.bound == "vfe" else value)
 
     def gradient(self) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """Derivatives of `log_evidence` with respect to θ, the noise of each row, and each residual."""
@@ -303,8 +303,8 @@ class SparseRegression:
         """The bound, or FITC's log evidence, and its gradient; minus infinity where matrices are singular."""
         parameters = np.asarray(parameters, float)
         try:
-            found = self.posterior(parameters)
-            value, (theta, noise, residuals) = found.log_evidence, found.gradient()
+            posterior = self.posterior(parameters)
+            value, (theta, noise, residuals) = posterior.log_evidence, posterior.gradient()
         except (NotPositiveDefinite, np.linalg.LinAlgError):
             return -np.inf, np.zeros(len(parameters))
         sd = parameters[len(theta)]
@@ -407,8 +407,8 @@ def move_inducing(start: SparseGaussianProcess, iterations: int = 50) -> SparseG
 
     def objective(flat: np.ndarray) -> tuple[float, np.ndarray]:
         try:
-            found = replace(start, inducing=flat.reshape(shape) * scale)
-            return -found.log_evidence, -(found.inducing_gradient() * scale).ravel()
+            moved = replace(start, inducing=flat.reshape(shape) * scale)
+            return -moved.log_evidence, -(moved.inducing_gradient() * scale).ravel()
         except (NotPositiveDefinite, np.linalg.LinAlgError):
             return 1e300, np.zeros(flat.size)
 

@@ -127,10 +127,10 @@ def log_likelihood(sde: LinearSDE, times: Any, values: Any, noise: Any) -> float
     from bayeslab.exact import state_space_kernels as kernels
 
     path = _Path.of(sde, times, values, noise)
-    found = kernels.log_evidence(*_arguments(sde, path.noise, path.steps, path.values))
-    if math.isnan(found):
+    log_p = kernels.log_evidence(*_arguments(sde, path.noise, path.steps, path.values))
+    if math.isnan(log_p):
         raise ModelError(_SINGULAR, code="not-a-covariance")
-    return float(found)
+    return float(log_p)
 
 
 @dataclass(frozen=True, eq=False)
@@ -214,10 +214,10 @@ def smooth(sde: LinearSDE, times: Any, values: Any, noise: Any, at: Any = None) 
     wanted[0] = sde.output
     for row, (low, high) in enumerate(sde.terms):
         wanted[row + 1, low:high] = sde.output[low:high]
-    found = kernels.smooth_path(*_arguments(sde, path.noise, path.steps, path.values, wanted))
+    moments = kernels.smooth_path(*_arguments(sde, path.noise, path.steps, path.values, wanted))
     sorted_back = np.empty(len(path.order), int)
     sorted_back[path.order] = np.arange(len(path.order))
-    mean, variance, left_mean, left_variance = (f[sorted_back] for f in found)
+    mean, variance, left_mean, left_variance = (f[sorted_back] for f in moments)
     asked = slice(0, n) if at is None else slice(n, None)
     if not np.all(np.isfinite(mean)):
         raise ModelError(_SINGULAR, code="not-a-covariance")
@@ -298,17 +298,17 @@ class StateSpaceProcess:
 
     def predict(self, z: np.ndarray, term: Kernel | None = None) -> tuple[np.ndarray, np.ndarray]:
         """Posterior mean and variance of the function at ``z`` (m, 1), or of one term, white noise left out."""
-        found = smooth(self.sde, self.times, self.residuals, self.noise, np.asarray(z, float)[:, 0])
+        smoothed = smooth(self.sde, self.times, self.residuals, self.noise, np.asarray(z, float)[:, 0])
         if term is None:
-            return found.mean, found.variance
+            return smoothed.mean, smoothed.variance
         row = self._number(term)
-        return found.term_mean[row], found.term_variance[row]
+        return smoothed.term_mean[row], smoothed.term_variance[row]
 
     def components(self, z: np.ndarray) -> Mapping[str, tuple[np.ndarray, np.ndarray]]:
         """Posterior mean and variance at ``z`` of each term of the kernel's sum, by its text; white noise left out."""
-        found = smooth(self.sde, self.times, self.residuals, self.noise, np.asarray(z, float)[:, 0])
+        smoothed = smooth(self.sde, self.times, self.residuals, self.noise, np.asarray(z, float)[:, 0])
         return {
-            name: (found.term_mean[row], found.term_variance[row])
+            name: (smoothed.term_mean[row], smoothed.term_variance[row])
             for row, (name, term) in enumerate(self.kernel.components().items())
             if term.free_of_noise() is not None
         }
@@ -327,8 +327,8 @@ class StateSpaceProcess:
         alone = of_kernel(part, self.theta, self.order)
         for j in range(len(z)):
             values = alone.covariance(self.times - z[j, 0])
-            found = smooth(self.sde, self.times, values, self.noise, z[:, 0])
-            known[:, j] = found.mean if term is None else found.term_mean[row]
+            smoothed = smooth(self.sde, self.times, values, self.noise, z[:, 0])
+            known[:, j] = smoothed.mean if term is None else smoothed.term_mean[row]
         prior = alone.covariance(z - z.T)
         return self.predict(z, term)[0], prior - 0.5 * (known + known.T)
 
@@ -338,8 +338,8 @@ class StateSpaceProcess:
 
     def leave_one_out(self) -> LeaveOneOut:
         """Every observation predicted from all others."""
-        found = smooth(self.sde, self.times, self.residuals, self.noise)
-        return LeaveOneOut.around(self.residuals, self.residuals - found.left_out_mean, found.left_out_variance)
+        smoothed = smooth(self.sde, self.times, self.residuals, self.noise)
+        return LeaveOneOut.around(self.residuals, self.residuals - smoothed.left_out_mean, smoothed.left_out_variance)
 
 
 @dataclass(frozen=True, eq=False)

@@ -58,8 +58,8 @@ def best_transition(moves: np.ndarray, starts: np.ndarray, mask: np.ndarray, bef
     def falling(x: np.ndarray) -> tuple[float, np.ndarray]:
         a = rows(np.clip(x, -700.0, 700.0))
         pi = stationary(a)
-        seen = starts > 0
-        adjoint = np.linalg.solve(np.eye(n) - a + 1.0, np.where(seen, starts, 0.0) / np.where(seen, pi, 1.0))
+        positive = starts > 0
+        adjoint = np.linalg.solve(np.eye(n) - a + 1.0, np.where(positive, starts, 0.0) / np.where(positive, pi, 1.0))
         slope = np.where(mask, moves + a * pi[:, None] * adjoint, 0.0)
         slope = slope - a * slope.sum(axis=1, keepdims=True)
         return -expected_log_density(a, moves, starts), -slope[mask]
@@ -68,8 +68,8 @@ def best_transition(moves: np.ndarray, starts: np.ndarray, mask: np.ndarray, bef
     shares = np.where(sums > 0, moves / np.where(sums > 0, sums, 1.0), before)
     tried = [_inside(a, mask) for a in (before, shares)]
     start = max(tried, key=lambda a: expected_log_density(a, moves, starts))
-    found = rows(minimize(falling, np.log(start[mask]), jac=True, method="L-BFGS-B", options={"maxiter": 100}).x)
-    return max((before, found), key=lambda a: expected_log_density(a, moves, starts))
+    best = rows(minimize(falling, np.log(start[mask]), jac=True, method="L-BFGS-B", options={"maxiter": 100}).x)
+    return max((before, best), key=lambda a: expected_log_density(a, moves, starts))
 
 
 def _inside(a: np.ndarray, mask: np.ndarray) -> np.ndarray:

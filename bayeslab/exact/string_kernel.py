@@ -82,12 +82,12 @@ class SubsequenceKernel:
         values = table(*a, *b, self.length, self.decay, same)
         if not self.normalise:
             return values
-        own_a = np.diagonal(values) if same else self._own(a)
-        own_b = own_a if same else self._own(b)
-        scale = np.sqrt(np.outer(own_a, own_b))
+        self_a = np.diagonal(values) if same else self._self_kernel(a)
+        self_b = self_a if same else self._self_kernel(b)
+        scale = np.sqrt(np.outer(self_a, self_b))
         return np.divide(values, scale, out=np.zeros_like(values), where=scale > 0)
 
-    def _own(self, coded: tuple[np.ndarray, np.ndarray]) -> np.ndarray:
+    def _self_kernel(self, coded: tuple[np.ndarray, np.ndarray]) -> np.ndarray:
         """The kernel of each text with itself."""
         from bayeslab.exact.subsequence_kernels import subsequences
 

@@ -355,8 +355,8 @@ class _Problem:
     def __init__(self, network: MixedNetwork, evidence: MixedEvidence, targets: Sequence[str]) -> None:
         self.network, self.evidence, self.targets = network, evidence, targets
         graph = network.graph
-        seen = {*evidence.hard, *evidence.likelihood, *evidence.exact, *evidence.noisy, *targets}
-        keep = seen.union(*(nx.ancestors(graph, v) for v in seen))
+        relevant = {*evidence.hard, *evidence.likelihood, *evidence.exact, *evidence.noisy, *targets}
+        keep = relevant.union(*(nx.ancestors(graph, v) for v in relevant))
         self.sizes = {v: len(s) for v, s in network.states.items() if v in keep and v not in evidence.hard}
         self.rank = {v: i for i, v in enumerate(self.sizes)}
         self.nodes = self._nodes([v for v in network.order if v in keep])
@@ -511,11 +511,11 @@ class _Problem:
     def _infer(self, wanted: Sequence[Axes]) -> tuple[dict[str, _Part], _CliqueTree]:
         """Posterior parts of the continuous variables, and the discrete ones calibrated."""
         parts: dict[str, _Part] = {}
-        found, column = [], 0
+        densities, column = [], 0
         for group in self.groups:
-            found.append(self._observe(group, parts, column))
+            densities.append(self._observe(group, parts, column))
             column += len(group.hidden) + len(group.observed)
-        tree = self._calibrated(self._discrete_tables(), found, wanted)
+        tree = self._calibrated(self._discrete_tables(), densities, wanted)
         for v in self.barren:
             parts[v] = self._linear(self.nodes[v], parts, column)
             column += 1
@@ -528,8 +528,8 @@ class _Problem:
                 axes, table = self._taken(self.network.tables[v], (*self.network.parents[v], v))
                 out.append(_Table(axes, np.log(table)))
             for v, likelihood in self.evidence.likelihood.items():
-                seen = likelihood[self.evidence.hard[v]] if v in self.evidence.hard else likelihood
-                out.append(_Table(() if v in self.evidence.hard else (v,), np.log(seen)))
+                weights = likelihood[self.evidence.hard[v]] if v in self.evidence.hard else likelihood
+                out.append(_Table(() if v in self.evidence.hard else (v,), np.log(weights)))
         return out
 
     def _linear(self, node: _Local, parts: Mapping[str, _Part], column: int) -> _Part:
@@ -566,14 +566,16 @@ class _Problem:
         for i, v in enumerate(group.observed):
             mean[..., i] = _spread(prior[v].mean, prior[v].axes, group.axes)
             factor[..., i, np.array(prior[v].columns) - column] = _spread(prior[v].factor, prior[v].axes, group.axes)
-        found = observe(mean, factor, np.array([self.nodes[v].value for v in group.observed]))
+        observation = observe(mean, factor, np.array([self.nodes[v].value for v in group.observed]))
         for v in group.hidden:
             part = prior[v]
             wide = np.zeros((*self._shape(part.axes), len(columns)))
             wide[..., np.array(part.columns) - column] = part.factor
-            after, left = found.update(_spread(part.mean, part.axes, group.axes), _spread(wide, part.axes, group.axes))
+            after, left = observation.update(
+                _spread(part.mean, part.axes, group.axes), _spread(wide, part.axes, group.axes)
+            )
             parts[v] = _Part(group.axes, after, columns, left)
-        return _Table(group.axes, found.log_density), found.determined
+        return _Table(group.axes, observation.log_density), observation.determined
 
     def _calibrated(
         self, tables: list[_Table], groups: list[tuple[_Table, np.ndarray]], wanted: Sequence[Axes]

@@ -27,20 +27,20 @@ def _component_states(
     to_start, to_move, to_noise = d, d + d * d, d + 2 * d * d
     states = np.zeros((len(starts), d))
     for t in range(len(starts)):
-        own, at = parameters[sets[t]], places[t]
+        theta, at = parameters[sets[t]], places[t]
         if starts[t]:
             for i in range(d):
-                total = own[i]
+                total = theta[i]
                 for j in range(d):
-                    total += own[to_start + i * d + j] * normals[at + j]
+                    total += theta[to_start + i * d + j] * normals[at + j]
                 states[t, i] = total
             continue
         for k in range(len(moves)):
             i, j = moves[k, 0], moves[k, 1]
-            states[t, i] += own[to_move + i * d + j] * states[t - 1, j]
+            states[t, i] += theta[to_move + i * d + j] * states[t - 1, j]
         for i in range(d):
             for j in range(q):
-                states[t, i] += own[to_noise + i * q + j] * normals[at + j]
+                states[t, i] += theta[to_noise + i * q + j] * normals[at + j]
     return states
 
 
@@ -89,9 +89,9 @@ def component_gradient(
     out = np.zeros(n + len(normals))
     flow, before = np.zeros(d), np.zeros(d)
     for t in range(len(starts) - 1, -1, -1):
-        own, at, base = parameters[sets[t]], places[t], sets[t] * parameters.shape[1]
+        theta, at, base = parameters[sets[t]], places[t], sets[t] * parameters.shape[1]
         for i in range(d):
-            flow[i] += own[last + i] * to_values[t]
+            flow[i] += theta[last + i] * to_values[t]
             out[base + last + i] += states[t, i] * to_values[t]
         before[:] = 0.0
         if starts[t]:
@@ -99,15 +99,15 @@ def component_gradient(
                 out[base + i] += flow[i]
                 for j in range(d):
                     out[base + to_start + i * d + j] += flow[i] * normals[at + j]
-                    out[n + at + j] += own[to_start + i * d + j] * flow[i]
+                    out[n + at + j] += theta[to_start + i * d + j] * flow[i]
         else:
             for i in range(d):
                 for j in range(q):
                     out[base + to_noise + i * q + j] += flow[i] * normals[at + j]
-                    out[n + at + j] += own[to_noise + i * q + j] * flow[i]
+                    out[n + at + j] += theta[to_noise + i * q + j] * flow[i]
             for k in range(len(moves)):
                 i, j = moves[k, 0], moves[k, 1]
                 out[base + to_move + i * d + j] += flow[i] * states[t - 1, j]
-                before[j] += own[to_move + i * d + j] * flow[i]
+                before[j] += theta[to_move + i * d + j] * flow[i]
         flow[:] = before
     return out

@@ -44,14 +44,14 @@ def _system(
             component[first + i] = c
             where[first + i] = (at, first, first_noise)
         for s in range(n_sets):
-            own = flat[at + s * size : at + (s + 1) * size]
+            block = flat[at + s * size : at + (s + 1) * size]
             for i in range(n):
-                mean[s, first + i] = own[i]
-                read[s, first + i] = own[n + 2 * n * n + n * m + i]
+                mean[s, first + i] = block[i]
+                read[s, first + i] = block[n + 2 * n * n + n * m + i]
                 for j in range(n):
-                    start[s, first + i, first + j] = own[n + i * n + j]
+                    start[s, first + i, first + j] = block[n + i * n + j]
                 for j in range(m):
-                    noise[s, first + i, first_noise + j] = own[n + 2 * n * n + i * m + j]
+                    noise[s, first + i, first_noise + j] = block[n + 2 * n * n + i * m + j]
         at, first, first_noise = at + n_sets * size, first + n, first_noise + m
     for k in range(len(moves)):
         i, j = moves[k, 0], moves[k, 1]

@@ -71,7 +71,7 @@ def coherence(
     first = np.argsort(-words_of_topics, axis=-1, kind="stable")[..., : min(top, n_words)]
     used, place = np.unique(first, return_inverse=True)
     together = _together(reference, used)
-    each = [_of_topic(together, own, reference.n_documents, measure) for own in place.reshape(-1, first.shape[-1])]
+    each = [_of_topic(together, words, reference.n_documents, measure) for words in place.reshape(-1, first.shape[-1])]
     return np.array(each).reshape(first.shape[:-1])
 
 
@@ -81,8 +81,8 @@ def _together(reference: Corpus, used: NDArray[np.int64]) -> NDArray[np.float64]
 
     place = np.full(reference.n_words, -1)
     place[used] = np.arange(len(used))
-    own = place[reference.words] >= 0
-    keys = np.unique(reference.document[own] * len(used) + place[reference.words[own]])
+    in_use = place[reference.words] >= 0
+    keys = np.unique(reference.document[in_use] * len(used) + place[reference.words[in_use]])
     there = csr_array(
         (np.ones(len(keys)), (keys // len(used), keys % len(used))), shape=(reference.n_documents, len(used))
     )

@@ -80,8 +80,8 @@ def slice_sample(
 def _histogram(counts: NDArray[np.integer]) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
     """Different counts above 0, and how many of each."""
     many = np.bincount(counts[counts > 0]) if counts.size else np.zeros(1, np.int64)
-    found = np.flatnonzero(many)
-    return found.astype(float), many[found].astype(float)
+    distinct = np.flatnonzero(many)
+    return distinct.astype(float), many[distinct].astype(float)
 
 
 def draw_alpha(
@@ -102,9 +102,9 @@ def draw_alpha(
             others: float = others,
         ) -> float:
             value = math.exp(min(log_value, 700.0))
-            own = many @ gammaln(values + value) - many.sum() * gammaln(value)
+            log_numerator = many @ gammaln(values + value) - many.sum() * gammaln(value)
             whole = n_lengths @ gammaln(lengths + value + others) - n_lengths.sum() * gammaln(value + others)
-            return float(own - whole) + prior.log_density_of_log(min(log_value, 700.0))
+            return float(log_numerator - whole) + prior.log_density_of_log(min(log_value, 700.0))
 
         out[k] = math.exp(slice_sample(log_density, math.log(out[k]), rng))
     return out
@@ -118,8 +118,8 @@ def draw_beta(beta: float, by_word: NDArray[np.integer], rng: np.random.Generato
 
     def log_density(log_value: float) -> float:
         value = math.exp(min(log_value, 700.0))
-        own = many @ gammaln(values + value) - many.sum() * gammaln(value)
+        log_numerator = many @ gammaln(values + value) - many.sum() * gammaln(value)
         whole = n_sizes @ gammaln(sizes + n_words * value) - n_sizes.sum() * gammaln(n_words * value)
-        return float(own - whole) + BETA_PRIOR.log_density_of_log(min(log_value, 700.0))
+        return float(log_numerator - whole) + BETA_PRIOR.log_density_of_log(min(log_value, 700.0))
 
     return math.exp(slice_sample(log_density, math.log(beta), rng))

@@ -61,16 +61,16 @@ def _add_block(_: Any, share: Any, at: Any, table: Any, row: Any, beta: Any, lan
         share, types.int64, table, types.int64, types.float32, types.int64, types.float32, sums
     )  # fmt: skip
 
-    def code(context: Any, builder: Any, own: Any, arguments: Any) -> Any:
+    def code(context: Any, builder: Any, sig: Any, arguments: Any) -> Any:
         share, at, table, row, beta, lane, less, sums = arguments
-        first = builder.load(_place(context, builder, own.args[0], share, at), align=4)
-        second = builder.load(_place(context, builder, own.args[2], table, row), align=4)
+        first = builder.load(_place(context, builder, sig.args[0], share, at), align=4)
+        second = builder.load(_place(context, builder, sig.args[2], table, row), align=4)
         weights = builder.fmul(first, builder.fadd(second, _splat(builder, beta, _FLOATS)))
         lanes = ir.Constant(_WORDS, list(range(BLOCK)))
         replaced = builder.icmp_signed("==", lanes, _splat(builder, builder.trunc(lane, _WORD), _WORDS))
         weights = builder.select(replaced, _splat(builder, less, _FLOATS), weights)
-        before = builder.load(_place(context, builder, own.args[7], sums, at), align=4)
-        after = _place(context, builder, own.args[7], sums, builder.add(at, _INDEX(BLOCK)))
+        before = builder.load(_place(context, builder, sig.args[7], sums, at), align=4)
+        after = _place(context, builder, sig.args[7], sums, builder.add(at, _INDEX(BLOCK)))
         builder.store(builder.fadd(before, weights), after, align=4)
         return context.get_dummy_value()
 
@@ -82,14 +82,14 @@ def _scan(_: Any, sums: Any, at: Any, out: Any) -> Any:
     """``out[:16] = cumsum(sums[at : at + 16])``; the last of them."""
     signature = types.float32(sums, types.int64, out)
 
-    def code(context: Any, builder: Any, own: Any, arguments: Any) -> Any:
+    def code(context: Any, builder: Any, sig: Any, arguments: Any) -> Any:
         sums, at, out = arguments
-        value = builder.load(_place(context, builder, own.args[0], sums, at), align=4)
+        value = builder.load(_place(context, builder, sig.args[0], sums, at), align=4)
         zero = ir.Constant(_FLOATS, [0.0] * BLOCK)
         for step in (1, 2, 4, 8):
             moved = ir.Constant(_WORDS, [BLOCK if j < step else j - step for j in range(BLOCK)])
             value = builder.fadd(value, builder.shuffle_vector(value, zero, moved))
-        builder.store(value, _place(context, builder, own.args[2], out, _INDEX(0)), align=4)
+        builder.store(value, _place(context, builder, sig.args[2], out, _INDEX(0)), align=4)
         return builder.extract_element(value, _WORD(BLOCK - 1))
 
     return signature, code
@@ -100,8 +100,8 @@ def _rank(_: Any, scanned: Any, u: Any) -> Any:
     """How many of ``scanned[:16]`` are at most u."""
     signature = types.int64(scanned, types.float32)
 
-    def code(context: Any, builder: Any, own: Any, arguments: Any) -> Any:
-        value = builder.load(_place(context, builder, own.args[0], arguments[0], _INDEX(0)), align=4)
+    def code(context: Any, builder: Any, sig: Any, arguments: Any) -> Any:
+        value = builder.load(_place(context, builder, sig.args[0], arguments[0], _INDEX(0)), align=4)
         below = builder.fcmp_ordered("<=", value, _splat(builder, arguments[1], _FLOATS))
         bits = ir.IntType(BLOCK)
         count = builder.module.declare_intrinsic("llvm.ctpop", [bits])
@@ -179,7 +179,7 @@ def sweep(words, offsets, z, by_word, alphas, group, beta, width, r, n_sweeps): 
     """
     n_padded, n_blocks = alphas.shape[1], alphas.shape[1] // BLOCK
     total, inverse = np.zeros(n_padded, np.int64), np.empty(n_padded, np.float32)
-    own, share = np.empty(n_padded, np.float32), np.empty(n_padded, np.float32)
+    in_document, share = np.empty(n_padded, np.float32), np.empty(n_padded, np.float32)
     sums, scanned = np.zeros(n_padded + BLOCK, np.float32), np.empty(BLOCK, np.float32)
     for i in range(len(words)):
         by_word[words[i], z[i]] += _ONE
@@ -190,15 +190,15 @@ def sweep(words, offsets, z, by_word, alphas, group, beta, width, r, n_sweeps): 
             inverse[k] = _ONE / (np.float32(total[k]) + width)
         for d in range(len(offsets) - 1):
             alpha = alphas[group[d]]
-            own[:] = _ZERO
+            in_document[:] = _ZERO
             for i in range(offsets[d], offsets[d + 1]):
-                own[z[i]] += _ONE
+                in_document[z[i]] += _ONE
             for k in range(n_padded):
-                share[k] = (own[k] + alpha[k]) * inverse[k]
+                share[k] = (in_document[k] + alpha[k]) * inverse[k]
             for i in range(offsets[d], offsets[d + 1]):
                 w, old = np.int64(words[i]), np.int64(z[i])
                 # Nothing is taken off in memory: most tokens stay, and reading a block waits for its parts.
-                less = (own[old] - _ONE + alpha[old]) * (by_word[w, old] - _ONE + beta)
+                less = (in_document[old] - _ONE + alpha[old]) * (by_word[w, old] - _ONE + beta)
                 less /= np.float32(total[old] - 1) + width
                 # As _picked does; a call with arrays here would cost a third of the time.
                 for b in range(n_blocks):
@@ -216,15 +216,15 @@ def sweep(words, offsets, z, by_word, alphas, group, beta, width, r, n_sweeps): 
                 if new != old:
                     z[i] = new
                     by_word[w, old] -= _ONE
-                    own[old] -= _ONE
+                    in_document[old] -= _ONE
                     total[old] -= 1
                     inverse[old] = _ONE / (np.float32(total[old]) + width)
-                    share[old] = (own[old] + alpha[old]) * inverse[old]
+                    share[old] = (in_document[old] + alpha[old]) * inverse[old]
                     by_word[w, new] += _ONE
-                    own[new] += _ONE
+                    in_document[new] += _ONE
                     total[new] += 1
                     inverse[new] = _ONE / (np.float32(total[new]) + width)
-                    share[new] = (own[new] + alpha[new]) * inverse[new]
+                    share[new] = (in_document[new] + alpha[new]) * inverse[new]
 
 
 @numba.njit(cache=True, nogil=True, error_model="numpy")
@@ -244,7 +244,7 @@ def sweep_paired(words, offsets, sides, z, by_word, total, alpha, beta, widths, 
     """
     n_padded, n_sides = len(alpha), len(widths)
     inverse, share = np.empty((n_sides, n_padded), np.float32), np.empty((n_sides, n_padded), np.float32)
-    own, sums = np.empty(n_padded, np.float32), np.zeros(n_padded + BLOCK, np.float32)
+    in_document, sums = np.empty(n_padded, np.float32), np.zeros(n_padded + BLOCK, np.float32)
     scanned = np.empty(BLOCK, np.float32)
     for i in range(len(words)):
         by_word[words[i], z[i]] += _ONE
@@ -254,15 +254,15 @@ def sweep_paired(words, offsets, sides, z, by_word, total, alpha, beta, widths, 
             for k in range(n_padded):
                 inverse[s, k] = _ONE / (np.float32(total[s, k]) + widths[s])
         for d in range(len(offsets) - 1):
-            own[:] = _ZERO
+            in_document[:] = _ZERO
             for i in range(offsets[d], offsets[d + 1]):
-                own[z[i]] += _ONE
+                in_document[z[i]] += _ONE
             for s in range(n_sides):
                 for k in range(n_padded):
-                    share[s, k] = (own[k] + alpha[k]) * inverse[s, k]
+                    share[s, k] = (in_document[k] + alpha[k]) * inverse[s, k]
             for i in range(offsets[d], offsets[d + 1]):
                 w, old, side = np.int64(words[i]), np.int64(z[i]), sides[i]
-                less = (own[old] - _ONE + alpha[old]) * (by_word[w, old] - _ONE + beta)
+                less = (in_document[old] - _ONE + alpha[old]) * (by_word[w, old] - _ONE + beta)
                 less /= np.float32(total[side, old] - 1) + widths[side]
                 new = _picked(r, share[side], by_word, w * n_padded, beta, old, less, sums, scanned, alpha)
                 if new != old:
@@ -271,13 +271,13 @@ def sweep_paired(words, offsets, sides, z, by_word, total, alpha, beta, widths, 
                     by_word[w, new] += _ONE
                     total[side, old] -= 1
                     total[side, new] += 1
-                    own[old] -= _ONE
-                    own[new] += _ONE
+                    in_document[old] -= _ONE
+                    in_document[new] += _ONE
                     inverse[side, old] = _ONE / (np.float32(total[side, old]) + widths[side])
                     inverse[side, new] = _ONE / (np.float32(total[side, new]) + widths[side])
                     for s in range(n_sides):
-                        share[s, old] = (own[old] + alpha[old]) * inverse[s, old]
-                        share[s, new] = (own[new] + alpha[new]) * inverse[s, new]
+                        share[s, old] = (in_document[old] + alpha[old]) * inverse[s, old]
+                        share[s, new] = (in_document[new] + alpha[new]) * inverse[s, new]
 
 
 @numba.njit(cache=True, nogil=True)
@@ -291,12 +291,12 @@ def _of_word(given, w, z, same, last, step, row):  # type: ignore[no-untyped-def
 
 
 @numba.njit(cache=True, nogil=True)
-def _seated(k, by, side, alpha, sizes, step, own, by_side, share):  # type: ignore[no-untyped-def]
+def _seated(k, by, side, alpha, sizes, step, in_document, by_side, share):  # type: ignore[no-untyped-def]
     """Topic k has one token more of the document (by = 1), or one less (by = -1)."""
-    own[k] += by
+    in_document[k] += by
     by_side[side, k] += by
     for s in range(len(sizes)):
-        share[s, k] = (own[k] + alpha[k]) / (sizes[s, k] + step * by_side[s, k])
+        share[s, k] = (in_document[k] + alpha[k]) / (sizes[s, k] + step * by_side[s, k])
 
 
 @numba.njit(cache=True, nogil=True, error_model="numpy")
@@ -318,33 +318,33 @@ def sweep_given(words, offsets, z, given, sizes, sides, step, alpha, r, n_sweeps
     n_padded, n_sides = len(alpha), len(sizes)
     share, row = np.empty((n_sides, n_padded), np.float32), np.empty(n_padded, np.float32)
     sums, scanned = np.zeros(n_padded + BLOCK, np.float32), np.empty(BLOCK, np.float32)
-    own, by_side = np.empty(n_padded, np.float32), np.empty((n_sides, n_padded), np.float32)
+    in_document, by_side = np.empty(n_padded, np.float32), np.empty((n_sides, n_padded), np.float32)
     last, same = np.full(len(given), -1, np.int64), np.empty(len(words), np.int64)
     for d in range(len(offsets) - 1):
         begin, n = offsets[d], offsets[d + 1] - offsets[d]
-        own[:], by_side[:] = _ZERO, _ZERO
+        in_document[:], by_side[:] = _ZERO, _ZERO
         for s in range(n_sides):
             share[s] = alpha / sizes[s]
         for i in range(n):
             w = words[begin + i]
             same[i], last[w] = last[w], i
-            _seated(z[begin + i], _ONE, sides[w], alpha, sizes, step, own, by_side, share)
+            _seated(z[begin + i], _ONE, sides[w], alpha, sizes, step, in_document, by_side, share)
         topic = z[begin : begin + n]
         for sweep in range(n_sweeps):
             for i in range(n):
                 w, old = np.int64(words[begin + i]), np.int64(topic[i])
                 side = sides[w]
                 _of_word(given, w, topic, same, last[w], step, row)
-                less = (own[old] - _ONE + alpha[old]) * (row[old] - step)
+                less = (in_document[old] - _ONE + alpha[old]) * (row[old] - step)
                 less /= sizes[side, old] + step * (by_side[side, old] - _ONE)
                 new = _picked(r, share[side], row, 0, _ZERO, old, less, sums, scanned, alpha)
                 if new != old:
                     topic[i] = new
-                    _seated(old, -_ONE, side, alpha, sizes, step, own, by_side, share)
-                    _seated(new, _ONE, side, alpha, sizes, step, own, by_side, share)
+                    _seated(old, -_ONE, side, alpha, sizes, step, in_document, by_side, share)
+                    _seated(new, _ONE, side, alpha, sizes, step, in_document, by_side, share)
             if sweep >= after:
                 for k in range(n_padded):
-                    mean[d, k] += own[k]
+                    mean[d, k] += in_document[k]
         for i in range(n):
             last[words[begin + i]] = -1
 
@@ -352,18 +352,18 @@ def sweep_given(words, offsets, z, given, sizes, sides, step, alpha, r, n_sweeps
 @numba.njit(cache=True, nogil=True)
 def _gather(z, places, starts, n_topics, topic, count, size):  # type: ignore[no-untyped-def]
     """Lists of the topics of each word and how often: those of word w from ``starts[w]`` on, ``size[w]`` of them."""
-    seen = np.full(n_topics, -1, np.int64)
+    place = np.full(n_topics, -1, np.int64)
     for w in range(len(size)):
         begin, n = starts[w], 0
         for j in range(starts[w], starts[w + 1]):
             k = z[places[j]]
-            if seen[k] < begin:
-                seen[k] = begin + n
+            if place[k] < begin:
+                place[k] = begin + n
                 topic[begin + n], count[begin + n] = k, 0
                 n += 1
-            count[seen[k]] += 1
+            count[place[k]] += 1
         for j in range(begin, begin + n):
-            seen[topic[j]] = -1
+            place[topic[j]] = -1
         size[w] = n
 
 
@@ -409,7 +409,11 @@ def sweep_sparse(words, offsets, places, starts, z, alpha, beta, r, n_sweeps):  
     topic, count = np.empty(len(words), np.int32), np.empty(len(words), np.int32)
     size, total = np.empty(n_words, np.int64), np.zeros(n_topics, np.int64)
     inverse, share, weights = np.empty(n_topics), np.empty(n_topics), np.empty(n_topics)
-    own, used, where = np.zeros(n_topics, np.int64), np.empty(n_topics, np.int64), np.full(n_topics, -1, np.int64)
+    in_document, used, where = (
+        np.zeros(n_topics, np.int64),
+        np.empty(n_topics, np.int64),
+        np.full(n_topics, -1, np.int64),
+    )
     for i in range(len(words)):
         total[z[i]] += 1
     for _ in range(n_sweeps):
@@ -428,22 +432,22 @@ def sweep_sparse(words, offsets, places, starts, z, alpha, beta, r, n_sweeps):  
                     where[k] = n_used
                     used[n_used] = k
                     n_used += 1
-                own[k] += 1
+                in_document[k] += 1
             for m in range(n_used):
                 k = used[m]
-                share[k] = (own[k] + alpha[k]) * inverse[k]
-                local += own[k] * inverse[k]
+                share[k] = (in_document[k] + alpha[k]) * inverse[k]
+                local += in_document[k] * inverse[k]
             for i in range(offsets[d], offsets[d + 1]):
                 w, old = words[i], np.int64(z[i])
                 begin, n = starts[w], size[w]
                 smooth -= alpha[old] * inverse[old]
-                local -= own[old] * inverse[old]
-                own[old] -= 1
+                local -= in_document[old] * inverse[old]
+                in_document[old] -= 1
                 total[old] -= 1
                 inverse[old] = 1.0 / (total[old] + width)
-                share[old] = (own[old] + alpha[old]) * inverse[old]
+                share[old] = (in_document[old] + alpha[old]) * inverse[old]
                 smooth += alpha[old] * inverse[old]
-                local += own[old] * inverse[old]
+                local += in_document[old] * inverse[old]
                 sparse, at = 0.0, 0
                 for j in range(n):
                     k = topic[begin + j]
@@ -464,10 +468,10 @@ def sweep_sparse(words, offsets, places, starts, z, alpha, beta, r, n_sweeps):  
                 elif u < sparse + beta * local:
                     u = (u - sparse) / beta
                     m = 0
-                    u -= own[used[0]] * inverse[used[0]]
+                    u -= in_document[used[0]] * inverse[used[0]]
                     while u >= 0.0 and m < n_used - 1:
                         m += 1
-                        u -= own[used[m]] * inverse[used[m]]
+                        u -= in_document[used[m]] * inverse[used[m]]
                     new = used[m]
                 else:
                     u = (u - sparse) / beta - local
@@ -484,20 +488,20 @@ def sweep_sparse(words, offsets, places, starts, z, alpha, beta, r, n_sweeps):  
                             slot += 1
                     size[w] = _moved(topic[begin:], count[begin:], n, at, slot, new)
                 smooth -= alpha[new] * inverse[new]
-                local -= own[new] * inverse[new]
-                own[new] += 1
+                local -= in_document[new] * inverse[new]
+                in_document[new] += 1
                 total[new] += 1
                 inverse[new] = 1.0 / (total[new] + width)
-                share[new] = (own[new] + alpha[new]) * inverse[new]
+                share[new] = (in_document[new] + alpha[new]) * inverse[new]
                 smooth += alpha[new] * inverse[new]
-                local += own[new] * inverse[new]
+                local += in_document[new] * inverse[new]
                 if where[new] < 0:
                     where[new] = n_used
                     used[n_used] = new
                     n_used += 1
             for m in range(n_used):
                 k = used[m]
-                own[k], where[k] = 0, -1
+                in_document[k], where[k] = 0, -1
                 share[k] = alpha[k] * inverse[k]
 
 
@@ -520,7 +524,7 @@ def left_to_right(words, offsets, given, sizes, sides, step, alpha, r, n_particl
     for d in range(len(offsets) - 1):
         longest = max(longest, offsets[d + 1] - offsets[d])
     z, same = np.empty((n_particles, longest), np.int32), np.empty(longest, np.int64)
-    own, row = np.empty((n_particles, n_padded), np.float32), np.empty(n_padded, np.float32)
+    in_document, row = np.empty((n_particles, n_padded), np.float32), np.empty(n_padded, np.float32)
     by_side = np.empty((n_particles, n_sides, n_padded), np.float32)
     share = np.empty((n_particles, n_sides, n_padded), np.float32)
     chance, copies = np.empty(n_particles), np.empty(n_particles, np.int64)
@@ -531,7 +535,7 @@ def left_to_right(words, offsets, given, sizes, sides, step, alpha, r, n_particl
         width += alpha[k]
     for d in range(len(offsets) - 1):
         begin, total = offsets[d], 0.0
-        own[:], by_side[:] = _ZERO, _ZERO
+        in_document[:], by_side[:] = _ZERO, _ZERO
         for s in range(n_sides):
             share[:, s] = alpha / sizes[s]
         for i in range(offsets[d + 1] - begin):
@@ -562,13 +566,18 @@ def left_to_right(words, offsets, given, sizes, sides, step, alpha, r, n_particl
                 while copies[source] < 2:
                     source += 1
                 copies[source] -= 1
-                z[m, :i], own[m], by_side[m], share[m] = z[source, :i], own[source], by_side[source], share[source]
+                z[m, :i], in_document[m], by_side[m], share[m] = (
+                    z[source, :i],
+                    in_document[source],
+                    by_side[source],
+                    share[source],
+                )
             same[i], first = last[w], np.int64(_fine(r) * i)
             for m in range(n_particles):
                 _of_word(given, w, z[m], same, last[w], step, row)
                 new = _picked(r, share[m, side], row, 0, _ZERO, -1, _ZERO, sums, scanned, alpha)
                 z[m, i] = new
-                _seated(new, _ONE, side, alpha, sizes, step, own[m], by_side[m], share[m])
+                _seated(new, _ONE, side, alpha, sizes, step, in_document[m], by_side[m], share[m])
             last[w] = i
             for m in range(n_particles):
                 for move in range(min(n_fresh, i)):
@@ -577,13 +586,13 @@ def left_to_right(words, offsets, given, sizes, sides, step, alpha, r, n_particl
                     v, old = np.int64(words[begin + j]), np.int64(z[m, j])
                     other = sides[v]
                     _of_word(given, v, z[m], same, last[v], step, row)
-                    less = (own[m, old] - _ONE + alpha[old]) * (row[old] - step)
+                    less = (in_document[m, old] - _ONE + alpha[old]) * (row[old] - step)
                     less /= sizes[other, old] + step * (by_side[m, other, old] - _ONE)
                     new = _picked(r, share[m, other], row, 0, _ZERO, old, less, sums, scanned, alpha)
                     if new != old:
                         z[m, j] = new
-                        _seated(old, -_ONE, other, alpha, sizes, step, own[m], by_side[m], share[m])
-                        _seated(new, _ONE, other, alpha, sizes, step, own[m], by_side[m], share[m])
+                        _seated(old, -_ONE, other, alpha, sizes, step, in_document[m], by_side[m], share[m])
+                        _seated(new, _ONE, other, alpha, sizes, step, in_document[m], by_side[m], share[m])
         for i in range(offsets[d + 1] - begin):
             last[words[begin + i]] = -1
         out[d] = total
@@ -641,25 +650,25 @@ def _link(table, n_tokens, n_tables, begin, following):  # type: ignore[no-untyp
 
 
 @numba.njit(cache=True, nogil=True, error_model="numpy")
-def _dish(words, first, following, base, by_word, n, total, beta, width, seen, r):  # type: ignore[no-untyped-def]
+def _dish(words, first, following, base, by_word, n, total, beta, width, placed, r):  # type: ignore[no-untyped-def]
     """A topic for the tokens of a table together: with probability proportional to ``base`` and the probability of
-    their words, one after the other. ``seen`` (n_words,) is zeros."""
+    their words, one after the other. ``placed`` (n_words,) is zeros."""
     chance = base.astype(np.float64)
     i, many = first, 0
     while i >= 0:
         w = np.int64(words[i])
         most = 0.0
         for k in range(len(chance)):
-            chance[k] *= (by_word[w * n + k] + beta + seen[w]) / (total[k] + width + many)
+            chance[k] *= (by_word[w * n + k] + beta + placed[w]) / (total[k] + width + many)
             most = max(most, chance[k])
         # Products of many words would be zero.
         chance /= most
-        seen[w] += 1
+        placed[w] += 1
         many += 1
         i = following[i]
     i = first
     while i >= 0:
-        seen[words[i]] = 0
+        placed[words[i]] = 0
         i = following[i]
     below = np.cumsum(chance)
     return min(np.searchsorted(below, _fine(r) * below[-1], side="right"), len(chance) - 1)
@@ -691,8 +700,8 @@ def sweep_process(words, offsets, z, n_words, weights, rest, alpha, gamma, beta,
     by_word = np.zeros(n_words * n, np.float32)
     total, tables = np.zeros(n, np.int64), np.zeros(n, np.int64)
     base, inverse = np.zeros(n, np.float32), np.empty(n, np.float32)
-    own, share, sums = np.zeros(n, np.float32), np.zeros(n, np.float32), np.zeros(n + BLOCK, np.float32)
-    scanned, seen = np.empty(BLOCK, np.float32), np.zeros(n_words, np.int64)
+    in_document, share, sums = np.zeros(n, np.float32), np.zeros(n, np.float32), np.zeros(n + BLOCK, np.float32)
+    scanned, placed = np.empty(BLOCK, np.float32), np.zeros(n_words, np.int64)
     longest = 0
     for d in range(len(offsets) - 1):
         longest = max(longest, offsets[d + 1] - offsets[d])
@@ -706,18 +715,23 @@ def sweep_process(words, offsets, z, n_words, weights, rest, alpha, gamma, beta,
     for k in range(n):
         inverse[k] = _ONE / (np.float32(total[k]) + width)
     for d in range(len(offsets) - 1):
-        own[:] = _ZERO
+        in_document[:] = _ZERO
         for i in range(offsets[d], offsets[d + 1]):
-            own[z[i]] += _ONE
+            in_document[z[i]] += _ONE
         for k in range(n):
-            share[k] = (own[k] + base[k]) * inverse[k]
+            share[k] = (in_document[k] + base[k]) * inverse[k]
         for i in range(offsets[d], offsets[d + 1]):
             if n_topics == n:
                 by_word, n = _grown(by_word, n_words), n + BLOCK
-                total, tables, base, own = _grown(total, 1), _grown(tables, 1), _grown(base, 1), _grown(own, 1)
+                total, tables, base, in_document = (
+                    _grown(total, 1),
+                    _grown(tables, 1),
+                    _grown(base, 1),
+                    _grown(in_document, 1),
+                )
                 inverse, share, sums = _grown(inverse, 1), _grown(share, 1), _grown(sums, 1)
             w, old = np.int64(words[i]), np.int64(z[i])
-            less = (own[old] - _ONE + base[old]) * (by_word[w * n + old] - _ONE + beta)
+            less = (in_document[old] - _ONE + base[old]) * (by_word[w * n + old] - _ONE + beta)
             less /= np.float32(total[old] - 1) + width
             for first in range(0, n, BLOCK):
                 _add_block(share, first, by_word, w * n + first, beta, old - first, less, sums)
@@ -741,14 +755,14 @@ def sweep_process(words, offsets, z, n_words, weights, rest, alpha, gamma, beta,
                 z[i] = new
                 by_word[w * n + old] -= _ONE
                 by_word[w * n + new] += _ONE
-                own[old] -= _ONE
-                own[new] += _ONE
+                in_document[old] -= _ONE
+                in_document[new] += _ONE
                 total[old] -= 1
                 total[new] += 1
                 inverse[old] = _ONE / (np.float32(total[old]) + width)
                 inverse[new] = _ONE / (np.float32(total[new]) + width)
-                share[old] = (own[old] + base[old]) * inverse[old]
-                share[new] = (own[new] + base[new]) * inverse[new]
+                share[old] = (in_document[old] + base[old]) * inverse[old]
+                share[new] = (in_document[new] + base[new]) * inverse[new]
         # The document's tables, as a Chinese restaurant fills them given its topics; then those with several tokens
         # choose a topic again.
         document, topic = words[offsets[d] : offsets[d + 1]], z[offsets[d] : offsets[d + 1]]
@@ -758,7 +772,12 @@ def sweep_process(words, offsets, z, n_words, weights, rest, alpha, gamma, beta,
             if size[t] > 1:
                 if n_topics == n:
                     by_word, n = _grown(by_word, n_words), n + BLOCK
-                    total, tables, base, own = _grown(total, 1), _grown(tables, 1), _grown(base, 1), _grown(own, 1)
+                    total, tables, base, in_document = (
+                        _grown(total, 1),
+                        _grown(tables, 1),
+                        _grown(base, 1),
+                        _grown(in_document, 1),
+                    )
                     inverse, share, sums = _grown(inverse, 1), _grown(share, 1), _grown(sums, 1)
                 old, i = dish[t], begin[t]
                 while i >= 0:
@@ -767,7 +786,7 @@ def sweep_process(words, offsets, z, n_words, weights, rest, alpha, gamma, beta,
                 total[old] -= size[t]
                 base[n_topics : n_topics + 1] = alpha * rest
                 new = _dish(
-                    document, begin[t], following, base[: n_topics + 1], by_word, n, total, beta, width, seen, r
+                    document, begin[t], following, base[: n_topics + 1], by_word, n, total, beta, width, placed, r
                 )
                 base[n_topics : n_topics + 1] = _ZERO
                 if new == n_topics:

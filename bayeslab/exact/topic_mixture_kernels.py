@@ -126,15 +126,15 @@ def density(parameters, sizes, documents, words, counts):  # type: ignore[no-unt
     by_theta, by_phi = np.zeros((d, k)), np.zeros((k, v))
     total = 0.0
     for i in range(len(documents)):
-        own, w = documents[i], words[i]
+        document, w = documents[i], words[i]
         chance = 0.0
         for j in range(k):
-            chance += theta[own, j] * phi[j, w]
+            chance += theta[document, j] * phi[j, w]
         total += counts[i] * math.log(chance)
         share = counts[i] / chance
         for j in range(k):
-            by_theta[own, j] += share * phi[j, w]
-            by_phi[j, w] += share * theta[own, j]
+            by_theta[document, j] += share * phi[j, w]
+            by_phi[j, w] += share * theta[document, j]
     total += _prior(x_theta, alpha, theta, by_theta, by_x_theta, by_alpha)
     total += _prior(x_phi, beta, phi, by_phi, by_x_phi, by_beta)
     gradient[-1] = by_beta.sum()

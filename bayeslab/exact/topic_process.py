@@ -184,15 +184,15 @@ def _by_word(corpus: Corpus, state: State) -> NDArray[np.int64]:
 
 def topics(corpus: Corpus, state: State) -> NDArray[np.float64]:
     """Probabilities of words (n_topics, n_words): their means given the topics of the tokens."""
-    own = _by_word(corpus, state).T + float(state["beta"])
-    return np.asarray(own / own.sum(axis=1, keepdims=True))
+    weights = _by_word(corpus, state).T + float(state["beta"])
+    return np.asarray(weights / weights.sum(axis=1, keepdims=True))
 
 
 def proportions(corpus: Corpus, state: State) -> NDArray[np.float64]:
     """Proportions (n_documents, n_topics + 1), the last of topics without tokens: their means given the tokens'."""
     n = len(state["weights"])
-    own = np.bincount(corpus.document * n + state["z"], minlength=corpus.n_documents * n).reshape(-1, n)
-    shares = own + float(state["alpha"]) * state["weights"]
+    counts = np.bincount(corpus.document * n + state["z"], minlength=corpus.n_documents * n).reshape(-1, n)
+    shares = counts + float(state["alpha"]) * state["weights"]
     return np.asarray(shares / shares.sum(axis=1, keepdims=True))
 
 
@@ -212,11 +212,11 @@ def given(
     These are ``words_of_topics``, ``prior`` and ``sizes`` of :func:`bayeslab.exact.topics.held_out`. Behind the topics
     with tokens come the first of those without, their weights drawn by breaking sticks; the last has all that is left.
     """
-    found, beta, gamma = topics(corpus, state), float(state["beta"]), float(state["gamma"])
+    phi, beta, gamma = topics(corpus, state), float(state["beta"]), float(state["gamma"])
     parts = np.append(rng.beta(1, gamma, _STICKS - 1), 1.0)
     left = state["weights"][-1] * np.append(1.0, np.cumprod(1 - parts[:-1]))
     weights = np.append(state["weights"][:-1], left * parts)
-    every = np.vstack([found, np.full((_STICKS, corpus.n_words), 1 / corpus.n_words)])
+    every = np.vstack([phi, np.full((_STICKS, corpus.n_words), 1 / corpus.n_words)])
     tokens = np.bincount(state["z"], minlength=len(weights))
     prior = TopicPrior(np.maximum(float(state["alpha"]) * weights, 1e-30), beta)
     return every, prior, np.asarray(tokens + beta * corpus.n_words)

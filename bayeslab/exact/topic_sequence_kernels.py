@@ -15,12 +15,12 @@ _STEPS = 50
 @numba.njit(cache=True, nogil=True)
 def _of_day(x, others, counts, lengths, begin, end, k):  # type: ignore[no-untyped-def]
     """log p(topics of a day's documents | concentrations), as far as the one of topic k, exp(x), is in it."""
-    own = math.exp(x)
-    whole, out = others + own, 0.0
-    base, top = math.lgamma(own), math.lgamma(whole)
+    concentration = math.exp(x)
+    whole, out = others + concentration, 0.0
+    base, top = math.lgamma(concentration), math.lgamma(whole)
     for d in range(begin, end):
         if counts[d, k] > 0:
-            out += math.lgamma(counts[d, k] + own) - base
+            out += math.lgamma(counts[d, k] + concentration) - base
         out += top - math.lgamma(lengths[d] + whole)
     return out
 
@@ -67,12 +67,12 @@ def _of_all(path, counts, lengths, days):  # type: ignore[no-untyped-def]
     for t in range(len(path)):
         whole = 0.0
         for k in range(path.shape[1]):
-            own = math.exp(path[t, k])
-            whole += own
-            base = math.lgamma(own)
+            concentration = math.exp(path[t, k])
+            whole += concentration
+            base = math.lgamma(concentration)
             for d in range(days[t], days[t + 1]):
                 if counts[d, k] > 0:
-                    out += math.lgamma(counts[d, k] + own) - base
+                    out += math.lgamma(counts[d, k] + concentration) - base
         top = math.lgamma(whole)
         for d in range(days[t], days[t + 1]):
             out += top - math.lgamma(lengths[d] + whole)

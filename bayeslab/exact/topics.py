@@ -207,15 +207,17 @@ def run(corpus: Corpus, state: State, prior: TopicPrior, n_sweeps: int) -> State
         raise DataError(
             f"a word occurs {_MOST:,} times or more; leave it out, as words without meaning are", code="too-large"
         )
-    z, own, n_topics = state["z"].copy(), state["rng"].copy(), _padded(prior.n_topics)
+    z, rng_state, n_topics = state["z"].copy(), state["rng"].copy(), _padded(prior.n_topics)
     if prior.n_topics >= MANY:
         places, starts = corpus.by_word
-        sweep_sparse(corpus.words, corpus.offsets, places, starts, z, prior.alpha, float(prior.beta), own, n_sweeps)
+        sweep_sparse(
+            corpus.words, corpus.offsets, places, starts, z, prior.alpha, float(prior.beta), rng_state, n_sweeps
+        )
     else:
         by_word, group = np.zeros((corpus.n_words, n_topics), np.float32), np.zeros(corpus.n_documents, np.int64)
         beta, width = np.float32(prior.beta), np.float32(prior.beta * corpus.n_words)
-        sweep(corpus.words, corpus.offsets, z, by_word, _alpha(prior)[None], group, beta, width, own, n_sweeps)
-    return {"z": z, "rng": own}
+        sweep(corpus.words, corpus.offsets, z, by_word, _alpha(prior)[None], group, beta, width, rng_state, n_sweeps)
+    return {"z": z, "rng": rng_state}
 
 
 def _padded(n_topics: int) -> int:
@@ -244,15 +246,15 @@ def _counts(corpus: Corpus, z: NDArray[Any], n_topics: int) -> tuple[NDArray[np.
 def topics(corpus: Corpus, state: State, prior: TopicPrior) -> NDArray[np.float64]:
     """Probabilities of words (n_topics, n_words): their means given the topics of the tokens."""
     _, by_word = _counts(corpus, state["z"], prior.n_topics)
-    own = by_word.T + prior.beta
-    return np.asarray(own / own.sum(axis=1, keepdims=True))
+    weights = by_word.T + prior.beta
+    return np.asarray(weights / weights.sum(axis=1, keepdims=True))
 
 
 def proportions(corpus: Corpus, state: State, prior: TopicPrior) -> NDArray[np.float64]:
     """Proportions of topics (n_documents, n_topics): their means given the topics of the tokens."""
     by_document, _ = _counts(corpus, state["z"], prior.n_topics)
-    own = by_document + prior.alpha
-    return np.asarray(own / own.sum(axis=1, keepdims=True))
+    weights = by_document + prior.alpha
+    return np.asarray(weights / weights.sum(axis=1, keepdims=True))
 
 
 def log_joint(corpus: Corpus, state: State, prior: TopicPrior) -> float:
@@ -314,9 +316,9 @@ def infer(
     from bayeslab.exact.topic_kernels import sweep_given
 
     first = start(corpus, prior.n_topics, rng)
-    z, own, mean = first["z"].copy(), first["rng"].copy(), np.zeros((corpus.n_documents, _padded(prior.n_topics)))
+    z, rng_state, mean = first["z"].copy(), first["rng"].copy(), np.zeros((corpus.n_documents, _padded(prior.n_topics)))
     given = _given(words_of_topics, sizes, sides)
-    sweep_given(corpus.words, corpus.offsets, z, *given, _alpha(prior), own, sweeps + tune, tune, mean)
+    sweep_given(corpus.words, corpus.offsets, z, *given, _alpha(prior), rng_state, sweeps + tune, tune, mean)
     total = mean[:, : prior.n_topics] / sweeps + prior.alpha
     return np.asarray(total / total.sum(axis=1, keepdims=True))
 
@@ -355,9 +357,9 @@ def held_out(
     from bayeslab.exact.topic_kernels import left_to_right
 
     out = np.zeros(corpus.n_documents)
-    own = rng.integers(1, np.iinfo(np.uint64).max, 4, np.uint64)
+    rng_state = rng.integers(1, np.iinfo(np.uint64).max, 4, np.uint64)
     given = _given(words_of_topics, sizes, sides)
-    left_to_right(corpus.words, corpus.offsets, *given, _alpha(prior), own, particles, fresh, out)
+    left_to_right(corpus.words, corpus.offsets, *given, _alpha(prior), rng_state, particles, fresh, out)
     return out
 
 
@@ -395,8 +397,8 @@ def simulate_given(
     for d, theta in enumerate(thetas):
         z[offsets[d] : offsets[d + 1]] = rng.choice(len(theta), lengths[d], p=theta)
     for k, below in enumerate(np.cumsum(words_of_topics, axis=1)):
-        own = z == k
-        words[own] = np.searchsorted(below / below[-1], rng.random(np.count_nonzero(own)), side="right")
+        tokens = z == k
+        words[tokens] = np.searchsorted(below / below[-1], rng.random(np.count_nonzero(tokens)), side="right")
     return Corpus(words, offsets, words_of_topics.shape[1])
 
 

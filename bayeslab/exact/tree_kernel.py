@@ -57,8 +57,8 @@ def read_tree(text: str) -> Tree:
         raise OptionError(
             f"a tree in brackets is wanted, such as (S (NP John) (VP sleeps)); given: {text[:60]!r}", code="syntax"
         )
-    found: Tree = stack[0][0]
-    return found
+    tree: Tree = stack[0][0]
+    return tree
 
 
 @dataclass(frozen=True)
@@ -116,8 +116,10 @@ class TreeKernel:
         values = table(codes_of, first, inner, node_ends, inner_ends, len(trees), self.decay, same)
         if not self.normalise:
             return values
-        own = np.array([fragments(p, f, q, p, f, q, self.decay) for p, f, q in parts])
-        return values / np.sqrt(np.outer(own[: len(trees)], own if same else own[len(trees) :]))
+        squared_norms = np.array([fragments(p, f, q, p, f, q, self.decay) for p, f, q in parts])
+        return values / np.sqrt(
+            np.outer(squared_norms[: len(trees)], squared_norms if same else squared_norms[len(trees) :])
+        )
 
 
 def _nodes(tree: Any, codes: dict[Hashable, int]) -> tuple[np.ndarray, np.ndarray, np.ndarray]:

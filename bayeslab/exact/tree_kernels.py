@@ -762,7 +762,7 @@ def propagate(problem: Problem, tables: np.ndarray, allowed: np.ndarray, dirty: 
     n_states = np.empty(longest, np.int64)
     digit = np.empty(longest, np.int64)
     stride = np.empty(longest, np.int64)
-    seen = np.empty((longest, widest), np.bool_)
+    supported = np.empty((longest, widest), np.bool_)
     waiting = np.zeros(n_factors, np.bool_)
     queue = np.empty(n_factors, np.int64)
     head, length = 0, 0
@@ -788,14 +788,14 @@ def propagate(problem: Problem, tables: np.ndarray, allowed: np.ndarray, dirty: 
             step *= problem.cards[problem.factor_variables[first + a]]
             digit[a] = 0
             missing += n_states[a]
-            seen[a, :] = False
+            supported[a, :] = False
             if n_states[a] > 0:
                 at += stride[a] * lists[a, 0]
         for _ in range(entries):
             if tables[at] > 0.0:
                 for a in range(d):
-                    if not seen[a, digit[a]]:
-                        seen[a, digit[a]] = True
+                    if not supported[a, digit[a]]:
+                        supported[a, digit[a]] = True
                         missing -= 1
                 if missing == 0:
                     break
@@ -812,7 +812,7 @@ def propagate(problem: Problem, tables: np.ndarray, allowed: np.ndarray, dirty: 
             v = problem.factor_variables[first + a]
             kept = 0
             for s in range(n_states[a]):
-                if seen[a, s]:
+                if supported[a, s]:
                     kept += 1
                 else:
                     allowed[problem.starts[v] + lists[a, s]] = False
@@ -1063,29 +1063,29 @@ def condition_rows(
         messages = np.empty(tree.message_start[-1])
         scratch = make_scratch(tree)
         _set_sizes(tree, codes, scratch[0])
-        found = collect(tree, sliced, codes, own_likelihood, own_has, False, beliefs, messages, scratch)
-        log_evidence[i] = found + log_constant
-        if found == -np.inf or not (with_marginals or with_counts):
+        log_sum = collect(tree, sliced, codes, own_likelihood, own_has, False, beliefs, messages, scratch)
+        log_evidence[i] = log_sum + log_constant
+        if log_sum == -np.inf or not (with_marginals or with_counts):
             continue
         distribute(tree, beliefs, messages, scratch)
         if with_marginals:
             own_wanted = wanted[variables]
-            own = np.zeros(states.size)
-            _add_marginals(tree, codes, own_wanted, beliefs, scratch, own)
+            totals = np.zeros(states.size)
+            _add_marginals(tree, codes, own_wanted, beliefs, scratch, totals)
             for v in range(n):
                 for at in range(problem.starts[v], problem.starts[v + 1]):
                     marginals[i, at] = 1.0 if allowed[at] else 0.0
             for k in range(variables.size):
                 for s in range(tree.starts[k], tree.starts[k + 1]):
-                    marginals[i, problem.starts[variables[k]] + states[s]] = own[s]
+                    marginals[i, problem.starts[variables[k]] + states[s]] = totals[s]
         if with_counts:
-            own = np.zeros(sliced.size)
+            totals = np.zeros(sliced.size)
             for f in range(tree.factor_pointer.size - 1):
                 if tree.factor_pointer[f + 1] == tree.factor_pointer[f] and (f >= n or needed[f]):
-                    own[tree.table_start[f]] = weights[i]
-            _add_counts(tree, codes, weights[i], beliefs, scratch, own)
+                    totals[tree.table_start[f]] = weights[i]
+            _add_counts(tree, codes, weights[i], beliefs, scratch, totals)
             for e in range(sliced.size):
-                counts[source[e]] += own[e]
+                counts[source[e]] += totals[e]
     return 0.0
 
 
@@ -1119,9 +1119,9 @@ def explain(
     messages = np.empty(tree.message_start[-1])
     scratch = make_scratch(tree)
     _set_sizes(tree, codes, scratch[0])
-    found = collect(tree, tables, codes, likelihood, has_likelihood, True, beliefs, messages, scratch)
-    if found == -np.inf:
-        return found
+    log_max = collect(tree, tables, codes, likelihood, has_likelihood, True, beliefs, messages, scratch)
+    if log_max == -np.inf:
+        return log_max
     for c in range(tree.parent.size - 1, -1, -1):
         k = tree.message_start[c + 1] - tree.message_start[c]
         start = tree.belief_start[c] + _separator_index(tree, c, assignment)
@@ -1130,7 +1130,7 @@ def explain(
             if beliefs[start + r * k] > beliefs[start + best * k]:
                 best = r
         _settle(tree, c, best, assignment)
-    return found
+    return log_max
 
 
 @numba.njit(cache=True, nogil=True)

@@ -53,7 +53,7 @@ def _forward(
     Returns the log evidence and the first impossible row, or -1.
     """
     n_states = len(log_start)
-    own, before = np.empty(n_states), 0.0
+    log_prior, before = np.empty(n_states), 0.0
     ahead[begins[first] : begins[end]] = -np.inf
     predicted[first:end], filtered[first:end] = np.nan, np.nan
     for t in range(first, end):
@@ -63,26 +63,26 @@ def _forward(
                 for k in range(n_states):
                     if targets[h, k] >= 0:
                         ahead[targets[h, k], k] = ahead[h, k]
-        expected, seen = np.full(n_states, -np.inf), np.full(n_states, -np.inf)
+        expected, log_filtered = np.full(n_states, -np.inf), np.full(n_states, -np.inf)
         for g in range(begins[t], begins[t + 1]):
             for k in range(n_states):
-                own[k] = log_start[k] if t == first else -np.inf
+                log_prior[k] = log_start[k] if t == first else -np.inf
             if t > first:
                 reached = ahead[g].copy()
                 for k in range(n_states):
-                    own[k] = _log_sum(reached + log_transition[:, k])
+                    log_prior[k] = _log_sum(reached + log_transition[:, k])
             for k in range(n_states):
-                expected[k] = _log_add(expected[k], own[k])
-                ahead[g, k] = own[k] + weights[g, k] + log_emission[t, k]
-                seen[k] = _log_add(seen[k], ahead[g, k])
-        total = _log_sum(seen)
+                expected[k] = _log_add(expected[k], log_prior[k])
+                ahead[g, k] = log_prior[k] + weights[g, k] + log_emission[t, k]
+                log_filtered[k] = _log_add(log_filtered[k], ahead[g, k])
+        total = _log_sum(log_filtered)
         log_predictive[t] = total - before
         if total == -np.inf:
             log_predictive[t + 1 : end] = np.nan
             return -np.inf, t
         for k in range(n_states):
             predicted[t, k] = math.exp(expected[k] - before)
-            filtered[t, k] = math.exp(seen[k] - total)
+            filtered[t, k] = math.exp(log_filtered[k] - total)
         before = total
     return before, -1
 
@@ -292,12 +292,12 @@ def sample_path(
                         logs[g - begins[t], k] = logs[g - begins[t], k] + log_transition[k, state] if there else -np.inf
             peak = logs.max()
             total = np.exp(logs - peak).sum()
-            left, found = uniform[t] * total, False
+            left, chosen = uniform[t] * total, False
             for g in range(logs.shape[0]):
                 for k in range(n_states):
                     weight = math.exp(logs[g, k] - peak)
-                    if weight > 0.0 and not found:
+                    if weight > 0.0 and not chosen:
                         share, state = begins[t] + g, k
                         left -= weight
-                        found = left < 0.0
+                        chosen = left < 0.0
             states[t] = state

@@ -273,10 +273,10 @@ def sample(
     """Independent draws (n, n_rows) of all urns given the colours."""
     from bayeslab.exact import urn_kernels as kernels
 
-    found = smooth(draws, chain, log_emission).possible()
+    smoothed = smooth(draws, chain, log_emission).possible()
     states = np.empty((n, draws.n_rows), np.int64)
-    own = (chain.log_transition, draws.offsets, draws.begins, draws.targets, found.ahead)
+    arguments = (chain.log_transition, draws.offsets, draws.begins, draws.targets, smoothed.ahead)
     for each in states:
-        inputs: tuple[Any, ...] = (*own, rng.random(len(each)), each)
+        inputs: tuple[Any, ...] = (*arguments, rng.random(len(each)), each)
         kernels.sample_path(*inputs)
     return states

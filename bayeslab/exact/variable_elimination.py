@@ -113,10 +113,10 @@ def marginal_map(
     tables, log_sum = _sum_out(tables, _others(tables, free))
     if log_sum == -np.inf:
         raise EvidenceError("the evidence has probability zero", code="probability-zero")
-    found, log_top = _max_out(tables, free)
+    best, log_top = _max_out(tables, free)
     if log_top == -np.inf:
         raise EvidenceError("the evidence has probability zero", code="probability-zero")
-    return tuple(evidence.hard[v] if v in evidence.hard else found[v] for v in targets), log_sum + log_top
+    return tuple(evidence.hard[v] if v in evidence.hard else best[v] for v in targets), log_sum + log_top
 
 
 def _sliced(model: DiscreteNetwork | FactorGraph, evidence: Evidence, relevant: set[str]) -> list[_Table]:
@@ -191,10 +191,10 @@ def _max_out(tables: list[_Table], variables: Sequence[str]) -> tuple[dict[str, 
             return {}, -np.inf
         log_top += float(np.log(top))
         tables.append(_Table(tuple(v for v in product.scope if v != variable), values / top))
-    found: dict[str, int] = {}
+    best: dict[str, int] = {}
     for variable, product in reversed(steps):
-        found[variable] = int(np.argmax(_at(product, found).values))
-    return found, log_top + float(sum(np.log(t.values) for t in tables))
+        best[variable] = int(np.argmax(_at(product, best).values))
+    return best, log_top + float(sum(np.log(t.values) for t in tables))
 
 
 def _collected(tables: list[_Table], variable: str) -> tuple[_Table, list[_Table]]:

@@ -61,10 +61,10 @@ def fit_documents(words, counts, offsets, topics, alpha, gamma, statistics, most
     for k in range(n_topics):
         log_alpha -= math.lgamma(alpha[k])
     for d in range(len(offsets) - 1):
-        own = gamma[d]
-        whole = _digamma(own.sum())
+        document_gamma = gamma[d]
+        whole = _digamma(document_gamma.sum())
         for k in range(n_topics):
-            weights[k] = math.exp(_digamma(own[k]) - whole)
+            weights[k] = math.exp(_digamma(document_gamma[k]) - whole)
         for _ in range(most):
             iterations += 1
             for k in range(n_topics):
@@ -80,12 +80,12 @@ def fit_documents(words, counts, offsets, topics, alpha, gamma, statistics, most
             change, total = 0.0, 0.0
             for k in range(n_topics):
                 value = alpha[k] + weights[k] * np.float64(fresh[k])
-                change += abs(value - own[k])
-                own[k] = value
+                change += abs(value - document_gamma[k])
+                document_gamma[k] = value
                 total += value
             whole = _digamma(total)
             for k in range(n_topics):
-                weights[k] = math.exp(_digamma(own[k]) - whole)
+                weights[k] = math.exp(_digamma(document_gamma[k]) - whole)
             if change < tolerance * n_topics:
                 break
         value, total = log_alpha, 0.0
@@ -100,8 +100,8 @@ def fit_documents(words, counts, offsets, topics, alpha, gamma, statistics, most
             for k in range(n_topics):
                 target[k] += scale * weights[k]
         for k in range(n_topics):
-            expected = _digamma(own[k]) - whole
-            value += (alpha[k] - own[k]) * expected + math.lgamma(own[k])
-            total += own[k]
+            expected = _digamma(document_gamma[k]) - whole
+            value += (alpha[k] - document_gamma[k]) * expected + math.lgamma(document_gamma[k])
+            total += document_gamma[k]
         bound[d] = value - math.lgamma(total)
     return iterations

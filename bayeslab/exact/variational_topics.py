@@ -122,8 +122,8 @@ def fit_variational(
     gamma = np.tile(prior.alpha + 1.0, (corpus.n_documents, 1))
     bounds: list[float] = []
     for _ in range(iterations):
-        counts, own = _expected(pairs, concentration, prior.alpha, gamma)
-        bounds.append(own + _of_topics(concentration, prior.beta))
+        counts, bound = _expected(pairs, concentration, prior.alpha, gamma)
+        bounds.append(bound + _of_topics(concentration, prior.beta))
         concentration = prior.beta + counts
         if len(bounds) > 1 and bounds[-1] - bounds[-2] < tolerance * abs(bounds[-1]):
             break
@@ -167,8 +167,8 @@ def fit_online(
     for _ in range(passes):
         for begin in range(0, n, batch):
             end = min(begin + batch, n)
-            own = gamma[begin:end]
-            counts, value = _expected(pairs.part(begin, end), concentration, prior.alpha, own)
+            batch_gamma = gamma[begin:end]
+            counts, value = _expected(pairs.part(begin, end), concentration, prior.alpha, batch_gamma)
             bounds.append(value * n / (end - begin) + _of_topics(concentration, prior.beta))
             step = (delay + len(bounds)) ** -forgetting
             target = prior.beta + counts * (n / (end - begin))

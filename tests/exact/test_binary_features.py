@@ -282,7 +282,7 @@ def test_where_rows_say_nothing_features_are_those_of_the_prior():
         chain.rows()
         chain.trades()
         if i >= 0:
-            seen[i] = chain.own.shape[1], chain.own.sum()
+            seen[i] = chain.features.shape[1], chain.features.sum()
     error = seen.reshape(40, -1, 2).mean(axis=1).std(axis=0, ddof=1) / np.sqrt(40)
     exact = np.array([buffet.expected_dishes(alpha, n), alpha * n])
     assert np.all(error < [0.15, 0.9]) and np.all(np.abs(seen.mean(axis=0) - exact) < 4 * error)
@@ -301,9 +301,9 @@ def test_a_feature_that_others_stand_for_ends(which):
     for _ in range(60):
         chain.trades()
     assert chain.size == 4
-    names = match_columns(z, chain.own)
+    names = match_columns(z, chain.features)
     assert sorted(names.tolist()) == [0, 1, 2, 3]
-    assert np.mean(chain.own != z[:, names]) < 0.01
+    assert np.mean(chain.features != z[:, names]) < 0.01
 
 
 @pytest.mark.slow(why="statistical")
