@@ -93,7 +93,8 @@ def score(
     >>> float(bl.score(["rain -> wet"], rows)) > float(bl.score([], rows))
     True
     """
-    table = _columns(data)
+    stated = (score_options or {}).get("states")
+    table = _columns(data, stated or (graph.states if isinstance(graph, Network) else None))
     known = table.names if isinstance(table, Observations) else tuple(table)
     edges: Any = graph.graph if isinstance(graph, Network | Learned) else graph
     if isinstance(edges, nx.DiGraph):
@@ -233,9 +234,9 @@ def independence(
     return Independence(x, y, tuple(others), test, outcome.statistic, outcome.dof, outcome.p_value)
 
 
-def _columns(data: Any) -> Any:
+def _columns(data: Any, states: Mapping[str, Iterable[Any]] | None = None) -> Any:
     """Columns by name, or rows that were read before."""
-    table = read_rows(data)
+    table = read_rows(data, states)
     if isinstance(table, Observations):
         return table
     if isinstance(table, Incomplete):

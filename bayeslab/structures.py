@@ -15,13 +15,15 @@ import networkx as nx
 import numpy as np
 
 from bayeslab.arrays import count
-from bayeslab.data.cells import as_values, number_in
-from bayeslab.data.dataset import Column, Dataset, slip_of
+from bayeslab.data.cells import Cells, as_values, number_in
+from bayeslab.data.dataset import Column, slip_of
+from bayeslab.data.frames import is_frame
 from bayeslab.data.tables import read_dataset
 from bayeslab.errors import DataError, ModelError, OptionError, hint
 from bayeslab.exact.mixed_network import MixedNetwork
 from bayeslab.exact.network import DiscreteNetwork
 from bayeslab.families.bayes_net import structure_spec, unknown_structure
+from bayeslab.families.bayes_net.net import words_of
 from bayeslab.language.spec import DataSource, Model
 from bayeslab.networks import Network
 from bayeslab.plots.structure import pattern
@@ -312,8 +314,9 @@ def learn(
     seed = count(seed or 0, "seed")
     if method is not None and method not in SEARCHES:
         raise OptionError(f"unknown search '{method}'{hint(method, SEARCHES)}", code="unknown-word")
-    table = read_rows(data)
-    refuse_slips(table, (score_options or {}).get("states") or ())
+    stated = (score_options or {}).get("states") or {}
+    table = read_rows(data, stated)
+    refuse_slips(table, stated)
     if method == _INCOMPLETE:
         if isinstance(table, Observations) and table.elsewhere is not None:
             raise OptionError(
@@ -410,18 +413,34 @@ def _of_model(source: Any, given: Mapping[str, Any]) -> Learned:
         return learn(rows, **(arguments | dict(given)))
 
 
-def read_rows(data: Any) -> Any:
-    """Rows of a dataframe, a mapping of columns, or the path of a table, each column with one value a row."""
+def read_rows(data: Any, states: Mapping[str, Iterable[Any]] | None = None) -> Any:
+    """Rows of a dataframe, a mapping of columns, or the path of a table, each column with one value a row.
+
+    Cells are read alike from all of these: words without the spaces around them, `NA` and its like as missing unless it
+    is one of the ``states`` of the column.
+    """
     if isinstance(data, Observations | Incomplete):
         return data
-    if isinstance(data, str | os.PathLike | Mapping | Dataset):
-        dataset = read_dataset(DataSource(), None, data).complete()
-        for name, column in dataset.columns.items():
-            if column.values.ndim != 1:
-                raise DataError(f"column '{name}' does not hold one value a row", code="not-a-column")
-        return dataset
-    # A dataframe knows the different words of its columns already.
-    return {name: column for name, column in columns_of(data).items() if name != DataSource().rows}
+    source = DataSource()
+    levels = words_of({name: tuple(map(str, words)) for name, words in (states or {}).items()})
+    if is_frame(data):
+        # A dataframe knows the different words of its columns already.
+        columns = columns_of(data)
+        quick = all(
+            isinstance(c, CodedColumn) or (isinstance(c, np.ndarray) and c.dtype.kind in "iuf")
+            for c in columns.values()
+        )
+        if quick and source.rows not in columns:
+            cells = Cells.of(source, levels)
+            return {
+                name: column.read(cells.missing(name)) if isinstance(column, CodedColumn) else column
+                for name, column in columns.items()
+            }
+    dataset = read_dataset(source, None, data, levels).complete()
+    for name, column in dataset.columns.items():
+        if column.values.ndim != 1:
+            raise DataError(f"column '{name}' does not hold one value a row", code="not-a-column")
+    return dataset
 
 
 def refuse_slips(table: Any, known: Container[str]) -> None:

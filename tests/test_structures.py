@@ -318,3 +318,36 @@ def test_command_compares_searches_with_a_known_network(patients, tmp_path):
     assert "a -> c" in drawn.stdout and "c -> d" in drawn.stdout
     refused = run("learn", tmp_path / "rows.csv", "-m", "fci", "-o", tmp_path / "x.bif")
     assert refused.returncode == 1 and "no Bayes net" in refused.stderr
+
+
+@pytest.mark.parametrize("word", ["", " ", "NA", "nan", "null", "N/A"])
+def test_cells_of_a_dataframe_are_read_as_those_of_a_mapping(word):
+    """Empty cells are missing and spaces do not count, whatever holds the rows."""
+    a, b = ["x", "y", "x ", "x", " y", "y"] * 10, ["u", "v", "u", "v", "v", "v"] * 10
+    columns = {"a": a, "b": b}
+    frame, mapping = (bl.learn(data, "tabu", "bic") for data in (pd.DataFrame(columns), columns))
+    assert frame.network().states == mapping.network().states
+    assert frame.network().states["a"] == ("x", "y")
+    assert frame.score == pytest.approx(mapping.score, rel=1e-12)
+    gaps = columns | {"b": [word, *b[1:]]}
+    for data in (pd.DataFrame(gaps), gaps):
+        for ask in (bl.learn, lambda rows: bl.score(["a -> b"], rows), lambda rows: bl.independence(rows, "a", "b")):
+            with refused("data.missing", r"column 'b' has 1 missing cell \(row 1\)"):
+                ask(data)
+    filled = [bl.learn(data, "structural_em", "bic", seed=1) for data in (pd.DataFrame(gaps), gaps)]
+    assert filled[0].score == pytest.approx(filled[1].score, rel=1e-9)
+
+
+def test_a_state_that_reads_like_an_empty_cell_is_a_state_where_it_is_declared():
+    rows = pd.DataFrame({"a": ["NA", "y"] * 20, "b": ["u", "v", "v", "v"] * 10})
+    states = {"a": ["NA", "y"], "b": ["u", "v"]}
+    declared = float(bl.score(["a -> b"], rows, "bdeu", score_options={"states": states}))
+    plain = float(bl.score(["a -> b"], rows.replace({"NA": "none"}), "bdeu"))
+    assert declared == pytest.approx(plain, rel=1e-12)
+
+
+def test_a_column_that_names_the_rows_is_not_left_out_without_a_word():
+    frame = pd.DataFrame({"obs_id": ["x", "y"] * 20, "b": ["u", "v"] * 20})
+    for ask in (bl.learn, lambda rows: bl.score([], rows), lambda rows: bl.independence(rows, "obs_id", "b")):
+        with refused("data.duplicate", "'obs_id' names the rows"):
+            ask(frame)

@@ -9,7 +9,7 @@ from __future__ import annotations
 import hashlib
 import math
 import warnings
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, Literal
@@ -281,6 +281,15 @@ class CodedColumn:
 
     def __len__(self) -> int:
         return len(self.codes)
+
+    def read(self, missing: Collection[str]) -> CodedColumn:
+        """The column as it would be read from a file: no spaces around words, and no word for missing cells."""
+        words = [str(word).strip() for word in self.words]
+        if words == self.words and not any(word in missing for word in words):
+            return self
+        kept = list(dict.fromkeys(word for word in words if word not in missing))
+        place = {word: k for k, word in enumerate(kept)}
+        return CodedColumn(kept, np.array([*(place.get(word, -1) for word in words), -1])[self.codes])
 
 
 def _coded(series: Any) -> Any:
