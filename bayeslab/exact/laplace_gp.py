@@ -17,6 +17,8 @@ References
    1679-1704 (how far off it is).
 .. [4] Vehtari, Mononen, Tolvanen, Sivula, Winther (2016). Bayesian leave-one-out cross-validation approximations for
    Gaussian latent variable models. JMLR 17(103), 1-38 (section 3.2).
+.. [5] Tierney, Kadane (1986). Accurate approximations for posterior moments and marginal densities. Journal of the
+   American Statistical Association 81, 82-86.
 """
 
 from __future__ import annotations
@@ -185,6 +187,19 @@ class LaplaceGaussianProcess:
             ]
         )
         return theta, values, now.slope + v
+
+    @property
+    def skewness(self) -> np.ndarray:
+        """How far the posterior mean of each latent value is from the mode, to first order, in standard deviations.
+
+        The mean moves from the mode by the posterior covariance times half the third derivative of the log likelihood
+        times the variance [5]_. Laplace's approximation has mean and mode at one place.
+        """
+        now, (_, r, variance) = self._derivatives, self._curved
+        lean = -0.5 * variance * now.change
+        moved = self._covariance @ (lean - r @ (self._covariance @ lean))
+        sd = np.sqrt(variance)
+        return np.divide(moved, sd, out=np.zeros_like(moved), where=sd > 0.0)
 
     def predict(self, z: np.ndarray, term: Kernel | None = None) -> tuple[np.ndarray, np.ndarray]:
         """Mean and variance of the latent function at ``z`` without its mean function, or of one term."""

@@ -160,3 +160,17 @@ def test_leave_one_out_is_near_fitting_again():
         mean, variance = again.predict(x[row : row + 1])
         assert found.mean[row] == pytest.approx(mean[0], abs=0.1)
         assert found.variance[row] == pytest.approx(variance[0], rel=0.1)
+
+
+@pytest.mark.parametrize("count", [0.0, 3.0])
+def test_the_distance_of_mean_and_mode_is_that_of_quadrature(count):
+    """One row: a normal prior times a Poisson likelihood, whose posterior is nearly normal and a little skew."""
+    kernel, scale, x = Kernel.parse("ExpQuad(a)"), 0.5, np.zeros((1, 1))
+    regression = LaplaceRegression(kernel, x, likelihoods.Poisson(np.array([count]), np.ones(1)), np.zeros((1, 0)))
+    process = regression.posterior(np.array([1.0, scale]))
+    density = lambda f: np.exp(poisson.logpmf(count, np.exp(f)) + norm.logpdf(f, 0.0, scale))  # noqa: E731
+    total, first, second = (quad(lambda f, k=k: f**k * density(f), -5, 5)[0] for k in (0, 1, 2))
+    mean = first / total
+    distance = (mean - process.mode[0]) / np.sqrt(second / total - mean**2)
+    assert process.skewness[0] == pytest.approx(distance, rel=0.15)
+    assert process.skewness[0] < 0.0

@@ -116,6 +116,26 @@ def test_laplace_probabilities_are_those_of_nuts():
     assert np.corrcoef(found.mean(axis=(0, 1)), ours)[0, 1] > 0.9
 
 
+@pytest.mark.slow(why="compiles")
+@pytest.mark.parametrize(
+    ("likelihood", "y", "scale", "status"),
+    [
+        ("poisson", [0, 0, 1], 3.0, "warn"),
+        ("bernoulli", [1, 1, 1], 8.0, "warn"),
+        ("poisson", [40, 55, 61], 0.5, "pass"),
+    ],
+)
+def test_a_skew_posterior_of_the_function_is_a_finding(likelihood, y, scale, status):
+    """E[y] at the first row by quadrature over the function: 0.17 where Laplace's approximation has 0.54."""
+    spec = {"family": "gaussian_process", "target": "y", "kernel": f"ExpQuad(x, 1.5, {scale})", "mean": "1"}
+    spec |= {"likelihood": likelihood, "priors": {"Intercept": "Normal(0, 2)"}, "approximation": "laplace"}
+    data = {"x": [0.0, 1.0, 2.5], "y": y}
+    fit = bl.fit(bl.Model(model=spec), data, "grid", seed=1, runs=None, progress=False)
+    assert fit.verdict.status == status
+    rough = [finding for finding in fit.verdict.findings if finding.check == "approximation"]
+    assert len(rough) == (status == "warn") and all("method nuts" in finding.advice for finding in rough)
+
+
 def test_prior_quantiles_are_those_of_the_distributions():
     from scipy.stats import gamma, halfnorm, invgamma, lognorm, norm
 

@@ -36,6 +36,8 @@ JOINT = 1_000
 # Multiplications that predictions may cost: at more, fewer of the hyperparameters' draws are used, several times each.
 _BUDGET = 1e12
 _FEWEST = 100
+# Draws at which Laplace's approximation is looked at, and how far the mean may be from the mode, in sds.
+_FEW_LOOKED_AT, _SKEW = 5, 0.25
 
 
 def values_at(resolved: Resolved, draws: Draws, i: int) -> dict[str, np.ndarray]:
@@ -330,7 +332,25 @@ def findings(resolved: Resolved, draws: Draws) -> tuple[Remark, ...]:
         out += approximations.unserved(resolved, draws)
     if resolved.spec.approximation in (None, "sparse", "fitc"):
         out += _repairs(resolved, draws)
+    if resolved.spec.approximation == "laplace":
+        out += _skew(resolved, draws)
     return tuple(out)
+
+
+def _skew(resolved: Resolved, draws: Draws) -> list[Remark]:
+    """Whether the function's posterior is too skew for a normal at its mode."""
+    n_draws = _count(resolved, draws)
+    some = np.unique(np.linspace(0, n_draws - 1, min(n_draws, _FEW_LOOKED_AT)).astype(int))
+    processes = (function_at(resolved, values_at(resolved, draws, int(i))) for i in some)
+    most = np.mean([np.abs(process.skewness) for process in processes], axis=0)
+    row = int(np.argmax(most))
+    if not most[row] > _SKEW:
+        return []
+    text = (
+        f"Laplace's approximation is rough: the posterior of the function is skew, its mean about {most[row]:.1f} of its"
+        f" standard deviation from the mode (row {row + 1}); predictions and intervals are off accordingly"
+    )
+    return [("approximation", "function", float(most[row]), text, "leave approximation out and take method nuts")]
 
 
 def _repairs(resolved: Resolved, draws: Draws) -> list[Remark]:
