@@ -1,4 +1,4 @@
-"""EvidenceOp: any kernel of ``exact/`` as a differentiable PyTensor node.
+"""EvidenceOp: any kernel of a latent as a differentiable PyTensor node.
 
 A kernel sums discrete latents out. It takes the parameters as one flat vector and whatever arrays
 describe structure and data, and returns log p(data | parameters) and its gradient, which by
@@ -120,4 +120,6 @@ def python_evidence(function: Callable[[np.ndarray], tuple[float, np.ndarray]], 
     called = _SIGNATURE(call)
     address = pt.as_tensor_variable(np.array([ctypes.cast(called, ctypes.c_void_p).value], dtype=np.int64))
     address.tag.called = called  # lives as long as the graph
-    return log_evidence("bayeslab.exact.callback_kernels:log_evidence_and_gradient", parameters, address)
+    return log_evidence(
+        "bayeslab.latents.gaussian_process.callback_kernels:log_evidence_and_gradient", parameters, address
+    )

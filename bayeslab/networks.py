@@ -17,13 +17,6 @@ import numpy as np
 from bayeslab.arrays import count
 from bayeslab.data.tables import read_dataset
 from bayeslab.errors import EvidenceError, ModelError, OptionError, hint
-from bayeslab.exact import belief_propagation, sampling, sensitivity, strong_junction_tree
-from bayeslab.exact.factors import FactorGraph
-from bayeslab.exact.joint_table import JointTable, is_small
-from bayeslab.exact.junction_tree import JunctionTree
-from bayeslab.exact.mixed_network import MixedNetwork, draws
-from bayeslab.exact.network import DiscreteNetwork
-from bayeslab.exact.sampling import forward_sample
 from bayeslab.families import bayes_net
 from bayeslab.families.bayes_net import spec
 from bayeslab.families.bayes_net.net import codes_from, words_of
@@ -33,6 +26,13 @@ from bayeslab.formats.network_files import is_network_file, read_network, write_
 from bayeslab.language import model_file
 from bayeslab.language.model_file import save
 from bayeslab.language.spec import DataSource, Model
+from bayeslab.latents.networks import belief_propagation, sampling, sensitivity, strong_junction_tree
+from bayeslab.latents.networks.factors import FactorGraph
+from bayeslab.latents.networks.joint_table import JointTable, is_small
+from bayeslab.latents.networks.junction_tree import JunctionTree
+from bayeslab.latents.networks.mixed_network import MixedNetwork, draws
+from bayeslab.latents.networks.network import DiscreteNetwork
+from bayeslab.latents.networks.sampling import forward_sample
 from bayeslab.memory import require_memory
 from bayeslab.plots.network_svg import network_svg
 from bayeslab.questions import check_evidence, names_of
@@ -43,7 +43,7 @@ if TYPE_CHECKING:
     import pandas as pd
 
     from bayeslab.decisions.influence import InfluenceDiagram
-    from bayeslab.exact.network_answers import Explanation
+    from bayeslab.latents.networks.network_answers import Explanation
 
 __all__ = ["Network", "Query", "decisions", "network"]
 
@@ -59,7 +59,7 @@ def network(source: Any) -> Network:
         The path of a network file (BIF, XMLBIF, XDSL, NET, DSC, UAI) or of a model file of the family
         ``bayes_net``; a :class:`bayeslab.Model` of that family; a fit of one (with its parameters at
         their posterior means) or the folder of such a run; or plain data
-        (:class:`~bayeslab.exact.network.DiscreteNetwork` and its kin).
+        (:class:`~bayeslab.latents.networks.network.DiscreteNetwork` and its kin).
 
     Raises
     ------

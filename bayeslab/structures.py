@@ -20,11 +20,11 @@ from bayeslab.data.dataset import Column, slip_of
 from bayeslab.data.frames import is_frame
 from bayeslab.data.tables import read_dataset
 from bayeslab.errors import DataError, ModelError, OptionError, hint
-from bayeslab.exact.mixed_network import MixedNetwork
-from bayeslab.exact.network import DiscreteNetwork
 from bayeslab.families.bayes_net import structure_spec, unknown_structure
 from bayeslab.families.bayes_net.net import words_of
 from bayeslab.language.spec import DataSource, Model
+from bayeslab.latents.networks.mixed_network import MixedNetwork
+from bayeslab.latents.networks.network import DiscreteNetwork
 from bayeslab.networks import Network
 from bayeslab.plots.structure import pattern
 from bayeslab.preparation import Source
@@ -184,7 +184,7 @@ class Learned:
         equivalent_sample_size
             Weight of the uniform prior of each table.
         """
-        from bayeslab.exact import learning, mixed_learning
+        from bayeslab.latents.networks import learning, mixed_learning
 
         observations = self.observations
         parents = {v: tuple(self.graph.predecessors(v)) for v in observations.names}

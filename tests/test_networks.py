@@ -12,9 +12,9 @@ import pytest
 from scipy import stats
 
 import bayeslab as bl
-from bayeslab.exact.factors import FactorGraph
-from bayeslab.exact.mixed_network import LinearGaussian, MixedNetwork
-from bayeslab.exact.network import DiscreteNetwork
+from bayeslab.latents.networks.factors import FactorGraph
+from bayeslab.latents.networks.mixed_network import LinearGaussian, MixedNetwork
+from bayeslab.latents.networks.network import DiscreteNetwork
 from bayeslab.networks import decisions
 from tests.refusals import refused
 

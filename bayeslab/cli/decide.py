@@ -84,8 +84,8 @@ def _possible(asked: InfluenceDiagram, known: Mapping[str, Any], policy: Policy)
     import numpy as np
 
     from bayeslab.decisions.influence import under_policy
-    from bayeslab.exact.junction_tree import JunctionTree
-    from bayeslab.exact.network import DiscreteNetwork
+    from bayeslab.latents.networks.junction_tree import JunctionTree
+    from bayeslab.latents.networks.network import DiscreteNetwork
 
     followed = under_policy(asked, policy.rules)
     tables, parents = dict(followed.tables), dict(followed.parents)

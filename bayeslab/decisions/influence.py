@@ -34,9 +34,9 @@ import networkx as nx
 import numpy as np
 
 from bayeslab.errors import EngineRefusal, EvidenceError, ModelError, OptionError, hint
-from bayeslab.exact.factors import read_evidence
-from bayeslab.exact.network import DiscreteNetwork
-from bayeslab.exact.triangulation import available_bytes
+from bayeslab.latents.networks.factors import read_evidence
+from bayeslab.latents.networks.network import DiscreteNetwork
+from bayeslab.latents.networks.triangulation import available_bytes
 from bayeslab.structure.dag import d_connected
 
 __all__ = [

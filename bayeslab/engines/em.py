@@ -18,10 +18,10 @@ from pydantic import Field, field_validator
 from bayeslab.engines.toolbox.contract import Engine
 from bayeslab.engines.toolbox.plans import Planned
 from bayeslab.errors import EngineRefusal, ModelError, OptionError, Reason, hint
-from bayeslab.exact.answer import EMPlan
-from bayeslab.exact.expectation_maximisation import Problem, Restarts, Smooth, Variant, restarted, standard_errors
 from bayeslab.job import Job, Outcome
 from bayeslab.language.spec import Spec
+from bayeslab.latents.expectation_maximisation import Problem, Restarts, Smooth, Variant, restarted, standard_errors
+from bayeslab.posterior.answer import EMPlan
 from bayeslab.posterior.groups import attributes, labelled, observed_groups
 from bayeslab.results.verdict import Finding, Verdict
 

@@ -18,10 +18,10 @@ from bayeslab.engines.toolbox.contract import Engine
 from bayeslab.engines.toolbox.plans import Planned, numbers_of
 from bayeslab.engines.toolbox.structure_groups import structure_groups
 from bayeslab.errors import OptionError
-from bayeslab.exact.answer import Answer, Plan
 from bayeslab.job import Job, Outcome
 from bayeslab.language.spec import Spec
 from bayeslab.memory import check_draws
+from bayeslab.posterior.answer import Answer, Plan
 from bayeslab.posterior.groups import attributes, labelled, observed_groups
 from bayeslab.results.verdict import Finding, Verdict
 

@@ -16,9 +16,9 @@ from pydantic import Field
 from bayeslab.engines.toolbox.contract import Engine
 from bayeslab.engines.toolbox.plans import Planned
 from bayeslab.engines.toolbox.stepped import stepped
-from bayeslab.exact.answer import GibbsPlan
 from bayeslab.job import Job, Outcome
 from bayeslab.language.spec import Spec
+from bayeslab.posterior.answer import GibbsPlan
 from bayeslab.posterior.groups import attributes, labelled, observed_groups, relabelled
 from bayeslab.results.checks import judge_mcmc
 from bayeslab.results.verdict import Finding, Verdict

@@ -29,9 +29,9 @@ from bayeslab.engines.toolbox.optimiser import newton, search
 from bayeslab.engines.toolbox.scouts import starts
 from bayeslab.engines.toolbox.target import WALL, Array, Target
 from bayeslab.errors import Reason
-from bayeslab.exact.answer import PointEstimate
 from bayeslab.job import Job, Outcome
 from bayeslab.language.spec import Spec
+from bayeslab.posterior.answer import PointEstimate
 from bayeslab.posterior.contract import Posterior
 from bayeslab.posterior.density import Density, ready
 from bayeslab.posterior.groups import posterior_groups

@@ -22,9 +22,9 @@ from pydantic import Field
 
 from bayeslab.engines.toolbox.contract import Engine
 from bayeslab.engines.toolbox.plans import Planned
-from bayeslab.exact.answer import VariationalEnd, VariationalPlan
 from bayeslab.job import Job, Outcome
 from bayeslab.language.spec import Spec
+from bayeslab.posterior.answer import VariationalEnd, VariationalPlan
 from bayeslab.posterior.groups import attributes, labelled, observed_groups
 from bayeslab.results.checks import judge_approximation
 from bayeslab.results.psis import pareto_smoothed

@@ -21,7 +21,6 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 
 from bayeslab.errors import hint
-from bayeslab.exact.network import DiscreteNetwork
 from bayeslab.formats.nodes import (
     ROUNDED,
     File,
@@ -35,6 +34,7 @@ from bayeslab.formats.nodes import (
     table_shape,
 )
 from bayeslab.formats.scanner import C_COMMENTS, Scanner, unquoted
+from bayeslab.latents.networks.network import DiscreteNetwork
 
 __all__ = ["read", "write"]
 

@@ -18,9 +18,9 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 
 from bayeslab.errors import hint
-from bayeslab.exact.network import DiscreteNetwork
 from bayeslab.formats.nodes import File, Node, network_of, position_of, states_of, table_shape
 from bayeslab.formats.scanner import C_COMMENTS, Scanner, unquoted
+from bayeslab.latents.networks.network import DiscreteNetwork
 
 __all__ = ["read"]
 

@@ -10,9 +10,9 @@ from typing import Any
 import numpy as np
 
 from bayeslab.errors import hint
-from bayeslab.exact.network import DiscreteNetwork
 from bayeslab.formats.nodes import File, Node, network_of, numbers
 from bayeslab.formats.scanner import C_COMMENTS, Scanner, unquoted
+from bayeslab.latents.networks.network import DiscreteNetwork
 
 __all__ = ["read"]
 

@@ -16,7 +16,6 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from bayeslab.errors import hint
-from bayeslab.exact.network import DiscreteNetwork
 from bayeslab.formats.nodes import (
     File,
     Node,
@@ -31,6 +30,7 @@ from bayeslab.formats.nodes import (
     storable,
 )
 from bayeslab.formats.scanner import NET_COMMENTS, Scanner, unquoted
+from bayeslab.latents.networks.network import DiscreteNetwork
 
 __all__ = ["read", "write"]
 

@@ -21,10 +21,10 @@ from pathlib import Path
 from typing import Any
 
 from bayeslab.errors import ModelError, OptionError, hint
-from bayeslab.exact.factors import FactorGraph
-from bayeslab.exact.network import DiscreteNetwork
 from bayeslab.files import shown, write_text
 from bayeslab.formats.nodes import File
+from bayeslab.latents.networks.factors import FactorGraph
+from bayeslab.latents.networks.network import DiscreteNetwork
 
 __all__ = ["FORMATS", "WRITTEN", "declared_variables", "is_network_file", "read_network", "write_network"]
 

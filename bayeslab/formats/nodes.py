@@ -21,8 +21,8 @@ from typing import Any
 import numpy as np
 
 from bayeslab.errors import ModelError, hint
-from bayeslab.exact.network import DiscreteNetwork
 from bayeslab.files import ordinary_size, shown
+from bayeslab.latents.networks.network import DiscreteNetwork
 
 __all__ = [
     "File",

@@ -20,10 +20,10 @@ import re
 import numpy as np
 
 from bayeslab.errors import ModelError
-from bayeslab.exact.factors import FactorGraph
-from bayeslab.exact.network import DiscreteNetwork
 from bayeslab.formats.nodes import MAX_ENTRIES, File, Node, decimal, network_of
 from bayeslab.formats.scanner import HASH_COMMENTS, Scanner
+from bayeslab.latents.networks.factors import FactorGraph
+from bayeslab.latents.networks.network import DiscreteNetwork
 
 __all__ = ["read", "write"]
 

@@ -25,7 +25,6 @@ import networkx as nx
 import numpy as np
 
 from bayeslab.errors import hint
-from bayeslab.exact.network import DiscreteNetwork
 from bayeslab.formats.nodes import (
     File,
     Node,
@@ -40,6 +39,7 @@ from bayeslab.formats.nodes import (
 )
 from bayeslab.formats.xml import Element, attribute, content, parse
 from bayeslab.formats.xmlbif import held
+from bayeslab.latents.networks.network import DiscreteNetwork
 
 __all__ = ["XdslNode", "read", "read_xdsl_nodes", "write"]
 

@@ -12,10 +12,10 @@ from __future__ import annotations
 
 import re
 
-from bayeslab.exact.network import DiscreteNetwork
 from bayeslab.formats.bif import notes_of, property_texts
 from bayeslab.formats.nodes import File, Node, Renaming, decimal, network_of, numbers, pairs, renamed
 from bayeslab.formats.xml import Element, content, holdable, parse
+from bayeslab.latents.networks.network import DiscreteNetwork
 
 __all__ = ["read", "write"]
 

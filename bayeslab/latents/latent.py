@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any, Self
 import numpy as np
 
 from bayeslab.errors import OptionError
-from bayeslab.exact.hidden_gibbs import draw_probabilities
+from bayeslab.latents.chains.hidden_gibbs import draw_probabilities
 
 __all__ = ["Drawn", "Expected", "Latent", "Law", "Values"]
 

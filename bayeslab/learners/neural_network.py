@@ -31,7 +31,7 @@ from sklearn.utils import check_random_state
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import _check_sample_weight, check_is_fitted, validate_data
 
-from bayeslab.exact.triangulation import available_bytes
+from bayeslab.latents.networks.triangulation import available_bytes
 from bayeslab.learners.toolbox.curves import by_pass
 from bayeslab.learners.toolbox.estimator import Applies, Count, Estimator, LearnerOptions, ParameterError, warn_unless
 from bayeslab.learners.toolbox.layers import Layers, curvature, forward, gradient, loss, n_weights

@@ -1,10 +1,11 @@
 r"""Learner ``text_svm``: a support vector machine of texts, by what two texts have in common.
 
 The input is one column of text. Two texts are alike as far as they share subsequences of letters or words, those with
-gaps counting less (the string subsequence kernel [1]_), or, where the texts are trees in brackets such as
-``(S (NP John) (VP sleeps))``, fragments of trees [2]_. Nothing is cut out of the texts beforehand: the machine sees
-inner products only, in a space with a dimension for each subsequence or fragment. The kernels are in
-:mod:`bayeslab.exact.string_kernel` and :mod:`bayeslab.exact.tree_kernel`, the machine is that of the learner ``svm``.
+gaps counting less (the string subsequence kernel [1]_), or, where the texts are trees in brackets such as ``(S (NP
+John) (VP sleeps))``, fragments of trees [2]_. Nothing is cut out of the texts beforehand: the machine sees inner
+products only, in a space with a dimension for each subsequence or fragment. The kernels are in
+:mod:`bayeslab.learners.toolbox.string_kernel` and :mod:`bayeslab.learners.toolbox.tree_kernel`, the machine is that of
+the learner ``svm``.
 
 References
 ----------
@@ -26,10 +27,10 @@ from sklearn.compose import TransformedTargetRegressor
 from sklearn.preprocessing import StandardScaler
 
 from bayeslab.errors import OptionError
-from bayeslab.exact.string_kernel import SubsequenceKernel
-from bayeslab.exact.tree_kernel import TreeKernel
 from bayeslab.learners import svm
 from bayeslab.learners.toolbox.estimator import Applies, LearnerOptions
+from bayeslab.learners.toolbox.string_kernel import SubsequenceKernel
+from bayeslab.learners.toolbox.tree_kernel import TreeKernel
 
 __all__ = ["CATEGORIES", "MISSING", "SCALE", "TASKS", "Options", "TextKernel", "build", "examples", "reported"]
 

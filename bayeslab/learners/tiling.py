@@ -24,7 +24,7 @@ from sklearn.utils import check_random_state
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from bayeslab.exact.triangulation import available_bytes
+from bayeslab.latents.networks.triangulation import available_bytes
 from bayeslab.learners.toolbox.estimator import MANY, Estimator, LearnerOptions, ParameterError, warn_unless
 from bayeslab.learners.toolbox.tiling_kernels import pocket
 

@@ -18,8 +18,8 @@ import networkx as nx
 import numpy as np
 
 from bayeslab.decisions.influence import under_policy
-from bayeslab.exact.junction_tree import JunctionTree
-from bayeslab.exact.network import DiscreteNetwork
+from bayeslab.latents.networks.junction_tree import JunctionTree
+from bayeslab.latents.networks.network import DiscreteNetwork
 from bayeslab.plots.placement import Layout, folded_rows, layout, node_rows
 from bayeslab.plots.svg import (
     ARROW,

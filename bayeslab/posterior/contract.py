@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     import networkx as nx
     import pymc
 
-    from bayeslab.exact.answer import EMPlan, GibbsPlan, Note, Plan, PointEstimate, VariationalPlan
+    from bayeslab.posterior.answer import EMPlan, GibbsPlan, Note, Plan, PointEstimate, VariationalPlan
 
 __all__ = [
     "Choice",

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from bayeslab.data.bound import Data
-from bayeslab.exact.answer import Note
 from bayeslab.job import Job
+from bayeslab.posterior.answer import Note
 from bayeslab.posterior.contract import Eliminated, Posterior
 from bayeslab.posterior.density import Density
 from bayeslab.posterior.forward import forward

@@ -18,8 +18,8 @@ from typing import Any
 import numpy as np
 
 from bayeslab.errors import EvidenceError
-from bayeslab.exact.sampler import Arrays, Sampler
 from bayeslab.latents.latent import Drawn
+from bayeslab.latents.sampler import Arrays, Sampler
 from bayeslab.posterior.latent_problem import LatentProblem
 from bayeslab.posterior.observed.emitted import Emitted
 

@@ -23,7 +23,7 @@ import numpy as np
 
 from bayeslab.constants import LOG_2PI
 from bayeslab.errors import BayeslabError
-from bayeslab.exact.answer import Note
+from bayeslab.posterior.answer import Note
 from bayeslab.posterior.bijectors import BIJECTORS
 from bayeslab.posterior.latent_gibbs import LatentSampler
 from bayeslab.posterior.latent_problem import LatentProblem

@@ -1,7 +1,7 @@
 """Latent states times observed parts, as EM sees them: mixtures, hidden Markov models, trees, urns.
 
 The E-step sums the states out; by Fisher's identity its expected totals are the gradient as well. The M-step is that of
-the latent's parameters and of each part's. Everything that :func:`bayeslab.exact.expectation_maximisation.maximise`
+the latent's parameters and of each part's. Everything that :func:`bayeslab.latents.expectation_maximisation.maximise`
 asks of a problem is written here, once.
 
 References

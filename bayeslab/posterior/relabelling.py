@@ -11,7 +11,7 @@ from collections.abc import Iterable
 
 import numpy as np
 
-from bayeslab.exact.clusters import relabel_by_probabilities
+from bayeslab.latents.labels.clusters import relabel_by_probabilities
 from bayeslab.latents.latent import Law
 
 __all__ = ["agreeing", "evenly", "probabilities_at"]

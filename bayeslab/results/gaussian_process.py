@@ -11,12 +11,12 @@ import numpy as np
 from scipy.special import logsumexp
 
 from bayeslab.errors import OptionError, hint
-from bayeslab.exact.active_learning import informative_rows, most_uncertain
-from bayeslab.exact.gaussian_process import GaussianProcess
 from bayeslab.families.gaussian_process import predictions
 from bayeslab.families.gaussian_process.model import Resolved
 from bayeslab.families.gaussian_process.posterior import GaussianProcessPosterior
 from bayeslab.families.regression.likelihoods import inverse_link
+from bayeslab.latents.gaussian_process.active_learning import informative_rows, most_uncertain
+from bayeslab.latents.gaussian_process.gaussian_process import GaussianProcess
 from bayeslab.plots import gaussian_process as plots
 from bayeslab.results.fitted import Fitted, bound_to, posterior_values
 from bayeslab.results.predict import predict
@@ -181,7 +181,8 @@ class FittedProcess:
         """Positions of the rows that predict the others: a smaller training set.
 
         Rows are dropped one by one, of those inside their leave-one-out interval the one that the others know best; see
-        :func:`bayeslab.exact.active_learning.informative_rows`. Hyperparameters are at their posterior medians.
+        :func:`bayeslab.latents.gaussian_process.active_learning.informative_rows`. Hyperparameters are at their
+        posterior medians.
 
         Raises
         ------

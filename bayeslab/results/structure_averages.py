@@ -34,12 +34,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bayeslab.errors import EvidenceError, OptionError, hint
-from bayeslab.exact import strong_junction_tree
-from bayeslab.exact.factors import read_evidence
-from bayeslab.exact.junction_tree import JunctionTree
-from bayeslab.exact.mixed_network import MixedNetwork
-from bayeslab.exact.network import DiscreteNetwork
-from bayeslab.exact.strong_junction_tree import NormalMixture
+from bayeslab.latents.networks import strong_junction_tree
+from bayeslab.latents.networks.factors import read_evidence
+from bayeslab.latents.networks.junction_tree import JunctionTree
+from bayeslab.latents.networks.mixed_network import MixedNetwork
+from bayeslab.latents.networks.network import DiscreteNetwork
+from bayeslab.latents.networks.strong_junction_tree import NormalMixture
 from bayeslab.networks import Query
 from bayeslab.questions import check_evidence, names_of
 from bayeslab.results.structure_checks import mean_error

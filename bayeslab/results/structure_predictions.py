@@ -11,11 +11,11 @@ from bayeslab.arrays import lengths
 from bayeslab.data.bound import Data
 from bayeslab.data.dataset import Column
 from bayeslab.errors import DataError, OptionError
-from bayeslab.exact.gaussian_network import joint, observe
-from bayeslab.exact.junction_tree import JunctionTree
-from bayeslab.exact.mixed_network import MixedNetwork, draws, log_density
-from bayeslab.exact.network import DiscreteNetwork
 from bayeslab.families.bayes_net.net import codes_from
+from bayeslab.latents.networks.gaussian_network import joint, observe
+from bayeslab.latents.networks.junction_tree import JunctionTree
+from bayeslab.latents.networks.mixed_network import MixedNetwork, draws, log_density
+from bayeslab.latents.networks.network import DiscreteNetwork
 from bayeslab.posterior.groups import labelled
 from bayeslab.results import structure_averages as averages
 from bayeslab.results.structures import Structures, structures_of

@@ -24,13 +24,13 @@ import numpy as np
 from bayeslab.data.bound import Data
 from bayeslab.data.cells import WORDS_APART
 from bayeslab.errors import DataError, OptionError, RunError, hint
-from bayeslab.exact import topics as lda
-from bayeslab.exact.topic_coherence import coherence_interval
 from bayeslab.families.topics.documents import Documents, counted, new_documents
 from bayeslab.families.topics.gibbs_sampling import SAME, Kept, held_out_group, of_draw, per_word
 from bayeslab.families.topics.posterior import TopicsPosterior
 from bayeslab.families.topics.spec import Topics, prior_of
 from bayeslab.files import write_text
+from bayeslab.latents.topics import topics as lda
+from bayeslab.latents.topics.topic_coherence import coherence_interval
 from bayeslab.plots import topics as plots
 from bayeslab.posterior.groups import labelled
 from bayeslab.results.fitted import Fitted, bound_to

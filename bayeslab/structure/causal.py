@@ -36,9 +36,9 @@ import networkx as nx
 import numpy as np
 
 from bayeslab.errors import EvidenceError, ModelError, OptionError, hint
-from bayeslab.exact.factors import read_evidence
-from bayeslab.exact.network import DiscreteNetwork
-from bayeslab.exact.variable_elimination import eliminate
+from bayeslab.latents.networks.factors import read_evidence
+from bayeslab.latents.networks.network import DiscreteNetwork
+from bayeslab.latents.networks.variable_elimination import eliminate
 from bayeslab.structure.dag import d_connected, names_in
 from bayeslab.structure.identification import Formula, general_formula
 
@@ -74,7 +74,7 @@ def intervene(network: DiscreteNetwork, do: Mapping[str, Any]) -> DiscreteNetwor
 
     Examples
     --------
-    >>> from bayeslab.exact.variable_elimination import eliminate
+    >>> from bayeslab.latents.networks.variable_elimination import eliminate
     >>> states = {"rain": ("no", "yes"), "wet": ("no", "yes")}
     >>> tables = {"rain": np.array([0.8, 0.2]), "wet": np.array([[0.9, 0.1], [0.1, 0.9]])}
     >>> network = DiscreteNetwork(states, {"wet": ("rain",)}, tables)

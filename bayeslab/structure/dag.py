@@ -297,7 +297,7 @@ def parameter_counts(graph: nx.DiGraph, n_states: Mapping[str, int] | None = Non
     ----------
     n_states
         How many states each variable has; without it the ``states`` that the graph's nodes carry are
-        counted, as those of :attr:`bayeslab.exact.network.DiscreteNetwork.graph`.
+        counted, as those of :attr:`bayeslab.latents.networks.network.DiscreteNetwork.graph`.
     """
     sizes = {v: len(states) for v, states in graph.nodes(data="states") if states} if n_states is None else n_states
     for node in graph:

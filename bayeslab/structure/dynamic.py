@@ -21,7 +21,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from bayeslab.errors import ModelError, OptionError, hint
-from bayeslab.exact.network import DiscreteNetwork
+from bayeslab.latents.networks.network import DiscreteNetwork
 
 __all__ = ["Template", "unroll"]
 

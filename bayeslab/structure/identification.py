@@ -28,8 +28,8 @@ import networkx as nx
 import numpy as np
 
 from bayeslab.errors import ModelError
-from bayeslab.exact.network import DiscreteNetwork
-from bayeslab.exact.variable_elimination import eliminate
+from bayeslab.latents.networks.network import DiscreteNetwork
+from bayeslab.latents.networks.variable_elimination import eliminate
 
 __all__ = ["Formula", "general_formula"]
 

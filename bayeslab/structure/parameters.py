@@ -34,9 +34,9 @@ from numpy.typing import NDArray
 
 from bayeslab.errors import DataError
 from bayeslab.exact.conjugate import NormalInverseGamma
-from bayeslab.exact.counting import family_counts
-from bayeslab.exact.mixed_network import LinearGaussian, MixedNetwork
-from bayeslab.exact.network import DiscreteNetwork
+from bayeslab.latents.networks.counting import family_counts
+from bayeslab.latents.networks.mixed_network import LinearGaussian, MixedNetwork
+from bayeslab.latents.networks.network import DiscreteNetwork
 from bayeslab.structure.data import Observations
 from bayeslab.structure.scores import bge
 from bayeslab.structure.scores.bge import Wishart

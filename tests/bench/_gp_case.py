@@ -9,10 +9,10 @@ from typing import Any
 
 import numpy as np
 
-from bayeslab.exact.covariance import Kernel
-from bayeslab.exact.gp_hyperparameters import Maximum, maximise
-from bayeslab.exact.linear_sde import matern
-from bayeslab.exact.state_space import StateSpaceRegression, draw, smooth
+from bayeslab.latents.gaussian_process.covariance import Kernel
+from bayeslab.latents.gaussian_process.gp_hyperparameters import Maximum, maximise
+from bayeslab.latents.gaussian_process.linear_sde import matern
+from bayeslab.latents.gaussian_process.state_space import StateSpaceRegression, draw, smooth
 
 
 class Exact:
@@ -30,7 +30,7 @@ class Exact:
         )
 
     def log_marginal(self, parameters: np.ndarray) -> tuple[float, np.ndarray]:
-        from bayeslab.exact import covariance_kernels as kernels
+        from bayeslab.latents.gaussian_process import covariance_kernels as kernels
 
         value, gradient = kernels.log_marginal(np.ascontiguousarray(parameters), *self.arrays)
         return float(value), gradient

@@ -18,7 +18,7 @@ MEANS = ("Normal(-2, 1)", "Normal(0, 1)", "Normal(3, 1)")
 
 
 def series(n: int) -> np.ndarray:
-    from bayeslab.exact.forward_backward import HiddenChain, simulate_states
+    from bayeslab.latents.chains.forward_backward import HiddenChain, simulate_states
 
     rng = np.random.default_rng(1)
     chain = HiddenChain.of(np.full(3, 1 / 3), [[0.9, 0.05, 0.05], [0.1, 0.8, 0.1], [0.05, 0.15, 0.8]])

@@ -51,7 +51,7 @@ def frame_of(codes: np.ndarray, states: dict[str, tuple[str, ...]]) -> Any:
 
 def complete(network: Any, codes: np.ndarray, frame: Any, file: str) -> dict[str, float]:
     """Maximum-likelihood tables of 100,000 complete rows."""
-    from bayeslab.exact.learning import maximum_likelihood
+    from bayeslab.latents.networks.learning import maximum_likelihood
 
     small = np.asfortranarray(codes.astype(np.int8))
     states, parents = network.states, network.parents
@@ -121,8 +121,8 @@ def missing(network: Any, codes: np.ndarray, file: str, share: float = 0.2, iter
 
 def ours(network: Any, given: np.ndarray, iterations: int) -> dict[str, float]:
     """Also the whole of it, set-up included, to convergence."""
-    from bayeslab.exact.expectation_maximisation import maximise
-    from bayeslab.exact.learning import TableProblem
+    from bayeslab.latents.expectation_maximisation import maximise
+    from bayeslab.latents.networks.learning import TableProblem
 
     start = TableProblem.of(network, given).start(np.random.default_rng(0))
     setup = best(lambda: TableProblem.of(network, given))
@@ -160,8 +160,8 @@ def by_pyagrum(gum: Any, file: str, frame: Any, iterations: int) -> float:
 def main(file: str) -> dict[str, dict[str, float]]:
     logging.disable(logging.WARNING)
     warnings.simplefilter("ignore")
-    from bayeslab.exact.sampling import forward_sample
     from bayeslab.formats.network_files import read_network
+    from bayeslab.latents.networks.sampling import forward_sample
 
     network = read_network(file)
     codes = forward_sample(network, 100_000, np.random.default_rng(0)).astype(np.int64)

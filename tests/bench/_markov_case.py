@@ -18,8 +18,8 @@ from typing import Any
 
 import numpy as np
 
-from bayeslab.exact.decoding import viterbi
-from bayeslab.exact.forward_backward import (
+from bayeslab.latents.chains.decoding import viterbi
+from bayeslab.latents.chains.forward_backward import (
     HiddenChain,
     diagonal_gaussian_rows,
     smooth,

@@ -17,8 +17,8 @@ def forward_sampling(path: Path = ALARM, rows: int = ROWS) -> tuple[float, float
     """Seconds of ours (best of three, compiled before) and of pyAgrum, which keeps its rows too."""
     import pyagrum
 
-    from bayeslab.exact.sampling import forward_sample
     from bayeslab.formats.network_files import read_network
+    from bayeslab.latents.networks.sampling import forward_sample
 
     network = read_network(path)
     forward_sample(network, 10, np.random.default_rng(0))

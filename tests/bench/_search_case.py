@@ -97,8 +97,8 @@ def main(folder: str, kinds: tuple[str, ...] = ("bdeu", "bic")) -> Iterator[tupl
     warnings.simplefilter("ignore")
     from _learning_case import frame_of
 
-    from bayeslab.exact.sampling import forward_sample
     from bayeslab.formats.network_files import read_network
+    from bayeslab.latents.networks.sampling import forward_sample
     from bayeslab.structure.cpdag import class_distance
     from bayeslab.structure.scores import load
 

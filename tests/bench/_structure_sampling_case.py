@@ -39,8 +39,8 @@ def rows_of(name: str, n_rows: int = N_ROWS) -> dict[str, list[str]]:
     """The first rows of a table; of a net that has none, drawn from it."""
     if (FOLDER / f"{name}.csv").exists():
         return table(name, n_rows)
-    from bayeslab.exact.sampling import forward_sample
     from bayeslab.formats.network_files import read_network
+    from bayeslab.latents.networks.sampling import forward_sample
 
     network = read_network(str(NETWORKS / f"{name}.bif"))
     codes = forward_sample(network, n_rows, np.random.default_rng(1))

@@ -14,8 +14,8 @@ import warnings
 import numpy as np
 
 from bayeslab.distributions.emissions import gaussian
-from bayeslab.exact.clusters import adjusted_rand_index
-from bayeslab.exact.dirichlet_process import Moves, ProcessPrior, ProcessProblem, advance, start
+from bayeslab.latents.labels.clusters import adjusted_rand_index
+from bayeslab.latents.partitions.dirichlet_process import Moves, ProcessPrior, ProcessProblem, advance, start
 
 SWEEPS, REPEATS = 5, 3
 

@@ -72,7 +72,7 @@ def mappings(model: Any, rows: np.ndarray) -> list[dict[str, str]]:
 
 
 def ours(model: Any) -> tuple[Callable[[dict[str, str]], Any], Callable[[Any, str], np.ndarray]]:
-    from bayeslab.exact.junction_tree import JunctionTree
+    from bayeslab.latents.networks.junction_tree import JunctionTree
 
     tree = JunctionTree.of(model)
     return tree.query, lambda answer, v: answer.marginals[v]
@@ -160,7 +160,7 @@ def batch_worker(side: str, engine: str, n: int) -> dict[str, Any]:
     model = network("alarm")
     rows = evidence_rows(model, n)
     if side == "ours":
-        from bayeslab.exact.junction_tree import JunctionTree
+        from bayeslab.latents.networks.junction_tree import JunctionTree
 
         tree = JunctionTree.of(model)
         tree.query_many(rows[:1])
@@ -185,7 +185,7 @@ def expectation_worker(side: str, n: int) -> dict[str, Any]:
     rows = draws(model, n, np.random.default_rng(3))
     rows[:, names.index(hidden)] = -1
     if side == "ours":
-        from bayeslab.exact.junction_tree import JunctionTree
+        from bayeslab.latents.networks.junction_tree import JunctionTree
 
         tree = JunctionTree.of(model)
         tree.expected_counts(rows[:3])

@@ -22,9 +22,9 @@ from typing import Any
 import numpy as np
 from threadpoolctl import threadpool_limits
 
-from bayeslab.exact import topics as lda
-from bayeslab.exact.topics import Corpus, TopicPrior
-from bayeslab.exact.variational_topics import fit_online
+from bayeslab.latents.topics import topics as lda
+from bayeslab.latents.topics.topics import Corpus, TopicPrior
+from bayeslab.latents.topics.variational_topics import fit_online
 
 FOLDER = Path(os.environ.get("BAYESLAB_TEXTS", Path(__file__).resolve().parents[3] / "shared" / "data" / "text"))
 # Words that stand in a text most often, and words in one paper only, are left out.

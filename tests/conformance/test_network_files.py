@@ -12,9 +12,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from bayeslab.exact.network import DiscreteNetwork
 from bayeslab.formats.network_files import read_network, write_network
 from bayeslab.formats.nodes import identifiers
+from bayeslab.latents.networks.network import DiscreteNetwork
 from tests.conformance.references import SHARED, require
 
 FOLDER = SHARED / "data" / "networks"

@@ -12,9 +12,9 @@ import json
 import numpy as np
 import pytest
 
-from bayeslab.exact import variable_elimination
-from bayeslab.exact.junction_tree import JunctionTree
 from bayeslab.formats.network_files import read_network
+from bayeslab.latents.networks import variable_elimination
+from bayeslab.latents.networks.junction_tree import JunctionTree
 from tests.conformance.references import SHARED, require
 
 FOLDER = SHARED / "conformance" / "networks"

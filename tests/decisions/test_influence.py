@@ -20,7 +20,7 @@ from bayeslab.decisions.influence import (
     value_of_information,
 )
 from bayeslab.decisions.loss import from_probabilities
-from bayeslab.exact.network import DiscreteNetwork
+from bayeslab.latents.networks.network import DiscreteNetwork
 from tests.refusals import refused
 
 NO_YES = ("no", "yes")

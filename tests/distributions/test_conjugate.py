@@ -9,7 +9,7 @@ from scipy.integrate import quad
 
 import bayeslab as bl
 from bayeslab.distributions import DISTRIBUTIONS, conjugate
-from bayeslab.exact.answer import Plan
+from bayeslab.posterior.answer import Plan
 from bayeslab.posterior.contract import posterior_of
 from bayeslab.preparation import bound
 

@@ -12,12 +12,12 @@ from scipy.optimize import minimize
 
 import bayeslab as bl
 from bayeslab.engines import em
-from bayeslab.exact.answer import EMPlan
-from bayeslab.exact.expectation_maximisation import EMResult, Restarts, maximise
-from bayeslab.exact.learning import TableProblem
-from bayeslab.exact.local_models import FreeTable
-from bayeslab.exact.network import DiscreteNetwork
 from bayeslab.families.bayes_net.posterior import BayesNetPosterior
+from bayeslab.latents.expectation_maximisation import EMResult, Restarts, maximise
+from bayeslab.latents.networks.learning import TableProblem
+from bayeslab.latents.networks.local_models import FreeTable
+from bayeslab.latents.networks.network import DiscreteNetwork
+from bayeslab.posterior.answer import EMPlan
 from tests.refusals import refused
 
 # Russell and Norvig (2003), section 20.3.

@@ -14,8 +14,8 @@ from scipy.stats import chi2, multivariate_normal
 
 from bayeslab.distributions.emissions import gaussian
 from bayeslab.exact.conjugate import DirichletMultinomial, NormalInverseGamma, NormalKnownVariance
-from bayeslab.exact.learning import TableProblem
-from bayeslab.exact.network import DiscreteNetwork
+from bayeslab.latents.networks.learning import TableProblem
+from bayeslab.latents.networks.network import DiscreteNetwork
 from bayeslab.learners.adaboost import AdaBoost
 from bayeslab.learners.decision_tree import deviation
 from bayeslab.learners.kernel_density import KernelDensity, NeighborDensity

@@ -21,10 +21,10 @@ from scipy.special import betaln, expit, gammaln
 
 import bayeslab as bl
 from bayeslab.exact.conjugate import NormalInverseGamma
-from bayeslab.exact.network import DiscreteNetwork
 from bayeslab.families.bayes_net.exact_inference import sd_moments
 from bayeslab.families.bayes_net.net import resolved
 from bayeslab.fitting import check
+from bayeslab.latents.networks.network import DiscreteNetwork
 from tests.refusals import refused
 
 

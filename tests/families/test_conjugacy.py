@@ -11,7 +11,6 @@ import bayeslab as bl
 from bayeslab.data.binding import bind
 from bayeslab.data.tables import read_dataset
 from bayeslab.engines import auto
-from bayeslab.exact.answer import Plan
 from bayeslab.exact.conjugate import (
     BetaBinomial,
     DirichletMultinomial,
@@ -22,6 +21,7 @@ from bayeslab.exact.conjugate import (
     NormalKnownVariance,
 )
 from bayeslab.families import graph
+from bayeslab.posterior.answer import Plan
 
 RNG = np.random.default_rng(11)
 Y = RNG.normal(1.0, 2.0, 14)

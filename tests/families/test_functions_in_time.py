@@ -9,7 +9,7 @@ import pytest
 from scipy import stats
 
 import bayeslab as bl
-from bayeslab.exact import state_space
+from bayeslab.latents.gaussian_process import state_space
 from tests.densities import Density
 from tests.families.test_function_sums import CASES, DATA, PRIORS, RNG, X, agrees, matern, model, point_of, prior
 

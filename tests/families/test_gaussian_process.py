@@ -15,12 +15,12 @@ from sklearn.gaussian_process import kernels as sk
 
 import bayeslab as bl
 from bayeslab.errors import DataError, ModelError
-from bayeslab.exact.covariance import Kernel
-from bayeslab.exact.gaussian_process import GaussianProcess as Process
 from bayeslab.families import gaussian_process as family
 from bayeslab.families.gaussian_process import predictions
 from bayeslab.families.gaussian_process.hyperpriors import tails
 from bayeslab.families.gaussian_process.model import resolved
+from bayeslab.latents.gaussian_process.covariance import Kernel
+from bayeslab.latents.gaussian_process.gaussian_process import GaussianProcess as Process
 from bayeslab.results.verdict import Finding, Verdict
 from bayeslab.running import with_advice
 from tests.refusals import refused

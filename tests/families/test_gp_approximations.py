@@ -11,11 +11,11 @@ import pytest
 from scipy import stats
 
 import bayeslab as bl
-from bayeslab.exact.gp_likelihoods import Bernoulli
-from bayeslab.exact.laplace_gp import LaplaceRegression
 from bayeslab.exact.prior_quantiles import quantiles
 from bayeslab.families.gaussian_process import approximations, predictions
 from bayeslab.families.gaussian_process import model as gaussian_process_model
+from bayeslab.latents.gaussian_process.gp_likelihoods import Bernoulli
+from bayeslab.latents.gaussian_process.laplace_gp import LaplaceRegression
 from tests.refusals import refused
 
 

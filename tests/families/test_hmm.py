@@ -10,15 +10,15 @@ import pytest
 from scipy import stats
 
 import bayeslab as bl
-from bayeslab.exact.forward_backward import HiddenChain, simulate_states, smooth
 from bayeslab.families import hmm
 from bayeslab.families.hmm.choice import hidden_of
+from bayeslab.latents.chains.forward_backward import HiddenChain, simulate_states, smooth
 from bayeslab.posterior.density import Density
 from bayeslab.posterior.transforms import constrained, unconstrained
-from tests.exact._paths import log_sum_over_paths
 from tests.families._climb import climbed
 from tests.families._interpreted import Interpreted
 from tests.families._models import two_states as model
+from tests.latents._paths import log_sum_over_paths
 from tests.refusals import refused
 
 

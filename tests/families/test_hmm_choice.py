@@ -9,10 +9,10 @@ import pytest
 from scipy import optimize, stats
 
 import bayeslab as bl
-from bayeslab.exact.forward_backward import HiddenChain, simulate_states
 from bayeslab.families import hmm
 from bayeslab.families.hmm import choice as hmm_choice
 from bayeslab.families.hmm.choice import hidden_of
+from bayeslab.latents.chains.forward_backward import HiddenChain, simulate_states
 from bayeslab.preparation import bound
 from tests.refusals import refused
 

@@ -10,9 +10,9 @@ import pytest
 from scipy import stats
 
 import bayeslab as bl
-from bayeslab.exact.forward_backward import HiddenChain, simulate_states
 from bayeslab.families import hmm
 from bayeslab.families.hmm.choice import hidden_of
+from bayeslab.latents.chains.forward_backward import HiddenChain, simulate_states
 from tests.families._interpreted import Interpreted
 from tests.refusals import refused
 
@@ -413,7 +413,7 @@ def test_everything_given_needs_no_fit():
 
 def test_ways_to_say_a_word_are_a_topology():
     """t (ey | aa) t: a file with the pattern of a composed piece has its likelihood, and learns how often each is."""
-    from bayeslab.exact.composed_chain import parallel, phone, series
+    from bayeslab.latents.chains.composed_chain import parallel, phone, series
 
     sounds = ["aa", "ey", "t"]
     word = series([phone("t", stay=0.5), parallel([phone(s, stay=0.5) for s in ("ey", "aa")], [0.75, 0.25]),

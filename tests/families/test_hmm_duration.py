@@ -9,13 +9,13 @@ import pytest
 from scipy import stats
 
 import bayeslab as bl
-from bayeslab.exact import duration, forward_backward
-from bayeslab.exact.duration import SemiMarkovChain, simulate_segments
 from bayeslab.families import hmm
 from bayeslab.families.hmm.choice import hidden_of
-from tests.exact.test_duration import truth
+from bayeslab.latents.chains import duration, forward_backward
+from bayeslab.latents.chains.duration import SemiMarkovChain, simulate_segments
 from tests.families._climb import climbed
 from tests.families._interpreted import Interpreted
+from tests.latents.test_duration import truth
 from tests.refusals import refused
 
 MODELS = Path(__file__).parents[2] / "models"
@@ -93,7 +93,7 @@ def test_paths_are_ranked_and_drawn_as_segmentations_are():
     table = {"y": rng.normal(size=5)}
     hidden = hidden_of(declared, bl.check(declared, table))
     values = random_values(hidden, rng)
-    from tests.exact.test_duration import enumerate_segments
+    from tests.latents.test_duration import enumerate_segments
 
     rows = hidden.log_emission(values)
     every = {}

@@ -13,9 +13,9 @@ from bayeslab.distributions.emissions import gaussian
 from bayeslab.families import hmm
 from bayeslab.families.hmm.choice import hidden_of
 from bayeslab.posterior.mixtures.problem import MixtureProblem
-from tests.exact._paths import log_sum_over_paths
 from tests.families._interpreted import Interpreted
 from tests.families._models import two_states as model
+from tests.latents._paths import log_sum_over_paths
 from tests.refusals import refused
 
 
@@ -588,7 +588,7 @@ def test_bad_scores(content, table, code, where, match):
 @pytest.mark.slow(why="statistical")
 def test_codes_of_groups_and_normal_emissions_agree_on_separated_states():
     """k-means codes in a categorical hidden Markov model decode like normal emissions."""
-    from bayeslab.exact.k_means import k_means
+    from bayeslab.latents.labels.k_means import k_means
 
     rng = np.random.default_rng(0)
     states = np.zeros(300, int)

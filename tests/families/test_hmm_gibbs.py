@@ -11,10 +11,10 @@ from scipy import stats
 
 import bayeslab as bl
 from bayeslab.distributions.emissions import NormalPrior
-from bayeslab.exact.decoding import sample_paths
-from bayeslab.exact.forward_backward import HiddenChain, filter_states, simulate_states
 from bayeslab.families import hmm
 from bayeslab.families.hmm.choice import hidden_of
+from bayeslab.latents.chains.decoding import sample_paths
+from bayeslab.latents.chains.forward_backward import HiddenChain, filter_states, simulate_states
 from bayeslab.posterior.latent_gibbs import drawn_parameters
 from tests.families._models import two_states as model
 from tests.refusals import refused

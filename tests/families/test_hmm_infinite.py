@@ -6,11 +6,11 @@ import numpy as np
 import pytest
 
 import bayeslab as bl
-from bayeslab.exact.clusters import adjusted_rand_index
-from bayeslab.exact.forward_backward import HiddenChain, simulate_states
 from bayeslab.families.hmm import infinite
 from bayeslab.families.hmm.choice import hidden_of
 from bayeslab.families.hmm.truncation import based
+from bayeslab.latents.chains.forward_backward import HiddenChain, simulate_states
+from bayeslab.latents.labels.clusters import adjusted_rand_index
 from tests.refusals import refused
 
 SMALL = {"draws": 150, "tune": 100, "chains": 2, "progress": False}

@@ -7,9 +7,9 @@ import pytest
 from scipy import stats
 
 import bayeslab as bl
-from bayeslab.exact.forward_backward import HiddenChain, simulate_states, smooth
 from bayeslab.families import hmm
 from bayeslab.families.hmm.choice import hidden_of
+from bayeslab.latents.chains.forward_backward import HiddenChain, simulate_states, smooth
 from bayeslab.posterior.transforms import unconstrained
 from tests.families._climb import climbed
 from tests.families._interpreted import Interpreted

@@ -8,15 +8,15 @@ import pytest
 from scipy import stats
 
 import bayeslab as bl
-from bayeslab.exact import hidden_tree
-from bayeslab.exact.forward_backward import HiddenChain
-from bayeslab.exact.hidden_tree import Forest
 from bayeslab.families import hmm
 from bayeslab.families.hmm.choice import hidden_of
+from bayeslab.latents.chains import hidden_tree
+from bayeslab.latents.chains.forward_backward import HiddenChain
+from bayeslab.latents.chains.hidden_tree import Forest
 from bayeslab.results.decode import decode
-from tests.exact.test_hidden_tree import every
 from tests.families._climb import climbed
 from tests.families._interpreted import Interpreted
+from tests.latents.test_hidden_tree import every
 from tests.refusals import refused
 
 

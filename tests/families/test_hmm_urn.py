@@ -8,14 +8,14 @@ import numpy as np
 import pytest
 
 import bayeslab as bl
-from bayeslab.exact.forward_backward import HiddenChain
 from bayeslab.families import hmm
 from bayeslab.families.hmm.choice import hidden_of
 from bayeslab.fitting import bound
+from bayeslab.latents.chains.forward_backward import HiddenChain
 from bayeslab.results.decode import decode
-from tests.exact.test_urns import truth
 from tests.families._climb import climbed
 from tests.families._interpreted import Interpreted
+from tests.latents.test_urns import truth
 from tests.refusals import refused
 
 COLOURS = ["red", "green", "blue"]

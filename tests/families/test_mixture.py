@@ -13,9 +13,9 @@ from scipy.special import gammaln, logsumexp
 
 import bayeslab as bl
 from bayeslab.errors import BayeslabError
-from bayeslab.exact.clusters import adjusted_rand_index
 from bayeslab.families import mixture as family
 from bayeslab.fitting import check as bound_of
+from bayeslab.latents.labels.clusters import adjusted_rand_index
 from bayeslab.posterior.latent_modes import ModeStarts
 from bayeslab.streams import place_among_spawned
 from tests.families._models import mixture

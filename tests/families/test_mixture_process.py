@@ -12,11 +12,11 @@ from scipy.special import logsumexp
 import bayeslab as bl
 from bayeslab.distributions.emissions import gaussian
 from bayeslab.errors import ModelError
-from bayeslab.exact.clusters import adjusted_rand_index
-from bayeslab.exact.dirichlet_process import ProcessPrior, log_partition_probability
+from bayeslab.latents.labels.clusters import adjusted_rand_index
+from bayeslab.latents.partitions.dirichlet_process import ProcessPrior, log_partition_probability
 from bayeslab.posterior.mixtures.problem import MixtureProblem
 from bayeslab.posterior.mixtures.variational_process import climb_sticks
-from tests.exact._enumeration import partitions
+from tests.latents._enumeration import partitions
 from tests.refusals import refused
 
 PRIORS = {"components": {"mean": 0.0, "rows": 0.2, "dof": 4.0, "scale": 2.0}}

@@ -9,11 +9,11 @@ import numpy as np
 import pytest
 
 import bayeslab as bl
-from bayeslab.exact import variable_elimination
-from bayeslab.exact.factors import FactorGraph
-from bayeslab.exact.junction_tree import JunctionTree
-from bayeslab.exact.network import DiscreteNetwork
 from bayeslab.families.bayes_net.net import net_of
+from bayeslab.latents.networks import variable_elimination
+from bayeslab.latents.networks.factors import FactorGraph
+from bayeslab.latents.networks.junction_tree import JunctionTree
+from bayeslab.latents.networks.network import DiscreteNetwork
 from bayeslab.structure import dag
 from bayeslab.structure.dynamic import Template, unroll
 

@@ -7,8 +7,8 @@ import pandas as pd
 import pytest
 
 import bayeslab as bl
-from bayeslab.exact.topic_coherence import coherence_interval
-from bayeslab.exact.topics import Corpus
+from bayeslab.latents.topics.topic_coherence import coherence_interval
+from bayeslab.latents.topics.topics import Corpus
 from bayeslab.results.clusters import listing
 from bayeslab.results.render import prior_table
 from tests.refusals import refused

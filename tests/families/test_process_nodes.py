@@ -9,8 +9,8 @@ import pytest
 from scipy import stats
 
 import bayeslab as bl
-from bayeslab.exact.covariance import Kernel
 from bayeslab.families.graph.process_nodes import AtNewInputs
+from bayeslab.latents.gaussian_process.covariance import Kernel
 from bayeslab.posterior.forward import forward
 from bayeslab.preparation import Source
 from bayeslab.registry import load

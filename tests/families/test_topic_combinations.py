@@ -15,9 +15,9 @@ import pytest
 from scipy.special import logsumexp
 
 import bayeslab as bl
-from bayeslab.exact import topics as lda
 from bayeslab.families.topics import spec
 from bayeslab.families.topics.documents import documents_of
+from bayeslab.latents.topics import topics as lda
 from tests.families._combinations import all_pairs, answered, refused_alike
 
 TEXTS = ("The blue fish and a tail", "blue skye tail", "Skye tail")

@@ -15,11 +15,11 @@ from bayeslab import fitting
 from bayeslab.data.documents import STOP_WORDS, words_of
 from bayeslab.engines.toolbox import stepped
 from bayeslab.errors import Stopped
-from bayeslab.exact import topics as lda
-from bayeslab.exact.topics import TopicPrior
 from bayeslab.families import topics as family
 from bayeslab.families.topics import gibbs_sampling, hierarchical_process, pymc_graph, variational_bayes
 from bayeslab.families.topics.documents import documents_of
+from bayeslab.latents.topics import topics as lda
+from bayeslab.latents.topics.topics import TopicPrior
 from tests.refusals import refused
 
 TINY = [["a", "a", "b"], ["b", "c"], ["c", "c", "a"]]

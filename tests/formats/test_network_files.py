@@ -16,11 +16,11 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from bayeslab.errors import BayeslabError, ModelError
-from bayeslab.exact.factors import FactorGraph
-from bayeslab.exact.network import DiscreteNetwork
 from bayeslab.formats.network_files import FORMATS, WRITTEN, is_network_file, read_network, write_network
 from bayeslab.formats.nodes import File, identifiers
 from bayeslab.formats.xdsl import read_xdsl_nodes
+from bayeslab.latents.networks.factors import FactorGraph
+from bayeslab.latents.networks.network import DiscreteNetwork
 from tests.refusals import refused
 
 # -- one network, by hand, in every format as its programs write it

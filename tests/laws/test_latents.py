@@ -14,17 +14,17 @@ import numpy as np
 import pytest
 from scipy.special import gammaln
 
-from bayeslab.exact.sampler import run
-from bayeslab.exact.urns import UrnDraws
 from bayeslab.latents.chains.chain import Chain
 from bayeslab.latents.chains.classes import ClassChain
 from bayeslab.latents.chains.driven import DrivenChain
 from bayeslab.latents.chains.durations import DurationChain
 from bayeslab.latents.chains.product import ProductChain
 from bayeslab.latents.chains.tree import TreeChain
+from bayeslab.latents.chains.urn_draws import UrnDraws
 from bayeslab.latents.chains.urns import UrnChain
 from bayeslab.latents.labels.labels import Labels
 from bayeslab.latents.latent import Latent
+from bayeslab.latents.sampler import run
 from bayeslab.posterior.latent_gibbs import LatentSampler
 from bayeslab.posterior.latent_problem import LatentModel
 from bayeslab.posterior.observed.emitted import Emitted

@@ -11,9 +11,9 @@ import pytest
 import bayeslab as bl
 from bayeslab.data.binding import bind
 from bayeslab.data.dataset import Dataset
-from bayeslab.exact.state_space_kernels import log_marginal
 from bayeslab.families.gaussian_process.model import resolved
 from bayeslab.families.gaussian_process.posterior_mode import likelihood_of, optimum
+from bayeslab.latents.gaussian_process.state_space_kernels import log_marginal
 from tests.refusals import refused
 
 RNG = np.random.default_rng(0)

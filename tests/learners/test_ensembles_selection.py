@@ -13,7 +13,7 @@ from sklearn.naive_bayes import GaussianNB
 from sklearn.neighbors import KNeighborsClassifier, KNeighborsRegressor
 from sklearn.tree import DecisionTreeClassifier
 
-from bayeslab.exact.clusters import coclustering, combined_clusters
+from bayeslab.latents.labels.clusters import coclustering, combined_clusters
 from bayeslab.learners.eigenlearners import Eigenlearners
 from bayeslab.learners.pruned_ensemble import PrunedClassifier, PrunedRegressor, quality, selected
 from bayeslab.learners.scann import Scann

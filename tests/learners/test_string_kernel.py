@@ -9,9 +9,9 @@ import numpy as np
 import pytest
 from sklearn.model_selection import cross_val_score
 
-from bayeslab.exact.string_kernel import SubsequenceKernel
 from bayeslab.learners.svm import SVMClassifier
 from bayeslab.learners.toolbox.gram import check_gram, smallest_eigenvalue
+from bayeslab.learners.toolbox.string_kernel import SubsequenceKernel
 from tests.refusals import refused
 
 

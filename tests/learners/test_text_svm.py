@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 
 import bayeslab as bl
-from bayeslab.exact.string_kernel import SubsequenceKernel
 from bayeslab.learners.svm import SVMClassifier
+from bayeslab.learners.toolbox.string_kernel import SubsequenceKernel
 from tests.refusals import refused
 
 

@@ -9,7 +9,7 @@ from scipy.integrate import trapezoid
 from scipy.special import gammaln
 
 import bayeslab as bl
-from bayeslab.exact.clusters import adjusted_rand_index
+from bayeslab.latents.labels.clusters import adjusted_rand_index
 from bayeslab.results.clusters import listing
 from tests.models.shipped import MODELS
 

@@ -9,7 +9,7 @@ from scipy.optimize import minimize
 from scipy.special import logsumexp
 
 import bayeslab as bl
-from bayeslab.exact.clusters import adjusted_rand_index
+from bayeslab.latents.labels.clusters import adjusted_rand_index
 from tests.models.shipped import MODELS, fitted, table
 
 

@@ -7,7 +7,7 @@ import pandas as pd
 import pytest
 
 import bayeslab as bl
-from bayeslab.exact.clusters import adjusted_rand_index
+from bayeslab.latents.labels.clusters import adjusted_rand_index
 from tests.models.shipped import MODELS
 
 

@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 
 import bayeslab as bl
 from bayeslab.decisions.influence import InfluenceDiagram, solve
-from bayeslab.exact.strong_junction_tree import NormalMixture
+from bayeslab.latents.networks.strong_junction_tree import NormalMixture
 from bayeslab.plots.network_svg import MOST_BOXES, MOST_NODES, influence_svg, network_svg, percent
 from bayeslab.plots.placement import folded_rows
 
@@ -166,7 +166,7 @@ def test_evidence_is_marked():
 
 
 def test_evidence_changes_the_picture_of_a_network():
-    from bayeslab.exact.network import DiscreteNetwork
+    from bayeslab.latents.networks.network import DiscreteNetwork
 
     net = bl.network(
         DiscreteNetwork(

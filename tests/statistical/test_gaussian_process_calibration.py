@@ -12,9 +12,9 @@ import pytest
 from scipy import stats
 
 import bayeslab as bl
-from bayeslab.exact.gaussian_process import threads
 from bayeslab.families.gaussian_process.model import resolved
 from bayeslab.families.gaussian_process.posterior_mode import Exact
+from bayeslab.latents.gaussian_process.gaussian_process import threads
 
 DATA = {"x": np.linspace(0, 6, 15), "y": np.zeros(15)}
 PRIORS = {"l": "InverseGamma(4, 5)", "s": "HalfNormal(1)"}

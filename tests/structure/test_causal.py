@@ -8,8 +8,8 @@ import networkx as nx
 import numpy as np
 import pytest
 
-from bayeslab.exact.network import DiscreteNetwork
-from bayeslab.exact.variable_elimination import eliminate
+from bayeslab.latents.networks.network import DiscreteNetwork
+from bayeslab.latents.networks.variable_elimination import eliminate
 from bayeslab.structure import causal
 from tests.refusals import refused
 from tests.structure._dags import all_dags

@@ -8,7 +8,7 @@ import networkx as nx
 import numpy as np
 import pytest
 
-from bayeslab.exact.network import DiscreteNetwork
+from bayeslab.latents.networks.network import DiscreteNetwork
 from bayeslab.structure import dag
 from tests.refusals import refused
 from tests.structure._dags import random_dag

@@ -7,7 +7,7 @@ from itertools import product
 import numpy as np
 import pytest
 
-from bayeslab.exact.network import DiscreteNetwork
+from bayeslab.latents.networks.network import DiscreteNetwork
 from bayeslab.structure.dynamic import Template, unroll
 from tests.refusals import refused
 

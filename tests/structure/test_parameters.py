@@ -7,7 +7,7 @@ import pytest
 from scipy.special import gammaln
 
 from bayeslab.exact.conjugate import NormalInverseGamma
-from bayeslab.exact.mixed_network import MixedNetwork
+from bayeslab.latents.networks.mixed_network import MixedNetwork
 from bayeslab.structure.data import Observations
 from bayeslab.structure.parameters import Parameters
 from bayeslab.structure.scores import load

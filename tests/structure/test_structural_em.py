@@ -12,11 +12,11 @@ import pandas as pd
 import pytest
 
 import bayeslab as bl
-from bayeslab.exact.expectation_maximisation import maximise
-from bayeslab.exact.incomplete_rows import IncompleteRows
-from bayeslab.exact.junction_tree import JunctionTree
-from bayeslab.exact.learning import TableProblem, maximum_likelihood
-from bayeslab.exact.network import DiscreteNetwork
+from bayeslab.latents.expectation_maximisation import maximise
+from bayeslab.latents.networks.incomplete_rows import IncompleteRows
+from bayeslab.latents.networks.junction_tree import JunctionTree
+from bayeslab.latents.networks.learning import TableProblem, maximum_likelihood
+from bayeslab.latents.networks.network import DiscreteNetwork
 from bayeslab.structure import scores
 from bayeslab.structure.constraints import Constraints
 from bayeslab.structure.cpdag import class_distance

@@ -9,8 +9,8 @@ from typing import Any
 
 import numpy as np
 
-from bayeslab.exact.sampler import Arrays, Chains
 from bayeslab.job import Job
+from bayeslab.latents.sampler import Arrays, Chains
 from bayeslab.machine import available_cores
 from bayeslab.progress import ChainState
 

@@ -2,7 +2,7 @@
 
 What a file leaves out is unknown: a variable without a table has one with a Dirichlet prior in every
 row, a noisy-OR without strengths has unknown strengths. Variables without a column in the data are
-hidden, cells may be missing: both are summed out exactly (:mod:`bayeslab.exact.junction_tree`).
+hidden, cells may be missing: both are summed out exactly (:mod:`bayeslab.latents.networks.junction_tree`).
 
 References
 ----------
@@ -21,8 +21,6 @@ import numpy as np
 from bayeslab.data.bound import Data
 from bayeslab.decisions.influence import InfluenceDiagram
 from bayeslab.errors import ModelError, hint
-from bayeslab.exact.mixed_network import MixedNetwork
-from bayeslab.exact.network import DiscreteNetwork
 from bayeslab.families.bayes_net import unknown_structure
 from bayeslab.families.bayes_net.local_distributions import Place, local
 from bayeslab.families.bayes_net.net import net_of
@@ -30,6 +28,8 @@ from bayeslab.families.bayes_net.posterior import BayesNetPosterior
 from bayeslab.families.bayes_net.spec import BayesNet
 from bayeslab.families.bayes_net.structure_spec import unknown
 from bayeslab.language.spec import Model
+from bayeslab.latents.networks.mixed_network import MixedNetwork
+from bayeslab.latents.networks.network import DiscreteNetwork
 
 __all__ = ["BayesNet", "Spec", "check", "compile"]
 

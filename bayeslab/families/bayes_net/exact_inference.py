@@ -23,14 +23,14 @@ from scipy.special import betaincinv, gammaln
 
 from bayeslab.constants import HALF_LOG_2PI
 from bayeslab.errors import DataError
-from bayeslab.exact.answer import Plan
 from bayeslab.exact.conjugate import NormalInverseGamma
-from bayeslab.exact.counting import family_counts
-from bayeslab.exact.factors import FactorGraph
-from bayeslab.exact.junction_tree import JunctionTree
 from bayeslab.families.bayes_net.local_distributions import Table
 from bayeslab.families.bayes_net.net import Net, Resolved
 from bayeslab.families.bayes_net.normal_nodes import Linear, prior_of
+from bayeslab.latents.networks.counting import family_counts
+from bayeslab.latents.networks.factors import FactorGraph
+from bayeslab.latents.networks.junction_tree import JunctionTree
+from bayeslab.posterior.answer import Plan
 
 __all__ = ["exact", "relevant"]
 

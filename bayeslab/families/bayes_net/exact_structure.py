@@ -17,7 +17,7 @@ from typing import Any, Literal, Protocol
 
 import numpy as np
 
-from bayeslab.exact.answer import Plan
+from bayeslab.posterior.answer import Plan
 from bayeslab.structure.exact_posterior import DagPosterior, OrderPosterior, dag_posterior, order_posterior
 from bayeslab.structure.exact_sampling import Sampler, sampler
 from bayeslab.structure.priors import StructurePrior

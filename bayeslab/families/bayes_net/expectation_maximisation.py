@@ -10,19 +10,19 @@ from typing import Any
 import numpy as np
 
 from bayeslab.errors import ModelError
-from bayeslab.exact.answer import EMPlan
-from bayeslab.exact.learning import TableProblem
-from bayeslab.exact.local_models import FreeTable, LocalModel
-from bayeslab.exact.local_models import NoisyMax as FittedMax
-from bayeslab.exact.local_models import NoisyOr as FittedOr
-from bayeslab.exact.local_models import Softmax as FittedSoftmax
-from bayeslab.exact.mixed_em import MixedProblem, Options
-from bayeslab.exact.mixed_network import LinearGaussian, MixedNetwork
-from bayeslab.exact.network import DiscreteNetwork
 from bayeslab.families.bayes_net.local_distributions import Local, NoisyMax, Softmax, Table, identifier
 from bayeslab.families.bayes_net.net import Net, Resolved
 from bayeslab.language.expressions import parse
 from bayeslab.language.nodes import bound_arguments, call_name
+from bayeslab.latents.networks.learning import TableProblem
+from bayeslab.latents.networks.local_models import FreeTable, LocalModel
+from bayeslab.latents.networks.local_models import NoisyMax as FittedMax
+from bayeslab.latents.networks.local_models import NoisyOr as FittedOr
+from bayeslab.latents.networks.local_models import Softmax as FittedSoftmax
+from bayeslab.latents.networks.mixed_em import MixedProblem, Options
+from bayeslab.latents.networks.mixed_network import LinearGaussian, MixedNetwork
+from bayeslab.latents.networks.network import DiscreteNetwork
+from bayeslab.posterior.answer import EMPlan
 
 __all__ = ["em"]
 

@@ -12,8 +12,6 @@ import numpy as np
 from bayeslab.data.bound import Data
 from bayeslab.data.dataset import Column
 from bayeslab.errors import DataError, ModelError, hint
-from bayeslab.exact.mixed_network import MixedNetwork
-from bayeslab.exact.network import DiscreteNetwork
 from bayeslab.families.bayes_net.local_distributions import Local, constant, local
 from bayeslab.families.bayes_net.normal_nodes import Linear, linears, values_of
 from bayeslab.families.bayes_net.structure_spec import sampled, unknown
@@ -22,6 +20,8 @@ from bayeslab.language.evaluator import Evaluator
 from bayeslab.language.expressions import parse
 from bayeslab.language.functions import FUNCTIONS
 from bayeslab.language.spec import RESERVED, Model
+from bayeslab.latents.networks.mixed_network import MixedNetwork
+from bayeslab.latents.networks.network import DiscreteNetwork
 
 if TYPE_CHECKING:
     from bayeslab.families.bayes_net.spec import BayesNet
@@ -251,7 +251,7 @@ def _parents(
 ) -> dict[str, tuple[str, ...]]:
     if spec.structure is None:
         return {v: tuple(spec.variables[v].parents) for v in states}
-    from bayeslab.exact import classifiers
+    from bayeslab.latents.networks import classifiers
 
     assert spec.target is not None
     if spec.structure == "naive_bayes":

@@ -24,8 +24,8 @@ import numpy as np
 
 from bayeslab.data.bound import Data
 from bayeslab.errors import DataError, ModelError, hint
-from bayeslab.exact.mixed_network import LinearGaussian
 from bayeslab.families.bayes_net.local_distributions import Place
+from bayeslab.latents.networks.mixed_network import LinearGaussian
 
 if TYPE_CHECKING:
     from bayeslab.exact.conjugate import NormalInverseGamma

@@ -13,21 +13,21 @@ import numpy as np
 from bayeslab.data.bound import Data
 from bayeslab.data.dataset import Column, Dataset
 from bayeslab.errors import DataError, OptionError, listed
-from bayeslab.exact import strong_junction_tree
-from bayeslab.exact.answer import EMPlan, Plan
-from bayeslab.exact.clusters import relabel_by_probabilities
-from bayeslab.exact.incomplete_rows import IncompleteRows
-from bayeslab.exact.junction_tree import JunctionTree
-from bayeslab.exact.mixed_network import MixedNetwork, log_density
-from bayeslab.exact.mixed_network import draws as mixed_draws
-from bayeslab.exact.network import DiscreteNetwork
-from bayeslab.exact.sampling import forward_sample
 from bayeslab.families.bayes_net import unknown_structure
 from bayeslab.families.bayes_net.local_distributions import Rows
 from bayeslab.families.bayes_net.net import Net, Resolved, parameter_values, resolved
 from bayeslab.families.bayes_net.spec import BayesNet
 from bayeslab.families.bayes_net.structure_spec import sampled, unknown
 from bayeslab.families.bayes_net.target import open_draws, target_draws
+from bayeslab.latents.labels.clusters import relabel_by_probabilities
+from bayeslab.latents.networks import strong_junction_tree
+from bayeslab.latents.networks.incomplete_rows import IncompleteRows
+from bayeslab.latents.networks.junction_tree import JunctionTree
+from bayeslab.latents.networks.mixed_network import MixedNetwork, log_density
+from bayeslab.latents.networks.mixed_network import draws as mixed_draws
+from bayeslab.latents.networks.network import DiscreteNetwork
+from bayeslab.latents.networks.sampling import forward_sample
+from bayeslab.posterior.answer import EMPlan, Plan
 from bayeslab.posterior.contract import DataFinding, Draws, Named, Posterior, Purpose
 
 if TYPE_CHECKING:
@@ -261,7 +261,7 @@ class BayesNetPosterior(Posterior):
         # A variable may not have the name of a dimension.
         name = "evidence" if self.model.data.rows != "evidence" else "log_evidence"
         if net.linears:
-            from bayeslab.exact.mixed_statistics import expected_statistics
+            from bayeslab.latents.networks.mixed_statistics import expected_statistics
 
             complete = not (np.any(codes < 0) or np.any(np.isnan(values)))
             for i in range(len(out)):

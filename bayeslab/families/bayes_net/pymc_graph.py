@@ -12,8 +12,6 @@ from bayeslab.data.binding import bind
 from bayeslab.data.bound import Data
 from bayeslab.data.dataset import Dataset
 from bayeslab.errors import ModelError
-from bayeslab.exact.incomplete_rows import IncompleteRows
-from bayeslab.exact.junction_tree import JunctionTree
 from bayeslab.families import graph as graphs
 from bayeslab.families.bayes_net.net import Net, Resolved
 from bayeslab.families.bayes_net.normal_nodes import Linear, centred, prior_of
@@ -21,6 +19,8 @@ from bayeslab.language.algebra import Term
 from bayeslab.language.evaluator import Evaluator
 from bayeslab.language.expressions import parse
 from bayeslab.language.spec import Model
+from bayeslab.latents.networks.incomplete_rows import IncompleteRows
+from bayeslab.latents.networks.junction_tree import JunctionTree
 
 if TYPE_CHECKING:
     import pymc
@@ -66,10 +66,12 @@ def with_evidence(model: Model, resolved: Resolved) -> pymc.Model:
         if net.states:
             flat = pt.concatenate([tables[v].ravel() for v in net.states])
             rows = IncompleteRows.of(net.states, net.parents, codes)
-            terms = [log_evidence("bayeslab.exact.counting_kernels:evidence_of_tables", flat, *rows.kernel_arrays)]
+            terms = [
+                log_evidence("bayeslab.latents.networks.counting_kernels:evidence_of_tables", flat, *rows.kernel_arrays)
+            ]
             if len(rows.wide):
                 tree = JunctionTree.of(net.network(_prior_means(net)))
-                kernel = "bayeslab.exact.tree_kernels:log_evidence_and_gradient"
+                kernel = "bayeslab.latents.networks.tree_kernels:log_evidence_and_gradient"
                 terms.append(log_evidence(kernel, flat, rows.wide, rows.wide_weights, *tree.arrays))
             pm.Potential("evidence", sum(terms, start=pt.constant(0.0)))
     return built

@@ -15,11 +15,11 @@ import numpy as np
 
 from bayeslab.constants import HALF_LOG_2PI
 from bayeslab.errors import DataError
-from bayeslab.exact import strong_junction_tree
-from bayeslab.exact.junction_tree import JunctionTree
-from bayeslab.exact.mixed_network import MixedNetwork, log_density
-from bayeslab.exact.network import DiscreteNetwork
 from bayeslab.families.bayes_net.net import Net, parameter_values
+from bayeslab.latents.networks import strong_junction_tree
+from bayeslab.latents.networks.junction_tree import JunctionTree
+from bayeslab.latents.networks.mixed_network import MixedNetwork, log_density
+from bayeslab.latents.networks.network import DiscreteNetwork
 
 __all__ = ["open_draws", "target_draws"]
 

@@ -34,8 +34,8 @@ from bayeslab.structure.imputing import SCORES, Cells, Imputing, completed
 from bayeslab.structure.score_table import ScoreTable, checked
 
 if TYPE_CHECKING:
-    from bayeslab.exact.answer import Plan as ExactPlan
     from bayeslab.families.bayes_net.spec import BayesNet
+    from bayeslab.posterior.answer import Plan as ExactPlan
     from bayeslab.structure.constraints import Constraints
     from bayeslab.structure.jobs import Sampler
     from bayeslab.structure.priors import StructurePrior

@@ -1,10 +1,10 @@
 """Family ``gaussian_process``: a function of some columns, with a covariance instead of a formula.
 
-``kernel`` says how alike the function's values at two rows are (:mod:`bayeslab.exact.covariance`), ``mean`` what it
-varies about. With likelihood gaussian the function is integrated out: hyperparameters have a log marginal likelihood,
-which with its gradient is one node of the graph and costs one Cholesky factor
-(:mod:`bayeslab.exact.gaussian_process`). With other likelihoods the function at the rows is part of what is inferred,
-as standard normals times the factor.
+``kernel`` says how alike the function's values at two rows are (:mod:`bayeslab.latents.gaussian_process.covariance`),
+``mean`` what it varies about. With likelihood gaussian the function is integrated out: hyperparameters have a log
+marginal likelihood, which with its gradient is one node of the graph and costs one Cholesky factor
+(:mod:`bayeslab.latents.gaussian_process.gaussian_process`). With other likelihoods the function at the rows is part of
+what is inferred, as standard normals times the factor.
 
 ``Intercept``, ``b[predictor]``
     Coefficients of the mean. Beside predictors the intercept with a default prior is ``Intercept_centred``, that of
@@ -25,11 +25,11 @@ from __future__ import annotations
 
 from bayeslab.data.bound import Data
 from bayeslab.errors import ModelError, hint
-from bayeslab.exact.covariance import Kernel
 from bayeslab.families.gaussian_process import approximations
 from bayeslab.families.gaussian_process.posterior import GaussianProcessPosterior
 from bayeslab.families.gaussian_process.spec import GaussianProcess, columns_read, kernel_of, mean_formula, target_of
 from bayeslab.language.spec import Model
+from bayeslab.latents.gaussian_process.covariance import Kernel
 
 __all__ = ["GaussianProcess", "Spec", "check", "compile"]
 

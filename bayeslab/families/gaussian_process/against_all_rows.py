@@ -19,10 +19,10 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from bayeslab.exact.gaussian_process import NotPositiveDefinite
 from bayeslab.families.gaussian_process import posterior_mode, predictions
 from bayeslab.families.gaussian_process.approximations import INDUCING
 from bayeslab.families.gaussian_process.model import Resolved
+from bayeslab.latents.gaussian_process.gaussian_process import NotPositiveDefinite
 
 __all__ = ["differences"]
 

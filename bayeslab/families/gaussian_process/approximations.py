@@ -1,16 +1,14 @@
 """A Gaussian process by an approximation that the model names: ``approximation: state_space | sparse | fitc | ...``
 
-================ ======================================== ============================================================
-word             outcomes                                 what it is
-================ ======================================== ============================================================
-``state_space``  gaussian                                 one input column, n steps (:mod:`bayeslab.exact.state_space`)
-``sparse``       gaussian                                 inducing points, Titsias's bound
-                                                          (:mod:`bayeslab.exact.sparse_gaussian_process`)
-``fitc``         gaussian                                 inducing points, FITC
-``hsgp``         all                                      a sum of fixed functions (:mod:`bayeslab.exact.hilbert_gp`)
-``laplace``      all but gaussian                         the function integrated out by Laplace's approximation
-                                                          (:mod:`bayeslab.exact.laplace_gp`)
-================ ======================================== ============================================================
+================ ================= ======================================================================
+word             outcomes          what it is (modules of :mod:`bayeslab.latents.gaussian_process`)
+================ ================= ======================================================================
+``state_space``  gaussian          one input column, n steps (``state_space``)
+``sparse``       gaussian          inducing points, Titsias's bound (``sparse_gaussian_process``)
+``fitc``         gaussian          inducing points, FITC (``sparse_gaussian_process``)
+``hsgp``         all               a sum of fixed functions (``hilbert_gp``)
+``laplace``      all but gaussian  the function integrated out by Laplace's approximation (``laplace_gp``)
+================ ================= ======================================================================
 
 Each gives the log evidence and its gradient from one vector: hyperparameters of the kernel, parameters of the
 likelihood, coefficients of the mean (and for ``hsgp`` with other than normal outcomes the weights of the
@@ -27,18 +25,18 @@ from weakref import WeakKeyDictionary
 import numpy as np
 
 from bayeslab.errors import ModelError
-from bayeslab.exact import gp_likelihoods as known
-from bayeslab.exact import hilbert_gp, laplace_gp, linear_sde, sparse_gaussian_process, state_space
-from bayeslab.exact.covariance import Kernel
-from bayeslab.exact.hilbert_gp import choose_basis
-from bayeslab.exact.linear_sde import of_kernel
 from bayeslab.exact.prior_quantiles import quantiles
 from bayeslab.families.gaussian_process.hyperpriors import Scales
+from bayeslab.latents.gaussian_process import gp_likelihoods as known
+from bayeslab.latents.gaussian_process import hilbert_gp, laplace_gp, linear_sde, sparse_gaussian_process, state_space
+from bayeslab.latents.gaussian_process.covariance import Kernel
+from bayeslab.latents.gaussian_process.hilbert_gp import choose_basis
+from bayeslab.latents.gaussian_process.linear_sde import of_kernel
 
 if TYPE_CHECKING:
-    from bayeslab.exact.gp_likelihoods import Likelihood
     from bayeslab.families.gaussian_process.model import Resolved
     from bayeslab.families.gaussian_process.spec import GaussianProcess
+    from bayeslab.latents.gaussian_process.gp_likelihoods import Likelihood
 
 __all__ = [
     "likelihood_of",

@@ -10,8 +10,8 @@ import pytensor.tensor as pt
 from pytensor.graph.basic import Apply
 from pytensor.graph.op import Op
 
-from bayeslab.exact.covariance import Kernel
-from bayeslab.exact.gaussian_process import factor
+from bayeslab.latents.gaussian_process.covariance import Kernel
+from bayeslab.latents.gaussian_process.gaussian_process import factor
 
 __all__ = ["CovarianceFactor"]
 

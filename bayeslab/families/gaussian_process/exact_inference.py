@@ -12,10 +12,10 @@ from scipy import special
 from scipy.linalg import cho_solve
 
 from bayeslab.errors import ModelError
-from bayeslab.exact.answer import Plan
-from bayeslab.exact.gaussian_process import GaussianProcess
 from bayeslab.families.gaussian_process.model import Resolved
 from bayeslab.families.mixture.prior_numbers import numbers
+from bayeslab.latents.gaussian_process.gaussian_process import GaussianProcess
+from bayeslab.posterior.answer import Plan
 
 __all__ = ["coefficient_prior", "exact", "integrated"]
 
@@ -81,7 +81,7 @@ def integrated(
 
 @dataclass(frozen=True, eq=False)
 class Solved:
-    """The posterior: see :class:`bayeslab.exact.answer.Answer`. ``f`` is the function at the rows, mean included."""
+    """An :class:`~bayeslab.posterior.answer.Answer`; ``f`` is the function at the rows, mean included."""
 
     resolved: Resolved
     centre: np.ndarray

@@ -7,12 +7,12 @@ from typing import Any
 
 from bayeslab.data.bound import Data
 from bayeslab.errors import listed
-from bayeslab.exact.covariance import Argument, Kernel, Node, Parameter
 from bayeslab.families.gaussian_process.model import Resolved, resolved
 from bayeslab.families.gaussian_process.spec import GaussianProcess
 from bayeslab.families.regression.design_columns import DesignColumns
 from bayeslab.language.expansion import Expansion, check_columns, number, unsupported
 from bayeslab.language.spec import Model, node_name
+from bayeslab.latents.gaussian_process.covariance import Argument, Kernel, Node, Parameter
 
 __all__ = ["expand"]
 

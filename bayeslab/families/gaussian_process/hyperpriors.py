@@ -19,9 +19,9 @@ import numpy as np
 
 from bayeslab.digits import located
 from bayeslab.errors import ModelError
-from bayeslab.exact.covariance import Parameter
 from bayeslab.language.expressions import parse
 from bayeslab.language.nodes import bound_arguments, call_name
+from bayeslab.latents.gaussian_process.covariance import Parameter
 
 __all__ = ["Scales", "default_prior", "refuse_negative", "tails"]
 

@@ -15,12 +15,12 @@ from bayeslab.data.design import Design
 from bayeslab.data.trials import check_trials
 from bayeslab.digits import check_size, located
 from bayeslab.errors import DataError, ModelError, hint, listed
-from bayeslab.exact.covariance import Kernel
 from bayeslab.families.gaussian_process.hyperpriors import Scales, default_prior, refuse_negative
 from bayeslab.families.gaussian_process.spec import kernel_of, mean_formula, target_of
 from bayeslab.language.expressions import parse
 from bayeslab.language.formula import Formula
 from bayeslab.language.spec import Model
+from bayeslab.latents.gaussian_process.covariance import Kernel
 
 if TYPE_CHECKING:
     from bayeslab.families.gaussian_process.spec import GaussianProcess

@@ -15,8 +15,6 @@ from bayeslab.data.binding import bind
 from bayeslab.data.bound import Data
 from bayeslab.data.dataset import Dataset
 from bayeslab.errors import DataError, EngineRefusal, ModelError, hint
-from bayeslab.exact.answer import Plan, PointEstimate
-from bayeslab.exact.gaussian_process import threads
 from bayeslab.families.gaussian_process import approximations, posterior_mode, pymc_graph
 from bayeslab.families.gaussian_process.approximations import INDUCING, regression_of
 from bayeslab.families.gaussian_process.model import (
@@ -24,7 +22,9 @@ from bayeslab.families.gaussian_process.model import (
     resolved,
 )
 from bayeslab.families.gaussian_process.spec import GaussianProcess, columns_read
+from bayeslab.latents.gaussian_process.gaussian_process import threads
 from bayeslab.memory import require_memory
+from bayeslab.posterior.answer import Plan, PointEstimate
 from bayeslab.posterior.contract import DataFinding, Draws, Named, Posterior, Purpose
 
 if TYPE_CHECKING:

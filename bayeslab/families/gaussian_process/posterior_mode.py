@@ -2,7 +2,7 @@
 
 Priors whose parameters are numbers are known on arrays (:mod:`bayeslab.distributions`). With many rows the
 search begins with some of them, from all starting points, and only the best goes on with all
-(:mod:`bayeslab.exact.gp_hyperparameters`).
+(:mod:`bayeslab.latents.gaussian_process.gp_hyperparameters`).
 """
 
 from __future__ import annotations
@@ -16,12 +16,12 @@ from typing import Any
 import numpy as np
 
 from bayeslab.distributions import SCALARS, log_density, log_size
-from bayeslab.exact.answer import PointEstimate
-from bayeslab.exact.gp_hyperparameters import Maximum, maximise
 from bayeslab.families.gaussian_process.approximations import regression_of
 from bayeslab.families.gaussian_process.model import Resolved
 from bayeslab.language.expressions import parse
 from bayeslab.language.nodes import bound_arguments, call_name
+from bayeslab.latents.gaussian_process.gp_hyperparameters import Maximum, maximise
+from bayeslab.posterior.answer import PointEstimate
 
 __all__ = ["optimum"]
 
@@ -43,7 +43,7 @@ class Exact:
     rows: np.ndarray
 
     def log_marginal(self, parameters: np.ndarray) -> tuple[float, np.ndarray]:
-        from bayeslab.exact import covariance_kernels as kernels
+        from bayeslab.latents.gaussian_process import covariance_kernels as kernels
 
         resolved, rows = self.resolved, self.rows
         assert resolved.y is not None

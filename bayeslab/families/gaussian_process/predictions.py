@@ -9,13 +9,13 @@ import numpy as np
 from scipy import special
 
 from bayeslab.errors import DataError, ModelError
-from bayeslab.exact.gaussian_process import GaussianProcess, factor
-from bayeslab.exact.state_space import StateSpaceProcess
 from bayeslab.families.gaussian_process import approximations
 from bayeslab.families.gaussian_process.approximations import prior_quantiles, regression_of
 from bayeslab.families.gaussian_process.exact_inference import coefficient_prior, integrated
 from bayeslab.families.gaussian_process.model import Resolved
 from bayeslab.families.regression.likelihoods import LIKELIHOODS, inverse_link
+from bayeslab.latents.gaussian_process.gaussian_process import GaussianProcess, factor
+from bayeslab.latents.gaussian_process.state_space import StateSpaceProcess
 
 __all__ = [
     "component_table",
@@ -341,14 +341,14 @@ def _skew(resolved: Resolved, draws: Draws) -> list[Remark]:
     """Whether the function's posterior is too skew for a normal at its mode."""
     n_draws = _count(resolved, draws)
     some = np.unique(np.linspace(0, n_draws - 1, min(n_draws, _FEW_LOOKED_AT)).astype(int))
-    processes = (function_at(resolved, values_at(resolved, draws, int(i))) for i in some)
+    processes: Any = (function_at(resolved, values_at(resolved, draws, int(i))) for i in some)
     most = np.mean([np.abs(process.skewness) for process in processes], axis=0)
     row = int(np.argmax(most))
     if not most[row] > _SKEW:
         return []
     text = (
-        f"Laplace's approximation is rough: the posterior of the function is skew, its mean about {most[row]:.1f} of its"
-        f" standard deviation from the mode (row {row + 1}); predictions and intervals are off accordingly"
+        f"Laplace's approximation is rough: the posterior of the function is skew, its mean about {most[row]:.1f} of"
+        f" its standard deviation from the mode (row {row + 1}); predictions and intervals are off accordingly"
     )
     return [("approximation", "function", float(most[row]), text, "leave approximation out and take method nuts")]
 

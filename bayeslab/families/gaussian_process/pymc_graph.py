@@ -9,13 +9,18 @@ import numpy as np
 from bayeslab.data.binding import bind
 from bayeslab.data.dataset import Dataset
 from bayeslab.errors import ModelError
-from bayeslab.exact.gaussian_process import LOG_LIKELIHOOD, LOG_MARGINAL, LOG_MARGINAL_IN_TIME, likelihood_words
-from bayeslab.exact.state_space import faster_in_time
 from bayeslab.families import graph as graphs
 from bayeslab.families.gaussian_process.approximations import regression_of
 from bayeslab.families.gaussian_process.model import Resolved
 from bayeslab.families.regression.likelihoods import INVERSE_LINKS
 from bayeslab.language.spec import Model
+from bayeslab.latents.gaussian_process.gaussian_process import (
+    LOG_LIKELIHOOD,
+    LOG_MARGINAL,
+    LOG_MARGINAL_IN_TIME,
+    likelihood_words,
+)
+from bayeslab.latents.gaussian_process.state_space import faster_in_time
 
 if TYPE_CHECKING:
     import pymc

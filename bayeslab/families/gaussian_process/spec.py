@@ -8,9 +8,9 @@ from typing import Annotated, Any, Literal
 from pydantic import BeforeValidator, Field, model_validator
 
 from bayeslab.errors import Flaw, ModelError, listed
-from bayeslab.exact.covariance import Kernel
 from bayeslab.language.formula import Formula, parse_formula
 from bayeslab.language.spec import ColumnName, Family
+from bayeslab.latents.gaussian_process.covariance import Kernel
 
 __all__ = ["GaussianProcess", "columns_read", "kernel_of", "mean_formula", "target_of"]
 

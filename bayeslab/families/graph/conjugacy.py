@@ -20,13 +20,13 @@ from bayeslab.data.bound import Data
 from bayeslab.data.node_values import POINTS, Environment, NotExact
 from bayeslab.distributions import DISTRIBUTIONS, Interval, conjugate
 from bayeslab.errors import BayeslabError, ModelError, listed
-from bayeslab.exact.answer import Answer, Plan
 from bayeslab.exact.conjugate import BetaBinomial, DirichletMultinomial, GammaPoisson
 from bayeslab.exact.gaussian import empirical_bayes
 from bayeslab.families.graph.discrete_only import DiscretePiece
 from bayeslab.families.graph.gaussian import GaussianPiece, _ancestors, _factors, gaussian_piece
 from bayeslab.language.algebra import Term
 from bayeslab.language.nodes import Node, bound_arguments, look_back_at_each_other, sorted_nodes
+from bayeslab.posterior.answer import Answer, Plan
 
 __all__ = ["closed_form"]
 
@@ -412,7 +412,7 @@ class _SolvedPair:
 
 @dataclass(frozen=True, eq=False)
 class _Answer:
-    """The product of the pieces' posteriors; see :class:`bayeslab.exact.answer.Answer`.
+    """The product of the pieces' posteriors; see :class:`bayeslab.posterior.answer.Answer`.
 
     Deterministic nodes without exact statistics (those not linear, or of several pieces) are in the
     draws only.

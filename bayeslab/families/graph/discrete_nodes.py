@@ -31,10 +31,10 @@ from pytensor.tensor.special import Softmax
 
 from bayeslab.errors import ModelError
 from bayeslab.evidence import log_evidence
-from bayeslab.exact import elimination_kernels as kernels
-from bayeslab.exact.elimination import Elimination, Factor, planned
 from bayeslab.families.graph.dependence import scopes_of
 from bayeslab.families.graph.discrete_tables import Latent, density_table
+from bayeslab.latents.networks import elimination_kernels as kernels
+from bayeslab.latents.networks.elimination import Elimination, Factor, planned
 
 if TYPE_CHECKING:
     import pymc
@@ -51,7 +51,7 @@ __all__ = [
     "summed_out",
 ]
 
-KERNEL = "bayeslab.exact.elimination_kernels:log_sum"
+KERNEL = "bayeslab.latents.networks.elimination_kernels:log_sum"
 # Distributions without values below zero.
 _COUNTS = {"PoissonRV", "NegBinomialRV", "GeometricRV", "BinomialRV", "BetaBinomialRV", "DiscreteWeibullRV"}
 #: Values of one discrete cell.

@@ -13,7 +13,7 @@ from pytensor.graph.replace import graph_replace, vectorize_graph
 from pytensor.graph.traversal import ancestors
 
 from bayeslab.errors import ModelError
-from bayeslab.exact.elimination import Factor
+from bayeslab.latents.networks.elimination import Factor
 
 if TYPE_CHECKING:
     from bayeslab.families.graph.path_laws import HiddenPath

@@ -18,11 +18,11 @@ from pytensor.scalar.basic import Add, Mul
 from pytensor.tensor.elemwise import DimShuffle, Elemwise
 
 from bayeslab.evidence import log_evidence
-from bayeslab.exact.factor_analysis import Patterns
+from bayeslab.latents.features.factor_analysis import Patterns
 
 __all__ = ["factor_evidence"]
 
-KERNEL = "bayeslab.exact.factor_kernels:factor_evidence"
+KERNEL = "bayeslab.latents.features.factor_kernels:factor_evidence"
 
 
 def factor_evidence(drawn: Any, rows: np.ndarray) -> Any | None:

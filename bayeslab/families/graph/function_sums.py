@@ -25,19 +25,19 @@ from scipy.linalg import solve_triangular
 from bayeslab.constants import LOG_2PI
 from bayeslab.errors import EvidenceError
 from bayeslab.evidence import log_evidence
-from bayeslab.exact import function_sum_kernels as kernels
-from bayeslab.exact.gaussian_process import factor, threads
-from bayeslab.exact.hilbert_gp import HilbertBasis
-from bayeslab.exact.state_space import faster_in_time
 from bayeslab.families.graph.linear_rows import Linear, NotLinear, Rows, by_row, rows_apart
 from bayeslab.families.graph.process_nodes import JITTER
 from bayeslab.families.graph.processes import Inputs, Process
+from bayeslab.latents.gaussian_process import function_sum_kernels as kernels
+from bayeslab.latents.gaussian_process.gaussian_process import factor, threads
+from bayeslab.latents.gaussian_process.hilbert_gp import HilbertBasis
+from bayeslab.latents.gaussian_process.state_space import faster_in_time
 
 __all__ = ["FunctionNode", "FunctionSum", "summed_functions"]
 
-KERNEL = "bayeslab.exact.function_sum_kernels:log_evidence_and_gradient"
-IN_TIME_KERNEL = "bayeslab.exact.function_sum_kernels:in_time_log_evidence_and_gradient"
-SERIES_KERNEL = "bayeslab.exact.function_sum_kernels:series_log_evidence_and_gradient"
+KERNEL = "bayeslab.latents.gaussian_process.function_sum_kernels:log_evidence_and_gradient"
+IN_TIME_KERNEL = "bayeslab.latents.gaussian_process.function_sum_kernels:in_time_log_evidence_and_gradient"
+SERIES_KERNEL = "bayeslab.latents.gaussian_process.function_sum_kernels:series_log_evidence_and_gradient"
 # Distinct combinations of inputs that are worked on together, where a function alone has far fewer.
 _MOST_POINTS = 1_500
 

@@ -10,8 +10,6 @@ import numpy as np
 
 from bayeslab.data.bound import Data
 from bayeslab.errors import DataError, ModelError, hint
-from bayeslab.exact import hidden_tree
-from bayeslab.exact.markov_chain import classes
 from bayeslab.families.graph.markov_law import MarkovLaw
 from bayeslab.families.graph.path_laws import HiddenPath, PathLaw
 from bayeslab.families.graph.probability_tables import LogTable, log_table, uniform
@@ -19,6 +17,8 @@ from bayeslab.families.graph.scope import Scope
 from bayeslab.families.graph.segment_law import SegmentLaw
 from bayeslab.families.graph.tree_law import TreeLaw
 from bayeslab.language.nodes import Node, bound_arguments
+from bayeslab.latents.chains import hidden_tree
+from bayeslab.latents.chains.markov_chain import classes
 
 __all__ = ["hidden_path", "sequence_changes"]
 

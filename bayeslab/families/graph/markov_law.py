@@ -11,8 +11,9 @@ from typing import Any
 
 import numpy as np
 
-from bayeslab.exact import decoding
-from bayeslab.exact.forward_backward import (
+from bayeslab.families.graph.path_laws import PathLaw, Smoothed
+from bayeslab.latents.chains import decoding
+from bayeslab.latents.chains.forward_backward import (
     GAUSSIAN_KERNEL,
     KERNEL,
     SPARSE_KERNEL,
@@ -23,7 +24,6 @@ from bayeslab.exact.forward_backward import (
     simulate_states,
     smooth,
 )
-from bayeslab.families.graph.path_laws import PathLaw, Smoothed
 
 __all__ = ["MarkovLaw"]
 

@@ -16,8 +16,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from bayeslab.exact.clusters import relabel_by_probabilities
 from bayeslab.families.graph.path_sums import PathSum, Sums
+from bayeslab.latents.labels.clusters import relabel_by_probabilities
 from bayeslab.posterior.evaluation import expand
 from bayeslab.posterior.transforms import constrained, tables_at, unconstrained
 

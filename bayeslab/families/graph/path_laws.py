@@ -2,7 +2,7 @@
 
 A law holds the structure alone (where sequences begin, which row is whose parent). Its probabilities come as one flat
 vector of logarithms, and what the data say as log p(data of a cell | state), an array (cells, states). Each law binds
-the compiled recursions of :mod:`bayeslab.exact`, and has the log probability of a path cell by cell, from which the
+the recursions of :mod:`bayeslab.latents.chains`, and has the log probability of a path cell by cell, from which the
 same sum can be made by variable elimination where cells meet other discrete nodes.
 
 References

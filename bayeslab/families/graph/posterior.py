@@ -14,7 +14,6 @@ import numpy as np
 from bayeslab.data.bound import Data
 from bayeslab.digits import far, remedy
 from bayeslab.errors import BayeslabError, DataError, ModelError, hint, listed
-from bayeslab.exact.answer import Plan
 from bayeslab.families import ATOM, DENSITY, PROBABILITY, UNREAD
 from bayeslab.families.graph import marginalized as with_extras
 from bayeslab.families.graph.builder import Builder, node_errors
@@ -32,6 +31,7 @@ from bayeslab.language.evaluator import Evaluator
 from bayeslab.language.expressions import parse
 from bayeslab.language.nodes import Node, byproducts, nodes_of, sorted_nodes
 from bayeslab.memory import require_memory
+from bayeslab.posterior.answer import Plan
 from bayeslab.posterior.averaging import AVERAGED
 from bayeslab.posterior.contract import DataFinding, Draws, Posterior, Purpose
 

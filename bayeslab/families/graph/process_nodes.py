@@ -16,10 +16,10 @@ from pytensor.graph.op import Op
 from pytensor.link.numba.dispatch.basic import numba_njit, register_funcify_and_cache_key
 from scipy.linalg import solve_triangular
 
-from bayeslab.exact import covariance_kernels as kernels
-from bayeslab.exact.covariance import Argument, Kernel
-from bayeslab.exact.gaussian_process import factor
-from bayeslab.exact.hilbert_gp import HilbertBasis
+from bayeslab.latents.gaussian_process import covariance_kernels as kernels
+from bayeslab.latents.gaussian_process.covariance import Argument, Kernel
+from bayeslab.latents.gaussian_process.gaussian_process import factor
+from bayeslab.latents.gaussian_process.hilbert_gp import HilbertBasis
 
 __all__ = ["JITTER", "AtNewInputs", "Coloured", "at_inputs", "roots_of_spectrum"]
 

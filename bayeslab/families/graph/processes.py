@@ -15,13 +15,13 @@ from bayeslab.data.bound import Data
 from bayeslab.data.node_values import Environment, NotExact
 from bayeslab.distributions import DISTRIBUTIONS, MODIFIERS
 from bayeslab.errors import BayeslabError, DataError, ModelError
-from bayeslab.exact import hilbert_gp
-from bayeslab.exact.covariance import Kernel, Parameter
-from bayeslab.exact.hilbert_gp import HilbertBasis
 from bayeslab.exact.prior_quantiles import quantiles
 from bayeslab.language.algebra import Term
 from bayeslab.language.indexing import labels_are_numbers
 from bayeslab.language.nodes import Node, bound_arguments
+from bayeslab.latents.gaussian_process import hilbert_gp
+from bayeslab.latents.gaussian_process.covariance import Kernel, Parameter
+from bayeslab.latents.gaussian_process.hilbert_gp import HilbertBasis
 
 __all__ = [
     "Inputs",

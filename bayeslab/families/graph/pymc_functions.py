@@ -7,12 +7,12 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from bayeslab.exact.covariance import Argument
-from bayeslab.exact.covariance import Node as Term
-from bayeslab.exact.hilbert_gp import HilbertBasis
 from bayeslab.families.graph.process_nodes import JITTER
 from bayeslab.families.graph.processes import Process
 from bayeslab.families.graph.pymc_values import not_exported
+from bayeslab.latents.gaussian_process.covariance import Argument
+from bayeslab.latents.gaussian_process.covariance import Node as Term
+from bayeslab.latents.gaussian_process.hilbert_gp import HilbertBasis
 
 __all__ = ["FunctionText", "function_text"]
 

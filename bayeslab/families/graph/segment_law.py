@@ -12,10 +12,10 @@ from typing import Any
 
 import numpy as np
 
-from bayeslab.exact import decoding, duration
-from bayeslab.exact.duration import SemiMarkovChain
-from bayeslab.exact.forward_backward import Edges, HiddenChain, filter_states, predicted_states
 from bayeslab.families.graph.path_laws import PathLaw, Smoothed
+from bayeslab.latents.chains import decoding, duration
+from bayeslab.latents.chains.duration import SemiMarkovChain
+from bayeslab.latents.chains.forward_backward import Edges, HiddenChain, filter_states, predicted_states
 
 __all__ = ["SegmentLaw"]
 

@@ -22,15 +22,15 @@ from pytensor.graph.traversal import ancestors
 from bayeslab.constants import LOG_2PI
 from bayeslab.errors import EvidenceError
 from bayeslab.evidence import log_evidence
-from bayeslab.exact import structural_kernels as kernels
-from bayeslab.exact.structural_component_kernels import component_values
 from bayeslab.families.graph.linear_rows import Linear, NotLinear, Rows, by_row, rows_apart
 from bayeslab.families.graph.state_values import Component
 from bayeslab.families.graph.states import Cells
+from bayeslab.latents.linear_gaussian import structural_kernels as kernels
+from bayeslab.latents.linear_gaussian.structural_component_kernels import component_values
 
 __all__ = ["StateNode", "StateSum", "summed_states"]
 
-KERNEL = "bayeslab.exact.structural_kernels:log_evidence_and_gradient"
+KERNEL = "bayeslab.latents.linear_gaussian.structural_kernels:log_evidence_and_gradient"
 
 
 @dataclass(frozen=True, eq=False)

@@ -16,7 +16,6 @@ from pytensor.graph.basic import Apply, Variable
 from pytensor.graph.op import Op
 from pytensor.link.numba.dispatch.basic import numba_njit, register_funcify_and_cache_key
 
-from bayeslab.exact import structural_component_kernels as kernels
 from bayeslab.families.graph.parameter_reader import ParameterReader
 from bayeslab.families.graph.states import (
     Cells,
@@ -28,6 +27,7 @@ from bayeslab.families.graph.states import (
     square_root,
 )
 from bayeslab.language.nodes import Node, bound_arguments
+from bayeslab.latents.linear_gaussian import structural_component_kernels as kernels
 
 if TYPE_CHECKING:
     pass

@@ -9,10 +9,10 @@ from typing import Any
 import numpy as np
 
 from bayeslab.errors import OptionError
-from bayeslab.exact import hidden_tree
-from bayeslab.exact.forward_backward import HiddenChain
-from bayeslab.exact.hidden_tree import Forest
 from bayeslab.families.graph.path_laws import PathLaw, Smoothed
+from bayeslab.latents.chains import hidden_tree
+from bayeslab.latents.chains.forward_backward import HiddenChain
+from bayeslab.latents.chains.hidden_tree import Forest
 
 __all__ = ["TreeLaw"]
 

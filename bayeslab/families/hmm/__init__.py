@@ -1,6 +1,6 @@
 """Family ``hmm``: sequences driven by a hidden state that moves as a Markov chain.
 
-The states are summed out exactly by forward-backward (:mod:`bayeslab.exact.forward_backward`), whatever the
+The states are summed out exactly by forward-backward (:mod:`bayeslab.latents.chains.forward_backward`), whatever the
 engine: its expected counts are what EM needs and, by Fisher's identity, the gradient that NUTS needs.
 
 References

@@ -9,9 +9,9 @@ from typing import Any
 import numpy as np
 
 from bayeslab.errors import DataError, ModelError
-from bayeslab.exact import markov_chain
 from bayeslab.families.hmm.spec import HMM, chain_parameters
 from bayeslab.families.hmm.words import Durations
+from bayeslab.latents.chains import markov_chain
 from bayeslab.latents.chains.chain import SECOND_ORDER, Chain
 from bayeslab.latents.chains.driven import LOG_ODDS, DrivenChain
 from bayeslab.latents.chains.durations import DurationChain

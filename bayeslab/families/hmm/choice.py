@@ -38,12 +38,12 @@ import numpy as np
 
 from bayeslab.data.bound import Data
 from bayeslab.errors import DataError, ModelError
-from bayeslab.exact.expectation_maximisation import EMResult, maximise, restarted
-from bayeslab.exact.k_means import k_means
 from bayeslab.families.hmm import expectation_maximisation
 from bayeslab.families.hmm.hidden import Hidden, hidden_at
 from bayeslab.language.spec import Model
 from bayeslab.latents.chains.classes import ClassChain
+from bayeslab.latents.expectation_maximisation import EMResult, maximise, restarted
+from bayeslab.latents.labels.k_means import k_means
 from bayeslab.posterior.number_choice import NumberChoice
 
 if TYPE_CHECKING:

@@ -10,11 +10,11 @@ import numpy as np
 
 from bayeslab.data.bound import Data
 from bayeslab.errors import DataError, ModelError, hint
-from bayeslab.exact.forward_backward import Smoothed, smooth
-from bayeslab.exact.k_means import k_means
 from bayeslab.families.hmm.sequences import Sequences
 from bayeslab.latents.chains.chain import Chain
 from bayeslab.latents.chains.classes import ClassChain
+from bayeslab.latents.chains.forward_backward import Smoothed, smooth
+from bayeslab.latents.labels.k_means import k_means
 from bayeslab.posterior.relabelling import agreeing, evenly
 
 if TYPE_CHECKING:

@@ -15,10 +15,10 @@ from typing import Any
 import numpy as np
 from scipy import special, stats
 
-from bayeslab.exact import markov_chain
-from bayeslab.exact.answer import Plan
 from bayeslab.families.hmm.hidden import Hidden
+from bayeslab.latents.chains import markov_chain
 from bayeslab.latents.chains.chain import Chain
+from bayeslab.posterior.answer import Plan
 
 __all__ = ["CountedChain", "plan"]
 

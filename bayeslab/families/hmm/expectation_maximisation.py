@@ -15,9 +15,9 @@ from collections.abc import Mapping
 import numpy as np
 
 from bayeslab.errors import ModelError, OptionError
-from bayeslab.exact.answer import EMPlan
 from bayeslab.families.hmm.hidden import Hidden
 from bayeslab.latents.chains.driven import LOG_ODDS
+from bayeslab.posterior.answer import EMPlan
 from bayeslab.posterior.latent_problem import LatentModel
 
 __all__ = ["collapsed", "plan"]

@@ -13,10 +13,10 @@ from typing import Any
 import numpy as np
 
 from bayeslab.errors import EvidenceError, NothingToFit
-from bayeslab.exact.answer import GibbsDraws, GibbsPlan
-from bayeslab.exact.expectation_maximisation import maximise
-from bayeslab.exact.sampler import Arrays, recorded, stacked
 from bayeslab.families.hmm.hidden import Hidden
+from bayeslab.latents.expectation_maximisation import maximise
+from bayeslab.latents.sampler import Arrays, recorded, stacked
+from bayeslab.posterior.answer import GibbsDraws, GibbsPlan
 from bayeslab.posterior.latent_gibbs import LatentSampler
 from bayeslab.posterior.latent_modes import ModeStarts
 

@@ -10,8 +10,6 @@ import numpy as np
 from bayeslab.data.bound import Data
 from bayeslab.distributions import emissions
 from bayeslab.errors import DataError, ModelError, hint
-from bayeslab.exact.forward_backward import HiddenChain
-from bayeslab.exact.k_means import k_means
 from bayeslab.families.hmm import classes, product_labels, product_parts
 from bayeslab.families.hmm.chains import branching, chain_of, driven, labels_of
 from bayeslab.families.hmm.emission_parts import parts_of
@@ -25,8 +23,10 @@ from bayeslab.families.hmm.truncation import truncated
 from bayeslab.families.hmm.urns import urns_of
 from bayeslab.language.spec import Model
 from bayeslab.latents.chains.classes import ClassChain
+from bayeslab.latents.chains.forward_backward import HiddenChain
 from bayeslab.latents.chains.product import ProductChain
 from bayeslab.latents.chains.state_chain import StateChain
+from bayeslab.latents.labels.k_means import k_means
 from bayeslab.latents.latent import Law
 from bayeslab.posterior.latent_problem import LatentModel
 from bayeslab.posterior.observed.categories import Categories
@@ -135,7 +135,7 @@ class Hidden:
         return out
 
     def computed(self, values: Mapping[str, np.ndarray]) -> tuple[HiddenChain, np.ndarray]:
-        """The chain and its log emissions, as :mod:`bayeslab.exact.forward_backward` takes them."""
+        """The chain and its log emissions, as :mod:`bayeslab.latents.chains.forward_backward` takes them."""
         log_emission = self.log_emission(values)
         return self.chain.hidden(values), log_emission[:, self.chain.last] if self.chain.expanded else log_emission
 

@@ -14,16 +14,16 @@ from typing import Any
 
 import numpy as np
 
-from bayeslab.exact.answer import GibbsDraws, GibbsPlan, Note
-from bayeslab.exact.clusters import MOST_PAIRED, coclustering_of_many, point_partition, relabel_to_pivot
-from bayeslab.exact.hidden_gibbs import draw_path
-from bayeslab.exact.infinite_hidden import Limit, LimitState, draw_limit, prior_state
-from bayeslab.exact.k_means import k_means
-from bayeslab.exact.sampler import Arrays, Sampler, recorded, stacked
 from bayeslab.families.hmm.gibbs_sampling import refusal
 from bayeslab.families.hmm.hidden import Hidden
 from bayeslab.families.hmm.truncation import based, limit_of
 from bayeslab.language.spec import Model
+from bayeslab.latents.chains.hidden_gibbs import draw_path
+from bayeslab.latents.chains.infinite_hidden import Limit, LimitState, draw_limit, prior_state
+from bayeslab.latents.labels.clusters import MOST_PAIRED, coclustering_of_many, point_partition, relabel_to_pivot
+from bayeslab.latents.labels.k_means import k_means
+from bayeslab.latents.sampler import Arrays, Sampler, recorded, stacked
+from bayeslab.posterior.answer import GibbsDraws, GibbsPlan, Note
 from bayeslab.posterior.latent_gibbs import drawn_parts
 from bayeslab.posterior.relabelling import evenly
 

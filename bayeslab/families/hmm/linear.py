@@ -27,11 +27,11 @@ import numpy as np
 from bayeslab.data.bound import Data
 from bayeslab.distributions.emissions import column_variances
 from bayeslab.errors import DataError, ModelError, OptionError, hint
-from bayeslab.exact import kalman
-from bayeslab.exact.answer import EMPlan
-from bayeslab.exact.kalman import LinearGaussian
 from bayeslab.families.hmm.sequences import Sequences, read_columns, sequences_of, spread
 from bayeslab.language.spec import Model
+from bayeslab.latents.linear_gaussian import kalman
+from bayeslab.latents.linear_gaussian.kalman import LinearGaussian
+from bayeslab.posterior.answer import EMPlan
 from bayeslab.posterior.averaging import AVERAGED, averaging
 from bayeslab.posterior.relabelling import evenly
 

@@ -11,8 +11,6 @@ import numpy as np
 
 from bayeslab.data.bound import Data
 from bayeslab.errors import DataError, ModelError, NothingToFit, OptionError
-from bayeslab.exact.answer import EMPlan, GibbsPlan, Plan
-from bayeslab.exact.expectation_maximisation import restarted
 from bayeslab.families.hmm import (
     choice,
     decoding,
@@ -36,6 +34,8 @@ from bayeslab.families.hmm.spec import HMM, layout_of
 from bayeslab.families.hmm.truncation import REFUSED, limit_of, shown
 from bayeslab.language.spec import Model
 from bayeslab.latents.chains.product import ProductChain
+from bayeslab.latents.expectation_maximisation import restarted
+from bayeslab.posterior.answer import EMPlan, GibbsPlan, Plan
 from bayeslab.posterior.averaging import AVERAGED
 from bayeslab.posterior.contract import DataFinding, Draws, Named, Posterior, Purpose
 from bayeslab.posterior.number_choice import NumberChoice

@@ -19,13 +19,13 @@ from bayeslab.data.bound import Data
 from bayeslab.data.weak_priors import refuse_constant, scaled, shown
 from bayeslab.distributions.emissions import Emission, column_variances
 from bayeslab.errors import ModelError, hint
-from bayeslab.exact.k_means import k_means
-from bayeslab.exact.product_chain import ProductSpace
 from bayeslab.families.hmm.emission_parts import parts_of as emitted_parts
 from bayeslab.families.hmm.given_parameters import columns_of, given_of, parameter_names
 from bayeslab.families.hmm.joint import joint_of
 from bayeslab.families.hmm.product_labels import numbered
 from bayeslab.latents.chains.product import ProductChain
+from bayeslab.latents.chains.product_chain import ProductSpace
+from bayeslab.latents.labels.k_means import k_means
 from bayeslab.posterior.observed.additive import AdditiveGaussian
 from bayeslab.posterior.observed.part import StatePart
 

@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from bayeslab.data.bound import Data
-from bayeslab.exact.forward_backward import GAUSSIAN_KERNEL
 from bayeslab.families.hmm.hidden import Hidden
 from bayeslab.language.spec import Model
+from bayeslab.latents.chains.forward_backward import GAUSSIAN_KERNEL
 from bayeslab.latents.chains.state_chain import MarkovChain
 from bayeslab.posterior.observed.normal import Normal
 from bayeslab.posterior.observed.part import StatePart

@@ -8,8 +8,8 @@ import numpy as np
 
 from bayeslab.data.bound import Data
 from bayeslab.errors import DataError, hint
-from bayeslab.exact import hidden_tree
 from bayeslab.families.hmm.sequences import Sequences
+from bayeslab.latents.chains import hidden_tree
 
 __all__ = ["forest_of"]
 

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from bayeslab.errors import ModelError, hint
-from bayeslab.exact.infinite_hidden import Limit
 from bayeslab.families.hmm.given_parameters import distribution_of
+from bayeslab.latents.chains.infinite_hidden import Limit
 
 if TYPE_CHECKING:
     from bayeslab.families.hmm.spec import HMM

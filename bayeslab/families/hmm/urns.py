@@ -11,10 +11,10 @@ import numpy as np
 from bayeslab.data.bound import Data
 from bayeslab.distributions.emissions import EmissionWithoutParameters
 from bayeslab.errors import DataError, ModelError
-from bayeslab.exact import urns
-from bayeslab.exact.urns import UrnDraws
 from bayeslab.families.hmm.sequences import Sequences, read_columns, spread
+from bayeslab.latents.chains import urn_draws as urns
 from bayeslab.latents.chains.chain import Chain
+from bayeslab.latents.chains.urn_draws import UrnDraws
 from bayeslab.latents.chains.urns import UrnChain
 from bayeslab.posterior.observed.part import StatePart
 

@@ -18,7 +18,6 @@ from bayeslab.errors import (
     DataError,
     ModelError,
 )
-from bayeslab.exact.answer import Plan
 from bayeslab.exact.finite import Hypotheses as Finite
 from bayeslab.families.graph.posterior import GraphPosterior
 from bayeslab.families.graph.spec import Graph
@@ -26,6 +25,7 @@ from bayeslab.families.hypotheses.spec import Hypotheses, Hypothesis
 from bayeslab.language.expressions import parse
 from bayeslab.language.nodes import bound_arguments, call_name
 from bayeslab.language.spec import Model
+from bayeslab.posterior.answer import Plan
 from bayeslab.posterior.contract import Draws, Named, Posterior, Purpose
 
 if TYPE_CHECKING:

@@ -8,12 +8,12 @@ from typing import Any
 import numpy as np
 
 from bayeslab.errors import ModelError, Reason
-from bayeslab.exact.answer import EMPlan
-from bayeslab.exact.binary_em import BinaryModes, BinaryProblem
-from bayeslab.exact.expectation_maximisation import restarted
-from bayeslab.exact.factor_analysis import FLOOR, FactorPrior, FactorProblem, Patterns, principal_components
-from bayeslab.exact.feature_matching import principal_axes
 from bayeslab.families.latent_features.model import Resolved, Written, refused_patterns
+from bayeslab.latents.expectation_maximisation import restarted
+from bayeslab.latents.features.binary_em import BinaryModes, BinaryProblem
+from bayeslab.latents.features.factor_analysis import FLOOR, FactorPrior, FactorProblem, Patterns, principal_components
+from bayeslab.latents.features.feature_matching import principal_axes
+from bayeslab.posterior.answer import EMPlan
 
 __all__ = ["em", "factor_problem", "maximum_likelihood"]
 

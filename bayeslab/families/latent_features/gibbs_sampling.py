@@ -8,11 +8,11 @@ from typing import Any
 import numpy as np
 
 from bayeslab.digits import Moments
-from bayeslab.exact.answer import GibbsDraws, GibbsPlan, Note
-from bayeslab.exact.binary_features import BinaryDraws, BinaryPrior, FeatureSampler, draws_of
-from bayeslab.exact.feature_matching import match_columns, permutations
-from bayeslab.exact.sampler import Arrays, recorded
 from bayeslab.families.latent_features.model import Resolved, Written
+from bayeslab.latents.features.binary_features import BinaryDraws, BinaryPrior, FeatureSampler, draws_of
+from bayeslab.latents.features.feature_matching import match_columns, permutations
+from bayeslab.latents.sampler import Arrays, recorded
+from bayeslab.posterior.answer import GibbsDraws, GibbsPlan, Note
 
 __all__ = ["by_gibbs", "prior_of"]
 

@@ -10,9 +10,9 @@ import networkx as nx
 import numpy as np
 
 from bayeslab.errors import ModelError, OptionError, hint
-from bayeslab.exact.answer import EMPlan, GibbsPlan, Plan
 from bayeslab.families.latent_features.model import Resolved, Written, resolved
 from bayeslab.families.latent_features.spec import LatentFeatures
+from bayeslab.posterior.answer import EMPlan, GibbsPlan, Plan
 from bayeslab.posterior.contract import DataFinding, Draws, Named, Posterior, Purpose
 from bayeslab.posterior.open_cells import row_by_row
 
@@ -127,7 +127,7 @@ class LatentFeaturesPosterior(Posterior):
 
     def relabelled(self, draws: Draws) -> tuple[dict[str, np.ndarray], str] | None:
         """Draws whose features agree: permuted if binary, turned to the principal axes of their mean if normal."""
-        from bayeslab.exact.feature_matching import permutations, rotated, turned
+        from bayeslab.latents.features.feature_matching import permutations, rotated, turned
 
         if "loading" not in draws:
             return None

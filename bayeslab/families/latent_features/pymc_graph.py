@@ -9,12 +9,12 @@ import numpy as np
 from bayeslab.data.bound import Data
 from bayeslab.distributions import pymc_class
 from bayeslab.errors import ModelError
-from bayeslab.exact.binary_features import sample
-from bayeslab.exact.factor_analysis import Patterns, pivots, principal_components, triangular
-from bayeslab.exact.feature_matching import permutations
 from bayeslab.families.latent_features.gibbs_sampling import prior_of
 from bayeslab.families.latent_features.model import Resolved, Written, refused_patterns
 from bayeslab.language.spec import Model
+from bayeslab.latents.features.binary_features import sample
+from bayeslab.latents.features.factor_analysis import Patterns, pivots, principal_components, triangular
+from bayeslab.latents.features.feature_matching import permutations
 
 if TYPE_CHECKING:
     import pymc
@@ -51,7 +51,7 @@ def _gaussian(resolved: Resolved) -> Any:
     noise, mean = _noise(resolved, start["noise"]), _mean(resolved, start["mean"])
     d = len(resolved.columns)
     flat = pt.concatenate([mean, loading.ravel(), pt.broadcast_to(noise, (d,))])
-    kernel = "bayeslab.exact.factor_kernels:factor_evidence"
+    kernel = "bayeslab.latents.features.factor_kernels:factor_evidence"
     return log_evidence(kernel, flat, np.array([d, resolved.features]), *Patterns.of(resolved.rows).arrays)
 
 
@@ -170,7 +170,7 @@ def _binary(resolved: Resolved) -> Any:
     loading = pm.Normal("loading", 0.0, _scale(resolved), dims=("column", "feature"), initval=start["loading"])
     noise, mean = _noise(resolved, start["noise"]), _mean(resolved, start["mean"])
     flat = pt.concatenate([probability, loading.T.ravel(), mean, noise])
-    kernel = "bayeslab.exact.feature_kernels:binary_evidence"
+    kernel = "bayeslab.latents.features.feature_kernels:binary_evidence"
     return log_evidence(kernel, flat, np.ascontiguousarray(resolved.rows), np.array([resolved.features]))
 
 

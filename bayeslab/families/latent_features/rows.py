@@ -10,10 +10,10 @@ from bayeslab.constants import LOG_2PI
 from bayeslab.digits import Moments
 from bayeslab.distributions.emissions.normal_rows import fill_normal
 from bayeslab.errors import OptionError
-from bayeslab.exact.factor_analysis import scores
-from bayeslab.exact.factor_kernels import HEYWOOD
-from bayeslab.exact.feature_kernels import binary_pass, draw_rows
 from bayeslab.families.latent_features.model import MOST_SUMMED, Resolved
+from bayeslab.latents.features.factor_analysis import scores
+from bayeslab.latents.features.factor_kernels import HEYWOOD
+from bayeslab.latents.features.feature_kernels import binary_pass, draw_rows
 
 __all__ = ["completed", "features", "log_likelihoods"]
 

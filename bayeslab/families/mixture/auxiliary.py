@@ -12,16 +12,16 @@ from scipy import stats
 
 from bayeslab.distributions.emissions.normal_rows import fill_normal
 from bayeslab.errors import ModelError, OptionError, Stopped
-from bayeslab.exact import auxiliary_process as process
-from bayeslab.exact.answer import GibbsDraws, GibbsPlan, Note
-from bayeslab.exact.auxiliary_process import Atoms, BaseLaw, IndependentNormals, StudentsT, sweep
-from bayeslab.exact.clusters import canonical
-from bayeslab.exact.dirichlet_process import ProcessPrior, draw_concentration, restaurant
-from bayeslab.exact.sampler import Arrays, Chains, frozen, thawed
 from bayeslab.families.mixture.model import Resolved
 from bayeslab.families.mixture.prior_numbers import numbers
 from bayeslab.families.mixture.shares import drawn_shares
+from bayeslab.latents.labels.clusters import canonical
 from bayeslab.latents.labels.labels import drawn_labels
+from bayeslab.latents.partitions import auxiliary_process as process
+from bayeslab.latents.partitions.auxiliary_process import Atoms, BaseLaw, IndependentNormals, StudentsT, sweep
+from bayeslab.latents.partitions.dirichlet_process import ProcessPrior, draw_concentration, restaurant
+from bayeslab.latents.sampler import Arrays, Chains, frozen, thawed
+from bayeslab.posterior.answer import GibbsDraws, GibbsPlan, Note
 from bayeslab.posterior.observed.normal import Normal
 from bayeslab.posterior.observed.student_t import StudentT
 
@@ -83,7 +83,7 @@ def _frozen(word: str, given: tuple[Any, ...]) -> Any:
 
 @dataclass(frozen=True, eq=False)
 class _Sampler:
-    """Chains as arrays: see :class:`bayeslab.exact.sampler.Chains`."""
+    """Chains as arrays: see :class:`bayeslab.latents.sampler.Chains`."""
 
     law: BaseLaw
     rows: np.ndarray

@@ -13,11 +13,6 @@ from scipy.stats import gamma
 
 from bayeslab.distributions.emissions import NormalPrior
 from bayeslab.errors import OptionError, Reason, Stopped
-from bayeslab.exact import dirichlet_process as process
-from bayeslab.exact.answer import GibbsDraws, GibbsPlan, Note
-from bayeslab.exact.clusters import MOST_PAIRED, canonical, coclustering_of_many, point_partition
-from bayeslab.exact.dirichlet_process import ProcessPrior, ProcessProblem
-from bayeslab.exact.sampler import Arrays, Chains
 from bayeslab.families.mixture import auxiliary
 from bayeslab.families.mixture.auxiliary import by_auxiliary
 from bayeslab.families.mixture.completion import (
@@ -28,7 +23,12 @@ from bayeslab.families.mixture.completion import (
 )
 from bayeslab.families.mixture.model import Resolved
 from bayeslab.families.mixture.shares import drawn_shares
+from bayeslab.latents.labels.clusters import MOST_PAIRED, canonical, coclustering_of_many, point_partition
 from bayeslab.latents.labels.labels import drawn_labels
+from bayeslab.latents.partitions import dirichlet_process as process
+from bayeslab.latents.partitions.dirichlet_process import ProcessPrior, ProcessProblem
+from bayeslab.latents.sampler import Arrays, Chains
+from bayeslab.posterior.answer import GibbsDraws, GibbsPlan, Note
 from bayeslab.posterior.relabelling import evenly
 
 if TYPE_CHECKING:
@@ -63,7 +63,7 @@ def keeps_parameters(resolved: Resolved) -> bool:
 
 @dataclass(frozen=True, eq=False)
 class _Sampler:
-    """Chains as arrays: see :class:`bayeslab.exact.sampler.Chains`."""
+    """Chains as arrays: see :class:`bayeslab.latents.sampler.Chains`."""
 
     problem: ProcessProblem
     moves: process.Moves

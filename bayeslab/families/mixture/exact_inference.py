@@ -10,8 +10,8 @@ from typing import Any
 import numpy as np
 
 from bayeslab.errors import OptionError, Reason
-from bayeslab.exact.answer import Plan
 from bayeslab.families.mixture.model import Resolved
+from bayeslab.posterior.answer import Plan
 from bayeslab.posterior.mixtures.known_labels import KnownComponents, Marginal, component_marginals
 from bayeslab.posterior.observed.categories import Categories
 
@@ -42,7 +42,7 @@ def exact(resolved: Resolved) -> Plan | str:
 
 @dataclass(frozen=True, eq=False)
 class Known:
-    """The posterior: see :class:`bayeslab.exact.answer.Answer`."""
+    """The posterior: see :class:`bayeslab.posterior.answer.Answer`."""
 
     components: KnownComponents
     resolved: Resolved

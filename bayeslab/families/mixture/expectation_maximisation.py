@@ -9,9 +9,9 @@ import numpy as np
 
 from bayeslab.distributions.emissions import Parameters
 from bayeslab.errors import BayeslabError, EngineRefusal, ModelError, OptionError
-from bayeslab.exact.answer import EMPlan, Note, Searched
-from bayeslab.exact.expectation_maximisation import Restarts
 from bayeslab.families.mixture.model import Resolved, without_prior
+from bayeslab.latents.expectation_maximisation import Restarts
+from bayeslab.posterior.answer import EMPlan, Note, Searched
 from bayeslab.posterior.mixtures.problem import MixtureProblem
 from bayeslab.posterior.mixtures.search import MixtureOptions, fit_mixture, merging, search
 from bayeslab.posterior.mixtures.starts import start_from_labels, starting_labels

@@ -9,13 +9,13 @@ import numpy as np
 
 from bayeslab.distributions.emissions import ConjugateEmission
 from bayeslab.errors import OptionError, Reason
-from bayeslab.exact.answer import GibbsDraws, GibbsPlan, Note
-from bayeslab.exact.clusters import MOST_PAIRED, coclustering_of_many, point_partition
-from bayeslab.exact.component_number import PartitionSampler, integrable
-from bayeslab.exact.sampler import Arrays, recorded, stacked
 from bayeslab.families.mixture.expectation_maximisation import first_guess
 from bayeslab.families.mixture.model import Resolved
+from bayeslab.latents.labels.clusters import MOST_PAIRED, coclustering_of_many, point_partition
 from bayeslab.latents.labels.labels import drawn_labels
+from bayeslab.latents.partitions.component_number import PartitionSampler, integrable
+from bayeslab.latents.sampler import Arrays, recorded, stacked
+from bayeslab.posterior.answer import GibbsDraws, GibbsPlan, Note
 from bayeslab.posterior.latent_modes import ModeStarts
 from bayeslab.posterior.mixtures.gibbs import mixture_sampler
 from bayeslab.posterior.mixtures.search import MixtureOptions, fit_mixture

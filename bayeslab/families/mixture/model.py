@@ -12,13 +12,13 @@ from bayeslab.data.bound import Data
 from bayeslab.data.design import Design
 from bayeslab.distributions import emissions
 from bayeslab.errors import DataError, ModelError, OptionError, Reason, hint
-from bayeslab.exact.component_number import NumberPrior
-from bayeslab.exact.dirichlet_process import ProcessPrior
 from bayeslab.families.mixture.columns import column_names, gate_inputs, named, names_and_labels, read_rows
 from bayeslab.families.mixture.components import component_parts, design_of, regression_part
 from bayeslab.families.mixture.prior_numbers import concentration, process_prior
 from bayeslab.language.spec import Model
 from bayeslab.latents.labels.labels import Labels
+from bayeslab.latents.partitions.component_number import NumberPrior
+from bayeslab.latents.partitions.dirichlet_process import ProcessPrior
 from bayeslab.posterior.mixtures.choice import choose_components
 from bayeslab.posterior.mixtures.problem import MixtureProblem
 from bayeslab.posterior.number_choice import NumberChoice

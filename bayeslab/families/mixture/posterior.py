@@ -12,9 +12,6 @@ import numpy as np
 
 from bayeslab.data.bound import Data
 from bayeslab.errors import DataError, ModelError, OptionError, Reason, hint
-from bayeslab.exact.answer import EMPlan, GibbsPlan, Note, Plan, VariationalPlan
-from bayeslab.exact.clusters import ordered as by_location
-from bayeslab.exact.clusters import permute, permute_labels
 from bayeslab.families.mixture import (
     completion,
     component_shapes,
@@ -30,7 +27,10 @@ from bayeslab.families.mixture.model import Candidates, Resolved, candidates, re
 from bayeslab.families.mixture.spec import Mixture
 from bayeslab.families.mixture.trials import check_drawn
 from bayeslab.language.spec import Model
+from bayeslab.latents.labels.clusters import ordered as by_location
+from bayeslab.latents.labels.clusters import permute, permute_labels
 from bayeslab.latents.latent import Law
+from bayeslab.posterior.answer import EMPlan, GibbsPlan, Note, Plan, VariationalPlan
 from bayeslab.posterior.contract import Draws, Named, Posterior, Purpose
 from bayeslab.posterior.open_cells import row_by_row
 from bayeslab.posterior.relabelling import agreeing, evenly

@@ -10,9 +10,9 @@ import numpy as np
 
 from bayeslab.distributions import DISTRIBUTIONS, Law, emissions, maths
 from bayeslab.errors import ModelError, OptionError, hint
-from bayeslab.exact.dirichlet_process import Concentration, ProcessPrior
 from bayeslab.language.expressions import parse
 from bayeslab.language.nodes import bound_arguments, call_name
+from bayeslab.latents.partitions.dirichlet_process import Concentration, ProcessPrior
 
 if TYPE_CHECKING:
     from bayeslab.families.mixture.spec import Mixture

@@ -10,9 +10,9 @@ import numpy as np
 from scipy.special import gammaln
 
 from bayeslab.errors import DataError, OptionError, Reason
-from bayeslab.exact.answer import Note, VariationalEnd, VariationalPlan
 from bayeslab.families.mixture.expectation_maximisation import first_guess
 from bayeslab.families.mixture.model import Resolved
+from bayeslab.posterior.answer import Note, VariationalEnd, VariationalPlan
 from bayeslab.posterior.mixtures.problem import MixtureProblem
 from bayeslab.posterior.mixtures.search import merging
 from bayeslab.posterior.mixtures.starts import Start, starting_labels

@@ -13,12 +13,12 @@ import numpy as np
 
 from bayeslab.digits import spread_of
 from bayeslab.distributions import SCALARS, Density, log_density
-from bayeslab.exact.answer import Plan
 from bayeslab.exact.coordinates import Observations
 from bayeslab.exact.gaussian import GaussianModel, Posterior, Scale, empirical_bayes, integrate
 from bayeslab.families.regression.pymc_graph import observations
 from bayeslab.language.expressions import parse
 from bayeslab.language.nodes import bound_arguments, call_name
+from bayeslab.posterior.answer import Plan
 
 if TYPE_CHECKING:
     from bayeslab.families.regression.lowered import Lowered

@@ -31,7 +31,7 @@ from bayeslab.posterior.contract import Draws, Named, Posterior, Purpose
 if TYPE_CHECKING:
     import pymc
 
-    from bayeslab.exact.answer import Plan
+    from bayeslab.posterior.answer import Plan
 
 __all__ = ["RegressionPosterior"]
 

@@ -1,8 +1,8 @@
 """Family ``topics``: documents as mixtures of topics, topics as distributions of words (latent Dirichlet allocation).
 
 The topic of every word is summed out of the likelihood, or, with proportions and topics integrated out instead, drawn
-word by word (:mod:`bayeslab.exact.topics`). Topics have no names of their own: chains are compared after their topics
-have been paired, and what convergence is judged by needs no names.
+word by word (:mod:`bayeslab.latents.topics.topics`). Topics have no names of their own: chains are compared after their
+topics have been paired, and what convergence is judged by needs no names.
 
 References
 ----------

@@ -15,9 +15,9 @@ from bayeslab.data.cells import WORDS_APART
 from bayeslab.data.dataset import Column, Dataset
 from bayeslab.data.documents import STOP_WORDS, WordLimits, chosen_words, words_of
 from bayeslab.errors import DataError, hint, listed
-from bayeslab.exact.topics import Corpus
 from bayeslab.families.topics.spec import Topics
 from bayeslab.language.spec import Model
+from bayeslab.latents.topics.topics import Corpus
 
 # Concentrations are drawn for every day.
 _MOST_DAYS = 10_000

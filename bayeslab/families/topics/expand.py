@@ -7,11 +7,11 @@ from typing import Any
 import numpy as np
 
 from bayeslab.data.bound import Data
-from bayeslab.exact.topic_concentrations import ALPHA_PRIOR, BETA_PRIOR
 from bayeslab.families.topics.documents import documents_of
 from bayeslab.families.topics.spec import Topics, prior_of
 from bayeslab.language.expansion import Expansion, check_columns, number, numbers, unsupported
 from bayeslab.language.spec import Model
+from bayeslab.latents.topics.topic_concentrations import ALPHA_PRIOR, BETA_PRIOR
 
 __all__ = ["expand"]
 

@@ -16,16 +16,16 @@ import numpy as np
 from scipy.special import gammaln
 
 from bayeslab.errors import Stopped
-from bayeslab.exact import paired_topics, topic_sequence
-from bayeslab.exact import topics as lda
-from bayeslab.exact.answer import GibbsDraws, GibbsPlan, Note
-from bayeslab.exact.paired_topics import PairedCorpus
-from bayeslab.exact.sampler import Arrays, Chains
-from bayeslab.exact.topic_concentrations import draw_alpha, draw_beta
-from bayeslab.exact.topic_sequence import DatedCorpus, SequencePrior
-from bayeslab.exact.topics import Corpus, TopicPrior
 from bayeslab.families.topics.documents import Documents, counted
 from bayeslab.families.topics.spec import prior_of
+from bayeslab.latents.sampler import Arrays, Chains
+from bayeslab.latents.topics import paired_topics, topic_sequence
+from bayeslab.latents.topics import topics as lda
+from bayeslab.latents.topics.paired_topics import PairedCorpus
+from bayeslab.latents.topics.topic_concentrations import draw_alpha, draw_beta
+from bayeslab.latents.topics.topic_sequence import DatedCorpus, SequencePrior
+from bayeslab.latents.topics.topics import Corpus, TopicPrior
+from bayeslab.posterior.answer import GibbsDraws, GibbsPlan, Note
 
 __all__ = [
     "SAME",
@@ -53,7 +53,7 @@ type Kept = Mapping[str, tuple[tuple[str, ...], np.ndarray]]
 
 
 def by_gibbs(spec: Any, documents: Documents, apart: Documents | None) -> GibbsPlan:
-    """The plan: see :class:`bayeslab.exact.answer.GibbsPlan`."""
+    """The plan: see :class:`bayeslab.posterior.answer.GibbsPlan`."""
 
     sampler = _Sampler(
         documents.corpus,

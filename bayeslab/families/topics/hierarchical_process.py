@@ -16,13 +16,13 @@ import numpy as np
 from scipy.optimize import linear_sum_assignment
 
 from bayeslab.errors import Stopped
-from bayeslab.exact import topic_process
-from bayeslab.exact.answer import GibbsDraws, GibbsPlan, Note
-from bayeslab.exact.sampler import Arrays, Chains
-from bayeslab.exact.topic_process import ProcessPrior
-from bayeslab.exact.topics import Corpus
 from bayeslab.families.topics.documents import Documents
 from bayeslab.families.topics.gibbs_sampling import SAME, held_out_group, held_out_note, some_pairs, topics_note
+from bayeslab.latents.sampler import Arrays, Chains
+from bayeslab.latents.topics import topic_process
+from bayeslab.latents.topics.topic_process import ProcessPrior
+from bayeslab.latents.topics.topics import Corpus
+from bayeslab.posterior.answer import GibbsDraws, GibbsPlan, Note
 
 __all__ = ["by_gibbs"]
 
@@ -37,7 +37,7 @@ _MEANS, _KEPT, _KEPT_CELLS, _MOST_SEEN = 200, 10, 20_000_000, 300
 
 
 def by_gibbs(prior: ProcessPrior, documents: Documents, apart: Documents | None) -> GibbsPlan:
-    """The plan: see :class:`bayeslab.exact.answer.GibbsPlan`."""
+    """The plan: see :class:`bayeslab.posterior.answer.GibbsPlan`."""
     sampler = _Sampler(documents.corpus, prior)
     dims: dict[str, tuple[str, ...]] = dict.fromkeys(_recorded(prior), ())
 

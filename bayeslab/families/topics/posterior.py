@@ -11,7 +11,6 @@ import numpy as np
 
 from bayeslab.data.bound import Data
 from bayeslab.errors import ModelError, OptionError
-from bayeslab.exact.answer import GibbsPlan, Plan, VariationalPlan
 from bayeslab.families.topics import gibbs_sampling, pymc_graph, variational_bayes
 from bayeslab.families.topics.documents import (
     Documents,
@@ -21,6 +20,7 @@ from bayeslab.families.topics.documents import (
     row_data,
 )
 from bayeslab.families.topics.spec import Topics, _process_of, prior_of
+from bayeslab.posterior.answer import GibbsPlan, Plan, VariationalPlan
 from bayeslab.posterior.contract import Draws, Posterior, Purpose
 
 if TYPE_CHECKING:

@@ -2,7 +2,7 @@ r"""Topics as a PyMC graph: the topics of words summed out, or documents as rand
 
 A Dirichlet distribution of small concentrations is many scales at once: probabilities near zero are spread over orders
 of magnitude, those of words that occur are not, and which are which is uncertain. Samplers therefore go about it in the
-coordinates of :mod:`bayeslab.exact.topic_mixture_kernels`.
+coordinates of :mod:`bayeslab.latents.topics.topic_mixture_kernels`.
 """
 
 from __future__ import annotations
@@ -14,12 +14,12 @@ import numpy as np
 
 from bayeslab.data.bound import Data
 from bayeslab.errors import ModelError
-from bayeslab.exact import topics as lda
-from bayeslab.exact.topic_concentrations import ALPHA_PRIOR, BETA_PRIOR
-from bayeslab.exact.topics import TopicPrior
 from bayeslab.families.topics.documents import Documents
 from bayeslab.families.topics.spec import Topics, prior_of
 from bayeslab.language.spec import Model
+from bayeslab.latents.topics import topics as lda
+from bayeslab.latents.topics.topic_concentrations import ALPHA_PRIOR, BETA_PRIOR
+from bayeslab.latents.topics.topics import TopicPrior
 
 if TYPE_CHECKING:
     import pymc
@@ -29,7 +29,7 @@ __all__ = ["relabelled", "with_evidence", "written_out"]
 
 # Beyond so many parameters a sampler of the graph would be slow to no end.
 MOST_PARAMETERS = 100_000
-KERNEL = "bayeslab.exact.topic_mixture_kernels:density"
+KERNEL = "bayeslab.latents.topics.topic_mixture_kernels:density"
 # Chains begin after so many Gibbs sweeps.
 _SWEEPS = 200
 
@@ -80,7 +80,7 @@ def _coords(k: int, vocabulary: np.ndarray, dim: str, labels: np.ndarray) -> dic
 
 def _start(prior: TopicPrior, documents: Documents) -> tuple[np.ndarray, np.ndarray]:
     """Coordinates of θ and φ after some Gibbs sweeps."""
-    from bayeslab.exact.topic_mixture_kernels import coordinate
+    from bayeslab.latents.topics.topic_mixture_kernels import coordinate
 
     corpus, alpha, beta = documents.corpus, prior.alpha, prior.beta
     state = lda.run(corpus, lda.start(corpus, prior.n_topics, np.random.default_rng(0)), prior, _SWEEPS)

@@ -13,9 +13,9 @@ from bayeslab.errors import (
     ModelError,
     hint,
 )
-from bayeslab.exact.topic_process import ProcessPrior
-from bayeslab.exact.topics import TopicPrior
 from bayeslab.language.spec import ColumnName, Family
+from bayeslab.latents.topics.topic_process import ProcessPrior
+from bayeslab.latents.topics.topics import TopicPrior
 
 __all__ = ["Topics", "prior_of"]
 

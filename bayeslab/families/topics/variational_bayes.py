@@ -8,10 +8,10 @@ from typing import Any
 import numpy as np
 from scipy.special import gammaln
 
-from bayeslab.exact.answer import Note, VariationalEnd, VariationalPlan
-from bayeslab.exact.variational_topics import VariationalTopics, fit_online, fit_variational
 from bayeslab.families.topics.documents import Documents
 from bayeslab.families.topics.spec import prior_of
+from bayeslab.latents.topics.variational_topics import VariationalTopics, fit_online, fit_variational
+from bayeslab.posterior.answer import Note, VariationalEnd, VariationalPlan
 
 __all__ = ["variational"]
 

@@ -8,10 +8,10 @@ from typing import Any
 
 import numpy as np
 
-from bayeslab.exact.forward_backward import Edges, HiddenChain
-from bayeslab.exact.markov_chain import stationary
-from bayeslab.exact.stationary_transitions import best_transition
+from bayeslab.latents.chains.forward_backward import Edges, HiddenChain
+from bayeslab.latents.chains.markov_chain import stationary
 from bayeslab.latents.chains.state_chain import MarkovChain
+from bayeslab.latents.chains.stationary_transitions import best_transition
 
 __all__ = ["SECOND_ORDER", "Chain", "dense_logs", "log_or_constant"]
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from bayeslab.exact.markov_chain import classes, stationary
+from bayeslab.latents.chains.markov_chain import classes, stationary
 
 __all__ = ["GivenUniforms", "chain_variables"]
 

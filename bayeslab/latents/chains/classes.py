@@ -32,8 +32,8 @@ from typing import Any
 
 import numpy as np
 
-from bayeslab.exact.forward_backward import SPARSE_KERNEL, Edges, HiddenChain
 from bayeslab.latents.chains.chain import Chain
+from bayeslab.latents.chains.forward_backward import SPARSE_KERNEL, Edges, HiddenChain
 from bayeslab.latents.chains.state_chain import StateChain
 
 __all__ = ["ClassChain"]

@@ -20,10 +20,10 @@ from typing import Any
 import numpy as np
 from scipy.special import log_softmax
 
-from bayeslab.exact.forward_backward import HiddenChain
-from bayeslab.exact.multinomial_logit import fit_gate
 from bayeslab.latents.chains.chain import Chain, log_or_constant
+from bayeslab.latents.chains.forward_backward import HiddenChain
 from bayeslab.latents.chains.state_chain import ChainOver, MarkovChain
+from bayeslab.latents.multinomial_logit import fit_gate
 
 __all__ = ["LOG_ODDS", "DrivenChain"]
 

@@ -1,7 +1,8 @@
 """States that last for durations of their own: hidden semi-Markov models.
 
 A sequence is cut into segments, each with a state and a duration d = 1, 2, ..., D; the last one may go on beyond the
-sequence (:mod:`bayeslab.exact.duration`, which EM and the graph use). Durations have a table for each state, or
+sequence (:mod:`bayeslab.latents.chains.duration`, which EM and the graph use). Durations have a table for each state,
+or
 
     poisson             d - 1 ~ Poisson(mu)
     negative_binomial   d - 1 ~ NegativeBinomial(mu, alpha), of mean mu and variance mu + mu² / alpha [2]_
@@ -28,9 +29,9 @@ from typing import Any
 import numpy as np
 from scipy import optimize, special, stats
 
-from bayeslab.exact import duration
-from bayeslab.exact.forward_backward import Edges, HiddenChain
+from bayeslab.latents.chains import duration
 from bayeslab.latents.chains.chain import Chain, dense_logs
+from bayeslab.latents.chains.forward_backward import Edges, HiddenChain
 from bayeslab.latents.chains.state_chain import ChainOver, MarkovLaw
 from bayeslab.latents.latent import Expected, Law
 

@@ -1,7 +1,7 @@
 r"""Several hidden chains: factorial, coupled and switching hidden Markov models.
 
-Computed is one chain on the product of their states (:mod:`bayeslab.exact.product_chain`), exactly. What differs is
-how chains depend on each other and what they emit:
+Computed is one chain on the product of their states (:mod:`bayeslab.latents.chains.product_chain`), exactly. What
+differs is how chains depend on each other and what they emit:
 
 factorial
     Chains go their own ways, p(z_t | z_{t-1}) = Π_c A_c[z_{t-1,c}, z_{t,c}], and share one output [1]_.
@@ -27,8 +27,8 @@ from typing import Any, Literal
 
 import numpy as np
 
-from bayeslab.exact.forward_backward import KERNEL, HiddenChain
-from bayeslab.exact.product_chain import ProductSpace
+from bayeslab.latents.chains.forward_backward import KERNEL, HiddenChain
+from bayeslab.latents.chains.product_chain import ProductSpace
 from bayeslab.latents.chains.state_chain import StateChain
 
 __all__ = ["ProductChain"]

@@ -13,8 +13,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from bayeslab.exact import decoding
-from bayeslab.exact.forward_backward import (
+from bayeslab.latents.chains import decoding
+from bayeslab.latents.chains.chain_graph import GivenUniforms, chain_variables
+from bayeslab.latents.chains.forward_backward import (
     KERNEL,
     SPARSE_KERNEL,
     Edges,
@@ -24,8 +25,7 @@ from bayeslab.exact.forward_backward import (
     simulate_states,
     smooth,
 )
-from bayeslab.exact.hidden_gibbs import draw_path
-from bayeslab.latents.chains.chain_graph import GivenUniforms, chain_variables
+from bayeslab.latents.chains.hidden_gibbs import draw_path
 from bayeslab.latents.latent import Drawn, Expected, Latent, Law, Values
 
 __all__ = ["ChainOver", "MarkovChain", "MarkovLaw", "StateChain"]

@@ -1,6 +1,7 @@
 """Hidden Markov trees: rows that name their parents, with states that pass from parent to child.
 
-Everything is asked of :mod:`bayeslab.exact.hidden_tree`. Inside, rows are kept tree by tree, parents before children.
+Everything is asked of :mod:`bayeslab.latents.chains.hidden_tree`. Inside, rows are kept tree by tree, parents before
+children.
 """
 
 from __future__ import annotations
@@ -13,10 +14,10 @@ from typing import Any
 import numpy as np
 
 from bayeslab.errors import ModelError, OptionError
-from bayeslab.exact import hidden_tree
-from bayeslab.exact.forward_backward import HiddenChain
-from bayeslab.exact.hidden_tree import Forest, SmoothedTree
+from bayeslab.latents.chains import hidden_tree
 from bayeslab.latents.chains.chain import Chain, dense_logs
+from bayeslab.latents.chains.forward_backward import HiddenChain
+from bayeslab.latents.chains.hidden_tree import Forest, SmoothedTree
 from bayeslab.latents.chains.state_chain import ChainOver
 from bayeslab.latents.latent import Expected, Law
 

@@ -1,6 +1,6 @@
 """States that are urns with known balls, drawn without replacement: emissions change with what is drawn.
 
-Everything is asked of :mod:`bayeslab.exact.urns`; the chain from urn to urn is learned as any other.
+Everything is asked of :mod:`bayeslab.latents.chains.urn_draws`; the chain from urn to urn is learned as any other.
 """
 
 from __future__ import annotations
@@ -13,12 +13,12 @@ from typing import Any
 import numpy as np
 
 from bayeslab.errors import ModelError, OptionError
-from bayeslab.exact import urns
-from bayeslab.exact.forward_backward import HiddenChain, simulate_states
-from bayeslab.exact.urns import SmoothedDraws, UrnDraws
+from bayeslab.latents.chains import urn_draws as urns
 from bayeslab.latents.chains.chain import Chain, dense_logs
 from bayeslab.latents.chains.chain_graph import GivenUniforms
+from bayeslab.latents.chains.forward_backward import HiddenChain, simulate_states
 from bayeslab.latents.chains.state_chain import ChainOver
+from bayeslab.latents.chains.urn_draws import SmoothedDraws, UrnDraws
 from bayeslab.latents.latent import Expected, Law
 
 __all__ = ["UrnChain", "UrnLaw"]

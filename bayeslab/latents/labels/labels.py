@@ -21,8 +21,8 @@ import numpy as np
 from bayeslab.distributions.emissions.components import ANY, normalise
 from bayeslab.distributions.toolbox.logarithms import log_sum
 from bayeslab.errors import DataError, EvidenceError, OptionError
-from bayeslab.exact.multinomial_logit import fit_gate
 from bayeslab.latents.latent import Drawn, Expected, Latent, Law, Values
+from bayeslab.latents.multinomial_logit import fit_gate
 
 __all__ = ["LabelLaw", "Labels", "drawn_labels"]
 

@@ -26,7 +26,7 @@ import numpy as np
 from bayeslab.distributions.emissions import Parameters
 from bayeslab.distributions.emissions.components import normalise
 from bayeslab.errors import DataError, OptionError, hint
-from bayeslab.exact.expectation_maximisation import EMResult, maximise
+from bayeslab.latents.expectation_maximisation import EMResult, maximise
 from bayeslab.posterior.mixtures.problem import Collapse, HardProblem, MixtureProblem
 from bayeslab.posterior.mixtures.starts import (
     Start,

@@ -13,7 +13,7 @@ import numpy as np
 
 from bayeslab.distributions.emissions import Parameters
 from bayeslab.distributions.toolbox.logarithms import log_sum
-from bayeslab.exact.k_means import distances, k_means, seeds
+from bayeslab.latents.labels.k_means import distances, k_means, seeds
 from bayeslab.posterior.mixtures.problem import MixtureProblem
 
 __all__ = [

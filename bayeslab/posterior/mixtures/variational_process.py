@@ -24,7 +24,7 @@ from scipy.special import betaln, digamma, gammaln
 from bayeslab.distributions.emissions import Statistics
 from bayeslab.distributions.emissions.components import normalise
 from bayeslab.errors import OptionError
-from bayeslab.exact.dirichlet_process import ENDS, ProcessPrior
+from bayeslab.latents.partitions.dirichlet_process import ENDS, ProcessPrior
 from bayeslab.posterior.mixtures.problem import MixtureProblem
 
 __all__ = ["StickFit", "climb_sticks"]

@@ -32,7 +32,7 @@ from bayeslab.distributions.emissions.normal_moments import centred
 from bayeslab.distributions.emissions.normal_prior import NormalPrior
 from bayeslab.distributions.emissions.protocol import Emission, Parameters, Statistics
 from bayeslab.distributions.toolbox.logarithms import ratio
-from bayeslab.exact.product_chain import ProductSpace
+from bayeslab.latents.chains.product_chain import ProductSpace
 
 __all__ = ["AdditiveGaussian"]
 

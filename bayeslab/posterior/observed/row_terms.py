@@ -22,7 +22,7 @@ from pytensor.link.numba.dispatch.basic import numba_njit, register_funcify_and_
 
 __all__ = ["RowSlopeOp", "RowTermsOp", "normal_terms"]
 
-_NORMAL = "bayeslab.exact.normal_kernels:normal_terms"
+_NORMAL = "bayeslab.latents.partitions.normal_kernels:normal_terms"
 
 
 class _KernelOp(Op):

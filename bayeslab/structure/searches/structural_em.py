@@ -43,8 +43,8 @@ from numpy.typing import NDArray
 from scipy.special import xlogy
 
 from bayeslab.errors import OptionError, hint
-from bayeslab.exact.expectation_maximisation import maximise
-from bayeslab.exact.network import DiscreteNetwork
+from bayeslab.latents.expectation_maximisation import maximise
+from bayeslab.latents.networks.network import DiscreteNetwork
 from bayeslab.structure import scores, searches
 from bayeslab.structure.constraints import Constraints
 from bayeslab.structure.data import Observations

@@ -1,6 +1,7 @@
 """Tree-augmented naive Bayes: the class is a parent of every attribute, and each attribute has one more parent.
 
-The tree of attributes is the one that raises the likelihood most; :func:`bayeslab.exact.classifiers.tan` finds it.
+The tree of attributes is the one that raises the likelihood most; :func:`bayeslab.latents.networks.classifiers.tan`
+finds it.
 
 References
 ----------
@@ -14,7 +15,7 @@ from typing import Any
 import networkx as nx
 
 from bayeslab.errors import DataError, ModelError, hint
-from bayeslab.exact.classifiers import tan
+from bayeslab.latents.networks.classifiers import tan
 from bayeslab.structure.searches import Found
 from bayeslab.structure.searches.toolbox.scorer import Prior, Scorer, Source
 

@@ -1,0 +1,1 @@
+"""Functions with Gaussian-process priors: covariances, dense and sparse solvers, Markov and Hilbert-space forms."""

@@ -1,0 +1,357 @@
+"""Clusterings from posterior draws: labels that agree, and summaries that need none.
+
+The posterior of a mixture is the same for every numbering of its components, so that draws may switch
+from one to another, and averages over draws of "component 1" mean nothing. Three ways out:
+
+- *An ordering rule*, where one is natural: :func:`ordered`.
+- *Relabelling* the draws afterwards: to the partition nearest to a pivot (:func:`relabel_to_pivot` [1]_), or so that
+  the allocation probabilities agree best (:func:`relabel_by_probabilities`, Stephens [2]_). Each step is an
+  assignment problem, solved exactly; both are deterministic.
+- *Label-free summaries*: how often two rows share a component (:func:`coclustering`), and the single partition with
+  the least expected loss (:func:`point_partition`) under Binder's loss [3]_ or the variation of information [4]_.
+
+Clusterings by different algorithms, or from different samples of the rows, are put together in the same way: clusters
+of the ensemble are those of average linkage on how often two rows are together (:func:`combined_clusters` [7]_).
+
+References
+----------
+.. [1] Papastamoulis, Iliopoulos (2010). An artificial allocations based solution to the label switching
+   problem in Bayesian analysis of mixtures of distributions. J. Computational and Graphical Statistics 19, 313-331.
+.. [2] Stephens (2000). Dealing with label switching in mixture models. JRSS B 62, 795-809, algorithm 2.
+.. [3] Binder (1978). Bayesian cluster analysis. Biometrika 65, 31-38.
+.. [4] Wade, Ghahramani (2018). Bayesian cluster analysis: point estimation and credible balls.
+   Bayesian Analysis 13, 559-626.
+.. [5] Dahl, Johnson, Müller (2022). Search algorithms and loss functions for Bayesian clustering.
+   J. Computational and Graphical Statistics 31, 1189-1201 (the greedy search).
+.. [6] Hubert, Arabie (1985). Comparing partitions. J. Classification 2, 193-218.
+.. [7] Fred, Jain (2005). Combining multiple clusterings using evidence accumulation. IEEE PAMI 27, 835-850.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+import numpy as np
+
+from bayeslab.errors import DataError, OptionError, hint
+
+__all__ = [
+    "MOST_PAIRED",
+    "Partition",
+    "adjusted_rand_index",
+    "binder_loss",
+    "canonical",
+    "coclustering",
+    "coclustering_of_many",
+    "combined_clusters",
+    "contingency",
+    "ordered",
+    "permute",
+    "permute_labels",
+    "point_partition",
+    "relabel_by_probabilities",
+    "relabel_to_pivot",
+    "variation_of_information",
+]
+
+Loss = Literal["vi", "binder"]
+
+# Of more rows point partitions are found without a matrix of pairs, from so many draws.
+_MANY_ROWS, _COMPARED = 2_000, 30
+# Matrices of pairs of rows are made for a fit of so many rows at most.
+MOST_PAIRED = 2_000
+# Pairs of rows are counted in so many draws, as long as these have so many pairs.
+_PAIRED, _PAIRED_CELLS = 20_000, 100_000_000
+# Two gigabytes of pairs.
+_MOST_ROWS = 16_000
+
+
+# --------------------------------------------------------------------------------- comparing
+
+
+def contingency(a: np.ndarray, b: np.ndarray) -> np.ndarray:
+    """How many rows have each pair of labels."""
+    if np.shape(a) != np.shape(b):
+        raise DataError(
+            f"partitions of {len(a)} and {len(b)} rows cannot be compared; give the same rows", code="wrong-length"
+        )
+    rows, i = np.unique(a, return_inverse=True)
+    columns, j = np.unique(b, return_inverse=True)
+    return np.bincount(i * len(columns) + j, minlength=len(rows) * len(columns)).reshape(len(rows), len(columns))
+
+
+def canonical(labels: np.ndarray) -> np.ndarray:
+    """The same partition with clusters numbered in the order they first appear."""
+    _, first, inverse = np.unique(labels, return_index=True, return_inverse=True)
+    return np.argsort(np.argsort(first))[inverse]
+
+
+def _pairs(counts: np.ndarray) -> float:
+    counts = counts.astype(float)
+    return float(np.sum(counts * (counts - 1)) / 2)
+
+
+def adjusted_rand_index(a: np.ndarray, b: np.ndarray) -> float:
+    """Agreement of two partitions: 1 if equal, 0 on average if one is random [6]_."""
+    table = contingency(a, b)
+    both, in_a, in_b = _pairs(table), _pairs(table.sum(axis=1)), _pairs(table.sum(axis=0))
+    total = _pairs(np.array([len(a)]))
+    expected = in_a * in_b / total if total else 0.0
+    highest = 0.5 * (in_a + in_b)
+    return 1.0 if highest == expected else (both - expected) / (highest - expected)
+
+
+def binder_loss(a: np.ndarray, b: np.ndarray) -> float:
+    """Share of ordered pairs of rows (also with themselves) that only one of the partitions puts together [3]_."""
+    table = contingency(a, b).astype(float)
+    apart = np.sum(table.sum(axis=1) ** 2) + np.sum(table.sum(axis=0) ** 2) - 2 * np.sum(table**2)
+    return float(apart / len(a) ** 2)
+
+
+def variation_of_information(a: np.ndarray, b: np.ndarray) -> float:
+    """H(A | B) + H(B | A) in bits [4]_."""
+    p = contingency(a, b) / len(a)
+
+    def entropy(q: np.ndarray) -> float:
+        return float(-np.sum(q[q > 0] * np.log2(q[q > 0])))
+
+    return max(0.0, 2 * entropy(p) - entropy(p.sum(axis=1)) - entropy(p.sum(axis=0)))
+
+
+# --------------------------------------------------------------------------------- relabelling
+
+
+def ordered(values: np.ndarray) -> np.ndarray:
+    """Permutations (S, K) that sort a statistic of the components, (S, K), in each draw."""
+    return np.argsort(values, axis=1, kind="stable")
+
+
+def permute(values: np.ndarray, permutations: np.ndarray) -> np.ndarray:
+    """Parameters (S, K, ...) with component ``permutations[s, k]`` of each draw as the new component k."""
+    return values[np.arange(len(values))[:, None], permutations]
+
+
+def permute_labels(labels: np.ndarray, permutations: np.ndarray) -> np.ndarray:
+    """Labels (S, N) in the numbering of :func:`permute`."""
+    return np.take_along_axis(np.argsort(permutations, axis=1), labels, axis=1)
+
+
+def _check_labels(labels: np.ndarray) -> None:
+    if labels.ndim != 2 or labels.size == 0:
+        raise DataError(
+            f"labels have shape {labels.shape}; give one row of labels for each draw: (draws, rows)", code="wrong-shape"
+        )
+
+
+def relabel_to_pivot(labels: np.ndarray, n_components: int, pivot: np.ndarray | None = None) -> np.ndarray:
+    """Permutations (S, K) that bring each draw's allocations nearest to a pivot's [1]_.
+
+    Parameters
+    ----------
+    labels : ndarray (S, N) of int
+    pivot : ndarray (N,) of int, optional
+        By default the draw with the least expected Binder loss.
+    """
+    from scipy.optimize import linear_sum_assignment
+
+    _check_labels(labels)
+    if pivot is None:
+        # A thousand rows are enough to tell which draw is typical.
+        some = labels[:, np.unique(np.linspace(0, labels.shape[1] - 1, 1000).astype(int))]
+        together = coclustering(some)
+        losses = [_binder_against(draw, together) for draw in some]
+        pivot = labels[int(np.argmin(losses))]
+    elif pivot.max() >= n_components:
+        raise OptionError(
+            f"the pivot has labels up to {pivot.max()}; there are {n_components} components", code="out-of-range"
+        )
+    out = np.empty((len(labels), n_components), int)
+    for s, draw in enumerate(labels):
+        agree = np.bincount(pivot * n_components + draw, minlength=n_components**2).reshape(n_components, n_components)
+        # A touch of preference for the numbering as it is makes ties the same everywhere.
+        out[s] = linear_sum_assignment(agree + 1e-9 * np.eye(n_components), maximize=True)[1]
+    return out
+
+
+def relabel_by_probabilities(probabilities: np.ndarray, *, max_iterations: int = 100) -> np.ndarray:
+    """Permutations (S, K) that make allocation probabilities (S, N, K) agree: Stephens' algorithm [2]_.
+
+    It lowers the Kullback-Leibler divergence of the draws' probabilities from their average, in turns:
+    average, then assign each draw's components anew. The better of two local minima is returned: from the numbering
+    as it is, and from that of :func:`relabel_to_pivot`.
+    """
+    n_draws, _, n_components = probabilities.shape
+    as_is = np.tile(np.arange(n_components), (n_draws, 1))
+    to_pivot = relabel_to_pivot(probabilities.argmax(axis=2), n_components)
+    ends = [_agreed(probabilities, start, max_iterations) for start in (to_pivot, as_is)]
+    return min(ends, key=lambda end: end[0])[1]
+
+
+def _agreed(probabilities: np.ndarray, permutations: np.ndarray, max_iterations: int) -> tuple[float, np.ndarray]:
+    """Divergence (up to a constant) and permutations where the turns end."""
+    from scipy.optimize import linear_sum_assignment
+
+    divergence = np.inf
+    for _ in range(max_iterations):
+        moved = np.take_along_axis(probabilities, permutations[:, None, :], axis=2)
+        log_average = np.log(np.maximum(moved.mean(axis=0), 1e-300))
+        before, divergence = divergence, -float(np.sum(moved * log_average))
+        if not divergence < before - 1e-12 * abs(before):
+            break
+        permutations = np.stack([linear_sum_assignment(-log_average.T @ p)[1] for p in probabilities])
+    return divergence, permutations
+
+
+# --------------------------------------------------------------------------------- label-free
+
+
+def coclustering(labels: np.ndarray) -> np.ndarray:
+    """Share of draws (S, N) in which two rows are in the same cluster, (N, N).
+
+    A draw may leave rows out (label -1): the share is of the draws that have both; rows never together have 0.
+    """
+    labels = np.asarray(labels)
+    _check_labels(labels)
+    if labels.shape[1] > _MOST_ROWS:
+        raise DataError(
+            f"a matrix of pairs of {labels.shape[1]} rows does not fit into memory; give the labels of at most"
+            f" {_MOST_ROWS} rows",
+            code="too-costly",
+        )
+    out = np.zeros((labels.shape[1], labels.shape[1]))
+    for draw in labels:
+        member = draw[:, None] == np.arange(draw.max() + 1)
+        out += member.astype(float) @ member.T
+    if labels.min() >= 0:
+        return out / len(labels)
+    there = (labels >= 0).astype(float)
+    return np.where(np.eye(len(out), dtype=bool), 1.0, out / np.maximum(there.T @ there, 1))
+
+
+def coclustering_of_many(labels: np.ndarray, least: int = 500) -> np.ndarray:
+    """:func:`coclustering` in all draws, or, where that takes long, in evenly spaced ones.
+
+    Parameters
+    ----------
+    labels : ndarray (S, N) of int
+    least
+        How many draws are counted at least, as far as there are so many.
+    """
+    most = min(len(labels), _PAIRED, max(least, _PAIRED_CELLS // labels.shape[1] ** 2))
+    at = np.unique(np.linspace(0, len(labels) - 1, most).astype(int))
+    return coclustering(labels[at].astype(np.int64))
+
+
+def _binder_against(labels: np.ndarray, together: np.ndarray) -> float:
+    """Expected Binder loss, up to what does not depend on the labels."""
+    member = np.eye(labels.max() + 1)[labels]
+    size = member.sum(axis=0)
+    within = np.einsum("ik,ij,jk->", member, together, member, optimize=True)
+    return float((size @ size - 2 * within) / len(labels) ** 2)
+
+
+@dataclass(frozen=True, eq=False)
+class Partition:
+    """One clustering that stands for the draws.
+
+    Attributes
+    ----------
+    labels : ndarray (N,) of int
+        Clusters in the order they first appear.
+    expected_loss : float
+        Average loss against the draws.
+    loss : str
+    """
+
+    labels: np.ndarray
+    expected_loss: float
+    loss: Loss
+
+
+def point_partition(
+    labels: np.ndarray, *, loss: Loss = "vi", max_clusters: int | None = None, n_starts: int = 8
+) -> Partition:
+    """The partition with the least average loss over draws (S, N), by greedy search.
+
+    Starts are the best of the draws themselves and of the cuts of an average-linkage tree on 1 - coclustering;
+    from each, rows move one at a time to the cluster (or a new one) that lowers the expected loss most,
+    until none does [5]_. Deterministic. Of more than 2,000 rows no matrix of pairs is made, and the draws alone are
+    starts, of which few are compared.
+    """
+    if loss not in ("vi", "binder"):
+        raise OptionError(f"unknown loss '{loss}'{hint(loss, ('vi', 'binder'))}", code="unknown-word")
+    _check_labels(labels)
+    labels = np.stack([canonical(draw) for draw in labels])
+    distinct, counts = np.unique(labels, axis=0, return_counts=True)
+    limit = max_clusters or min(labels.shape[1], int(labels.max()) + 2)
+    if labels.shape[1] > _MANY_ROWS:
+        n_starts = 1
+        candidates = [draw for draw in distinct[np.argsort(-counts, kind="stable")[:_COMPARED]] if draw.max() < limit]
+        candidates.append(np.zeros(labels.shape[1], int))
+    else:
+        candidates = _candidates(distinct, counts, coclustering(labels), limit)
+    scored = sorted((_expected(c, distinct, counts, loss), tuple(c)) for c in candidates)
+    best: tuple[float, tuple[int, ...]] = scored[0]
+    for _, start in scored[:n_starts]:
+        moved = _greedy(np.array(start), distinct, counts, loss, limit)
+        best = min(best, (_expected(moved, distinct, counts, loss), tuple(canonical(moved))))
+    return Partition(np.array(best[1]), best[0], loss)
+
+
+def combined_clusters(labels: np.ndarray, n_clusters: int) -> np.ndarray:
+    """One clustering from several (S, N): so many clusters by average linkage on 1 - coclustering [7]_.
+
+    Names of clusters do not matter; a clustering may leave rows out (label -1).
+    """
+    from scipy.cluster.hierarchy import fcluster
+
+    if n_clusters < 1:
+        raise OptionError(f"there is at least one cluster, not {n_clusters!r}", code="out-of-range")
+    together = coclustering(labels)
+    if len(together) == 1:
+        return np.zeros(1, int)
+    return canonical(fcluster(_linkage(together), n_clusters, "maxclust"))
+
+
+def _linkage(together: np.ndarray) -> np.ndarray:
+    """The average-linkage tree on 1 - coclustering."""
+    from scipy.cluster.hierarchy import linkage
+    from scipy.spatial.distance import squareform
+
+    distance = np.round(1 - together, 12)
+    np.fill_diagonal(distance, 0.0)
+    return linkage(squareform(distance, checks=False), "average")
+
+
+def _candidates(distinct: np.ndarray, counts: np.ndarray, together: np.ndarray, limit: int) -> list[np.ndarray]:
+    from scipy.cluster.hierarchy import fcluster
+
+    # The most frequent draws; more would cost time and hardly differ.
+    often = distinct[np.argsort(-counts, kind="stable")[:100]]
+    candidates = [draw for draw in often if draw.max() < limit]
+    n_rows = len(together)
+    if n_rows > 1:
+        tree = _linkage(together)
+        candidates += [canonical(fcluster(tree, k, "maxclust")) for k in range(1, min(limit, n_rows) + 1)]
+    return list({tuple(c): c for c in [*candidates, np.zeros(n_rows, int)]}.values())
+
+
+def _expected(labels: np.ndarray, draws: np.ndarray, counts: np.ndarray, loss: Loss) -> float:
+    measure = variation_of_information if loss == "vi" else binder_loss
+    return float(np.average([measure(labels, draw) for draw in draws], weights=counts))
+
+
+def _greedy(labels: np.ndarray, draws: np.ndarray, counts: np.ndarray, loss: Loss, limit: int) -> np.ndarray:
+    """Move rows one at a time while that lowers the expected loss.
+
+    With n_k the sizes of clusters and n_sck those of overlaps with draw s, both losses are sums of f(n_k) - 2 f(n_sck)
+    (and what does not change), f(n) = n log2 n for the variation of information and n² for Binder's.
+    """
+    from bayeslab.latents.labels.clustering_kernels import move_rows
+
+    grid = np.arange(len(labels) + 3, dtype=float)
+    f = grid * np.log2(np.maximum(grid, 1.0)) if loss == "vi" else grid**2
+    labels, weight = labels.astype(np.int64), counts / counts.sum()
+    move_rows(labels, np.ascontiguousarray(draws, np.int64), weight, np.diff(f), limit, 50)
+    return canonical(labels)

@@ -1,0 +1,227 @@
+"""Counts of the families of a net: how often each combination of states occurs in the rows.
+
+Counts are all that complete data say about the tables of a discrete net: the likelihood is the
+product over families of ``theta_xjk ** n_xjk``. Rows that miss a cell of a family say nothing simple
+about it and are skipped there; what they do say is the business of expectation maximisation.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+from numpy.typing import NDArray
+
+from bayeslab.errors import DataError
+
+__all__ = [
+    "Families",
+    "check_codes",
+    "checked_weights",
+    "distinct_rows",
+    "distinct_words",
+    "family_counts",
+    "skipped_weight",
+]
+
+Array = NDArray[np.float64]
+Codes = NDArray[np.integer]
+
+
+@dataclass(frozen=True, eq=False)
+class Families:
+    """The families of a net as flat index arrays, for compiled loops.
+
+    Parameters
+    ----------
+    cards : ndarray of int
+        Number of states of each variable.
+    families : sequence of sequence of int
+        The variables of each family, in the order of its table's axes: parents, then the variable itself.
+    """
+
+    cards: NDArray[np.int64]
+    families: tuple[tuple[int, ...], ...]
+
+    @classmethod
+    def of(cls, states: Mapping[str, tuple[str, ...]], parents: Mapping[str, tuple[str, ...]]) -> Families:
+        """One family a variable, in the order of ``states``."""
+        number = {v: i for i, v in enumerate(states)}
+        families = tuple((*(number[p] for p in parents.get(v, ())), number[v]) for v in states)
+        return cls(np.array([len(s) for s in states.values()], dtype=np.int64), families)
+
+    @cached_property
+    def shapes(self) -> list[tuple[int, ...]]:
+        return [tuple(int(self.cards[v]) for v in family) for family in self.families]
+
+    @cached_property
+    def sizes(self) -> list[int]:
+        return [int(np.prod(shape, dtype=np.int64)) for shape in self.shapes]
+
+    def arrays(self) -> tuple[NDArray[np.int64], ...]:
+        """``starts``, ``members``, ``strides``: variables of each family and their strides; ``offsets`` of tables."""
+        return self._arrays
+
+    @cached_property
+    def _arrays(self) -> tuple[NDArray[np.int64], ...]:
+        starts = np.cumsum([0, *(len(f) for f in self.families)], dtype=np.int64)
+        members = np.array([v for f in self.families for v in f], dtype=np.int64)
+        steps = [np.prod(shape[j + 1 :], dtype=np.int64) for shape in self.shapes for j in range(len(shape))]
+        strides = np.array(steps, dtype=np.int64)
+        return starts, members, strides, np.cumsum([0, *self.sizes], dtype=np.int64)
+
+    def dense(self) -> NDArray[np.int64]:
+        """Stride of each variable in the table of each family, shape (n_families, n_variables); 0 if not in it."""
+        out = np.zeros((len(self.families), len(self.cards)), dtype=np.int64)
+        starts, members, strides, _ = self.arrays()
+        for f in range(len(out)):
+            out[f, members[starts[f] : starts[f + 1]]] = strides[starts[f] : starts[f + 1]]
+        return out
+
+    def split(self, flat: Array) -> list[Array]:
+        """Views of one flat array as one table a family."""
+        ends = np.cumsum([0, *self.sizes])
+        return [flat[ends[f] : ends[f + 1]].reshape(shape) for f, shape in enumerate(self.shapes)]
+
+
+def family_counts(
+    codes: Codes,
+    cards: Sequence[int] | NDArray[np.int64],
+    families: Sequence[Sequence[int]],
+    weights: Array | None = None,
+) -> list[Array]:
+    """Weighted counts of every family.
+
+    Parameters
+    ----------
+    codes : ndarray of int, shape (n_rows, n_variables)
+        Numbers of the states; -1 where a cell is missing. Small integers stored by column (``order="F"``) are
+        read where they lie; anything else is copied first.
+    cards : sequence of int
+        Number of states of each variable.
+    families : sequence of sequence of int
+        The variables of each family; the axes of its table in that order.
+    weights : ndarray, optional
+        Weight of each row; 1 if left out.
+
+    Returns
+    -------
+    list of ndarray
+        One table a family. Rows with a missing cell in a family are left out of it
+        (:func:`skipped_weight` says how many).
+    """
+    return _counted(codes, cards, families, weights)[0]
+
+
+def skipped_weight(
+    codes: Codes,
+    cards: Sequence[int] | NDArray[np.int64],
+    families: Sequence[Sequence[int]],
+    weights: Array | None = None,
+) -> Array:
+    """The weight of the rows that each family could not use because one of its cells is missing."""
+    return _counted(codes, cards, families, weights)[1]
+
+
+def _counted(
+    codes: Codes, cards: Sequence[int] | NDArray[np.int64], families: Sequence[Sequence[int]], weights: Array | None
+) -> tuple[list[Array], Array]:
+    from bayeslab.latents.networks.counting_kernels import count_families
+
+    index = Families(np.asarray(cards, dtype=np.int64), tuple(tuple(map(int, f)) for f in families))
+    columns = packed(codes, index.cards)
+    starts, members, strides, offsets = index.arrays()
+    flat = np.zeros(offsets[-1])
+    if offsets[-1] >= np.iinfo(np.int32).max:
+        raise DataError(
+            f"the tables have {offsets[-1]:,} entries together; counting handles up to 2 ** 31 - 1", code="too-costly"
+        )
+    skipped = count_families(columns, starts, members, strides, offsets, checked_weights(weights, len(codes)), flat)
+    return index.split(flat), skipped
+
+
+def check_codes(codes: Codes, cards: NDArray[np.int64]) -> Codes:
+    """Codes as an array, checked against the numbers of states.
+
+    Raises
+    ------
+    DataError
+        Of another shape, no integers, or beyond the states.
+    """
+    codes = np.asarray(codes)
+    if codes.ndim != 2 or codes.shape[1] != len(cards):
+        raise DataError(
+            f"codes of shape {codes.shape} for {len(cards)} variables; give one row a case", code="wrong-shape"
+        )
+    if not np.issubdtype(codes.dtype, np.integer):
+        raise DataError(f"codes are integers, -1 for a missing cell; given {codes.dtype}", code="wrong-type")
+    if codes.size:
+        columns = codes.T if codes.flags.f_contiguous else codes
+        axis = 1 if codes.flags.f_contiguous else 0
+        low, high = columns.min(axis=axis), columns.max(axis=axis)
+        wrong = np.flatnonzero((low < -1) | (high >= cards))
+        if wrong.size:
+            v = int(wrong[0])
+            raise DataError(
+                f"column {v} has codes from {low[v]} to {high[v]}; its variable has the states 0 to {cards[v] - 1}"
+                " (-1: missing)",
+                code="out-of-range",
+            )
+    return codes
+
+
+def packed(codes: Codes, cards: NDArray[np.int64]) -> Codes:
+    """Codes by column in the smallest integers that hold them, checked against the numbers of states."""
+    codes = check_codes(codes, cards)
+    kind = np.int8 if max(cards, default=0) <= 127 else np.int16 if max(cards) <= 32767 else np.int32
+    if codes.flags.f_contiguous:
+        return np.ascontiguousarray(codes.T, dtype=kind)
+    from bayeslab.latents.networks.counting_kernels import pack
+
+    out = np.empty(codes.shape[::-1], dtype=kind)
+    pack(np.ascontiguousarray(codes), out)
+    return out
+
+
+def checked_weights(weights: Array | None, n_rows: int) -> Array:
+    """Weights of rows for compiled loops: none is an empty array."""
+    if weights is None:
+        return np.empty(0)
+    weights = np.ascontiguousarray(weights, dtype=np.float64)
+    if weights.shape != (n_rows,):
+        raise DataError(f"{weights.size} weights for {n_rows} rows", code="wrong-length")
+    return weights
+
+
+def distinct_rows(codes: Codes, weights: Array | None = None) -> tuple[Codes, Array]:
+    """The different rows, in order of first appearance, and how often (with what weight) each occurs.
+
+    Parameters
+    ----------
+    codes : ndarray of int, shape (n_rows, n_variables)
+    weights : ndarray, optional
+        Weight of each row; 1 if left out.
+    """
+    from bayeslab.latents.networks.counting_kernels import first_of_each
+
+    codes = np.ascontiguousarray(codes)
+    starts = np.arange(len(codes) + 1, dtype=np.int64) * codes.shape[1]
+    kinds, firsts = first_of_each(codes.ravel(), starts)
+    given = None if weights is None else checked_weights(weights, len(codes))
+    return codes[firsts], np.bincount(kinds, weights=given, minlength=len(firsts)).astype(np.float64)
+
+
+def distinct_words(words: NDArray[np.str_]) -> tuple[NDArray[np.str_], NDArray[np.int64]]:
+    """The different words of a column of text, in order of first appearance, and which of them each cell is.
+
+    As :func:`numpy.unique` with ``return_inverse``, by hashing instead of sorting.
+    """
+    from bayeslab.latents.networks.counting_kernels import first_of_each
+
+    words = np.ascontiguousarray(words)
+    letters = words.view(np.uint32)
+    width = words.itemsize // 4
+    kinds, firsts = first_of_each(letters, np.arange(len(words) + 1, dtype=np.int64) * width)
+    return words[firsts], kinds

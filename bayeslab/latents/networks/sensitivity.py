@@ -1,0 +1,587 @@
+"""What an answer of a Bayes net depends on: its numbers, the evidence, and what is not yet known.
+
+Let θ be one entry of one table, and let the other entries of its row share what is left in their old
+proportions. Then P(evidence) and P(target, evidence) are linear in θ, and the answer is a quotient
+
+.. math:: P(t \\mid e)(\\theta) = \\frac{a\\,\\theta + b}{c\\,\\theta + d},
+
+the *sensitivity function* of the query [1]_ [2]_. The slope of P(e) in an entry is the expected count
+of that entry divided by the entry, so one calibration for e and one for (e, t) give the coefficients
+for all parameters of the network at once [3]_. From them follow the derivative at the present value,
+the range over all values, the value at which a threshold is reached, and the interval within which
+the most probable state stays the same.
+
+Evidence is judged by leaving one finding out: the weight of evidence is the change in the log odds of
+the target [5]_. What is not observed is judged by the mutual information with the target, the expected
+reduction of its entropy.
+
+References
+----------
+.. [1] Castillo, Gutiérrez, Hadi (1997). Sensitivity analysis in discrete Bayesian networks. IEEE
+   Transactions on Systems, Man, and Cybernetics 27, 412-423.
+.. [2] Coupé, van der Gaag (2002). Properties of sensitivity analysis of Bayesian belief networks.
+   Annals of Mathematics and Artificial Intelligence 36, 323-356.
+.. [3] Kjærulff, van der Gaag (2000). Making sensitivity analysis computationally efficient. UAI 16, 317-325.
+.. [4] Chan, Darwiche (2002). When do numbers really matter? JAIR 17, 265-287.
+.. [5] Good (1950). Probability and the Weighing of Evidence. Griffin.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from bayeslab.errors import EvidenceError, ModelError, OptionError, hint
+from bayeslab.latents.networks.factors import Evidence, FactorGraph, read_evidence
+from bayeslab.latents.networks.junction_tree import JunctionTree
+from bayeslab.latents.networks.network import DiscreteNetwork
+
+__all__ = [
+    "Bar",
+    "EvidenceInfluence",
+    "Information",
+    "Parameter",
+    "SensitivityFunction",
+    "Tolerance",
+    "conflict",
+    "evidence_influence",
+    "information_value",
+    "sensitivity",
+    "tolerances",
+    "tornado",
+]
+
+_ROUNDING = 1e-12
+
+
+@dataclass(frozen=True, slots=True)
+class Parameter:
+    """One entry of one table.
+
+    Attributes
+    ----------
+    variable, state : str
+    given : mapping of str to str
+        The states of the parents.
+    value : float
+        The entry as it is.
+    """
+
+    variable: str
+    state: str
+    given: Mapping[str, str]
+    value: float
+
+    def __str__(self) -> str:
+        above = ", ".join(f"{p}={s}" for p, s in self.given.items())
+        return f"P({self.variable}={self.state}{' | ' + above if above else ''}) = {self.value:.6g}"
+
+
+@dataclass(frozen=True, slots=True)
+class SensitivityFunction:
+    """A posterior probability as a function of one parameter: ``(a θ + b) / (c θ + d)``.
+
+    Scaled so that the denominator is 1 at the present value. The other entries of the row keep their
+    proportions; if they are all zero, they share equally.
+    """
+
+    parameter: Parameter
+    a: float
+    b: float
+    c: float
+    d: float
+
+    def __call__(self, theta: float) -> float:
+        """The posterior probability if the parameter were ``theta``; NaN where the evidence is impossible."""
+        below = self.c * theta + self.d
+        return (self.a * theta + self.b) / below if below > 0 else float("nan")
+
+    @property
+    def probability(self) -> float:
+        """At the present value."""
+        return self.a * self.parameter.value + self.b
+
+    @property
+    def derivative(self) -> float:
+        """At the present value; its size is the *sensitivity value*."""
+        return self.a - self.c * self.probability
+
+    @property
+    def bounds(self) -> tuple[float, float]:
+        """Smallest and largest probability over all values of the parameter (it is monotone in between).
+
+        Where the evidence is impossible at an end, the limit there.
+        """
+        ends = [_limit(self, theta) for theta in (0.0, 1.0)]
+        return min(ends), max(ends)
+
+    def threshold(self, probability: float) -> float | None:
+        """The value of the parameter at which the answer is ``probability``; ``None`` if none in [0, 1] is."""
+        slope = self.a - probability * self.c
+        if slope == 0:
+            return None
+        theta = (probability * self.d - self.b) / slope
+        return theta if 0 <= theta <= 1 else None
+
+
+def _limit(function: SensitivityFunction, theta: float) -> float:
+    value = function(theta)
+    # 0 / 0: numerator and denominator vanish together, so the quotient is constant.
+    return function.a / function.c if np.isnan(value) and function.c else value
+
+
+class _Lines(NamedTuple):
+    """Coefficients for the entries of one table: a, b (event, row, state); c, d (row, state)."""
+
+    variable: str
+    a: np.ndarray
+    b: np.ndarray
+    c: np.ndarray
+    d: np.ndarray
+
+
+def sensitivity(
+    network: DiscreteNetwork,
+    target: Mapping[str, str],
+    given: Mapping[str, Any] | None = None,
+    *,
+    variables: Iterable[str] | None = None,
+    certain: bool = False,
+) -> list[SensitivityFunction]:
+    """How a posterior probability depends on every parameter, one at a time.
+
+    Parameters
+    ----------
+    target
+        Variable to state; several mean all together.
+    given
+        Variable to its state, or to a mapping from states to likelihoods.
+    variables
+        Only parameters of the tables of these; all if left out.
+    certain
+        Also entries that are 0 or 1. They are usually meant as logic; and they take one more
+        calibration for each variable that has some.
+
+    Returns
+    -------
+    list of SensitivityFunction
+        The largest derivative (in size) first.
+
+    Raises
+    ------
+    EvidenceError
+        Evidence of probability zero, or a target that is given.
+    EngineRefusal
+        The network is too large for exact inference.
+
+    Examples
+    --------
+    P(disease | positive) as a function of the prior θ is 0.98 θ / (0.98 θ + 0.03 (1 − θ))::
+
+        first = sensitivity(network, {"disease": "yes"}, {"test": "positive"})[0]
+        first.derivative, first.threshold(0.5)
+    """
+    wanted = read_evidence(network.states, target)
+    if wanted.likelihood or not wanted.hard:
+        raise EvidenceError(
+            "a target is a state of one or more variables, such as {'disease': 'yes'}", code="wrong-type"
+        )
+    functions = [
+        SensitivityFunction(
+            parameter, float(lines.a[0][at]), float(lines.b[0][at]), float(lines.c[at]), float(lines.d[at])
+        )
+        for lines in _coefficients(network, [wanted.hard], given, variables, certain)
+        for parameter, at in _parameters(network, lines.variable, certain)
+    ]
+    return sorted(functions, key=lambda f: -abs(f.derivative))
+
+
+def _parameters(network: DiscreteNetwork, variable: str, certain: bool) -> Iterator[tuple[Parameter, tuple[int, int]]]:
+    """The entries of a table that are free, and where they stand in its (row, state) form."""
+    table, above, states = network.tables[variable], network.parents[variable], network.states[variable]
+    if len(states) < 2:
+        return
+    for row, place in enumerate(np.ndindex(table.shape[:-1])):
+        given = {p: network.states[p][i] for p, i in zip(above, place, strict=True)}
+        for k, state in enumerate(states):
+            value = float(table[(*place, k)])
+            if certain or 0 < value < 1:
+                yield Parameter(variable, state, given, value), (row, k)
+
+
+def _coefficients(
+    network: DiscreteNetwork,
+    events: Sequence[Mapping[str, int]],
+    given: Mapping[str, Any] | None,
+    variables: Iterable[str] | None,
+    certain: bool,
+) -> Iterator[_Lines]:
+    """Numerators for each event, and the common denominator, table by table."""
+    names = _names(network, variables)
+    evidence = read_evidence(network.states, given)
+    for event in events:
+        for variable in event.keys() & evidence.hard.keys():
+            raise EvidenceError(f"'{variable}' is the target and given: nothing is left to ask", code="conflict")
+    tree = _tree(network, evidence)
+    rows = _rows(network, evidence, [{}, *events])
+    logs, counts = _calibrated(tree, rows)
+    if logs[0] == -np.inf:
+        tree.query({v: network.states[v][code] for v, code in evidence.hard.items()}, targets=())
+        raise EvidenceError("the evidence has probability zero", code="probability-zero")
+    shares = np.exp(logs - logs[0])
+    numbers = list(network.states)
+    for variable in names:
+        table = network.tables[variable]
+        flat, i = table.reshape(-1, table.shape[-1]), numbers.index(variable)
+        cells = shares[:, None, None] * np.stack([c[i].reshape(flat.shape) for c in counts])
+        slopes = np.divide(cells, flat, out=np.zeros_like(cells), where=flat > 0)
+        if certain and np.any(flat == 0):
+            slopes = _slopes_at_zero(tree, network, evidence, variable, rows, logs[0])
+        yield _lines(variable, flat, cells, slopes, shares)
+
+
+def _lines(variable: str, table: np.ndarray, cells: np.ndarray, slopes: np.ndarray, shares: np.ndarray) -> _Lines:
+    """Slope and intercept of each event's probability in each entry; event 0 is the evidence alone.
+
+    ``cells`` are P(event, row, state | e), ``slopes`` the same divided by the entries, ``shares``
+    P(event | e).
+    """
+    n_states = table.shape[1]
+    others = np.ones((n_states, n_states)) - np.eye(n_states)
+    left = table @ others
+    # What a unit of probability is worth that the entry gives up and the others share.
+    spread = np.divide(cells @ others, left, out=slopes @ others / max(n_states - 1, 1), where=left > 0)
+    outside = shares[:, None, None] - cells.sum(axis=2, keepdims=True)
+    # A row that the evidence implies leaves nothing outside, and rounding must not turn that into something.
+    outside[outside < _ROUNDING * shares[:, None, None]] = 0
+    slope, intercept = slopes - spread, spread + outside
+    return _Lines(variable, slope[1:], intercept[1:], slope[0], intercept[0])
+
+
+def _slopes_at_zero(
+    tree: JunctionTree,
+    network: DiscreteNetwork,
+    evidence: Evidence,
+    variable: str,
+    rows: np.ndarray,
+    log_evidence: float,
+) -> np.ndarray:
+    """P(event | row, state) P(row), also where the table is zero: calibrated with ones in place of the table."""
+    tables = [*network.tables.values(), *evidence.likelihood.values()]
+    i = list(network.states).index(variable)
+    tables[i] = np.ones_like(tables[i])
+    logs, counts = _calibrated(tree.with_tables(tables), rows)
+    return np.stack(
+        [
+            np.exp(log - log_evidence) * c[i].reshape(-1, tables[i].shape[-1])
+            for log, c in zip(logs, counts, strict=True)
+        ]
+    )
+
+
+def _names(network: DiscreteNetwork, variables: Iterable[str] | None) -> list[str]:
+    names = list(network.states) if variables is None else list(variables)
+    for name in names:
+        if name not in network.states:
+            raise ModelError(f"'{name}' is not a variable{hint(name, network.states)}", code="unknown-variable")
+    return names
+
+
+def _tree(network: DiscreteNetwork, evidence: Evidence) -> JunctionTree:
+    """The network, with one factor more for each likelihood."""
+
+    if not evidence.likelihood:
+        return JunctionTree.of(network)
+    plain = FactorGraph.of(network)
+    scopes = (*plain.scopes, *((v,) for v in evidence.likelihood))
+    return JunctionTree.of(FactorGraph(plain.states, scopes, (*plain.tables, *evidence.likelihood.values())))
+
+
+def _rows(network: DiscreteNetwork, evidence: Evidence, events: Sequence[Mapping[str, int]]) -> np.ndarray:
+    names = list(network.states)
+    out = np.full((len(events), len(names)), -1)
+    for row, event in zip(out, events, strict=True):
+        for variable, code in {**evidence.hard, **event}.items():
+            row[names.index(variable)] = code
+    return out
+
+
+def _calibrated(tree: JunctionTree, rows: np.ndarray) -> tuple[np.ndarray, list[list[np.ndarray]]]:
+    """Log evidence and expected counts of each row by itself."""
+    results = [tree.expected_counts(row[None, :]) for row in rows]
+    return np.array([log[0] for log, _ in results]), [counts for _, counts in results]
+
+
+@dataclass(frozen=True, slots=True)
+class Bar:
+    """One bar of a tornado diagram.
+
+    Attributes
+    ----------
+    low, high : float
+        The answer with the odds of the parameter divided, and multiplied, by the factor.
+    """
+
+    parameter: Parameter
+    low: float
+    high: float
+
+    @property
+    def width(self) -> float:
+        return abs(self.high - self.low)
+
+
+def tornado(functions: Iterable[SensitivityFunction], odds: float = 2.0, top: int = 10) -> list[Bar]:
+    """The answer when the odds of each parameter are divided and multiplied by a factor; widest first.
+
+    A factor on the odds treats small and large probabilities alike [4]_. Of the two entries of a row with
+    two states, which mirror each other, one has a bar.
+    """
+    if not odds > 1:
+        raise OptionError(f"odds is a factor above 1, not {odds!r}", code="out-of-range")
+    bars: list[Bar] = []
+    for f in functions:
+        bar = Bar(f.parameter, *(f(_moved(f.parameter.value, by)) for by in (1 / odds, odds)))
+        if not any(_mirrored(bar, other) for other in bars):
+            bars.append(bar)
+    return sorted(bars, key=lambda bar: -bar.width)[:top]
+
+
+def _mirrored(bar: Bar, other: Bar) -> bool:
+    """The two entries of a row with two states say the same thing: the odds of one are those of the other, inverted."""
+    p, q = bar.parameter, other.parameter
+    same_row = (p.variable, p.given) == (q.variable, q.given)
+    return same_row and abs(p.value + q.value - 1) < 1e-12 and abs(bar.low - other.high) < 1e-9
+
+
+def _moved(p: float, by: float) -> float:
+    return p * by / (1 - p + p * by)
+
+
+@dataclass(frozen=True, slots=True)
+class Tolerance:
+    """How far a parameter may move before another state becomes the most probable one.
+
+    Attributes
+    ----------
+    low, high : float
+        The interval within which the answer stays.
+    below, above : str or None
+        The state that is most probable next, on either side; ``None`` where the interval ends with 0
+        or 1.
+    """
+
+    parameter: Parameter
+    low: float
+    high: float
+    below: str | None
+    above: str | None
+
+    @property
+    def distance(self) -> float:
+        """To the nearer change, in log odds; infinite if there is none."""
+        with np.errstate(divide="ignore"):
+            at, low, high = (np.log(p) - np.log1p(-p) for p in (self.parameter.value, self.low, self.high))
+        down = at - low if self.below is not None else np.inf
+        up = high - at if self.above is not None else np.inf
+        return float(min(down, up))
+
+
+def tolerances(
+    network: DiscreteNetwork,
+    variable: str,
+    given: Mapping[str, Any] | None = None,
+    *,
+    variables: Iterable[str] | None = None,
+    certain: bool = False,
+) -> list[Tolerance]:
+    """Parameters that can change the most probable state of a variable, the most critical first.
+
+    Parameters
+    ----------
+    variable
+        The variable whose most probable state is the answer.
+    given, variables, certain
+        As in :func:`sensitivity`.
+
+    References
+    ----------
+    van der Gaag, Renooij (2001). Analysing sensitivity data from probabilistic networks. UAI 17, 530-537.
+    """
+    (name,) = _names(network, [variable])
+    states = network.states[name]
+    events = [{name: code} for code in range(len(states))]
+    every = [
+        _tolerance(parameter, states, lines.a[(slice(None), *at)], lines.b[(slice(None), *at)])
+        for lines in _coefficients(network, events, given, variables, certain)
+        for parameter, at in _parameters(network, lines.variable, certain)
+    ]
+    critical = [tolerance for tolerance in every if tolerance.below is not None or tolerance.above is not None]
+    return sorted(critical, key=lambda tolerance: tolerance.distance)
+
+
+def _tolerance(parameter: Parameter, states: tuple[str, ...], a: np.ndarray, b: np.ndarray) -> Tolerance:
+    """Where another line crosses the one that is highest now: the denominator is common to all."""
+    now = parameter.value
+    best = int(np.argmax(a * now + b))
+    lead, slope = (a * now + b)[best] - (a * now + b), a[best] - a
+    low, high, below, above = 0.0, 1.0, None, None
+    for j in np.flatnonzero(slope):
+        crossing = float(now - lead[j] / slope[j])
+        if slope[j] > 0 and low < crossing <= now:
+            low, below = crossing, states[j]
+        if slope[j] < 0 and now <= crossing < high:
+            high, above = crossing, states[j]
+    return Tolerance(parameter, low, high, below, above)
+
+
+@dataclass(frozen=True, slots=True)
+class EvidenceInfluence:
+    """What one finding contributes.
+
+    Attributes
+    ----------
+    variable : str
+    finding : object
+        The state, or the likelihoods.
+    probability : float
+        Of the target with all findings.
+    without : float
+        Of the target with all findings but this one.
+    weight : float
+        Change of the log odds of the target: the log of the Bayes factor of the finding, given the
+        others, in nats. Positive: it speaks for the target.
+    divergence : float
+        Kullback-Leibler divergence of the target variable's distribution with all findings from the
+        one without this finding, in nats.
+    """
+
+    variable: str
+    finding: Any
+    probability: float
+    without: float
+    weight: float
+    divergence: float
+
+
+def evidence_influence(
+    network: DiscreteNetwork, target: Mapping[str, str], given: Mapping[str, Any]
+) -> list[EvidenceInfluence]:
+    """The findings, each left out in turn; the most influential first.
+
+    Parameters
+    ----------
+    target
+        One variable and its state.
+    given
+        Variable to its state, or to a mapping from states to likelihoods.
+    """
+
+    variable, code = _one_state(network, target)
+    if variable in given:
+        raise EvidenceError(f"'{variable}' is the target and given: nothing is left to ask", code="conflict")
+    tree = JunctionTree.of(network)
+    full = tree.query(given, [variable]).marginals[variable]
+    influences = []
+    for left_out, finding in given.items():
+        rest = {v: s for v, s in given.items() if v != left_out}
+        without = tree.query(rest, [variable]).marginals[variable]
+        weight = _log_odds(full, code) - _log_odds(without, code)
+        divergence = float(np.sum(_times_log_ratio(full, full, without)))
+        influences.append(
+            EvidenceInfluence(left_out, finding, float(full[code]), float(without[code]), weight, divergence)
+        )
+    return sorted(influences, key=lambda item: (-item.divergence, item.variable))
+
+
+def _one_state(network: DiscreteNetwork, target: Mapping[str, str]) -> tuple[str, int]:
+    wanted = read_evidence(network.states, target).hard
+    if len(target) != 1 or len(wanted) != 1:
+        raise EvidenceError("the target is one variable and its state, such as {'disease': 'yes'}", code="wrong-type")
+    return next(iter(wanted.items()))
+
+
+def _log_odds(probabilities: np.ndarray, code: int) -> float:
+    rest = np.delete(probabilities, code).sum()
+    with np.errstate(divide="ignore"):
+        return float(np.log(probabilities[code]) - np.log(rest))
+
+
+def _times_log_ratio(weight: np.ndarray, p: np.ndarray, q: np.ndarray) -> np.ndarray:
+    """w log(p / q), zero where w is."""
+    with np.errstate(divide="ignore", invalid="ignore"):
+        return np.where(weight > 0, weight * (np.log(p) - np.log(q)), 0.0)
+
+
+def conflict(network: DiscreteNetwork, given: Mapping[str, Any]) -> float:
+    """log ∏ P(finding) / P(all findings), in nats: positive if the findings do not go together.
+
+    References
+    ----------
+    Jensen, Chamberlain, Nordahl, Jensen (1991). Analysis in HUGIN of data conflict. UAI 6, 519-528.
+    """
+
+    tree = JunctionTree.of(network)
+    alone = (tree.query({v: s}, targets=()).log_evidence for v, s in given.items())
+    return float(sum(alone) - tree.query(given, targets=()).log_evidence)
+
+
+@dataclass(frozen=True, slots=True)
+class Information:
+    """What observing a variable is expected to tell about the target.
+
+    Attributes
+    ----------
+    variable : str
+    bits : float
+        Mutual information given the evidence: the expected reduction of the target's entropy.
+    share : float
+        The same as a share of the target's entropy.
+    """
+
+    variable: str
+    bits: float
+    share: float
+
+
+def information_value(
+    network: DiscreteNetwork,
+    target: str,
+    given: Mapping[str, Any] | None = None,
+    candidates: Iterable[str] | None = None,
+) -> list[Information]:
+    """What to observe next: the unobserved variables by what they are expected to tell about the target.
+
+    Parameters
+    ----------
+    target
+        A variable.
+    given
+        What is known already.
+    candidates
+        Variables that could be observed; all that are not given, if left out.
+    """
+    (name,) = _names(network, [target])
+    evidence = read_evidence(network.states, given)
+    if name in evidence.hard:
+        raise EvidenceError(f"'{name}' is the target and given: nothing is left to ask", code="conflict")
+    asked = [v for v in _names(network, candidates) if v != name and v not in evidence.hard]
+    tree = _tree(network, evidence)
+    n_states = len(network.states[name])
+    answer = tree.query_many(_rows(network, evidence, [{}, *({name: code} for code in range(n_states))]), targets=asked)
+    if answer.log_evidence[0] == -np.inf:
+        raise EvidenceError("the evidence has probability zero", code="probability-zero")
+    share = np.exp(answer.log_evidence[1:] - answer.log_evidence[0])
+    possible = share > 0
+    p = share[possible] / share[possible].sum()
+    entropy = float(-np.sum(p * np.log2(p)))
+    out = []
+    for variable in asked:
+        rows = answer.marginals[variable][1:][possible]
+        gain = _times_log_ratio(p[:, None] * rows, rows, p @ rows).sum() / np.log(2)
+        bits = max(float(gain), 0.0)
+        out.append(Information(variable, bits, bits / entropy if entropy > 0 else 0.0))
+    return sorted(out, key=lambda item: (-item.bits, item.variable))

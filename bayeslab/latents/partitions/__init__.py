@@ -1,0 +1,1 @@
+"""Partitions of rows into clusters: Dirichlet and Pitman-Yor processes, mixtures of finite mixtures."""
