@@ -11,7 +11,7 @@ import numpy as np
 from sklearn.base import BaseEstimator, ClassifierMixin, RegressorMixin
 from sklearn.utils import assert_all_finite, check_consistent_length, column_or_1d
 from sklearn.utils.multiclass import check_classification_targets
-from sklearn.utils.validation import check_is_fitted, validate_data
+from sklearn.utils.validation import _check_sample_weight, check_is_fitted, validate_data
 
 from bayeslab.data.frames import frame_columns
 from bayeslab.errors import DataError, ModelError, hint, listed
@@ -252,14 +252,22 @@ class _Estimator(BaseEstimator):
         check_consistent_length(outcome, *table.values())
         return table, outcome
 
-    def _fitted(self, table: dict[str, Any], outcome: np.ndarray) -> Fit:
+    def _fitted(self, table: dict[str, Any], outcome: np.ndarray, sample_weight: Any) -> Fit:
+        model, data = self.model, table | {self.target: outcome}
+        if sample_weight is not None:
+            if not model.model.is_learner:
+                raise ValueError(
+                    f"the family {model.model.family} has no sample_weight; a regression has `weights`, a column of X"
+                )
+            name = model.model.sample_weight or next(w for w in ("weight", "row_weight", "_weight") if w not in data)
+            model = _changed(model, {"sample_weight": name})
+            data |= {name: _check_sample_weight(sample_weight, outcome)}
         # Whoever takes an estimator judges it on rows of their own; a learner need not leave any out for that.
-        options = {"folds": 0} if self.model.model.is_learner else {}
+        options = {"folds": 0} if model.model.is_learner else {}
         with _as_value_errors():
             return fit(
-                self.model, table | {self.target: outcome}, self.method, seed=self.seed, progress=False, runs=None,
-                **options | (self.options or {}),
-            )  # fmt: skip
+                model, data, self.method, seed=self.seed, progress=False, runs=None, **options | (self.options or {})
+            )
 
     def _predicted(self, X: Any, kind: Literal["mean", "probabilities"]) -> Any:
         check_is_fitted(self, "fit_")
@@ -286,15 +294,15 @@ class BayesClassifier(ClassifierMixin, _Estimator):
         tags.classifier_tags.multi_class = not (isinstance(self.model, Model) and _two(self.model, self.target))
         return tags
 
-    def fit(self, X: Any, y: Any) -> Self:
-        """Fit the model to the columns of X and the classes y."""
+    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
+        """Fit the model to the columns of X and the classes y; rows of a learner may have weights."""
         table, outcome = self._checked(X, y)
         check_classification_targets(outcome)
         classes, codes = np.unique(outcome, return_inverse=True)
         if len(classes) < 2 and self.model.model.is_learner:
             raise ValueError(f"y has one class, {classes[0]}: there is nothing to learn; give rows of another")
         shown = self._shown(classes)
-        self.fit_ = self._fitted(table, shown[codes])
+        self.fit_ = self._fitted(table, shown[codes], sample_weight)
         self.classes_, self._names = classes, [str(name) for name in shown]
         return self
 
@@ -338,10 +346,11 @@ class BayesRegressor(RegressorMixin, _Estimator):
         Of a table.
     """
 
-    def fit(self, X: Any, y: Any) -> Self:
-        """Fit the model to the columns of X and the numbers y."""
+    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
+        """Fit the model to the columns of X and the numbers y; rows of a learner may have weights."""
         table, outcome = self._checked(X, y)
-        self.fit_ = self._fitted(table, outcome.astype(float) if outcome.dtype.kind == "O" else outcome)
+        numbers = outcome.astype(float) if outcome.dtype.kind == "O" else outcome
+        self.fit_ = self._fitted(table, numbers, sample_weight)
         return self
 
     def predict(self, X: Any) -> np.ndarray:

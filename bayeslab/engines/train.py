@@ -189,10 +189,13 @@ def _left_out(job: Job, ready: Any, matrix: np.ndarray, outcome: np.ndarray, fol
     shape = (len(outcome),) if ready.classes is None else (len(outcome), len(ready.classes))
     out, fold, staged = np.zeros(shape), np.zeros(len(outcome), int), []
     unconverged: list[tuple[str, ...]] = []
+    weights = ready.weights(job.data)
     for number, (inside, outside) in enumerate(splitter.split(matrix, outcome)):
         job.progress.note(f"fold {number + 1} of {folds}")
         try:
-            one = learner_trained.fitted(ready, matrix[inside], outcome[inside], job.seed)
+            one = learner_trained.fitted(
+                ready, matrix[inside], outcome[inside], job.seed, None if weights is None else weights[inside]
+            )
         except DataError as error:
             where = f"fold {number + 1} of {folds}, with {len(inside)} of {len(outcome)} rows"
             raise DataError(f"{where}: {error.message}; 'folds: 0' leaves no row out", code=error.code) from None

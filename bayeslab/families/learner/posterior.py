@@ -93,7 +93,7 @@ class LearnerPosterior(Posterior):
     def network(self) -> nx.DiGraph:
         """Inputs, the learner, the target."""
         spec = self.spec
-        names = spec.inputs or sorted(self.data.names() - {spec.target})
+        names = spec.inputs or sorted(self.data.names() - {spec.target, spec.sample_weight})
         shown = names if len(names) <= 12 else [*names[:11], f"and {len(names) - 11} more"]
         out = nx.DiGraph(dims={self.model.data.rows: len(self.data.labels.get(self.model.data.rows, ()))})
         for name in shown:

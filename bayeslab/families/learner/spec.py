@@ -41,6 +41,21 @@ class Learner(Family):
         default=None,
         description="How scores become probabilities; left out: platt, where the learner has none of its own.",
     )
+    sample_weight: ColumnName | None = Field(
+        default=None,
+        description="A column of weights, 0 or more, one for each row; it is no input. Scores of held-out rows are not"
+        " weighted.",
+    )
+    impute: Literal["mean", "median"] | None = Field(
+        default=None,
+        description="Missing cells of inputs become the mean or the median of their column, in columns of names the"
+        " most frequent one, by the rows trained on; left out: they are refused unless the learner understands them.",
+    )
+    standardise: bool | None = Field(
+        default=None,
+        description="Whether columns of numbers get mean 0 and standard deviation 1, by the rows trained on; left out:"
+        " where the learner needs it.",
+    )
     tune: dict[str, list[Any]] = Field(
         default_factory=dict, description="Values of options to choose from, by cross-validation in the training rows."
     )
@@ -68,6 +83,15 @@ class Learner(Family):
             raise Flaw(f"{self.learner} does {listed(module.TASKS)}, not {self.task}", "task", code="unsupported")
         if self.target in self.inputs:
             raise Flaw(f"the target '{self.target}' is among its own inputs", "inputs", code="self-reference")
+        if self.sample_weight is not None and self.sample_weight in (self.target, *self.inputs):
+            raise Flaw(
+                f"'{self.sample_weight}' is a weight of rows, and so neither the target nor an input",
+                "sample_weight",
+                code="conflict",
+            )
+        for word in ("impute", "standardise"):
+            if getattr(self, word) is not None and module.CATEGORIES == "texts":
+                raise Flaw(f"{self.learner} takes texts as they are: leave {word} out", word, code="not-applicable")
         if len(set(self.inputs)) < len(self.inputs):
             raise Flaw("each input once", "inputs", code="duplicate")
         known = [*module.Options.model_fields, *(k for k in type(self).model_fields if k not in ("family", "options"))]
@@ -119,7 +143,7 @@ class Learner(Family):
 
     def takes_gaps(self) -> bool:
         """Where the learner understands them."""
-        return bool(self.module.MISSING)
+        return bool(self.module.MISSING) or self.impute is not None
 
     def outcomes(self, columns: Set[str]) -> tuple[str, ...]:
         """The target."""

@@ -122,12 +122,12 @@ class Prepared:
                 code="not-finite",
             )
         gone = np.flatnonzero(np.isnan(values))
-        if self.spec.module.MISSING or not len(gone):
+        if self.spec.takes_gaps() or not len(gone):
             return values
         raise DataError(
             f"column '{name}' has {len(gone)} missing cell{'s' * (len(gone) > 1)} (row {int(gone[0]) + 1}), and"
-            f" {self.spec.learner} does not understand them: drop the rows, leave the column out, or take"
-            f" {listed(sorted(_understanding(self.task)))}",
+            f" {self.spec.learner} does not understand them: write impute: mean, drop the rows, leave the column out,"
+            f" or take {listed(sorted(_understanding(self.task)))}",
             code="missing",
         )
 
@@ -163,6 +163,37 @@ class Prepared:
             check_size(values, f"the target '{name}'")
         return values
 
+    def weights(self, data: Data) -> Array | None:
+        """Weights of the rows; None where there are none.
+
+        Raises
+        ------
+        ModelError, DataError
+            No such column of numbers; a weight that is missing or negative; none above zero.
+        """
+        name = self.spec.sample_weight
+        if name is None:
+            return None
+        if not data.has(name):
+            raise ModelError(
+                f"the data have no column '{name}'{hint(name, data.names())}",
+                path=("model", "sample_weight"),
+                code="unknown-column",
+            )
+        term = data.term(name, missing=True)
+        if term.value is None or term.dims != (self.model.data.rows,):
+            raise DataError(f"the weights '{name}' are one number for each row", code="not-numbers")
+        values = np.asarray(term.value, float)
+        odd = np.flatnonzero(~(np.isfinite(values) & (values >= 0)))
+        if len(odd):
+            raise DataError(
+                f"the weight '{name}' is {values[odd[0]]:g} in row {int(odd[0]) + 1}: weights are 0 or more",
+                code="out-of-range",
+            )
+        if not values.any():
+            raise DataError(f"all weights '{name}' are 0: there is nothing to learn from", code="constant")
+        return values
+
     def learner(self, chosen: Mapping[str, Any]) -> Any:
         """The learner, not trained, with these values of the options to choose from."""
         module = self.spec.module
@@ -177,7 +208,8 @@ class Prepared:
 
         module = self.spec.module
         learner = self.learner({k: v[0] for k, v in self.spec.tune.items()})
-        columns = "passthrough" if self._texts else Columns(self.levels, module.CATEGORIES, module.SCALE)
+        scale = module.SCALE if self.spec.standardise is None else self.spec.standardise
+        columns = "passthrough" if self._texts else Columns(self.levels, module.CATEGORIES, scale, self.spec.impute)
         whole = Pipeline([("columns", columns), ("learner", learner)])
         return _seeded(whole, seed)
 
@@ -237,7 +269,8 @@ def prepared(model: Model, data: Data) -> Prepared:
             path=("model", "target"),
             code="unknown-column",
         )
-    used = spec.inputs or [n for n in [*data.dataset.columns, *data.derive] if n != spec.target]
+    aside = (spec.target, spec.sample_weight)
+    used = spec.inputs or [n for n in [*data.dataset.columns, *data.derive] if n not in aside]
     levels = []
     for name in used:
         term = data.term(name, missing=True)
@@ -270,8 +303,27 @@ def prepared(model: Model, data: Data) -> Prepared:
             code="constant",
         )
     preparation.matrix(data)
+    _weighable(preparation, data, outcome)
     _trainable(preparation, data, outcome)
     return preparation
+
+
+def _weighable(ready: Prepared, data: Data, outcome: NDArray[Any]) -> None:
+    """Whether the learner takes the weights of the rows, and leaves something to learn."""
+    from sklearn.utils.validation import has_fit_parameter
+
+    weights = ready.weights(data)
+    if weights is None:
+        return
+    learner = ready.learner({name: values[0] for name, values in ready.spec.tune.items()})
+    if not has_fit_parameter(learner, "sample_weight"):
+        raise ModelError(
+            f"{ready.spec.learner} takes no weights of rows", path=("model", "sample_weight"), code="unsupported"
+        )
+    if ready.classes is not None and len(np.unique(outcome[weights > 0])) < 2:
+        raise DataError(
+            f"all rows with a weight have the same '{ready.spec.target}': there is nothing to learn", code="constant"
+        )
 
 
 def _trainable(ready: Prepared, data: Data, outcome: NDArray[Any]) -> None:
@@ -383,16 +435,18 @@ def answers(estimator: Any, matrix: Array, classes: np.ndarray | None) -> Array:
 
 def train(ready: Prepared, data: Data, seed: int) -> Learned:
     """Train on all rows: options tuned inside them, scores made probabilities inside them."""
-    return fitted(ready, ready.matrix(data), ready.outcome(data), seed)
+    return fitted(ready, ready.matrix(data), ready.outcome(data), seed, ready.weights(data))
 
 
-def fitted(ready: Prepared, matrix: Array, outcome: NDArray[Any], seed: int) -> Learned:
-    """Train on a matrix of inputs and the outcomes."""
-
+def fitted(ready: Prepared, matrix: Array, outcome: NDArray[Any], seed: int, weights: Array | None = None) -> Learned:
+    """Train on a matrix of inputs and the outcomes; rows without weight are left out."""
+    if weights is not None and not np.all(weights > 0):
+        there = weights > 0
+        matrix, outcome, weights = matrix[there], outcome[there], weights[there]
     try:
         with convergence_warnings() as texts:
-            estimator, chosen = _tuned(ready, ready.estimator(seed), matrix, outcome, seed)
-            trained = _with_probabilities(ready, estimator, matrix, outcome, seed)
+            estimator, chosen = _tuned(ready, ready.estimator(seed), matrix, outcome, seed, weights)
+            trained = _with_probabilities(ready, estimator, matrix, outcome, seed, weights)
         return Learned(ready, trained, chosen, tuple(texts))
     except ValueError as error:
         raise DataError(f"{ready.spec.learner}: {error}", code="failed") from None
@@ -410,8 +464,16 @@ def _splitter(ready: Prepared, outcome: NDArray[Any], folds: int, seed: int) -> 
     return kind(folds, shuffle=True, random_state=derived(seed, "folds", 32))
 
 
+def _weighting(estimator: Any, weights: Array | None) -> dict[str, Any]:
+    """The weights of rows as arguments of the pipeline's ``fit``."""
+    if weights is None:
+        return {}
+    steps = [name for name, step in estimator.steps if step != "passthrough"]
+    return {f"{name}__sample_weight": weights for name in steps}
+
+
 def _tuned(
-    ready: Prepared, estimator: Any, matrix: Array, outcome: NDArray[Any], seed: int
+    ready: Prepared, estimator: Any, matrix: Array, outcome: NDArray[Any], seed: int, weights: Array | None
 ) -> tuple[Any, dict[str, Any]]:
     """The estimator with the options that predict best left out, among those to choose from."""
     grid = ready.spec.tune
@@ -423,7 +485,7 @@ def _tuned(
     for values in itertools.product(*grid.values()):
         chosen = dict(zip(grid, values, strict=True))
         one = estimator.set_params(learner=ready.learner(chosen))
-        loss = float(np.mean([_loss(_seeded(one, seed), matrix, outcome, *fold) for fold in folds]))
+        loss = float(np.mean([_loss(_seeded(one, seed), matrix, outcome, weights, *fold) for fold in folds]))
         # Of equals the first that was written.
         if best is None or loss < best[0] - 1e-12:
             best = loss, chosen
@@ -431,22 +493,28 @@ def _tuned(
     return _seeded(estimator.set_params(learner=ready.learner(best[1])), seed), best[1]
 
 
-def _loss(estimator: Any, matrix: Array, outcome: NDArray[Any], inside: Any, outside: Any) -> float:
+def _loss(
+    estimator: Any, matrix: Array, outcome: NDArray[Any], weights: Array | None, inside: Any, outside: Any
+) -> float:
     """Share of errors, or mean squared error, of the rows left out."""
     from sklearn.base import clone
 
-    one = clone(estimator).fit(matrix[inside], outcome[inside])
+    share = None if weights is None else weights[inside]
+    one = clone(estimator).fit(matrix[inside], outcome[inside], **_weighting(estimator, share))
     gap = one.predict(matrix[outside]) - outcome[outside]
-    return float(np.mean(gap**2 if outcome.dtype.kind == "f" else gap != 0))
+    loss = gap**2 if outcome.dtype.kind == "f" else gap != 0
+    return float(np.average(loss, weights=None if weights is None else weights[outside]))
 
 
-def _with_probabilities(ready: Prepared, estimator: Any, matrix: Array, outcome: NDArray[Any], seed: int) -> Any:
+def _with_probabilities(
+    ready: Prepared, estimator: Any, matrix: Array, outcome: NDArray[Any], seed: int, weights: Array | None
+) -> Any:
     """The estimator trained, with probabilities where the learner gives scores only or calibration is asked for."""
     from sklearn.base import clone
 
     wanted = ready.spec.calibration
     if ready.classes is None or wanted == "none" or (wanted is None and hasattr(estimator, "predict_proba")):
-        return clone(estimator).fit(matrix, outcome)
+        return clone(estimator).fit(matrix, outcome, **_weighting(estimator, weights))
     from sklearn.calibration import CalibratedClassifierCV
     from sklearn.utils.class_weight import compute_sample_weight
 
@@ -462,10 +530,14 @@ def _with_probabilities(ready: Prepared, estimator: Any, matrix: Array, outcome:
     folds = _splitter(ready, outcome, min(5, fewest), seed)
     # Scores of rows left out are calibrated; the learner that is kept has seen all rows.
     calibrated = CalibratedClassifierCV(clone(estimator), method=method, cv=folds, ensemble=False)
-    if "balanced" not in (v for k, v in estimator.get_params().items() if k.endswith("class_weight")):
+    balanced = "balanced" in (v for k, v in estimator.get_params().items() if k.endswith("class_weight"))
+    if not balanced and weights is None:
         return calibrated.fit(matrix, outcome)
-    # Of classes that count alike the probabilities do too; without weights calibration would undo the balance.
+    share = np.ones(len(outcome)) if weights is None else weights
+    if balanced:
+        # Of classes that count alike the probabilities do too; without weights calibration would undo the balance.
+        share = share * compute_sample_weight("balanced", outcome)
     with warnings.catch_warnings():
-        # The learner in the pipeline balances the classes by itself.
+        # The pipeline's steps have the weights by their own names, and the learner balances the classes by itself.
         warnings.filterwarnings("ignore", message=".*will only be used for the calibration itself")
-        return calibrated.fit(matrix, outcome, sample_weight=compute_sample_weight("balanced", outcome))
+        return calibrated.fit(matrix, outcome, sample_weight=share, **_weighting(estimator, weights))
