@@ -45,6 +45,7 @@ def test_the_class_the_data_came_from_is_found(patients, method):
     assert set(found.compelled) == {("a", "c"), ("b", "c"), ("c", "d")}
 
 
+@pytest.mark.slow(why="statistical")
 def test_without_a_method_the_best_search_that_takes_seconds_is_taken(patients):
     """Certified while that is quick, then over orders; a search whose options are given, where others lack them."""
     assert bl.learn(patients).method == "exact"

@@ -50,6 +50,7 @@ def test_without_a_discount_it_is_that_of_pymc():
     assert log_density("StickBreaking(1.7)", w) == pytest.approx(float(wanted), rel=1e-10)
 
 
+@pytest.mark.slow(why="statistical")
 def test_density_integrates_to_one():
     density = Density.of(bl.to_pymc(node("StickBreaking(2.5, 0.2)", 3)))
 

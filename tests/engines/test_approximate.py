@@ -158,6 +158,7 @@ def test_pathfinder_of_a_gaussian(gaussian, fits):
     assert fit.posterior.attrs["pareto_k"] < 0.5
 
 
+@pytest.mark.slow(why="statistical")
 def test_pathfinder_without_resampling_has_a_bound(gaussian):
     fit = gaussian.fit("pathfinder", importance_sampling="none", num_paths=2)
     assert fit.posterior.attrs["elbo"] <= gaussian.log_evidence + 0.1
@@ -188,6 +189,7 @@ def test_smc_of_a_beta_binomial():
     assert draws(fit, "p").mean() == pytest.approx(posterior.mean(), abs=4 * posterior.std() / math.sqrt(2000))
 
 
+@pytest.mark.slow(why="statistical")
 def test_the_error_of_an_average_falls_as_one_over_root_n(gaussian, fits):
     """Averages over blocks of n draws, for n = 10, 40 and 160."""
     white = (draws(fits("laplace")) - gaussian.mean) @ np.linalg.cholesky(gaussian.precision)

@@ -465,6 +465,7 @@ def hidden(gaps):
     return model, value, graph
 
 
+@pytest.mark.slow(why="statistical")
 def test_the_graph_with_everything_in_it_against_enumeration(hidden, gaps):
     """All kinds of distributions, shared parameters, a hidden variable, missing cells: summed out by hand."""
     _, value, graph = hidden
@@ -758,6 +759,7 @@ def test_tan_has_a_tree_of_attributes(table):
         check(model, {"yy": ["s"]})
 
 
+@pytest.mark.slow(why="statistical")
 def test_models_are_compared(table, fit_of_chain):
     """By evidence: closed forms; by LOO: the expected log predictive density left one out, by hand."""
     linked = fit_of_chain
@@ -965,6 +967,7 @@ def student(x: np.ndarray, y: np.ndarray, new: np.ndarray):
     return stats.t(2 * a, z @ mean, np.sqrt(b / a * (1 + z @ np.linalg.solve(precision, z))))
 
 
+@pytest.mark.slow(why="statistical")
 def test_a_continuous_target_is_predicted_from_its_row(people):
     """A child without children of its own: the Student predictive of a regression; whoever is far out included."""
     variables = {"height": {"linear_gaussian": {}}, "weight": {"parents": ["height"], "linear_gaussian": {}}}

@@ -49,6 +49,7 @@ def ragged():
     return declared, data, graph, Interpreted(graph)
 
 
+@pytest.mark.slow(why="statistical")
 def test_gaps_become_missing_rows(ragged):
     hidden = hidden_of(*ragged[:2])
     assert hidden.sequences.offsets.tolist() == [0, 5, 9]

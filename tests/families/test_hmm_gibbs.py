@@ -236,6 +236,7 @@ def test_paths_and_parameters_are_those_of_the_joint_posterior(by_gibbs, by_nuts
     assert abs(np.mean(shares[0]) - np.mean(shares[1])) < 4 * error
 
 
+@pytest.mark.slow(why="statistical")
 def test_the_same_seed_gives_the_same_draws():
     table, small = series(30), {"draws": 20, "tune": 5, "chains": 2, "progress": False}
     one, two, other = (bl.fit(model(), table, method="gibbs", seed=s, **small).posterior for s in (7, 7, 8))

@@ -54,6 +54,7 @@ def test_the_planted_number_is_found(three):
     assert together[same].mean() > 0.8 > 0.1 > together[~same].mean()
 
 
+@pytest.mark.slow(why="statistical")
 def test_auto_samples_and_says_so(three):
     fit = three[2]
     checks = {f.check: f for f in fit.verdict.findings}

@@ -121,6 +121,7 @@ def planted():
     return balls, z, np.array(ball), hidden, {"round": np.repeat([f"r{i}" for i in range(100)], 9), "ball": shown}
 
 
+@pytest.mark.slow(why="statistical")
 def test_em_never_falls_and_finds_what_was_planted(planted):
     balls, z, _, _, table = planted
     declared = model(balls)

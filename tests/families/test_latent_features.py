@@ -256,6 +256,7 @@ def test_columns_without_digits_are_refused():
             run(model("ab", features=1), data * 1e-160)
 
 
+@pytest.mark.slow(why="statistical")
 def test_planted_features_of_rows(by_gibbs):
     """binary-factor: which row has which feature, up to the order; the same of the rows given as new ones."""
     fit, data, z = by_gibbs
@@ -301,6 +302,7 @@ def test_number_of_features_is_near_the_planted_one(buffet):
     assert any("number of features" in finding.message for finding in fit.verdict.findings)
 
 
+@pytest.mark.slow(why="statistical")
 def test_features_face_one_way_in_all_draws(buffet):
     """With means of the columns a feature may be turned round; in results fewer rows have it than not, everywhere."""
     fit, _ = buffet

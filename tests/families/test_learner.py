@@ -132,6 +132,7 @@ def test_reopened_run_predicts_the_same(tmp_path):
     assert second.summary().equals(first.summary())
 
 
+@pytest.mark.slow(why="statistical")
 def test_scores_become_probabilities():
     """A learner without probabilities gets Platt's, from rows of other folds; none are made where they are refused."""
     found = fit(model(learner="perceptron", target="species"), IRIS, folds=3)

@@ -284,6 +284,7 @@ def test_what_it_cannot_do_is_said_in_a_line(model, gaps, code, match):
         fitted(model, data)
 
 
+@pytest.mark.slow(why="statistical")
 @pytest.mark.parametrize("n_rows", [2, 6])
 def test_a_stick_of_more_pieces_than_rows_is_a_fit_like_others(n_rows):
     counts, alpha, shape, rate = np.array([0, 1, 1, 4, 6, 7])[:n_rows], 1.5, 2.0, 0.5

@@ -453,6 +453,7 @@ def test_slopes_of_censored_responses_are_differences(word):
     np.testing.assert_allclose(slope(at(flat)), differences, rtol=1e-4, atol=1e-4)
 
 
+@pytest.mark.slow(why="statistical")
 def test_rows_without_a_censoring_status_are_dropped():
     data = table("gaussian").assign(status=["none", "right", "left", None] * (N // 4))
     fit = bl.fit(model("gaussian", censored="status"), data, "map", runs=None, progress=False)

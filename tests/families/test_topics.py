@@ -112,6 +112,7 @@ def log_evidence(documents):
     return logsumexp(joint)
 
 
+@pytest.mark.slow(why="statistical")
 def test_held_out_probability_is_that_given_the_documents_of_the_fit(tiny_fit, monkeypatch):
     """p(new | old) is p(new, old) / p(old), the topics of all words, new and old, summed out in both."""
     monkeypatch.setattr(gibbs_sampling, "JUDGED", 2_000)
@@ -197,6 +198,7 @@ def test_planted_topics_are_found(planted, planted_fit):
     assert "all 3 topics are found by all 4 chains" in str(planted_fit.verdict)
 
 
+@pytest.mark.slow(why="statistical")
 def test_unequal_concentrations_are_learned(planted, planted_fit):
     """The planted 0.8, 0.4, 0.2 (of 80 documents) lie inside the posterior."""
     alpha = planted_fit.data_tree["topics"]["alpha"].to_numpy().reshape(-1, 3)

@@ -832,6 +832,7 @@ PIECES = [b"{", b"}", b"(", b")", b";", b",", b"|", b'"', b"\\", b"//", b"/*", b
           b"-1", b"1e999", b"nan", b"9" * 30, b"table", b"</nodes>", b"<!--", b" " * 50]  # fmt: skip
 
 
+@pytest.mark.slow(why="statistical")
 @settings(
     max_examples=300, deadline=None, derandomize=True, suppress_health_check=[HealthCheck.function_scoped_fixture]
 )

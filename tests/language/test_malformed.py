@@ -460,6 +460,7 @@ def test_words_yaml_1_1_would_change_stay_words(tmp_path):
     assert read(file).model.dims["answer"] == ["yes", "no", "on", "off", "12:30", "NA", "None"]
 
 
+@pytest.mark.slow(why="statistical")
 def test_an_impossible_density_names_the_node(tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
     Path("t.csv").write_text("y\n1\n2\n")

@@ -122,6 +122,7 @@ def test_configurations_without_rows():
     np.testing.assert_allclose(found.continuous["x"].sd, np.sqrt([2 / 3, 2 / 3]))
 
 
+@pytest.mark.slow(why="statistical")
 def test_conjugate_posterior_is_normal_inverse_gamma():
     rng = np.random.default_rng(1)
     network = random_network(rng, 2, 3)

@@ -196,6 +196,7 @@ def test_vote_variance():
     assert abs(drawn.var() - truth) < 4 * truth * np.sqrt(2 / 20_000)
 
 
+@pytest.mark.slow(why="statistical")
 def test_members_in_a_model():
     x, y = IRIS[0][::3], IRIS[1][::3]
     data = {f"x{j}": x[:, j] for j in range(4)} | {"kind": [("a", "b", "c")[k] for k in y]}

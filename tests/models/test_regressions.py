@@ -158,6 +158,7 @@ def test_trees_are_between_cone_and_cylinder(fits):
     assert rows.loc["b[log(height)]", "eti89_lb"] < 1 < rows.loc["b[log(height)]", "eti89_ub"]
 
 
+@pytest.mark.slow(why="statistical")
 def test_phones_are_robust(fits):
     """Venables and Ripley, section 6.5: MM estimate 1.10; least squares 5.04."""
     rows = fits("phones").summary()
@@ -165,6 +166,7 @@ def test_phones_are_robust(fits):
     assert rows.loc["nu", "eti89_ub"] < 1
 
 
+@pytest.mark.slow(why="statistical")
 def test_birth_weight_by_maximum_likelihood(fits):
     data = table("birth_weight")
     x = pd.DataFrame(
@@ -269,6 +271,7 @@ def test_sleep_is_lme4s(fits):
     assert rows.loc["sigma", "mean"] == pytest.approx(25.6, abs=0.5)
 
 
+@pytest.mark.slow(why="statistical")
 def test_gasoline_is_ferrari_and_cribari_netos(fits):
     """Maximum likelihood, table 1; batches against the tenth there, against the first here."""
     rows = fits("gasoline").summary()

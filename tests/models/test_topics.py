@@ -16,6 +16,7 @@ def fit():
     return bl.fit(MODELS / "notes.yaml", progress=False, runs=None)
 
 
+@pytest.mark.slow(why="statistical")
 def test_notes_have_the_topics_they_were_written_on(fit):
     """The 48 notes on one subject by their main topic; the other eight have two topics of a fifth or more."""
     assert fit.verdict.status == "pass", str(fit.verdict)

@@ -36,6 +36,7 @@ def test_the_trace_has_the_line_of_reference():
     assert [t.get_text() for t in axes.get_legend().get_texts()] == ["best search", "reference"]
 
 
+@pytest.mark.slow(why="statistical")
 def test_pictures_of_a_fit(tmp_path):
     rng = np.random.default_rng(0)
     data = {"x": np.r_[rng.normal(0, 1, 30), rng.normal(6, 1, 30)], "y": rng.normal(0, 1, 60), "n": rng.poisson(3, 60)}

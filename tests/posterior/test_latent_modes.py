@@ -50,6 +50,7 @@ def test_another_mode_of_a_partly_labelled_mixture_does_not_pass(method):
         assert fit.verdict.status == "fail" or off < 0.05, (seed, off)
 
 
+@pytest.mark.slow(why="statistical")
 def test_chains_begin_in_each_mode_and_modes_that_mix_pass():
     """Without known kinds the two readings are one, with other numbers."""
     model = {"family": "mixture", "columns": ["u"], "components": 2, "component": "poisson"}

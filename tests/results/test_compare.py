@@ -390,6 +390,7 @@ def test_refits_of_a_process_know_which_outcomes_are_missing():
 # ----------------------------------------------------------------------------------- the table
 
 
+@pytest.mark.slow(why="statistical")
 def test_table(exact):
     found = compare(exact, progress=False)
     table = found.table

@@ -183,6 +183,7 @@ def test_a_state_that_only_the_row_left_out_has():
     assert held_out(sampled, "evidence", 5) is None
 
 
+@pytest.mark.slow(why="statistical")
 def test_rows_are_replicated(fit, gaussian):
     group = fit.posterior_predictive()
     assert set(group.data_vars) == {"a", "b", "c"} and group["a"].shape == (4, 250, 80)

@@ -373,6 +373,7 @@ def test_effects_are_averaged_over_structures_and_completions(fitted):
             assert abs(row["probability"] - p) < 4.5 * row["mcse"]
 
 
+@pytest.mark.slow(why="statistical")
 def test_a_net_out_of_a_draw_has_the_tables_of_its_completion(fitted):
     group, draw = fitted.data_tree["completions"], 417
     codes = selected().codes.astype(int)
