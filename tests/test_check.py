@@ -112,6 +112,7 @@ def mutated(text: str, rng: random.Random) -> str:
             return "\n".join(lines)
 
 
+@pytest.mark.slow(why="statistical")
 def test_files_with_a_slip_are_refused_by_both_in_the_same_words(tmp_path):
     text = """bayeslab: 1
 dims: {k: 2}

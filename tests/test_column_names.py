@@ -59,6 +59,7 @@ def test_plain_names():
     assert unquoted("sd(`a b`) + u['`']").split() == ["sd(", "a_b", ")", "+", "u['`']"]
 
 
+@pytest.mark.slow(why="statistical")
 def test_backticks_in_formulas_give_the_answers_of_plain_names():
     plain = means(regression(PLAIN, weights="w"), table())
     odd = table().rename(columns=ODD)

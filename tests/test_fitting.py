@@ -76,6 +76,7 @@ def exact_schools() -> tuple[float, float, np.ndarray]:
     return float((w * mu).sum()), float((w * np.minimum(tau, 100)).sum()), theta
 
 
+@pytest.mark.slow(why="statistical")
 def test_nuts_agrees_with_quadrature(fitted):
     mu, _, theta = exact_schools()
     table = fitted.summary()

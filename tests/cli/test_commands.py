@@ -57,6 +57,7 @@ def test_check(folder, capsys):
     assert json.loads(out)["outcomes"] == ["y"]
 
 
+@pytest.mark.slow(why="statistical")
 def test_show_is_what_fit_printed(run, folder, capsys):
     code, out, err = call(capsys, "show", run)
     assert code == 0 and err == ""
@@ -145,6 +146,7 @@ def test_learners_and_their_options_are_listed(capsys):
     refused(capsys, "option.unknown-word", "did you mean 'knn'", "learners", "knnn")
 
 
+@pytest.mark.slow(why="statistical")
 def test_usage_errors_are_exit_code_2(capsys):
     assert call(capsys, "fitt")[0] == 2
     assert call(capsys, "fit")[0] == 2

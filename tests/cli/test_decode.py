@@ -74,6 +74,7 @@ def test_errors_are_one_line(capsys, words, code, match):
     refused(capsys, code, match, "decode", MODELS / words[0], *words[1:])
 
 
+@pytest.mark.slow(why="statistical")
 def test_rows_of_words_are_asked_for_their_states(capsys, tmp_path):
     """Words have no mean: codes are not numbers."""
     model = MODELS / "role_conflict.yaml"

@@ -41,6 +41,7 @@ def test_fit_show_predict(tmp_path, capsys):
     refused(capsys, "model.no-graph", "decision_tree", "simulate", TREE)
 
 
+@pytest.mark.slow(why="statistical")
 def test_compare_files(capsys):
     """A net and a tree on the same days left out; a margin; JSON."""
     out, _ = said(capsys, "compare", TREE, NET, "--folds", "7", "--quiet", "--margin", "0.05")

@@ -167,6 +167,7 @@ def test_paths_of_thousands_of_letters(folder, capsys, line):
 # -------------------------------------------------------------------------------- control characters
 
 
+@pytest.mark.slow(why="statistical")
 def test_controls_in_names_are_written_out(folder, capsys):
     """In tables, checks, errors, warnings and drawings."""
     rows = [

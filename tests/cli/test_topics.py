@@ -21,6 +21,7 @@ def run(tmp_path_factory):
     return runs / "notes"
 
 
+@pytest.mark.slow(why="statistical")
 def test_topics_are_shown(capsys, run):
     _, out, _ = call(capsys, "show", str(run), "--topics", "--words", "6")
     assert "4 topics of 56 documents, 194 words" in out

@@ -75,6 +75,7 @@ def test_elimination_agrees_with_the_reference(name):
             np.testing.assert_allclose(variable_elimination.eliminate(model, [v], case["evidence"]), want, atol=1e-9)
 
 
+@pytest.mark.slow(why="statistical")
 @pytest.mark.parametrize("name", ["link", "munin1", "water"])
 def test_large_networks_agree_with_elimination(name):
     """No reference file: the tree of the conditioned network against elimination, which shares no code with it."""

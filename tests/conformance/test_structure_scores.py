@@ -83,6 +83,7 @@ def test_tables_agree_with_the_reference(name, key):
             assert table.local(child, parents) == pytest.approx(family[key], rel=1e-9, abs=1e-8)
 
 
+@pytest.mark.slow(why="statistical")
 @pytest.mark.parametrize("method", ["hill_climbing", "tabu"])
 def test_climbs_from_a_dataframe_reach_what_another_program_reaches(method):
     """pyAgrum 3.3's hill climbing ends at a BIC of -219,975.2 on these rows."""

@@ -228,6 +228,7 @@ def test_any_policy_is_evaluated():
         assert followed(diagram, rules) - 1e-12 <= between <= solve(diagram).expected_utility + 1e-12
 
 
+@pytest.mark.slow(why="statistical")
 def test_given_what_is_known():
     """Evidence on anything that no remaining decision changes; soft evidence is a seen child."""
     rng = np.random.default_rng(4)

@@ -33,6 +33,7 @@ def test_the_value_just_allowed_is_two_log_units_down():
     assert just_allowed(lambda v: -50 * v, 1e-9, -1) == pytest.approx(0.04, rel=1e-6)
 
 
+@pytest.mark.slow(why="statistical")
 @pytest.mark.parametrize("nu", [1e-7, 0.05])
 def test_a_search_leaves_the_saddle_of_a_rice(nu):
     """At nu = 0 the density is even in nu and has no slope; SciPy's maximum is elsewhere."""

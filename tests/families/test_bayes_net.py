@@ -536,6 +536,7 @@ def test_bn_from_hypers():
     assert set(found.nodes) == {"s", "th", "ph", "p_y", "h", "x", "y"}
 
 
+@pytest.mark.slow(why="statistical")
 def test_a_network_becomes_a_graph_node_by_node():
     import pymc as pm
 
@@ -737,6 +738,7 @@ def test_classifiers_predict_by_the_chain_rule(table):
     assert fit.predict(new.assign(y="t"), kind="probabilities").equals(found)  # the target's column is not used
 
 
+@pytest.mark.slow(why="statistical")
 def test_kinds_of_predictions(table, fit_of_chain):
     model = net({"y": STATES["y"], "c": STATES["c"], "x": STATES["x"]}, target="y", structure="naive_bayes")
     fit = fitted(model, table)
@@ -985,6 +987,7 @@ def test_a_continuous_target_is_predicted_from_its_row(people):
     assert model.outcomes({"height", "weight"}) == ("weight",)
 
 
+@pytest.mark.slow(why="statistical")
 def test_a_continuous_target_above_what_is_seen(people):
     """Height from weight and sex, or from weight alone: at each draw the conditional of a bivariate normal."""
     model = net(PEOPLE, target="height")
@@ -1017,6 +1020,7 @@ def test_draws_of_a_target_agree_with_its_probabilities(table):
     np.testing.assert_allclose(fit.predict(new, "mean")["mean"], share, atol=0.04)
 
 
+@pytest.mark.slow(why="statistical")
 def test_decisions_and_calibration_use_the_model_s_order_of_states(table):
     """States that are not in alphabetical order: an expected loss is that of the right state."""
     states = {"y": ["t", "s"], "c": ["yes", "no"]}
@@ -1133,6 +1137,7 @@ def test_draws_of_states_keep_what_is_given_and_go_together():
     assert own["c"][own["a"] == 0].mean() == pytest.approx(0.1, abs=0.05)
 
 
+@pytest.mark.slow(why="statistical")
 def test_own_rows_are_completed_from_what_they_say():
     rng = np.random.default_rng(4)
     x = rng.normal(0, 1, 3000)

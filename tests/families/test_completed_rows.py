@@ -86,6 +86,7 @@ def test_a_process_predicts_open_cells_given_the_others(sigma):
         assert made["sd"][k] == pytest.approx(sd, rel=0.08)
 
 
+@pytest.mark.slow(why="statistical")
 @pytest.mark.parametrize("given", [{"covariance": "diagonal"}, {"covariance": "known", "known": [[0.1, 0], [0, 0.1]]}])
 def test_cells_that_are_given_choose_the_cluster(given):
     rng = np.random.default_rng(1)
@@ -112,6 +113,7 @@ def kinds():
 MIXED = {"x": "gaussian", "size": "categorical", "word": "categorical"}
 
 
+@pytest.mark.slow(why="statistical")
 @pytest.mark.parametrize(("method", "options"), [("em", {}), ("gibbs", {"draws": 250, "tune": 100})])
 def test_levels_that_are_numbers_are_predicted_as_these(kinds, method, options):
     model = {"family": "mixture", "columns": list(MIXED), "components": 2, "component": MIXED, "covariance": "diagonal"}
@@ -181,6 +183,7 @@ def test_rows_of_which_only_the_trials_or_the_inputs_of_the_weights_are_known(gi
     np.testing.assert_allclose(table["mean"], mean, atol=5 * table["sd"].max() / np.sqrt(1000))
 
 
+@pytest.mark.slow(why="statistical")
 def test_open_cells_of_rows_under_factors_are_normal_given_the_others():
     rng = np.random.default_rng(4)
     frame = pd.DataFrame(rng.normal(size=(80, 2)) @ rng.normal(size=(2, 5)) + 0.5 * rng.normal(size=(80, 5)))
@@ -226,6 +229,7 @@ def test_open_cells_of_rows_under_binary_features_are_those_of_all_patterns():
         assert said["mean"] == pytest.approx(mean, abs=5 * said["sd"] / np.sqrt(1000))
 
 
+@pytest.mark.slow(why="statistical")
 def test_rows_of_a_buffet_that_are_open_in_part_are_refused():
     rng = np.random.default_rng(6)
     frame = pd.DataFrame(rng.normal(size=(20, 3)) + 3 * (rng.random((20, 1)) < 0.5), columns=list("abc"))

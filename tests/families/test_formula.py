@@ -139,6 +139,7 @@ def test_more_hostile_formulas_call_nothing(parts):
     harmless("y ~ " + "".join(parts))
 
 
+@pytest.mark.slow(why="statistical")
 @settings(max_examples=100, deadline=None, derandomize=True, suppress_health_check=list(HealthCheck))
 @given(st.lists(st.sampled_from(["x", "z", "log(abs(x))", "I(x ** 2)", "C(k)", "g", "`a b`"]), min_size=1, max_size=3))
 def test_harmless_formulas_are_accepted(parts):

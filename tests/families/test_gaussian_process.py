@@ -50,6 +50,7 @@ def closed():
     return fitted(model("Matern52(x, 1.5, 1) + White(0.2)", **FIXED), draws=2000, chains=2)
 
 
+@pytest.mark.slow(why="statistical")
 def test_fixed_hyperparameters_are_solved_exactly(closed):
     """The intercept with its normal prior is a constant term of the kernel, 4 for its variance."""
     assert closed.method == "exact" and closed.verdict.status == "pass"

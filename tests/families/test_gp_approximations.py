@@ -283,6 +283,7 @@ def test_informative_rows_and_leave_one_out(exact):
     assert len(left) == 60 and 0.5 < left["z"].std() < 1.5
 
 
+@pytest.mark.slow(why="statistical")
 def test_pictures(exact):
     for what in ("function", "components", "leave_one_out"):
         made = exact.process.plot(what)

@@ -168,6 +168,7 @@ def test_simulated_paths_have_the_probabilities_of_the_law(kind):
     assert abs(centred.mean()) < 5 / np.sqrt(centred.size)
 
 
+@pytest.mark.slow(why="statistical")
 def test_states_that_can_trade_places_are_renamed():
     """Half of the draws have their states the other way round; afterwards all agree, numbered by mu."""
     nodes = {k: v for k, v in NODES.items() if not k.startswith("D")} | {

@@ -549,6 +549,7 @@ def test_rows_that_cannot_tell_states_apart(content, y, code, match, method):
         bl.fit(declared, {"y": y}, method=method, progress=False, runs=None)
 
 
+@pytest.mark.slow(why="statistical")
 def test_predictions_at_a_point_have_the_spread_of_their_distribution():
     """Mixtures of the states' normals by smoothed probabilities, of rows that are empty and of complete ones."""
     _, y = series(120, seed=5)

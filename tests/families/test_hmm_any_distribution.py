@@ -245,6 +245,7 @@ def counted():
     return states, declared, table
 
 
+@pytest.mark.slow(why="statistical")
 def test_replications_of_counts_are_whole_numbers(counted):
     _, declared, table = counted
     data = bl.check(declared, table)

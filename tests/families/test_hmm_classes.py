@@ -205,6 +205,7 @@ def trained():
     return bl.fit(model(), table, "em", seed=1, runs=None, progress=False)
 
 
+@pytest.mark.slow(why="statistical")
 def test_new_sequences_are_told_apart(trained):
     """Kinds that differ only in how they move: 200 new sequences, right far more often than half."""
     table, truth = planted(200, 20, seed=3)

@@ -388,6 +388,7 @@ def test_newton_ends_where_em_ends():
 # --------------------------------------------------------------------------------- names of dimensions
 
 
+@pytest.mark.slow(why="statistical")
 @pytest.mark.parametrize(
     "content",
     [

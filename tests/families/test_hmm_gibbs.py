@@ -209,6 +209,7 @@ def test_draws_agree_with_nuts(by_gibbs, by_nuts):
     agree(by_gibbs.data_tree, by_nuts.data_tree, ["initial", "transition", "y_mean", "y_sd", "w_rate"])
 
 
+@pytest.mark.slow(why="statistical")
 def test_everything_else_takes_the_draws():
     """Names, likelihoods by the sampler and by the family, replications, decoding."""
     fit = bl.fit(*declared_and_data(), method="gibbs", seed=2, progress=False, draws=100, tune=50, chains=2)

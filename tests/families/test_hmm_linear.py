@@ -72,6 +72,7 @@ def test_em_never_falls(content, prior):
     climbed(problem, theta, 30)
 
 
+@pytest.mark.slow(why="statistical")
 def test_decoded_states_are_those_of_the_smoother_and_missing_ends_are_forecasts():
     rng = np.random.default_rng(2)
     y = np.cumsum(rng.standard_normal(40)) + rng.standard_normal(40)

@@ -120,6 +120,7 @@ def test_window_is_an_autoregression_of_each_state():
     assert found.sum() == pytest.approx(want, rel=1e-12)
 
 
+@pytest.mark.slow(why="statistical")
 def test_predictions_use_the_inputs_of_new_rows():
     _, table = planted(300)
     fit = bl.fit(model(), table, method="em", seed=1, runs=None, progress=False, restarts=8)

@@ -62,6 +62,7 @@ def test_rows_that_are_conditioned_on_stay(autoregression):
     assert table["mean"].tolist()[::2] == [101.0, 100.5] and table["sd"].tolist()[::2] == [0.0, 0.0]
 
 
+@pytest.mark.slow(why="statistical")
 def test_cells_left_open_at_the_end_are_a_forecast(autoregression):
     a, b, sd = line(autoregression)
     made = drawn(autoregression, {"y": [101.0, np.nan, np.nan, np.nan]})
@@ -73,6 +74,7 @@ def test_cells_left_open_at_the_end_are_a_forecast(autoregression):
     assert np.corrcoef(made[:, 1], made[:, 2])[0, 1] == pytest.approx(want, abs=4.5 * (1 - want**2) / len(made) ** 0.5)
 
 
+@pytest.mark.slow(why="statistical")
 def test_gaps_in_time_are_open_cells():
     y = drifting()
     fit = fitted(model(time="t"), {"t": np.arange(len(y)), "y": y})
@@ -83,6 +85,7 @@ def test_gaps_in_time_are_open_cells():
     assert np.all(made[:, [0, 2]] == [101.0, 103.0])
 
 
+@pytest.mark.slow(why="statistical")
 def test_a_sequence_begins_without_a_past(autoregression):
     y = drifting(100)
     fit = fitted(model(sequence="s"), {"s": ["a"] * 50 + ["b"] * 50, "y": y})

@@ -156,6 +156,7 @@ def test_scores_of_normal_features_far_from_zero():
     np.testing.assert_allclose(group["score_sd"][1][:, 0], expected, rtol=1e-9)
 
 
+@pytest.mark.slow(why="statistical")
 def test_noise_of_binary_features_far_from_zero():
     """Columns at 1e4 without means of their own: a feature is the level; much farther there are no digits for noise."""
     rng = np.random.default_rng(5)

@@ -144,6 +144,7 @@ def test_scores_become_probabilities():
         fit(model(learner="perceptron", target="species", calibration="none"), IRIS)
 
 
+@pytest.mark.slow(why="statistical")
 def test_tuning_stays_inside_the_training_rows():
     """Labels that mean nothing: tuned choices do not make rows left out predictable (no peeking)."""
     rng = np.random.default_rng(0)

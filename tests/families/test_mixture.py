@@ -442,6 +442,7 @@ def test_a_few_labels_beat_labels_alone():
     assert fit.posterior["mean"].values[0, 0] == pytest.approx(np.array([[0, 0], [1.3, 1.3]]), abs=0.4)
 
 
+@pytest.mark.slow(why="statistical")
 def test_the_rate_of_misreported_labels_is_covered():
     rng = np.random.default_rng(3)
     z = rng.integers(0, 2, 150)
@@ -593,6 +594,7 @@ def test_replications_look_like_the_data():
     assert made["count"].dtype.kind == "i" and made["word"].values.max() == 2
 
 
+@pytest.mark.slow(why="statistical")
 def test_more_components_are_compared_by_leave_one_out():
     rng = np.random.default_rng(2)
     data = {"x": np.r_[rng.normal(-3, 1, 40), rng.normal(3, 1, 40)]}

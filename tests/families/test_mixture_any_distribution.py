@@ -121,6 +121,7 @@ SLOW = pytest.mark.slow(why="compiles")
 JACOBIANS = {"log": np.log, "logit": lambda v: np.log(v) + np.log1p(-v), "none": np.zeros_like}
 
 
+@pytest.mark.slow(why="statistical")
 @pytest.mark.parametrize(
     ("word", "x", "priors", "maps"),
     [

@@ -136,6 +136,7 @@ def test_the_posterior_of_a_correlation_is_that_on_a_grid():
     assert fit.verdict.status == "pass"
 
 
+@pytest.mark.slow(why="statistical")
 def test_the_prior_is_told_and_engines_that_need_another_refuse():
     model, data = mixture(["a", "b"], priors={"correlation": "LKJ(2)"}), planted()
     told = family.compile(model, bound_of(model, data)).priors()

@@ -138,6 +138,7 @@ def test_a_row_left_out_equals_enumeration(enumerated):
         assert refitted == pytest.approx(want, abs=0.03)
 
 
+@pytest.mark.slow(why="statistical")
 def test_the_variational_bound_is_below_the_evidence(enumerated):
     """With α known; it never falls, and α's own factor and empirical Bayes only raise what they should."""
     emission, evidence, _, _, _ = enumerated

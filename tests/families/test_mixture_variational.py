@@ -163,6 +163,7 @@ def test_the_bound_is_below_the_evidence_and_too_narrow_where_components_overlap
     assert "method nuts" in str(fit.verdict)
 
 
+@pytest.mark.slow(why="statistical")
 def test_a_bound_with_every_numbering_is_near_the_evidence_of_a_small_case():
     """Five rows of two components, by enumeration of the labels."""
     rows = np.array([-4.1, -3.9, 3.8, 4.0, 4.3])

@@ -207,6 +207,7 @@ def test_weights_multiply_the_log_likelihood():
     assert a == pytest.approx(b, rel=1e-12)
 
 
+@pytest.mark.slow(why="statistical")
 def test_closed_form_against_numerical_integration():
     """Posterior mean, sd and evidence of a line, by brute force over (intercept, slope, sigma)."""
     data = table().head(12)
@@ -231,6 +232,7 @@ def test_closed_form_against_numerical_integration():
     assert evidence == pytest.approx(np.log(total * cell) + log.max(), abs=1e-3)
 
 
+@pytest.mark.slow(why="statistical")
 def test_exact_draws_have_the_exact_moments():
     fit = bl.fit(
         regression("gaussian", right="x + z + (1 | g)"), table(), runs=None, seed=4, progress=False, draws=5000

@@ -274,6 +274,7 @@ PARENTS = {
 HEALTHY = (*FOUNDERS, "clare", "diane", "fred", "gene")
 
 
+@pytest.mark.slow(why="statistical")
 def test_a_pedigree_with_a_loop():
     """Scalars whose evidence is potentials: the posterior of p is a polynomial, which ten nodes integrate exactly."""
     nodes = {"p": "Uniform(0, 1)"} | dict.fromkeys(FOUNDERS, "Binomial(2, 1 - p)")

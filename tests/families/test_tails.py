@@ -107,6 +107,7 @@ def test_a_mixture_has_the_mixture_of_tails():
     assert high == pytest.approx(expected, rel=1e-12)
 
 
+@pytest.mark.slow(why="statistical")
 def test_densities_of_censored_and_truncated_nodes_hold_in_the_tails():
     nodes = {
         "m": "Normal(0, 1)",

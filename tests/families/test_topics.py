@@ -133,6 +133,7 @@ def test_held_out_probability_is_that_given_the_documents_of_the_fit(tiny_fit, m
     assert abs(logsumexp(fixed) - np.log(len(fixed)) - exact) / 4 > 8 * found.mcse
 
 
+@pytest.mark.slow(why="statistical")
 def test_new_documents_have_the_topics_that_all_words_say(tiny_fit):
     """Proportions of a new document given the draws of the others, by sums over the topics of its words."""
     kept = tiny_fit.topics.draws

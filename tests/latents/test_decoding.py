@@ -42,6 +42,7 @@ def test_ties_go_to_the_lower_state():
     assert k_best(chain, np.zeros((3, 2)), 8).states[0].tolist() == [0, 0, 0]
 
 
+@pytest.mark.slow(why="statistical")
 def test_k_best_equals_sorted_enumeration():
     rng = np.random.default_rng(2)
     short = 0

@@ -328,6 +328,7 @@ class Twin:
         return out
 
 
+@pytest.mark.slow(why="statistical")
 @pytest.mark.parametrize(("d", "discount"), [(1, 0.0), (2, 0.0), (2, 0.3), (3, 0.2)])
 def test_a_sweep_is_that_of_its_slow_twin(d, discount):
     """The same uniform numbers choose the same clusters, also those that were passed over at first."""
@@ -347,6 +348,7 @@ def test_a_sweep_is_that_of_its_slow_twin(d, discount):
     assert frozen(own) == state["rng"]
 
 
+@pytest.mark.slow(why="statistical")
 @pytest.mark.parametrize("discount", [0.0, 0.3])
 def test_dp_alpha_with_a_prior_equals_quadrature(discount):
     """Row dp-alpha: partitions, and the mean of α, from all partitions and an integral over α."""

@@ -213,6 +213,7 @@ def test_coefficients_that_cannot_be_told_apart():
         )
 
 
+@pytest.mark.slow(why="statistical")
 def test_a_node_for_each_of_hundreds_of_steps_costs_its_entries():
     """A random walk: a square matrix of all coefficients for each step would be 216 MB."""
     size = 300

@@ -145,6 +145,7 @@ def test_missing_cells_are_drawn_from_their_conditional():
         np.testing.assert_allclose(np.cov(found.T), c, atol=8 * c.max() / np.sqrt(len(found)))
 
 
+@pytest.mark.slow(why="statistical")
 def test_one_matrix_for_all_states():
     """E Σ and the means' moments from the posterior, in turn from the log density of scipy's inverse Wishart."""
     rng = np.random.default_rng(0)

@@ -64,6 +64,7 @@ def test_evidence_and_predictions_of_the_linear_model(equal):
     np.testing.assert_allclose(left.mean, residuals - precision @ residuals / np.diag(precision), atol=1e-8)
 
 
+@pytest.mark.slow(why="statistical")
 @pytest.mark.parametrize("equal", [True, False])
 def test_gradient(equal):
     _, _, rng = rows()

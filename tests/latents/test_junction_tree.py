@@ -270,6 +270,7 @@ def test_beliefs_that_cannot_hold():
 # Batches.
 
 
+@pytest.mark.slow(why="statistical")
 def test_batches_are_the_queries_one_by_one():
     rng = np.random.default_rng(18)
     for k in range(60):

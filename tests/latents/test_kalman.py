@@ -133,6 +133,7 @@ def random_cases(seed, n):
         yield model, rows, offsets
 
 
+@pytest.mark.slow(why="statistical")
 def test_kalman():
     """Filter, smoother, neighbours' covariances and evidence equal conditioning of the joint normal.
 

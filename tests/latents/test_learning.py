@@ -215,6 +215,7 @@ def test_prior_strength():
     assert beta_of(6, 4).sd()["flavor"][0] == pytest.approx(0.147710, abs=5e-7)
 
 
+@pytest.mark.slow(why="statistical")
 def test_dirichlet_multinomial():
     """Predictive (alpha + N) / (alpha0 + N0); evidence is the integral of the likelihood over the prior."""
     states = {"x": ("a", "b", "c")}

@@ -204,6 +204,7 @@ def test_mrf_image_is_denoised_and_filled(picture, clean_up):
     assert np.array_equal(found[known], clean[known].astype(bool))
 
 
+@pytest.mark.slow(why="statistical")
 def test_mrf_image_posterior_of_clamped_pixels_is_fixed(picture):
     clean, noisy, covered, known = picture
     names, model = image_model(noisy, covered)

@@ -55,6 +55,7 @@ def test_em_mcmc_is_within_monte_carlo_error_of_em():
         assert np.all(np.abs(ends.mean(axis=0) - exact[name]) < 4.5 * error + 1e-3), name
 
 
+@pytest.mark.slow(why="statistical")
 def test_em_mcmc_is_an_option_of_a_fit():
     rows, labels = planted()
     exact = fitted(rows, 3, prior="ignore")

@@ -26,6 +26,7 @@ def agrees_with_enumeration(network, given):
     return True
 
 
+@pytest.mark.slow(why="statistical")
 @pytest.mark.parametrize("tree", [True, False], ids=["tree", "polytree"])
 def test_belief_prop_tree_and_belief_prop_polytree_equal_enumeration(tree):
     rng = np.random.default_rng(20 + tree)

@@ -220,6 +220,7 @@ def test_gradient_descent_on_a_linear_model_reaches_least_squares():
     np.testing.assert_allclose(found, np.linalg.lstsq(DESIGN, Y)[0], rtol=1e-5)
 
 
+@pytest.mark.slow(why="statistical")
 def test_empirical_bayes_is_the_maximum_of_the_evidence():
     """Section 16.5, level-II maximum likelihood: the scales on a grid of marginal likelihoods."""
     spec = bl.Regression(

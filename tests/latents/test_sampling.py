@@ -357,6 +357,7 @@ def test_gibbs_refuses_where_it_finds_no_start():
         gibbs(model, rng=np.random.default_rng(0))
 
 
+@pytest.mark.slow(why="statistical")
 def test_gibbs_errors_are_calibrated():
     """Over 200 repetitions on a correlated ring: coverage within 3 binomial errors, and some slack for short chains."""
     n = 5

@@ -69,6 +69,7 @@ def test_sums_and_products_with_unequal_noise():
     np.testing.assert_allclose(found.variance, variance, atol=1e-7)
 
 
+@pytest.mark.slow(why="statistical")
 def test_gradient_is_that_of_finite_differences():
     rng = np.random.default_rng(3)
     x, y = series(rng, 600, 60.0)  # more rows than are kept between checkpoints

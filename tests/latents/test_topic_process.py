@@ -147,6 +147,7 @@ def test_planted_number_of_topics_is_found(planted: tuple[Corpus, np.ndarray], b
     )
 
 
+@pytest.mark.slow(why="statistical")
 def test_new_documents_have_a_probability(planted: tuple[Corpus, np.ndarray]) -> None:
     corpus, phi = planted
     prior = ProcessPrior()

@@ -269,6 +269,7 @@ def mixture_agrees(name: str) -> None:
     agree_by_name(bl.to_pymc(model, data), bl.to_pymc(bl.expand(model, data), data), maps)
 
 
+@pytest.mark.slow(why="statistical")
 def test_a_mixture_and_its_expansion_have_the_same_density():
     mixture_agrees("counts")
 

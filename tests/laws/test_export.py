@@ -243,6 +243,7 @@ def test_names_that_python_keeps_and_odd_columns(tmp_path):
     agree(bl.to_pymc(tmp_path / "m.yaml"), runpy.run_path(str(tmp_path / "s.py"))["model"], constant=SEVEN_DIGITS)
 
 
+@pytest.mark.slow(why="statistical")
 def test_missing_words_and_semicolons_are_read_alike(tmp_path):
     (tmp_path / "t.csv").write_text("y;x\n1.5;2\n?;3\n2.5;4\n")
     nodes = {"m": "Normal(0, 1)", "y[row]": "Normal(m * x, 1)"}

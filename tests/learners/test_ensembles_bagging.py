@@ -42,6 +42,7 @@ def test_bootstrap():
     assert abs(np.mean(drawn) - distinct_fraction(100)) < 4 * np.std(drawn) / np.sqrt(4000)
 
 
+@pytest.mark.slow(why="statistical")
 def test_bagging():
     """bagging (F36): learners see 0.632 of the rows; the variance over training sets falls."""
     rng = np.random.default_rng(1)
@@ -130,6 +131,7 @@ def test_stability():
     assert min(changes[k] for k in ("tree", "net", "condensed")) > 1.3 * changes["knn"]
 
 
+@pytest.mark.slow(why="statistical")
 def test_random_subspace():
     """random-subspace: every learner has its own columns; with noisy columns the average varies less than one tree."""
     rng = np.random.default_rng(6)

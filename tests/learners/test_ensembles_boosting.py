@@ -191,6 +191,7 @@ def test_weights_where_members_or_folds_draw_rows():
     assert votes.fit(x, numbers, sample_weight=w).weights_[0] > 2 * votes.weights_[1]
 
 
+@pytest.mark.slow(why="statistical")
 def test_any_learner_in_adaboost():
     """boost-naive-bayes: in a model file any learner is boosted, with weights also where its columns are scaled first."""
     x, y = disc(np.random.default_rng(9), 300)

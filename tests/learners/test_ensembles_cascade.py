@@ -24,6 +24,7 @@ def digits():
     return x[:900] / 16, y[:900], x[900:] / 16, y[900:]
 
 
+@pytest.mark.slow(why="statistical")
 def test_cascade():
     """cascade: most rows end at the cheap stage, the mean cost is below the last one's, exceptions go to kNN."""
     x, y, fresh, truth = digits()

@@ -150,6 +150,7 @@ def indicators(table: np.ndarray) -> np.ndarray:
     return (table - table.mean(axis=0)) / np.maximum(table.std(axis=0), 1e-9)
 
 
+@pytest.mark.slow(why="statistical")
 def test_restaurant():
     """nn-restaurant: ten inputs, four hidden units, one hundred examples are fitted without an error left."""
     reached = []
@@ -166,6 +167,7 @@ def test_restaurant():
     assert min(reached) < 1e-3
 
 
+@pytest.mark.slow(why="statistical")
 def test_hidden_units_by_cross_validation():
     """nn-hidden-cv: the curve of errors left out over hidden units; the choice is inside, and comes again with the seed."""
     rng = np.random.default_rng(0)

@@ -74,6 +74,7 @@ def jittered(rng, rows):
     return np.array([shifted(one[None], *moves[a])[0] for one, a in zip(images, at, strict=True)]).reshape(-1, 100)
 
 
+@pytest.mark.slow(why="statistical")
 def test_svm_virtual():
     """svm-virtual (F27): transformed support vectors at least halve the error on digits that are not centred."""
     rng = np.random.default_rng(0)

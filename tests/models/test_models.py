@@ -189,6 +189,7 @@ def test_stackloss_by_importance_sampling(fits):
     agrees(fit, "sigma", *mean(np.exp(points[:, 4])))
 
 
+@pytest.mark.slow(why="statistical")
 def test_insect_sprays_by_quadrature(fits):
     data = table("insect_sprays")
     fit = fits("insect_sprays")

@@ -192,6 +192,7 @@ def test_birth_weight_by_maximum_likelihood(fits):
     near(fits("birth_weight"), dict(zip(x.columns, zip(beta, errors, strict=True), strict=True)))
 
 
+@pytest.mark.slow(why="statistical")
 def test_insurance_by_maximum_likelihood(fits):
     data = table("insurance")
     parts = {"district": ["d2", "d3", "d4"], "engine": ["1-1.5l", "1.5-2l", ">2l"], "age": ["25-29", "30-35", ">35"]}

@@ -29,3 +29,11 @@ def test_notes_have_the_topics_they_were_written_on(fit):
     names = dict(zip(subject[alone], main[alone], strict=False))
     for words, name in (("stars", "stars"), ("ship", "sea"), ("soil", "garden"), ("butter", "kitchen")):
         assert words in fit.topics.top_words(3)[names[name]]
+
+
+def test_variational_topics_of_the_notes_are_their_subjects():
+    fit = bl.fit(MODELS / "notes.yaml", method="variational", seed=1, progress=False, runs=None)
+    subject = pd.read_csv(MODELS / "data" / "notes.csv")["subject"]
+    alone = ~subject.str.contains("+", regex=False)
+    main = fit.topics.theta.argmax(axis=1)
+    assert adjusted_rand_index(main[alone], pd.factorize(subject[alone])[0]) > 0.8

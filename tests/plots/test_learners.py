@@ -228,6 +228,7 @@ def test_no_folds_no_rows_left_out():
         fit.learner.plot("path")
 
 
+@pytest.mark.slow(why="statistical")
 def test_on_the_command_line(tmp_path, capsys):
     models = Path(__file__).parents[2] / "models"
     fit = bl.fit(models / "play_tennis_rule.yaml", runs=tmp_path, progress=False)

@@ -272,6 +272,7 @@ def test_a_point_is_not_calibrated():
 COUNTS = {"y": [0, 1, 5, 6, 2, 9]}
 
 
+@pytest.mark.slow(why="statistical")
 def test_states_that_trade_places_are_not_ranked():
     """Draws are renamed to agree with each other, and the truth has no names: ranks would say that a right sampler errs."""
     declared = bl.Model(name="m", model=bl.Mixture(columns=["y"], components=2, component="poisson"))

@@ -404,6 +404,7 @@ def test_table(exact):
     assert "<table" in found._repr_html_() and "line" in repr(found)
 
 
+@pytest.mark.slow(why="statistical")
 def test_maximum_likelihood_is_least_squares(exact):
     table = compare(exact, "bic", refit=False, progress=False).table
     for name, degree in (("constant", 0), ("line", 1), ("cubic", 3)):

@@ -252,6 +252,7 @@ def test_infinite_log_scores_are_explained():
     assert found.differences("log_score")["better"].isna().all()
 
 
+@pytest.mark.slow(why="statistical")
 def test_learning_curve():
     """learning-curve, gen-emp-loss: more rows, fewer errors; bands over repeats."""
     found = bl.learning_curve({"tree": TREE, "forest": NEAR}, IRIS, sizes=[6, 30, 90], repeats=8, progress=False)

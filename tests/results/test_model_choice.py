@@ -41,6 +41,7 @@ TREE = learner("decision_tree", significance=None)
 SIZES = [1, 3, 7, 15, 31, 61, 121, 241, 361, 481]
 
 
+@pytest.mark.slow(why="statistical")
 def test_size_search():
     """cv-wrapper (F21: seven nodes): on rows left out the planted size errs least; the search ends by itself.
 

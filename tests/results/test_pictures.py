@@ -25,6 +25,7 @@ def structures(tmp_path_factory):
     return bl.fit(model, STATES, "structure", runs=tmp_path_factory.mktemp("runs"), progress=False, seed=1, **options)
 
 
+@pytest.mark.slow(why="statistical")
 def test_structures_are_drawn_by_their_edges(structures, capsys):
     figure = structures.plot()
     axes = figure.axes[0]

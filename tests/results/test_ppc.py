@@ -114,6 +114,7 @@ def test_pit_is_uniform_only_for_the_right_model(right, wrong):
     assert stats.kstest(wrong.loo_pit()["y"], "uniform").pvalue < 0.001
 
 
+@pytest.mark.slow(why="statistical")
 def test_pit_of_discrete_outcomes(binary):
     values = binary.loo_pit()["win"]
     assert stats.kstest(values, "uniform").pvalue > 0.01

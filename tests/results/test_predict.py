@@ -30,6 +30,7 @@ def test_words_are_predicted_by_their_probabilities(table, likelihood):
     np.testing.assert_allclose(found[["P(word=no)", "P(word=yes)"]].sum(axis=1), 1)
 
 
+@pytest.mark.slow(why="statistical")
 def test_numbers_are_predicted_by_their_mean(table):
     model = bl.Model(model=bl.Regression(formula="k ~ x", likelihood="bernoulli"))
     fit = bl.fit(

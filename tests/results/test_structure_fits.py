@@ -75,6 +75,7 @@ def test_one_network_of_many_structures_is_refused(fit):
         network(fit)
 
 
+@pytest.mark.slow(why="statistical")
 def test_predictions_are_averaged_queries(fit):
     new = pd.DataFrame({"a": ["yes", "no", None], "b": ["yes", None, "no"]})
     frame = fit.predict(new, "probabilities")
@@ -88,6 +89,7 @@ def test_predictions_are_averaged_queries(fit):
         fit.predict(words(), "probabilities")
 
 
+@pytest.mark.slow(why="statistical")
 def test_predictions_of_numbers(gaussian):
     """With b all but surely a child or parent of a alone, it is the regression on a under the score's prior."""
     new = pd.DataFrame({"a": [1.0, -2.0, np.nan], "c": [0.0, 5.0, 1.0]})

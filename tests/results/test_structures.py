@@ -291,6 +291,7 @@ def test_what_is_asked_is_checked(drawn):
         drawn.average_effect("aa", "b")
 
 
+@pytest.mark.slow(why="statistical")
 def test_many_graphs_are_thinned(drawn):
     few = drawn.query({"c": "1"}, ["a"], graphs=40)
     assert few.n_graphs <= 40
@@ -402,6 +403,7 @@ def test_linear_effects_are_sums_over_paths(gaussian):
     assert abs(got.mean - want) < 4.5 * got.mcse
 
 
+@pytest.mark.slow(why="statistical")
 def test_interval_of_a_linear_effect(gaussian):
     """Where the structure is known, a slope has a Student t posterior."""
     _, table, learned = gaussian

@@ -44,6 +44,7 @@ def by_hand(mixture):
     return weight @ found["bernoulli_probability"].reshape(2) / weight.sum(axis=1)
 
 
+@pytest.mark.slow(why="statistical")
 def test_calibration_predicts_from_the_other_columns(mixture, by_hand):
     scores = mixture.calibration(ROWS, node="y").attrs
     y = ROWS["y"].to_numpy()

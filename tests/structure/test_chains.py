@@ -245,6 +245,7 @@ def test_impossible_tables_and_options_are_errors(chain):
         partition.run(table, start(partition, table), 10, 1, reversal=1.5)
 
 
+@pytest.mark.slow(why="statistical")
 def test_orders_of_a_dag_are_counted_and_weighed_away():
     table = TABLES["five"]
     every = Everything.of(table)

@@ -182,6 +182,7 @@ def test_causality_from_data_hidden_and_selected_variables():
     assert n_bidirected > 15
 
 
+@pytest.mark.slow(why="statistical")
 def test_larger_graphs_are_sound():
     rng = np.random.default_rng(2)
     for _ in range(40):

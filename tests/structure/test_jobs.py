@@ -167,6 +167,7 @@ def test_a_job_that_is_asked_to_stops_and_goes_on(tmp_path):
     np.testing.assert_array_equal(drawn(run(TABLE, sampler, WORK, store, Workers())), whole(sampler))
 
 
+@pytest.mark.slow(why="statistical")
 def test_ctrl_c_keeps_the_running_segments(tmp_path):
     sampler, store = SAMPLERS["plain"], SegmentStore(tmp_path)
     work = Work(draws=400, tune=0, thin=20_000, chains=2, segment=4, seed=1)

@@ -140,6 +140,7 @@ def test_linear_normal_rows(rule):
     assert np.median(distances) == 0
 
 
+@pytest.mark.slow(why="statistical")
 def test_asia_and_alarm():
     """The edge that few rows show (A -> T), and tuberculosis or cancer (a function of both), are hard for any test."""
     asia = network(ASIA)
@@ -158,6 +159,7 @@ def test_asia_and_alarm():
         assert len(learned.trace) == 37 * 36 // 2 - learned.graph.n_edges
 
 
+@pytest.mark.slow(why="statistical")
 def test_constraints_with_an_oracle():
     """Knowing the direction of a reversible edge gives what the members with it share; all tiers give the DAG."""
     rng = np.random.default_rng(5)

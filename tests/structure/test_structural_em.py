@@ -261,6 +261,7 @@ def patients():
     return net, np.delete(codes, 3, axis=1), seen
 
 
+@pytest.mark.slow(why="statistical")
 def test_seventy_eight_parameters_with_the_disease_are_preferred_to_708_without(patients):
     """The figures of the textbook; EM and counting by other modules than the search."""
     net, codes, seen = patients

@@ -162,6 +162,7 @@ def test_refuses():
     assert synthesize(faucet(), []) == ([], frozenset(faucet().edges))
 
 
+@pytest.mark.slow(why="statistical")
 def test_work_is_bounded():
     """Twelve variables of one kind have 10¹¹ maps: refused in a line, and not tried; a graph that is the same is found."""
     names = [f"v{i}" for i in range(12)]
