@@ -11,7 +11,7 @@ import numpy as np
 from sklearn.base import BaseEstimator, ClassifierMixin, RegressorMixin
 from sklearn.utils import assert_all_finite, check_consistent_length, column_or_1d
 from sklearn.utils.multiclass import check_classification_targets
-from sklearn.utils.validation import _check_sample_weight, check_is_fitted, validate_data
+from sklearn.utils.validation import _check_sample_weight, check_is_fitted, has_fit_parameter, validate_data
 
 from bayeslab.data.frames import frame_columns
 from bayeslab.errors import DataError, ModelError, hint, listed
@@ -22,7 +22,7 @@ from bayeslab.preparation import Source
 if TYPE_CHECKING:
     from bayeslab.results.fit import Fit
 
-__all__ = ["BayesClassifier", "BayesRegressor", "estimator"]
+__all__ = ["BayesClassifier", "BayesRegressor", "WeightedClassifier", "WeightedRegressor", "estimator"]
 
 type Task = Literal["classification", "regression"]
 
@@ -89,8 +89,17 @@ def estimator(
         chosen = "classification" if _classifies(read, target) else "regression"
         if task not in (None, chosen):
             raise ModelError(f"the model's outcome '{target}' makes it a {chosen}, not a {task}", code="not-applicable")
-    made = BayesClassifier if chosen == "classification" else BayesRegressor
-    return made(read, target, method, seed, options or None)
+    weighted = read.model.is_learner and _takes_weights(read, chosen)
+    if chosen == "classification":
+        return (WeightedClassifier if weighted else BayesClassifier)(read, target, method, seed, options or None)
+    return (WeightedRegressor if weighted else BayesRegressor)(read, target, method, seed, options or None)
+
+
+def _takes_weights(model: Model, task: str) -> bool:
+    """Whether a learner takes weights of rows."""
+    spec: Any = model.model
+    options = spec.module.Options.model_validate(spec.options | {name: values[0] for name, values in spec.tune.items()})
+    return bool(has_fit_parameter(spec.module.build(options, task, ()), "sample_weight"))
 
 
 def _outcomes(model: Model) -> tuple[str, ...]:
@@ -255,10 +264,6 @@ class _Estimator(BaseEstimator):
     def _fitted(self, table: dict[str, Any], outcome: np.ndarray, sample_weight: Any) -> Fit:
         model, data = self.model, table | {self.target: outcome}
         if sample_weight is not None:
-            if not model.model.is_learner:
-                raise ValueError(
-                    f"the family {model.model.family} has no sample_weight; a regression has `weights`, a column of X"
-                )
             name = model.model.sample_weight or next(w for w in ("weight", "row_weight", "_weight") if w not in data)
             model = _changed(model, {"sample_weight": name})
             data |= {name: _check_sample_weight(sample_weight, outcome)}
@@ -294,8 +299,11 @@ class BayesClassifier(ClassifierMixin, _Estimator):
         tags.classifier_tags.multi_class = not (isinstance(self.model, Model) and _two(self.model, self.target))
         return tags
 
-    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
-        """Fit the model to the columns of X and the classes y; rows of a learner may have weights."""
+    def fit(self, X: Any, y: Any) -> Self:
+        """Fit the model to the columns of X and the classes y."""
+        return self._fit(X, y, None)
+
+    def _fit(self, X: Any, y: Any, sample_weight: Any) -> Self:
         table, outcome = self._checked(X, y)
         check_classification_targets(outcome)
         classes, codes = np.unique(outcome, return_inverse=True)
@@ -346,8 +354,11 @@ class BayesRegressor(RegressorMixin, _Estimator):
         Of a table.
     """
 
-    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
-        """Fit the model to the columns of X and the numbers y; rows of a learner may have weights."""
+    def fit(self, X: Any, y: Any) -> Self:
+        """Fit the model to the columns of X and the numbers y."""
+        return self._fit(X, y, None)
+
+    def _fit(self, X: Any, y: Any, sample_weight: Any) -> Self:
         table, outcome = self._checked(X, y)
         numbers = outcome.astype(float) if outcome.dtype.kind == "O" else outcome
         self.fit_ = self._fitted(table, numbers, sample_weight)
@@ -356,3 +367,31 @@ class BayesRegressor(RegressorMixin, _Estimator):
     def predict(self, X: Any) -> np.ndarray:
         """The mean of each row's predictive distribution."""
         return np.asarray(self._predicted(X, "mean")["mean"], float)
+
+
+class WeightedClassifier(BayesClassifier):
+    """A classifier whose learner takes weights of rows; :func:`bayeslab.estimator` makes it."""
+
+    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
+        """Fit the model to the columns of X and the classes y.
+
+        Parameters
+        ----------
+        sample_weight
+            Weights of the rows, 0 or more, (rows,); a row of weight 2 counts as two rows.
+        """
+        return self._fit(X, y, sample_weight)
+
+
+class WeightedRegressor(BayesRegressor):
+    """A regressor whose learner takes weights of rows; :func:`bayeslab.estimator` makes it."""
+
+    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
+        """Fit the model to the columns of X and the numbers y.
+
+        Parameters
+        ----------
+        sample_weight
+            Weights of the rows, 0 or more, (rows,); a row of weight 2 counts as two rows.
+        """
+        return self._fit(X, y, sample_weight)

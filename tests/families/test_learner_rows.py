@@ -109,5 +109,7 @@ def test_an_estimator_takes_weights_as_scikit_learn_does():
     file = fitted(rows.assign(w=weights), "won", learner="logistic", sample_weight="w")
     np.testing.assert_allclose(ours[:, 1], predicted(file, new), rtol=1e-9)
     regression = bl.Model(model={"family": "regression", "formula": "y ~ x"})
-    with pytest.raises(ValueError, match="no sample_weight"):
-        bl.estimator(regression).fit(rows[["x"]], rows["y"], sample_weight=weights)
+    knn = bl.Model(model={"family": "learner", "learner": "knn", "task": "regression", "target": "y", "inputs": ["x"]})
+    for model in (regression, knn):
+        with pytest.raises(TypeError, match="sample_weight"):
+            bl.estimator(model).fit(rows[["x"]], rows["y"], sample_weight=weights)
