@@ -209,7 +209,7 @@ def _diagram(ax: Axes, matrix: np.ndarray, names: list[str]) -> None:
                     color=colors[i], lw=0.5 + 4 * p, shrinkA=0, shrinkB=0,
                 )  # fmt: skip
                 ax.add_patch(arrow)
-                where = at[i] + 0.36 * (at[j] - at[i]) + side * radius * 0.85
+                where = at[i] + 0.36 * (at[j] - at[i]) + side * (0.55 * radius + 0.17)
             ax.text(where[0], where[1], f"{p:.2f}", ha="center", va="center", fontsize=8, color="#333333", zorder=5)
     reach = 1.0 + 3.1 * radius
     ax.set_xlim(-reach, reach)

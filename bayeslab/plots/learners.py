@@ -292,7 +292,7 @@ def curves(parts: Sequence[tuple[str, Mapping[str, np.ndarray]]], xlabel: str) -
 
 
 def staged(training: np.ndarray, left_out: np.ndarray, measure: str) -> Any:
-    """Error by round on the learners' own rows and on rows left out; bands: a standard error over folds.
+    """Error by round on the training rows and on the held-out rows; bands: a standard error over folds.
 
     Parameters
     ----------
@@ -300,7 +300,8 @@ def staged(training: np.ndarray, left_out: np.ndarray, measure: str) -> Any:
     """
     made, axes = figure(6.2, 3.8)
     at = np.arange(training.shape[1]) + 1
-    for values, name, colour, line in ((training, "own rows", ACCENT, "--"), (left_out, "rows left out", OTHER, "-")):
+    lines = (training, "training rows", ACCENT, "--"), (left_out, "held-out rows", OTHER, "-")
+    for values, name, colour, line in lines:
         mean = values.mean(axis=0)
         if len(values) > 1:
             error = values.std(axis=0, ddof=1) / np.sqrt(len(values))
