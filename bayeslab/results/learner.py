@@ -559,6 +559,11 @@ def _axis(data: Data, name: str, n: int) -> Axis:
 
 def _outcome(data: Data, target: str) -> tuple[np.ndarray, tuple[str, ...]]:
     """Codes of classes and their names, or numbers and no names."""
+    if not data.has(target):
+        raise OptionError(
+            f"the outcome '{target}' is computed; regions show columns of the data: use predict on a grid of inputs",
+            code="not-applicable",
+        )
     term = data.term(target, missing=True)
     if term.codes is not None:
         return np.asarray(term.codes, int), tuple(str(x) for x in data.labels[target])

@@ -81,6 +81,14 @@ def test_regions_have_the_colour_of_the_most_probable_class():
 
 
 @pytest.mark.slow(why="large")
+def test_regions_of_a_transformed_outcome_are_refused():
+    rows = {"volume": [1.0, 2.0, 4.0, 7.5], "girth": [1.0, 2.0, 3.0, 4.0]}
+    model = bl.Model(model={"family": "regression", "formula": "log(volume) ~ girth"})
+    fit = bl.fit(model, rows, seed=1, runs=None, progress=False)
+    with refused("option.not-applicable", "use predict on a grid"):
+        bl.plot_regions({"line": fit}, ["girth"])
+
+
 def test_regions_of_names_numbers_and_other_families():
     rng = np.random.default_rng(0)
     n = 80

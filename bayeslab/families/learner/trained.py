@@ -322,7 +322,8 @@ def _weighable(ready: Prepared, data: Data, outcome: NDArray[Any]) -> None:
         )
     if ready.classes is not None and len(np.unique(outcome[weights > 0])) < 2:
         raise DataError(
-            f"all rows with a weight have one class of '{ready.spec.target}': there is nothing to learn", code="constant"
+            f"all rows with a weight have one class of '{ready.spec.target}': there is nothing to learn",
+            code="constant",
         )
 
 
