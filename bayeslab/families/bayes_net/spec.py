@@ -1,4 +1,4 @@
-"""The words of a Bayes net: its variables, tables, priors, decisions and utilities."""
+"""Keys of the ``bayes_net`` family: variables, tables, priors, decisions and utilities."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ __all__ = ["BayesNet", "Decision", "GivenPrior", "Normal", "Prior", "States", "U
 
 
 def _as_states(value: Any) -> Any:
-    """States as words, whatever they look like: 1, yes, true."""
+    """Convert states to text; YAML reads 1, yes and true as other types."""
     if not isinstance(value, Sequence) or isinstance(value, str):
         return value
     for v in value:
@@ -34,14 +34,14 @@ def _as_states(value: Any) -> Any:
 
 
 def _as_variable(value: Any) -> Any:
-    """``smoke: [yes, no]`` is a variable with these states and nothing else."""
+    """Read ``smoke: [yes, no]`` as a variable with these states and no other key."""
     if isinstance(value, Sequence) and not isinstance(value, str):
         return {"states": value}
     return _known_keys(value, Variable)
 
 
 def _as_prior(value: Any) -> Any:
-    """``prior: 2`` is a pseudocount."""
+    """Read a number as a pseudocount."""
     plain = isinstance(value, int | float) and not isinstance(value, bool)
     return {"pseudocount": value} if plain else _known_keys(value, Prior)
 
@@ -66,15 +66,17 @@ States = Annotated[list[str], BeforeValidator(_as_states, json_schema_input_type
 
 
 class Prior(Frozen):
-    """Dirichlet prior of every row of the tables that are learned; one of the three."""
+    """Dirichlet prior of every row of the tables to be learned; exactly one key is given."""
 
     pseudocount: float | int | None = Field(
-        default=None, gt=0, description="Of each cell; 1 is uniform over probabilities."
+        default=None, gt=0, description="Concentration of each cell; 1 is uniform over the simplex."
     )
     equivalent_sample_size: float | int | None = Field(
-        default=None, gt=0, description="Of each table, spread evenly over its cells (BDeu)."
+        default=None, gt=0, description="Total concentration of each table, spread evenly over its cells (BDeu)."
     )
-    m_estimate: float | int | None = Field(default=None, gt=0, description="Of each row, spread evenly over its cells.")
+    m_estimate: float | int | None = Field(
+        default=None, gt=0, description="Total concentration of each row of a table, spread evenly over its cells."
+    )
 
     @model_validator(mode="after")
     def _one(self) -> Prior:
@@ -84,7 +86,7 @@ class Prior(Frozen):
         return self
 
     def concentration(self, n_rows: int, n_states: int) -> np.ndarray:
-        """Shape (n_rows, n_states)."""
+        """Dirichlet concentrations of a table, shape (n_rows, n_states)."""
         each = (
             float(self.pseudocount)
             if self.pseudocount is not None
@@ -99,43 +101,63 @@ GivenPrior = Annotated[Prior, BeforeValidator(_as_prior, json_schema_input_type=
 
 
 class Normal(Frozen):
-    """Normal given the parents: linear in the continuous ones, for every row of the discrete ones."""
+    """A normal distribution given the parents: linear in the continuous ones, with coefficients for each
+    combination of states of the discrete ones.
+    """
 
-    intercept: Any = Field(default=None, description="A number, or one for each row of the discrete parents.")
-    slopes: dict[str, Any] = Field(default_factory=dict, description="For each continuous parent likewise.")
-    sd: Any = Field(default=None, description="Standard deviation, likewise.")
+    intercept: Any = Field(
+        default=None, description="A number, or one for each combination of states of the discrete parents."
+    )
+    slopes: dict[str, Any] = Field(
+        default_factory=dict,
+        description="Slope of each continuous parent: a number, or one for each combination of states of the"
+        " discrete parents.",
+    )
+    sd: Any = Field(
+        default=None,
+        description="Standard deviation: a number, or one for each combination of states of the discrete parents.",
+    )
 
 
 class Variable(Frozen):
-    """One variable. Of the keys that say how it depends on its parents at most one is given."""
+    """One variable. At most one key for its distribution given the parents may be used."""
 
-    states: States = Field(default_factory=list, description="Names of the states, in order; none: a continuous one.")
-    parents: list[str] = Field(default_factory=list, description="Parents, in the order of the table's rows.")
+    states: States = Field(
+        default_factory=list, description="Names of the states, in order; none for a continuous variable."
+    )
+    parents: list[str] = Field(default_factory=list, description="Parents, in the order in which they index the table.")
     table: Any = Field(
         default=None,
-        description="Rows of probabilities: nested lists by parent, or a mapping from the parents' states; a row may"
-        " be Dirichlet([..]), Beta(..), or expressions over `parameters`. Left out: learned.",
+        description="Rows of probabilities: nested lists by parent, or a mapping from the parents' states. A row"
+        " may be Dirichlet([..]), Beta(..), or expressions of `parameters`. Learned if left out.",
     )
     noisy_or: dict[str, Any] | None = Field(
-        default=None, description="Strength of each parent, and `leak`; a parent left out: learned; no leak: none."
+        default=None,
+        description="Strength of each parent, and `leak`. The strength of a parent left out is learned; without"
+        " `leak` there is no leak.",
     )
     noisy_max: dict[str, Any] | None = Field(
-        default=None, description="For each parent and state, the distribution of its effect; and `leak`."
+        default=None, description="For each parent and each of its states the distribution of the effect, and `leak`."
     )
     logit: dict[str, Any] | None = Field(
         default=None,
-        description="Weights of the parents on the log odds, and `intercept`; what is left out is learned.",
+        description="Coefficients of the parents on the log-odds scale, and `intercept`; those left out are learned.",
     )
     function: Any = Field(
-        default=None, description="or, and, xor, nor, nand; a state for every row; or an expression of the parents."
+        default=None,
+        description="Deterministic variable: or, and, xor, nor, nand; a state for each row of the parents; or an"
+        " expression of the parents.",
     )
-    linear_gaussian: Normal | None = Field(default=None, description="A normal variable, linear in its parents.")
+    linear_gaussian: Normal | None = Field(
+        default=None, description="Normal distribution with a mean that is linear in the parents."
+    )
     absent: dict[str, Annotated[str, BeforeValidator(lambda v: _as_states([v])[0])]] = Field(
-        default_factory=dict, description="For noisy_or, noisy_max, logit: the state of a variable meaning 'not there'."
+        default_factory=dict, description="For noisy_or, noisy_max, logit: the state of a variable that means 'absent'."
     )
     prior: GivenPrior | None = Field(
         default=None,
-        description="Pseudocount of each cell of a table to be learned, or one of the forms of the net's prior.",
+        description="Prior of a table to be learned: the pseudocount of each cell, or a mapping as in the net's"
+        " `prior`.",
     )
 
     @model_validator(mode="after")
@@ -163,23 +185,24 @@ class Variable(Frozen):
 
 
 class Decision(Frozen):
-    """Something to be decided, in an influence diagram."""
+    """A decision in an influence diagram."""
 
-    options: States = Field(min_length=1, description="What can be done.")
+    options: States = Field(min_length=1, description="The possible choices.")
     knows: list[str] = Field(
-        default_factory=list, description="Variables known by then; what was known or decided before stays known."
+        default_factory=list,
+        description="Variables known when the decision is taken; what was known or decided earlier is remembered.",
     )
 
 
 class Utility(Frozen):
-    """What an outcome is worth; several are added up."""
+    """A utility in an influence diagram; several are added."""
 
     parents: list[str] = Field(default_factory=list, description="Variables and decisions it depends on.")
-    table: Any = Field(description="A number for every row of the parents.")
+    table: Any = Field(description="A number for each combination of the parents' states.")
 
 
 def _with_network_key(schema: dict[str, Any]) -> None:
-    """In a file ``network`` may stand for variables, or beside them; reading the file puts them in."""
+    """Add to the JSON schema the key ``network``, which a file may give instead of or beside ``variables``."""
     schema["properties"]["network"] = {
         "type": "string",
         "description": "A network file (.bif .xmlbif .xdsl .net .dsc .uai); variables written here replace its own.",
@@ -202,26 +225,27 @@ class BayesNet(Family):
         default_factory=dict,
         max_length=5_000,
         description="`name: {states, parents, table | noisy_or | noisy_max | logit | function | linear_gaussian}`."
-        " Of an unknown structure: states only; left out, all columns of the data.",
+        " If the structure is unknown, only states are given, or nothing: then every data column is a"
+        " variable.",
     )
     parameters: dict[Identifier, str | int | float] = Field(
-        default_factory=dict, description="Parameters that tables share: `name: expression`, as nodes of a graph."
+        default_factory=dict, description="Parameters that tables share: `name: expression`, as nodes of a graph model."
     )
     hidden: list[str] = Field(default_factory=list, description="Variables that are never observed.")
     prior: GivenPrior = Field(
         default_factory=lambda: Prior(pseudocount=1), description="Prior of tables to be learned."
     )
     learn: Annotated[list[str] | Literal["all"] | None, BeforeValidator(_as_list_or_all)] = Field(
-        default=None, description="Variables whose tables are learned although they are given (in a network file)."
+        default=None, description="Variables whose tables are learned although a network file gives them."
     )
-    target: str | None = Field(default=None, description="The variable to be predicted from the others.")
+    target: str | None = Field(default=None, description="Variable to be predicted from the others.")
     structure: Annotated[
         Literal["naive_bayes", "tan"] | Structure | None,
         BeforeValidator(as_structure, json_schema_input_type=Literal["naive_bayes", "tan"] | Structure | None),
     ] = Field(
         default=None,
-        description="Parents by rule: the target is a parent of all others (tan: and these form a tree). Or unknown: a"
-        " mapping, of how structures are scored and sampled.",
+        description="naive_bayes: the target is the parent of every other variable; tan: these also form a tree."
+        " Or, for an unknown structure, a mapping of how structures are scored and sampled.",
     )
 
     decisions: dict[str, Decision] = Field(
@@ -232,7 +256,9 @@ class BayesNet(Family):
     @model_validator(mode="before")
     @classmethod
     def _read_network(cls, content: Any) -> Any:
-        """Variables of a network file, under those that are given; a model file has read it before."""
+        """Read the variables of a network file; those given in ``variables`` replace them. For a model file this
+        has been done before.
+        """
         if not isinstance(content, dict) or "network" not in content:
             return content
         named, given = content["network"], content.get("variables") or {}
@@ -310,7 +336,7 @@ class BayesNet(Family):
         return self.target
 
     def outcomes(self, columns: Set[str]) -> tuple[str, ...]:
-        """The target; without one, every variable that is observed."""
+        """The target; without one, every observed variable."""
         if self.target is not None:
             return (self.target,)
         if unknown(self) and not self.variables:
@@ -318,12 +344,12 @@ class BayesNet(Family):
         return tuple(v for v in self.variables if v in columns and v not in self.hidden)
 
     def levels(self) -> dict[str, list[str]]:
-        """States and their order come from the model."""
+        """The states of each variable, in the order that the model gives."""
         return {v: list(one.states) for v, one in self.variables.items() if one.states}
 
 
 def _validated_unknown(spec: BayesNet) -> None:
-    """Nothing is declared beside an unknown structure that only a known one has."""
+    """Refuse keys that need a known structure."""
     for name, variable in spec.variables.items():
         for key in variable.model_fields_set - {"states", "linear_gaussian"}:
             raise Flaw(

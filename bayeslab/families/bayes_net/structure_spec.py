@@ -1,4 +1,4 @@
-"""The words of an unknown structure."""
+"""Keys of an unknown structure of a Bayes net."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ _EXCHANGE_EVERY = {"structure": 2000, "order": 100, "partition": 100}
 PATH = ("model", "structure")
 
 
-# Temperatures that let chains cross between modes, and steps between their exchanges; orders need none.
+# Default inverse temperatures of parallel tempering, which let chains move between modes; orders need none.
 _LADDER = {
     "structure": (1.0, 0.8, 0.6, 0.45, 0.3, 0.2),
     "order": (1.0,),
@@ -52,13 +52,13 @@ _SAMPLER_OPTIONS = {"structure": ("reversal", "renewal"), "order": (), "partitio
 _WORDS = ("naive_bayes", "tan")
 
 
-# The search that takes hidden variables and missing cells.
+# The search that handles hidden variables and missing cells.
 HIDDEN = "structural_em"
 
 
-# Of variables for which no number of parents is given.
+# Default limit of the number of parents.
 MOST_PARENTS = 3
-# The order in which constraints are put together: the one that contradicts those before it is where the error points.
+# The order in which constraints are combined; an error points to the one that contradicts those before it.
 _CONSTRAINTS = ("max_parents", "forbidden", "tiers", "candidates", "required")
 
 
@@ -66,65 +66,88 @@ Number = float | int
 
 
 class Structure(Frozen):
-    """An unknown structure: how structures are scored, which ones may be, and how they are sampled."""
+    """An unknown structure: how structures are scored, constrained and sampled."""
 
     score: str | None = Field(
-        default=None, description="Left out: bdeu for states, bge for numbers, mixed_bic for both. Or bds, k2, bic, ..."
+        default=None,
+        description="Score of a structure: bds, k2, bic, ...; if left out bdeu for discrete, bge for continuous and"
+        " mixed_bic for mixed variables.",
     )
-    equivalent_sample_size: Number | None = Field(default=None, gt=0, description="Of bdeu and bds; 10 if left out.")
-    alpha_mu: Number | None = Field(default=None, gt=0, description="Of bge: imagined rows behind the prior mean.")
-    alpha_w: Number | None = Field(default=None, gt=0, description="Of bge: degrees of freedom of the Wishart prior.")
+    equivalent_sample_size: Number | None = Field(
+        default=None, gt=0, description="For bdeu and bds: equivalent sample size; default 10."
+    )
+    alpha_mu: Number | None = Field(
+        default=None, gt=0, description="For bge: number of imaginary rows that the prior mean is worth."
+    )
+    alpha_w: Number | None = Field(default=None, gt=0, description="For bge: degrees of freedom of the Wishart prior.")
     nu: list[Number] | None = Field(
-        default=None, description="Of bge: prior mean of each column; its mean if left out."
+        default=None, description="For bge: prior mean of each column; default: the columns' means."
     )
     scale: list[Number] | Number | None = Field(
         default=None,
-        description="Of bge: prior scale of each column, or of all; left out, the columns' standard deviations.",
+        description="For bge: prior scale of each column, or one for all; default: the columns' standard deviations.",
     )
     prior: str | dict[str, Number] = Field(
         default="uniform",
-        description="Of structures: uniform, sparse, or probabilities of edges `{a -> b: 0.9, default: 0.2}`.",
+        description="Prior over structures: uniform, sparse, or edge probabilities `{a -> b: 0.9, default: 0.2}`.",
     )
     max_parents: int | dict[str, int] = Field(
         default=MOST_PARENTS,
-        description="Largest number of parents, of all variables or of those that are named; of the others 3.",
+        description="Largest number of parents, for all variables or by variable; 3 for variables not named.",
     )
     candidates: int | dict[str, list[str]] | None = Field(
-        default=None, description="Possible parents: so many of the best ones, or for a variable these."
+        default=None,
+        description="Candidate parents: the number of best ones to keep for each variable, or lists by variable.",
     )
     required: list[list[str] | str] = Field(
-        default_factory=list, description="Edges that are there, `from -> to` or [from, to]."
+        default_factory=list, description="Edges that every structure contains, `from -> to` or [from, to]."
     )
-    forbidden: list[list[str] | str] = Field(default_factory=list, description="Edges that are not there, likewise.")
+    forbidden: list[list[str] | str] = Field(
+        default_factory=list, description="Edges that no structure contains, written likewise."
+    )
     tiers: list[list[str]] = Field(
-        default_factory=list, description="Groups of variables, earliest first: no edge leads back in time."
+        default_factory=list,
+        description="Groups of variables, earliest first: no edge goes from a later group to an earlier one.",
     )
     prune: Number | None = Field(
-        default=None, ge=0, description="Leave out parent sets that a subset beats by so many nats; left out, none."
+        default=None,
+        ge=0,
+        description="Drop a parent set if one of its subsets scores higher by this many nats; if left out, none is"
+        " dropped.",
     )
     search: str | None = Field(
         default=None,
-        description="How `bayeslab learn` finds one: tabu, exact, structural_em, ... Fits sample instead.",
+        description="Search that `bayeslab learn` uses: tabu, exact, structural_em, ...; a fit samples structures"
+        " instead.",
     )
     hidden: dict[str, int] = Field(
-        default_factory=dict, description="Of the search structural_em: hidden variables and how many states they have."
+        default_factory=dict, description="For structural_em: hidden variables and their numbers of states."
     )
     invent: int | None = Field(
-        default=None, ge=0, description="Of structural_em: hidden variables it may invent at most."
+        default=None, ge=0, description="For structural_em: largest number of hidden variables that the search may add."
     )
-    sampler: str = Field(default="structure", description="The chain: structure (DAGs), order, or partition.")
+    sampler: str = Field(
+        default="structure", description="Space of the Markov chain: structure (DAGs), order, or partition."
+    )
     temperatures: list[Number] | Number | None = Field(
-        default=None, description="Inverse temperatures of parallel tempering, 1 first, falling; 1: no tempering."
+        default=None,
+        description="Inverse temperatures of parallel tempering, decreasing from 1; the number 1 means no tempering.",
     )
     exchange_every: int | None = Field(
-        default=None, ge=1, description="Steps of hot copies between exchanges; 2000, of orders and partitions 100."
+        default=None,
+        ge=1,
+        description="Steps between exchanges of tempered chains; default 2000, or 100 for orders and partitions.",
     )
     imputation_every: int | None = Field(
-        default=None, ge=1, description="Steps between two draws of the missing cells; left out, about once a draw."
+        default=None,
+        ge=1,
+        description="Steps between draws of the missing cells; by default about once for each stored draw.",
     )
-    reversal: Number | None = Field(default=None, ge=0, le=1, description="Share of edge reversals among the steps.")
+    reversal: Number | None = Field(
+        default=None, ge=0, le=1, description="Share of steps that propose an edge reversal."
+    )
     renewal: Number | None = Field(
-        default=None, ge=0, le=1, description="Share of steps that draw a variable's parents anew."
+        default=None, ge=0, le=1, description="Share of steps that redraw all parents of a variable."
     )
 
     @field_validator("score", "sampler", "prior", "search")
@@ -177,12 +200,12 @@ class Structure(Frozen):
 
     @property
     def of_chains(self) -> list[str]:
-        """Keys that are written and say how chains go; sums over all structures have no use for them."""
+        """Keys given that concern the chains and that an exact sum over structures does not use."""
         return [name for name in _OF_CHAINS if getattr(self, name) is not None]
 
     @property
     def betas(self) -> tuple[float, ...]:
-        """Inverse temperatures."""
+        """Inverse temperatures of parallel tempering."""
         if self.temperatures is None:
             return _LADDER[self.sampler]
         given = self.temperatures if isinstance(self.temperatures, list) else [self.temperatures]
@@ -190,11 +213,11 @@ class Structure(Frozen):
 
     @property
     def score_options(self) -> dict[str, Any]:
-        """Options of the score that are given, by their names."""
+        """The options given for the score, by name."""
         return {name: getattr(self, name) for name in _SCORE_OPTIONS if getattr(self, name) is not None}
 
     def chain(self) -> Sampler:
-        """The chain with its options."""
+        """The structure sampler with its options."""
 
         shares = {"reversal": self.reversal, "renewal": self.renewal}
         given = {name: float(share) for name, share in shares.items() if share is not None}
@@ -211,7 +234,7 @@ class Structure(Frozen):
         return dict.fromkeys(names, MOST_PARENTS) | given if isinstance(given, dict) else dict.fromkeys(names, given)
 
     def constraints(self, names: Sequence[str]) -> Constraints:
-        """What is known of the structure beforehand; an error points at the part that is wrong."""
+        """Constraints on the structure; an error points to the key that is wrong."""
 
         parts: dict[str, Any] = {
             "max_parents": self.limits(names) if isinstance(self.max_parents, dict) else None,
@@ -236,14 +259,14 @@ class Structure(Frozen):
             return EdgePrior.of_words(names, self.prior)
 
     def check(self, names: Sequence[str]) -> None:
-        """Everything that can be wrong about these variables without data."""
+        """Check everything that can be checked for these variables without data."""
         self.chain()
         self.constraints((*names, *self.hidden))
         self.edge_prior(names)
 
 
 def _pair(edge: str | Sequence[str]) -> None:
-    """Check that this is an edge."""
+    """Check that the text or list is an edge."""
     try:
         edge_of(edge)
     except ModelError as error:
@@ -252,7 +275,7 @@ def _pair(edge: str | Sequence[str]) -> None:
 
 @contextmanager
 def _at(*path: str) -> Iterator[None]:
-    """Errors raised inside point at a part of the structure."""
+    """Prefix the place of errors raised in the block with this part of the structure."""
     try:
         yield
     except (ModelError, OptionError) as error:
@@ -260,13 +283,13 @@ def _at(*path: str) -> Iterator[None]:
 
 
 def as_structure(value: Any) -> Any:
-    """A mapping is an unknown structure, a word a structure known by rule."""
+    """Read a mapping as an unknown structure, and a word as a structure known by rule."""
     if isinstance(value, Mapping):
         try:
             return Structure.model_validate(dict(value))
         except ValidationError as error:
             problem = Problem.first(error, {(): Structure.model_fields}, value)
-            # Which alternative of a value was tried is no place in the file.
+            # Pydantic's name of the alternative it tried is not a place in the file.
             path = tuple(p for p in problem.path[:1]) + tuple(p for p in problem.path[1:] if isinstance(p, int))
             raise Flaw(problem.message, *path, code=problem.code) from None
     if isinstance(value, str) and value not in _WORDS:
@@ -279,12 +302,12 @@ def as_structure(value: Any) -> Any:
 
 
 def unknown(spec: Any) -> bool:
-    """Whether the structure is to be found out."""
+    """Whether the structure is unknown."""
     return isinstance(getattr(spec, "structure", None), Structure)
 
 
 def sampled(what: str) -> EngineRefusal:
-    """What cannot be done while the structure is unknown."""
+    """The refusal of a request that needs a known structure."""
     return EngineRefusal(
         f"{what} needs a known structure, and here it is unknown: sample it (method structure); `fit.structures`"
         f" has what is averaged over them",

@@ -1,4 +1,4 @@
-"""The words of Gaussian processes."""
+"""Keys of the ``gaussian_process`` family in a model file."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ type LikelihoodName = Literal["gaussian", "student_t", "bernoulli", "binomial", 
 
 
 def _pair(given: Any) -> Any:
-    """Files and Python write two numbers as a list."""
+    """Convert a list of two numbers, as files and Python give it, to a tuple."""
     return tuple(given) if isinstance(given, list) else given
 
 
@@ -33,58 +33,58 @@ _LINKED = {
 
 
 class GaussianProcess(Family):
-    """A Gaussian process."""
+    """A Gaussian process regression or classification."""
 
     family: Literal["gaussian_process"] = "gaussian_process"
     target: ColumnName | None = Field(
-        default=None, description="The outcome; left out: the one column that is nothing else."
+        default=None, description="The outcome; if left out, the only column with no other role."
     )
-    kernel: str = Field(description="The covariance function: `Matern52(x) + Periodic(x, 365) * Linear(t)`.")
+    kernel: str = Field(description="Covariance function, such as `Matern52(x) + Periodic(x, 365) * Linear(t)`.")
     likelihood: LikelihoodName = Field(
         default="gaussian", description="Distribution of the outcome given the function."
     )
     link: Literal["identity", "log", "logit", "probit"] | None = Field(
-        default=None, description="Link of the mean; default the likelihood's own."
+        default=None, description="Link function of the mean; default: the first link of the likelihood."
     )
-    mean: str = Field(
-        default="1", description="What the function varies about: `0`, `1` (a constant), or a formula: `1 + t`."
-    )
+    mean: str = Field(default="1", description="Mean function: `0`, `1` (a constant), or a formula such as `1 + t`.")
     errors: ColumnName | None = Field(
-        default=None, description="Column with known standard deviations of the outcome, besides the noise."
+        default=None, description="Column of known standard deviations of the outcome, in addition to the noise."
     )
     trials: int | ColumnName | None = Field(
-        default=None, description="Trials of a binomial outcome: a number, or a column."
+        default=None, description="Number of trials of a binomial outcome: a number or the name of a column."
     )
     priors: dict[str, str | int | float] = Field(
         default_factory=dict,
-        description="Prior by parameter; a number fixes it. Names used in the kernel need one; further names are"
-        " hyperparameters of priors.",
+        description="Prior of each parameter; a number fixes it. Every name used in the kernel needs one; any other"
+        " name defines a hyperparameter.",
     )
     jitter: float | None = Field(
         default=None,
         ge=0,
         le=1e-2,
-        description="Share of the mean variance added to the diagonal of the covariance; default 0 for gaussian"
-        " outcomes and 1e-8 for others.",
+        description="Added to the diagonal of the covariance matrix, as a share of the mean variance; default: 0"
+        " for gaussian outcomes and 1e-8 for others.",
     )
     approximation: Literal["state_space", "sparse", "fitc", "hsgp", "laplace"] | None = Field(
         default=None,
-        description="Instead of the covariance of all rows: the `state_space` form of one-dimensional kernels (exact"
-        " for Matérn), inducing points (`sparse`: Titsias's bound, or `fitc`), basis functions (`hsgp`), or for other"
-        " than gaussian outcomes the function integrated out by `laplace`.",
+        description="Replaces the dense covariance matrix of all rows: `state_space` form of one-dimensional"
+        " kernels (exact for Matérn), inducing points (`sparse`: Titsias's bound; or `fitc`), basis"
+        " functions (`hsgp`), or for non-gaussian outcomes the `laplace` approximation of the integral"
+        " over the function.",
     )
     inducing: int | None = Field(
-        default=None, ge=1, le=20_000, description="How many inducing points (sparse, fitc); default 100."
+        default=None, ge=1, le=20_000, description="Number of inducing points (sparse, fitc); default 100."
     )
     functions: int | None = Field(
         default=None,
         ge=1,
-        description="How many basis functions for each column (hsgp); default by lengthscales' priors.",
+        description="Number of basis functions for each column (hsgp); the default follows from the priors of the"
+        " lengthscales.",
     )
     domain: dict[str, Range] | None = Field(
         default=None,
-        description="By column, where predictions are wanted (hsgp): its functions serve there only; default the inputs"
-        " with 5 % of their range on either side.",
+        description="For each column the range `[low, high]` of predictions (hsgp); the approximation holds only"
+        " there. Default: the range of the inputs, extended by 5 % on either side.",
     )
 
     @model_validator(mode="after")
@@ -108,7 +108,7 @@ class GaussianProcess(Family):
         return self
 
     def factors(self, dims: Collection[str]) -> set[str]:
-        """Columns of categories, and dimensions that the file declares."""
+        """Categorical columns, and the dimensions that the file declares."""
         return set(kernel_of(self).categorical) | set(dims)
 
     def chosen_outcome(self) -> str | None:
@@ -116,11 +116,11 @@ class GaussianProcess(Family):
         return self.target
 
     def distributions(self, outcome: str) -> set[str]:
-        """The likelihood."""
+        """The likelihood's name."""
         return {self.likelihood}
 
     def takes_gaps(self) -> bool:
-        """Inputs have no missing cells."""
+        """False: inputs have no missing cells."""
         return False
 
     def outcomes(self, columns: Set[str]) -> tuple[str, ...]:
@@ -131,7 +131,7 @@ class GaussianProcess(Family):
 def kernel_of(
     spec: GaussianProcess, columns: set[str] | None = None, levels: Mapping[str, Sequence[str]] | None = None
 ) -> Kernel:
-    """The covariance function; errors point into the file."""
+    """Read the covariance function; errors point to its place in the file."""
     try:
         return Kernel.parse(spec.kernel, columns, spec.priors.keys(), levels)
     except ModelError as error:
@@ -156,14 +156,14 @@ def mean_formula(spec: GaussianProcess, target: str) -> Formula | None:
 
 
 def columns_read(spec: GaussianProcess) -> set[str]:
-    """Columns that are no outcome."""
+    """Columns that are not the outcome."""
     formula = mean_formula(spec, "y")
     out = set(kernel_of(spec).columns) | (formula.predictor_columns() if formula else set())
     return out | {name for name in (spec.errors, spec.trials) if isinstance(name, str)}
 
 
 def target_of(spec: GaussianProcess, columns: Set[str] | None) -> str:
-    """The outcome: as the file says, or the one column that is nothing else."""
+    """The outcome: the column that the file names, or the only column with no other role."""
     if spec.target is not None:
         return spec.target
     if not columns:

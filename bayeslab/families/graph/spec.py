@@ -1,4 +1,4 @@
-"""The words of family ``graph``: nodes by name."""
+"""Keys of the ``graph`` family in a model file: nodes by name."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ __all__ = ["Graph", "spec_of"]
 
 
 def _as_expression(value: Any) -> Any:
-    """A YAML list is the vector its text is: ``[a, 1 - a]`` needs no quotes."""
+    """Write a YAML list as the text of a vector, so that ``[a, 1 - a]`` needs no quotes."""
     return f"[{', '.join(str(_as_expression(item)) for item in value)}]" if isinstance(value, list) else value
 
 
@@ -31,23 +31,24 @@ class Graph(Family):
     nodes: dict[str, Annotated[str | int | float, BeforeValidator(_as_expression)]] = Field(
         min_length=1,
         max_length=2_000,
-        description="`name: expression` or `name[dim, ...]: expression`. Outermost call a distribution: random"
-        " (observed, if a data column has its name); else deterministic.",
+        description="`name: expression` or `name[dim, ...]: expression`. If the outermost call is a distribution"
+        " the node is random (and observed, if a data column has its name); otherwise it is"
+        " deterministic.",
     )
 
     def factors(self, dims: Collection[str]) -> set[str]:
-        """Dimensions the model uses; a column of the same name is an index into it."""
+        """Dimensions of the model; a column with the name of a dimension is an index into it."""
         return {dim for node in nodes_of(self.nodes).values() for dim in node.dims} | set(dims)
 
     def distributions(self, outcome: str) -> set[str]:
-        """That of the node; a node that is computed has none."""
+        """The distribution of the node; empty for a deterministic node."""
         node = nodes_of(self.nodes).get(outcome)
         return {node.distribution} if node is not None and node.distribution is not None else set()
 
     def outcomes(self, columns: Set[str]) -> tuple[str, ...]:
-        """What the model predicts: observed nodes that no other random node depends on.
+        """Nodes that the model predicts: observed nodes that no other random node depends on.
 
-        Without data, random nodes that no other random node depends on.
+        If none of them is observed: random nodes that no other random node depends on.
         """
         nodes = nodes_of(self.nodes)
         parents = {n.name: (n.parents - n.lagged - {n.name}) & set(nodes) for n in nodes.values()}
@@ -63,11 +64,11 @@ class Graph(Family):
         return tuple(observed or last)
 
     def categories(self, data: Data) -> Mapping[str, str | None]:
-        """Random nodes whose values are levels, each with the dimension that its probabilities lie along."""
+        """Random nodes whose values are levels, each with the dimension of its probabilities."""
         return categories(nodes_of(self.nodes), data)
 
 
 def spec_of(model: Model) -> Graph:
-    """The words of a model of this family."""
+    """The specification of a model of this family."""
     assert isinstance(model.model, Graph)
     return model.model

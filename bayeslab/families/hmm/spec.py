@@ -1,4 +1,4 @@
-"""The words of hidden Markov models."""
+"""Keys of the ``hmm`` family in a model file."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ from bayeslab.posterior.observed.prior import ORDERS
 
 __all__ = ["HMM", "chain_parameters", "emission_parameters", "layout_of"]
 
-# A table of transitions between so many has 200 MB.
+# The transition matrix of this many states takes 200 MB.
 _MOST_STATES = 5_000
 
 
@@ -55,7 +55,7 @@ def _as_states(value: Any) -> Any:
     odd = [v for v in value if not isinstance(v, str | int | float)]
     if odd:
         raise Flaw(f"a state is called by a text or a number, not {odd[0]!r:.60}", code="wrong-type")
-    # Whole numbers stay numbers, as those of a column do.
+    # Integers stay numbers, as they do in a data column.
     numbered = all(isinstance(v, int) and not isinstance(v, bool) for v in value)
     names = value if numbered else [("true" if v else "false") if isinstance(v, bool) else str(v) for v in value]
     if not names or len(set(names)) < len(names):
@@ -68,7 +68,7 @@ def _as_chains(value: Any) -> Any:
 
 
 def _as_counts(value: Mapping[Any, Any]) -> dict[str, int]:
-    """A range to choose from; or so many states for each class."""
+    """Read a range of numbers of states ``{from, to}``, or a number of states for each class."""
     if value and value.keys() <= {"from", "to"}:
         low: Any = value.get("from", 1)
         high: Any = value.get("to")
@@ -112,119 +112,144 @@ class HMM(Family):
     """A hidden Markov model."""
 
     family: Literal["hmm"] = "hmm"
-    columns: list[ColumnName] = Field(min_length=1, description="The observed columns.")
+    columns: list[ColumnName] = Field(min_length=1, description="Observed columns.")
     states: Annotated[
         int | list[int] | list[str] | dict[str, int] | Literal["continuous", "infinite"] | None,
         BeforeValidator(_as_states),
     ] = Field(
         default=None,
-        description="Number of hidden states, or a list of their names (with classes: of each class; or a number"
-        " for each); or a range {from: 1, to: 6} from which `choose` picks; or continuous: a level that wanders"
-        " (Kalman); or infinite: as many as the data ask for.",
+        description="Hidden states: a number; a list of names; a range {from: 1, to: 6} from which `choose`"
+        " selects; a number for each class (with `classes`; a single number then holds for every class);"
+        " `continuous`, a level that follows a random walk (Kalman filter); or `infinite`, as many as"
+        " the data support.",
     )
-    most: int = Field(default=30, ge=1, le=100, description="Of infinite states: at most so many (the weak limit).")
+    most: int = Field(
+        default=30,
+        ge=1,
+        le=100,
+        description="Largest number of states when `states: infinite` (the weak-limit truncation).",
+    )
     chains: Annotated[dict[Identifier, int | list[str]] | None, BeforeValidator(_as_chains)] = Field(
         default=None,
-        description="Several hidden chains, not `states`: names with numbers of states, or with lists of their names.",
+        description="Several hidden chains, instead of `states`: each name with a number of states or a list of"
+        " their names.",
     )
     coupling: Literal["factorial", "coupled", "switching"] = Field(
         default="factorial",
-        description="Of chains: each goes its own way; or each depends on the last states of all; or the first says"
-        " which of the others is seen.",
+        description="How several chains are coupled. factorial: each chain evolves on its own; coupled: each chain"
+        " depends on the previous states of all chains; switching: the first chain selects which of the"
+        " others is observed.",
     )
     effects: Literal["additive", "joint"] | None = Field(
         default=None,
-        description="Of factorial chains: means of gaussian columns are sums of an effect of each chain (their"
-        " default); or every combination of states has parameters of its own (that of others).",
+        description="For factorial chains. additive: the mean of a gaussian column is the sum of one effect for"
+        " each chain (default for gaussian columns); joint: every combination of states has its own"
+        " parameters (default for other columns).",
     )
     emits: dict[Identifier, list[ColumnName]] | None = Field(
-        default=None, description="Of coupled chains: the columns that each emits."
+        default=None, description="For coupled chains: the columns that each chain emits."
     )
     choose: Literal["bic", "aic", "held_out", "loo", "forward"] = Field(
-        default="bic", description="How one of several numbers of states is chosen."
+        default="bic", description="Criterion that selects the number of states from a range."
     )
     classes: ColumnName | None = Field(
         default=None,
-        description="The column of what kind each sequence is; empty cells where it is not known. One chain a class.",
+        description="Column with the class of each sequence, empty where unknown; each class has its own chain.",
     )
     class_probability: Annotated[str | list[float | int] | None, BeforeValidator(_as_shares)] = Field(
-        default=None, description="How frequent classes are: free (learned; the default), uniform, or probabilities."
+        default=None,
+        description="Prior probabilities of the classes: free (learned; the default), uniform, or a list of"
+        " probabilities.",
     )
     training: Literal["generative", "discriminative"] = Field(
         default="generative",
-        description="The likelihood is that of sequences and classes, or of classes given sequences.",
+        description="Likelihood. generative: the joint one of sequences and classes; discriminative:"
+        " that of classes given sequences.",
     )
     dimension: int | None = Field(
         default=None,
         ge=1,
         le=50,
-        description="Of continuous states that drive all columns; left out: a level for each column.",
+        description="Dimension of the continuous state vector that drives all columns; if left out, each column has"
+        " a level of its own.",
     )
     emission: Annotated[str | dict[ColumnName, str], BeforeValidator(columns_once)] = Field(
         default="gaussian",
-        description="What states emit: gaussian, gaussian_mixture, student_t, categorical, bernoulli, binomial,"
-        " poisson, exponential; or a distribution of single numbers such as Gamma or Pareto(m=1), with numbers for what"
-        " is known; or one of these for each column; scores: columns with P(state) by a classifier; urn:"
-        " balls that are not put back; observed: the column holds the states themselves.",
+        description="Emission distribution of the states: gaussian, gaussian_mixture, student_t, categorical,"
+        " bernoulli, binomial, poisson, exponential; a univariate distribution such as Gamma, or"
+        " Pareto(m=1) with its known parameters; or a mapping with one for each column. scores: columns"
+        " hold P(state) from a classifier; urn: draws without replacement; observed: the column holds"
+        " the states themselves.",
     )
     covariance: Literal["diagonal", "spherical", "full", "tied"] = Field(
         default="diagonal",
-        description="Gaussian columns: each its own spread in every state; one for all columns; a matrix for every"
-        " state; or one matrix for all states.",
+        description="Covariance of gaussian columns. diagonal: a variance for each column and state; spherical: one"
+        " variance for all columns in each state; full: a matrix for each state; tied: one matrix for"
+        " all states.",
     )
     mixtures: int | None = Field(
-        default=None, ge=2, le=100, description="Of gaussian_mixture columns: how many normal parts a state has."
+        default=None, ge=2, le=100, description="Number of normal components in each state of gaussian_mixture columns."
     )
     trials: int | None = Field(default=None, ge=1, description="Number of trials of binomial columns.")
     dof: float | int | None = Field(
-        default=None, gt=0, description="Degrees of freedom of student_t columns; left out: learned."
+        default=None, gt=0, description="Degrees of freedom of student_t columns; learned if left out."
     )
     parameters: dict[str, Any] = Field(
         default_factory=dict,
-        description="Parameters that are known (numbers, one for each state) or have a prior of their own"
-        " (distributions): `mean`, `sd`, `probability`, ...; with a word for each column `column_mean`.",
+        description="Known parameters (one number for each state) or priors (distributions), by name: `mean`, `sd`,"
+        " `probability`, ...; where columns have different emissions, by `column_mean`.",
     )
     inputs: list[ColumnName] = Field(
-        default_factory=list, description="Columns that the emission of one column depends on: a regression a state."
+        default_factory=list,
+        description="Columns that the emission of the one observed column depends on: each state has its own"
+        " regression.",
     )
     window: int = Field(
-        default=0, ge=0, le=50, description="So many values before a row are inputs too: an autoregression."
+        default=0, ge=0, le=50, description="Number of preceding values used as further inputs (autoregression)."
     )
-    sequence: ColumnName | None = Field(default=None, description="The column that tells sequences apart.")
+    sequence: ColumnName | None = Field(default=None, description="Column that identifies the sequences.")
     time: ColumnName | None = Field(
-        default=None, description="The column of times (whole numbers, rising); gaps become missing rows."
+        default=None, description="Column of times (increasing integers); gaps become missing rows."
     )
     parent: ColumnName | None = Field(
-        default=None, description="Rows are trees: the column with the label of each one's parent, empty for roots."
+        default=None,
+        description="Makes rows the nodes of trees: the column with the label of each row's parent, empty for roots.",
     )
     topology: Annotated[str | list[list[int]], BeforeValidator(_as_topology)] = Field(
         default="ergodic",
-        description="ergodic, left_right, banded, or rows of 0 and 1: which transitions there can be.",
+        description="Which transitions are possible: ergodic, left_right, banded, or a matrix of 0 and 1 as a list"
+        " of rows.",
     )
-    reach: int = Field(default=1, ge=1, description="How far a step of left_right or banded goes at most.")
+    reach: int = Field(default=1, ge=1, description="Largest step, in states, of a left_right or banded chain.")
     initial: Annotated[str | list[float | int] | None, BeforeValidator(_as_initial)] = Field(
         default=None,
-        description="First state: free (learned; the default), stationary, uniform, or probabilities; a left_right"
-        " chain begins in its first state.",
+        description="Distribution of the first state: free (learned; the default), stationary, uniform, or a list"
+        " of probabilities; a left_right chain starts in its first state.",
     )
-    transition: list[list[float | int]] | None = Field(
-        default=None, description="Transition probabilities, if they are known."
-    )
+    transition: list[list[float | int]] | None = Field(default=None, description="Transition matrix, if known.")
     transitions_on: list[ColumnName] = Field(
-        default_factory=list, description="Columns that transitions depend on: a multinomial logit from each state."
+        default_factory=list,
+        description="Columns that transitions depend on, through a multinomial logit for each state.",
     )
-    order: Literal[1, 2] = Field(default=1, description="The next state depends on the last one, or the last two.")
+    order: Literal[1, 2] = Field(
+        default=1, description="Order of the chain: the next state depends on the last state, or on the last two."
+    )
     durations: Annotated[int | Durations | None, BeforeValidator(as_durations)] = Field(
         default=None,
-        description="How long states last, at most: a table of durations for each state; or `{longest, law}`.",
+        description="Longest duration of a state (semi-Markov chain with a table of durations for each state), or"
+        " `{longest, law}`.",
     )
     pseudocount: float | int = Field(
-        default=1, gt=0, description="Of the Dirichlet priors of initial and transition rows."
+        default=1,
+        gt=0,
+        description="Concentration of each cell in the Dirichlet priors of the initial distribution and the"
+        " transition rows.",
     )
     stickiness: float | int | None = Field(
         default=None,
         ge=0,
-        description="Added to the pseudocount of staying; left out: nothing, but learned where states are infinite.",
+        description="Added to the pseudocount of self-transitions; if left out 0, or learned where states are"
+        " infinite.",
     )
 
     @model_validator(mode="after")
@@ -332,7 +357,7 @@ class HMM(Family):
 
     @model_validator(mode="after")
     def _effective(self) -> HMM:
-        """Refuse keys that would say nothing."""
+        """Refuse keys that would have no effect."""
         words = set(self.emission.values()) if isinstance(self.emission, dict) else {self.emission}
         regressed = bool(self.inputs or self.window)
         idle = {
@@ -360,7 +385,7 @@ class HMM(Family):
         return self
 
     def factors(self, dims: Collection[str]) -> set[str]:
-        """Declared dimensions, and columns of categories."""
+        """Declared dimensions, the class column and the categorical columns."""
         if self.states == "continuous" or self.emission == "observed":
             return set(dims)
         classes = {self.classes} if self.classes is not None else set()
@@ -377,13 +402,13 @@ class HMM(Family):
         return tuple(self.columns)
 
     def categories(self, data: Any) -> dict[str, str | None]:
-        """Columns of categories, or of colours from urns; their levels are their own."""
+        """Categorical columns, or columns of urn colours, each with levels of its own."""
         words = self.emission if isinstance(self.emission, dict) else dict.fromkeys(self.columns, self.emission)
         return dict.fromkeys(c for c in self.columns if words.get(c) in ("categorical", "urn", "observed"))
 
     @property
     def ranged(self) -> tuple[int, ...]:
-        """The least and the largest number of states, if it is to be chosen."""
+        """The smallest and the largest number of states to choose from; empty if the number is not chosen."""
         limits = self.states if isinstance(self.states, dict) else {}
         return (limits["from"], limits["to"]) if limits.keys() == {"from", "to"} else ()
 
@@ -429,11 +454,11 @@ class HMM(Family):
         return self
 
 
-# How priors that put states in order begin.
+# How the text of a prior that orders the states begins.
 _ORDERS = tuple(f"{word}(" for word in ORDERS)
 
 
-# What goes with classes.
+# Keys that `classes` allows.
 _WITH_CLASSES = {
     "family", "columns", "states", "classes", "class_probability", "training", "emission", "covariance", "mixtures",
     "trials", "dof", "parameters", "inputs", "window", "sequence", "time", "topology", "reach", "initial", "transition",
@@ -446,7 +471,7 @@ def _default(key: str) -> Any:
 
 
 def chain_parameters(spec: HMM) -> tuple[str, ...]:
-    """Names in ``parameters`` that are of the chain: of second order, with transitions on inputs, or of durations."""
+    """Names in ``parameters`` of the chain itself: second-order transitions, log odds on inputs, or durations."""
     if spec.durations is not None:
         law = spec.durations.law if isinstance(spec.durations, Durations) else "table"
         return OF_DURATIONS[law]
@@ -454,12 +479,12 @@ def chain_parameters(spec: HMM) -> tuple[str, ...]:
 
 
 def emission_parameters(spec: HMM) -> dict[str, Any]:
-    """What is given of the emissions."""
+    """The known parameters and priors of the emissions."""
     return {name: value for name, value in spec.parameters.items() if name not in chain_parameters(spec)}
 
 
 def _check_words(spec: HMM) -> None:
-    """Words that contradict each other.
+    """Check the keys of several chains for contradictions.
 
     Raises
     ------
@@ -545,7 +570,7 @@ def _check_switch(spec: HMM) -> None:
 
 
 def layout_of(spec: HMM) -> list[tuple[str, str, tuple[str, ...]]]:
-    """The parts of the emission: (name, word, columns)."""
+    """The parts of the emission: (name, distribution, columns) of each."""
     if spec.emission == "observed":
         return [("", "categorical", (spec.columns[0],))]
     if spec.emission == "urn":

@@ -16,14 +16,14 @@ from bayeslab.latents.chains.durations import OF_DURATIONS
 
 __all__ = ["INFINITE", "MOST_STATES", "SEVERAL", "Durations", "as_chains", "as_durations"]
 
-# A transition matrix of 512 × 512 numbers at every time is about what a second a pass over a few thousand rows allows.
+# With 512 × 512 transition probabilities a forward pass over a few thousand rows takes about a second.
 MOST_STATES = 512
-# Words that go with an infinite number of states.
+# Keys that an infinite number of states allows.
 INFINITE = frozenset(
     ("family", "columns", "states", "most", "emission", "covariance", "trials", "parameters", "sequence", "time",
      "stickiness")
 )  # fmt: skip
-# Words that go with several chains.
+# Keys that several chains allow.
 SEVERAL = frozenset(
     (
         "family",
@@ -48,17 +48,18 @@ _LONGEST = 100_000
 
 
 class Durations(Spec):
-    """How long states last."""
+    """Distribution of how long a state lasts."""
 
-    longest: int = Field(ge=1, le=_LONGEST, description="The longest duration.")
+    longest: int = Field(ge=1, le=_LONGEST, description="Longest possible duration, in rows.")
     law: Literal["table", "poisson", "negative_binomial"] = Field(
         default="table",
-        description="A table for each state, or a law of the duration less one, cut off at the longest.",
+        description="Distribution of durations in each state: a table of probabilities, or a distribution of the"
+        " duration minus one, truncated at `longest`.",
     )
 
 
 def as_durations(value: Any) -> Any:
-    """What a file says of durations, refused in one line where it says nothing that is meant."""
+    """Read ``durations`` of a model file: a number, a mapping or None; refuse anything else with a one-line error."""
     entry = value if isinstance(value, Mapping) else {"longest": value}
     if value is None or isinstance(value, Durations):
         return value
@@ -76,7 +77,7 @@ def as_durations(value: Any) -> Any:
 
 
 def as_chains(value: Any) -> Any:
-    """Chains as a file has them: names to numbers of states, or to lists of their names."""
+    """Read ``chains`` of a model file: names mapped to numbers of states or to lists of state names."""
     if not isinstance(value, dict):
         raise Flaw(
             "chains are names with numbers of states, such as {season: 2, weather: [dry, wet]}", code="wrong-type"

@@ -1,4 +1,4 @@
-"""The words of a finite set of hypotheses."""
+"""Keys of the ``hypotheses`` family in a model file."""
 
 from __future__ import annotations
 
@@ -21,20 +21,20 @@ from bayeslab.language.spec import Spec as Frozen
 
 __all__ = ["DISCRETE", "Hypotheses", "Hypothesis"]
 
-# Distributions of whole numbers beside those of single numbers.
+# Discrete distributions, allowed beside the continuous univariate ones.
 DISCRETE = ("Bernoulli", "Binomial", "Categorical", "Geometric", "Poisson")
 
 Probability = Annotated[float | int, Field(ge=0, le=1)]
 
 
 class Hypothesis(Frozen):
-    """One hypothesis."""
+    """One hypothesis: its prior probability and its likelihood."""
 
     prior: Probability | None = Field(
-        default=None, description="Its probability before the data; none given: all equal."
+        default=None, description="Prior probability; if no hypothesis has one, all are equally probable."
     )
     likelihood: dict[str, Probability] | str = Field(
-        description="Probabilities of the observed values by name, or a distribution such as Normal(0, 1)."
+        description="Probability of each observed value by name, or a distribution such as Normal(0, 1)."
     )
 
 
@@ -43,7 +43,7 @@ class Hypotheses(Family):
 
     of_rows: ClassVar[bool] = False  # its hypotheses are a dimension of their own
     family: Literal["hypotheses"] = "hypotheses"
-    observed: ColumnName = Field(description="The column that the hypotheses are about, in order of observation.")
+    observed: ColumnName = Field(description="Column of observations, in the order in which they were made.")
     hypotheses: dict[Identifier, Hypothesis] = Field(min_length=1, max_length=10_000)
 
     @field_validator("hypotheses")
@@ -78,7 +78,7 @@ class Hypotheses(Family):
         return self
 
     def _of_one_scale(self) -> None:
-        """Refuse probabilities beside densities: another unit of the column would change the posterior."""
+        """Refuse probabilities beside densities: a change of units of the column would change the posterior."""
         kinds: dict[bool, str] = {}
         for name, hypothesis in self.hypotheses.items():
             word = str(hypothesis.likelihood).partition("(")[0].strip()
@@ -92,7 +92,7 @@ class Hypotheses(Family):
             )
 
     def distributions(self, outcome: str) -> set[str]:
-        """Those of the hypotheses; a table of probabilities is a categorical distribution."""
+        """Names of the distributions of the hypotheses; a table of probabilities is a categorical distribution."""
         words = (str(hypothesis.likelihood) for hypothesis in self.hypotheses.values())
         return {"Categorical"} if self.states else {str(call_name(parse(word).tree)) for word in words}
 
@@ -102,7 +102,7 @@ class Hypotheses(Family):
 
     @property
     def states(self) -> list[str]:
-        """Values of the observed column, in the order of the first table; none with distributions."""
+        """Values of the observed column in the order of the first table; empty for distributions."""
         first = next(iter(self.hypotheses.values())).likelihood
         return list(first) if isinstance(first, dict) else []
 
@@ -113,6 +113,6 @@ class Hypotheses(Family):
 
     @property
     def table(self) -> np.ndarray:
-        """Probabilities, shape (hypotheses, states)."""
+        """Probability of each state under each hypothesis, shape (hypotheses, states)."""
         tables = [h.likelihood for h in self.hypotheses.values()]
         return np.array([[float(t[state]) for state in self.states] for t in tables if isinstance(t, dict)])

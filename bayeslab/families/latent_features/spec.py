@@ -1,4 +1,4 @@
-"""The words of models with latent features."""
+"""Keys of the ``latent_features`` family in a model file."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from bayeslab.language.spec import ColumnName, Family
 
 __all__ = ["LatentFeatures"]
 
-# Names that results use.
+# Names reserved for results.
 _TAKEN = {
     "active",
     "alpha",
@@ -53,27 +53,31 @@ def _as_features(value: Any) -> Any:
 
 
 class LatentFeatures(Family):
-    """Factor analysis, probabilistic principal components, and binary factors."""
+    """Factor analysis, probabilistic principal component analysis, and binary latent features."""
 
     family: Literal["latent_features"] = "latent_features"
-    columns: list[ColumnName] = Field(min_length=1, max_length=1000, description="The columns that are modelled.")
+    columns: list[ColumnName] = Field(min_length=1, max_length=1000, description="Columns to model.")
     features: Annotated[int | Literal["ibp"], BeforeValidator(_as_features)] = Field(
-        description="How many; or ibp: as many as there are, from an Indian buffet (kind: binary)."
+        description="Number of features, or `ibp` for an unbounded number from an Indian buffet process (kind: binary)."
     )
     kind: Literal["gaussian", "binary"] = Field(
-        default="gaussian", description="How much of a feature a row has: any amount, or none or all of it."
+        default="gaussian", description="Value of a feature in a row: gaussian, any real number; binary, 0 or 1."
     )
     noise: Literal["shared", "own"] = Field(
         default="shared",
-        description="One for all columns (probabilistic principal components), or one for each (factor analysis).",
+        description="Noise variance. shared: one for all columns (probabilistic principal components); own: one for"
+        " each column (factor analysis).",
     )
     mean: Literal["own", "zero"] | None = Field(
-        default=None, description="Of the columns, without any feature; left out: own if gaussian, zero if binary."
+        default=None,
+        description="Mean of the columns apart from the features; if left out, own for gaussian features and zero"
+        " for binary ones.",
     )
     priors: dict[str, Any] = Field(
         default_factory=dict,
-        description="noise and scale, the sd of the loadings: numbers that are known, or HalfNormal(1) and its like;"
-        " of binary features probability: Beta(a, b); of ibp alpha: Gamma(a, b) or a number.",
+        description="Priors by name. noise, and scale (the standard deviation of the loadings): a known number, or"
+        " a prior such as HalfNormal(1); probability of binary features: Beta(a, b); alpha of ibp:"
+        " Gamma(a, b) or a number.",
     )
 
     @model_validator(mode="after")
@@ -109,13 +113,13 @@ class LatentFeatures(Family):
             raise Flaw(
                 f"{d} columns have at most {d - 1} principal components beside noise, not {k}", code="out-of-range"
             )
-        # As many numbers as a covariance matrix has, or more, are not determined by one (Ledermann 1937).
+        # A covariance matrix does not determine as many numbers as it has itself (Ledermann 1937).
         if self.noise == "own" and (d - k) ** 2 < d + k:
             most = max((j for j in range(d) if (d - j) ** 2 >= d + j), default=0)
             raise Flaw(f"the covariances of {d} columns determine at most {most} factors, not {k}", code="out-of-range")
 
     def factors(self, dims: Collection[str]) -> set[str]:
-        """None: no column is one."""
+        """The empty set: no column is categorical."""
         return set()
 
     def outcomes(self, columns: Set[str]) -> tuple[str, ...]:
@@ -124,5 +128,5 @@ class LatentFeatures(Family):
 
     @property
     def with_mean(self) -> bool:
-        """Whether columns have means of their own."""
+        """Whether the columns have means to estimate."""
         return self.mean == "own" or (self.mean is None and self.kind == "gaussian")

@@ -1,4 +1,4 @@
-"""The words of a classical learner."""
+"""Keys of the ``learner`` family in a model file."""
 
 from __future__ import annotations
 
@@ -20,52 +20,55 @@ from bayeslab.language.wording import code_of, parameter_sentence
 
 __all__ = ["Learner"]
 
-# Combinations of options, each trained in every fold.
+# Largest number of option combinations to tune; each is trained in every fold.
 _TRIED = 10_000
 
 
 class Learner(Family):
-    """A classical learner; its own options stand beside these."""
+    """A classical learner; its options stand beside the keys below."""
 
     is_learner: ClassVar[bool] = True
     family: Literal["learner"] = "learner"
-    learner: str = Field(description="A word: a module of bayeslab.learners.")
+    learner: str = Field(description="Name of a module of bayeslab.learners.")
     target: ColumnName = Field(description="The column to predict.")
     inputs: list[ColumnName] = Field(
-        default_factory=list, description="The columns to predict it from; left out or empty: all others."
+        default_factory=list, description="Columns to predict the target from; if left out or empty, all other columns."
     )
     task: Literal["classification", "regression"] | None = Field(
-        default=None, description="Left out: classification of names, regression of numbers."
+        default=None,
+        description="If left out: classification for a target of names, regression for a target of numbers.",
     )
     calibration: Literal["platt", "isotonic", "none"] | None = Field(
         default=None,
-        description="How scores become probabilities; left out: platt, where the learner has none of its own.",
+        description="How scores become probabilities; if left out, platt where the learner gives no probabilities.",
     )
     sample_weight: ColumnName | None = Field(
         default=None,
-        description="A column of weights, 0 or more, one for each row; it is no input. Scores of held-out rows are not"
+        description="Column of non-negative row weights, which is not an input. Scores of held-out rows are not"
         " weighted.",
     )
     impute: Literal["mean", "median"] | None = Field(
         default=None,
-        description="Missing cells of inputs become the mean or the median of their column, in columns of names the"
-        " most frequent one, by the rows trained on; left out: they are refused unless the learner understands them.",
+        description="Replace missing cells of the inputs by the column's mean or median in the training rows (by"
+        " the most frequent value in columns of names); if left out, missing cells are refused unless"
+        " the learner accepts them.",
     )
     standardise: bool | None = Field(
         default=None,
-        description="Whether columns of numbers get mean 0 and standard deviation 1, by the rows trained on; left out:"
-        " where the learner needs it.",
+        description="Whether numeric columns are scaled to mean 0 and standard deviation 1 in the training rows; if"
+        " left out, only where the learner needs it.",
     )
     tune: dict[str, list[Any]] = Field(
-        default_factory=dict, description="Values of options to choose from, by cross-validation in the training rows."
+        default_factory=dict,
+        description="Candidate values of options, selected by cross-validation within the training rows.",
     )
-    tune_folds: int = Field(default=5, ge=2, description="Folds of that cross-validation.")
-    options: dict[str, Any] = Field(default_factory=dict, description="The learner's options.")
+    tune_folds: int = Field(default=5, ge=2, description="Number of folds of the cross-validation for `tune`.")
+    options: dict[str, Any] = Field(default_factory=dict, description="Options of the learner.")
 
     @model_validator(mode="wrap")
     @classmethod
     def _flat(cls, content: Any, handler: ModelWrapValidatorHandler[Self]) -> Self:
-        """Keys that are not the family's are the learner's options."""
+        """Collect keys that are not the family's as options of the learner."""
         if not isinstance(content, Mapping):
             return handler(content)
         fields = {k: v for k, v in content.items() if k in cls.model_fields and k != "options"}
@@ -129,7 +132,7 @@ class Learner(Family):
         return out | options
 
     def factors(self, dims: Collection[str]) -> set[str]:
-        """The target of a classification, and dimensions that the file declares."""
+        """The target of a classification, and the dimensions that the file declares."""
         classifies = self.task == "classification" or self.module.TASKS == ("classification",)
         return ({self.target} if classifies else set()) | set(dims)
 
@@ -142,7 +145,7 @@ class Learner(Family):
         return list(self.inputs)
 
     def takes_gaps(self) -> bool:
-        """Where the learner understands them."""
+        """Whether inputs may have missing cells: if the learner accepts them, or ``impute`` replaces them."""
         return bool(self.module.MISSING) or self.impute is not None
 
     def outcomes(self, columns: Set[str]) -> tuple[str, ...]:

@@ -1,4 +1,4 @@
-"""The words of mixtures."""
+"""Keys of the ``mixture`` family in a model file."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ __all__ = ["KINDS", "Mixture"]
 KINDS = ("gaussian", "student_t", "poisson", "binomial", "exponential", "bernoulli", "categorical")
 
 
-# Names that results use.
+# Names reserved for results.
 _TAKEN = {"weights", "gate", "label", "component", "feature", "input", "evidence"}
 
 
@@ -61,7 +61,7 @@ def _as_kinds(value: Any) -> Any:
 
 
 def _nearest(word: Any) -> str:
-    """A word that is near, among the distributions too; else the words of this family."""
+    """Suggest the nearest distribution or key word; without a near one, list the key words of this family."""
     near = hint(word, (*KINDS, *DISTRIBUTIONS))
     return near if "did you mean" in near else f"{hint(word, KINDS)}, or a distribution such as Gamma"
 
@@ -81,7 +81,7 @@ def _check_distribution(word: str) -> None:
 
 
 def _learned(word: str) -> tuple[str, ...]:
-    """The parameters of a distribution that are not known."""
+    """Names of the parameters of a distribution that are not known."""
     name, known = column_distribution(word)
     return AnyDistribution(name, 1, {parameter: np.asarray(value) for parameter, value in known.items()}).learned
 
@@ -91,70 +91,85 @@ def _reserved(name: str) -> str:
 
 
 class Mixture(Family):
-    """A finite mixture."""
+    """A mixture model: finite, with a posterior over the number of components, or a Dirichlet process."""
 
     family: Literal["mixture"] = "mixture"
-    columns: list[ColumnName] = Field(
-        default_factory=list, max_length=1000, description="The columns that are modelled."
-    )
+    columns: list[ColumnName] = Field(default_factory=list, max_length=1000, description="Columns to model.")
     regression: str | None = Field(
-        default=None, description="Instead of columns: a formula `y ~ x`, and every component has its own coefficients."
+        default=None,
+        description="Instead of columns: a formula `y ~ x`; each component has its own regression coefficients.",
     )
     components: Annotated[
         int | list[int] | Literal["sampled", "dirichlet_process"], BeforeValidator(_as_components)
     ] = Field(
-        description="How many; a list from which `choose` picks; sampled: a posterior over the number; or"
-        " dirichlet_process: no bound on it."
+        description="Number of components; a list of numbers from which `choose` selects one; `sampled` for a"
+        " posterior over the number; or `dirichlet_process` for an unbounded number."
     )
     concentration: float | int | str = Field(
         default="Gamma(1, 1)",
-        description="Of a process: α, a number; its prior Gamma(shape, rate); or empirical_bayes, where the marginal"
-        " likelihood is highest.",
+        description="Concentration α of the process: a number; a prior Gamma(shape, rate); or `empirical_bayes`,"
+        " which maximises the marginal likelihood.",
     )
     discount: float | int = Field(
-        default=0, ge=0, lt=1, description="Of a process: above 0 it is a Pitman-Yor process, with more small clusters."
+        default=0,
+        ge=0,
+        lt=1,
+        description="Discount of the process: a value above 0 makes it a Pitman-Yor process, which has more small"
+        " clusters.",
     )
     choose: Literal["bic", "aic", "icl", "evidence", "held_out"] = Field(
-        default="bic", description="How one of several numbers of components is chosen."
+        default="bic", description="Criterion that selects the number of components from a list."
     )
     most: int = Field(
         default=20,
         ge=1,
         le=1000,
-        description="Of a sampled number: at most so many components; of a process: where nuts and variational"
-        " break off the stick.",
+        description="For a sampled number: the largest number of components. For a process: where `nuts` and"
+        " `variational` truncate the stick-breaking representation.",
     )
     component: Annotated[str | dict[ColumnName, str], BeforeValidator(_as_kinds)] = Field(
         default="gaussian",
-        description="gaussian, student_t, poisson, binomial, exponential, bernoulli or categorical; any distribution of"
-        " single numbers, such as Gamma, or Pareto(m=1) with what is known; or one for each column, independent given"
-        " the component.",
+        description="Distribution of each component: gaussian, student_t, poisson, binomial, exponential, bernoulli"
+        " or categorical; any univariate distribution, such as Gamma, or Pareto(m=1) with its known"
+        " parameters; or a mapping with one for each column (columns are then independent given the"
+        " component).",
     )
     covariance: Literal["full", "tied", "diagonal", "spherical", "known"] = Field(
-        default="full", description="Of gaussian components: tied is one matrix for all; known is given in `known`."
+        default="full",
+        description="Covariance of gaussian components; `tied` is one matrix for all components; `known` takes the"
+        " value of the key `known`.",
     )
-    known: Any = Field(default=None, description="The known covariance: a variance, one for each column, or a matrix.")
+    known: Any = Field(
+        default=None, description="The known covariance: one variance, a variance for each column, or a matrix."
+    )
     dof: float | int | None = Field(
-        default=None, gt=0, description="Degrees of freedom of student_t; left out: learned."
+        default=None, gt=0, description="Degrees of freedom of student_t components; learned if left out."
     )
-    trials: int | str | None = Field(default=None, description="Trials of binomial columns: a number, or a column.")
+    trials: int | str | None = Field(
+        default=None, description="Number of trials of binomial columns: a number or the name of a column."
+    )
     gating: list[ColumnName] = Field(
-        default_factory=list, description="Columns on which the weights depend, by a multinomial logit."
+        default_factory=list, description="Columns that the component weights depend on, through a multinomial logit."
     )
     labels: ColumnName | None = Field(
-        default=None, description="A column with the component of rows for which it is known; empty cells elsewhere."
+        default=None,
+        description="Column of known component labels; its cells are empty for rows whose component is unknown.",
     )
-    label_noise: bool = Field(default=False, description="The labels may be wrong: their confusion matrix is learned.")
+    label_noise: bool = Field(
+        default=False, description="Whether labels may be wrong; if so, their confusion matrix is learned."
+    )
     order: ColumnName | None = Field(
         default=None,
-        description="Components are numbered by increasing location in this column; left out: by agreement.",
+        description="Number the components by increasing location in this column; if left out, draws are relabelled"
+        " to agree with each other.",
     )
     priors: dict[str, Any] = Field(
         default_factory=dict,
-        description="weights: concentration of the Dirichlet; rate: Gamma(a, b); probability: Beta(a, b) or a"
-        " concentration; components: {mean, rows, dof, scale} of the normal-inverse-Wishart prior, or mean and sd:"
-        " expressions such as Normal(0, 2); correlation: LKJ(2), with covariance: full; of a distribution its"
-        " parameters, alpha: Gamma(2, 1).",
+        description="Priors by name. weights: concentration of the Dirichlet; rate: Gamma(a, b); probability:"
+        " Beta(a, b) or a concentration; components: {mean, rows, dof, scale} of the"
+        " normal-inverse-Wishart prior; mean and sd: expressions such as Normal(0, 2); correlation:"
+        " LKJ(2), with covariance: full; for any other distribution its parameters, such as alpha:"
+        " Gamma(2, 1).",
     )
 
     @model_validator(mode="after")
@@ -226,7 +241,7 @@ class Mixture(Family):
         return self
 
     def _distributions(self) -> None:
-        """Refuse what does not go with components of a distribution."""
+        """Refuse options that components of a general distribution do not support."""
         names = [part for part, columns in self.parts().items() if is_distribution(self.word(columns[0]))]
         if not names:
             return
@@ -246,7 +261,7 @@ class Mixture(Family):
                 raise Flaw(_reserved(name), code="reserved-name")
 
     def _effective(self) -> None:
-        """Refuse keys that would say nothing."""
+        """Refuse keys that would have no effect."""
         words = set(self.component.values()) if isinstance(self.component, dict) else {self.component}
         if self.regression is not None:
             words = {"regression"}
@@ -283,32 +298,32 @@ class Mixture(Family):
                 raise Flaw(f"priors: {key} says nothing, for {why}; leave it out", code="conflict")
 
     def factors(self, dims: Collection[str]) -> set[str]:
-        """Columns of categories and of labels."""
+        """Columns treated as categorical, among them the labels."""
         return {*self.words("categorical"), *((self.labels,) if self.labels else ()), *dims} - {"component"}
 
     def outcomes(self, columns: Set[str]) -> tuple[str, ...]:
-        """The columns, and labels that may be wrong."""
+        """The modelled columns, and the labels if they may be wrong."""
         return (*self.modelled, *((self.labels,) if self.labels and self.label_noise else ()))
 
     def categories(self, data: Any) -> dict[str, str | None]:
-        """Columns of categories, and labels that may be wrong; their levels are their own."""
+        """Categorical columns, and labels that may be wrong, each with levels of its own."""
         return dict.fromkeys([*self.words("categorical"), *([self.labels] if self.labels and self.label_noise else [])])
 
     @property
     def modelled(self) -> list[str]:
-        """The columns that are modelled: of a regression the outcome."""
+        """The modelled columns; for a mixture of regressions, the outcome."""
         return [parse_formula(self.regression).response] if self.regression is not None else list(self.columns)
 
     def word(self, column: str) -> str:
-        """What the components are in a column."""
+        """The component distribution of a column."""
         return self.component.get(column, "") if isinstance(self.component, dict) else self.component
 
     def words(self, word: str) -> tuple[str, ...]:
-        """The columns in which components are ``word``."""
+        """The columns whose component distribution is ``word``."""
         return tuple(c for c in self.columns if self.word(c) == word)
 
     def parts(self) -> dict[str, tuple[str, ...]]:
-        """The columns of each part by its name: of one word, or of one distribution with the same parameters known."""
+        """Columns grouped by component distribution and by which of its parameters are known, by name of the group."""
         groups: dict[tuple[str, frozenset[str]], list[str]] = {}
         for column in self.columns:
             word = self.word(column)
@@ -321,16 +336,16 @@ class Mixture(Family):
         }
 
     def prefix(self, part: str) -> str:
-        """What names of a part's parameters in results begin with."""
+        """Prefix of the names of a part's parameters in results."""
         parts = self.parts()
-        # The concentration of a process is called alpha.
+        # The concentration of a process is also called alpha.
         apart = self.components == "dirichlet_process" and part in parts and is_distribution(self.word(parts[part][0]))
         return f"{part}_" if apart or len([name for name in parts if name != "categorical"]) > 1 else ""
 
     def parameter_priors(self) -> dict[str, tuple[str, str]]:
-        """The part and the parameter that a key of ``priors`` means, of components of any distribution.
+        """Map each key of ``priors`` for components of a general distribution to (part, parameter).
 
-        Keys are the names in results, and the parameter's alone where one part has it.
+        A key is the parameter's name in results, or its plain name if only one part has that parameter.
         """
         each = [
             (part, word)

@@ -1,4 +1,4 @@
-"""The words of regressions."""
+"""Keys of the ``regression`` family in a model file."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ __all__ = ["Regression"]
 
 
 class _Schema:
-    """The JSON schema of a likelihood: the words, the distributions, and these with known parameters."""
+    """JSON schema of a likelihood: a key word, a distribution, or a distribution with known parameters."""
 
     def __get_pydantic_json_schema__(self, core: Any, handler: GetJsonSchemaHandler) -> dict[str, Any]:
         names = accepted()
@@ -33,49 +33,57 @@ def _checked(value: str) -> str:
 
 
 class Regression(Family):
-    """A regression by formula."""
+    """A regression given by a formula."""
 
     family: Literal["regression"] = "regression"
     formula: str = Field(
-        description="`y ~ x * z + C(k) + bs(t, df=5) + (1 + x | group)`; `p(y, n) ~ ...` for binomial."
+        description="Model formula, such as `y ~ x * z + C(k) + bs(t, df=5) + (1 + x | group)`; `p(y, n) ~ ...` for"
+        " binomial."
     )
     likelihood: Annotated[str, AfterValidator(_checked), _Schema()] = Field(
         default="gaussian",
-        description="Distribution of the response: a word such as `poisson`, or a distribution such as `Weibull` or"
-        " `AsymmetricLaplace(q=0.9)`.",
+        description="Distribution of the response: a key word such as `poisson`, or a distribution such as"
+        " `Weibull` or `AsymmetricLaplace(q=0.9)`.",
     )
     link: Literal["identity", "log", "logit", "probit", "cloglog"] | None = Field(
-        default=None, description="Link of what the likelihood is driven by; default the likelihood's first."
+        default=None,
+        description="Link function of the parameter that the linear predictor determines; default: the likelihood's"
+        " first link.",
     )
     priors: dict[str, str | int | float] = Field(
         default_factory=dict,
-        description="Prior by parameter: a predictor, a term, `b` (all slopes), `Intercept`, `sigma` (or `sigma2`, "
-        "`precision`), `sd_g`, ...; a number fixes it. Further names are hyperparameters.",
+        description="Prior of each parameter: a predictor, a term, `b` (all slopes), `Intercept`, `sigma` (or"
+        " `sigma2`, `precision`), `sd_g`, ...; a number fixes the parameter. Any other name defines a"
+        " hyperparameter.",
     )
     shrinkage: Literal["ridge", "lasso", "horseshoe"] | None = Field(
         default=None,
-        description="Joint prior of the slopes without one of their own, with a scale `tau` that is inferred.",
+        description="Joint shrinkage prior of the slopes that have no prior of their own; its scale `tau` is inferred.",
     )
-    weights: ColumnName | None = Field(default=None, description="Column of weights of the rows' log likelihoods.")
+    weights: ColumnName | None = Field(
+        default=None, description="Column of weights that multiply the rows' log likelihoods."
+    )
     censored: ColumnName | None = Field(
-        default=None, description="Column with `none`, `left` or `right`: the response is a bound of what was not seen."
+        default=None,
+        description="Column with `none`, `left` or `right`: the response of a censored row is the bound on the"
+        " unobserved value.",
     )
     missing: dict[ColumnName, str] = Field(
         default_factory=dict,
-        description="Models of predictors with missing cells, such as `age: Normal(mu_age, sd_age)`; rows with "
-        "other missing cells are dropped.",
+        description="Distributions of predictors with missing cells, such as `age: Normal(mu_age, sd_age)`; rows"
+        " with missing cells in other columns are dropped.",
     )
 
     def factors(self, dims: Collection[str]) -> set[str]:
-        """Grouping factors, and dimensions that the file declares."""
+        """Grouping factors, and the dimensions that the file declares."""
         return {name for group in parse_formula(self.formula).groups for name in group.factors} | set(dims)
 
     def distributions(self, outcome: str) -> set[str]:
-        """The likelihood."""
+        """The likelihood's name."""
         return {self.likelihood}
 
     def takes_gaps(self) -> bool:
-        """Only of predictors with a model of what is missing."""
+        """Whether predictors may have missing cells: only if ``missing`` gives them distributions."""
         return bool(self.missing)
 
     def outcomes(self, columns: Set[str]) -> tuple[str, ...]:

@@ -1,4 +1,4 @@
-"""The words of topic models."""
+"""Keys of the ``topics`` family in a model file."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ __all__ = ["Topics", "prior_of"]
 _TAKEN = {"topic", "phi", "theta", "alpha", "beta", "n_words", "counts", "pair", "document_of_pair", "word_of_pair"}
 
 
-# The concentration of words in a topic, unless the model gives one.
+# Default concentration of words in a topic.
 _BETA = 0.05
 
 
@@ -61,66 +61,75 @@ def _as_stop_words(value: Any) -> Any:
 
 
 class Topics(Family):
-    """Topics of documents."""
+    """A topic model: latent Dirichlet allocation, a hierarchical Dirichlet process or a dynamic topic model."""
 
     family: Literal["topics"] = "topics"
     topics: Annotated[int | Literal["hdp"], BeforeValidator(_as_topics)] = Field(
-        description="How many topics; or hdp: as many as the documents ask for (a hierarchical Dirichlet process)."
+        description="Number of topics, or `hdp` for a hierarchical Dirichlet process, which infers the number."
     )
     text: ColumnName | Annotated[list[ColumnName], Field(min_length=2)] | None = Field(
         default=None,
-        description="The column with the documents, as text or lists of words; default: text. Or several: the same"
-        " documents in several languages, which share proportions of topics.",
+        description="Column of documents, as text or lists of words (default: text). Or several columns: the same"
+        " documents in several languages, which share their topic proportions.",
     )
     time: ColumnName | None = Field(
         default=None,
-        description="The column with the day of each document: concentrations of topics go from day to day.",
+        description="Column with the day of each document; topic concentrations then follow a random walk from day"
+        " to day.",
     )
     tau: Annotated[float | int | Literal["learned"], BeforeValidator(_as_step)] = Field(
         default="learned",
-        description="With time: standard deviation of a day's step of the logarithm of a concentration; or learned.",
+        description="With time: standard deviation of the daily step of a log concentration, or learned.",
     )
     document: ColumnName | None = Field(
-        default=None, description="Of data that are counts (a row for each document and word): the column of documents."
+        default=None, description="For data that are counts (one row for each document and word): column of documents."
     )
-    word: ColumnName | None = Field(default=None, description="The column of words.")
-    count: ColumnName | None = Field(default=None, description="The column with how often; left out: once a row.")
+    word: ColumnName | None = Field(default=None, description="For data that are counts: column of words.")
+    count: ColumnName | None = Field(
+        default=None, description="For data that are counts: column of counts; if left out, each row counts once."
+    )
     alpha: Annotated[
         float | int | list[float | int] | Literal["learned"] | None, BeforeValidator(_as_concentration)
     ] = Field(
         default=None,
-        description="Concentration of topics in a document: one number, one for each topic, or learned (one for"
-        " each topic, unequal); default: 1 divided by the number of topics; of hdp learned.",
+        description="Dirichlet concentration of topics in a document: one number, one for each topic, or learned"
+        " (asymmetric, one for each topic). Default: 1 divided by the number of topics; learned for hdp.",
     )
     gamma: float | int | None = Field(
-        default=None, gt=0, description="Of hdp: concentration of topics in all documents; default: learned."
+        default=None, gt=0, description="For hdp: concentration of the topics in the corpus; learned if left out."
     )
     beta: Annotated[float | int | Literal["learned"], BeforeValidator(_as_concentration)] = Field(
-        default=_BETA, description="Concentration of words in a topic: a number, or learned."
+        default=_BETA, description="Dirichlet concentration of words in a topic: a number, or learned."
     )
     held_out: float | int = Field(
-        default=0, ge=0, lt=1, description="Share of the documents that are not fitted, but judge the fit."
+        default=0, ge=0, lt=1, description="Share of documents that are held out to evaluate the fit."
     )
-    lowercase: bool = Field(default=True, description="Text in lower case.")
+    lowercase: bool = Field(default=True, description="Whether text is converted to lower case.")
     stop_words: Annotated[list[str] | Literal["english", "none"] | None, BeforeValidator(_as_stop_words)] = Field(
         default=None,
-        description="Words that do not count: english (the default for text), none (the default for lists of words and"
+        description="Words to leave out: english (the default for text), none (the default for lists of words and"
         " counts), or a list.",
     )
-    more_stop_words: list[str] = Field(default_factory=list, description="Words that do not count either.")
+    more_stop_words: list[str] = Field(
+        default_factory=list, description="Words to leave out in addition to `stop_words`."
+    )
     min_length: int | None = Field(
-        default=None, ge=1, description="Letters of a word, at least; default: 2 for text, else 1."
+        default=None, ge=1, description="Minimum number of letters in a word; default: 2 for text, else 1."
     )
-    min_documents: int = Field(default=1, ge=1, description="Words are in so many documents, at least.")
+    min_documents: int = Field(
+        default=1, ge=1, description="Minimum number of documents that contain a word of the vocabulary."
+    )
     max_share: float | int = Field(
-        default=1, gt=0, le=1, description="Words are in this share of the documents, at most."
+        default=1, gt=0, le=1, description="Maximum share of documents that contain a word of the vocabulary."
     )
-    most_words: int = Field(default=100_000, ge=2, description="The vocabulary: so many of the most frequent words.")
+    most_words: int = Field(
+        default=100_000, ge=2, description="Size limit of the vocabulary: the most frequent words are kept."
+    )
     words_per_document: int = Field(
         default=100,
         ge=1,
         le=1_000_000,
-        description="Of documents that are simulated, where the data do not say how long.",
+        description="Length of simulated documents, if the data do not give it.",
     )
 
     @model_validator(mode="after")
@@ -161,7 +170,7 @@ class Topics(Family):
 
     @property
     def counted(self) -> bool:
-        """Whether the data are counts."""
+        """Whether the data are counts of words by document."""
         return self.document is not None
 
     @property
@@ -171,24 +180,24 @@ class Topics(Family):
 
     @property
     def text_column(self) -> str:
-        """The first of them."""
+        """The first column of documents."""
         return self.text_columns[0]
 
     def factors(self, dims: Collection[str]) -> set[str]:
-        """None: words are counted, and are no columns of categories."""
+        """The empty set: words are counted, and no column is categorical."""
         return set()
 
     def outcomes(self, columns: Set[str]) -> tuple[str, ...]:
-        """How often each document has each word."""
+        """Names of the outcomes: the count of each word in each document."""
         return ("counts",)
 
     def levels(self) -> dict[str, list[str]]:
-        """A text is not one of several."""
+        """Text columns, without levels: texts are not categories."""
         return {} if self.counted else {name: [] for name in self.text_columns}
 
     @staticmethod
     def table(counts: Any, vocabulary: Any = None, documents: Any = None) -> dict[str, np.ndarray]:
-        """A matrix of counts as columns ``document``, ``word`` and ``count``.
+        """Convert a matrix of counts to columns ``document``, ``word`` and ``count``.
 
         Parameters
         ----------
@@ -201,7 +210,7 @@ class Topics(Family):
         table = coo_array(counts)
         table.sum_duplicates()
         rows, columns, values = table.row, table.col, np.asarray(table.data)
-        # A document without words is kept, so that it is missed.
+        # Keep a document without words, so that it is reported as missing.
         empty = np.setdiff1d(np.arange(table.shape[0]), rows[values != 0])
         rows, columns = np.append(rows, empty), np.append(columns, np.zeros_like(empty))
         values = np.append(values, np.zeros(len(empty), values.dtype))
@@ -216,7 +225,7 @@ class Topics(Family):
 
 
 def prior_of(spec: Topics) -> TopicPrior:
-    """The concentrations, or where those that are learned begin."""
+    """The concentrations; those that are learned have their start values."""
     k = _number(spec)
     alpha = spec.alpha if isinstance(spec.alpha, list | int | float) else 1.0 / k
     beta = _BETA if isinstance(spec.beta, str) else float(spec.beta)
@@ -229,7 +238,7 @@ def _number(spec: Topics) -> int:
 
 
 def _process_of(spec: Topics) -> ProcessPrior:
-    """Concentrations of topics whose number is not fixed: those that are not given are learned."""
+    """Concentrations of the hierarchical process; those that are not given are learned."""
 
     given = {name: float(value) for name in ("alpha", "gamma") if isinstance(value := getattr(spec, name), int | float)}
     beta = _BETA if isinstance(spec.beta, str) else float(spec.beta)
