@@ -3,22 +3,22 @@
 Contract. A family module has
 
 ``Spec``
-    a frozen :class:`bayeslab.language.spec.Family`: what the file may say. Its methods ``outcomes(columns)`` and
-    ``factors(dims)`` are asked before data are bound: they follow from the words alone, and so they are theirs.
+    a frozen :class:`bayeslab.language.spec.Family`: the keys of a model file. Its methods ``outcomes(columns)`` and
+    ``factors(dims)`` are called before data are bound, since they follow from the keys alone.
 ``check(model, columns) -> None``
-    raises what can be found wrong without the data's values; ``columns`` are the names the data offer, or None when no
-    data are known. Never imports PyMC.
+    raises every error that can be detected without the values of the data; ``columns`` are the names of the data's
+    columns, or None when no data are known. Never imports PyMC.
 ``compile(model, data) -> Posterior``
-    the model on its bound data (:class:`bayeslab.data.bound.Data`), a :class:`bayeslab.posterior.contract.Posterior`,
-    which is all that engines and results see of a family. Compiling is cheap: what the posterior works out about its
-    data it works out when it is asked.
+    binds the model to data (:class:`bayeslab.data.bound.Data`) and returns a
+    :class:`bayeslab.posterior.contract.Posterior`, the only part of a family that engines and results use. Compiling is
+    cheap: the posterior computes what it derives from the data on demand.
 
-A family that is a short form of the language has in its folder a module ``expand`` with
+A family that is a short form of the language has a module ``expand`` in its folder with
 
 ``expand(model, data) -> Expansion``
     the same model as nodes of the family ``graph`` (:class:`bayeslab.language.expansion.Expansion`).
 
-By convention the words stand in ``spec.py`` and the posterior in ``posterior.py`` of the family's folder.
+By convention ``spec.py`` of the family's folder holds the keys and ``posterior.py`` the posterior.
 """
 
 # What the likelihood of a value is: a density; a probability (discrete); that of a tail, censored on the left or right;

@@ -1,8 +1,8 @@
-"""Family ``bayes_net``: variables with named states, their parents, and a distribution of each given these.
+"""Family ``bayes_net``: variables with named states, their parents, and a distribution of each given its parents.
 
-What a file leaves out is unknown: a variable without a table has one with a Dirichlet prior in every
-row, a noisy-OR without strengths has unknown strengths. Variables without a column in the data are
-hidden, cells may be missing: both are summed out exactly (:mod:`bayeslab.latents.networks.junction_tree`).
+What a file leaves out is learned: a variable without a table has one with a Dirichlet prior on every row, and a
+noisy-OR without strengths has unknown strengths. Variables without a column in the data are hidden, and cells may be
+missing: both are summed out exactly (:mod:`bayeslab.latents.networks.junction_tree`).
 
 References
 ----------
@@ -42,7 +42,7 @@ def _spec(model: Model) -> BayesNet:
 
 
 def check(model: Model, columns: set[str] | None) -> None:
-    """Every local distribution can be read; the data have a column for some variable."""
+    """Check that every local distribution can be read, and that the data have a column for at least one variable."""
     spec = _spec(model)
     if unknown(spec):
         unknown_structure.check(model)
@@ -68,7 +68,7 @@ def check(model: Model, columns: set[str] | None) -> None:
 
 
 def _check_parameters(model: Model, nodes: Mapping[str, Any], paths: Mapping[str, tuple[Any, ...]]) -> None:
-    """Parameters and their priors, as the family ``graph`` reads them."""
+    """Check the shared parameters and their priors, which follow the rules of the family ``graph``."""
     if not nodes:
         return
     from bayeslab.families import graph as graphs
@@ -139,5 +139,5 @@ def plain(model: Model) -> DiscreteNetwork | MixedNetwork:
 
 
 def compile(model: Model, data: Data) -> BayesNetPosterior:
-    """The model on its data."""
+    """Bind the model to its data."""
     return BayesNetPosterior(model, data)

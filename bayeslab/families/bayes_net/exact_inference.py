@@ -1,9 +1,8 @@
-"""Bayes nets whose posterior has a closed form: Dirichlet rows, and every family that matters complete.
+"""Bayes nets whose posterior has a closed form: Dirichlet rows, and every relevant family of variables complete.
 
-A row of the data says nothing about a variable that is missing in it and has no observed
-descendant: that variable sums out to one. Where all the others of an unknown table are observed,
-the likelihood is a product of powers of its entries, and the rows of the table are independent
-Dirichlet distributions after the data as before.
+A variable that is missing in a row of the data and has no observed descendant sums out to one: the row carries no
+information about it. If all the other variables of an unknown table are observed, the likelihood is a product of powers
+of the table's entries, and the posterior of its rows is a product of independent Dirichlet distributions, as the prior.
 
 References
 ----------
@@ -36,7 +35,7 @@ __all__ = ["exact", "relevant"]
 
 
 def relevant(net: Net, codes: np.ndarray) -> np.ndarray:
-    """Variables that are observed or have an observed descendant, for each row; shape of ``codes``."""
+    """Whether each variable is observed or has an observed descendant, for each row; shape of ``codes``."""
     out = codes >= 0
     place = {v: k for k, v in enumerate(net.states)}
     for v in reversed([v for v in nx.topological_sort(net.graph) if v in place]):
@@ -46,7 +45,7 @@ def relevant(net: Net, codes: np.ndarray) -> np.ndarray:
 
 
 def exact(resolved: Resolved) -> Plan | str:
-    """Dirichlet posteriors, or why not."""
+    """Plan of the Dirichlet posteriors, or the reason why there is none."""
     net, codes, values = resolved
     learned = net.learned
     if not learned and not net.regressions:
@@ -79,7 +78,7 @@ def exact(resolved: Resolved) -> Plan | str:
 def _answer(net: Net, codes: np.ndarray, values: np.ndarray, matters: np.ndarray) -> _Parameters:
     place = {v: k for k, v in enumerate(net.states)}
     cards = [len(s) for s in net.states.values()]
-    # A family that does not matter in a row is not counted there.
+    # A row does not count for a family that is irrelevant in it.
     counted = np.where(matters, codes, -1)
     families = [[place[w] for w in (*net.parents[v], v)] for v in net.learned]
     counts = family_counts(counted, cards, families)
@@ -105,7 +104,7 @@ def _answer(net: Net, codes: np.ndarray, values: np.ndarray, matters: np.ndarray
 
 
 def _regression(net: Net, node: Linear, codes: np.ndarray, values: np.ndarray) -> tuple[np.ndarray | None, float]:
-    """Posterior for each row of the discrete parents, and the log evidence of the column."""
+    """Posterior of the regression in each row of the discrete parents, and the log evidence of the column."""
     column = {v: k for k, v in enumerate(net.linears)}
     discrete = {v: k for k, v in enumerate(net.states)}
     y = values[:, column[node.variable]]
@@ -133,7 +132,7 @@ def _fixed_evidence(variable: str, counts: np.ndarray, table: np.ndarray) -> flo
 
 
 def _log_evidence(prior: np.ndarray, counts: np.ndarray) -> np.ndarray:
-    """Of each row of counts, its Dirichlet integrated out (the order of observations known)."""
+    """Log evidence of each row of counts, its Dirichlet integrated out (for observations in a known order)."""
     total = prior.sum(axis=-1)
     out = (
         gammaln(total) - gammaln(total + counts.sum(axis=-1)) + (gammaln(prior + counts) - gammaln(prior)).sum(axis=-1)
@@ -142,7 +141,7 @@ def _log_evidence(prior: np.ndarray, counts: np.ndarray) -> np.ndarray:
 
 
 def _rest(net: Net, codes: np.ndarray) -> float:
-    """Log probability of the data under the tables that are known, the unknown ones left out."""
+    """Log probability of the data under the known tables, without the factors of the unknown ones."""
     known = [v for v in net.states if net.locals[v].known is not None]
     if not known:
         return 0.0
@@ -152,7 +151,7 @@ def _rest(net: Net, codes: np.ndarray) -> float:
     involved = {w for scope in scopes for w in scope}
     states = {v: s for v, s in net.states.items() if v in involved}
     columns = [k for k, v in enumerate(net.states) if v in involved]
-    # Missing cells of learned variables do not matter where they occur: any table that sums to one does.
+    # Missing cells of learned variables are irrelevant here, so that any table with rows that sum to one will do.
     fill = [v for v in states if v not in known]
     scopes += tuple((v,) for v in fill)
     tables += tuple(np.ones(len(states[v])) for v in fill)
@@ -227,7 +226,7 @@ class _Parameters:
         out = {}
         for name, a in self.after.items():
             g = rng.standard_gamma(np.broadcast_to(a, (n, *a.shape)))
-            # With tiny concentrations all of a row can underflow: then one state has it all.
+            # With tiny concentrations every entry of a row can underflow: then one state gets probability 1.
             total = g.sum(axis=-1, keepdims=True)
             out[name] = np.divide(g, total, out=np.full_like(g, 1 / g.shape[-1]), where=total > 0)
 
@@ -238,7 +237,7 @@ class _Parameters:
         return self._shaped(out) | self._each(one)
 
 
-# Degrees of freedom, halved, from which on a series in their inverse is exact to 1e-12.
+# Half the degrees of freedom above which a series in their inverse is accurate to 1e-12.
 _MANY = 100
 
 
@@ -248,7 +247,7 @@ def sd_moments(posterior: NormalInverseGamma) -> tuple[float, float]:
     if x < _MANY:
         mean = float(np.sqrt(b) * np.exp(gammaln(x) - gammaln(a)))
         return mean, float(np.sqrt(max(b / (a - 1) - mean**2, 0.0)))
-    # Of many rows both differences lose their digits. (Γ(x + 1/2) / Γ(x))² = x - 1/4 + 1/32x + 1/128x² - ...: Stirling.
+    # For many rows both differences cancel. (Γ(x + 1/2) / Γ(x))² = x - 1/4 + 1/32x + 1/128x² - ...: Stirling.
     rest = 1 / (32 * x) + 1 / (128 * x**2) - 5 / (2048 * x**3) - 23 / (8192 * x**4)
     square = x - 0.25 + rest
     return float(np.sqrt(b / square)), float(np.sqrt(b * (0.25 + rest) / ((a - 1) * square)))

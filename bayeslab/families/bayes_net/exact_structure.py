@@ -1,4 +1,4 @@
-"""Bayes nets of few variables whose structure is unknown: all structures summed, and drawn independently.
+"""Exact posterior of an unknown structure of few variables: sums over all structures, and independent draws.
 
 References
 ----------
@@ -27,7 +27,7 @@ __all__ = ["MOST_BY_DAGS", "MOST_BY_ORDERS", "StructureAnswer", "plan"]
 
 # Layers take 4 ** n steps (half a minute for 16 variables), orders 2 ** n n; memory is forecast besides.
 MOST_BY_DAGS, MOST_BY_ORDERS = 16, 20
-# Of these scores the exponentials are probabilities of data, so that sums over structures are evidence.
+# The exponentials of these scores are marginal likelihoods, so that their sums over structures are evidence.
 _BAYESIAN = ("bdeu", "bds", "bge", "k2")
 
 
@@ -45,16 +45,16 @@ class Resolved(Protocol):
 
 
 def plan(resolved: Resolved, draws_of: Literal["dags", "orders"] = "dags") -> Plan | str:
-    """How the posterior of structures is found exactly, or why not.
+    """Plan of the exact posterior of structures, or the reason why it is not available.
 
     Parameters
     ----------
     resolved
-        Gives the score table, which is built when the plan is carried out; the prior over structures that is in it,
-        and the options of its score.
+        Provides the score table (built when the plan is carried out), its prior over structures and the options of its
+        score.
     draws_of
-        ``dags``: the prior as it is. ``orders``: each DAG weighs once for each order it agrees with, as order MCMC has
-        it.
+        ``dags``: the prior over DAGs. ``orders``: the prior of order MCMC, under which the weight of a DAG is
+        multiplied by the number of orders that it is consistent with.
     """
     n, most = len(resolved.names), MOST_BY_DAGS if draws_of == "dags" else MOST_BY_ORDERS
     if n > most:
@@ -83,7 +83,7 @@ class StructureAnswer:
     draws_of : str
         ``dags`` or ``orders``: the prior over structures.
     prior : StructurePrior
-        The weights of parent sets that are in the scores of the table.
+        The weights of parent sets, which the scores of the table include.
     score_options : dict
     """
 
@@ -94,7 +94,7 @@ class StructureAnswer:
 
     @cached_property
     def posterior(self) -> DagPosterior | OrderPosterior:
-        """Probabilities of edges, and of paths or precedence."""
+        """Probabilities of edges, and of paths (DAGs) or precedence (orders)."""
         return dag_posterior(self.table) if self.draws_of == "dags" else order_posterior(self.table)
 
     @cached_property
@@ -111,10 +111,10 @@ class StructureAnswer:
 
     @cached_property
     def log_evidence(self) -> float:
-        """Log of the mean likelihood of structures under their prior; NaN where the score is no likelihood.
+        """Log of the mean likelihood of structures under their prior; NaN if the score is not a likelihood.
 
-        The sum over structures of likelihood times weight, less that of the weights: with a uniform prior the log of
-        the number of DAGs that can be made of the parent sets.
+        The log sum over structures of likelihood times weight, minus the log sum of the weights; with a uniform prior
+        the latter is the log number of DAGs that the parent sets allow.
         """
         if self.table.score not in _BAYESIAN:
             return float("nan")
@@ -139,7 +139,7 @@ class StructureAnswer:
         return {"edge": (self.posterior.edges > 1 - probability).astype(float)}
 
     def choices(self, rng: np.random.Generator, n: int) -> np.ndarray:
-        """Independent draws: numbers of the parent set of each variable in the table, shape (n, n_variables)."""
+        """Draw structures independently: index in the table of each variable's parent set, shape (n, n_variables)."""
         return self._sampler.draws(rng, n)
 
     def draws(self, rng: np.random.Generator, n: int) -> dict[str, np.ndarray]:
@@ -149,7 +149,7 @@ class StructureAnswer:
         return {"edge": bits.transpose(0, 2, 1).astype(np.int8)}
 
     def probabilities(self) -> dict[str, tuple[tuple[str, ...], np.ndarray]]:
-        """What is known to rounding: probabilities of edges, of directed paths or of who comes first."""
+        """Exact probabilities: of edges, and of directed paths or precedence."""
         posterior, dims = self.posterior, ("source", "target")
         out: dict[str, tuple[tuple[str, ...], np.ndarray]] = {"edge_probability": (dims, posterior.edges)}
         if isinstance(posterior, DagPosterior):

@@ -17,17 +17,17 @@ from bayeslab.language.spec import Model
 
 __all__ = ["expand"]
 
-# A table of more cells is no text that a person would edit.
+# Tables with more cells are too long to edit as text.
 _MOST_CELLS = 400
 
 
 def expand(model: Model, data: Data) -> Expansion:
-    """The net as nodes.
+    """Write the net as nodes of the language.
 
     Raises
     ------
     ModelError
-        A part of it cannot be said in the language; the message says which, and why.
+        Some part of the net has no form in the language; the message names it and the reason.
     """
     assert isinstance(model.model, BayesNet)
     if unknown(model.model):
@@ -62,7 +62,7 @@ class _Written:
         for v in order:
             if not v.isidentifier():
                 raise unsupported(f"'{v}' is no name of a node: rename the variable", "variables", v)
-            # The column has its levels in the order of the states.
+            # The column's levels are in the order of the states.
             self.dims |= {v: list(self.net.states[v]), f"{v}_state": v} if self.data.has(v) else {}
             self.dims.setdefault(f"{v}_state", list(self.net.states[v]))
         for v in nx.lexicographical_topological_sort(self.net.graph, key=order.index):
@@ -101,7 +101,7 @@ class _Written:
         parents = self.net.parents[v]
         states = [tuple(self.net.states[p]) for p in parents]
         index = [
-            # Where two parents have the same states, their names do not say which axis is whose: positions do.
+            # Two parents with the same states need positions: state names would not identify the axis.
             p
             if (states.count(parent_states) == 1 and parent_states != self.net.states[v]) or not self.data.has(p)
             else f"index({p}_state)[{p}]"
@@ -115,7 +115,7 @@ class _Written:
             self.comments[key] = "Never observed: fits sum it out exactly."
 
     def _check_data(self) -> None:
-        """Columns are read as the net reads them: words of the states, no zeros and ones that stand for them."""
+        """Check that the data's columns hold the names of the states, and not zeros and ones in their place."""
         columns = set(self.data.dataset.columns)
         check_columns(self.nodes, self.dims, columns, self.net.states, "variables")
         for v in set(self.net.states) & self.net.hidden & columns:

@@ -1,4 +1,4 @@
-"""Bayes nets as problems for EM: what is unknown of each local distribution, and the M-step that fits it."""
+"""EM for Bayes nets: the unknown part of each local distribution, and its M-step."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ __all__ = ["em"]
 
 
 def em(resolved: Resolved) -> EMPlan | str:
-    """Maximum of the likelihood, or of the posterior, hidden variables and missing cells summed out."""
+    """Plan of the maximum of the likelihood or the posterior, with hidden variables and missing cells summed out."""
     net = resolved.net
     if not net.learned and not net.regressions:
         return "every table is given, so that there is nothing to learn; `bayeslab query` answers questions"
@@ -63,7 +63,7 @@ def em(resolved: Resolved) -> EMPlan | str:
 
 
 def _blank(net: Net) -> Any:
-    """The net with its known tables, and uniform ones for the others."""
+    """The net with its known tables, and uniform tables in place of the unknown ones."""
 
     def uniform(v: str) -> np.ndarray:
         shape = (*(len(net.states[p]) for p in net.parents[v]), len(net.states[v]))
@@ -75,7 +75,7 @@ def _blank(net: Net) -> Any:
 
 @dataclass(frozen=True, eq=False)
 class _Fitted:
-    """A local distribution as EM fits it, and its parameters by the posterior's names."""
+    """A local distribution in EM's form, with its parameters by the posterior's names."""
 
     local: Local
     model: LocalModel
@@ -84,7 +84,7 @@ class _Fitted:
     kind: str
 
     def select(self, net: Net, variable: str, given: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
-        """What is given of this distribution."""
+        """The given values that belong to this distribution."""
         return {name: given[name] for name in self.dims(net, variable) if name in given}
 
     def dims(self, net: Net, variable: str) -> dict[str, tuple[str, ...]]:
@@ -98,7 +98,7 @@ def _fitted(local: Local, *, prior: bool) -> _Fitted:
     Raises
     ------
     ModelError
-        Its priors have another form, or no mode.
+        A prior has a form that the M-step does not support, or has no mode.
     """
     if isinstance(local, Table):
         return _table(local, prior)
@@ -203,7 +203,7 @@ def _numbers(text: str, word: str, keys: tuple[str, str]) -> tuple[float, float]
     Raises
     ------
     ModelError
-        Another distribution, or parameters that are not numbers.
+        The prior is another distribution, or its parameters are not numbers.
     """
     tree = parse(text).tree
     if call_name(tree) == word and isinstance(tree, ast.Call):
@@ -243,7 +243,7 @@ def _mixed(resolved: Resolved) -> EMPlan | str:
                 " prior=ignore leaves it out",
                 code="bad-prior",
             )
-        # The prior of the regressions is weak, and left out: what EM finds are their least squares.
+        # The weak prior of the regressions is left out: EM fits them by least squares.
         options = Options(table_count=max(counts, default=1.0) - 1.0 if prior else 0.0)
         return MixedProblem.of(network, resolved.codes, resolved.values, learned, options)
 

@@ -1,8 +1,7 @@
-"""Local distributions of discrete variables: how a table follows from its parents and parameters.
+"""Local distributions of discrete variables: the table given the parents, as a function of the parameters.
 
-Each kind says which of its numbers are unknown (:attr:`Local.unknown`, and rows of tables with a
-Dirichlet prior) and computes the table P(variable | parents), shape (states of parent 1, ...,
-own states), with NumPy or PyTensor alike.
+Each kind lists its unknown numbers (:attr:`Local.unknown`, and rows of tables with a Dirichlet prior) and computes the
+table P(variable | parents), shape (states of parent 1, ..., states of the variable), with either NumPy or PyTensor.
 
 References
 ----------
@@ -35,7 +34,7 @@ from bayeslab.memory import require_memory
 
 __all__ = ["Local", "Place", "Rows", "constant", "identifier", "local"]
 
-# Names of states that mean "not there", for noisy-OR and noisy-MAX; compared without case.
+# Names of states that mean "absent", for noisy-OR and noisy-MAX; compared without case.
 _ABSENT = frozenset(("no", "false", "absent", "off", "none", "0", "n", "f", "negative", "healthy", "normal"))
 _LINK_PRIOR = "Beta(1, 1)"
 _WEIGHT_PRIOR = "Normal(0, 2.5)"  # [3]: on the logit scale changes of 5 are large
@@ -72,11 +71,11 @@ class Local(Protocol):
     Attributes
     ----------
     unknown : mapping of str to str
-        Unknown numbers and the prior of each, in the words of the family ``graph``.
+        The prior of each unknown number, as an expression of the family ``graph``.
     rows : Rows or None
         Unknown rows.
     known : ndarray or None
-        The table, where nothing is unknown.
+        The table, if nothing in it is unknown.
     """
 
     @property
@@ -86,7 +85,7 @@ class Local(Protocol):
     @property
     def known(self) -> np.ndarray | None: ...
     def table(self, value: Value, xp: Any) -> Any:
-        """The table, from the value of each unknown by name; ``xp`` is NumPy or ``pytensor.tensor``."""
+        """The table, computed from the value of each unknown; ``xp`` is NumPy or ``pytensor.tensor``."""
         ...
 
 
@@ -98,7 +97,7 @@ def local(
     pseudocount: Any,
     constants: Mapping[str, float] | None = None,
 ) -> Local:
-    """The local distribution a file declares.
+    """Read the local distribution that a file declares.
 
     Parameters
     ----------
@@ -125,7 +124,7 @@ def local(
 
 
 def _require_memory(place: Place, declared: Any) -> None:
-    """Refuse a table that is too large before any of it is made: every form ends in one row per parents' states.
+    """Refuse a table that does not fit in memory before any of it is built: every form needs one row per combination.
 
     A row takes its probabilities, with their prior, counts and posterior; where a form is worked out row by row, the
     parents' states and an indicator of every cause or weight as well.
@@ -139,7 +138,7 @@ def _require_memory(place: Place, declared: Any) -> None:
 
 
 def _fewer_parents(declared: Any) -> str:
-    """What to do where parents are too many: an or of ors, a maximum of maxima is the same distribution."""
+    """The advice for too many parents: an OR of ORs, or a maximum of maxima, is the same distribution."""
     if declared.noisy_or is not None:
         between = "noisy_or, and it has these as parents with strength 1"
     elif declared.noisy_max is not None:
@@ -154,14 +153,14 @@ def _fewer_parents(declared: Any) -> str:
 
 
 def identifier(name: str) -> str:
-    """A name that expressions can hold."""
+    """Convert a name to an identifier that expressions can hold."""
     word = re.sub(r"\W", "_", name)
     return word if word[:1].isalpha() or word[:1] == "_" else f"_{word}"
 
 
 @dataclass(frozen=True)
 class Place:
-    """A variable and its parents, and how to read what a file says of them."""
+    """A variable and its parents, with the reader of what a file declares for them."""
 
     variable: str
     variable_states: tuple[str, ...]
@@ -180,7 +179,7 @@ class Place:
         return (*self.sizes, len(self.variable_states))
 
     def require_memory(self, row: int, remedy: str = "give it fewer parents") -> None:
-        """Refuse more rows, of so many bytes each, than there is memory for."""
+        """Refuse a table whose rows, of this many bytes each, do not fit in memory."""
         require_memory(
             row * math.prod(self.sizes),
             f"the table of '{self.variable}' with its {len(self.parents)} parents",
@@ -197,7 +196,7 @@ class Place:
         return ModelError(message, path=(*self.path, self.variable, *path), code=code)
 
     def configurations(self) -> np.ndarray:
-        """The parents' states of every row as numbers, shape (rows, parents)."""
+        """State numbers of the parents in every row, shape (rows, parents)."""
         rows = math.prod(self.sizes)
         out, repeats = np.empty((len(self.parents), rows), dtype=np.int32), rows
         for k, n in enumerate(self.sizes):
@@ -206,9 +205,9 @@ class Place:
         return out.T
 
     def by_row(self, given: Any, *path: Any) -> list[tuple[Any, tuple[Any, ...]]]:
-        """A value for every row and its path in the file: nested lists in order, or mappings from the parents' states.
+        """Read a value for every row, with its path in the file: nested lists in order, or mappings from states.
 
-        Lists and mappings may be mixed, one inside the other; ``default`` stands for the rows left out.
+        Lists and mappings may be nested in each other; the key ``default`` gives the value of all remaining rows.
         """
         self.require_memory(2 * (56 + 8 * len(self.parents)))  # a tuple for each row, twice
         entries: dict[tuple[str, ...], Any] = {}
@@ -231,7 +230,7 @@ class Place:
         self, given: Any, before: tuple[str, ...], path: tuple[Any, ...],
         entries: dict[Any, Any], defaults: dict[Any, Any],
     ) -> None:  # fmt: skip
-        """The rows in a value for everything below the states in ``before``."""
+        """Collect the rows of a value below the parents' states in ``before``."""
         if len(before) == len(self.parents):
             if before in entries:
                 raise self.error(f"the row '{', '.join(before)}' is there twice", *path, code="duplicate")
@@ -266,7 +265,7 @@ class Place:
             )
 
     def _row(self, words: str, at: int, path: tuple[Any, ...]) -> tuple[str, ...]:
-        """States named by a key: one whole, or several with commas between them."""
+        """Read the states in a key: one, or several separated by commas."""
         match = self._match(words, at)
         if match:
             return match
@@ -284,7 +283,7 @@ class Place:
         )
 
     def _match(self, words: str, at: int) -> tuple[str, ...]:
-        """The states of successive parents that a text lists; names of states may themselves have commas."""
+        """Read the states of successive parents from a text; names of states may themselves contain commas."""
         states = self.states[self.parents[at]] if at < len(self.parents) else ()
         if words in states:
             return (words,)
@@ -297,7 +296,7 @@ class Place:
         return ()
 
     def absent(self, variable: str, declared: Mapping[str, str], *, needed: bool) -> int:
-        """Position of the state that means "not there"."""
+        """Position of the state that means "absent"."""
         for word in declared:
             if word not in (*self.parents, self.variable):
                 raise self.error(
@@ -338,13 +337,13 @@ class Place:
 
 
 def _distribution(text: str) -> str | None:
-    """The name of the distribution a text calls, if it does."""
+    """The name of the distribution that a text calls; None if it calls none."""
     word = call_name(parse(text).tree)
     return word if word in DISTRIBUTIONS else None
 
 
 def check_names(expression: Expression, known: frozenset[str]) -> None:
-    """Every name in an expression is one of the parameters, every call a function."""
+    """Check that every name in an expression is a parameter and every call a function."""
     odd = sorted(expression.names - known)
     if odd:
         raise ModelError(f"'{odd[0]}' is not one of the parameters{hint(odd[0], known)}", code="unknown-parameter")
@@ -360,7 +359,7 @@ def check_names(expression: Expression, known: frozenset[str]) -> None:
 
 
 def constant(expression: Expression, known: Mapping[str, float]) -> float | None:
-    """The value of an expression of numbers and known parameters."""
+    """The value of an expression of numbers and known parameters; None if it has other names."""
     if not expression.names <= known.keys():
         return None
     value = Evaluator(lambda name: Term(np.asarray(known[name])), {}).term(expression).value
@@ -371,7 +370,7 @@ def constant(expression: Expression, known: Mapping[str, float]) -> float | None
 
 @dataclass(frozen=True)
 class Scalars:
-    """Numbers of one local distribution: known, expressions over parameters, or unknown with a prior."""
+    """The numbers of one local distribution: known, expressions of parameters, or unknown with a prior."""
 
     place: Place
     known: dict[str, float] = field(default_factory=dict)
@@ -379,7 +378,7 @@ class Scalars:
     unknown: dict[str, str] = field(default_factory=dict)
 
     def add(self, name: str, given: Any, prior: str, path: tuple[Any, ...], low: float, high: float) -> None:
-        """One number, from what is written: a number, nothing, a distribution, or an expression."""
+        """Add a number declared as a number, a distribution, an expression or nothing."""
         name = identifier(name)
         if name in self.known or name in self.written or name in self.unknown:
             raise self.place.error(
@@ -408,7 +407,7 @@ class Scalars:
 
 
 class _located:
-    """Errors of expressions, at the place in the file where the expression stands."""
+    """Context that gives errors of expressions the place of the expression in the file."""
 
     def __init__(self, place: Place, path: tuple[Any, ...]) -> None:
         self.place, self.path = place, path
@@ -434,7 +433,7 @@ class Table:
     """A table: known rows, rows with a Dirichlet prior, and rows of expressions."""
 
     place: Place
-    fixed: np.ndarray  # (rows, states); rows that are not known hold zeros
+    fixed: np.ndarray  # (rows, states); unknown rows hold zeros
     rows: Rows | None
     written: dict[int, tuple[str, ...]]  # row -> an expression for each state
 
@@ -545,7 +544,7 @@ def _read_row(
 
 
 def _read_entry(place: Place, given: Any, path: tuple[Any, ...]) -> float | str:
-    """A number, or an expression over parameters that are not known."""
+    """Read a number, or an expression of unknown parameters."""
     if not isinstance(given, str):
         return place.number(given, path)
     with _located(place, path):
@@ -556,7 +555,7 @@ def _read_entry(place: Place, given: Any, path: tuple[Any, ...]) -> float | str:
 
 
 def _concentration(place: Place, text: str, n: int) -> np.ndarray:
-    """Of a prior written as Dirichlet([a, b, c]), Dirichlet(a) or Beta(a, b), with numbers."""
+    """Concentrations of a prior written as Dirichlet([a, b, c]), Dirichlet(a) or Beta(a, b), with numbers."""
     tree = parse(text).tree
     assert isinstance(tree, ast.Call)
     word = call_name(tree)
@@ -584,15 +583,15 @@ def _concentration(place: Place, text: str, n: int) -> np.ndarray:
 
 @dataclass(frozen=True, eq=False)
 class NoisyMax:
-    """Every cause that is there acts by itself; the variable takes the strongest effect.
+    """Noisy-OR or noisy-MAX: present causes act independently, and the variable takes the strongest effect.
 
     P(X ≤ x | u) is the product over the causes of P(effect of cause ≤ x), with the states ordered
-    from "not there" upwards.
+    from "absent" upwards.
     """
 
     place: Place
-    order: np.ndarray  # states from "not there" upwards
-    effects: tuple[tuple[np.ndarray, Any], ...]  # (rows in which the cause is there, its effect)
+    order: np.ndarray  # states from "absent" upwards
+    effects: tuple[tuple[np.ndarray, Any], ...]  # (rows in which the cause is present, its effect)
     scalars: Scalars
     rows: Rows | None
 
@@ -618,7 +617,7 @@ class NoisyMax:
         return xp.reshape(table[:, back], self.place.shape)
 
     def _below(self, effect: Any, value: Value, xp: Any) -> Any:
-        """P(effect ≤ x) for x upwards."""
+        """P(effect ≤ x) for each state x in increasing order."""
         if isinstance(effect, str):
             strength = self.scalars.value(effect, value)
             return xp.stack([1.0 - strength, 1.0 + 0.0 * strength])
@@ -754,7 +753,7 @@ def _effect(place: Place, given: Any, order: np.ndarray, drawn: list[np.ndarray]
 
 @dataclass(frozen=True, eq=False)
 class Softmax:
-    """Log odds against the reference state, linear in indicators of the parents' states.
+    """Multinomial logit: log odds against the reference state, linear in indicators of the parents' states.
 
     For two states P(X = x) = 1 / (1 + exp(-(w0 + sum_i w_i))).
     """
@@ -886,7 +885,7 @@ def _weight(
 
 # --------------------------------------------------------------------------------- functions
 
-# Of shape (rows, parents): whether each parent is there.
+# Whether each parent is present in each row, shape (rows, parents).
 _WORDS: dict[str, Callable[[np.ndarray], np.ndarray]] = {
     "or": lambda there: there.any(axis=1),
     "and": lambda there: there.all(axis=1),
@@ -897,7 +896,7 @@ _WORDS: dict[str, Callable[[np.ndarray], np.ndarray]] = {
 
 
 def _function(place: Place, given: Any, absent: Mapping[str, str]) -> np.ndarray:
-    """A table of zeros and ones: a word (or, and, xor, nor, nand), a state for every row, or an expression."""
+    """Table of zeros and ones, from a name (or, and, xor, nor, nand), a state for every row, or an expression."""
     if isinstance(given, str) and given.casefold() in _WORDS:
         codes: Any = _by_word(place, given.casefold(), absent)
     elif isinstance(given, str) and given not in place.variable_states:
@@ -930,7 +929,7 @@ def _by_word(place: Place, word: str, absent: Mapping[str, str]) -> np.ndarray:
 
 
 def _by_expression(place: Place, text: str, absent: Mapping[str, str]) -> list[int]:
-    """Truth values for variables of two states, numbers for states that are numbers."""
+    """Evaluate an expression for each row: two-state variables are truth values, numeric states are numbers."""
     codes = place.configurations()
     columns = {identifier(p): (p, codes[:, k]) for k, p in enumerate(place.parents)}
     labels = {identifier(p): np.array(place.states[p]) for p in place.parents}

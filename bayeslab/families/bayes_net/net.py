@@ -1,4 +1,4 @@
-"""A declared Bayes net resolved: states, parents, a local distribution of each variable; and its data as codes."""
+"""A declared Bayes net, resolved: states, parents and local distributions of the variables; its data as codes."""
 
 from __future__ import annotations
 
@@ -40,15 +40,15 @@ class Net:
     Attributes
     ----------
     states, parents : mapping of str to tuple of str
-        Of the discrete variables.
+        States and parents of the discrete variables.
     locals : mapping of str to Local
-        Their distributions.
+        Local distributions of the discrete variables.
     linears : mapping of str to Linear
         The continuous variables.
     hidden : frozenset of str
-        Declared never to be observed.
+        Variables declared as never observed.
     parameters : mapping of str to str
-        Shared parameters, by the expression or distribution of each.
+        Expression or distribution of each shared parameter.
     """
 
     name: str
@@ -74,12 +74,12 @@ class Net:
 
     @property
     def learned(self) -> tuple[str, ...]:
-        """Variables whose tables are not known."""
+        """Variables whose tables are not fully known."""
         return tuple(v for v, one in self.locals.items() if one.known is None)
 
     @property
     def regressions(self) -> tuple[str, ...]:
-        """Continuous variables whose distribution is not known."""
+        """Continuous variables whose distribution is not fully known."""
         return tuple(v for v, one in self.linears.items() if one.known is None)
 
     def dims(self, variable: str) -> tuple[str, ...]:
@@ -113,18 +113,18 @@ class Net:
         return np.array([f"cause {i + 1}" for i in range(len(rows.index))])
 
     def shape(self, variable: str) -> tuple[int, ...]:
-        """Shape of the unknown rows of a variable, as the posterior has them."""
+        """Shape of the unknown rows of a variable in the posterior."""
         rows = self.locals[variable].rows
         assert rows is not None
         sizes = tuple(len(self.states[p]) for p in self.parents[variable])
         return (*sizes, len(self.states[variable])) if rows.whole else rows.concentration.shape
 
     def tables(self, value: Callable[[str], Any], xp: Any) -> dict[str, Any]:
-        """Every table, from the value of each unknown and expression."""
+        """Compute every table from the values of the unknowns and expressions."""
         return {v: one.known if one.known is not None else one.table(value, xp) for v, one in self.locals.items()}
 
     def network(self, value: Callable[[str], Any] | None = None) -> DiscreteNetwork:
-        """The net with every table a table of numbers."""
+        """The net as plain data, with a table of numbers for every variable."""
         if value is None and self.learned:
             raise ModelError(
                 f"the table of '{self.learned[0]}' is unknown: give it, or fit the model to data and use the fit",
@@ -135,7 +135,7 @@ class Net:
         return DiscreteNetwork(self.states, self.parents, tables, self.name)
 
     def plain(self, value: Callable[[str], Any] | None = None) -> DiscreteNetwork | MixedNetwork:
-        """As :meth:`network`, with the continuous variables, if there are any."""
+        """The net as :meth:`network` gives it, with the continuous variables, if there are any."""
         discrete = self.network(value)
         if not self.linears:
             return discrete
@@ -151,17 +151,17 @@ class Net:
 
 
 def net_of(spec: BayesNet, codes: np.ndarray | None = None, name: str = "network") -> Net:
-    """A spec resolved.
+    """Resolve a specification.
 
     Parameters
     ----------
     codes
-        Data, where the structure follows from them (``structure: tan``).
+        The data, needed if the structure depends on them (``structure: tan``).
 
     Raises
     ------
     ModelError
-        With the path of what is wrong.
+        The specification has an error; carries its path.
     """
     if unknown(spec):
         raise sampled("this")
@@ -198,7 +198,7 @@ def net_of(spec: BayesNet, codes: np.ndarray | None = None, name: str = "network
                 path=("model", "variables", v, "prior"),
                 code="conflict",
             )
-    # Parameters that are all numbers have been put in.
+    # Parameters that are all numbers have been substituted.
     parameters = {k: str(t) for k, t in spec.parameters.items()} if constants.keys() != names else {}
     net = Net(name, states, parents, locals_, linears(spec), frozenset(spec.hidden), parameters)
     _check_unique(net)
@@ -206,7 +206,7 @@ def net_of(spec: BayesNet, codes: np.ndarray | None = None, name: str = "network
 
 
 def _check_unique(net: Net) -> None:
-    """Everything a posterior holds has a name of its own."""
+    """Check that every name in the posterior is unique."""
     named: dict[str, str] = {name: f"the parameter '{name}'" for name in net.parameters}
     named |= {v: f"the variable '{v}'" for v in (*net.states, *net.linears) if v not in named}
     if len(named) < len(net.parameters) + len(net.states) + len(net.linears):
@@ -231,7 +231,7 @@ def _check_unique(net: Net) -> None:
 
 
 def _constants(parameters: Mapping[str, str | int | float]) -> dict[str, float]:
-    """Values of the parameters that are numbers, or computed from such."""
+    """Values of the parameters that are numbers or follow from numbers."""
     out: dict[str, float] = {}
     waiting = {name: parse(str(text)) for name, text in parameters.items()}
     while waiting:
@@ -266,7 +266,9 @@ def _parents(
 
 
 class Resolved(NamedTuple):
-    """A net and its data: codes (rows, discrete variables), values (rows, continuous ones); -1 and NaN are missing."""
+    """A net and its data: codes (rows, discrete variables) and values (rows, continuous ones); -1 and NaN are
+    missing.
+    """
 
     net: Net
     codes: np.ndarray
@@ -274,12 +276,12 @@ class Resolved(NamedTuple):
 
 
 def resolved(model: Model, data: Data, origin: Resolved | None = None) -> Resolved:
-    """The net and its data.
+    """Resolve the net and its data.
 
     Parameters
     ----------
     origin
-        The net and the data of the fit, where these are others; None: it is worked out.
+        The net and data of the fit, if the model's data are others; None: computed from the model.
     """
     spec: Any = model.model
     codes = codes_of(spec, data)
@@ -288,7 +290,7 @@ def resolved(model: Model, data: Data, origin: Resolved | None = None) -> Resolv
     net = net_of(spec, codes if origin is None else origin.codes, model.name)
     for v in net.learned:
         for word in (v, *net.parents[v]):
-            # Exact answers have their statistics along a dimension of that name.
+            # Exact answers use this name for the dimension of their statistics.
             if word in RESERVED or word in ("statistic", model.data.rows):
                 raise ModelError(
                     f"a variable called '{word}' cannot be learned: results use that name; rename it",
@@ -299,14 +301,14 @@ def resolved(model: Model, data: Data, origin: Resolved | None = None) -> Resolv
 
 
 def codes_of(spec: BayesNet, data: Data) -> np.ndarray:
-    """Positions of the observed values in the states of each discrete variable."""
+    """State numbers of the observed values of each discrete variable."""
     states = {v: tuple(one.states) for v, one in spec.variables.items() if one.states}
     n_rows = len(data.labels.get(data.dataset.rows, ()))
     return codes_from(states, {v: _column(v, data) for v in states if data.has(v) and v not in spec.hidden}, n_rows)
 
 
 def codes_from(states: Mapping[str, tuple[str, ...]], columns: Mapping[str, Column], n_rows: int) -> np.ndarray:
-    """Positions of states, (rows, variables); -1 for missing cells and for variables without a column."""
+    """State numbers, (rows, variables); -1 for missing cells and for variables without a column."""
     out = np.full((n_rows, len(states)), -1, dtype=np.int64)
     for k, (v, labels) in enumerate(states.items()):
         if v in columns:
@@ -315,7 +317,7 @@ def codes_from(states: Mapping[str, tuple[str, ...]], columns: Mapping[str, Colu
 
 
 def words_of(states: Mapping[str, tuple[str, ...]]) -> dict[str, frozenset[str]]:
-    """States by column: a cell with such a word, NA for one, is not an empty cell."""
+    """States by column: a cell that holds a state's name, such as NA, is not an empty cell."""
     return {name: frozenset(map(str, words)) for name, words in states.items()}
 
 
@@ -348,7 +350,7 @@ def _column_codes(variable: str, states: tuple[str, ...], column: Column, n_rows
 
 
 def _truth(states: tuple[str, ...]) -> dict[float, int]:
-    """Which state a column of zeros and ones means, where the two states are words for true and false."""
+    """The state that 0 and 1 in a column mean, if the two states are words for true and false."""
     folded = [state.casefold() for state in states]
     if len(states) == 2 and {folded[0], folded[1]} & _TRUE and {folded[0], folded[1]} & _FALSE:
         return {1.0: 0 if folded[0] in _TRUE else 1, 0.0: 0 if folded[0] in _FALSE else 1}
@@ -356,9 +358,9 @@ def _truth(states: tuple[str, ...]) -> dict[float, int]:
 
 
 def _numbers(states: tuple[str, ...]) -> dict[float, int]:
-    """States that are numbers, as numbers: a column may write 1 where the state is called 1.0.
+    """Numeric values of states that are numbers: a column may hold 1 where the state is called 1.0.
 
-    Of states that are one number, 01 and 1, a number means the one that is written as Python writes it, or none.
+    If several states are the same number, such as 01 and 1, a number means the state that Python would print, if any.
     """
     out: dict[float, int] = {}
     shared = set[float]()
@@ -385,7 +387,7 @@ def _code(word: Any, known: Mapping[str, int], numbers: Mapping[float, int]) -> 
 
 
 def parameter_values(net: Net, draws: Mapping[str, np.ndarray], draw: int) -> Callable[[str], Any]:
-    """The value of each unknown, parameter and expression over them, at one draw."""
+    """Values of unknowns, parameters and expressions of them at one draw, as a function of the name."""
     given = {name: values[draw] for name, values in draws.items()}
 
     def lookup(name: str) -> Term:

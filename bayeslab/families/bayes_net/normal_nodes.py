@@ -1,13 +1,12 @@
-"""Continuous variables of a declared net: normal, linear in their continuous parents, row by row of the discrete ones.
+"""Continuous variables of a declared net: normal, linear in the continuous parents, for each row of the discrete ones.
 
-What is not given is learned: intercept, slopes and standard deviation of every row have a
-normal-inverse-gamma prior on the scale of the data. With s_y, s_x the standard deviations of the
-columns and m their means,
+Intercept, slopes and standard deviation that are not given have a normal-inverse-gamma prior on the scale of the data
+in every row. With s_y, s_x the standard deviations of the columns and m their means,
 
     sd² ~ InverseGamma(1.5, s_y² / 100),   slope | sd ~ Normal(0, 2.5 sd / s_x),
     intercept + slopes · m_x | sd ~ Normal(m_y, 2.5 sd),
 
-which is weak: 2.5 standard deviations of the response for one of the predictor.
+a weak prior: 2.5 standard deviations of the response for one standard deviation of the predictor.
 
 References
 ----------
@@ -35,8 +34,7 @@ __all__ = ["Linear", "centred", "linears", "prior_of", "values_of"]
 
 _WIDTH = 2.5
 _SHAPE = 1.5
-# In the sum of squared residuals the prior counts as two hundredths of a squared s_y: little, also where the fit is
-# close.
+# The prior adds 2 % of s_y² to the sum of squared residuals: little, even if the fit is close.
 _SCALE = 100
 
 
@@ -70,7 +68,7 @@ class Linear:
         return out | ({slope: (*self.discrete, f"parent_of_{self.variable}")} if self.continuous else {})
 
     def at(self, values: Mapping[str, np.ndarray]) -> LinearGaussian:
-        """The distribution with parameters put in."""
+        """The distribution at the given parameter values."""
         if self.known is not None:
             return self.known
         intercept, slope, sd = self.names
@@ -81,19 +79,19 @@ class Linear:
 
 
 def linears(spec: BayesNet) -> dict[str, Linear]:
-    """The continuous variables of a spec.
+    """The continuous variables of a specification.
 
     Raises
     ------
     ModelError
-        With the path of what is wrong.
+        The specification has an error; carries its path.
     """
     states = {v: tuple(one.states) for v, one in spec.variables.items() if one.states}
     out = {}
     for v, one in spec.variables.items():
         if one.linear_gaussian is None:
             continue
-        # Of a classifier's structure the class is the parent: normal distributions of a column in each class.
+        # In a classifier the class is the parent: each column is normal within each class.
         above = tuple(one.parents)
         if spec.structure in ("naive_bayes", "tan") and spec.target is not None and v != spec.target:
             above = (spec.target,)
@@ -157,7 +155,7 @@ def values_of(spec: BayesNet, nodes: Mapping[str, Linear], data: Data) -> np.nda
 
 
 def prior_of(node: Linear, nodes: Mapping[str, Linear], values: np.ndarray) -> NormalInverseGamma:
-    """The prior of (intercept, slopes) and the variance, on the scale of the columns."""
+    """The prior of (intercept, slopes) and of the variance, on the scale of the columns."""
     from bayeslab.exact.conjugate import NormalInverseGamma
 
     place = {v: k for k, v in enumerate(nodes)}
@@ -177,7 +175,7 @@ def prior_of(node: Linear, nodes: Mapping[str, Linear], values: np.ndarray) -> N
 
 
 def centred(prior: NormalInverseGamma) -> tuple[np.ndarray, np.ndarray]:
-    """The same prior with predictors centred: sd of (level at the centre, slopes) in units of sd, and the centres."""
+    """The prior with centred predictors: sd of (level at the centre, slopes) in units of sd, and the centres."""
     assert prior.root is not None
     widths = np.diagonal(prior.root)
     return widths, -prior.root[0, 1:] / widths[1:]

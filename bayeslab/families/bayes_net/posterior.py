@@ -1,4 +1,4 @@
-"""A Bayes net on its data, as engines and results see it."""
+"""Posterior of a Bayes net given its data: the interface for engines and results."""
 
 from __future__ import annotations
 
@@ -35,27 +35,27 @@ if TYPE_CHECKING:
 
 __all__ = ["BayesNetPosterior"]
 
-# So many different rows of the data tell which state is which.
+# This many different rows of the data suffice to identify the states.
 _TELLING = 60
-# So many draws are averaged for predictions: their Monte Carlo error is a twentieth of the posterior's sd.
+# Number of draws averaged for predictions: their Monte Carlo error is a twentieth of the posterior's sd.
 _DRAWS = 400
 
 
 class BayesNetPosterior(Posterior):
-    """A Bayes net on its data."""
+    """Posterior of a Bayes net given its data."""
 
     on_arrays = True
 
     def may_be_relabelled(self) -> bool:
-        """Hidden variables may have exchangeable states."""
+        """Whether the states of hidden variables may be exchangeable."""
         return True
 
     def outcomes_used(self) -> Literal["no", "row", "sequence"]:
-        """Rows are independent: a prediction uses the other cells of its row."""
+        """``row``: rows are independent, and a prediction uses the other cells of its row."""
         return "row"
 
     def suited_prediction(self) -> Literal["mean", "probabilities"]:
-        """Probabilities of states: of the target's, or of those of whatever a row leaves open."""
+        """``probabilities``: of the states of the target, or of every variable that a row leaves open."""
         spec = self.spec
         if spec.structure is not None and not isinstance(spec.structure, str):
             return "mean" if spec.structure.score in ("bge", "gaussian_bic") else "probabilities"
@@ -74,11 +74,11 @@ class BayesNetPosterior(Posterior):
 
     @cached_property
     def structure_plan(self) -> unknown_structure.Plan:
-        """What is unknown of a structure that is to be found out."""
+        """The unknown structure resolved on the data."""
         return unknown_structure.plan(self.model, self.data)
 
     def observed(self) -> tuple[str, ...]:
-        """Variables with a cell that is not missing."""
+        """Variables with at least one observed cell."""
         spec = self.spec
         named = spec.variables or self.data.names()
         return tuple(v for v in named if self.data.has(v) and v not in spec.hidden and self.data.present(v))
@@ -97,7 +97,7 @@ class BayesNetPosterior(Posterior):
         return out
 
     def data_findings(self) -> list[DataFinding]:
-        """Variables without a column, and hidden ones whose states could as well be exchanged."""
+        """Report variables without a column, and hidden variables with exchangeable states."""
         spec = self.spec
         if unknown(spec):
             return [("data", "", None, text, "") for text in self.structure_plan.remarks]
@@ -130,7 +130,7 @@ class BayesNetPosterior(Posterior):
         return out
 
     def relabelled(self, draws: Draws) -> tuple[dict[str, np.ndarray], str] | None:
-        """Draws in which the exchangeable states of hidden variables have names that agree.
+        """Relabel the exchangeable states of hidden variables consistently across draws.
 
         Parameters
         ----------
@@ -164,7 +164,7 @@ class BayesNetPosterior(Posterior):
         return {name: out[name] for name in touched}, ", ".join(loose)
 
     def bound_data(self) -> Data:
-        """The data with truth values and numbers replaced by the states they mean."""
+        """The data with truth values and numbers replaced by the states that they mean."""
         spec = self.spec
         if unknown(spec):
             return unknown_structure.bound(self.structure_plan, self.data)
@@ -182,7 +182,7 @@ class BayesNetPosterior(Posterior):
 
     @cached_property
     def exact_plan(self) -> Plan | str:
-        """Dirichlet rows in closed form, where every family that matters is observed."""
+        """Closed-form Dirichlet posteriors, if every relevant family is observed."""
         if unknown(self.spec):
             return unknown_structure.exact(self.structure_plan)
         from bayeslab.families.bayes_net import exact_inference
@@ -190,18 +190,18 @@ class BayesNetPosterior(Posterior):
         return exact_inference.exact(self.resolved)
 
     def preferred_engine(self) -> tuple[str, str] | None:
-        """An unknown structure of few variables is found exactly, of more it is sampled."""
+        """For an unknown structure: exact for few variables, sampling for more."""
         if not unknown(self.spec):
             return None
         return unknown_structure.preferred(self.structure_plan)
 
     def forecast(self) -> dict[str, str]:
-        """What is unknown of the structure and what finding it out takes; nothing of a known one."""
+        """The unknown parts of the structure and the cost of inferring them; empty for a known structure."""
         return unknown_structure.forecast(self.structure_plan) if unknown(self.spec) else {}
 
     @cached_property
     def em_plan(self) -> EMPlan | str:
-        """The mode of the posterior, or of the likelihood, by expectation maximisation."""
+        """Plan of the posterior mode or the maximum likelihood by expectation maximisation."""
         from bayeslab.families.bayes_net import expectation_maximisation
 
         if unknown(self.spec):
@@ -213,7 +213,7 @@ class BayesNetPosterior(Posterior):
         return replace(plan, exchangeable=", ".join(_exchangeable(net, codes)))
 
     def network(self) -> nx.DiGraph:
-        """The net itself; of an influence diagram with its decisions and utilities."""
+        """The graph of the net; an influence diagram has its decisions and utilities in it."""
         spec = self.spec
         if unknown(spec):
             return unknown_structure.network(self.model, self.structure_plan if self.data.names() else None)
@@ -232,16 +232,15 @@ class BayesNetPosterior(Posterior):
         return out
 
     def plain(self, values: Draws) -> DiscreteNetwork | MixedNetwork:
-        """The net as plain data, with what is unknown at given values (no draws), by name."""
+        """The net as plain data, with unknowns at the given values (no draws) by name."""
         net = self.resolved.net
         return net.plain(parameter_values(net, {name: v[None] for name, v in values.items()}, 0))
 
     def graph(self, *, purpose: Purpose = "fit", targets: Collection[str] = ()) -> pymc.Model:
         """The net as a PyMC model.
 
-        To fit: its parameters, one node ``evidence`` that sums hidden variables and missing cells out, and
-        a node for each continuous variable. Without data, or to simulate: a node for every variable,
-        with the net's edges.
+        For fitting: its parameters, one node ``evidence`` that sums out hidden variables and missing cells, and a node
+        for each continuous variable. Without data, or for simulation: a node for every variable, with the net's edges.
         """
         from bayeslab.families.bayes_net import pymc_graph
 
@@ -252,13 +251,13 @@ class BayesNetPosterior(Posterior):
         return pymc_graph.written_out(self.model, self.resolved, self.data)
 
     def log_likelihoods(self, draws: Draws) -> Named:
-        """Log probability of what was observed in each row at each draw, the rest summed out."""
+        """Log probability of the observed cells of each row at each draw, with the others summed out."""
 
         if unknown(self.spec):
             raise sampled("a likelihood of rows")
         net, codes, values = self.resolved
         out = np.empty((_n_draws(draws), len(codes)))
-        # A variable may not have the name of a dimension.
+        # A variable must not have the name of a dimension.
         name = "evidence" if self.model.data.rows != "evidence" else "log_evidence"
         if net.linears:
             from bayeslab.latents.networks.mixed_statistics import expected_statistics
@@ -278,9 +277,9 @@ class BayesNetPosterior(Posterior):
         return {name: ((self.model.data.rows,), out)}
 
     def predictive(self, draws: Draws, rng: np.random.Generator) -> Named:
-        """Replications of the outcomes at each draw: of the target given the rest of its row, or of whole rows.
+        """Posterior predictive draws: of the target given the rest of its row, or of whole rows.
 
-        Without a target rows of other data than the fit's are predictions: what they leave open, given the rest.
+        Without a target, rows of new data are completed: their missing cells are drawn given the observed ones.
         """
         if unknown(self.spec):
             raise sampled("a replication of the data")
@@ -307,7 +306,7 @@ class BayesNetPosterior(Posterior):
         return {v: ((self.model.data.rows,), array) for v, array in out.items()}
 
     def completed(self, draws: Draws, rng: np.random.Generator) -> Named:
-        """The cells that rows leave open at each draw, given the rest of their row; of a target all its cells."""
+        """Draws of the missing cells of rows given the rest of the row; for a target, of all its cells."""
         if self.spec.target is not None:
             return self.predictive(draws, rng)
         if unknown(self.spec):
@@ -320,13 +319,12 @@ class BayesNetPosterior(Posterior):
         return {v: ((self.model.data.rows,), every[v]) for v in wanted}
 
     def probabilities(self, draws: Draws) -> dict[str, np.ndarray] | None:
-        """P(state | what is observed in the row, data), of the target or of every variable with a missing cell.
+        """P(state | observed cells of the row, data), of the target or of every variable with a missing cell.
 
-        The target's own column in the new data is not used. What is observed in a new row also says which
-        parameters are likely: P(x | y, data) = E[P(x, y | θ)] / E[P(y | θ)] over the posterior, so that
-        each draw counts by the probability it gives to what was observed. Where the posterior has a
-        closed form, tables are independent and every one enters once: the expectation of their product
-        is the product of their means.
+        The target's column in the new data is not used. The observed cells of a new row also carry information about
+        the parameters: P(x | y, data) = E[P(x, y | θ)] / E[P(y | θ)] over the posterior, so that each draw is weighted
+        by the probability that it gives to them. If the posterior has a closed form, the tables are independent and
+        each enters once: the expectation of their product is the product of their means.
         """
 
         if unknown(self.spec):
@@ -386,7 +384,7 @@ class BayesNetPosterior(Posterior):
 
 
 def _exchangeable(net: Net, codes: np.ndarray) -> list[str]:
-    """Hidden variables whose states can trade places: all tables they are part of are learned, under even priors."""
+    """Hidden variables with exchangeable states: all their tables are learned, under symmetric priors."""
     out = []
     for k, v in enumerate(net.states):
         if not len(codes) or np.any(codes[:, k] >= 0):
@@ -417,7 +415,7 @@ def _diagram_network(spec: BayesNet) -> nx.DiGraph:
 
 
 def _tree(net: Net, draws: Mapping[str, np.ndarray], draw: int, tree: JunctionTree | None) -> JunctionTree:
-    """The junction tree at one draw, compiled once."""
+    """The junction tree at one draw; its structure is compiled once."""
 
     value = parameter_values(net, draws, draw)
     if tree is None:
@@ -427,12 +425,12 @@ def _tree(net: Net, draws: Mapping[str, np.ndarray], draw: int, tree: JunctionTr
 
 
 def _open(net: Net, codes: np.ndarray, values: np.ndarray) -> list[str]:
-    """The variables that some rows leave open.
+    """The variables with missing cells in some rows.
 
     Raises
     ------
     DataError
-        There is none.
+        No variable has a missing cell.
     """
     lacking = np.concatenate([codes < 0, np.isnan(values)], axis=1).any(axis=0)
     names = [v for v, open_ in zip((*net.states, *net.linears), lacking, strict=True) if open_]
@@ -448,7 +446,7 @@ def _open(net: Net, codes: np.ndarray, values: np.ndarray) -> list[str]:
 def _mixed(
     net: Net, draws: Mapping[str, np.ndarray], draw: int, codes: np.ndarray, values: np.ndarray, wanted: list[str]
 ) -> tuple[np.ndarray, dict[str, np.ndarray]]:
-    """Log densities of rows and marginals, at one draw of a net with continuous variables."""
+    """Log densities of rows, and marginals, at one draw of a net with continuous variables."""
 
     one = net.plain(parameter_values(net, draws, draw))
     assert isinstance(one, MixedNetwork)

@@ -1,4 +1,4 @@
-"""A Bayes net as a PyMC graph: with hidden variables summed out, or written out node by node."""
+"""A Bayes net as a PyMC graph: with hidden variables summed out, or with a node for every variable."""
 
 from __future__ import annotations
 
@@ -29,10 +29,10 @@ __all__ = ["with_evidence", "written_out"]
 
 
 def with_evidence(model: Model, resolved: Resolved) -> pymc.Model:
-    """Parameters, and log p(data | parameters) with everything that was not observed summed out.
+    """Parameters, and log p(data | parameters) with everything unobserved summed out.
 
-    What is missing in a row falls into groups that the observed cells separate; equal groups are summed out
-    once, and only the widest need the junction tree.
+    The missing cells of a row fall into groups that the observed cells separate; equal groups are summed out once, and
+    only the widest need the junction tree.
     """
     import pymc as pm
     import pytensor.tensor as pt
@@ -78,7 +78,7 @@ def with_evidence(model: Model, resolved: Resolved) -> pymc.Model:
 
 
 def _prior_means(net: Net) -> Callable[[str], Any]:
-    """Some value of every unknown: the tree only needs the shapes."""
+    """A value of every unknown: the junction tree needs only the shapes."""
     rows = {one.rows.name: (v, one.rows) for v, one in net.locals.items() if one.rows is not None}
 
     def value(name: str) -> Any:
@@ -109,7 +109,7 @@ def _normal(built: pymc.Model, node: Linear, codes: list[Any], values: list[Any]
 
 
 def written_out(model: Model, resolved: Resolved, data: Data) -> pymc.Model:
-    """One node a variable, with the net's edges; along the rows of the data, or a single instance."""
+    """One node for each variable, with the net's edges, along the rows of the data or for a single instance."""
     import pymc as pm
     import pytensor.tensor as pt
 
@@ -160,7 +160,7 @@ def _parameters(model: Model, resolved: Resolved, *, dims: bool) -> pymc.Model:
                 continue
             shape = net.shape(v)
             concentration = one.rows.concentration.reshape(shape)
-            # In the middle of its prior, nudged so that hidden states do not start alike.
+            # Start in the middle of the prior, perturbed so that hidden states do not start alike.
             start = concentration * _nudge(v, shape)
             pm.Dirichlet(
                 one.rows.name,
@@ -201,13 +201,13 @@ def _coefficients(node: Linear, resolved: Resolved, *, dims: bool) -> None:
 
 
 def _nudge(variable: str, shape: tuple[int, ...]) -> np.ndarray:
-    """Factors near one, the same in every process."""
+    """Perturbation factors near one, the same in every process."""
     seed = int.from_bytes(variable.encode()[:8].ljust(8, b"\0"), "little")
     return np.exp(0.1 * np.random.default_rng(seed).standard_normal(shape))
 
 
 def _values(built: pymc.Model, net: Net) -> Callable[[str], Any]:
-    """Unknowns, parameters and expressions over them as PyTensor variables."""
+    """Unknowns, parameters and expressions of them as PyTensor variables, as a function of the name."""
     known: Mapping[str, Any] = built.named_vars
 
     def lookup(name: str) -> Term:

@@ -1,8 +1,8 @@
 """Draws of the target of a net given the rest of its row.
 
-A row observed says which parameters are likely, too: p(x | y, data) is the average of p(x | y, θ)
-over p(θ | y, data), whose draws are those of p(θ | data) resampled by what each says of y. Rows the
-parameters have been learned from have done so already.
+A new row also carries information about the parameters: p(x | y, data) is the average of p(x | y, θ) over
+p(θ | y, data), whose draws are those of p(θ | data) resampled by importance weights p(y | θ). Rows from which the
+parameters were learned need no such weights.
 """
 
 from __future__ import annotations
@@ -23,13 +23,13 @@ from bayeslab.latents.networks.network import DiscreteNetwork
 
 __all__ = ["open_draws", "target_draws"]
 
-# Rows with several open cells are drawn at so many draws of the parameters, evenly spaced.
+# Rows with several missing cells are drawn at this many evenly spaced draws of the parameters.
 _AT = 400
 
 
 @dataclass(frozen=True, eq=False)
 class _States:
-    """A discrete target given the rest, at one draw of the parameters: probabilities (rows, states)."""
+    """A discrete target given the rest of the row, at one draw: probabilities (rows, states)."""
 
     log_evidence: np.ndarray
     chances: np.ndarray
@@ -44,7 +44,7 @@ class _States:
 
 @dataclass(frozen=True, eq=False)
 class _Mixtures:
-    """A continuous target: a mixture of normals for each row, (rows, parts); parts may have no weight."""
+    """A continuous target at one draw: a normal mixture for each row, (rows, parts); parts may have zero weight."""
 
     log_evidence: np.ndarray
     weights: np.ndarray
@@ -76,7 +76,7 @@ def target_draws(
     *,
     new: bool,
 ) -> np.ndarray:
-    """Draws of the target for every row, (draws, rows); codes of states, or numbers.
+    """Draws of the target for every row, (draws, rows): codes of states, or numbers.
 
     Parameters
     ----------
@@ -109,12 +109,12 @@ def open_draws(
     *,
     new: bool,
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Rows with what they leave open drawn, the open cells of a row together, given the rest of the row.
+    """Draw the missing cells of rows, those of a row jointly, given the rest of the row.
 
     Parameters
     ----------
     codes, values : ndarray (rows, variables)
-        -1 and NaN where a cell is open; the others stay.
+        -1 and NaN where a cell is missing; other cells are kept.
     new
         The parameters were not learned from these rows.
 
@@ -154,7 +154,7 @@ def open_draws(
 
 
 def _alike(codes: np.ndarray, values: np.ndarray) -> list[np.ndarray]:
-    """Positions of rows that are the same."""
+    """Positions of each group of identical rows."""
     both = np.column_stack([codes, values])
     _, inverse = np.unique(both, axis=0, return_inverse=True, equal_nan=True)
     return [np.flatnonzero(inverse.ravel() == k) for k in range(int(inverse.max()) + 1)]
@@ -162,7 +162,7 @@ def _alike(codes: np.ndarray, values: np.ndarray) -> list[np.ndarray]:
 
 @dataclass(frozen=True, eq=False)
 class _Together:
-    """The open cells of one row, at each of several draws of the parameters."""
+    """The missing cells of one row, at each of several draws of the parameters."""
 
     codes: np.ndarray
     values: np.ndarray
@@ -187,7 +187,7 @@ class _Together:
         return cls(codes, values, nets, given, joint, np.array([j.log_evidence for j in joint]))
 
     def drawn(self, at: int, n: int, rng: np.random.Generator) -> tuple[np.ndarray, np.ndarray]:
-        """Complete rows."""
+        """Draw complete rows."""
         codes, values = np.repeat(self.codes[None], n, axis=0), np.repeat(self.values[None], n, axis=0)
         joint = self.joints[at]
         if isinstance(joint, JunctionTree):
@@ -200,10 +200,10 @@ class _Together:
 
 
 def _resampled(log_evidence: np.ndarray, n_places: int | None = None) -> np.ndarray:
-    """For each row which parameter draw stands at each place, shape (places, rows).
+    """Resample parameter draws for each row: the draw at each place, shape (places, rows).
 
-    Equal steps through the weights, in the order of the draws: where the rows say nothing every draw
-    keeps its place, so that rows stay as dependent as the parameters make them.
+    Systematic resampling in the order of the draws: with equal weights every draw keeps its place, so that rows remain
+    dependent through the parameters.
     """
     best = log_evidence.max(axis=0)
     if not np.all(np.isfinite(best)):
@@ -238,7 +238,7 @@ def _given(
 
 
 def _of_mixed(net: Net, target: str, codes: np.ndarray, values: np.ndarray) -> Callable[[MixedNetwork], _Given]:
-    """How the target is found from the other variables of a net with continuous ones."""
+    """The method that computes the target's distribution in a net with continuous variables."""
     unseen = int((codes < 0).sum() + np.isnan(values).sum())
     points = any(one.known is not None and np.any(one.known.sd == 0) for one in net.linears.values())
     if unseen > len(codes) or points:
@@ -249,7 +249,7 @@ def _of_mixed(net: Net, target: str, codes: np.ndarray, values: np.ndarray) -> C
 
 
 def _by_states(one: MixedNetwork, target: str, codes: np.ndarray, values: np.ndarray) -> _States:
-    """Complete rows: the joint density with each state put in."""
+    """For complete rows: evaluate the joint density at each state of the target."""
     place = list(one.states).index(target)
     scores = []
     for s in range(len(one.states[target])):
@@ -262,7 +262,7 @@ def _by_states(one: MixedNetwork, target: str, codes: np.ndarray, values: np.nda
 
 
 def _by_parabola(one: MixedNetwork, target: str, codes: np.ndarray, values: np.ndarray) -> _Mixtures:
-    """Complete rows: the joint log density is a parabola in the target, known from three of its points."""
+    """For complete rows: the joint log density is a parabola in the target, determined by three points."""
     place = list(one.continuous).index(target)
 
     def at(x: np.ndarray) -> np.ndarray:
@@ -271,7 +271,7 @@ def _by_parabola(one: MixedNetwork, target: str, codes: np.ndarray, values: np.n
         return log_density(one, codes, put)
 
     middle, step = np.zeros(len(values)), np.ones(len(values))
-    for _ in range(2):  # again around the top, where rounding does no harm
+    for _ in range(2):  # again around the maximum, where rounding errors are small
         low, top, high = at(middle - step), at(middle), at(middle + step)
         curvature, slope = (low - 2 * top + high) / step**2, (high - low) / (2 * step)
         middle, step = middle - slope / curvature, np.sqrt(-1 / curvature)
@@ -280,7 +280,7 @@ def _by_parabola(one: MixedNetwork, target: str, codes: np.ndarray, values: np.n
 
 
 def _queried(net: Net, one: MixedNetwork, target: str, codes: np.ndarray, values: np.ndarray) -> _Given:
-    """Rows with other cells missing: one query each."""
+    """For rows with other missing cells: one query each."""
 
     answers = []
     for code, value in zip(codes, values, strict=True):

@@ -1,4 +1,4 @@
-"""Bayes nets whose structure is unknown: what a model file says about it, and what follows from that and the data."""
+"""Bayes nets whose structure is unknown: the declared structure resolved on data."""
 
 from __future__ import annotations
 
@@ -44,10 +44,10 @@ if TYPE_CHECKING:
 
 __all__ = ["Plan", "Structure", "as_structure", "plan", "sampled", "unknown"]
 
-# So many variables at most are summed over without being asked to.
+# Largest number of variables for which all structures are summed by default.
 _EXACT = 13
 _CONTINUOUS = ("bge", "gaussian_bic")
-# What else to do with a column of whole numbers that has too many states.
+# Advice for a column of whole numbers with too many states.
 _AS_NUMBERS = ", or take it as measured: `score: bge`, or beside words `mixed_bic`"
 
 
@@ -62,17 +62,17 @@ class Plan:
     ----------
     structure : Structure
     states : mapping of str to tuple of str
-        States of each variable, none of a continuous one.
+        States of each variable; none for a continuous one.
     codes : ndarray of int, shape (n_rows, n)
         Numbers of the states; -1 where a cell is missing.
     values : ndarray of float, shape (n_rows, n)
-        Of continuous variables; NaN where a cell is missing.
+        Values of continuous variables; NaN where a cell is missing.
     constraints : Constraints
     prior : StructurePrior
     word, why : str
-        The score, and how it was chosen.
+        The score, and the reason for its choice.
     remarks : tuple of str
-        What the user should know about the columns.
+        Remarks about the columns, for the user.
     """
 
     structure: Structure
@@ -92,7 +92,7 @@ class Plan:
 
     @cached_property
     def observations(self) -> Observations:
-        """The rows as scores read them; with missing cells, a first completion of them."""
+        """The rows in the form that scores read; missing cells have a first imputation."""
 
         numbers = any(not labels for labels in self.states.values())
         return Observations.of_codes(self._first_codes, self.states, values=self.values if numbers else None)
@@ -104,19 +104,19 @@ class Plan:
 
     @cached_property
     def cells(self) -> Cells:
-        """The rows with their missing cells, as chains that draw these want them."""
+        """The rows with their missing cells, for chains that impute these."""
 
         return Cells(self.states, self.codes, self.word, self.structure.score_options, self.prior)
 
     @cached_property
     def _first_codes(self) -> np.ndarray:
-        """The codes; missing cells drawn from their columns, for the score table that chains begin with."""
+        """The codes, with missing cells drawn from their columns' frequencies, for the first score table of chains."""
 
         return completed(self.cells, np.random.default_rng(0)) if self.missing else self.codes
 
     @cached_property
     def sampler(self) -> Sampler:
-        """The chain with its options; one that draws missing cells, if there are any."""
+        """The structure sampler with its options; with missing cells, one that imputes them."""
 
         chain = self.structure.chain()
         return Imputing.of(chain, self.cells, imputation=self.structure.imputation_every) if self.missing else chain
@@ -139,7 +139,7 @@ class Plan:
 
     @property
     def score_options(self) -> dict[str, Any]:
-        """Options of the score by name, with the values of those left out."""
+        """Options of the score by name, with the default values of those not given."""
 
         maker = import_module(f"bayeslab.structure.scores.{self.word}").score
         defaults = {
@@ -153,15 +153,15 @@ class Plan:
 
     @property
     def _extent(self) -> tuple[np.ndarray, np.ndarray]:
-        """Possible parents, and how many of them at once."""
+        """Possible parents of each variable, and the largest number of them in one set."""
         allowed, limits = self.constraints.allowed, np.minimum(self.constraints.limits, self.max_parents)
         if isinstance(self.structure.candidates, int):
-            # So many of the allowed ones: which does not matter for what they cost.
+            # Only the number of candidates matters for the cost, not which ones they are.
             allowed = allowed & (np.cumsum(allowed, axis=1) <= self.structure.candidates)
         return allowed, limits
 
     def check_cost(self) -> None:
-        """Raise an EngineRefusal if the score table needs more memory than may be used."""
+        """Raise an EngineRefusal if the score table needs more memory than is allowed."""
 
         with _at("max_parents"):
             checked(self.score, *self._extent, self.max_parents, None, None)
@@ -172,7 +172,7 @@ class Plan:
         Raises
         ------
         EngineRefusal
-            It would need more memory than may be used.
+            The table needs more memory than is allowed.
         """
 
         with _at("max_parents"):
@@ -187,7 +187,7 @@ class Plan:
             )
 
     def check_missing(self) -> None:
-        """Raise a DataError if a cell is missing that cannot be drawn in the chain."""
+        """Raise a DataError if a missing cell cannot be imputed in the chain."""
 
         if not self.missing or (self.word in SCORES and self.structure.prune is None):
             if self.missing:
@@ -206,7 +206,7 @@ class Plan:
                 )
 
     def text(self) -> str:
-        """One line: what is unknown."""
+        """One-line description of the unknown structure."""
         given = self.structure
         limits = "by variable" if isinstance(given.max_parents, dict) else f"at most {self.max_parents} parents"
         known = sum(len(edges) for edges in (given.required, given.forbidden)) + len(given.tiers)
@@ -215,7 +215,7 @@ class Plan:
 
 
 def plan(model: Model, data: Data) -> Plan:
-    """The unknown structure of a model on its data."""
+    """Resolve the unknown structure of a model on its data."""
     spec: Any = model.model
     structure: Structure = spec.structure
     columns = _columns(spec, data)
@@ -246,7 +246,7 @@ def _hidden(structure: Structure, columns: Mapping[str, Column]) -> tuple[str, .
 
 
 def _columns(spec: BayesNet, data: Data) -> dict[str, Column]:
-    """The columns of the variables: those declared, else all that hold one value a row."""
+    """The columns of the variables: those declared, otherwise all columns with one value for each row."""
     rows = data.dataset.rows
     offered = {name: column for name, column in data.dataset.columns.items() if column.dims == (rows,)}
     for name in data.derive:
@@ -281,7 +281,7 @@ def _check_finite(columns: Mapping[str, Column]) -> None:
 def _kinds(
     structure: Structure, spec: BayesNet, columns: Mapping[str, Column]
 ) -> tuple[str, dict[str, Literal["discrete", "continuous"]], str]:
-    """The score, which variables hold states and which numbers, and why."""
+    """The score, the discrete and the continuous variables, and the reason for the choice."""
     declared = {v: bool(one.states) for v, one in spec.variables.items()}
     named = {v for v, column in columns.items() if declared.get(v, column.text)}
     free = {v: column for v, column in columns.items() if v not in declared and not column.text}
@@ -326,7 +326,7 @@ def _fractional(column: Column) -> bool:
 def _coded(
     spec: BayesNet, columns: Mapping[str, Column], kinds: Mapping[str, str], score: str
 ) -> tuple[dict[str, tuple[str, ...]], np.ndarray, np.ndarray, list[str]]:
-    """States, codes (-1 where a cell is missing), values (NaN likewise), and what is odd about the columns."""
+    """States, codes (-1 where a cell is missing), values (NaN likewise), and remarks on unusual columns."""
     n_rows = len(next(iter(columns.values())).values)
     states: dict[str, tuple[str, ...]] = {}
     codes = np.zeros((n_rows, len(columns)), np.int64)
@@ -382,7 +382,7 @@ def _odd(name: str, n_states: int, n_rows: int, *, numbers: bool) -> list[str]:
 
 
 def check(model: Model) -> None:
-    """What can be wrong without looking at rows."""
+    """Check everything that can be checked without rows."""
     spec: Any = model.model
     if spec.variables:
         spec.structure.check(tuple(spec.variables))
@@ -391,7 +391,7 @@ def check(model: Model) -> None:
 
 
 def exact(plan: Plan) -> ExactPlan | str:
-    """All structures summed, where they are few enough."""
+    """Plan of the sum over all structures, if there are few enough."""
     if (why := one_only(plan)) is not None:
         return why
     if plan.missing:
@@ -400,14 +400,14 @@ def exact(plan: Plan) -> ExactPlan | str:
 
 
 def one_only(plan: Plan) -> str | None:
-    """Why structures cannot be sampled or summed, but one can be searched."""
+    """The reason why structures cannot be sampled or summed, although a search finds one; None if they can."""
     if plan.structure.hidden or plan.structure.invent:
         return "structures with hidden variables are not sampled: `bayeslab learn FILE` finds one, with its tables"
     return None
 
 
 def preferred(plan: Plan) -> tuple[str, str]:
-    """Sums over all structures as long as they take seconds, else chains."""
+    """The preferred engine: sums over all structures if they take seconds, otherwise chains."""
     if written := plan.structure.of_chains:
         return "structure", f"structure: samples {plan.text()}, as {listed(written)} ask for; {plan.why}"
     solved = exact(plan) if len(plan.names) <= _EXACT else "too many variables to be quick"
@@ -417,7 +417,7 @@ def preferred(plan: Plan) -> tuple[str, str]:
 
 
 def bound(plan: Plan, data: Data) -> Data:
-    """The data with states as words, as scores see them."""
+    """The data with states as text, as scores read them."""
     columns, labels = dict(data.dataset.columns), dict(data.labels)
     named = [(k, v) for k, v in enumerate(plan.names) if plan.states[v] and v in columns]
     for k, v in named:
@@ -453,14 +453,14 @@ def forecast(plan: Plan) -> dict[str, str]:
 
 
 def _kept(plan: Plan, gone: int) -> str:
-    """What becomes of missing cells."""
+    """Describe how missing cells are handled."""
     cells = plan.cells
     which = "draw" if cells.keep == 1 else f"{cells.keep} draws"
     return f"{gone:,}, drawn in the chain; {gone * cells.packed.itemsize:,} bytes are kept of them every {which}"
 
 
 def network(model: Model, plan: Plan | None) -> nx.DiGraph:
-    """The variables, without edges; without data there is no plan."""
+    """The variables without edges; ``plan`` is None without data."""
     states = plan.states if plan else {v: tuple(one.states) for v, one in model.model.variables.items()}  # type: ignore[attr-defined]
     rows = (model.data.rows,) if plan else ()
     out = nx.DiGraph(dims={model.data.rows: len(plan.codes)} if plan else {})

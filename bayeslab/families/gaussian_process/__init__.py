@@ -1,20 +1,20 @@
-"""Family ``gaussian_process``: a function of some columns, with a covariance instead of a formula.
+"""Family ``gaussian_process``: regression on an unknown function with a Gaussian process prior.
 
-``kernel`` says how alike the function's values at two rows are (:mod:`bayeslab.latents.gaussian_process.covariance`),
-``mean`` what it varies about. With likelihood gaussian the function is integrated out: hyperparameters have a log
-marginal likelihood, which with its gradient is one node of the graph and costs one Cholesky factor
-(:mod:`bayeslab.latents.gaussian_process.gaussian_process`). With other likelihoods the function at the rows is part of
-what is inferred, as standard normals times the factor.
+``kernel`` is the covariance function (:mod:`bayeslab.latents.gaussian_process.covariance`) and ``mean`` the mean
+function. With likelihood gaussian the function is integrated out: the log marginal likelihood of the hyperparameters,
+with its gradient, is one node of the graph and costs one Cholesky factorisation
+(:mod:`bayeslab.latents.gaussian_process.gaussian_process`). With other likelihoods the function at the rows is inferred
+too, as standard normals times the Cholesky factor.
 
 ``Intercept``, ``b[predictor]``
     Coefficients of the mean. Beside predictors the intercept with a default prior is ``Intercept_centred``, that of
     centred predictors, and ``Intercept`` is computed from it.
 ``sigma`` (or ``sigma2``, ``precision``), ``nu``, ``alpha``
-    What the likelihood needs besides.
+    Further parameters of the likelihood.
 Names of hyperparameters
-    As the kernel has them: ``Matern52_lengthscale``, or the names written in it.
+    As in the kernel: ``Matern52_lengthscale``, or the names that the kernel's expression uses.
 
-A prior that is a number fixes a parameter; where all are fixed the answer is exact.
+A prior that is a number fixes a parameter; if all are fixed the answer is exact.
 
 References
 ----------
@@ -42,7 +42,7 @@ def _spec(model: Model) -> GaussianProcess:
 
 
 def check(model: Model, columns: set[str] | None) -> None:
-    """The kernel and the mean can be read, and the data have their columns."""
+    """Check that the kernel and the mean can be read, and that the data have their columns."""
     spec = _spec(model)
     _approximable(spec, kernel_of(spec))
     mean_formula(spec, "y")
@@ -67,7 +67,7 @@ def check(model: Model, columns: set[str] | None) -> None:
 
 
 def _approximable(spec: GaussianProcess, kernel: Kernel) -> None:
-    """The model can have the approximation it names."""
+    """Check that the model supports the approximation it names."""
     if spec.approximation is None:
         return
 
@@ -84,5 +84,5 @@ def _approximable(spec: GaussianProcess, kernel: Kernel) -> None:
 
 
 def compile(model: Model, data: Data) -> GaussianProcessPosterior:
-    """The model on its data."""
+    """Bind the model to its data."""
     return GaussianProcessPosterior(model, data)

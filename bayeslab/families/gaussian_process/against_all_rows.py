@@ -1,10 +1,11 @@
-"""An approximation against the process that it stands for: the covariance of all rows, where these are few enough.
+"""Checks of an approximation against the exact process, with the covariance of all rows, if these are few enough.
 
-Inducing points and sines that are too few change a fit in two ways. At the hyperparameters that were found, means and
-standard deviations of the function and the log evidence are not those of the process: of Titsias's bound the gap of the
-log evidence is the divergence of the approximate from the true posterior of the function [1]_. And the hyperparameters
-may be the wrong ones: functions that cannot follow the data explain them as noise, where both agree; then the process
-itself has a higher evidence elsewhere, which a search from the priors finds.
+Too few inducing points or basis functions change a fit in two ways. First, at the fitted hyperparameters the means and
+standard deviations of the function and the log evidence differ from those of the exact process; the gap between the log
+evidence and Titsias's bound is the divergence of the approximate from the true posterior of the function [1]_. Second,
+the fitted hyperparameters may be wrong: an approximation that is too coarse explains the signal as noise, and there it
+agrees with the exact process. The exact process then has a higher evidence elsewhere, which a search from the priors
+finds.
 
 References
 ----------
@@ -29,21 +30,23 @@ __all__ = ["differences"]
 type Draws = Mapping[str, np.ndarray]
 type Remark = tuple[str, str, float | None, str, str]
 
-# Rows up to which draws are compared, and up to which better hyperparameters are searched for.
+# Largest numbers of rows for comparing draws, and for searching better hyperparameters.
 _ROWS, _SEARCHED = 2_000, 500
-# So many draws are compared, of many rows fewer; at so many rows each.
+# Number of draws compared (fewer with many rows), and number of rows at which each is compared.
 _DRAWS, _FEW_DRAWS, _PLACES = 20, 4, 300
-# What is tolerated: nats of log evidence, standard deviations of the function, a factor of them.
+# Tolerances: nats of log evidence, error of the mean in standard deviations, ratio of standard deviations.
 _NATS, _OFF, _FACTOR = 1.0, 0.25, 1.15
-# Nats of log evidence by which hyperparameters elsewhere are better, and searches for them.
+# Nats by which other hyperparameters must have more log evidence, and the number of searches for them.
 _ELSEWHERE, _SEARCHES = 5.0, 2
-# Of a function that is known exactly this share of the outcome's standard deviation counts as one of its own.
+# Lower bound of the function's standard deviation, as a share of the outcome's.
 _LEAST = 0.01
 
 
 @dataclass(frozen=True)
 class _Comparison:
-    """At one draw: log evidence of the process and what the approximation lacks, and how far moments of it are off."""
+    """Comparison at one draw: log evidence of the exact process, the approximation's deficit, errors of the
+    moments.
+    """
 
     log_evidence: float
     gap: float
@@ -52,14 +55,14 @@ class _Comparison:
 
 
 def differences(resolved: Resolved, draws: Draws) -> list[Remark]:
-    """Findings on an approximation of normal outcomes that differs visibly from the process on all rows.
+    """Report an approximation of normal outcomes that differs visibly from the exact process on all rows.
 
     Parameters
     ----------
     resolved
         The data, with an approximation by inducing points or sines.
     draws
-        Of what is inferred, by name, shape (draws, ...).
+        Posterior draws by name, shape (draws, ...).
     """
     if resolved.y is None or not resolved.gaussian or not resolved.dims or resolved.n > _ROWS:
         return []
@@ -70,7 +73,7 @@ def differences(resolved: Resolved, draws: Draws) -> list[Remark]:
     some = np.unique(np.linspace(0, n_draws - 1, min(n_draws, most)).astype(int))
     try:
         comparisons = [_compared(resolved, whole, predictions.values_at(resolved, draws, int(i))) for i in some]
-    except NotPositiveDefinite:  # the process itself needs noise or jitter
+    except NotPositiveDefinite:  # the exact process needs noise or jitter
         return []
     gap, shift = float(np.mean([one.gap for one in comparisons])), float(np.mean([one.shift for one in comparisons]))
     factor = math.exp(float(np.mean([math.log(one.factor) for one in comparisons])))
@@ -106,7 +109,7 @@ def _compared(resolved: Resolved, whole: Resolved, values: dict[str, np.ndarray]
 
 
 def _elsewhere(whole: Resolved) -> float | None:
-    """The log evidence at the mode of the hyperparameters; None where it is not found."""
+    """The log evidence at the mode of the hyperparameters; None if the search fails."""
     mode = posterior_mode.optimum(whole, True, _SEARCHES, np.random.default_rng(0))
     try:
         return None if mode is None else float(predictions.function_at(whole, mode.values).log_evidence)

@@ -1,4 +1,4 @@
-"""A Gaussian process by an approximation that the model names: ``approximation: state_space | sparse | fitc | ...``
+"""Approximations of a Gaussian process, chosen in the model: ``approximation: state_space | sparse | fitc | ...``
 
 ================ ================= ======================================================================
 word             outcomes          what it is (modules of :mod:`bayeslab.latents.gaussian_process`)
@@ -10,10 +10,10 @@ word             outcomes          what it is (modules of :mod:`bayeslab.latents
 ``laplace``      all but gaussian  the function integrated out by Laplace's approximation (``laplace_gp``)
 ================ ================= ======================================================================
 
-Each gives the log evidence and its gradient from one vector: hyperparameters of the kernel, parameters of the
-likelihood, coefficients of the mean (and for ``hsgp`` with other than normal outcomes the weights of the
-functions). All that is chosen before the fit (places of inducing points, boxes and numbers of functions) depends
-on the data and the priors only, so that a model and its data always mean the same approximation.
+Each computes the log evidence and its gradient at one vector: hyperparameters of the kernel, parameters of the
+likelihood, coefficients of the mean (and for ``hsgp`` with non-normal outcomes the weights of the basis functions).
+Everything chosen before the fit (inducing points, boxes, numbers of basis functions) depends on the data and the priors
+only, so that a model and its data always give the same approximation.
 """
 
 from __future__ import annotations
@@ -50,12 +50,12 @@ __all__ = [
 ]
 
 INDUCING = 100
-# Functions of hsgp serve beyond the inputs by this share of their range.
+# Margin of the hsgp domain beyond the inputs, as a share of their range.
 _MARGIN = 0.05
 
 
 def reason_against(spec: GaussianProcess, kernel: Kernel) -> str | None:
-    """Why a model cannot have the approximation it names."""
+    """The reason why a model does not support the approximation it names; None if it does."""
 
     word, gaussian = spec.approximation, spec.likelihood == "gaussian"
     if word in ("state_space", "sparse", "fitc") and not gaussian:
@@ -77,7 +77,7 @@ def reason_against(spec: GaussianProcess, kernel: Kernel) -> str | None:
 
 
 def likelihood_of(resolved: Resolved) -> Likelihood:
-    """The likelihood with the observations, for other than normal outcomes."""
+    """The likelihood at the observations, for non-normal outcomes."""
 
     assert resolved.y is not None
     ones = np.ones(resolved.n)
@@ -96,12 +96,12 @@ def likelihood_of(resolved: Resolved) -> Likelihood:
             raise ModelError(f"likelihood {other} needs no such approximation", code="not-applicable")
 
 
-# Of each process on its data, for as long as that is kept.
+# Cached for each resolved model, for as long as that exists.
 _MADE: WeakKeyDictionary[Resolved, Any] = WeakKeyDictionary()
 
 
 def regression_of(resolved: Resolved) -> Any:
-    """The data as a function of hyperparameters; None where the model names no approximation. Made once."""
+    """The approximation as a function of the hyperparameters; None if the model names none. Built once."""
     if resolved not in _MADE:
         _MADE[resolved] = _regression(resolved)
     return _MADE[resolved]
@@ -159,7 +159,7 @@ def _basis(resolved: Resolved) -> Any:
 
 
 def _domain(resolved: Resolved) -> dict[str, tuple[float, float]]:
-    """Where functions serve, by column: as the model says, or the inputs with a margin."""
+    """The domain of the basis functions by column: as given in the model, or the inputs with a margin."""
     out = {}
     for name, values in zip(resolved.kernel.columns, resolved.x.T, strict=True):
         low, high = float(values.min()), float(values.max())
@@ -176,7 +176,7 @@ def _domain(resolved: Resolved) -> dict[str, tuple[float, float]]:
 
 
 def unserved(resolved: Resolved, draws: Mapping[str, np.ndarray]) -> list[tuple[str, str, float | None, str, str]]:
-    """Lengthscales, of a posterior or fixed, that the functions of hsgp do not serve."""
+    """Lengthscales, inferred or fixed, that are too short or too long for the basis functions of hsgp."""
     out: list[tuple[str, str, float | None, str, str]] = []
     inferred = {name: values for name, values in draws.items() if name in resolved.dims}
     inferred |= {name: np.array([value]) for name, value in resolved.fixed.items()}
@@ -191,7 +191,9 @@ def unserved(resolved: Resolved, draws: Mapping[str, np.ndarray]) -> list[tuple[
 
 
 def prior_quantiles(resolved: Resolved, name: str) -> tuple[float, float, float]:
-    """Quantiles 0.1, 0.5 and 0.95 of a hyperparameter's prior; from scales of the data where it has no numbers."""
+    """Quantiles 0.1, 0.5 and 0.95 of a hyperparameter's prior; from the data's scale if it has no numeric
+    parameters.
+    """
     if name in resolved.fixed:
         return (resolved.fixed[name],) * 3
     quantiles_of_prior = quantiles(str(resolved.nodes[name]))
@@ -207,7 +209,7 @@ def prior_quantiles(resolved: Resolved, name: str) -> tuple[float, float, float]
 
 
 def _likelihood_parameters(resolved: Resolved, values: Mapping[str, Any]) -> list[float]:
-    """Parameters of the likelihood in the order of the vector."""
+    """Parameters of the likelihood in the order of the parameter vector."""
     if resolved.gaussian:
         return [resolved.noise_sd(values)]
     named = {"nu": lambda: resolved.value("nu", values), "sigma": lambda: resolved.noise_sd(values)}
@@ -215,21 +217,21 @@ def _likelihood_parameters(resolved: Resolved, values: Mapping[str, Any]) -> lis
 
 
 def vector_of(resolved: Resolved, values: Mapping[str, Any]) -> np.ndarray:
-    """Hyperparameters, parameters of the likelihood, coefficients, from values by name."""
+    """The parameter vector (hyperparameters, likelihood parameters, coefficients) from values by name."""
     return np.array(
         [*resolved.theta(values), *_likelihood_parameters(resolved, values), *resolved.coefficients(values)]
     )
 
 
 def process_at(resolved: Resolved, regression: Any, values: Mapping[str, Any]) -> Any:
-    """The process at one draw of what is inferred."""
+    """The process at one posterior draw."""
     if "_z" in values:
         return regression.posterior(resolved.theta(values), np.asarray(values["_z"]))
     return regression.posterior(vector_of(resolved, values))
 
 
 def operations(resolved: Resolved) -> float:
-    """Of one evaluation of density and gradient, roughly."""
+    """Rough number of operations for one evaluation of the density and its gradient."""
     n, word = float(resolved.n), resolved.spec.approximation
     if word == "laplace":
         return 15.0 * n**3

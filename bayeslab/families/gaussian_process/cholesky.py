@@ -1,4 +1,4 @@
-"""The Cholesky factor of a Gaussian process's covariance as a PyTensor node, for drawing forward."""
+"""The Cholesky factor of a Gaussian process's covariance as a PyTensor node, for forward sampling."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ __all__ = ["CovarianceFactor"]
 
 
 class CovarianceFactor(Op):
-    """Lower Cholesky factor of K(x, x) given the hyperparameters; it has no gradient."""
+    """Lower Cholesky factor of K(x, x) given the hyperparameters, without a gradient."""
 
     def __init__(self, kernel: Kernel, x: np.ndarray, nugget: float) -> None:
         self.kernel, self.x, self.nugget = kernel, x, nugget

@@ -1,4 +1,4 @@
-"""A Gaussian process whose hyperparameters are all fixed, as the engine ``exact`` reports it."""
+"""Exact posterior of a Gaussian process whose hyperparameters are all fixed, for the engine ``exact``."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ __all__ = ["coefficient_prior", "exact", "integrated"]
 
 
 def exact(resolved: Resolved) -> Plan | str:
-    """The closed form, where nothing but coefficients of the mean with normal priors is inferred."""
+    """The closed form, if only coefficients of the mean with normal priors are inferred."""
     if not resolved.gaussian:
         return f"with likelihood {resolved.spec.likelihood} the function has no closed form"
     free = [name for name in resolved.dims if name not in (resolved.level, "b")]
@@ -32,7 +32,7 @@ def exact(resolved: Resolved) -> Plan | str:
     except ModelError:
         return "the coefficients of the mean have priors that are not normal with numbers"
     part = "the function is normal" if not len(prior[0]) else "function and mean are normal"
-    solved = Solved(resolved, *prior)  # nothing is computed until it is asked for
+    solved = Solved(resolved, *prior)  # lazy: nothing is computed yet
     return Plan(f"{part}, all hyperparameters are fixed", lambda: solved, dims=solved.dims, labels=solved.labels)
 
 
@@ -42,7 +42,7 @@ def coefficient_prior(resolved: Resolved) -> tuple[np.ndarray, np.ndarray]:
     Raises
     ------
     ModelError
-        A prior that is not normal with numbers.
+        A prior is not a normal distribution with numeric parameters.
     """
     means, variances = [], []
     size = {resolved.level: 1, "b": len(resolved.predictors)}
@@ -63,7 +63,9 @@ def coefficient_prior(resolved: Resolved) -> tuple[np.ndarray, np.ndarray]:
 def integrated(
     resolved: Resolved, values: Mapping[str, Any], centre: np.ndarray, variances: np.ndarray
 ) -> GaussianProcess:
-    """The process at some hyperparameters, its mean's coefficients integrated out; outcomes are from ``centre``."""
+    """The process at given hyperparameters, with the mean's coefficients integrated out; outcomes relative to
+    ``centre``.
+    """
     assert resolved.y is not None
     noise = resolved.known + resolved.noise_sd(values) ** 2
     residuals = resolved.y - resolved.design @ centre
@@ -81,7 +83,7 @@ def integrated(
 
 @dataclass(frozen=True, eq=False)
 class Solved:
-    """An :class:`~bayeslab.posterior.answer.Answer`; ``f`` is the function at the rows, mean included."""
+    """An exact :class:`~bayeslab.posterior.answer.Answer`; ``f`` is the function at the rows, mean included."""
 
     resolved: Resolved
     centre: np.ndarray
@@ -121,7 +123,7 @@ class Solved:
         return self.process.log_evidence
 
     def _split(self, coefficients: np.ndarray, function: np.ndarray) -> dict[str, np.ndarray]:
-        """Arrays by name; coefficients and rows are the last axis."""
+        """Split arrays by name; coefficients and rows are on the last axis."""
         out = {"f": function, "b": coefficients[..., int(self.resolved.intercept) :]}
         if self.resolved.intercept:
             out[self.resolved.level] = coefficients[..., 0]
@@ -144,7 +146,7 @@ class Solved:
         return {name: mean[name] + at * sd[name] for name in mean}
 
     def draws(self, rng: np.random.Generator, n: int) -> Mapping[str, np.ndarray]:
-        """Coefficients and function together: the function is drawn given the coefficients."""
+        """Joint draws of coefficients and function: the function is drawn given the coefficients."""
         resolved = self.resolved
         mean, covariance = self._coefficients
         coefficients = mean + rng.standard_normal((n, len(mean))) @ _root(covariance).T
@@ -168,7 +170,7 @@ class Solved:
 
 
 def _root(covariance: np.ndarray) -> np.ndarray:
-    """A square root of a covariance that may be singular."""
+    """A square root of a covariance matrix that may be singular."""
     if not covariance.size:
         return covariance
     values, vectors = np.linalg.eigh(covariance)

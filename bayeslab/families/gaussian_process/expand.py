@@ -1,4 +1,4 @@
-"""A Gaussian process written out in the model language: a function, its hyperparameters, and what is observed of it."""
+"""Expand a Gaussian process in the model language: hyperparameters, the function and the outcome as nodes."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ from bayeslab.latents.gaussian_process.covariance import Argument, Kernel, Node,
 __all__ = ["expand"]
 
 _FUNCTION = "f"
-# The share of the variance that functions as nodes have on the diagonal, unless they are integrated out.
+# Default jitter of function nodes, as a share of the variance: key True if the function is integrated out.
 _JITTER = {True: 0.0, False: 1e-8}
-# Approximations of evidence, which a node has not: there the function is integrated out exactly, or sampled.
+# Approximations of the evidence: nodes do not have them, since there the function is integrated out or sampled.
 _OF_EVIDENCE = {
     "sparse": "inducing points", "fitc": "inducing points", "laplace": "Laplace's approximation",
 }  # fmt: skip
@@ -34,12 +34,12 @@ _ROLES = {
 
 
 def expand(model: Model, data: Data) -> Expansion:
-    """The process as nodes.
+    """Write the process as nodes of the language.
 
     Raises
     ------
     ModelError
-        A part of it cannot be said in the language; the message says which, and why.
+        Some part of the model has no form in the language; the message names it and the reason.
     """
     assert isinstance(model.model, GaussianProcess)
     resolution = resolved(model, data)
@@ -48,7 +48,7 @@ def expand(model: Model, data: Data) -> Expansion:
 
 
 def _check(resolved: Resolved) -> None:
-    """Refuse what the language does not say."""
+    """Refuse parts that the language does not have."""
     spec = resolved.spec
     if spec.approximation in _OF_EVIDENCE:
         raise unsupported(
@@ -109,7 +109,7 @@ class _Written:
     # -- the function
 
     def _signal(self) -> Kernel:
-        """The covariance without white noise, which is part of the noise."""
+        """The covariance without white noise, which is moved to the noise."""
         root = self.resolved.kernel.root
         signal = self.resolved.kernel.free_of_noise()
         kept = () if signal is None else (signal.root.children if signal.root.word == "+" else (signal.root,))
@@ -221,7 +221,7 @@ class _Written:
                 return f"NegativeBinomial(exp({eta}), alpha)"
 
     def _deviation(self, known: set[str]) -> str:
-        """Of the noise: what is inferred, errors that are known, and white noise of the kernel."""
+        """Standard deviation of the noise: inferred noise, known errors and white noise of the kernel."""
         errors = self.resolved.spec.errors
         parts = [] if errors is None else [f"{node_name(errors)} ** 2"]
         parts += self.noise
@@ -232,7 +232,7 @@ class _Written:
         return f"sqrt({' + '.join([next((t for n, t in variances.items() if n in known), 'sigma ** 2'), *parts])})"
 
     def _check_names(self) -> None:
-        """No node and no dimension has the name of a column of the table that it is not."""
+        """Check that no node or dimension has the name of an unrelated column of the table."""
         check_columns(self.nodes, self.dims, self.data.dataset.columns, (self.resolved.target,), "kernel")
 
 
@@ -240,7 +240,7 @@ class _Written:
 
 
 def _white_variance(node: Node) -> str:
-    """The variance of white noise that may be scaled by constants."""
+    """The variance of white noise, possibly scaled by constants."""
     if node.word == "*":
         if any(child.word not in ("factor", "White", "Constant") for child in node.children):
             raise unsupported(f"'{node.text}' is noise that a function multiplies: write a node for it", "kernel")
@@ -255,7 +255,7 @@ def _argument(argument: Argument) -> str:
 
 
 def kernel_text(kernel: Kernel) -> str:
-    """A covariance function with every hyperparameter written in its place."""
+    """Text of a covariance function with every hyperparameter written out."""
     return _text(kernel.root)
 
 

@@ -1,9 +1,9 @@
 """Default priors of a Gaussian process, on the scale of the data.
 
-A lengthscale below the distance between neighbouring inputs, or above their whole range, cannot be learned: the
-likelihood is flat there, and a flat prior lets chains wander. So lengthscales have an inverse gamma prior with one per
-cent of its mass below the resolution and one per cent above the range [1]_. Standard deviations are half-normal on the
-scale of the outcome.
+A lengthscale below the distance between neighbouring inputs, or above their whole range, is not identified: the
+likelihood is flat there, and with a flat prior chains drift. Lengthscales therefore have an inverse gamma prior with
+one per cent of its mass below the resolution and one per cent above the range [1]_. Standard deviations are half-normal
+on the scale of the outcome.
 
 References
 ----------
@@ -25,19 +25,19 @@ from bayeslab.latents.gaussian_process.covariance import Parameter
 
 __all__ = ["Scales", "default_prior", "refuse_negative", "tails"]
 
-# Distributions of any real number: none of them is a prior of something positive.
+# Distributions on the whole real line, refused as priors of positive parameters.
 _REAL = frozenset(
     (
         "AsymmetricLaplace", "Cauchy", "ExGaussian", "Flat", "Gumbel", "Laplace", "Logistic", "Moyal", "Normal",
         "NormalMixture", "SkewNormal", "SkewStudentT", "StudentT", "VonMises",
     )
 )  # fmt: skip
-# Of the mass of a lengthscale's prior, what lies below the resolution, and as much above the range.
+# Prior mass of a lengthscale below the resolution, and above the range.
 _TAIL = 0.01
 
 
 class Scales:
-    """What default priors are scaled by.
+    """Scales of the data that default priors refer to.
 
     Parameters
     ----------
@@ -46,7 +46,7 @@ class Scales:
     spread : float
         Standard deviation of the outcome, on the scale of the function.
     finest : float
-        The least share of a column's range that counts as its resolution.
+        Lower bound of the resolution, as a share of a column's range.
     """
 
     def __init__(self, x: np.ndarray, columns: tuple[str, ...], spread: float, finest: float = 0.0) -> None:
@@ -64,11 +64,11 @@ class Scales:
             self.size[name] = float(np.sqrt(np.mean(values**2))) or 1.0
 
     def resolution(self, columns: tuple[str, ...]) -> float:
-        """Distance between neighbouring inputs: the median, of the column where it is smallest."""
+        """Distance between neighbouring inputs: the median of the column where it is smallest."""
         return min((self.gap[c] for c in columns), default=0.1)
 
     def range(self, columns: tuple[str, ...]) -> float:
-        """The range of the column where it is largest."""
+        """The largest range of the columns."""
         return max((self.high[c] - self.low[c] or 1.0 for c in columns), default=1.0)
 
 
@@ -89,7 +89,7 @@ def tails(low: float, high: float, tail: float = _TAIL) -> tuple[float, float]:
 
 
 def default_prior(parameter: Parameter, scales: Scales, degree: int) -> str:
-    """The prior of a hyperparameter in the model language."""
+    """Default prior of a hyperparameter, in the model language."""
     s, columns = scales.spread, parameter.columns
     low, high = scales.resolution(columns), scales.range(columns)
     size = float(np.sqrt(sum(scales.size[c] ** 2 for c in columns))) if columns else 1.0
@@ -120,7 +120,7 @@ def default_prior(parameter: Parameter, scales: Scales, degree: int) -> str:
 
 
 def _growth(word: str, size: float, scales: Scales, columns: tuple[str, ...], degree: int) -> float:
-    """How large a function of scale one is at the inputs."""
+    """Size at the inputs of a function with scale one."""
     match word:
         case "Linear":
             return size
@@ -142,12 +142,12 @@ def _number(value: float) -> str:
 
 
 def refuse_negative(name: str, what: str, text: str) -> None:
-    """A prior of something positive that has mass below zero is an error.
+    """Refuse a prior of a positive parameter that has mass below zero.
 
     Raises
     ------
     ModelError
-        With the path of the prior.
+        The prior has mass below zero; carries the path of the prior.
     """
     path = ("model", "priors", name)
     try:

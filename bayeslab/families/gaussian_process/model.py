@@ -1,4 +1,4 @@
-"""A Gaussian process and its data as arrays: inputs, outcome, the design of the mean, priors."""
+"""Arrays of a Gaussian process and its data: inputs, outcome, design matrix of the mean, priors."""
 
 from __future__ import annotations
 
@@ -35,9 +35,9 @@ AUXILIARY: dict[str, tuple[str, ...]] = {
     "student_t": ("sigma", "nu"),
     "negative_binomial": ("alpha",),
 }
-# The standard deviation of a function that is seen through a link: on the link's scale.
+# Default scale of the function's standard deviation on the scale of the link.
 _LINK_SPREAD = {"logit": 2.0, "probit": 1.0, "log": 1.0}
-# What columns other than the outcome are, in messages.
+# Roles of columns other than the outcome, for messages.
 _ROLES = {
     "inputs": "an input of a Gaussian process",
     "errors": "the error of an outcome",
@@ -59,19 +59,19 @@ class Resolved:
         Positions of the rows with an outcome.
     x : ndarray (n, columns)
     y : ndarray (n,) or None
-        None where the data have no outcome.
+        None if the data have no outcome.
     design : ndarray (n, p)
-        Of the mean: the intercept first, then ``predictors``, about ``middle`` where there is one.
+        Design matrix of the mean: the intercept first, then ``predictors``, centred at ``middle`` if there is one.
     known : ndarray (n,)
         Known variances of the observations.
     trials : ndarray (n,) or None
     middle : pair of ndarray (p,), or None
-        Means of the predictors, each the sum of two doubles: the intercept is that of centred predictors, wherever its
-        prior does not say that it is the one at predictors of zero.
+        Means of the predictors, each the sum of two doubles. The intercept refers to centred predictors, unless its
+        prior is for the intercept at predictors of zero.
     nodes : dict of str to str
-        Parameters to infer: ``name`` or ``name[dim]`` and prior.
+        Parameters to infer: ``name`` or ``name[dim]``, with its prior.
     fixed : dict of str to float
-        Parameters with a number for a prior.
+        Parameters whose prior is a number.
     """
 
     spec: GaussianProcess
@@ -110,7 +110,7 @@ class Resolved:
 
     @property
     def dims(self) -> dict[str, tuple[str, ...]]:
-        """Of the parameters to infer."""
+        """Dimensions of the parameters to infer."""
         out = {}
         for key in self.nodes:
             name, _, rest = key.partition("[")
@@ -119,14 +119,14 @@ class Resolved:
 
     @property
     def nugget(self) -> float:
-        """The share of the mean variance that is added to the diagonal of the function's covariance."""
+        """Jitter added to the diagonal of the function's covariance, as a share of the mean variance."""
         if self.spec.jitter is not None:
             return self.spec.jitter
         return 0.0 if self.gaussian else 1e-8
 
     @cached_property
     def distinct(self) -> tuple[np.ndarray, np.ndarray]:
-        """Distinct inputs (m, columns), and the place (n,) of each row among them."""
+        """Distinct inputs (m, columns), and the index (n,) of each row among them."""
         inputs, place = np.unique(self.x, axis=0, return_inverse=True)
         return inputs, place.reshape(-1).astype(np.int64)
 
@@ -135,7 +135,7 @@ class Resolved:
         return np.array([self.value(name, values) for name in self.kernel.names], float)
 
     def value(self, name: str, values: Mapping[str, Any]) -> float:
-        """One parameter: inferred or fixed."""
+        """The value of one parameter, inferred or fixed."""
         return float(self.fixed[name]) if name in self.fixed else float(values[name])
 
     def noise_sd(self, values: Mapping[str, Any]) -> float:
@@ -146,29 +146,29 @@ class Resolved:
         return self.value("sigma", values)
 
     def coefficients(self, values: Mapping[str, Any]) -> np.ndarray:
-        """Of the mean, (p,)."""
+        """Coefficients of the mean, (p,)."""
         start = [self.value(self.level, values)] if self.intercept else []
         return np.array([*start, *np.atleast_1d(values["b"] if self.predictors else [])], float)
 
     @property
     def level(self) -> str:
-        """Name of the intercept among the parameters."""
+        """Name of the intercept parameter."""
         return "Intercept" if self.middle is None else "Intercept_centred"
 
     @property
     def at_zero(self) -> np.ndarray:
-        """Predictors of zero as a row of the centred design: what the raw intercept is of coefficients, (1 + p,)."""
+        """Row of the centred design at predictors of zero, which gives the raw intercept, (1 + p,)."""
         assert self.middle is not None
         return np.array([1.0, *(-(self.middle[0] + self.middle[1]))])
 
 
 def resolved(model: Model, data: Data, origin: Resolved | None = None) -> Resolved:
-    """The model on its data.
+    """Resolve the model on its data.
 
     Parameters
     ----------
     origin
-        The model on the data of the fit, where these are others; None: it is worked out.
+        The model resolved on the data of the fit, if the model's data are others; None: computed from the model.
     """
     spec: GaussianProcess = model.model  # type: ignore[assignment]
     base = resolved(model, data.origin) if data.origin is not None and origin is None else origin
@@ -214,7 +214,7 @@ def resolved(model: Model, data: Data, origin: Resolved | None = None) -> Resolv
 
 
 def _complete(base: Resolved, data: Data) -> None:
-    """New data have the columns that the function and its mean are of."""
+    """Check that new data have the columns of the function and its mean."""
     formula, there = mean_formula(base.spec, base.target), set(data.dataset.columns)
     wanted = dict.fromkeys((*base.kernel.columns, *sorted(formula.predictor_columns() if formula else ())))
     lacking = [name for name in wanted if name not in there]
@@ -227,7 +227,7 @@ def _complete(base: Resolved, data: Data) -> None:
 
 
 def _varied(spec: GaussianProcess, kernel: Kernel, x: np.ndarray, nodes: Mapping[str, str]) -> None:
-    """Nothing is inferred from a column that never changes."""
+    """Check that nothing is inferred from a constant column."""
     if len(x) < 2:
         return
     constant = {name for name, values in zip(kernel.columns, x.T, strict=True) if np.ptp(values) == 0.0}
@@ -302,7 +302,7 @@ def _inputs(kernel: Kernel, data: Data) -> np.ndarray:
 def _outcome(
     spec: GaussianProcess, data: Data, target: str, base: Resolved | None
 ) -> tuple[np.ndarray | None, tuple[str, ...]]:
-    """Values, NaN where missing, and the names of two levels of text."""
+    """Outcomes, NaN where missing, and the names of the two levels of a text column."""
     known = base.levels if base is not None else ()
     if not data.has(target):
         return None, known
@@ -323,7 +323,7 @@ def _outcome(
     if data.origin is None:
         check_size(values, f"the outcome '{target}'")
         if (word := spec.approximation) not in (None, "state_space"):
-            # They have products of several variances.
+            # Their terms are products of several variances.
             check_size(values, f"the outcome '{target}'", smallest=1e-60, largest=1e60, by=f"approximation: {word}")
     return values, known
 
@@ -331,7 +331,7 @@ def _outcome(
 def _mean(
     spec: GaussianProcess, formula: Formula | None, data: Data, there: np.ndarray, base: Resolved | None
 ) -> tuple[np.ndarray, Design | None, tuple[str, ...], bool, tuple[np.ndarray, np.ndarray] | None]:
-    """Design matrix and its coding, predictors, whether there is an intercept, and what predictors are centred at."""
+    """Design matrix and its coding, predictors, whether there is an intercept, and the centres of the predictors."""
     if formula is None:
         return np.empty((len(there), 0)), None, (), False, None
     if not formula.common.terms and formula.common.intercept:
@@ -363,7 +363,7 @@ def _trials(spec: GaussianProcess, data: Data, n: int) -> np.ndarray | None:
 
 
 def _possible(spec: GaussianProcess, target: str, y: np.ndarray, trials: np.ndarray | None) -> None:
-    """The outcome is what its likelihood allows."""
+    """Check that the likelihood allows the outcomes."""
     if not len(y):
         raise DataError(f"'{target}' has no values", code="no-values")
     whole, low = bool((y == np.floor(y)).all()), float(y.min())
@@ -385,7 +385,7 @@ def _parameters(
     spec: GaussianProcess, kernel: Kernel, x: np.ndarray, y: np.ndarray | None, design: np.ndarray, level: str | None,
     predictors: tuple[str, ...],
 ) -> tuple[dict[str, str], dict[str, float]]:  # fmt: skip
-    """Priors of what is inferred, and numbers of what is fixed; ``level`` is the name of the intercept."""
+    """Priors of the parameters to infer, and values of the fixed ones; ``level`` is the name of the intercept."""
     link = spec.link or _LINKS.get(spec.likelihood, "identity")
     spread, middle = _LINK_SPREAD.get(link, 1.0), 0.0
     if link == "identity" and y is not None and len(y):
@@ -408,13 +408,13 @@ def _parameters(
         defaults["b"] = f"Normal(0, [{', '.join(_number(w) for w in widths)}])"
     priors = dict(spec.priors)
     if level == "Intercept_centred" and "Intercept" in priors:
-        # A flat prior is the same wherever predictors are zero.
+        # A flat prior does not depend on where the predictors are centred.
         priors.setdefault(level, priors.pop("Intercept"))
     return _written(priors, defaults, positive)
 
 
 def _finest(spec: GaussianProcess, kernel: Kernel) -> float:
-    """The share of an input's range that a few functions resolve; exact processes have no such limit."""
+    """Resolution limit of the basis functions, as a share of an input's range; 0 for exact processes."""
     if spec.approximation != "hsgp":
         return 0.0
     return 1 / 50 if len(kernel.columns) == 1 else 1 / 10
@@ -423,7 +423,7 @@ def _finest(spec: GaussianProcess, kernel: Kernel) -> float:
 def _written(
     priors: Mapping[str, str | int | float], defaults: Mapping[str, str], positive: Mapping[str, str]
 ) -> tuple[dict[str, str], dict[str, float]]:
-    """Defaults with what the file says in their place; hyperparameters of priors before them."""
+    """Defaults overridden by the file's priors; hyperparameters of priors come first."""
     nodes: dict[str, str] = {}
     fixed: dict[str, float] = {}
     used = {name for text in priors.values() if isinstance(text, str) for name in parse(text).names}

@@ -1,4 +1,4 @@
-"""A Gaussian process on its data, as engines and results see it."""
+"""Posterior of a Gaussian process given its data: the interface for engines and results."""
 
 from __future__ import annotations
 
@@ -32,13 +32,13 @@ if TYPE_CHECKING:
 
 __all__ = ["GaussianProcessPosterior"]
 
-# From so many starts.
+# Number of starts of the search.
 _SEARCHES = 4
-# Rows from which NUTS on the hyperparameters is a matter of hours, and what it takes: 4 chains of 2,000 draws with
-# some seven steps each.
+# Limit of the time of NUTS on the hyperparameters, in seconds, and the evaluations it takes: 4 chains of 2,000 draws
+# with about seven steps each.
 _MANY, _EVALUATIONS = 1_500, 50_000
 _PATIENCE = 1_800.0
-# The largest covariance that is made, in rows: with its inverse it fills 6.4 GB.
+# Largest number of rows of a covariance matrix: with its inverse it takes 6.4 GB.
 _MOST = 20_000
 _INSTEAD = (
     "approximation: sparse (inducing points), hsgp (basis functions), or state_space (kernels of one column; exact for"
@@ -47,13 +47,13 @@ _INSTEAD = (
 
 
 class GaussianProcessPosterior(Posterior):
-    """A Gaussian process on its data."""
+    """Posterior of a Gaussian process given its data."""
 
     view = "function"
     on_arrays = True
 
     def suited_prediction(self) -> Literal["mean", "probabilities"]:
-        """Probabilities of an outcome that is words."""
+        """``probabilities`` for an outcome of two words, otherwise ``mean``."""
         return "probabilities" if self.spec.target in self.data.labels else "mean"
 
     @property
@@ -63,15 +63,15 @@ class GaussianProcessPosterior(Posterior):
 
     @cached_property
     def resolved(self) -> Resolved:
-        """The model on its data."""
+        """The model resolved on its data."""
         return resolved(self.model, self.data, None if self.origin is None else self.origin.resolved)
 
     def graph(self, *, purpose: Purpose = "fit", targets: Collection[str] = ()) -> pymc.Model:
         """The Gaussian process as a PyMC model.
 
-        To fit: its hyperparameters, and one node with the log marginal likelihood, or for other than normal outcomes
-        with the log likelihood of the function. To simulate: a node ``f`` for the function at the rows and one for the
-        outcome.
+        For fitting: its hyperparameters, and one node with the log marginal likelihood or, for non-normal outcomes,
+        with the log likelihood of the function. For simulation: a node ``f`` for the function at the rows and one for
+        the outcome.
         """
         resolved = self.resolved
         if purpose != "fit":
@@ -87,7 +87,7 @@ class GaussianProcessPosterior(Posterior):
 
     @cached_property
     def exact_plan(self) -> Plan | str:
-        """In closed form where every hyperparameter is fixed and the outcome normal."""
+        """The closed form, if every hyperparameter is fixed and the outcome is normal."""
         from bayeslab.families.gaussian_process import exact_inference
 
         resolved = self.resolved
@@ -105,13 +105,13 @@ class GaussianProcessPosterior(Posterior):
         return exact_inference.exact(resolved)
 
     def optimum(self, with_priors: bool, restarts: int, rng: np.random.Generator) -> PointEstimate | None:
-        """The hyperparameters at the maximum of their marginal posterior or likelihood, of normal outcomes."""
+        """The hyperparameters that maximise their marginal posterior or likelihood, for normal outcomes."""
         resolved = self.resolved
         with threads(resolved.n):
             return posterior_mode.optimum(resolved, with_priors, restarts, rng)
 
     def maximum_likelihood(self) -> tuple[float, int]:
-        """The highest marginal likelihood of what is inferred, how many numbers that is; NaN where it is not found."""
+        """The maximum log marginal likelihood (NaN if the search fails) and the number of free parameters."""
         from bayeslab.families.gaussian_process import posterior_mode, predictions
 
         resolved = self.resolved
@@ -125,7 +125,9 @@ class GaussianProcessPosterior(Posterior):
         return (math.nan if optimum is None or not optimum.converged else float(optimum.log_density)), n_free
 
     def no_mode(self) -> str | None:
-        """The function and its hyperparameters have no useful mode together: it grows or vanishes with the scale."""
+        """The reason why a joint mode of function and hyperparameters is useless: it depends on the scale; None
+        otherwise.
+        """
         resolved = self.resolved
         if resolved.spec.likelihood == "gaussian" or resolved.spec.approximation == "laplace":
             return None
@@ -136,12 +138,12 @@ class GaussianProcessPosterior(Posterior):
         )
 
     def starts_at_mode(self) -> bool:
-        """Where the function is integrated out hyperparameters are all there is, few and each evaluation dear."""
+        """Whether chains start at the mode: if the function is integrated out, hyperparameters are few and costly."""
         spec = self.spec
         return spec.likelihood == "gaussian" or spec.approximation == "laplace"
 
     def preferred_engine(self) -> tuple[str, str] | None:
-        """The mode of the hyperparameters, where sampling them would take hours."""
+        """The mode of the hyperparameters, if sampling them would take hours."""
         resolved = self.resolved
         if resolved.y is None or not resolved.dims or not isinstance(self.exact_plan, str) or self.no_mode():
             return None
@@ -155,7 +157,7 @@ class GaussianProcessPosterior(Posterior):
         )
 
     def forecast(self) -> dict[str, str]:
-        """What an evaluation costs."""
+        """The cost of one evaluation."""
         resolved = self.resolved
         if resolved.spec.approximation is not None:
             lines = [] if resolved.y is None else regression_of(resolved).remarks()
@@ -168,10 +170,11 @@ class GaussianProcessPosterior(Posterior):
         }
 
     def predictive(self, draws: Draws, rng: np.random.Generator) -> Named:
-        """Outcomes at the rows, one for each draw; the function is drawn jointly at up to 1,000 rows.
+        """Posterior predictive draws of the outcomes, one for each draw; the function is drawn jointly at up to 1,000
+        rows.
 
-        Each draw of the hyperparameters needs a factor of the covariance. Where that would take too long, fewer of them
-        (at least 100) serve several predictive draws each.
+        Each draw of the hyperparameters needs a Cholesky factor. If that would take too long, fewer of them (at least
+        100) are used, each for several predictive draws.
         """
         from bayeslab.families.gaussian_process import predictions
 
@@ -182,7 +185,7 @@ class GaussianProcessPosterior(Posterior):
     def exact_predictions(
         self, draws: Draws, kind: Literal["mean", "components"], ci_prob: float
     ) -> dict[str, dict[str, np.ndarray]] | None:
-        """Predictions without sampling error: of the outcome, or of the function's parts (``components``)."""
+        """Predictions without sampling error: of the outcome, or of the terms of the function (``components``)."""
         from bayeslab.families.gaussian_process import predictions
 
         resolved, new = self._with_fitted()
@@ -193,7 +196,7 @@ class GaussianProcessPosterior(Posterior):
         return None if moments is None else {"": moments}
 
     def probabilities(self, draws: Draws) -> dict[str, np.ndarray] | None:
-        """Of both values of a 0/1 outcome, without sampling error of the outcome."""
+        """Probabilities of both values of a 0/1 outcome, without sampling error of the outcome."""
         from bayeslab.families.gaussian_process import predictions
 
         if self.spec.likelihood != "bernoulli":
@@ -206,7 +209,7 @@ class GaussianProcessPosterior(Posterior):
         return {rows.rows: rows.row_labels} | shown
 
     def log_likelihoods(self, draws: Draws) -> Named:
-        """Log density of each row: given all others where the function is integrated out."""
+        """Log density of each row; given all other rows if the function is integrated out."""
         from bayeslab.families.gaussian_process import predictions
 
         resolved = self.resolved
@@ -214,7 +217,7 @@ class GaussianProcessPosterior(Posterior):
             return {"row": ((resolved.rows,), predictions.row_log_likelihoods(resolved, draws))}
 
     def posterior_findings(self, draws: Draws) -> tuple[DataFinding, ...]:
-        """Covariances that need jitter or nearly so, terms that vanish at a mode, approximations too coarse."""
+        """Report covariances that need jitter, terms that vanish at a mode, and approximations that are too coarse."""
         from bayeslab.families.gaussian_process import against_all_rows, predictions
 
         resolved = self.resolved
@@ -225,14 +228,14 @@ class GaussianProcessPosterior(Posterior):
             return (*findings, *against_all_rows.differences(resolved, draws)) if coarse else findings
 
     def advice(self) -> str | None:
-        """What to do where the function's values are hard to sample."""
+        """Advice if the function's values are hard to sample."""
         spec = self.spec
         if spec.likelihood == "gaussian" or spec.approximation == "laplace":
             return None
         return "or integrate the function out, approximation: laplace with method map"
 
     def _with_fitted(self) -> tuple[Resolved, Resolved]:
-        """The model on the data of the fit, and on the data to predict."""
+        """The model resolved on the data of the fit, and on the data to predict."""
         new = self.resolved
         return (new if self.origin is None else self.origin.resolved), new
 
@@ -245,7 +248,7 @@ class GaussianProcessPosterior(Posterior):
 
     @cached_property
     def _kept(self) -> Data:
-        """The data less the rows that have no outcome."""
+        """The data without the rows that have no outcome."""
         resolved = self.resolved
         columns = {
             name: replace(
@@ -259,12 +262,12 @@ class GaussianProcessPosterior(Posterior):
         return bind(self.model, kept, self.model.factors(), self.data.memory())
 
     def priors(self) -> dict[str, str]:
-        """The prior of each parameter; those the file does not give are on the scale of the data."""
+        """The prior of each parameter; defaults are on the scale of the data."""
         resolved = self.resolved
         return dict(resolved.nodes) | {name: f"{value:g} (fixed)" for name, value in resolved.fixed.items()}
 
     def model_choice(self) -> tuple[str, dict[str, Any], dict[str, np.ndarray]] | None:
-        """What the approximation is, and how far off it may be."""
+        """Description of the approximation and of its error."""
         resolved = self.resolved
         if resolved.spec.approximation is None or resolved.y is None:
             return None
@@ -272,11 +275,11 @@ class GaussianProcessPosterior(Posterior):
         return (f"approximation: {resolved.spec.approximation}" + "".join(f"; {line}" for line in lines), {}, {})
 
     def data_findings(self) -> tuple[DataFinding, ...]:
-        """Rows without an outcome."""
+        """Report rows without an outcome."""
         return self.resolved.remarks
 
     def network(self) -> nx.DiGraph:
-        """Hyperparameters, the function, and the outcome."""
+        """The graph of hyperparameters, function and outcome."""
         resolved = self.resolved
         out = nx.DiGraph(
             dims={resolved.rows: resolved.n} | {dim: len(labels) for dim, labels in resolved.labels.items()}
@@ -306,7 +309,7 @@ def _there(resolved: Resolved, data: Data) -> None:
 
 
 def _distinguishable(resolved: Resolved) -> None:
-    """Rows with the same inputs and no noise have a covariance without a factor."""
+    """Refuse rows with equal inputs and no noise: their covariance matrix is singular."""
     noiseless = (
         resolved.gaussian
         and resolved.fixed.get("sigma", resolved.fixed.get("sigma2")) == 0
@@ -327,7 +330,7 @@ def _distinguishable(resolved: Resolved) -> None:
 
 
 def _seconds(resolved: Resolved) -> float:
-    """Of one evaluation of density and gradient, at 15 billion operations a second."""
+    """Seconds for one evaluation of density and gradient, at 15 billion operations a second."""
     if resolved.spec.approximation is not None:
         return approximations.operations(resolved) / 15e9
     n = resolved.n if resolved.gaussian else len(resolved.distinct[0])
@@ -342,7 +345,7 @@ def _shown(seconds: float) -> str:
 
 
 def _affordable(resolved: Resolved) -> None:
-    """A covariance too large for this machine is refused, with what there is instead."""
+    """Refuse a covariance matrix that is too large for this machine, and name the alternatives."""
     if resolved.spec.approximation in ("sparse", "fitc"):
         points = min(resolved.spec.inducing or INDUCING, resolved.n)
         require_memory(

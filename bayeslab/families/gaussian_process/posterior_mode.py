@@ -1,7 +1,7 @@
-"""The mode of a Gaussian process's hyperparameters without a graph: nothing is compiled for each model.
+"""The posterior mode of a Gaussian process's hyperparameters without a PyMC graph: nothing is compiled per model.
 
-Priors whose parameters are numbers are known on arrays (:mod:`bayeslab.distributions`). With many rows the
-search begins with some of them, from all starting points, and only the best goes on with all
+Priors with numeric parameters are evaluated on arrays (:mod:`bayeslab.distributions`). With many rows the search starts
+from every starting point on a subset of the rows, and only the best result is refined on all rows
 (:mod:`bayeslab.latents.gaussian_process.gp_hyperparameters`).
 """
 
@@ -25,9 +25,9 @@ from bayeslab.posterior.answer import PointEstimate
 
 __all__ = ["optimum"]
 
-# With more rows so many come first; up to as many a maximum is made exact to rounding.
+# Size of the subset of rows; up to this many rows a maximum is computed to rounding.
 _SOME = 700
-# With more rows in time than these a stretch of them comes first.
+# Length of the first stretch of a longer time series.
 _STRETCH = 20_000
 
 _NORMAL = re.compile(r"Normal\(([-+.\deE]+),([-+.\deE]+)\)")
@@ -37,7 +37,7 @@ type Density = Callable[[np.ndarray], np.ndarray]
 
 @dataclass(frozen=True, eq=False)
 class Exact:
-    """Rows as a function of hyperparameters, noise and coefficients."""
+    """The log marginal likelihood as a function of hyperparameters, noise and coefficients."""
 
     resolved: Resolved
     rows: np.ndarray
@@ -58,7 +58,7 @@ class Exact:
 
 @dataclass(frozen=True, eq=False)
 class _Penalised:
-    """A log likelihood and the log density of the priors."""
+    """A log likelihood plus the log density of the priors."""
 
     likelihood: Any
     priors: tuple[Density | None, ...]
@@ -78,7 +78,7 @@ class _Penalised:
 
 
 def optimum(resolved: Resolved, with_priors: bool, restarts: int, rng: np.random.Generator) -> PointEstimate | None:
-    """The highest point; None where a graph has to say what the priors are."""
+    """The highest maximum; None if the priors need a PyMC graph."""
     if (
         not resolved.gaussian
         or resolved.y is None
@@ -120,7 +120,7 @@ def optimum(resolved: Resolved, with_priors: bool, restarts: int, rng: np.random
 
 
 def _levelled(resolved: Resolved) -> tuple[Resolved, float]:
-    """The same problem with outcomes about zero, and what was taken from them, where they are far from it."""
+    """The problem with outcomes shifted to about zero, and the shift, if they are far from zero."""
     assert resolved.y is not None
     level = float(np.mean(resolved.y))
     text = resolved.nodes.get(resolved.level, "")
@@ -137,14 +137,14 @@ def _levelled(resolved: Resolved) -> tuple[Resolved, float]:
 
 
 def likelihood_of(resolved: Resolved) -> Any:
-    """Exact, or the approximation that the model names."""
+    """The exact likelihood, or the approximation that the model names."""
     if resolved.spec.approximation is not None:
         return regression_of(resolved)
     return Exact(resolved, np.arange(resolved.n))
 
 
 def _names(resolved: Resolved) -> list[str]:
-    """A name for each element of the vector: hyperparameters, noise, coefficients."""
+    """Names of the elements of the parameter vector: hyperparameters, noise, coefficients."""
     start = [resolved.level] if resolved.intercept else []
     return [*resolved.kernel.names, "sigma", *start, *(f"b[{k}]" for k in range(len(resolved.predictors)))]
 
@@ -154,7 +154,7 @@ def _positive(resolved: Resolved) -> set[str]:
 
 
 def _prior(resolved: Resolved, name: str) -> tuple[Density, float, float] | None:
-    """Log density, median and half the interquartile range of a prior; of a fixed parameter nothing and its value."""
+    """Log density, median and half the interquartile range of a prior; for a fixed parameter None and its value."""
     if name in resolved.fixed:
         return (lambda values: np.zeros(len(values))), resolved.fixed[name], 0.0
     bare, _, rest = name.partition("[")
@@ -178,7 +178,7 @@ def _prior(resolved: Resolved, name: str) -> tuple[Density, float, float] | None
 
 
 def _quartiles(density: Density, low: float) -> np.ndarray:
-    """The quartiles of a density, by summing it over a grid about the size at which it has most mass."""
+    """The quartiles of a density, by summation over a grid around its bulk."""
     with np.errstate(all="ignore"):
         middle = log_size(density, low)
         grid = np.exp(middle + np.linspace(-30.0, 30.0, 6001))
@@ -191,9 +191,9 @@ def _quartiles(density: Density, low: float) -> np.ndarray:
 
 
 def _moved(centre: np.ndarray, width: np.ndarray, positive: np.ndarray, rng: np.random.Generator) -> np.ndarray:
-    """A starting point: the middle of the priors, moved by a factor of up to e, or between the quartiles.
+    """A random starting point: the priors' centres times a factor of up to e, or a point between the quartiles.
 
-    Weights whose signs do not matter have a saddle at the middle, which no search would leave.
+    Weights with arbitrary signs have a saddle at the centre, which no search would leave.
     """
     u = rng.uniform(-1.0, 1.0, len(centre))
     return np.where(positive, centre * np.exp(u), centre + width * u)
@@ -215,7 +215,7 @@ def _searched(
         if resolved.n <= _SOME:
             ends[top] = _finished(whole, ends[top], positive, fixed, width)
         return ends
-    if long:  # neighbours in time say what neighbours are like
+    if long:  # a stretch of consecutive rows shows how neighbours are correlated
         share = 0.05
         part = _Penalised(regression_of(resolved).stretch(share), densities)
     else:
@@ -226,21 +226,21 @@ def _searched(
     best = max(first, key=lambda end: end.log_evidence)
     agree = [end for end in first if best.log_evidence - end.log_evidence >= 1e-2]
     last = maximise(whole, best.parameters, positive, part=part, share=share, fixed=fixed, width=width)
-    # Starts that ended elsewhere with some of the rows are told of by what they are worse by.
+    # Report the starts that ended elsewhere on the subset of rows with their deficit of log evidence.
     return [last, *(_worse(last, best.log_evidence - end.log_evidence) for end in agree)]
 
 
 def _finished(whole: _Penalised, end: Maximum, positive: np.ndarray, fixed: np.ndarray, width: np.ndarray) -> Maximum:
-    """The same maximum to rounding."""
+    """Refine the maximum to rounding."""
     from scipy.optimize import minimize
 
     free = ~fixed
-    # A step is as large as the prior is wide: one is no size of itself.
+    # Scale steps by the width of the prior.
     unit = np.where(width > 0, width, 1.0)
 
     def natural(u: np.ndarray) -> np.ndarray:
         out = end.parameters.copy()
-        # A step too long is infinite or zero here, and refused below.
+        # Too long a step overflows or underflows here and is rejected below.
         with np.errstate(over="ignore"):
             out[free] = np.where(
                 positive[free], end.parameters[free] * np.exp(u), end.parameters[free] + unit[free] * u

@@ -1,4 +1,4 @@
-"""What a fitted Gaussian process says: of new rows, of its additive terms, of each row from all others."""
+"""Predictions of a fitted Gaussian process: new rows, additive terms, and each row given all others."""
 
 from __future__ import annotations
 
@@ -31,17 +31,17 @@ __all__ = [
 type Draws = Mapping[str, np.ndarray]
 type Remark = tuple[str, str, float | None, str, str]
 
-# Rows up to which the function is drawn jointly; beyond, every row is drawn by itself.
+# Largest number of rows at which the function is drawn jointly; beyond, each row is drawn independently.
 JOINT = 1_000
-# Multiplications that predictions may cost: at more, fewer of the hyperparameters' draws are used, several times each.
+# Budget of multiplications for predictions; beyond, fewer draws of the hyperparameters are used, several times each.
 _BUDGET = 1e12
 _FEWEST = 100
-# Draws at which Laplace's approximation is looked at, and how far the mean may be from the mode, in sds.
+# Draws at which Laplace's approximation is checked, and the tolerated distance of mean and mode, in sds.
 _FEW_LOOKED_AT, _SKEW = 5, 0.25
 
 
 def values_at(resolved: Resolved, draws: Draws, i: int) -> dict[str, np.ndarray]:
-    """Parameters of one draw by name."""
+    """Parameters of one draw, by name."""
     names = (*resolved.dims, "_z", "f")
     return {name: np.asarray(draws[name][i]) for name in names if name in draws}
 
@@ -49,7 +49,7 @@ def values_at(resolved: Resolved, draws: Draws, i: int) -> dict[str, np.ndarray]
 def function_at(resolved: Resolved, values: Mapping[str, Any], last: dict[bytes, Any] | None = None) -> GaussianProcess:
     """The process at one draw: given the observations, or given the function at the rows.
 
-    ``last`` keeps the factor of the draw before, for draws that differ in the coefficients of the mean only.
+    ``last`` caches the factor of the previous draw, for draws that differ in the coefficients of the mean only.
     """
     theta = resolved.theta(values)
     assert resolved.y is not None
@@ -72,7 +72,7 @@ def function_at(resolved: Resolved, values: Mapping[str, Any], last: dict[bytes,
 
 
 def _used(resolved: Resolved, n_draws: int, rows: int) -> np.ndarray:
-    """Which draw of the hyperparameters each predictive draw uses: its own, where that is affordable."""
+    """The draw of the hyperparameters for each predictive draw: its own, if that is affordable."""
     n = resolved.n
     if not resolved.dims and resolved.gaussian:
         return np.zeros(n_draws, int)
@@ -89,7 +89,7 @@ def _used(resolved: Resolved, n_draws: int, rows: int) -> np.ndarray:
 def _processes(
     resolved: Resolved, draws: Draws, used: np.ndarray
 ) -> Iterator[tuple[np.ndarray, dict[str, Any], GaussianProcess]]:
-    """Each hyperparameter draw that is used: the predictive draws it is for, its values, and the process."""
+    """For each draw of the hyperparameters in use: its predictive draws, its values, and the process."""
     last: dict[bytes, Any] = {}
     for i in np.unique(used):
         values = values_at(resolved, draws, int(i))
@@ -104,7 +104,7 @@ def _count(resolved: Resolved, draws: Draws) -> int:
 
 
 def _white(resolved: Resolved, theta: np.ndarray, x: np.ndarray) -> np.ndarray:
-    """Variance of white noise in the kernel, which is part of an outcome but not of the function."""
+    """Variance of white noise in the kernel, which belongs to the outcome but not to the function."""
     part = resolved.kernel.free_of_noise()
     whole = resolved.kernel.diagonal(theta, x)
     return whole if part is None else np.maximum(whole - part.diagonal(theta, x), 0.0)
@@ -113,7 +113,7 @@ def _white(resolved: Resolved, theta: np.ndarray, x: np.ndarray) -> np.ndarray:
 def functions(
     resolved: Resolved, new: Resolved, draws: Draws, rng: np.random.Generator
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Draws of the linear predictor at the rows of ``new``, white noise included, and which draw each is of."""
+    """Draws of the linear predictor at the rows of ``new``, white noise included, with the index of each draw."""
     n_draws = _count(resolved, draws)
     used = _used(resolved, n_draws, new.n)
     out = np.empty((n_draws, new.n))
@@ -134,7 +134,7 @@ def functions(
 
 
 def _square_root(covariance: np.ndarray) -> np.ndarray:
-    """A factor of a covariance that may be singular: where rows repeat, or nothing is uncertain."""
+    """A square root of a covariance that may be singular because rows repeat or nothing is uncertain."""
     try:
         return np.linalg.cholesky(
             covariance + 1e-12 * float(np.trace(covariance)) / len(covariance) * np.eye(len(covariance))
@@ -147,7 +147,7 @@ def _square_root(covariance: np.ndarray) -> np.ndarray:
 def replications(
     resolved: Resolved, new: Resolved, draws: Draws, rng: np.random.Generator
 ) -> dict[str, tuple[tuple[str, ...], np.ndarray]]:
-    """Outcomes at the rows of ``new``, one for each draw."""
+    """Draws of the outcomes at the rows of ``new``, one for each draw."""
     eta, used = functions(resolved, new, draws, rng)
     auxiliary = _auxiliary(resolved, draws, used)
     likelihood = LIKELIHOODS[resolved.spec.likelihood]
@@ -177,10 +177,10 @@ def _auxiliary(resolved: Resolved, draws: Draws, used: np.ndarray) -> dict[str, 
 
 
 def row_log_likelihoods(resolved: Resolved, draws: Draws) -> np.ndarray:
-    """Log density of each row at each draw: given all other rows where the function is integrated out.
+    """Log density of each row at each draw; given all other rows if the function is integrated out.
 
     Draws of the hyperparameters are from the posterior given all rows; importance weights 1 / p(row | other rows)
-    make them draws given the other rows. So these are the terms that leave-one-out cross-validation needs.
+    make them draws given the other rows. These are the terms of leave-one-out cross-validation.
     """
     n_draws = _count(resolved, draws)
     out = np.empty((n_draws, resolved.n))
@@ -208,9 +208,9 @@ def row_log_likelihoods(resolved: Resolved, draws: Draws) -> np.ndarray:
 
 
 def moments(resolved: Resolved, new: Resolved, draws: Draws, ci_prob: float) -> dict[str, np.ndarray] | None:
-    """Mean, sd and interval of the outcome at each row of ``new``: a mixture of one normal for each draw.
+    """Mean, sd and credible interval of the outcome at each row of ``new``: a mixture of one normal for each draw.
 
-    None where the outcome is not normal.
+    None if the outcome is not normal.
     """
     if not resolved.gaussian:
         return None
@@ -227,7 +227,7 @@ _NODES, _WEIGHTS = np.polynomial.hermite_e.hermegauss(40)
 
 
 def expected(resolved: Resolved, new: Resolved, draws: Draws) -> np.ndarray:
-    """Mean of the outcome (of one trial) at each row of ``new``, the function integrated out at each draw."""
+    """Mean of the outcome (for one trial) at each row of ``new``, with the function integrated out at each draw."""
     used = np.unique(_used(resolved, _count(resolved, draws), new.n))
     total = np.zeros(new.n)
     for _, values, process in _processes(resolved, draws, used):
@@ -242,7 +242,7 @@ def expected(resolved: Resolved, new: Resolved, draws: Draws) -> np.ndarray:
 def component_table(
     resolved: Resolved, new: Resolved, draws: Draws, ci_prob: float
 ) -> dict[str, dict[str, np.ndarray]]:
-    """Mean, sd and interval of each term of the kernel, of the mean, and of the whole function, by name."""
+    """Mean, sd and credible interval of each kernel term, of the mean and of the whole function, by name."""
     used = np.unique(_used(resolved, _count(resolved, draws), new.n))
     terms = {name: k for name, k in resolved.kernel.components().items() if k.free_of_noise() is not None}
     names = [*(("mean",) if new.design.shape[1] else ()), *terms, "function"]
@@ -273,7 +273,7 @@ def _mixture(centres: np.ndarray, variances: np.ndarray, ci_prob: float) -> dict
 
 
 def _quantile(centres: np.ndarray, variances: np.ndarray, probability: float) -> np.ndarray:
-    """Of an equal mixture of normals, by bisection between the extremes of its components' quantiles."""
+    """Quantile of an equal mixture of normals, by bisection between the extremes of the components' quantiles."""
     sds = np.sqrt(np.maximum(variances, 1e-300))
     each = centres + sds * special.ndtri(probability)
     low, high = each.min(axis=0), each.max(axis=0)
@@ -285,9 +285,9 @@ def _quantile(centres: np.ndarray, variances: np.ndarray, probability: float) ->
 
 
 def leave_one_out(resolved: Resolved, draws: Draws) -> dict[str, np.ndarray]:
-    """Each row predicted from all others at some draws: mean, variance and log density, (draws, rows).
+    """Prediction of each row from all others at some draws: mean, variance and log density, (draws, rows).
 
-    Coefficients of the mean with normal priors are integrated out, so that they too are those of the other rows. Draws
+    Coefficients of the mean with normal priors are integrated out given the other rows. Draws
     of everything else are from the posterior given all rows; importance weights 1 / p(row | other rows) make them draws
     given the others.
     """
@@ -306,7 +306,7 @@ def leave_one_out(resolved: Resolved, draws: Draws) -> dict[str, np.ndarray]:
 
 
 def _normal_coefficients(resolved: Resolved) -> tuple[np.ndarray, np.ndarray] | None:
-    """Means and variances of the coefficients, where they can be integrated out."""
+    """Means and variances of the coefficients' priors, if the coefficients can be integrated out."""
     if resolved.spec.approximation is not None or not (resolved.intercept or resolved.predictors):
         return None
     try:
@@ -315,16 +315,16 @@ def _normal_coefficients(resolved: Resolved) -> tuple[np.ndarray, np.ndarray] | 
         return None
 
 
-# So many draws are looked at for repairs.
+# Number of draws checked for added jitter.
 _LOOKED_AT = 50
-# A covariance with a larger condition number leaves results three digits or fewer.
+# With a larger condition number results have at most three correct digits.
 _CONDITION = 1e13
-# A scale at its mode below this share of its prior's median is at zero.
+# A scale whose mode is below this share of its prior's median counts as zero.
 _NOTHING = 1e-3
 
 
 def findings(resolved: Resolved, draws: Draws) -> tuple[Remark, ...]:
-    """What the verdict says besides: repairs and condition of covariances, terms that vanish, functions too few."""
+    """Findings for the verdict: jitter and condition of covariances, vanishing terms, too few basis functions."""
     if resolved.y is None or not (resolved.dims or resolved.gaussian):
         return ()
     out = list(_vanished(resolved, draws)) if _count(resolved, draws) == 1 else []
@@ -338,7 +338,7 @@ def findings(resolved: Resolved, draws: Draws) -> tuple[Remark, ...]:
 
 
 def _skew(resolved: Resolved, draws: Draws) -> list[Remark]:
-    """Whether the function's posterior is too skew for a normal at its mode."""
+    """Report a posterior of the function too skew for Laplace's approximation."""
     n_draws = _count(resolved, draws)
     some = np.unique(np.linspace(0, n_draws - 1, min(n_draws, _FEW_LOOKED_AT)).astype(int))
     processes: Any = (function_at(resolved, values_at(resolved, draws, int(i))) for i in some)
@@ -354,7 +354,7 @@ def _skew(resolved: Resolved, draws: Draws) -> list[Remark]:
 
 
 def _repairs(resolved: Resolved, draws: Draws) -> list[Remark]:
-    """Whether covariances had a factor only with more jitter than the model says, or are close to singular."""
+    """Report covariances that needed more jitter than the model has, or are close to singular."""
     n_draws = _count(resolved, draws)
     some = np.unique(np.linspace(0, n_draws - 1, min(n_draws, _LOOKED_AT if resolved.n <= 1000 else 5)).astype(int))
     shares, conditions = [], []
@@ -378,7 +378,7 @@ def _repairs(resolved: Resolved, draws: Draws) -> list[Remark]:
 
 
 def _vanished(resolved: Resolved, draws: Draws) -> list[Remark]:
-    """Scales that are zero at a mode: their terms are not there, which no posterior would say for certain."""
+    """Report scales that are zero at a mode: the point estimate drops their terms, which a posterior would not."""
 
     shown = {p.name: p.word or "a factor" for p in resolved.kernel.parameters if p.role in ("scale", "variance")}
     shown |= {p.name: "what this level has of its own" for p in resolved.kernel.parameters if p.role == "specific"}

@@ -1,4 +1,4 @@
-"""A Gaussian process as a PyMC graph: with the function summed out, or with a node for it and for the outcome."""
+"""A Gaussian process as a PyMC graph: with the function integrated out, or with nodes for function and outcome."""
 
 from __future__ import annotations
 
@@ -76,7 +76,7 @@ def _vector(parts: list[Any]) -> Any:
 
 
 def parameters(resolved: Resolved, built: pymc.Model) -> tuple[Any, Any, Any]:
-    """Hyperparameters of the kernel, standard deviation of the noise (zero where there is none), coefficients."""
+    """Hyperparameters of the kernel, standard deviation of the noise (zero if there is none), coefficients."""
     import pytensor.tensor as pt
 
     theta = _vector([_value(resolved, built, name) for name in resolved.kernel.names])
@@ -93,12 +93,12 @@ def parameters(resolved: Resolved, built: pymc.Model) -> tuple[Any, Any, Any]:
 
 
 def program_arrays(resolved: Resolved) -> tuple[np.ndarray, ...]:
-    """The program of the covariance function and the inputs by column, as kernels take them."""
+    """The covariance function's program and the inputs by column, as arrays for the kernels."""
     return *resolved.kernel.program, np.ascontiguousarray(resolved.x.T)
 
 
 def with_evidence(model: Model, resolved: Resolved) -> pymc.Model:
-    """Normal observations: hyperparameters, and their log marginal likelihood as one node."""
+    """For normal outcomes: hyperparameters, and their log marginal likelihood as one node."""
     import pymc as pm
 
     from bayeslab.evidence import log_evidence
@@ -127,7 +127,7 @@ def with_evidence(model: Model, resolved: Resolved) -> pymc.Model:
 
 
 def in_time(resolved: Resolved) -> bool:
-    """Whether the same evidence costs n steps: Matérn processes of one column (and white noise), seen with noise."""
+    """Whether the evidence can be computed in n steps: Matérn kernels of one column (and white noise), with noise."""
     if not resolved.gaussian or resolved.nugget or not faster_in_time(resolved.kernel, resolved.n):
         return False
     return resolved.known.min() > 0 or all(
@@ -136,7 +136,7 @@ def in_time(resolved: Resolved) -> bool:
 
 
 def with_approximation(model: Model, resolved: Resolved) -> pymc.Model:
-    """Hyperparameters, and their log evidence by the approximation that the model names, as one node."""
+    """Hyperparameters, and their approximate log evidence as one node."""
     import pymc as pm
 
     from bayeslab.evidence import python_evidence
@@ -219,7 +219,7 @@ def _mean(link: str, eta: Any) -> Any:
 
 
 def with_function(model: Model, resolved: Resolved) -> pymc.Model:
-    """Other observations: hyperparameters, and standard normals that the function at distinct inputs is made of."""
+    """For other outcomes: hyperparameters, and standard normals that determine the function at distinct inputs."""
     import pymc as pm
 
     from bayeslab.evidence import log_evidence
