@@ -148,7 +148,7 @@ class Plan:
         return {k: v for k, v in (defaults | self.structure.score_options).items() if v is not None}
 
     def forecast(self) -> Forecast:
-        """What the score table will cost."""
+        """Forecast of the cost of the score table."""
         return score_table.forecast(self.score, *self._extent)
 
     @property
@@ -431,7 +431,7 @@ def bound(plan: Plan, data: Data) -> Data:
 
 
 def forecast(plan: Plan) -> dict[str, str]:
-    """What is unknown, and what finding it out will take."""
+    """The unknown parts of the structure, and the cost of inferring them."""
     if plan.structure.search == HIDDEN:
         unseen = ", ".join(f"{v} with {k} states" for v, k in plan.structure.hidden.items())
         gone = int((plan.codes < 0).sum())

@@ -1,7 +1,7 @@
-"""Family ``hmm``: sequences driven by a hidden state that moves as a Markov chain.
+"""Family ``hmm``: sequences driven by a hidden state that follows a Markov chain.
 
-The states are summed out exactly by forward-backward (:mod:`bayeslab.latents.chains.forward_backward`), whatever the
-engine: its expected counts are what EM needs and, by Fisher's identity, the gradient that NUTS needs.
+Every engine sums out the states exactly by forward-backward (:mod:`bayeslab.latents.chains.forward_backward`). Its
+expected counts are the statistics of EM and, by Fisher's identity, the gradient for NUTS.
 
 References
 ----------
@@ -29,12 +29,12 @@ __all__ = ["HMM", "Spec", "check", "compile"]
 
 Spec = HMM
 
-# Columns of the table of decoded states, beside which stand the names of sequences and times.
+# Columns of the table of decoded states, which also has columns with the names of sequences and times.
 _DECODED = frozenset(("state", "probability", "path", "log_probability"))
 
 
 def check(model: Model, columns: set[str] | None) -> None:
-    """The words can be read; the data have the columns."""
+    """Check that the keys can be read and that the data have the columns."""
     assert isinstance(model.model, HMM)
     if model.model.states == "infinite":
         limit_of(model.model)
@@ -84,5 +84,5 @@ def check(model: Model, columns: set[str] | None) -> None:
 
 
 def compile(model: Model, data: Data) -> HMMPosterior:
-    """The model on its data."""
+    """Bind the model to its data."""
     return HMMPosterior(model, data)

@@ -1,4 +1,4 @@
-"""How hidden states follow each other, as a file says it: one chain or several, durations, inputs, trees."""
+"""Chains of hidden states from their specification: one chain or several, durations, inputs, trees."""
 
 from __future__ import annotations
 
@@ -31,12 +31,12 @@ def labels_of(spec: HMM) -> np.ndarray:
 
 
 def chain_of(spec: HMM) -> StateChain:
-    """The chain of a spec.
+    """Build the chain of a specification.
 
     Raises
     ------
     ModelError
-        A pattern or probabilities that do not fit.
+        A topology or probabilities have the wrong shape or contradict each other.
     """
     if spec.chains is not None:
         return product_of(spec)
@@ -61,7 +61,7 @@ def chain_of(spec: HMM) -> StateChain:
             path=("model", "order"),
             code="unsupported",
         )
-    order = spec.order if k > 1 else 1  # a chain that cannot move has no past
+    order = spec.order if k > 1 else 1  # a chain of one state has no second order
     transition = None
     if spec.transition is not None:
         transition = _probabilities(spec.transition, (k, k), ("model", "transition"))
@@ -77,7 +77,7 @@ def chain_of(spec: HMM) -> StateChain:
     elif initial == "stationary" and transition is not None:
         initial = markov_chain.stationary(transition)
     if k == 1:
-        # Nothing to learn of a chain that cannot move.
+        # A chain of one state has nothing to learn.
         initial, transition = np.ones(1), np.ones((1, 1))
     prior = np.full((k, k), float(spec.pseudocount)) + (spec.stickiness or 0.0) * np.eye(k)
     known = _known_moves(spec, k) if spec.durations is None else {}
@@ -88,7 +88,7 @@ def chain_of(spec: HMM) -> StateChain:
 
 
 def _known_durations(spec: HMM, k: int) -> dict[str, np.ndarray]:
-    """Parameters of durations that are given as numbers."""
+    """Duration parameters that are given as numbers."""
     names = chain_parameters(spec)
     given = {name: spec.parameters[name] for name in names if name in spec.parameters}
     out: dict[str, np.ndarray] = {}
@@ -120,7 +120,7 @@ def _known_durations(spec: HMM, k: int) -> dict[str, np.ndarray]:
 
 
 def _known_moves(spec: HMM, k: int) -> dict[str, np.ndarray]:
-    """Transitions of second order or on inputs that are given as numbers."""
+    """Transition parameters (second order, or on inputs) that are given as numbers."""
     out: dict[str, np.ndarray] = {}
     given = {name: spec.parameters[name] for name in chain_parameters(spec) if name in spec.parameters}
     if k == 1 and given:
@@ -160,7 +160,7 @@ def _known_moves(spec: HMM, k: int) -> dict[str, np.ndarray]:
 
 
 def _refuse_excluded(spec: HMM, transition: np.ndarray, mask: np.ndarray) -> None:
-    """Given transitions go only where the topology lets them: what they have elsewhere would be lost."""
+    """Refuse given transition probabilities above zero where the topology excludes the transition."""
     if not (outside := (transition > 0) & ~mask).any():
         return
     i, j = (int(at) for at in np.argwhere(outside)[0])
@@ -223,7 +223,7 @@ def _probabilities(value: Any, shape: tuple[int, ...], path: tuple[str, ...]) ->
 def semi_markov(
     base: Chain, durations: int | Durations, pseudocount: float, given: Mapping[str, np.ndarray] | None = None
 ) -> DurationChain:
-    """A chain whose states last for durations of their own, with parameters that may be given.
+    """A semi-Markov chain: states have duration distributions, whose parameters may be given.
 
     Raises
     ------
@@ -238,7 +238,7 @@ def semi_markov(
         raise ModelError("durations say how long states last; leave `stickiness` out", path=path, code="conflict")
     stays = np.eye(base.n_states, dtype=bool)
     elsewhere = base.mask & ~stays
-    # Where nothing follows a state, another segment of it does.
+    # A state without successors is followed by another segment of the same state.
     mask = np.where(elsewhere.any(axis=1, keepdims=True), elsewhere, base.mask)
     if base.transition is not None and np.any(base.transition[base.mask & ~mask] > 0):
         state = int(np.flatnonzero((base.mask & ~mask).any(axis=1))[0])
@@ -252,12 +252,12 @@ def semi_markov(
 
 
 def driven(base: StateChain, names: tuple[str, ...], inputs: np.ndarray, of_fit: np.ndarray) -> DrivenChain:
-    """A chain with inputs (n_times, n_inputs).
+    """A chain whose transitions depend on inputs (n_times, n_inputs).
 
     Raises
     ------
     ModelError, DataError
-        With a pattern or known transitions; an input is missing or does not vary.
+        The chain has a topology or known transitions; an input is missing or constant.
     """
     if (
         not isinstance(base, Chain)
@@ -283,7 +283,7 @@ def driven(base: StateChain, names: tuple[str, ...], inputs: np.ndarray, of_fit:
 
 
 def branching(base: Any, parents: np.ndarray) -> TreeChain:
-    """A chain along the branches of trees.
+    """A Markov chain along the branches of trees.
 
     Raises
     ------
@@ -303,12 +303,12 @@ def branching(base: Any, parents: np.ndarray) -> TreeChain:
 
 
 def product_of(spec: HMM) -> ProductChain:
-    """The chain of a spec with several.
+    """The product chain of a specification with several chains.
 
     Raises
     ------
     ModelError
-        Probabilities that do not fit.
+        Probabilities have the wrong shape or do not sum to one.
     """
     assert spec.chains is not None
     names = tuple(spec.chains)
@@ -323,7 +323,7 @@ def product_of(spec: HMM) -> ProductChain:
     known: dict[str, np.ndarray] = {}
     for name in chain.every:
         word, c = chain.owner(name)
-        if chain.sizes[c] == 1:  # nothing to learn of a chain that cannot move
+        if chain.sizes[c] == 1:  # a chain of one state has nothing to learn
             known[name] = np.ones(chain.shape(name))
         elif word == "initial" and spec.initial == "uniform":
             known[name] = np.full(chain.sizes[c], 1.0 / chain.sizes[c])

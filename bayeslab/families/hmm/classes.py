@@ -1,4 +1,4 @@
-"""Sequences of several classes, read from a file and its data; starting points, names and predictions of classes."""
+"""Sequences of several classes: reading them, starting points, state names and predictions of classes."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 __all__ = ["class_chain", "conditional", "masses", "relabelling", "similar_rows", "states_of", "with_class"]
 
-# Starting points, and the names of states, are settled on about so many rows of each class.
+# Approximate number of rows of each class used for starting points and for relabelling.
 _SOME, _TELLING = 5_000, 60
 
 
@@ -53,7 +53,7 @@ def states_of(spec: HMM, classes: Sequence[Any]) -> tuple[np.ndarray, np.ndarray
 
 
 def class_chain(spec: HMM, data: Data, sequences: Sequences, chain_of: Any) -> ClassChain:
-    """The chain on its data.
+    """Build the chain of classes for the data.
 
     Parameters
     ----------
@@ -63,7 +63,7 @@ def class_chain(spec: HMM, data: Data, sequences: Sequences, chain_of: Any) -> C
     Raises
     ------
     ModelError, DataError
-        One class only; a class that changes inside a sequence; numbers that do not fit.
+        There is only one class; a class changes within a sequence; or given numbers have the wrong shape.
     """
     name: Any = spec.classes
     if name not in data.labels:
@@ -120,7 +120,7 @@ def class_chain(spec: HMM, data: Data, sequences: Sequences, chain_of: Any) -> C
 
 
 def _shares(spec: HMM, classes: np.ndarray) -> np.ndarray | None:
-    """P(class), if it is known."""
+    """P(class), if it is known; otherwise None."""
     given, path = spec.class_probability, ("model", "class_probability")
     if given is None or given == "free":
         return None
@@ -139,7 +139,7 @@ def _shares(spec: HMM, classes: np.ndarray) -> np.ndarray | None:
 
 
 def _known(data: Data, name: str, classes: np.ndarray, sequences: Sequences) -> np.ndarray:
-    """The class of each sequence: that of all its rows that tell."""
+    """The class of each sequence, from those of its rows that give one."""
     out = np.full(sequences.n_sequences, -1)
     if not data.has(name):
         return out
@@ -162,12 +162,12 @@ def _known(data: Data, name: str, classes: np.ndarray, sequences: Sequences) -> 
 
 
 def similar_rows(hidden: Any, rng: np.random.Generator, jitter: bool) -> tuple[np.ndarray, np.ndarray]:
-    """Rows of labelled sequences, and how much they belong to each state: where searches begin.
+    """Starting point of searches: rows of labelled sequences, and their weights for each state.
 
     Raises
     ------
     DataError
-        A class without a sequence.
+        A class has no sequence.
     """
     chain: ClassChain = hidden.chain
     rows, weights = [], []
@@ -183,7 +183,7 @@ def similar_rows(hidden: Any, rng: np.random.Generator, jitter: bool) -> tuple[n
             _stretches(hidden, at, len(block)) if _onward(chain.mask, block) else _similar(hidden, at, len(block), rng)
         )
         noise = rng.dirichlet(np.ones(len(block)), len(at)) if jitter else 1 / len(block)
-        # A trace of every row everywhere, lest a state have none.
+        # Every row has a small weight for every state, so that no state is empty.
         out = np.full((len(at), chain.n_states), 1e-6)
         out[:, block] += 0.75 * membership + 0.25 * noise
         rows.append(hidden.rows[at])
@@ -192,19 +192,19 @@ def similar_rows(hidden: Any, rng: np.random.Generator, jitter: bool) -> tuple[n
 
 
 def _onward(mask: np.ndarray, block: np.ndarray) -> bool:
-    """Whether a class never goes back to an earlier state."""
+    """Whether a class never returns to an earlier state."""
     return len(block) > 1 and not np.tril(mask[np.ix_(block, block)], -1).any()
 
 
 def _stretches(hidden: Any, at: np.ndarray, n: int) -> np.ndarray:
-    """Each sequence cut into as many stretches of equal lengths as there are states, (n_rows, n_states)."""
+    """Cut each sequence into segments of equal length, one for each state, (n_rows, n_states)."""
     sequences = hidden.sequences
     begin, length = sequences.offsets[sequences.sequence[at]], np.diff(sequences.offsets)[sequences.sequence[at]]
     return np.eye(n)[n * (at - begin) // length]
 
 
 def _similar(hidden: Any, at: np.ndarray, n: int, rng: np.random.Generator) -> np.ndarray:
-    """Groups of similar rows, (n_rows, n); rows without a cell are of all."""
+    """Groups of similar rows, (n_rows, n); rows without an observed cell belong to all groups."""
     out, rows = np.full((len(at), n), 1 / n), hidden.rows[at]
     observed = ~np.isnan(rows).all(axis=1)
     if observed.sum() >= n:
@@ -214,7 +214,7 @@ def _similar(hidden: Any, at: np.ndarray, n: int, rng: np.random.Generator) -> n
 
 
 def _rows_of(hidden: Any, code: int, most: int) -> np.ndarray:
-    """The times of sequences known to be of a class, about so many of them."""
+    """The times of sequences of a known class, limited to about ``most`` of them."""
     chain: Any = hidden.chain
     sequences = hidden.sequences
     mine = np.flatnonzero(chain.known == code)
@@ -229,7 +229,7 @@ def relabelling(hidden: Any, each: Any) -> np.ndarray:
     Parameters
     ----------
     each : callable
-        Given a model on some sequences, its values at each draw.
+        Returns the values at each draw for a model on some of the sequences.
 
     Returns
     -------
@@ -246,7 +246,7 @@ def relabelling(hidden: Any, each: Any) -> np.ndarray:
 
 
 def masses(hidden: Any, each: Any) -> np.ndarray:
-    """P(class | rows) of each sequence, (n_sequences, n_classes), averaged over draws; known classes are not used."""
+    """P(class | rows) of each sequence, (n_sequences, n_classes), averaged over draws; known classes are ignored."""
     chain: Any = hidden.chain
     free = replace(hidden, chain=chain.freed())
     offsets = free.sequences.offsets
@@ -259,7 +259,7 @@ def masses(hidden: Any, each: Any) -> np.ndarray:
 
 
 def with_class(hidden: Any, table: Mapping[str, np.ndarray], name: str) -> dict[str, np.ndarray]:
-    """A decoded table with the class of each state before it."""
+    """A decoded table with a column for the class of each state in front."""
     chain: Any = hidden.chain
     of = dict(zip(chain.states.tolist(), chain.classes[chain.of_state], strict=True))
     out: dict[str, np.ndarray] = {}

@@ -1,7 +1,7 @@
-"""Which state at which time: the most likely paths, and probabilities time by time.
+"""Decoding of hidden states: most likely paths, and state probabilities at each time.
 
-Probabilities are averaged over posterior draws. A path is not an average of paths: the most likely one is that
-at the posterior mean of the parameters.
+Probabilities are averaged over posterior draws. Paths cannot be averaged: the most likely path is computed at the
+posterior mean of the parameters.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ METHODS = ("viterbi", "posterior", "smooth", "filter", "predict")
 
 
 def posterior_mean(hidden: Hidden, draws: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
-    """Means of the unknown parameters: probabilities still sum to one, and of angles the mean direction is meant."""
+    """Means of the unknown parameters: probabilities still sum to one, and angles have their mean direction."""
     next(draws_of(hidden, draws), None)
     out = {name: np.asarray(draws[name]).mean(axis=0) for name in hidden.learned}
     for name in (n for part in hidden.parts for n in part.angles):
@@ -30,7 +30,7 @@ def posterior_mean(hidden: Hidden, draws: Mapping[str, np.ndarray]) -> dict[str,
         out[name] = np.arctan2(np.sin(angles).mean(axis=0), np.cos(angles).mean(axis=0))
     if "occupied" not in draws:
         return out
-    # What states emit counts where they are in use; elsewhere it is drawn from the prior.
+    # Average emission parameters over the draws in which a state is in use; in others they come from the prior.
     weight = draws["occupied"] / np.maximum(draws["occupied"].sum(axis=0), 1)
     for name in (n for part in hidden.parts for n in part.learned if hidden.dims[n][0] == "state"):
         mean = np.einsum("sk,sk...->k...", weight, np.asarray(draws[name]))
@@ -45,7 +45,7 @@ def averaged(hidden: Hidden, draws: Mapping[str, np.ndarray], kind: str, most: i
     Parameters
     ----------
     kind : {"smooth", "filter", "predict"}
-        Given all rows of the sequence, those up to the time, or those before it.
+        Condition on all rows of the sequence, on those up to the time, or on those before it.
     """
     total, n = np.zeros((hidden.sequences.n_times, hidden.n_states)), 0
     for _, values in draws_of(hidden, draws, most):
@@ -57,7 +57,7 @@ def averaged(hidden: Hidden, draws: Mapping[str, np.ndarray], kind: str, most: i
             total += expected.posterior
         else:
             filtered = law.filter(kind)
-            # Before its first row a sequence of a known class begins in that class with less than probability 1.
+            # Before its first row, a sequence of a known class has that class with probability below 1.
             total += filtered / filtered.sum(axis=1, keepdims=True)
         n += 1
     return total / n
@@ -74,22 +74,22 @@ def decoded(
     called: str | None = None,
     most: int = AVERAGED,
 ) -> tuple[dict[str, np.ndarray], dict[str, Any]]:
-    """A table with a row for every time, and what is to be said about it.
+    """A table with a row for every time, and remarks on it.
 
     Parameters
     ----------
     method : str
         One of `METHODS`.
     best : int
-        So many paths (viterbi).
+        Number of most likely paths (viterbi).
     times : mapping of str to ndarray
-        The label of every time, under the name of their column.
+        The label of every time, by the name of the column of times.
     sequence : str, optional
         Only this sequence.
     called : str, optional
         The name of the column of sequences.
     most : int
-        Probabilities are averaged over at most so many of the draws, evenly spaced.
+        Largest number of draws, evenly spaced, over which probabilities are averaged.
 
     Raises
     ------
@@ -121,26 +121,26 @@ def decoded(
 
 
 def _named(hidden: Hidden, states: np.ndarray) -> dict[str, np.ndarray]:
-    """Names of states; of several chains, of each."""
+    """Names of states; for several chains, by chain."""
     chain = hidden.chain
     return chain.named(states) if isinstance(chain, ProductChain) else {"state": hidden.states[states]}
 
 
 def chances_of(hidden: Hidden, chances: np.ndarray) -> dict[str, np.ndarray]:
-    """Probabilities (n_times, n_states) as columns; of several chains, of the states of each."""
+    """Probabilities (n_times, n_states) as columns; for several chains, of the states of each chain."""
     if isinstance(hidden.chain, ProductChain):
         return hidden.chain.chances(chances)
     return {f"P(state={s})": chances[:, k] for k, s in enumerate(hidden.states)}
 
 
 def _number(hidden: Hidden, draws: Mapping[str, np.ndarray]) -> int:
-    """Of draws; 1 where nothing is learned."""
+    """Number of draws; 1 if nothing is learned."""
     return len(draws[hidden.learned[0]]) if hidden.learned else 1
 
 
 def _times_of(hidden: Hidden, sequence: str | None) -> np.ndarray:
     sequences = hidden.sequences
-    # Rows of trees as the table has them; times in gaps have no row.
+    # Rows of trees in the order of the table; times in gaps have no row.
     every = sequences.at if len(sequences.at) == sequences.n_times else np.arange(sequences.n_times)
     if sequence is None:
         return every

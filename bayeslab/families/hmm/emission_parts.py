@@ -1,4 +1,4 @@
-"""The parts of a model on its data."""
+"""The parts of a hidden Markov model's emission, bound to data."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from bayeslab.posterior.observed.student_t import StudentT
 
 __all__ = ["parts_of"]
 
-# Rows of probabilities may miss one by so much.
+# Tolerated deviation from one of the sum of a row of probabilities.
 _ROUNDED = 0.02
 
 
@@ -43,19 +43,19 @@ def parts_of(
     dof: float | None = None,
     mixtures: int | None = None,
 ) -> tuple[StatePart, ...]:
-    """The parts of a model on its data.
+    """Build the parts of the emission for the data.
 
     Parameters
     ----------
     rows : ndarray (N, D)
         All columns, in order; level codes for categories; NaN for missing cells.
     scaled_by : ndarray
-        Rows that the weak priors are scaled by: those of the fit.
+        Rows that set the scale of the weak priors: those of the fit.
 
     Raises
     ------
     ModelError, DataError
-        What does not fit, with the column's name.
+        A column does not suit its emission; the message names the column.
     """
     known, priors = given_of(given, layout, n_states)
     order = [column for _, _, columns in layout for column in columns]
@@ -118,7 +118,7 @@ def parts_of(
 
 
 def _of_one_number(prior: Prior, name: str, columns: tuple[str, ...]) -> Prior:
-    """The prior; an order is of one number a state."""
+    """Check that a prior that orders the states belongs to a parameter with one number for each state."""
     if prior.ordered and len(columns) > 1:
         raise ModelError(
             f"an order is of one number a state, and '{name}' has {len(columns)}; give each column a word of its own in"
@@ -168,13 +168,13 @@ def _distributed(
     known: Mapping[str, np.ndarray],
     priors: Mapping[str, Prior],
 ) -> DistributedPart:
-    """The part; ``known`` and ``priors`` are of all parts.
+    """Build a part with a general distribution; ``known`` and ``priors`` are those of all parts.
 
     Raises
     ------
     ModelError, DataError
-        See :func:`bayeslab.distributions.usable`; values that the distribution does not take; a
-        constant column that weak priors would be scaled by.
+        See :func:`bayeslab.distributions.usable`; values outside the support; or a constant column, which cannot set
+        the scale of weak priors.
     """
     distribution, numbers = column_distribution(word)
     mine = names_of(word, name, columns)
@@ -207,7 +207,7 @@ def _by_state(value: np.ndarray) -> np.ndarray:
 
 
 def _check_rows(emission: Any, rows: np.ndarray, columns: tuple[str, ...]) -> None:
-    """The emission's own check, with our names and rows counted from one."""
+    """Run the emission's check, with the names of the columns and rows counted from one."""
     try:
         emission.check(rows)
     except DataError as error:
@@ -240,7 +240,7 @@ def _shaped(value: np.ndarray, name: str, word: str, d: int, n_levels: int, n_st
 
 
 def _by_column(value: np.ndarray, name: str, d: int, n_states: int) -> np.ndarray:
-    """Numbers for each state, and for each of d columns where there are several."""
+    """Numbers for each state, and for each of the d columns if there are several."""
     if d > 1 and value.ndim == 1:
         value = np.repeat(value[:, None], d, axis=1)
     shape = (n_states, d) if d > 1 else (n_states,)
@@ -262,12 +262,12 @@ def _mixed(
     n_parts: int,
     known: Mapping[str, np.ndarray],
 ) -> MixedPart:
-    """The part; ``known`` has all its parameters as numbers, or none.
+    """Build a part of normal mixtures; ``known`` has all its parameters as numbers, or none.
 
     Raises
     ------
     ModelError, DataError
-        Some parameters but not all; shapes that do not fit; a constant column.
+        Some parameters are given but not all; shapes are wrong; or a column is constant.
     """
     emission = emissions.GaussianMixture(len(columns), n_parts)
     part = MixedPart(name=name, columns=columns, at=at, n_states=n_states, emission=emission)
@@ -302,12 +302,12 @@ def _mixed(
 def _scored(
     columns: tuple[str, ...], at: tuple[int, ...], rows: np.ndarray, base: np.ndarray, prior: np.ndarray | None
 ) -> ScoredPart:
-    """The part on its data: rows (n_rows, n_states) of probabilities; those of ``base`` give P(state) if no one does.
+    """Build the part of classifier scores: rows (n_rows, n_states) of P(state); ``base`` estimates P(state) by default.
 
     Raises
     ------
     DataError, ModelError
-        Numbers that are no probabilities; rows with some cells missing; a prior of zero.
+        Scores are not probabilities; rows have some but not all cells missing; or a prior probability is zero.
     """
     for j, column in enumerate(columns):
         odd = np.flatnonzero((rows[:, j] < 0) | (rows[:, j] > 1))

@@ -30,7 +30,7 @@ class CountedChain:
     Attributes
     ----------
     concentrations : mapping of str to ndarray
-        Last axis: of one row; zero where a transition cannot be.
+        Concentrations of one row on the last axis; zero where a transition is impossible.
     dims, labels : mapping
     log_evidence : float
     """
@@ -41,7 +41,7 @@ class CountedChain:
     log_evidence: float
 
     def _each(self, statistic: Callable[[np.ndarray, np.ndarray], np.ndarray]) -> dict[str, np.ndarray]:
-        """A statistic of beta marginals with parameters a and (sum of the row) - a."""
+        """A statistic of the beta marginals, with parameters a and (sum of the row) - a."""
         out = {}
         for name, a in self.concentrations.items():
             rest = np.broadcast_to(a.sum(axis=-1, keepdims=True), a.shape) - a
@@ -75,7 +75,7 @@ class CountedChain:
 
 
 def plan(hidden: Hidden) -> Plan | str:
-    """How counts solve the model, or why they do not."""
+    """Plan of the closed form from counts, or the reason why there is none."""
     if not hidden.observed:
         return "the states are hidden"
     if not hidden.chain.learned:
@@ -119,7 +119,7 @@ def _solved(hidden: Hidden) -> CountedChain:
 
 
 def _log_normaliser(a: np.ndarray) -> float:
-    """Σ over rows of Σ log Γ(a) - log Γ(Σ a), places with zero left out."""
+    """Σ over rows of Σ log Γ(a) - log Γ(Σ a), without cells of zero concentration."""
     return float(
         np.sum(np.where(a > 0, special.gammaln(np.where(a > 0, a, 1.0)), 0.0)) - special.gammaln(a.sum(-1)).sum()
     )

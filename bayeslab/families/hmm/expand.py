@@ -1,4 +1,4 @@
-"""A hidden Markov model written out in the model language: a path of states, summed out, and a node for each column."""
+"""Expand a hidden Markov model in the model language: a path of states, summed out, and a node for each column."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from bayeslab.posterior.observed.language import emission_nodes
 __all__ = ["expand"]
 
 _PATH = "path"
-# What makes the chain, or what it emits, another one than a plain chain of states.
+# Keys that the language form of a plain chain does not have.
 _BEYOND = {
     "chains": "several chains", "classes": "a chain for each class", "inputs": "regressions in each state",
     "parent": "trees of rows", "durations": "durations of states", "transitions_on": "transitions by columns",
@@ -27,12 +27,12 @@ _BEYOND = {
 
 
 def expand(model: Model, data: Data) -> Expansion:
-    """The model as nodes.
+    """Write the model as nodes of the language.
 
     Raises
     ------
     ModelError
-        A part of it cannot be said in the language, or not yet; the message says which.
+        Some part of the model has no form in the language; the message names it.
     """
     assert isinstance(model.model, HMM)
     spec = model.model
@@ -96,7 +96,7 @@ def _written(spec: HMM, hidden: Hidden, data: Data) -> Expansion:
 
 
 def _dirichlet(name: str, axes: str, concentration: np.ndarray) -> dict[str, str]:
-    """Rows of probabilities; where their prior differs from cell to cell, with a node of its own."""
+    """Nodes for rows of probabilities; a prior that differs between cells has a node for its concentrations."""
     if np.all(concentration == concentration.flat[0]):
         return {f"{name}[{axes}]": f"Dirichlet({numbers(concentration)})"}
     text = nested(concentration)

@@ -1,4 +1,4 @@
-"""Continuous states of a hidden Markov model in the model language: a level for each column, and noise about it."""
+"""Expand continuous states in the model language: a level for each column, and noise around it."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ __all__ = ["expanded_levels"]
 
 
 def expanded_levels(spec: HMM, linear: Linear, data: Data) -> Expansion:
-    """The levels as nodes.
+    """Write the levels as nodes of the language.
 
     Raises
     ------
     ModelError
-        States of a given dimension, which no data identify; gaps in time; clashes of names.
+        The states have a given dimension, so that data do not identify them; times have gaps; or names clash.
     """
     row = data.dataset.rows
     if not linear.level:

@@ -1,4 +1,4 @@
-"""Hidden Markov models as problems for EM: Baum-Welch, with priors, known parameters and missing cells.
+"""EM for hidden Markov models (Baum-Welch), with priors, known parameters and missing cells.
 
 References
 ----------
@@ -26,12 +26,12 @@ type Values = Mapping[str, np.ndarray]
 
 
 def collapsed(hidden: Hidden, values: Values) -> bool:
-    """Whether a state has shrunk to a point, where the likelihood has no bound."""
+    """Whether a state has collapsed to a point, where the likelihood is unbounded."""
     return any(part.collapsed(values) for part in hidden.parts if part.learned)
 
 
 def plan(hidden: Hidden) -> EMPlan | str:
-    """How EM applies, or why not."""
+    """Plan of EM, or the reason why it does not apply."""
     if not hidden.learned:
         return "everything is given, so that there is nothing to learn; `bayeslab decode` finds the states"
     if why := hidden.chain.no_em:
@@ -97,7 +97,7 @@ def plan(hidden: Hidden) -> EMPlan | str:
 
 
 def _refuse_excluded(hidden: Hidden, name: str, value: np.ndarray) -> None:
-    """Starts have nothing where the chain has no way, and log odds of staying are against themselves."""
+    """Refuse start values above zero for excluded transitions, and log odds of staying that are not zero."""
     path = ("inference", "initvals", name)
     if name in LOG_ODDS:
         at = np.arange(hidden.n_states)
@@ -112,7 +112,7 @@ def _least(concentration: np.ndarray) -> float:
 
 
 def _patterned(hidden: Hidden, name: str) -> bool:
-    """Where zeros are meant; and the first state of a single sequence is seldom in doubt."""
+    """Whether zeros are structural; also true for the first state of a single sequence, which is seldom uncertain."""
     if name == "initial" or name.startswith("initial_"):
         return hidden.sequences.n_sequences == 1 or bool((hidden.chain.concentration(name) <= 0).any())
     return name == "duration" or name.startswith("log_odds") or (name == "transition" and not hidden.chain.mask.all())

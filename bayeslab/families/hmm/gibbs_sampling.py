@@ -1,8 +1,8 @@
-"""Hidden Markov models by Gibbs steps: paths of the states, then the chain and what the states emit.
+"""Gibbs sampling of hidden Markov models: state paths, then the parameters of the chain and the emissions.
 
-The priors are those of every other engine, so that the draws have the same target as NUTS. What is not conjugate is
-refused, save a stationary first state: the chain's rows are then proposed from their posterior without the first states
-and accepted by the ratio of the stationary probabilities of these.
+The priors are those of every other engine, so that the draws have the same target as NUTS. Parts without a conjugate
+prior are refused, except a stationary first state: transition rows are then proposed from their posterior without the
+first states, and accepted with the ratio of the stationary probabilities of the first states.
 """
 
 from __future__ import annotations
@@ -24,12 +24,12 @@ __all__ = ["by_gibbs", "refusal"]
 
 type Values = Mapping[str, np.ndarray]
 
-# Searches for modes take so many steps at most.
+# Largest number of steps of a search for modes.
 _STEPS = 40
 
 
 def refusal(hidden: Hidden) -> str | None:
-    """Why Gibbs steps do not apply, or None."""
+    """The reason why Gibbs sampling does not apply, or None."""
     if hidden.observed:
         return "the states are observed: counts have a closed form; use exact"
     return hidden.chain.no_gibbs or next(
@@ -38,7 +38,7 @@ def refusal(hidden: Hidden) -> str | None:
 
 
 def by_gibbs(hidden: Hidden) -> GibbsPlan | str:
-    """Paths and parameters in turns, or why not."""
+    """Plan of Gibbs sampling of paths and parameters, or the reason why it does not apply."""
     if (why := refusal(hidden)) is not None:
         return why
     if not hidden.learned:
@@ -64,19 +64,21 @@ def by_gibbs(hidden: Hidden) -> GibbsPlan | str:
 
 
 def _several_modes(hidden: Hidden) -> bool:
-    """Whether states differ in given probabilities of the chain only, so that each numbering has a mode of its own."""
+    """Whether only given probabilities of the chain tell states apart, so that each numbering has a mode of its
+    own.
+    """
     chain: Any = hidden.chain
     alike = all(part.symmetric for part in hidden.parts)
     return hidden.n_states > 1 and not hidden.exchangeable and alike and bool(np.all(chain.mask))
 
 
 def _end(hidden: Hidden, k: int, rng: np.random.Generator) -> dict[str, np.ndarray]:
-    """Where the k-th search by EM ends; every second one begins with states of rows at random."""
+    """The end of the k-th search by EM; every second search starts from random states."""
     start = hidden.scattered(rng) if k % 2 else hidden.guess(rng)
     fit = maximise(hidden.problem(), start, max_iterations=_STEPS, tolerance=1e-4)
     values = {name: np.asarray(v, float) for name, v in fit.parameters.items()}
     try:
         hidden.law(values).draw(np.random.default_rng(0))
-    except EvidenceError:  # modes of concentrations below one lie at zeros
+    except EvidenceError:  # with concentrations below one the modes lie at zeros
         return hidden.guess(rng)
     return values

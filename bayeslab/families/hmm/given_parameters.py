@@ -1,4 +1,4 @@
-"""What a file says of emissions: the parts of a layout, and parameters given as numbers or as priors."""
+"""Emissions in a model file: the parts of the layout, and parameters given as numbers or priors."""
 
 from __future__ import annotations
 
@@ -32,10 +32,10 @@ WORDS = (
     "gaussian", "gaussian_mixture", "student_t", "categorical", "bernoulli", "binomial", "poisson", "exponential",
     "scores",
 )  # fmt: skip
-# Whose values are whole numbers, or the levels of categories.
+# Emissions of whole numbers or of category levels.
 _WHOLE = frozenset(("categorical", "bernoulli", "binomial", "poisson", "urn"))
 _POSITIVE = frozenset(("sd", "scale", "dof", "rate"))
-# Priors a positive parameter can have.
+# Distributions allowed as priors of positive parameters.
 _ON_POSITIVE = frozenset(
     (
         "HalfNormal",
@@ -56,12 +56,12 @@ _ON_UNIT = frozenset(("Beta", "Uniform", "Kumaraswamy", "LogitNormal", "Truncate
 
 
 def columns_of(columns: Sequence[str], words: str | Mapping[str, str]) -> list[tuple[str, str, tuple[str, ...]]]:
-    """The parts of a spec: (name, word, columns).
+    """The parts of a specification: (name, emission, columns) of each.
 
     Raises
     ------
     ModelError
-        An unknown word or column; a column without a word.
+        An emission or column is unknown, or a column has no emission.
     """
     if isinstance(words, str):
         _known_word(words, ("model", "emission"))
@@ -95,19 +95,19 @@ def _known_word(word: str, path: tuple[str, ...]) -> None:
         raise ModelError(f"unknown distribution '{word}'{near}", path=path, code="not-a-distribution")
     try:
         distribution, numbers = column_distribution(word)
-        # What else has to be known `parameters` may give.
+        # `parameters` may give the parameters that must be known.
         allowed(distribution, numbers)
     except ModelError as error:
         raise ModelError(error.message, path=path, offset=error.offset, code=error.code) from None
 
 
 def is_whole(word: str) -> bool:
-    """Whether the values of a column with this word are whole numbers."""
+    """Whether the values of a column with this emission are whole numbers."""
     return DISTRIBUTIONS[column_distribution(word)[0]].discrete if is_distribution(word) else word in _WHOLE
 
 
 def names_of(word: str, name: str, columns: tuple[str, ...]) -> dict[str, str]:
-    """Parameters of a part by their names in the posterior."""
+    """Parameters of a part, by their names in the posterior."""
     if not is_distribution(word):
         return {standard_name(p, name, columns): p for p in PARAMETERS[word]}
     distribution, numbers = column_distribution(word)
@@ -115,19 +115,19 @@ def names_of(word: str, name: str, columns: tuple[str, ...]) -> dict[str, str]:
 
 
 def parameter_names(layout: Sequence[tuple[str, str, tuple[str, ...]]]) -> dict[str, tuple[str, str]]:
-    """Parameter and word by the posterior's name."""
+    """Parameter and emission, by the parameter's name in the posterior."""
     return {called: (p, word) for name, word, columns in layout for called, p in names_of(word, name, columns).items()}
 
 
 def given_of(
     given: Mapping[str, Any], layout: Sequence[tuple[str, str, tuple[str, ...]]], n_states: int
 ) -> tuple[dict[str, np.ndarray], dict[str, Prior]]:
-    """Parameters that a file gives: numbers are known, distributions are priors; by posterior name.
+    """Read the parameters in a file, by posterior name: numbers are known values, distributions are priors.
 
     Raises
     ------
     ModelError
-        An unknown parameter; shapes that do not fit; a prior that allows impossible values.
+        A parameter is unknown, a shape is wrong, or a prior allows impossible values.
     """
     allowed = parameter_names(layout)
     known, priors = {}, {}
@@ -246,7 +246,7 @@ def _prior(texts: list[str], parameter: str, word: str, n_states: int, path: tup
 def _check_inside(
     prior: Prior, distribution: str, parameter: str, read: list[tuple[str, dict[str, float]]], path: tuple[str, ...]
 ) -> None:
-    """A prior is of numbers that the parameter can be, in every state."""
+    """Check that a prior has its support inside the parameter's range, in every state."""
     if prior.word not in SCALAR_PRIORS:
         raise ModelError(
             f"{prior.word} is no prior for '{parameter}'; one of {', '.join(SCALAR_PRIORS)}",
@@ -270,7 +270,7 @@ def _check_inside(
 
 
 def _inside_order(text: str, path: tuple[str, ...]) -> str:
-    """The prior that is put in order."""
+    """The prior inside an ordering prior such as Ordered(...)."""
     try:
         tree = parse(text).tree
         return ast.unparse(bound_arguments(cast(ast.Call, tree), str(call_name(tree)))["dist"])
@@ -302,7 +302,7 @@ def _concentration(texts: list[str], path: tuple[str, ...]) -> Prior:
 
 
 def distribution_of(text: str, path: tuple[str, ...]) -> tuple[str, dict[str, float]]:
-    """A distribution written with numbers: its name and its arguments by PyMC's names."""
+    """Read a distribution with numeric arguments: its name, and the arguments by PyMC's names."""
     try:
         tree = parse(text).tree
         call = call_name(tree)

@@ -1,4 +1,4 @@
-"""A hidden Markov model resolved: its sequences, its chain, and what its states emit."""
+"""A hidden Markov model resolved on data: sequences, chain and emissions."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ from bayeslab.posterior.relabelling import evenly
 
 __all__ = ["Hidden", "draws_of", "hidden_at"]
 
-# Starting points are found on at most so many rows.
+# Largest number of rows used to find starting points.
 _SOME = 20_000
 
 
@@ -46,10 +46,10 @@ class Hidden:
     Attributes
     ----------
     states : ndarray (n_states,)
-        Their names.
+        Names of the states.
     chain : StateChain
     parts : tuple of StatePart
-        What states emit.
+        Parts of the emission.
     sequences : Sequences
     rows : ndarray (n_times, n_columns)
         NaN for missing cells.
@@ -70,17 +70,17 @@ class Hidden:
 
     @property
     def learned(self) -> tuple[str, ...]:
-        """Names of all that is unknown."""
+        """Names of all unknown parameters."""
         return (*self.chain.learned, *(name for part in self.parts for name in part.learned))
 
     @property
     def n_free(self) -> int:
-        """Free parameters: probabilities that sum to one have one less."""
+        """Number of free parameters; a probability vector has one less than its length."""
         return self.chain.n_free + sum(part.n_free for part in self.parts)
 
     @property
     def exchangeable(self) -> bool:
-        """Whether states can trade places: nothing written tells one from another."""
+        """Whether states are exchangeable: nothing in the model tells them apart."""
         return (
             self.n_states > 1
             and not self.observed
@@ -90,12 +90,12 @@ class Hidden:
 
     @property
     def in_order(self) -> tuple[str, ...]:
-        """Parameters whose priors put states in order."""
+        """Parameters whose priors order the states."""
         return tuple(name for part in self.parts for name in part.in_order)
 
     @property
     def numbering(self) -> str | None:
-        """The parameter that says which state is which, where nothing but its order does."""
+        """The parameter whose order alone identifies the states, if there is one."""
         names = self.in_order
         if len(names) != 1 or not self.chain.symmetric or self.observed:
             return None
@@ -104,14 +104,14 @@ class Hidden:
 
     @property
     def blocks(self) -> tuple[np.ndarray, ...]:
-        """Groups of states that can trade places: all, none, or those of each class."""
+        """Groups of exchangeable states: all, none, or those of each class."""
         if isinstance(self.chain, ClassChain):
             return self.chain.blocks if all(part.symmetric for part in self.parts) else ()
         return (np.arange(self.n_states),) if self.exchangeable else ()
 
     @property
     def dims(self) -> dict[str, tuple[str, ...]]:
-        """Dimensions of everything unknown."""
+        """Dimensions of every unknown parameter."""
         chain_dims = {name: self.chain.dims(name) for name in self.chain.learned}
         return chain_dims | {name: part.dims(name) for part in self.parts for name in part.learned}
 
@@ -123,7 +123,7 @@ class Hidden:
         return out
 
     def problem(self, prior: bool = True) -> LatentModel:
-        """The model as EM sees it, with priors or without."""
+        """The model in EM's form, with or without priors."""
         return LatentModel(self.chain, self.parts, self.rows, self.sequences.offsets, prior)
 
     def log_emission(self, values: Mapping[str, np.ndarray], rows: np.ndarray | None = None) -> np.ndarray:
@@ -135,24 +135,26 @@ class Hidden:
         return out
 
     def computed(self, values: Mapping[str, np.ndarray]) -> tuple[HiddenChain, np.ndarray]:
-        """The chain and its log emissions, as :mod:`bayeslab.latents.chains.forward_backward` takes them."""
+        """The chain and its log emissions, in the form of :mod:`bayeslab.latents.chains.forward_backward`."""
         log_emission = self.log_emission(values)
         return self.chain.hidden(values), log_emission[:, self.chain.last] if self.chain.expanded else log_emission
 
     def law(self, values: Mapping[str, np.ndarray], log_emission: np.ndarray | None = None) -> Law:
-        """The hidden states at these values, the data seen; ``log_emission`` if it is known already."""
+        """The distribution of the hidden states given the data at these values; ``log_emission`` may be passed if
+        known.
+        """
         log_emission = self.log_emission(values) if log_emission is None else log_emission
         return self.chain.law(values, log_emission, self.sequences.offsets)
 
     def prefix(self, most: int) -> Hidden:
-        """The same on the first ``most`` times."""
+        """The same model on the first ``most`` times."""
         if self.sequences.n_times <= most:
             return self
         first = self.sequences.prefix(most)
         return replace(self, chain=self.chain.prefix(first.n_times), sequences=first, rows=self.rows[: first.n_times])
 
     def permuted(self, values: Mapping[str, np.ndarray], order: np.ndarray, lead: int = 0) -> dict[str, np.ndarray]:
-        """Values with state ``order[..., k]`` as the new state k; ``lead`` axes come before those of the parameters."""
+        """Values with old state ``order[..., k]`` as new state k; ``lead`` axes precede those of the parameters."""
         out, dims = {}, self.dims
         for name, value in values.items():
             for axis, dim in enumerate(dims.get(name, ())):
@@ -164,7 +166,7 @@ class Hidden:
         return out
 
     def rule(self, values: Mapping[str, np.ndarray]) -> np.ndarray:
-        """The states in ascending order of what is learned of the first column; as they are, where nothing is."""
+        """The states sorted by a learned parameter of the first column; unsorted if it has none."""
         order = np.arange(self.n_states)
         if not self.parts[0].learned:
             return order
@@ -175,7 +177,7 @@ class Hidden:
         return order
 
     def numbered(self, values: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
-        """Values with states that can trade places in the order of :meth:`rule`."""
+        """Values with exchangeable states in the order of :meth:`rule`."""
         if isinstance(self.chain, ProductChain):
             return product_labels.numbered(self, values)
         if (name := self.numbering) is not None and name in values:
@@ -185,7 +187,7 @@ class Hidden:
         return self.settled(self.permuted(values, self.rule(values)))
 
     def settled(self, values: Mapping[str, np.ndarray], lead: int = 0) -> dict[str, np.ndarray]:
-        """Values with the parts of mixtures inside states in their order; ``lead`` as in :meth:`permuted`."""
+        """Values with the mixture components inside states in a fixed order; ``lead`` as in :meth:`permuted`."""
         out = dict(values)
         for part in self.parts:
             out = part.ordered(out, lead)
@@ -193,16 +195,16 @@ class Hidden:
 
     @property
     def layered(self) -> bool:
-        """Whether states have parts that can trade places."""
+        """Whether states have exchangeable mixture components."""
         return any(part.layered for part in self.parts)
 
     @property
     def ruled_by(self) -> str:
-        """What :meth:`rule` goes by, for people."""
+        """Description of the order of :meth:`rule`, for users."""
         return self.parts[0].ruled_by
 
     def guess(self, rng: np.random.Generator | None) -> dict[str, np.ndarray]:
-        """Where a search can begin: at groups of similar rows; random, or (without rng) always the same."""
+        """A start value: from groups of similar rows; random, or without ``rng`` deterministic."""
         generator = rng if rng is not None else np.random.default_rng(0)
         if isinstance(self.chain, ProductChain):
             return product_parts.starting_values(self, rng)
@@ -212,7 +214,7 @@ class Hidden:
         return out | (self.chain.draw(rng) if rng is not None else self.chain.start_values())
 
     def scattered(self, rng: np.random.Generator) -> dict[str, np.ndarray]:
-        """Where a search can begin: like :meth:`guess`, but which state emits what is left to chance."""
+        """A random start value like :meth:`guess`, with a random assignment of groups to states."""
         start = self.guess(rng)
         if isinstance(self.chain, ProductChain) or self.n_states < 2:
             return start
@@ -225,7 +227,7 @@ class Hidden:
         return start | self.settled(self.permuted(emitted, order))
 
     def emitting(self, rows: np.ndarray, weights: np.ndarray) -> dict[str, np.ndarray]:
-        """The most probable parameters of emissions for rows that belong to states by weights (n_rows, n_states)."""
+        """The posterior modes of emission parameters, for rows with state weights (n_rows, n_states)."""
         out: dict[str, np.ndarray] = {}
         for part in self.parts:
             statistics = part.emission.statistics(rows[:, list(part.at)], weights)
@@ -234,15 +236,15 @@ class Hidden:
         return out
 
     def internal(self, values: Mapping[str, np.ndarray], draws: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
-        """Those of the draws that are variables behind parameters, renamed as these are."""
+        """Auxiliary variables behind parameters in the draws, permuted as the parameters are."""
         variables = [(name, value) for part in self.parts for name, value in part.internal(values).items()]
         variables += self.chain.internal(values).items()
         same = {name: np.isclose(value, draws[name], rtol=1e-9, atol=0) for name, value in variables if name in draws}
-        # What did not move stays as it was to the last digit.
+        # Unmoved values stay bit-identical.
         return {name: np.where(same[name], draws[name], value) for name, value in variables if name in draws}
 
     def of_sequences(self, which: np.ndarray) -> Hidden:
-        """The same on some of the sequences."""
+        """The same model on some of the sequences."""
         offsets = self.sequences.offsets
         times = np.concatenate([np.arange(offsets[s], offsets[s + 1]) for s in which])
         return replace(
@@ -253,12 +255,12 @@ class Hidden:
         )
 
     def check_possible(self, values: Mapping[str, np.ndarray]) -> None:
-        """Refuse data that the zeros of the model exclude.
+        """Refuse data to which the zeros of the model give probability zero.
 
         Raises
         ------
         DataError
-            With the sequence, the time and the column's value.
+            The data have probability zero; the message gives the sequence, the time and the value.
         """
         law = self.law(values)
         impossible = law.impossible()
@@ -277,7 +279,7 @@ class Hidden:
 
 
 def _grouped(hidden: Hidden, rng: np.random.Generator, jitter: bool) -> tuple[np.ndarray, np.ndarray]:
-    """Rows, and how much they belong to each state: mostly to that of the group of similar rows they are in."""
+    """Rows and their state weights: mostly 1 for the state of the row's group of similar rows."""
     rows = hidden.rows[:_SOME]
     observed = ~np.isnan(rows).all(axis=1)
     weights = np.full((len(rows), hidden.n_states), 1.0 / hidden.n_states)
@@ -296,7 +298,7 @@ def _grouped(hidden: Hidden, rng: np.random.Generator, jitter: bool) -> tuple[np
 
 
 def hidden_at(model: Model, data: Data) -> Hidden:
-    """The model on its data; of a range of numbers of states see :mod:`.choice`."""
+    """Resolve the model on its data; for a range of numbers of states see :mod:`.choice`."""
     spec = truncated(model.model)
     sequences = _pieces(spec, data)
     if spec.emission == "observed":
@@ -328,7 +330,7 @@ def hidden_at(model: Model, data: Data) -> Hidden:
 
 
 def _pieces(spec: HMM, data: Data) -> Sequences:
-    """The sequences, or trees, of the rows."""
+    """The sequences or trees that the rows form."""
     if spec.parent is not None:
         return forest_of(data, spec.parent)[0]
     return sequences_of(data, spec.sequence, spec.time)
@@ -339,7 +341,7 @@ def _names(spec: HMM, chain: StateChain) -> np.ndarray:
 
 
 def _chain(spec: HMM, data: Data, sequences: Sequences) -> StateChain:
-    """The chain, with what drives it."""
+    """The chain, with its inputs."""
     if spec.classes is not None:
         return classes.class_chain(spec, data, sequences, chain_of)
     if spec.parent is not None:
@@ -355,7 +357,7 @@ def _chain(spec: HMM, data: Data, sequences: Sequences) -> StateChain:
 
 
 def _observed(spec: HMM, data: Data, sequences: Sequences) -> Hidden:
-    """A chain whose states are seen: each emits its own name."""
+    """A chain with observed states: each state emits its own name."""
     states, chain, name = labels_of(spec), _chain(spec, data, sequences), spec.columns[0]
     codes = np.full(len(sequences.at), np.nan)
     if name in data.dataset.columns:
@@ -385,12 +387,12 @@ def _read_origin(data: Data, order: list[str], categories: frozenset[str]) -> np
 def draws_of(
     hidden: Hidden, draws: Mapping[str, np.ndarray], most: int | None = None
 ) -> Iterator[tuple[int, dict[str, np.ndarray]]]:
-    """Values of what is unknown at each draw, or at ``most`` of them evenly spaced.
+    """Values of the unknowns at each draw, or at ``most`` of them, evenly spaced.
 
     Raises
     ------
     ModelError
-        Something is unknown and there are no draws of it.
+        There are no draws of an unknown.
     """
     lacking = [name for name in hidden.learned if name not in draws]
     if lacking:

@@ -1,8 +1,8 @@
-"""Hidden Markov models with a number of states that the data choose, by Gibbs steps in the weak limit.
+"""Hidden Markov models with an unbounded number of states, by Gibbs sampling in the weak limit.
 
-What is judged are numbers that do not depend on what states are called: how many are in use, the entropy of their
-shares, the log likelihood, the concentrations. The states of all draws are then named as they agree best with one
-partition of the times, that with the least expected variation of information.
+Convergence is assessed on label-invariant quantities: the number of states in use, the entropy of their shares, the log
+likelihood and the concentrations. The states of all draws are then relabelled to agree best with one partition of the
+times: the partition with the smallest expected variation of information.
 """
 
 from __future__ import annotations
@@ -31,15 +31,15 @@ __all__ = ["infinite", "priors"]
 
 type Values = dict[str, np.ndarray]
 
-# Partitions are compared on at most so many times, and so many draws.
+# Largest numbers of times and of draws on which partitions are compared.
 _TIMES, _DRAWS = 1_000, 300
-# Chains begin with so many groups of similar rows, at least and at most: too many join sooner than too few split.
+# Bounds of the number of groups of similar rows at the start: too many merge sooner than too few split.
 _GROUPS = 8, 20
-# So many sweeps are made for a draw: states that split and join again do so slowly.
+# Number of sweeps for each draw: splits and merges of states are slow.
 _SWEEPS = 5
-# Less likely than any step in any data.
+# Transition probabilities below this are set to zero: no data have a less probable step.
 _NEVER = 1e-90
-# So near to `most` the truncation may be felt.
+# Share of `most` in use from which the truncation may matter.
 _NEAR = 0.8
 
 
@@ -63,13 +63,13 @@ def _spec(model: Model) -> Any:
 
 
 def limited(hidden: Hidden) -> Hidden:
-    """The states with priors that do not depend on how many there may be."""
+    """The states with priors that do not depend on the truncation level."""
     parts: Any = tuple(based(part) for part in hidden.parts)
     return replace(hidden, parts=parts)
 
 
 def infinite(model: Model, hidden: Hidden) -> GibbsPlan | str:
-    """Paths, states and concentrations in turns, or why not."""
+    """Plan of Gibbs sampling of paths, states and concentrations, or the reason why it does not apply."""
     limit = limit_of(_spec(model))
     if (why := refusal(hidden)) is not None:
         return why
@@ -101,8 +101,8 @@ def _telling(hidden: Hidden) -> np.ndarray:
 class _LimitSampler(Sampler):
     """Gibbs steps of the weak limit: the state is that of the process and the parameters.
 
-    What is kept of a draw: numbers that do not depend on names of states, the parameters (``value_...``), the number of
-    times in each state (``sizes``), and the states at some times (``path``).
+    Each draw stores label-invariant quantities, the parameters (``value_...``), the number of times in each state
+    (``sizes``), and the states at some times (``path``).
     """
 
     hidden: Hidden
@@ -148,13 +148,13 @@ def _number(value: np.ndarray) -> Any:
 
 
 def _of(state: LimitState) -> Values:
-    # What never happens is zero, so that no sequence is filtered with logarithms for its sake.
+    # Negligible probabilities become zero, so that no sequence needs filtering in logarithms.
     rows = {"initial": state.initial, "transition": state.transition}
     return {name: np.where(p < _NEVER, 0.0, p) for name, p in rows.items()}
 
 
 def _start(hidden: Hidden, limit: Limit, rng: np.random.Generator) -> tuple[LimitState, Values]:
-    """Groups of similar rows, not the same number in every chain."""
+    """Start from groups of similar rows, with a different number in every chain."""
     rows, most = hidden.rows, limit.most
     groups = int(rng.integers(min(_GROUPS[0], most), min(_GROUPS[1], most) + 1))
     observed = ~np.isnan(rows).all(axis=1)
@@ -171,9 +171,9 @@ def _start(hidden: Hidden, limit: Limit, rng: np.random.Generator) -> tuple[Limi
     pairs = states[later - 1] * most + states[later]
     moves = np.bincount(pairs, minlength=most * most).reshape(most, most).astype(float)
     begun = prior_state(limit, rng)
-    # From a flat β no state is too rare to be tried.
+    # A flat β makes no state too rare to be proposed.
     state = draw_limit(limit, replace(begun, beta=np.full(most, 1 / most)), starts, moves, rng)
-    emission_parameters = hidden.emitting(rows, np.eye(most)[states])  # where missing cells of matrices are drawn from
+    emission_parameters = hidden.emitting(rows, np.eye(most)[states])  # for missing cells of joint normal rows
     return state, _of(state) | drawn_parts(hidden.parts, hidden.rows, states, emission_parameters, rng)
 
 
@@ -189,7 +189,7 @@ def _named(
     paths: np.ndarray,
     rows: str,
 ) -> tuple[dict[str, Any], tuple[Note, ...]]:
-    """The groups of results, and what the verdict says of the states; arrays are (chains, draws, ...)."""
+    """Groups of results, and remarks on the states for the verdict; arrays are (chains, draws, ...)."""
     chains, draws = n_occupied.shape
     paths = paths.reshape(-1, paths.shape[-1]).astype(np.int64)
     some = paths[evenly(len(paths), _DRAWS)]
@@ -222,7 +222,7 @@ def _named(
 
 
 def _rising(hidden: Hidden, values: Mapping[str, np.ndarray], used: np.ndarray, count: int) -> np.ndarray:
-    """The states of the partition in the order of their first parameter, as states of other models are numbered."""
+    """The states of the partition ordered by their first parameter, as states of other models are."""
     part = hidden.parts[0]
     if not part.learned:
         return np.arange(count)
@@ -234,7 +234,7 @@ def _rising(hidden: Hidden, values: Mapping[str, np.ndarray], used: np.ndarray, 
 
 
 def _occupied(hidden: Hidden, values: Mapping[str, np.ndarray], sizes: np.ndarray, count: int) -> dict[str, Any]:
-    """States of the partition: how often they are in use, for how many times, and their parameters then."""
+    """States of the partition: how often each is in use, for how many times, and its parameters when in use."""
     used = sizes[:, :count] > 0
     out: dict[str, Any] = {
         "probability": (("occupied_state",), used.mean(axis=0)),

@@ -1,4 +1,4 @@
-"""Normal columns with covariance matrices, as a model file declares them."""
+"""Emissions of jointly normal columns with covariance matrices, as a model file declares them."""
 
 from __future__ import annotations
 
@@ -21,12 +21,12 @@ __all__ = ["joint_of"]
 def joint_of(
     spec: HMM, rows: np.ndarray, scaled_by: np.ndarray, n_states: int, given: Mapping[str, Any]
 ) -> JointNormal:
-    """The part on its data.
+    """Build the part for the data.
 
     Raises
     ------
     ModelError, DataError
-        Other words than gaussian; known parameters; a constant column, or one that follows from others.
+        An emission is not gaussian; parameters are known; or a column is constant or a linear function of others.
     """
     if spec.emission != "gaussian":
         raise ModelError(

@@ -1,11 +1,11 @@
-"""Continuous hidden states: linear dynamical systems, their parameters by EM or NUTS, their states by Kalman.
+"""Continuous hidden states: linear dynamical systems, with parameters by EM or NUTS and states by the Kalman filter.
 
-Without a ``dimension`` every column is a level that wanders, seen through noise (the local level model of [2]_):
+Without a ``dimension`` every column is a random-walk level observed with noise (the local level model of [2]_):
 
     level_t = level_{t-1} + Normal(0, level_sd)      y_t = level_t + Normal(0, noise_sd)
 
-With one, d hidden states with unit noise drive all columns: x_t = A x_{t-1} + w_t, y_t = C x_t + e_t. There the
-states can be turned without changing anything, so that EM finds one of many equal answers [1]_.
+With a ``dimension``, d hidden states with unit noise drive all columns: x_t = A x_{t-1} + w_t, y_t = C x_t + e_t. A
+rotation of the states does not change the likelihood, so that EM finds one of many equivalent solutions [1]_.
 
 The first level is vague: its standard deviation is a hundred times the column's.
 
@@ -54,14 +54,14 @@ __all__ = [
 
 type Values = Mapping[str, np.ndarray]
 
-# Degrees of freedom of the inverse gamma priors of variances, and their scale in variances of the column.
+# Degrees of freedom of the inverse gamma priors of variances, and their scale in units of the column's variance.
 PRIOR_DEGREES, _SCALE = 1.0, 0.01
-# Standard deviation of the first state, in those of the column.
+# Standard deviation of the first state, in units of the column's.
 FIRST_SD = 100.0
 METHODS = ("smooth", "filter", "predict")
 
 
-# A standard deviation is as good as zero at this share of its estimate.
+# Share of its estimate at which a standard deviation counts as zero.
 _NEXT_TO_NOTHING = 1e-3
 
 
@@ -77,7 +77,7 @@ class Linear:
     sequences : Sequences
     rows : ndarray (n_times, n_columns)
     centre, variances : ndarray (n_columns,)
-        Of the columns of the fit.
+        Centre and variance of each column in the data of the fit.
     """
 
     columns: tuple[str, ...]
@@ -101,7 +101,7 @@ class Linear:
 
     @property
     def n_free(self) -> int:
-        """Free parameters; states of a given dimension can be turned, which takes d (d - 1) / 2 away."""
+        """Number of free parameters; rotations of states of a given dimension remove d (d - 1) / 2."""
         d, p = self.n_states, len(self.columns)
         return 2 * p if self.level else d * d + p * d + p - d * (d - 1) // 2
 
@@ -122,7 +122,7 @@ class Linear:
         return _SCALE * self.variances
 
     def system(self, values: Values) -> LinearGaussian:
-        """The system at values of what is unknown."""
+        """The linear system at given values of the unknowns."""
         p, d = len(self.columns), self.n_states
         noise = np.diag(np.broadcast_to(values["noise_sd"], (p,)).astype(float) ** 2)
         if self.level:
@@ -145,7 +145,7 @@ class Linear:
         return {n: v[0] if scalar and n in ("noise_sd", "level_sd") else v for n, v in out.items()}
 
     def start(self, rng: np.random.Generator | None) -> dict[str, np.ndarray]:
-        """Values to begin a search from."""
+        """Start values of a search."""
         share = np.full((2, len(self.columns)), 0.5) if rng is None else rng.uniform(0.05, 0.95, (2, len(self.columns)))
         sds = np.sqrt(self.variances) * share
         scalar = len(self.columns) == 1
@@ -163,17 +163,17 @@ class Linear:
 
 
 def linear_of(model: Model, data: Data, origin: Linear | None = None) -> Linear:
-    """The model on its data.
+    """Resolve the model on its data.
 
     Parameters
     ----------
     origin
-        The model on the data of the fit, where these are others; None: it is worked out.
+        The model on the data of the fit, if the model's data are others; None: computed from the model.
 
     Raises
     ------
     DataError
-        Columns without values or spread.
+        A column has no values or is constant.
     """
     spec: Any = model.model
     sequences = sequences_of(data, spec.sequence, spec.time)
@@ -201,7 +201,7 @@ def linear_of(model: Model, data: Data, origin: Linear | None = None) -> Linear:
 
 @dataclass(frozen=True, eq=False)
 class LinearProblem:
-    """A linear dynamical system as EM sees it."""
+    """A linear dynamical system in EM's form."""
 
     linear: Linear
     prior: bool
@@ -221,7 +221,7 @@ class LinearProblem:
                 diagonal=("state_noise", "observation_noise"),
             )
         except (np.linalg.LinAlgError, ModelError):
-            # A guess of an accelerated search may lie outside.
+            # A proposal of accelerated EM may lie outside the support.
             return -np.inf, {}
         return float(evidence.sum()), {"next": new}
 
@@ -271,7 +271,7 @@ class LinearProblem:
 
 
 def plan(linear: Linear) -> EMPlan:
-    """EM for the variances, and with a dimension for all matrices."""
+    """Plan of EM for the variances or, with a dimension, for all matrices."""
     return EMPlan(
         how="the continuous states are integrated out by the Kalman smoother",
         problem=lambda prior: LinearProblem(linear, prior),
@@ -286,7 +286,7 @@ def plan(linear: Linear) -> EMPlan:
 
 
 def _vanishing(linear: Linear, theta: Values) -> dict[str, int]:
-    """Standard deviations without which the likelihood is no lower, by name."""
+    """Standard deviations that can be zero without lowering the likelihood, by name."""
     problem = LinearProblem(linear, False)
     highest = problem.expect(theta)[0]
     out: dict[str, int] = {}
@@ -306,12 +306,12 @@ def _vanishing(linear: Linear, theta: Values) -> dict[str, int]:
 
 
 def graph(model: Model, linear: Linear, data: Data, purpose: str) -> pymc.Model:
-    """Standard deviations, and the evidence by the Kalman filter; to simulate, with levels drawn.
+    """Standard deviations, and the evidence by the Kalman filter; for simulation, the levels are drawn.
 
     Raises
     ------
     ModelError
-        With a dimension: its states can be turned, and a sampler would wander.
+        The model has a dimension: rotations leave the posterior unchanged, so that a sampler would drift.
     """
     import pymc as pm
     import pytensor.tensor as pt
@@ -360,14 +360,14 @@ def graph(model: Model, linear: Linear, data: Data, purpose: str) -> pymc.Model:
 
 
 def priors(linear: Linear) -> dict[str, str]:
-    """The priors of the standard deviations, for people; matrices have none."""
+    """The priors of the standard deviations, as text; matrices have none."""
     scale = ", ".join(f"{x:.4g}" for x in np.unique(linear.prior_scale / 2))
     text = f"sqrt(InverseGamma({PRIOR_DEGREES / 2:g}, {scale}))"
     return {name: text for name in linear.learned if name.endswith("_sd")}
 
 
 class _Given:
-    """A generator whose normal numbers are given."""
+    """A random generator whose normal numbers are given."""
 
     def __init__(self, values: np.ndarray) -> None:
         self._values, self._at = values.ravel(), 0
@@ -414,7 +414,7 @@ def _each(linear: Linear, draws: Values, most: int | None = None) -> Iterator[di
 
 
 def log_likelihoods(model: Model, linear: Linear, draws: Values) -> dict[str, tuple[tuple[str, ...], np.ndarray]]:
-    """Of each sequence; of a single one, of each row given the rows before it."""
+    """Log likelihood of each sequence; for a single sequence, of each row given the rows before it."""
     several = linear.sequences.n_sequences > 1
     out = []
     for values in _each(linear, draws):
@@ -427,7 +427,9 @@ def log_likelihoods(model: Model, linear: Linear, draws: Values) -> dict[str, tu
 def predictive(
     model: Model, linear: Linear, draws: Values, rng: np.random.Generator
 ) -> dict[str, tuple[tuple[str, ...], np.ndarray]]:
-    """Replications of the rows given states drawn given all that was observed; missing cells are predictions."""
+    """Posterior predictive draws of the rows given states drawn given all observations; missing cells are
+    predicted.
+    """
     made = []
     for values in _each(linear, draws):
         system = linear.system(values)
@@ -449,12 +451,12 @@ def decoded(
     called: str | None,
     most: int = AVERAGED,
 ) -> tuple[dict[str, np.ndarray], dict[str, Any]]:
-    """Mean and standard deviation of the states at every time, mixed over draws."""
+    """Mean and standard deviation of the states at every time, combined over draws."""
     if method in ("viterbi", "posterior"):
-        method = "smooth"  # the most likely path of normal states is that of their means
+        method = "smooth"  # the most likely path of normal states consists of their means
     if method not in METHODS:
         raise OptionError(f"unknown method '{method}'{hint(method, METHODS)}", code="unknown-word")
-    # The variance within draws, and that of their means, about their running mean: levels far from zero lose no digits.
+    # Add the variance within draws and that of their means, with running means: no cancellation for large levels.
     mean, within, between, n = np.zeros(0), np.zeros(0), np.zeros(0), 0
     for values in _each(linear, draws, most):
         one, variance = _states(linear, values, method)

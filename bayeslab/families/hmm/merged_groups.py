@@ -1,4 +1,4 @@
-"""Groups of similar rows put together to states: where searches start of states that have parts."""
+"""Groups of similar rows merged into states: starting points for states that have mixture components."""
 
 from __future__ import annotations
 
@@ -8,19 +8,19 @@ __all__ = ["lumped"]
 
 
 def lumped(groups: np.ndarray, n_groups: int, n_states: int, rng: np.random.Generator | None) -> np.ndarray:
-    """Groups of rows put together to states: pairs that follow each other more often than by chance, first.
+    """Merge groups of rows into states, first the pairs that follow each other more often than by chance.
 
     Parameters
     ----------
     groups : ndarray (n_rows,)
-        In the order of time.
+        Group of each row, in order of time.
     rng
-        With it the order of merging is a little random.
+        If given, the order of merging is slightly random.
 
     Returns
     -------
     ndarray (n_rows,)
-        States.
+        State of each row.
     """
     follows = np.zeros((n_groups, n_groups))
     np.add.at(follows, (groups[:-1], groups[1:]), 1.0)

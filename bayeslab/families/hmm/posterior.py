@@ -1,4 +1,4 @@
-"""A hidden Markov model on its data, as engines and results see it."""
+"""Posterior of a hidden Markov model given its data: the interface for engines and results."""
 
 from __future__ import annotations
 
@@ -46,26 +46,26 @@ if TYPE_CHECKING:
 
 __all__ = ["HMMPosterior"]
 
-# Labels are made to agree on so many times at the beginning, and so many of these.
+# Relabelling uses this many times from the start, and this many of them.
 _PREFIX, _TELLING = 1_000, 60
 
 
 class HMMPosterior(Posterior):
-    """A hidden Markov model on its data."""
+    """Posterior of a hidden Markov model given its data."""
 
     view = "states"
     on_arrays = True
 
     def may_be_relabelled(self) -> bool:
-        """States may be exchangeable."""
+        """Whether states may be exchangeable: always True."""
         return True
 
     def outcomes_used(self) -> Literal["no", "row", "sequence"]:
-        """The cells of a sequence tell the states; a class is predicted from all of them."""
+        """``sequence``: the cells of a sequence inform its states; a class is predicted from all of them."""
         return "no" if self.spec.classes is not None else "sequence"
 
     def suited_prediction(self) -> Literal["mean", "probabilities"]:
-        """Probabilities of the class of a sequence, or of states where all columns hold words."""
+        """``probabilities`` for the class of a sequence, or for states whose columns all hold text."""
         words = self.spec.classes is not None or self.spec.emission == "categorical"
         return "probabilities" if words else "mean"
 
@@ -76,22 +76,22 @@ class HMMPosterior(Posterior):
 
     @cached_property
     def _settled(self) -> tuple[Model, NumberChoice | None]:
-        """The model with one number of states, and the choice of that number where it was made here."""
+        """The model with one number of states, and the choice of that number if it was made here."""
         return settled(self.model, self.data)
 
     @cached_property
     def hidden(self) -> Hidden:
-        """The model on its data, of discrete states."""
+        """The model with discrete states, resolved on its data."""
         return hidden_at(self._settled[0], self.data)
 
     @cached_property
     def linear(self) -> Linear:
-        """The model on its data, of continuous states."""
+        """The model with continuous states, resolved on its data."""
         return linear.linear_of(self.model, self.data, None if self.origin is None else self.origin.linear)
 
     @property
     def resolved(self) -> Any:
-        """The model on its data: sequences, rows, and for discrete states chain and parts."""
+        """The model resolved on its data: sequences, rows, and for discrete states chain and parts."""
         return self.linear if self._continuous else self.hidden
 
     @property
@@ -103,7 +103,7 @@ class HMMPosterior(Posterior):
         return self.spec.states == "infinite"
 
     def bound_data(self) -> Data:
-        """The data, once the model has been put on them: what a fit would refuse is refused here."""
+        """The data, after resolving the model on them, so that errors of a fit are raised here."""
         spec = self.spec
         if self.data.origin is not None or not any(self.data.has(column) for column in spec.columns):
             return self.data
@@ -112,7 +112,7 @@ class HMMPosterior(Posterior):
 
     @cached_property
     def _possible(self) -> bool:
-        """True; what the data cannot support, or the states not emit, is raised."""
+        """True; raises if the data cannot support the model or have probability zero."""
         if self._continuous:
             _ = self.linear
             return True
@@ -120,13 +120,15 @@ class HMMPosterior(Posterior):
             limit_of(self.spec)
         for hidden in self._candidates():
             if hidden.learned:
-                # An infinite number of states is cut off far beyond those that are needed.
+                # The truncation of an infinite number of states is far above the number needed.
                 _refuse_silent(hidden) if self._infinite else _refuse_too_little(hidden, self.data)
             hidden.check_possible(hidden.guess(None) if hidden.learned else {})
         return True
 
     def _candidates(self) -> tuple[Hidden, ...]:
-        """The model on its data; of a number of states that is to be chosen the smallest and the largest."""
+        """The resolved model; if the number of states is to be chosen, those with the smallest and the largest
+        number.
+        """
         spec = self.spec
         if not spec.ranged:
             return (self.hidden,)
@@ -144,7 +146,7 @@ class HMMPosterior(Posterior):
         return out | {name: part.default_prior(name) for part in hidden.parts for name in part.learned}
 
     def graph(self, *, purpose: Purpose = "fit", targets: Collection[str] = ()) -> pymc.Model:
-        """The model as a PyMC model: with the states summed out; to simulate, with a path drawn."""
+        """The model as a PyMC model: with the states summed out; for simulation, with a path drawn."""
         if self._continuous:
             return linear.graph(self.model, self.linear, self.data, purpose)
         if self._infinite:
@@ -173,7 +175,7 @@ class HMMPosterior(Posterior):
 
     @cached_property
     def gibbs_plan(self) -> GibbsPlan | str:
-        """Paths and parameters in turns."""
+        """Gibbs sampling of paths and parameters."""
         if self._continuous:
             return "continuous states are integrated out exactly; use nuts or em"
         if self._infinite:
@@ -183,7 +185,7 @@ class HMMPosterior(Posterior):
         return gibbs_sampling.by_gibbs(hidden)
 
     def preferred_engine(self) -> tuple[str, str] | None:
-        """Gibbs steps where the number of states is sampled; EM where only the likelihood settles what states mean."""
+        """Gibbs for an infinite number of states; EM if only the likelihood identifies the states."""
         if self._infinite:
             return "gibbs", "Gibbs steps: the number of states is sampled"
         if self.spec.dimension is not None:
@@ -191,7 +193,7 @@ class HMMPosterior(Posterior):
         return None
 
     def maximum_likelihood(self) -> tuple[float, int]:
-        """The highest log likelihood of several searches, NaN where it has no bound, and the number of parameters."""
+        """The highest log likelihood of several searches (NaN if unbounded), and the number of parameters."""
         if self._infinite:
             raise OptionError(
                 "an infinite number of states has no likelihood to maximise; give numbers of states",
@@ -208,7 +210,7 @@ class HMMPosterior(Posterior):
 
     @cached_property
     def exact_plan(self) -> Plan | str:
-        """Counts, where the states are observed."""
+        """The closed form from counts, if the states are observed."""
         if self._continuous:
             return "the standard deviations of a linear dynamical system have no closed form"
         if self._infinite:
@@ -216,7 +218,7 @@ class HMMPosterior(Posterior):
         return exact_inference.plan(self.hidden)
 
     def data_findings(self) -> list[DataFinding]:
-        """Columns without data."""
+        """Report columns without data."""
         if self._continuous:
             return []
         out: list[DataFinding] = []
@@ -226,7 +228,7 @@ class HMMPosterior(Posterior):
         return out
 
     def relabelled(self, draws: Draws) -> tuple[dict[str, np.ndarray], str] | None:
-        """Draws whose states have names that agree, numbered by the family's rule."""
+        """Relabel states consistently across draws, numbered by the family's rule."""
         if self._continuous or self._infinite:
             return None
         hidden = self.hidden
@@ -248,7 +250,7 @@ class HMMPosterior(Posterior):
         return _ruled(hidden, parameters, agreeing(laws, evenly(first.sequences.n_times, _TELLING)), draws), "the chain"
 
     def model_choice(self) -> tuple[str, dict[str, Any], dict[str, np.ndarray]] | None:
-        """How many states were chosen: in a line, and as a table with its labels."""
+        """The choice of the number of states: one line of text, and a table with its labels."""
         choice = self._settled[1]
         if choice is None:
             return None
@@ -257,7 +259,7 @@ class HMMPosterior(Posterior):
         return choice.described("state"), table, {"n_states": np.array(choice.numbers)}
 
     def network(self) -> nx.DiGraph:
-        """Two steps of the chain and what they emit."""
+        """The graph of two steps of the chain and their emissions."""
         spec = self.spec
         rows = self.model.data.rows
         n = len(self.data.labels.get(rows, ()))
@@ -275,7 +277,7 @@ class HMMPosterior(Posterior):
         shown = f"one a {spec.classes}" if spec.classes is not None else _number(spec)
         out.add_node("initial", kind="random", text="Dirichlet", dims=("state",))
         out.add_node("transition", kind="random", text="Dirichlet", dims=("state", "next_state"))
-        # Called as in simulations, where it is computed from the rest.
+        # Named as in simulations, where it is computed from the other nodes.
         out.add_node("path", kind="deterministic", text=f"Markov chain, {shown}", dims=(rows,))
         out.add_edges_from([("initial", "path"), ("transition", "path")])
         if spec.durations is not None:
@@ -291,7 +293,7 @@ class HMMPosterior(Posterior):
         return out
 
     def log_likelihoods(self, draws: Draws) -> Named:
-        """Log likelihood of each sequence; of a single one, of each row given the rows before it."""
+        """Log likelihood of each sequence; for a single sequence, of each row given the rows before it."""
         if self._continuous:
             return linear.log_likelihoods(self.model, self.linear, draws)
         hidden = self.hidden
@@ -307,7 +309,7 @@ class HMMPosterior(Posterior):
         return {"sequence" if several else "row": (dims, np.stack(out))}
 
     def rows_of_term(self, node: str, position: int) -> np.ndarray | None:
-        """The rows of a sequence; those of a single one cannot be taken out."""
+        """The rows of a sequence; None for a single sequence, whose rows cannot be left out."""
         if node != "sequence":
             return None
         hidden = self.resolved
@@ -317,23 +319,23 @@ class HMMPosterior(Posterior):
         return np.flatnonzero(of == known[position])
 
     def event_kinds(self) -> dict[str, np.ndarray]:
-        """What the likelihood of each value is: of rows that a window conditions on nothing."""
+        """Kind of likelihood of each value; rows that a window only conditions on have none."""
         if self._continuous:
             return {}
         return replications.events(self.spec, self.data, self.hidden)
 
     def predictive(self, draws: Draws, rng: np.random.Generator) -> Named:
-        """Replications of the rows, each in a state drawn given all that was observed."""
+        """Posterior predictive draws of the rows, each in a state drawn given all observations."""
         return replications.drawn(self.model, self.data, self.resolved, draws, rng, np.nan)
 
     def completed(self, draws: Draws, rng: np.random.Generator) -> Named:
-        """The cells that rows leave open at each draw, given all that was observed; replications of complete rows."""
+        """Draws of the missing cells given all observations; posterior predictive draws of complete rows."""
         return replications.completed(self.model, self.data, self.resolved, draws, rng)
 
     def decoded(
         self, draws: Draws, method: str, best: int, sequence: str | None, most: int = AVERAGED
     ) -> tuple[dict[str, np.ndarray], dict[str, Any]]:
-        """The states time by time: see :func:`bayeslab.results.decode.decode`."""
+        """The states at each time; see :func:`bayeslab.results.decode.decode`."""
         spec = self.spec
         resolved = self.resolved
         rows = self.model.data.rows
@@ -367,7 +369,9 @@ class HMMPosterior(Posterior):
 
 
 def _refuse_too_little(hidden: Hidden, data: Data) -> None:
-    """To learn what several states emit there are as many rows, and they differ; data to predict may be anything."""
+    """Refuse data with fewer rows than states or without variation, if states are learned; new data may be
+    anything.
+    """
     if data.origin is not None:
         return
     _refuse_silent(hidden)
@@ -386,7 +390,7 @@ def _refuse_too_little(hidden: Hidden, data: Data) -> None:
 
 
 def _refuse_silent(hidden: Hidden) -> None:
-    """A sequence without a single cell is a mistake more often than not."""
+    """Refuse a sequence without a single observed cell, which is usually a mistake."""
     sequences = hidden.sequences
     observed = (~np.isnan(hidden.rows)).any(axis=1)
     silent = np.flatnonzero(np.bincount(sequences.sequence, observed, minlength=sequences.n_sequences) == 0)
@@ -398,7 +402,7 @@ def _refuse_silent(hidden: Hidden) -> None:
 def _ruled(
     hidden: Hidden, parameters: Mapping[str, np.ndarray], moves: np.ndarray, draws: Mapping[str, np.ndarray]
 ) -> dict[str, np.ndarray]:
-    """Draws whose names agree after these moves, numbered by the rule."""
+    """Draws relabelled by these moves and numbered by the rule."""
     moved = hidden.permuted(parameters, moves, lead=1)
     middle = {name: value.mean(axis=0) for name, value in moved.items()}
     rule = np.broadcast_to(hidden.rule(middle), moves.shape)
@@ -411,9 +415,9 @@ def _number(spec: HMM) -> str:
 
 
 def _several_drawn(spec: HMM, data: Data, rows: str, out: nx.DiGraph) -> nx.DiGraph:
-    """Chains, and what they emit."""
+    """The graph of several chains and their emissions."""
     chain = product_of(spec)
-    # Called as in simulations: the number of the combination of states.
+    # Named as in simulations: the index of the combination of states.
     out.add_node("path", kind="deterministic", text=f"{spec.coupling} chains, {chain.n_states} states", dims=(rows,))
     for name in chain.every:
         out.add_node(name, kind="random", text="Dirichlet", dims=chain.dims(name))

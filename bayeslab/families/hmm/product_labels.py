@@ -1,13 +1,13 @@
-"""Names for the states of several chains, and for chains, that agree from draw to draw.
+"""Relabelling of several chains and of their states, consistent across draws.
 
-Where nothing written tells the states of a chain apart they can trade places, and so can whole chains of equal size
-that share one output. A posterior draw is then renamed by a move: new chain c is old chain ``sources[c]``, and its
-state k that chain's old state ``orders[c][k]``. Moves are chosen so that the smoothed probabilities of all chains
-agree best across draws, Stephens' criterion [1]_; given the average it is one assignment problem for each pair of
-chains and one among chains, solved exactly. Last, states and chains are numbered by a rule, so that two runs agree:
+States of a chain that the model does not tell apart are exchangeable, and so are whole chains of equal size with a
+common output. A move relabels a posterior draw: new chain c is old chain ``sources[c]``, and its state k is that
+chain's old state ``orders[c][k]``. Moves are chosen by Stephens' criterion [1]_, so that the smoothed probabilities of
+all chains agree best across draws; given their average, this is one assignment problem for each pair of chains and one
+among chains, solved exactly. Finally, states and chains are numbered by a rule, so that two runs agree:
 
-- states in ascending order of what the first column tells of them: their effect, or their mean over the others' states;
-- chains of a factorial model by descending range of those numbers, the chain that matters most first;
+- states in ascending order of their parameter in the first column: their effect, or their mean over the others' states;
+- chains of a factorial model by descending range of those numbers, the most influential chain first;
 - chains behind a switch by the ascending average of those numbers.
 
 References
@@ -31,21 +31,21 @@ if TYPE_CHECKING:
 
 __all__ = ["Freedom", "Moves", "freedom_of", "moved", "numbered", "relabelled"]
 
-# Labels are made to agree on so many times at most, and so many of these; on fewer where the product is large.
+# Relabelling uses at most this many times, and this many of them; fewer if the product space is large.
 _PREFIX, _TELLING, _WORK = 1_000, 60, 4_000_000
 _ROUNDS = 50
 
 
 @dataclass(frozen=True)
 class Freedom:
-    """What can trade places.
+    """The exchangeable states and chains.
 
     Attributes
     ----------
     states : tuple of bool
-        Whether the states of each chain can.
+        Whether the states of each chain are exchangeable.
     groups : tuple of tuple of int
-        Chains that can trade places with each other; every chain is in one.
+        Groups of exchangeable chains; every chain is in one group.
     """
 
     states: tuple[bool, ...]
@@ -58,7 +58,7 @@ class Freedom:
 
 @dataclass(frozen=True, eq=False)
 class Moves:
-    """One renaming for each draw.
+    """One relabelling for each draw.
 
     Attributes
     ----------
@@ -71,7 +71,7 @@ class Moves:
 
     @classmethod
     def none(cls, n_draws: int, sizes: tuple[int, ...]) -> Moves:
-        """Nothing moves."""
+        """The identity for every draw."""
         return cls(np.tile(np.arange(len(sizes)), (n_draws, 1)), [np.tile(np.arange(k), (n_draws, 1)) for k in sizes])
 
     def one(self, draw: int) -> tuple[np.ndarray, list[np.ndarray]]:
@@ -79,7 +79,7 @@ class Moves:
 
 
 def freedom_of(hidden: Any) -> Freedom:
-    """What nothing written tells apart."""
+    """The states and chains that the model does not tell apart."""
     chain: ProductChain = hidden.chain
     n_chains, switching = len(chain.names), chain.coupling == "switching"
     states = [_even(chain, c) and all(p.symmetric for p in _parts(hidden, c)) for c in range(n_chains)]
@@ -97,7 +97,7 @@ def freedom_of(hidden: Any) -> Freedom:
 
 
 def _even(chain: ProductChain, c: int) -> bool:
-    """Whether the chain's own law is the same for all its states."""
+    """Whether the chain's own distribution is the same for all its states."""
     name = chain.names[c]
     first = chain.known.get(f"initial_{name}")
     others = any(f"transition_{n}" in chain.known for n in (chain.names if chain.coupling == "coupled" else ()))
@@ -105,12 +105,12 @@ def _even(chain: ProductChain, c: int) -> bool:
 
 
 def _parts(hidden: Any, c: int) -> list[Any]:
-    """What the states of a chain emit, alone or with others."""
+    """The emission parts of a chain's states, alone or shared with other chains."""
     return [part for part in hidden.parts if part.index in (None, c)]
 
 
 def _interchangeable(hidden: Any, c: int) -> bool:
-    """Whether the chain can trade places with others of its size."""
+    """Whether the chain is exchangeable with others of its size."""
     chain: ProductChain = hidden.chain
     if chain.coupling == "coupled" or not _even(chain, c):
         return False
@@ -123,7 +123,7 @@ def _interchangeable(hidden: Any, c: int) -> bool:
 
 
 def moved(hidden: Any, values: Mapping[str, np.ndarray], moves: Moves) -> dict[str, np.ndarray]:
-    """Draws, renamed; the first axis of all arrays is that of the draws."""
+    """Relabelled draws; the first axis of all arrays is the draw."""
     whole = np.concatenate([moves.sources, *moves.orders], axis=1)
     kinds, kind = np.unique(whole, axis=0, return_inverse=True)
     out = {name: np.array(value) for name, value in values.items()}
@@ -150,7 +150,7 @@ def _renamed(
 
 
 def _before(hidden: Any, name: str, source: np.ndarray) -> str:
-    """What a parameter of a chain was called for the chain it comes from."""
+    """The name of a chain's parameter in the chain that it comes from."""
     chain: ProductChain = hidden.chain
     for owner in (chain, *hidden.parts):
         owned = owner.owned(name)
@@ -161,7 +161,7 @@ def _before(hidden: Any, name: str, source: np.ndarray) -> str:
 
 
 def _joint(chain: ProductChain, source: np.ndarray, orders: list[np.ndarray]) -> np.ndarray:
-    """The old state of the product for each new one."""
+    """The old state of the product space for each new one."""
     new = chain.space.states
     old = np.empty_like(new)
     for c, order in enumerate(orders):
@@ -198,7 +198,7 @@ def _repeated(chain: ProductChain, source: np.ndarray, orders: list[np.ndarray],
 
 
 def _sort_key(hidden: Any, values: Mapping[str, np.ndarray], c: int) -> np.ndarray:
-    """A number for each state of a chain, by which its states are sorted: its first parameter of the first column."""
+    """Sort key for each state of a chain: its first parameter of the first column."""
     chain: ProductChain = hidden.chain
     for part in hidden.parts:
         for name in part.names:
@@ -215,7 +215,7 @@ def _sort_key(hidden: Any, values: Mapping[str, np.ndarray], c: int) -> np.ndarr
 
 
 def relabelled(hidden: Any, draws: Mapping[str, np.ndarray]) -> tuple[dict[str, np.ndarray], str] | None:
-    """Draws whose chains and states have names that agree, numbered by the rule; and whose they are."""
+    """Relabel chains and states consistently across draws, numbered by the rule; with a description."""
     chain: ProductChain = hidden.chain
     freedom = freedom_of(hidden)
     if not freedom.any or not all(name in draws for name in hidden.learned):
@@ -233,7 +233,7 @@ def relabelled(hidden: Any, draws: Mapping[str, np.ndarray]) -> tuple[dict[str, 
 
 
 def _agreed(chain: ProductChain, freedom: Freedom, marginals: list[np.ndarray]) -> Moves:
-    """The best of several descents: from names as they are, and from the names of single draws."""
+    """The best of several descents: from the labels as they are, and from the labels of single draws."""
     n_draws = len(marginals[0])
     starts = [[p.mean(axis=0) for p in marginals]]
     starts += [[p[i] for p in marginals] for i in sorted({0, n_draws // 2, n_draws - 1})]
@@ -244,7 +244,7 @@ def _agreed(chain: ProductChain, freedom: Freedom, marginals: list[np.ndarray]) 
 def _descent(
     chain: ProductChain, freedom: Freedom, marginals: list[np.ndarray], middle: list[np.ndarray]
 ) -> tuple[float, Moves]:
-    """Draws to the average, and the average anew, until the divergence falls no more."""
+    """Alternate between relabelling draws to the average and updating it until the divergence stops falling."""
     divergence, best = np.inf, Moves.none(len(marginals[0]), chain.sizes)
     for _ in range(_ROUNDS):
         moves = _nearest(chain, freedom, marginals, [np.log(np.maximum(p, 1e-300)) for p in middle])
@@ -269,7 +269,7 @@ def _rearranged(marginals: list[np.ndarray], moves: Moves) -> list[np.ndarray]:
 
 
 def _nearest(chain: ProductChain, freedom: Freedom, marginals: list[np.ndarray], log_middle: list[np.ndarray]) -> Moves:
-    """The move of each draw with the least divergence from the average."""
+    """The move of each draw with the smallest divergence from the average."""
     n_draws = len(marginals[0])
     moves = Moves.none(n_draws, chain.sizes)
     for group in freedom.groups:
@@ -292,7 +292,7 @@ def _fit(
     c: int,
     s: int,
 ) -> tuple[np.ndarray, np.ndarray]:
-    """How far chain s of each draw is from the average of chain c, and the order of its states that is nearest."""
+    """Divergence of chain s of each draw from the average of chain c, and the best order of its states."""
     cost = -np.einsum("tk,dtl->dkl", log_middle[c], marginals[s])
     size = chain.sizes[c]
     if freedom.states[c]:

@@ -1,8 +1,8 @@
-"""What several hidden chains emit.
+"""Emissions of several hidden chains.
 
-Three ways: every state of the product has parameters of its own, and parts are those of one chain
-(:class:`bayeslab.posterior.observed.part.StatePart`); a part belongs to one chain, and the product looks it up
-(`OneChain`); or normal columns have a mean that is a sum of effects of all chains (`Additive`).
+There are three kinds: every state of the product space has its own parameters, with the parts of one chain
+(:class:`bayeslab.posterior.observed.part.StatePart`); a part belongs to one chain, and the product space looks it up
+(`OneChain`); or normal columns have a mean that is the sum of effects of all chains (`Additive`).
 """
 
 from __future__ import annotations
@@ -34,15 +34,15 @@ if TYPE_CHECKING:
 
 __all__ = ["Additive", "OneChain", "additive", "check_parameters", "parts_of", "starting_values"]
 
-# Starting points are found on at most so many rows.
+# Largest number of rows used to find starting points.
 _SOME = 20_000
-# The best of so many ways to share groups of rows among chains.
+# Number of assignments of row groups to chains that are tried.
 _TRIES = 20
 
 
 @dataclass(frozen=True, eq=False)
 class SpreadEmission(Emission):
-    """The emission of one chain, looked up for the states of the product.
+    """The emission of one chain, looked up for the states of the product space.
 
     Attributes
     ----------
@@ -51,7 +51,7 @@ class SpreadEmission(Emission):
     index : int
         The chain.
     emitting_in : int or None
-        The state of the first chain in which rows come from this one; None: always.
+        The state of the first chain in which this chain emits the rows; None: always.
     """
 
     inner: Emission
@@ -72,12 +72,12 @@ class SpreadEmission(Emission):
 
     @property
     def chain_state(self) -> np.ndarray:
-        """The state of the chain in each state of the product."""
+        """The chain's state in each state of the product space."""
         return self.space.states[:, self.index]
 
     @property
     def emitting(self) -> np.ndarray:
-        """Whether the chain emits in each state of the product."""
+        """Whether the chain emits, for each state of the product space."""
         first = self.space.states[:, 0]
         return np.ones(len(first), dtype=bool) if self.emitting_in is None else first == self.emitting_in
 
@@ -126,7 +126,7 @@ class OneChain(StatePart):
     Attributes
     ----------
     inner : StatePart
-        As if the chain were alone, its names ending in the chain's.
+        The part of the chain alone, with names that end in the chain's name.
     chain : str
     """
 
@@ -136,7 +136,7 @@ class OneChain(StatePart):
 
     @staticmethod
     def of(inner: StatePart, chain: str, emission: SpreadEmission) -> OneChain:
-        """The part of a chain, looked up for the states of the product."""
+        """The part of a chain, looked up for the states of the product space."""
         common = {f.name: getattr(inner, f.name) for f in fields(StatePart) if f.name not in ("n_states", "emission")}
         return OneChain(inner=inner, chain=chain, emission=emission, n_states=emission.space.n_states, **common)
 
@@ -285,7 +285,7 @@ class Additive(StatePart):
         return ("effect", self.names.index(name) - 1) if name in self.names[1:-1] else None
 
     def constrained(self, values: Mapping[str, Any]) -> dict[str, np.ndarray]:
-        """Effects that sum to zero; what they lacked goes to the mean."""
+        """Shift effects to sum to zero, with the difference added to the mean."""
         if self.known:
             return {}
         shifts = {name: np.asarray(values[name]).mean(axis=0) for name in self.names[1:-1]}
@@ -395,12 +395,12 @@ def _shape(name: str, chains: Sequence[str], sizes: Sequence[int], d: int) -> tu
 
 
 def additive(spec: HMM) -> bool:
-    """Whether effects of chains add up.
+    """Whether the effects of chains are additive.
 
     Raises
     ------
     ModelError
-        Where they are meant to and cannot.
+        Additive effects are requested but not possible.
     """
     if spec.coupling != "factorial" or spec.effects == "joint":
         return False
@@ -423,7 +423,7 @@ def additive(spec: HMM) -> bool:
 
 
 def check_parameters(spec: HMM, chain: ProductChain, layout: Sequence[tuple[str, str, tuple[str, ...]]]) -> None:
-    """Names and shapes of what a file gives.
+    """Check names and shapes of the given parameters.
 
     Raises
     ------
@@ -448,7 +448,7 @@ def check_parameters(spec: HMM, chain: ProductChain, layout: Sequence[tuple[str,
 
 
 def _speaking(chain: ProductChain) -> range:
-    """The chains that emit: behind a switch all but the first."""
+    """The chains that emit: with a switch, all but the first."""
     return range(1 if chain.coupling == "switching" else 0, len(chain.names))
 
 
@@ -483,7 +483,7 @@ def _shared(spec: HMM, chain: ProductChain, given: Mapping[str, Any]) -> dict[st
 
 
 def _known_effects(spec: HMM, chain: ProductChain) -> dict[str, np.ndarray]:
-    """All parameters of additive columns as numbers, or none."""
+    """All parameters of additive columns as numbers; empty if they are unknown."""
     names = ("mean", *(f"effect_{name}" for name in chain.names), "sd")
     rest = {name: value for name, value in spec.parameters.items() if name not in chain.every}
     for name in rest:
@@ -532,7 +532,7 @@ def parts_of(
     rows: np.ndarray,
     scaled_by: np.ndarray,
 ) -> tuple[Any, ...]:
-    """What the chains of a spec emit; rows are in the order of the layout.
+    """Build the emission parts of the chains; rows are in the order of the layout.
 
     Raises
     ------
@@ -597,7 +597,7 @@ def _additive_of(spec: HMM, chain: ProductChain, rows: np.ndarray, scaled_by: np
 
 
 def starting_values(hidden: Any, rng: np.random.Generator | None) -> dict[str, np.ndarray]:
-    """Where a search can begin; random, or (without rng) always the same."""
+    """A start value of a search; random, or without ``rng`` deterministic."""
     chain: ProductChain = hidden.chain
     out = _emitting(hidden, np.random.default_rng(0) if rng is None else rng)
     if rng is None:
@@ -606,7 +606,7 @@ def starting_values(hidden: Any, rng: np.random.Generator | None) -> dict[str, n
 
 
 def _emitting(hidden: Any, rng: np.random.Generator) -> dict[str, np.ndarray]:
-    """Parameters of the emissions of groups of similar rows."""
+    """Emission parameters of groups of similar rows."""
     chain, rows = hidden.chain, hidden.rows[:_SOME]
     out: dict[str, np.ndarray] = {}
     if isinstance(hidden.parts[0], Additive):
@@ -621,7 +621,7 @@ def _emitting(hidden: Any, rng: np.random.Generator) -> dict[str, np.ndarray]:
 
 
 def _grouped(hidden: Any, chain: ProductChain, rows: np.ndarray, rng: np.random.Generator) -> np.ndarray:
-    """Weights (n_rows, n_states) of the product from groups of similar rows."""
+    """Weights (n_rows, n_states) of the product states from groups of similar rows."""
     space = chain.space
     log_weight = np.zeros((len(rows), space.n_states))
     if chain.coupling == "coupled":
@@ -648,7 +648,7 @@ def _count(hidden: Any) -> int:
 
 
 def _groups(parts: Sequence[Any], rows: np.ndarray, n: int, rng: np.random.Generator) -> np.ndarray:
-    """Membership (n_rows, n) of groups of similar rows; rows without a cell in none of them more than another."""
+    """Membership (n_rows, n) of groups of similar rows; rows without an observed cell belong equally to all."""
     features = [part.emission.features(rows[:, list(part.at)]) for part in parts]
     observed = ~np.isnan(rows[:, sorted({j for part in parts for j in part.at})]).all(axis=1)
     out = np.full((len(rows), n), 1.0 / n)
@@ -663,12 +663,14 @@ def _soft(groups: np.ndarray, rng: np.random.Generator) -> np.ndarray:
 
 
 def _followed(groups: np.ndarray) -> np.ndarray:
-    """How often a group follows another."""
+    """Counts of transitions between groups."""
     return groups[:-1].T @ groups[1:]
 
 
 def _shared_out(groups: np.ndarray, sizes: Sequence[int], rng: np.random.Generator) -> np.ndarray:
-    """Groups among the chains behind a switch: such that few steps lead from one chain's to another's."""
+    """Assign groups to the chains behind a switch so that few transitions lead from one chain's groups to
+    another's.
+    """
     moves, chain = _followed(groups), np.repeat(np.arange(len(sizes)), sizes)
     within = chain[:, None] == chain
     tried = [rng.permutation(len(chain)) for _ in range(_TRIES)]
@@ -676,14 +678,14 @@ def _shared_out(groups: np.ndarray, sizes: Sequence[int], rng: np.random.Generat
 
 
 def _arranged(groups: np.ndarray, space: ProductSpace, rng: np.random.Generator) -> np.ndarray:
-    """Groups as states of the product: such that chains that go their own ways explain the steps between them."""
+    """Assign groups to product states so that independent chains explain the transitions between them."""
     moves = _followed(groups) + 1e-3
     tried = [rng.permutation(space.n_states) for _ in range(_TRIES)]
     return max(tried, key=lambda order: _apart(moves[np.ix_(order, order)], space))
 
 
 def _apart(moves: np.ndarray, space: ProductSpace) -> float:
-    """Log likelihood of transitions by chains that go their own ways."""
+    """Log likelihood of the transitions under independent chains."""
     total = 0.0
     for c in range(len(space.sizes)):
         counts = space.fold(moves, c)

@@ -1,4 +1,4 @@
-"""A hidden Markov model as a PyMC graph: states summed out, or drawn."""
+"""A hidden Markov model as a PyMC graph, with states summed out or drawn."""
 
 from __future__ import annotations
 
@@ -34,7 +34,8 @@ def with_evidence(hidden: Hidden) -> pymc.Model:
     with built:
         chain, offsets = hidden.chain, hidden.sequences.offsets
         if isinstance(chain, MarkovChain) and chain.full and _independent_normals(hidden):
-            # Densities of rows and their moments inside the kernel: the graph around it has the size of the parameters.
+            # The kernel computes densities of rows and their moments, so that the graph has only the size of the
+            # parameters.
             log_start, log_transition = chain.log_probabilities(values)
             mean, deviation, columns = _normal_parameters(hidden, values)
             flat = pt.concatenate([x.ravel() for x in (log_start, log_transition, mean, deviation)])
@@ -47,7 +48,7 @@ def with_evidence(hidden: Hidden) -> pymc.Model:
 
 
 def _parameters(hidden: Hidden, start: Mapping[str, np.ndarray] | None) -> tuple[pymc.Model, dict[str, Any]]:
-    """A model with everything unknown as free random variables; all parameters as expressions."""
+    """A PyMC model with every unknown as a free random variable, and all parameters as expressions."""
     import pymc as pm
 
     dims = ("state", "next_state", *hidden.chain.labels())
@@ -65,7 +66,7 @@ def _parameters(hidden: Hidden, start: Mapping[str, np.ndarray] | None) -> tuple
 
 
 def log_density(parts: Sequence[StatePart], values: Mapping[str, Any], rows: np.ndarray) -> Any:
-    """log p(row | state), (N, K), as a PyTensor expression; missing cells say nothing."""
+    """log p(row | state), (N, K), as a PyTensor expression; missing cells contribute nothing."""
     import pytensor.tensor as pt
 
     return sum((part.density(values, rows) for part in parts), start=pt.zeros((len(rows), parts[0].n_states)))
@@ -77,7 +78,9 @@ def _independent_normals(hidden: Hidden) -> bool:
 
 
 def _normal_parameters(hidden: Hidden, values: Mapping[str, Any]) -> tuple[Any, Any, list[int]]:
-    """Means and standard deviations (K, D) of independent normal columns as expressions, and where the columns are."""
+    """Means and standard deviations (K, D) of independent normal columns as expressions, and the columns'
+    positions.
+    """
     import pytensor.tensor as pt
 
     def table(part: StatePart, parameter: str) -> Any:
@@ -115,13 +118,13 @@ def written_out(model: Model, hidden: Hidden, data: Data) -> pymc.Model:
                     pm.Deterministic(column, variable, dims=rows)
                     continue
                 variable.name = column
-                # Never sampled by steps in its coordinates: PyMC would warn of some that have none.
+                # Not sampled by MCMC steps: PyMC would warn about variables without coordinates.
                 built.register_rv(variable, column, dims=rows, default_transform=None)
     return built
 
 
 def _behind_a_switch(hidden: Hidden, values: Mapping[str, Any], states: Any) -> dict[str, Any]:
-    """Columns that come from one chain or another; none where there is no switch."""
+    """Columns that one chain or another emits, depending on the switch; empty without a switch."""
     import pytensor.tensor as pt
 
     out: dict[str, Any] = {}

@@ -1,4 +1,4 @@
-"""Regressions that states emit, as a model file declares them: inputs, what is known, and the design on the data."""
+"""Regression emissions in a model file: inputs, known parameters, and the design matrix on the data."""
 
 from __future__ import annotations
 
@@ -23,17 +23,17 @@ _OUTCOMES = ("gaussian", "bernoulli", "poisson")
 
 
 def inputs_of(spec: HMM) -> tuple[str, ...]:
-    """Names of what the outcome depends on."""
+    """Names of the inputs of the outcome."""
     return (*spec.inputs, *(f"{spec.columns[0]}_{lag}_before" for lag in range(1, spec.window + 1)))
 
 
 def known_regression(spec: HMM, n_states: int, given: Mapping[str, Any]) -> dict[str, np.ndarray]:
-    """What is given of the lines of states, as numbers.
+    """Known regression coefficients of the states, as numbers.
 
     Raises
     ------
     ModelError
-        A name or shape that does not fit; an intercept without slopes.
+        A name or shape is wrong, or an intercept is given without slopes.
     """
     n = len(spec.inputs) + spec.window
     shapes: dict[str, tuple[int, ...]] = {"intercept": (n_states,), "slope": (n_states, n)}
@@ -77,12 +77,12 @@ def known_regression(spec: HMM, n_states: int, given: Mapping[str, Any]) -> dict
 def expert_of(
     spec: HMM, data: Data, sequences: Sequences, n_states: int, given: Mapping[str, Any]
 ) -> tuple[RegressionPart, np.ndarray]:
-    """The part, and the rows (n_times, outcome, ones, inputs).
+    """Build the part, and the rows (n_times, outcome, ones, inputs).
 
     Raises
     ------
     ModelError, DataError
-        A word without a regression; missing inputs; an input that does not vary.
+        The emission has no regression form; inputs are missing; or an input is constant.
     """
     if not isinstance(spec.emission, str) or spec.emission not in _OUTCOMES or len(spec.columns) != 1:
         raise ModelError(
@@ -97,7 +97,7 @@ def expert_of(
     normal = spec.emission == "gaussian"
     at = (*range(1, rows.shape[1]), 0)
     centre, scale, sd = np.zeros(len(at)), np.ones(len(at)), 1.0
-    # Where every number is given nothing is estimated, and any series will do.
+    # If all parameters are given nothing is estimated, and any series will do.
     if len(known) < (3 if normal else 2):
         _check_estimable(spec, usable, n_states)
         columns = usable[:, list(at)]
@@ -113,7 +113,7 @@ def expert_of(
         outcome_unit=scale[-1],
     )  # fmt: skip
     ready = rows.copy()
-    # Without its inputs a row says nothing.
+    # A row without its inputs carries no information.
     ready[np.isnan(rows[:, 1:]).any(axis=1), 0] = np.nan
     ready[:, 1:] = np.where(np.isnan(rows[:, 1:]), 0.0, rows[:, 1:])
     part.emission.check(ready[:, list(at)])
@@ -121,7 +121,7 @@ def expert_of(
 
 
 def _check_estimable(spec: HMM, usable: np.ndarray, n_states: int) -> None:
-    """Enough rows for a line in each state, and nothing that does not vary."""
+    """Check that there are enough rows for a regression in each state, and that no input is constant."""
     if len(usable) < n_states * usable.shape[1]:
         raise DataError(
             f"{len(usable)} rows with inputs and outcome cannot support {n_states} regressions on"
@@ -140,7 +140,7 @@ def _sequences(spec: HMM, data: Data) -> Sequences:
 
 
 def _design(spec: HMM, data: Data, sequences: Sequences) -> np.ndarray:
-    """Outcome, ones, inputs and the past, (n_times, 2 + n_inputs)."""
+    """Outcome, ones, inputs and past values, (n_times, 2 + n_inputs)."""
     n_rows = len(sequences.at)
     outcome = spread(sequences, read_columns(data, spec.columns, frozenset(), n_rows))
     given = read_columns(data, spec.inputs, frozenset(), n_rows)

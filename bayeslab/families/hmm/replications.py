@@ -1,13 +1,13 @@
-"""Rows drawn given what was observed: replications, open cells, and what follows from a window on the past.
+"""Draws of rows given the observations: posterior predictive draws, missing cells, and autoregressive windows.
 
-States are drawn given all rows, and rows given the states. With a ``window`` of w a row has a distribution where the w
-values before it are known:
+States are drawn given all rows, and rows given the states. With a ``window`` of w, a row has a distribution only if the
+w values before it are known:
 
-- a given value without a complete past is conditioned on, and stays what it is;
-- an open cell is drawn from the values before it, of which open ones are drawn first: draws of several in a row are
-  draws of their joint distribution given the past. Values after it that have no complete past are conditioned on, and
-  say nothing of it;
-- an open cell that has no past, in the first rows of a sequence, has no distribution: NaN.
+- an observed value without a complete past is conditioned on and kept;
+- a missing cell is drawn given the values before it, of which missing ones are drawn first: draws of consecutive
+  missing cells are joint draws given the past. Later values without a complete past are conditioned on, and carry no
+  information about it;
+- a missing cell without a past, in the first rows of a sequence, has no distribution: NaN.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ __all__ = ["completed", "drawn", "events", "position"]
 
 
 def position(resolved: Any, column: str) -> int:
-    """Where a column is in the rows of a model on its data."""
+    """Position of a column in the rows of a resolved model."""
     if isinstance(resolved, Hidden):
         return next(part.position(column) for part in resolved.parts if column in part.columns)
     return int(resolved.columns.index(column))
@@ -50,12 +50,12 @@ def _spec(model: Model) -> HMM:
 
 @dataclass(frozen=True, eq=False)
 class _Windowed:
-    """Values of a column at all times, and those that they depend on.
+    """Values of a column at all times, and the values they depend on.
 
     Attributes
     ----------
     values : ndarray (n_times,)
-        NaN where a cell is open.
+        NaN where a cell is missing.
     before : ndarray (n_times, window)
         The times of the values that each depends on; -1 before the first of a sequence.
     """
@@ -65,15 +65,15 @@ class _Windowed:
 
     @property
     def conditioned(self) -> np.ndarray:
-        """The times (n_times,) of given values without a complete past."""
+        """The times of observed values without a complete past."""
         return ~np.isnan(self.values) & np.isnan(self.past(self.values)).any(axis=1)
 
     def past(self, values: np.ndarray) -> np.ndarray:
-        """The values (n_times, window) before each time, NaN where they are not known."""
+        """The values (n_times, window) before each time, NaN where unknown."""
         return np.where(self.before < 0, np.nan, values[self.before])
 
     def rounds(self) -> list[np.ndarray]:
-        """Times of open cells that can be drawn, in rounds: each depends on given values and on rounds before."""
+        """Times of missing cells in rounds: each round depends only on observed values and earlier rounds."""
         rank = np.where(np.isnan(self.values), np.inf, 0.0)
         for time in np.flatnonzero(np.isnan(self.values)):
             before = self.before[time]
@@ -98,7 +98,7 @@ def _replicated_in_turn(
     values: Mapping[str, np.ndarray],
     states: np.ndarray,
 ) -> np.ndarray:
-    """The column (n_times,) given the states of all times: open cells in turn, then the rows that have a past anew."""
+    """The column (n_times,) given the states: missing cells in turn, then new draws of the rows that have a past."""
     (part,) = hidden.parts
     theta, n = part.to_emission(values), windowed.before.shape[1]
     known = hidden.rows[:, list(part.at[:-1])][:, :-n]
@@ -120,7 +120,7 @@ def _replicated_in_turn(
 
 
 def events(spec: HMM, data: Data, hidden: Hidden) -> dict[str, np.ndarray]:
-    """What the likelihood of each value of a column is."""
+    """Kind of likelihood of each value of a column."""
     at = hidden.sequences.at
     out = {}
     for part in hidden.parts:
@@ -135,7 +135,7 @@ def events(spec: HMM, data: Data, hidden: Hidden) -> dict[str, np.ndarray]:
 
 
 def completed(model: Model, data: Data, chain: Any, draws: Mapping[str, np.ndarray], rng: np.random.Generator) -> Drawn:
-    """The cells that rows leave open at each draw, given all that was observed; replications of complete rows."""
+    """Draws of the missing cells given all observations; posterior predictive draws of complete rows."""
     spec = _spec(model)
     rows = chain.rows[chain.sequences.at]
     given = {column: rows[:, position(chain, column)] for column in spec.columns}
@@ -184,7 +184,7 @@ def drawn(
     rng: np.random.Generator,
     rows: np.ndarray | float,
 ) -> Drawn:
-    """Rows in states drawn given all that was observed, and given their own cells in ``rows`` (NaN: none)."""
+    """Rows in states drawn given all observations, and given their own observed cells in ``rows`` (NaN: none)."""
     spec = _spec(model)
     if spec.states == "continuous":
         return linear.predictive(model, hidden, draws, rng)
@@ -205,7 +205,7 @@ def drawn(
 
 
 def _as_whole(values: np.ndarray) -> np.ndarray:
-    """Whole numbers as such, unless some are not known."""
+    """Convert whole numbers to integers, unless some are missing."""
     return values if np.isnan(values).any() else values.astype(np.int64)
 
 
@@ -216,11 +216,11 @@ def _replicated(
     states: np.ndarray,
     cells_there: np.ndarray,
 ) -> dict[str, np.ndarray]:
-    """The columns (n_rows,) given the rows' states and the cells that are there."""
+    """The columns (n_rows,) given the rows' states and their observed cells."""
     out: dict[str, np.ndarray] = {}
     for part in hidden.parts:
         rows = part.replicated(rng, values, states, hidden.rows[hidden.sequences.at], cells_there)
         for j, column in enumerate(part.columns):
-            # Behind a switch a column has a part of each chain.
+            # With a switch, a column has one part for each chain.
             out[column] = np.where(part.emits(states), rows[:, j], out[column]) if column in out else rows[:, j]
     return out
