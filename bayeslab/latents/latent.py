@@ -1,13 +1,13 @@
-"""The contract of what is summed out: latent states, their law given the data, and what is learned of them.
+"""The contract of latent variables that are summed out: their distribution given the data, and their parameters.
 
-A latent-variable model is a latent structure times what its states emit. What emits is
-:class:`bayeslab.posterior.observed.part.StatePart`; the structure is a :class:`Latent`. At values of its parameters,
-and given log densities of the rows in every state, it has a :class:`Law`: the states' posterior. By Fisher's identity
-the expected counts of that law are the gradient of the log evidence by the log probabilities that they count, so that
-one pass over the data serves EM, gradients and decoding.
+A latent-variable model is a latent structure times the emissions of its states. An emission is a
+:class:`bayeslab.posterior.observed.part.StatePart`; the structure is a :class:`Latent`. Given values of its parameters
+and the log density of every row in every state, :meth:`Latent.law` returns a :class:`Law`: the posterior of the states.
+By Fisher's identity, the expected counts under that posterior are the gradient of the log evidence with respect to the
+log probabilities, so that one pass over the data serves EM, gradients and decoding.
 
-Parameters that are not said to be otherwise are rows of probabilities with Dirichlet priors:
-:meth:`Latent.concentration` gives the prior, and the M-step, the log prior and random values follow from it.
+Unless stated otherwise, parameters are rows of probabilities with Dirichlet priors: :meth:`Latent.concentration` gives
+the prior, from which the M-step, the log prior and random start values follow.
 """
 
 from __future__ import annotations
@@ -29,16 +29,16 @@ type Values = Mapping[str, np.ndarray]
 
 @dataclass(frozen=True, eq=False)
 class Expected:
-    """What all rows say of the states.
+    """Result of the E-step.
 
     Attributes
     ----------
     log_evidence : ndarray (n_sequences,)
-        -inf where a sequence is impossible.
+        Log evidence of each sequence; -inf for an impossible one.
     posterior : ndarray (n_rows, n_states)
         P(state | all rows).
     counts : mapping of str to ndarray
-        Expected counts of what is learned.
+        Expected counts for each learned parameter.
     """
 
     log_evidence: np.ndarray
@@ -48,15 +48,15 @@ class Expected:
 
 @dataclass(frozen=True, eq=False)
 class Drawn:
-    """States drawn from their posterior, and counted.
+    """States drawn from their posterior, with their counts.
 
     Attributes
     ----------
     states : ndarray (n_rows,)
     counts : mapping of str to ndarray
-        Of what is learned.
+        Counts for each learned parameter.
     log_evidence : float
-        log p(rows | parameters), the states summed out.
+        log p(rows | parameters), with the states summed out.
     """
 
     states: np.ndarray
@@ -65,44 +65,44 @@ class Drawn:
 
 
 class Law(ABC):
-    """Latent states at given parameters, given the data."""
+    """Distribution of the latent states given the parameters and the data."""
 
-    #: What makes the first impossible row so, for people.
+    #: Reason why a row can be impossible, as text for messages.
     condition: str
 
     @abstractmethod
     def expected(self) -> Expected:
-        """Log evidence, posterior and expected counts: the E-step."""
+        """Compute log evidence, posterior and expected counts (the E-step)."""
 
     @abstractmethod
     def impossible(self) -> np.ndarray:
-        """The first row (n_sequences,) that no state explains, or -1."""
+        """The first row of each sequence that no state can explain, or -1, (n_sequences,)."""
 
     @abstractmethod
     def filter(self, kind: str) -> np.ndarray:
-        """P(state | rows up to its own), or by ``predict`` before it, (n_rows, n_states)."""
+        """P(state | rows up to this one), or with ``predict`` P(state | rows before this one), (n_rows, n_states)."""
 
     @abstractmethod
     def log_likelihoods(self, by_sequence: bool) -> np.ndarray:
-        """Log likelihood of each sequence, or of each row of a single one."""
+        """Log likelihood of each sequence, or of each row of a single sequence."""
 
     @abstractmethod
     def mode(self, n: int) -> tuple[np.ndarray, np.ndarray]:
-        """The n most likely paths (n, n_rows), -1 where there is none, and log probabilities (n, n_sequences)."""
+        """The n most likely paths (n, n_rows), -1 if there are fewer; their log probabilities (n, n_sequences)."""
 
     @abstractmethod
     def sample(self, rng: np.random.Generator) -> np.ndarray:
-        """States (n_rows,) drawn given all rows."""
+        """Draw the states (n_rows,) given all rows."""
 
     def draw(self, rng: np.random.Generator) -> Drawn:
-        """As :meth:`sample`, counted: where the latent has Gibbs steps.
+        """Draw the states as :meth:`sample` does, and count them, if the latent supports Gibbs sampling.
 
         Raises
         ------
         EvidenceError
             The rows have probability zero.
         OptionError
-            The latent has no Gibbs steps.
+            The latent does not support Gibbs sampling.
         """
         raise OptionError("states of this kind have no Gibbs steps; use nuts, map or em", code="not-suited")
 
@@ -110,7 +110,7 @@ class Law(ABC):
 class Latent(ABC):
     """Discrete states that are summed out."""
 
-    # ------------------------------------------------------------------ the law of the states
+    # ------------------------------------------------------------------ distribution of the states
 
     if TYPE_CHECKING:  # a field of some subclasses, a property of others
 
@@ -119,46 +119,46 @@ class Latent(ABC):
 
     @abstractmethod
     def law(self, values: Values, log_density: np.ndarray, offsets: np.ndarray) -> Law:
-        """The states at these parameters, given the data.
+        """The distribution of the states given parameters and data.
 
         Parameters
         ----------
         values
-            What is learned, by name.
+            Learned parameters, by name.
         log_density : ndarray (n_rows, n_states)
             log p(row | state), zeros for a missing row.
         offsets : ndarray (n_sequences + 1,)
-            Where sequences begin and end in the rows.
+            Start of each sequence in the rows, and the number of rows.
         """
 
     @abstractmethod
     def simulate(self, values: Values, uniform: np.ndarray, offsets: np.ndarray) -> np.ndarray:
-        """States (n_rows,) drawn without data, by one uniform number a row."""
+        """States (n_rows,) drawn without data, from one uniform number for each row."""
 
-    #: How often each row counts; None where each does once. Rows that count differently are sequences of their own.
+    #: Weight of each row; None for equal weights of one. Rows with different weights are in different sequences.
     row_weights: np.ndarray | None = None
 
     def one_pass(
         self, values: Values, emission: Any, parameters: Mapping[str, Any], rows: np.ndarray
     ) -> tuple[float, dict[str, Any]] | None:
-        """Log evidence, expected counts and the emission's totals of complete rows by a fused kernel, if there is one.
+        """Log evidence, expected counts and emission statistics of complete rows by a fused kernel; None without one.
 
         Parameters
         ----------
         emission : Emission
         parameters
-            As the emission takes them.
+            Parameters of the emission.
         rows : ndarray
-            Contiguous.
+            Complete rows, a contiguous array.
         """
         return None
 
     def prefix(self, n_rows: int) -> Self:
-        """The same on the first rows."""
+        """The same latent on the first rows."""
         return self
 
     def of_sequences(self, which: np.ndarray, rows: np.ndarray) -> Self:
-        """The same on some of the sequences, which hold these rows."""
+        """The same latent on some of the sequences, which hold these rows."""
         return self
 
     # ------------------------------------------------------------------ parameters
@@ -166,16 +166,16 @@ class Latent(ABC):
     @property
     @abstractmethod
     def learned(self) -> tuple[str, ...]:
-        """Names of what is unknown."""
+        """Names of the unknown parameters."""
 
     @property
     def constants(self) -> dict[str, np.ndarray]:
-        """What is known, and goes along with what is learned."""
+        """Known values that accompany the learned parameters."""
         return {}
 
     @abstractmethod
     def complete(self, values: Values) -> dict[str, np.ndarray]:
-        """All probabilities, the known ones with the unknown ones' values."""
+        """All probabilities: known ones, and unknown ones at the given values."""
 
     @abstractmethod
     def dims(self, name: str) -> tuple[str, ...]:
@@ -183,37 +183,37 @@ class Latent(ABC):
 
     @abstractmethod
     def concentration(self, name: str) -> np.ndarray:
-        """Of the Dirichlet prior of a parameter; zero where a probability is."""
+        """Concentration of a parameter's Dirichlet prior; zero where the probability is structurally zero."""
 
     def kind(self, name: str) -> str:
-        """What values a parameter can have, as EM's coordinates call it."""
+        """The support of a parameter, by its name among EM's coordinates."""
         return "simplex"
 
     def shape(self, name: str) -> tuple[int, ...]:
         return self.concentration(name).shape
 
     def labels(self) -> dict[str, np.ndarray]:
-        """Of dimensions that are not states."""
+        """Labels of dimensions other than the states."""
         return {}
 
     @property
     def symmetric(self) -> bool:
-        """Whether nothing here tells one state from another."""
+        """Whether this structure is invariant to permutations of the states."""
         return False
 
     @property
     def n_free(self) -> int:
-        """Free parameters."""
+        """Number of free parameters."""
         return sum(int(np.maximum((self.concentration(n) > 0).sum(axis=-1) - 1, 0).sum()) for n in self.learned)
 
     def prior_text(self, name: str) -> str:
-        """The prior of a parameter, for people."""
+        """The prior of a parameter as text."""
         rows = np.unique(np.atleast_2d(self.concentration(name)), axis=0)
         shown = ", ".join(f"{x:g}" for x in rows[0].ravel())
         return f"Dirichlet([{shown}])" if rows.shape[0] == 1 and rows.ndim == 2 else "Dirichlet, row by row"
 
     def internal(self, values: Values) -> dict[str, np.ndarray]:
-        """Draws of the variables behind parameters, by their names."""
+        """Draws of the auxiliary variables behind parameters, by name."""
         return {}
 
     # ------------------------------------------------------------------ learning
@@ -221,20 +221,20 @@ class Latent(ABC):
     @property
     @abstractmethod
     def how(self) -> str:
-        """What EM does, for people."""
+        """Description of the EM algorithm, as text."""
 
     @property
     def no_em(self) -> str:
-        """Why EM does not apply, if it does not."""
+        """Reason why EM does not apply; empty if it does."""
         return ""
 
     @property
     def no_gibbs(self) -> str:
-        """Why Gibbs steps do not apply; empty where they do."""
+        """Reason why Gibbs sampling does not apply; empty if it does."""
         return ""
 
     def draw_given(self, rng: np.random.Generator, counts: Values, values: Values) -> dict[str, np.ndarray]:
-        """What is learned, from its posterior given counts of states; ``values`` are those before."""
+        """Draw the learned parameters from their posterior given counts of states; ``values`` are the current ones."""
         out = {}
         for name in self.learned:
             prior = self.concentration(name)
@@ -243,10 +243,10 @@ class Latent(ABC):
 
     @abstractmethod
     def start_values(self) -> dict[str, np.ndarray]:
-        """Values of what is unknown where a search can begin, the same every time."""
+        """Deterministic start values of the unknown parameters."""
 
     def draw(self, rng: np.random.Generator, weight: float = 1.0) -> dict[str, np.ndarray]:
-        """Random values of what is unknown."""
+        """Random values of the unknown parameters."""
         out = {}
         for name in self.learned:
             gammas = rng.standard_gamma(np.where(self.concentration(name) > 0, weight, 0.0))
@@ -254,14 +254,14 @@ class Latent(ABC):
         return out
 
     def maximise(self, counts: Values, *, prior: bool, start: Values | None = None) -> dict[str, np.ndarray]:
-        """The most probable parameters for expected counts: the M-step.
+        """Maximise the expected log likelihood or log posterior given expected counts (the M-step).
 
         Parameters
         ----------
         prior : bool
-            Whether the prior counts; otherwise the likelihood alone does.
+            Whether the prior is included; otherwise the likelihood alone is maximised.
         start
-            Where the counts come from: the start of M-steps that are iterations themselves.
+            The parameters that gave the counts, as the start of iterative M-steps.
         """
         out = {}
         for name in self.learned:
@@ -275,7 +275,7 @@ class Latent(ABC):
 
     @staticmethod
     def _weighed(counts: np.ndarray, a: np.ndarray, *, prior: bool) -> np.ndarray:
-        """Expected counts with those of the prior, zero where there is no way."""
+        """Expected counts plus prior counts; zero where the probability is structurally zero."""
         return np.where(a > 0, np.maximum(counts + (a - 1 if prior else 0.0), 0.0), 0.0)
 
     def expected_log_density(self, counts: Values, values: Values) -> float:
@@ -296,14 +296,14 @@ class Latent(ABC):
         return total
 
     def constrained(self, values: Values) -> dict[str, np.ndarray]:
-        """Those of the values that a search moved off a constraint, put back without a change of the likelihood."""
+        """Values that a search moved off a constraint, mapped back without a change of the likelihood."""
         return {}
 
     # ------------------------------------------------------------------ PyMC
 
     @abstractmethod
     def variables(self, start: Values | None) -> dict[str, Any]:
-        """What is unknown as random variables on PyMC's context stack, and what is known as constants."""
+        """Unknown parameters as random variables on PyMC's context stack, and known ones as constants."""
 
     @abstractmethod
     def evidence(self, values: Mapping[str, Any], log_density: Any, offsets: np.ndarray) -> Any:

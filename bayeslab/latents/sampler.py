@@ -1,8 +1,8 @@
-"""What a Markov chain is to the engine that runs it: a first state, a step, and states that a file can hold.
+"""The contract of a Markov chain with its engine: a first state, a step, and states that can be stored.
 
-A sampler gives the first state and the next one, and has no state itself: all that a step needs is in its arguments,
-the arrays and the generator. So a chain that was stopped continues bit for bit as if it had not been. Storing,
-resuming, progress and cancellation are written once, in :mod:`bayeslab.engines.toolbox.stepped`.
+A sampler computes the first state and the next one, and is itself stateless: everything that a step needs is in its
+arguments, the arrays and the random generator. A chain that was stopped therefore continues bit for bit as if it had
+not been. Storing, resuming, progress and cancellation are implemented once, in :mod:`bayeslab.engines.toolbox.stepped`.
 
 References
 ----------
@@ -28,45 +28,47 @@ type Arrays = Mapping[str, np.ndarray]
 
 
 class Sampler(ABC):
-    """A Markov chain on plain arrays."""
+    """A Markov chain whose state is a mapping of plain arrays."""
 
     @abstractmethod
     def init(self, rng: np.random.Generator, tune: int) -> Arrays:
-        """The first state.
+        """Compute the first state.
 
         Parameters
         ----------
         tune : int
-            Steps before the first draw that is kept.
+            Number of warm-up steps before the first stored draw.
 
         Returns
         -------
         mapping of str to ndarray
-            With an entry ``searched``, which is no part of the state, where a search for it counts as so many steps.
+            The first state. An optional entry ``searched``, which is not part of the state, is the number of steps that
+            the search for it counts as.
         """
 
     @abstractmethod
     def step(self, rng: np.random.Generator, state: Arrays) -> tuple[Arrays, Arrays]:
-        """The next state, and what is kept of this draw.
+        """Compute the next state, and the arrays to store for this draw.
 
-        The arrays of ``state`` are not written to. What is kept has the same names and dtypes in every step; shapes may
-        grow and shrink, and are filled with zeros to the largest.
+        The arrays of ``state`` are not modified. Stored arrays have the same names and dtypes in every step; their
+        shapes may differ, and are padded with zeros to the largest.
         """
 
 
 @dataclass(frozen=True, slots=True)
 class Chains[Answer]:
-    """Chains whose state, with all that is kept, is arrays: they run side by side, stop anywhere and continue exactly.
+    """Chains whose state and stored draws are arrays: they run in parallel, stop at any time and resume exactly.
 
     Attributes
     ----------
     begin : callable
-        The first state from a generator, the number of draws and the number of tuning draws. It has the entries
-        ``done``, the number of sweeps made, and ``tune``.
+        Returns the first state, given a generator, the number of draws and the number of warm-up draws. Its entries
+        include ``done``, the number of sweeps made, and ``tune``.
     advance : callable
-        The state so many sweeps later. It may run in a thread.
+        Returns the state after the given number of further sweeps. It may run in a thread.
     finish : callable
-        The answer from the chains' states, by the number of the chain; as many draws of each as the shortest has.
+        Returns the answer from the chains' states, by chain number. Each chain contributes as many draws as the
+        shortest one has.
     """
 
     begin: Callable[[np.random.Generator, int, int], Arrays]
@@ -75,12 +77,13 @@ class Chains[Answer]:
 
 
 def recorded[Answer](sampler: Sampler, finish: Callable[[Mapping[int, Arrays], int], Answer]) -> Chains[Answer]:
-    """Chains of a sampler that keep what every step gives.
+    """Chains of a sampler that store the arrays of every step.
 
     Parameters
     ----------
     finish : callable
-        The answer from draws by name, (n_draws, ...), of each chain by its number, and from the number of draws.
+        Returns the answer, given the draws of each chain (by chain number, then by name, (n_draws, ...)) and the
+        number of draws.
     """
 
     def begin(rng: np.random.Generator, draws: int, tune: int) -> Arrays:
@@ -119,14 +122,14 @@ def recorded[Answer](sampler: Sampler, finish: Callable[[Mapping[int, Arrays], i
 
 
 def run(sampler: Sampler, rng: np.random.Generator, draws: int, tune: int) -> Arrays:
-    """Draws of one chain by name, (draws, ...)."""
+    """Run one chain; its draws by name, (draws, ...)."""
     chains = recorded(sampler, lambda kept, n_draws: kept[0])
     first = chains.begin(rng, draws, tune)
     return chains.finish({0: chains.advance(first, draws + tune - int(first["done"]))})
 
 
 def stacked(kept: Mapping[int, Arrays], name: str, n_draws: int) -> np.ndarray:
-    """One quantity of all chains, (chains, n_draws, ...), filled with zeros to the largest shape."""
+    """One quantity of all chains, (chains, n_draws, ...), padded with zeros to the largest shape."""
     arrays = [chain[name][:n_draws] for chain in kept.values()]
     shape = tuple(np.max([array.shape for array in arrays], axis=0))
     return np.stack([_wide(array, shape) for array in arrays])
@@ -137,7 +140,7 @@ def _named(chain: Arrays, prefix: str) -> dict[str, np.ndarray]:
 
 
 def _with(values: np.ndarray | None, value: np.ndarray, draw: int, draws: int) -> np.ndarray:
-    """An array of all draws with one more of them."""
+    """Store one more draw in the array of all draws."""
     if values is None:
         values = np.zeros((draws, *value.shape), value.dtype)
     values = _wide(values, (draws, *np.maximum(values.shape[1:], value.shape)))
@@ -147,19 +150,19 @@ def _with(values: np.ndarray | None, value: np.ndarray, draw: int, draws: int) -
 
 
 def _wide(values: np.ndarray, shape: tuple[int, ...]) -> np.ndarray:
-    """The same with zeros up to a shape that is nowhere smaller."""
+    """Pad an array with zeros to a shape that is at least as large on every axis."""
     if values.shape == tuple(shape):
         return values
     return np.pad(values, [(0, n - m) for m, n in zip(values.shape, shape, strict=True)])
 
 
 def frozen(rng: np.random.Generator) -> np.ndarray:
-    """The state of a generator as an array that a file can hold."""
+    """The state of a generator, as an array that can be stored."""
     return np.array(json.dumps(rng.bit_generator.state))
 
 
 def thawed(state: np.ndarray) -> np.random.Generator:
-    """The generator at that state."""
+    """The generator at a stored state."""
     bits = np.random.PCG64()
     bits.state = json.loads(str(state))
     return np.random.Generator(bits)
