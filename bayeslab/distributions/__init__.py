@@ -3,29 +3,29 @@
 Contract. A distribution's module has
 
 ``DECLARATION``
-    a :class:`Distribution`: parameters by PyMC's names and in PyMC's order, what they may be, what is drawn.
+    a :class:`Distribution`: parameters by PyMC's names and in PyMC's order, their domains, and the support.
 
-and, for single numbers, on arrays that broadcast (:class:`Maths`):
+and, if univariate, functions of arrays that broadcast (:class:`Maths`):
 
 ``canonical(**given) -> tuple``
-    the parameters of the functions below from those given, with PyMC's alternatives and defaults.
+    converts given parameters, with PyMC's alternatives and defaults, to the parameters of the functions below.
 ``log_density(x, *parameters)``
     log density of each number inside the support.
 ``slopes(x, *parameters) -> tuple``
-    its derivatives, by x and by each parameter; None of whole numbers.
+    derivatives of the log density by x and by each parameter; None for integer arguments.
 ``draw(rng, size, *parameters)``
     independent draws.
 ``moments(*parameters) -> (mean, variance)`` (optional)
-    where both have a closed form.
+    if both have a closed form.
 
 ``CONJUGATE`` (optional)
-    a :class:`Conjugate`: the parameter that has a conjugate prior, and what each number adds to it. Its closed forms
-    are those of the prior: :mod:`bayeslab.distributions.toolbox.conjugate_pairs`.
+    a :class:`Conjugate`: the parameter with a conjugate prior, and the contribution of each number to its posterior.
+    The closed forms of the priors are in :mod:`bayeslab.distributions.toolbox.conjugate_pairs`.
 
-``pymc_class() -> class`` (optional) is there where PyMC has no distribution of that name.
+``pymc_class() -> class`` (optional) is defined if PyMC has no distribution of that name.
 
-The folder ``emissions`` has columns of distributions with parameters for each of several states, and ``toolbox`` what
-distributions share: which parameters can be learned, weak priors, the search for the most probable parameters.
+The folder ``emissions`` holds distributions of data columns with parameters for each of several states. The folder
+``toolbox`` holds shared code: which parameters can be learned, weak priors, the search for posterior modes.
 
 References
 ----------

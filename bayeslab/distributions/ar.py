@@ -1,4 +1,4 @@
-"""Autoregression: each number is normal about a linear function of the numbers before it."""
+"""Autoregression: each number is normal around a linear function of the preceding numbers."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Asymmetric Laplace: exponential tails of unlike lengths; its quantile ``q`` is at mu, as in quantile regression.
+"""Asymmetric Laplace: exponential tails of different lengths; mu is its quantile ``q``, as in quantile regression.
 
 Density b / (kappa + 1/kappa) · exp(-b kappa (x - mu)) right of mu, exp(b (x - mu) / kappa) left of it;
 kappa² = q / (1 - q). Kotz, Kozubowski, Podgórski (2001), The Laplace Distribution and Generalizations, chapter 3.

@@ -52,7 +52,7 @@ def moments(p: Array) -> Values:
 
 
 def _counts(x: Array) -> tuple[Array, Array]:
-    """What an item adds to the prior of p."""
+    """Contribution of each item to the posterior parameters of p."""
     return x, 1 - x
 
 

@@ -1,4 +1,4 @@
-"""Beta-binomial: successes among n trials whose probability varies as a beta number.
+"""Beta-binomial: successes among n trials whose probability is beta-distributed.
 
 P(x) = C(n, x) B(x + alpha, n - x + beta) / B(alpha, beta). Johnson, Kemp, Kotz (2005), section 6.9.2.
 """

@@ -53,7 +53,7 @@ def moments(n: Array, p: Array) -> Values:
 
 
 def _counts(x: Array, n: Array) -> tuple[Array, Array]:
-    """What an item adds to the prior of p."""
+    """Contribution of each item to the posterior parameters of p."""
     return x, n - x
 
 

@@ -1,4 +1,4 @@
-"""Conditional autoregression: each area's number is normal about a share alpha of the mean of its neighbours.
+"""Conditional autoregression: each area's value is normal around alpha times the mean of its neighbours.
 
 Besag (1974), JRSS B 36, 192-236.
 """

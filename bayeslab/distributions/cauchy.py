@@ -1,4 +1,4 @@
-"""Cauchy: so heavy tails that there is no mean.
+"""Cauchy: tails so heavy that the mean does not exist.
 
 With z = (x - alpha) / beta, density 1 / (π beta (1 + z²)). Johnson, Kotz, Balakrishnan (1994), chapter 16.
 """

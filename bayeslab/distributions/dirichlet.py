@@ -1,4 +1,4 @@
-"""Dirichlet: probabilities of several categories.
+"""Dirichlet: probabilities of several categories (a point in the simplex).
 
 Density Γ(Σ a) / Π Γ(a_i) · Π x_i^(a_i - 1). Kotz, Balakrishnan, Johnson (2000), Continuous Multivariate Distributions,
 chapter 49.

@@ -1,4 +1,4 @@
-"""Discrete uniform: any whole number between two ends is as likely as another.
+"""Discrete uniform: whole numbers between two ends, all equally likely.
 
 P(x) = 1 / (upper - lower + 1).
 """

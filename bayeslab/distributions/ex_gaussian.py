@@ -1,4 +1,4 @@
-"""Ex-Gaussian: the sum of a normal and an exponential number; reaction times.
+"""Ex-Gaussian: the sum of a normal and an exponential variable, used for reaction times.
 
 Density exp((mu - x) / nu + sigma² / (2 nu²)) Φ((x - mu) / sigma - sigma / nu) / nu. Rigby, Stasinopoulos (2005),
 Applied Statistics 54, 507-554.

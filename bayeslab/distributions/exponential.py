@@ -1,4 +1,4 @@
-"""Exponential: the time until an event whose rate does not change.
+"""Exponential: the time until an event with a constant rate.
 
 Density lam exp(-lam x) for x ≥ 0; ``scale`` is 1 / lam. Johnson, Kotz, Balakrishnan (1994), chapter 19.
 """
@@ -50,7 +50,7 @@ def moments(lam: Array) -> Values:
 
 
 def _counts(x: Array) -> tuple[Array, Array]:
-    """What an item adds to the prior of lam."""
+    """Contribution of each item to the posterior parameters of lam."""
     return np.ones(np.shape(x)), x
 
 

@@ -56,7 +56,7 @@ def moments(alpha: Array, beta: Array) -> Values:
 
 
 def _counts(x: Array, alpha: Array) -> tuple[Array, Array]:
-    """What an item adds to the prior of beta."""
+    """Contribution of each item to the posterior parameters of beta."""
     return alpha, x
 
 

@@ -1,4 +1,4 @@
-"""GARCH(1, 1): a variance that follows its last value and the last square.
+"""GARCH(1, 1): a variance that depends on its last value and on the last squared observation.
 
 Bollerslev (1986), Journal of Econometrics 31, 307-327.
 """

@@ -1,7 +1,7 @@
-"""Gaussian process: an unknown function of columns of the data, any values of which are jointly normal.
+"""Gaussian process: an unknown function of data columns, whose values at any rows are jointly normal.
 
 f ~ N(0, K) with K[i, j] = kernel(x[i], x[j]), a covariance function such as ``Matern52(x, lengthscale, scale)``. With
-``approximation=hsgp`` f is a sum of ``functions`` sines on a box about ``domain``.
+``approximation=hsgp`` f is a sum of ``functions`` sines on a box around ``domain``.
 
 Rasmussen, Williams (2006), Gaussian Processes for Machine Learning, chapters 2 and 4.
 """

@@ -1,4 +1,4 @@
-"""Gaussian random walk: each number is normal about the one before it."""
+"""Gaussian random walk: each number is normal around the previous one."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Geometric: the number of the trial that is the first success.
+"""Geometric: the number of trials up to and including the first success.
 
 P(x) = p (1 - p)^(x - 1) for x = 1, 2, .... Johnson, Kemp, Kotz (2005), section 5.2.
 """
@@ -48,7 +48,7 @@ def moments(p: Array) -> Values:
 
 
 def _counts(x: Array) -> tuple[Array, Array]:
-    """What an item adds to the prior of p."""
+    """Contribution of each item to the posterior parameters of p."""
     return np.ones(np.shape(x)), x - 1
 
 

@@ -1,4 +1,4 @@
-"""Gumbel: the largest of many numbers.
+"""Gumbel: the maximum of many variables.
 
 With z = (x - mu) / beta, density exp(-z - exp(-z)) / beta. Johnson, Kotz, Balakrishnan (1995), chapter 22.
 """

@@ -1,4 +1,4 @@
-"""Half-Cauchy: the size of a Cauchy number; a weak prior for scales.
+"""Half-Cauchy: the absolute value of a Cauchy variable; a weak prior for scales.
 
 With z = x / beta, density 2 / (π beta (1 + z²)) for x ≥ 0. Polson, Scott (2012), Bayesian Analysis 7, 887-902.
 """

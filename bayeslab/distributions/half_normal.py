@@ -1,4 +1,4 @@
-"""Half-normal: the distance of a normal number from its mean.
+"""Half-normal: the absolute deviation of a normal variable from its mean.
 
 Density 2 exp(-x² / (2 sigma²)) / (sigma √(2π)) for x ≥ 0. Johnson, Kotz, Balakrishnan (1994), section 13.10.
 """

@@ -1,4 +1,4 @@
-"""Half Student's t: the distance of a t number from its centre; a weak prior for scales.
+"""Half Student's t: the absolute deviation of a t variable from its centre; a weak prior for scales.
 
 Twice the density of Student's t with mu = 0, for x ≥ 0. Gelman (2006), Bayesian Analysis 1, 515-534.
 """

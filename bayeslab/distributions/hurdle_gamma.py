@@ -1,4 +1,4 @@
-"""Hurdle gamma: 0 with probability 1 - psi, else a gamma number.
+"""Hurdle gamma: 0 with probability 1 - psi, otherwise gamma-distributed.
 
 Mullahy (1986), Journal of Econometrics 33, 341-365.
 """

@@ -1,4 +1,4 @@
-"""Hurdle log-normal: 0 with probability 1 - psi, else a log-normal number.
+"""Hurdle log-normal: 0 with probability 1 - psi, otherwise log-normal.
 
 Cragg (1971), Econometrica 39, 829-844.
 """

@@ -1,4 +1,4 @@
-"""Hurdle negative binomial: 0 with probability 1 - psi, else a negative binomial number that is not 0.
+"""Hurdle negative binomial: 0 with probability 1 - psi, otherwise negative binomial given that it is not 0.
 
 Mullahy (1986), Journal of Econometrics 33, 341-365.
 """

@@ -1,4 +1,4 @@
-"""Hurdle Poisson: 0 with probability 1 - psi, else a Poisson number that is not 0.
+"""Hurdle Poisson: 0 with probability 1 - psi, otherwise Poisson given that it is not 0.
 
 Mullahy (1986), Journal of Econometrics 33, 341-365.
 """

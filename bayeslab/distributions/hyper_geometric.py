@@ -1,4 +1,4 @@
-"""Hypergeometric: marked items among n drawn, without putting back, from N of which k are marked.
+"""Hypergeometric: marked items among n drawn without replacement from N items, of which k are marked.
 
 P(x) = C(k, x) C(N - k, n - x) / C(N, n). Johnson, Kemp, Kotz (2005), chapter 6.
 """

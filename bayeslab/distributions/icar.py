@@ -1,4 +1,4 @@
-"""Intrinsic conditional autoregression: each area's number is normal about the mean of its neighbours; they sum to 0.
+"""Intrinsic conditional autoregression: each area's value is normal around its neighbours' mean; values sum to 0.
 
 Besag, Kooperberg (1995), Biometrika 82, 733-746.
 """

@@ -1,4 +1,4 @@
-"""Interpolated: a density given at points, straight between them."""
+"""Interpolated: a density given at points, linear between them."""
 
 from __future__ import annotations
 

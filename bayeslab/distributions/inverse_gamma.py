@@ -1,4 +1,4 @@
-"""Inverse gamma: one over a gamma number; the conjugate prior of a normal variance.
+"""Inverse gamma: the reciprocal of a gamma variable; the conjugate prior of a normal variance.
 
 Density beta^alpha x^(-alpha - 1) exp(-beta / x) / Γ(alpha) for x > 0. Johnson, Kotz, Balakrishnan (1994), section 17.7.
 """
@@ -56,7 +56,7 @@ def moments(alpha: Array, beta: Array) -> Values:
 
 
 def _counts(x: Array, alpha: Array) -> tuple[Array, Array]:
-    """What an item adds to the prior of beta."""
+    """Contribution of each item to the posterior parameters of beta."""
     return alpha, 1 / x
 
 

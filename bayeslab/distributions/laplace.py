@@ -1,4 +1,4 @@
-"""Laplace: a peak with exponential tails on both sides.
+"""Laplace: a peak with exponential tails on both sides (double exponential).
 
 Density exp(-|x - mu| / b) / (2 b). Johnson, Kotz, Balakrishnan (1995), chapter 24.
 """

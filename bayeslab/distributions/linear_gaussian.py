@@ -1,4 +1,4 @@
-"""Linear-Gaussian state: a vector that moves linearly along a dimension with normal noise; its values are read out.
+"""Linear-Gaussian state: a vector that evolves linearly along a dimension with normal noise; outputs are linear in it.
 
 s[1] ~ N(initial_mean, initial_covariance), s[t] = F s[t-1] + N(0, Q), and the value at t is x[t] = H s[t].
 

@@ -1,4 +1,4 @@
-"""LKJ covariance: the Cholesky factor of a covariance matrix, by standard deviations and an LKJ correlation matrix.
+"""LKJ covariance: Cholesky factor of a covariance matrix, from standard deviations and an LKJ correlation matrix.
 
 Lewandowski, Kurowicka, Joe (2009), Journal of Multivariate Analysis 100, 1989-2001.
 """

@@ -1,4 +1,4 @@
-"""LKJ correlation: a correlation matrix with density in proportion to its determinant to the power eta - 1.
+"""LKJ correlation: a correlation matrix with density proportional to its determinant to the power eta - 1.
 
 Lewandowski, Kurowicka, Joe (2009), Journal of Multivariate Analysis 100, 1989-2001.
 """

@@ -1,4 +1,4 @@
-"""Local linear trend: a level along a dimension, that moves by a slope, that moves itself.
+"""Local linear trend: a level along a dimension with a slope that follows a random walk.
 
 x[1] ~ initial, v[1] ~ initial_slope, x[t] = x[t-1] + v[t-1] + e[t], v[t] = v[t-1] + u[t], with e[t] ~ N(0,
 sigma_level^2) and u[t] ~ N(0, sigma_slope^2). Its values are x; a node ``trend`` has v in ``trend_slope``. With

@@ -47,7 +47,7 @@ def draw(rng: np.random.Generator, size: tuple[int, ...], mu: Array, sigma: Arra
 
 
 def pymc_class() -> Any:
-    """PyMC's distribution, sampled as log odds: PyMC 6.3 has no transform for it, and samplers would leave (0, 1)."""
+    """PyMC's distribution, sampled on the log-odds scale: PyMC 6.3 has no transform that keeps it in (0, 1)."""
     import pymc as pm
     from pymc.distributions.transforms import _default_transform, logodds
 
@@ -58,7 +58,7 @@ def pymc_class() -> Any:
         @classmethod
         def dist(cls, *args: Any, **kwargs: Any) -> Any:
             drawn = super().dist(*args, **kwargs)
-            # The operation's type is made anew for each variable, so that this holds for ours only.
+            # Each variable has a new operation type, so that the transform applies to this distribution only.
             _default_transform.register(type(drawn.owner.op), lambda op, rv: logodds)
             return drawn
 

@@ -1,7 +1,7 @@
-"""Markov chain: hidden states along a dimension; the state before chooses the probabilities of the next.
+"""Markov chain: hidden states along a dimension; the previous state determines the probabilities of the next.
 
-P(z) = initial[z[1]] prod P[z[t-1], z[t]]; of ``order`` 2 the last two states choose the row. Chains begin again where
-the column ``sequence`` changes.
+P(z) = initial[z[1]] prod P[z[t-1], z[t]]; with ``order`` 2 the last two states determine the row. Chains begin again
+where the column ``sequence`` changes.
 
 Zucchini, MacDonald, Langrock (2016), Hidden Markov Models for Time Series, 2nd ed., chapters 1 and 2.
 """

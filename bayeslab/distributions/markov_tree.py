@@ -1,4 +1,4 @@
-"""Markov tree: hidden states that pass from parents to children; the parent's chooses the child's probabilities.
+"""Markov tree: hidden states on trees; the parent's state determines the probabilities of the child's state.
 
 P(z) = prod over roots initial[z] prod over others P[z of the parent, z]; the column ``parent`` names each row's parent.
 

@@ -1,4 +1,4 @@
-"""Moyal: energy lost by a fast particle.
+"""Moyal: the energy loss of a fast charged particle.
 
 With z = (x - mu) / sigma, density exp(-(z + exp(-z)) / 2) / (sigma √(2π)). Moyal (1955), Philosophical Magazine 46,
 263-280.

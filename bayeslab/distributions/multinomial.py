@@ -1,4 +1,4 @@
-"""Multinomial: how many of n trials fall into each category.
+"""Multinomial: counts of n trials by category.
 
 P(x) = n! / Π x_i! · Π p_i^x_i.
 """

@@ -1,4 +1,4 @@
-"""Multivariate Gaussian random walk: each vector is multivariate normal about the one before it."""
+"""Multivariate Gaussian random walk: each vector is multivariate normal around the previous one."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Multivariate Student's t: a multivariate normal whose scale is uncertain.
+"""Multivariate Student's t: a multivariate normal scale mixture with heavy tails.
 
 Kotz, Nadarajah (2004), Multivariate t Distributions and Their Applications.
 """

@@ -1,4 +1,4 @@
-"""Multivariate t random walk: each vector is multivariate t about the one before it."""
+"""Multivariate t random walk: each vector is multivariate t around the previous one."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Negative binomial: counts whose rate varies as a gamma number of shape alpha.
+"""Negative binomial: Poisson counts whose rate is gamma-distributed with shape alpha.
 
 P(x) = Γ(x + alpha) / (Γ(alpha) x!) · (mu / (mu + alpha))^x (alpha / (mu + alpha))^alpha; ``n`` is alpha, ``p`` is
 alpha / (mu + alpha). Johnson, Kemp, Kotz (2005), chapter 5.
@@ -64,7 +64,7 @@ def moments(mu: Array, alpha: Array) -> Values:
 
 
 def _counts(x: Array, alpha: Array | None = None, n: Array | None = None) -> tuple[Array, Array]:
-    """What an item adds to the prior of p."""
+    """Contribution of each item to the posterior parameters of p."""
     _, size = canonical(0.0, alpha, None, n)
     return size, x
 

@@ -1,4 +1,4 @@
-"""Normal: numbers that are the sum of many small parts.
+"""Normal (Gaussian): location mu and standard deviation sigma.
 
 Density exp(-(x - mu)² / (2 sigma²)) / (sigma √(2π)); the precision ``tau`` is 1 / sigma². Johnson, Kotz, Balakrishnan
 (1994), chapter 13.

@@ -1,4 +1,4 @@
-"""Normal mixture: a normal number of one of several components, by their weights."""
+"""Normal mixture: a normal variable from one of several weighted components."""
 
 from __future__ import annotations
 

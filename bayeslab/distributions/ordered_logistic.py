@@ -1,4 +1,4 @@
-"""Ordered logistic: ordered categories, a logistic number cut at the cutpoints.
+"""Ordered logistic: ordered categories, the intervals between cutpoints of a logistic variable.
 
 McCullagh (1980), JRSS B 42, 109-142.
 """

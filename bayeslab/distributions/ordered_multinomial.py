@@ -1,4 +1,4 @@
-"""Ordered multinomial: how many of n trials fall into each ordered category."""
+"""Ordered multinomial: counts of n trials by ordered category."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Ordered probit: ordered categories, a normal number cut at the cutpoints.
+"""Ordered probit: ordered categories, the intervals between cutpoints of a normal variable.
 
 McKelvey, Zavoina (1975), Journal of Mathematical Sociology 4, 103-120.
 """

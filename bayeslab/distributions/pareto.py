@@ -1,4 +1,4 @@
-"""Pareto: incomes, sizes of cities; a power of the value above a least one.
+"""Pareto: a power law above a minimum, for incomes or sizes of cities.
 
 Density alpha m^alpha / x^(alpha + 1) for x ≥ m. Johnson, Kotz, Balakrishnan (1994), chapter 20.
 """
@@ -44,7 +44,7 @@ def moments(alpha: Array, m: Array) -> Values:
 
 
 def _counts(x: Array, m: Array) -> tuple[Array, Array]:
-    """What an item adds to the prior of alpha."""
+    """Contribution of each item to the posterior parameters of alpha."""
     return np.ones(np.shape(x)), np.log(x / m)
 
 

@@ -1,4 +1,4 @@
-"""Poisson: how many events there are, at a known rate.
+"""Poisson: the number of events at a given rate.
 
 P(x) = mu^x exp(-mu) / x!. Johnson, Kemp, Kotz (2005), chapter 4.
 """
@@ -48,7 +48,7 @@ def moments(mu: Array) -> Values:
 
 
 def _counts(x: Array) -> tuple[Array, Array]:
-    """What an item adds to the prior of mu."""
+    """Contribution of each item to the posterior parameters of mu."""
     return x, np.ones(np.shape(x))
 
 

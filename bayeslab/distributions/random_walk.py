@@ -1,4 +1,4 @@
-"""Random walk: each number is the one before it plus an innovation."""
+"""Random walk: each number is the previous one plus an innovation."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Rice: the length of a vector with two normal parts.
+"""Rice: the length of a vector with two independent normal components.
 
 Density x / sigma² · exp(-(x² + nu²) / (2 sigma²)) I₀(x nu / sigma²) for x > 0; ``b`` is nu / sigma. Rice (1945), Bell
 System Technical Journal 24, 46-156.

@@ -1,4 +1,4 @@
-"""Seasonal effects along a dimension, which over one period sum to zero but for noise.
+"""Seasonal effects along a dimension, which sum to zero over each period except for noise.
 
 x[t] = -(x[t-1] + ... + x[t-period+1]) + e[t], e[t] ~ N(0, sigma^2): the dummy form. The effects of one period before
 the first are ``initial``, a ZeroSumNormal.

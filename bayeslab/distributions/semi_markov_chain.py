@@ -1,7 +1,7 @@
-"""Semi-Markov chain: hidden states that last for durations with a table of probabilities of their own.
+"""Semi-Markov chain: hidden states with a table of duration probabilities for each state.
 
-A sequence is cut into segments: P = initial[z_1] prod durations[z_k, d_k] prod P[z_k, z_k+1]. The last segment may go
-on beyond the sequence. Chains begin again where the column ``sequence`` changes.
+A sequence is cut into segments: P = initial[z_1] prod durations[z_k, d_k] prod P[z_k, z_k+1]. The last segment may
+continue beyond the end of the sequence. Chains begin again where the column ``sequence`` changes.
 
 Guédon (2003), Journal of Computational and Graphical Statistics 12, 604-639.
 """

@@ -1,4 +1,4 @@
-"""Skew-normal: a normal number leaning to one side.
+"""Skew-normal: a normal distribution with skewness.
 
 With z = (x - mu) / sigma, density 2 φ(z) Φ(alpha z) / sigma. Azzalini (1985), Scandinavian Journal of Statistics 12,
 171-178.

@@ -1,4 +1,4 @@
-"""Skew Student's t: heavy tails of unlike weights.
+"""Skew Student's t: heavy tails of different weights.
 
 With z = (x - mu) / sigma, s = a + b and u = z / √(s + z²), density
 (1 + u)^(a + 1/2) (1 - u)^(b + 1/2) / (2^(s - 1) B(a, b) √s sigma). Jones, Faddy (2003), JRSS B 65, 159-174.
@@ -61,7 +61,7 @@ def draw(rng: np.random.Generator, size: tuple[int, ...], a: Array, b: Array, mu
 
 
 def _sides(z: Array, size: Array) -> Values:
-    """1 + u and 1 - u with all their digits."""
+    """1 + u and 1 - u to full precision."""
     root = np.sqrt(size + z**2)
     small = size / (root * (root + np.abs(z)))
     return np.where(z > 0, 2 - small, small), np.where(z > 0, small, 2 - small)

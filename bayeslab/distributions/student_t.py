@@ -1,4 +1,4 @@
-"""Student's t: a normal number whose scale is uncertain; heavy tails.
+"""Student's t: a normal scale mixture with heavy tails.
 
 With z = (x - mu) / sigma, density Γ((nu + 1)/2) / (Γ(nu/2) √(π nu) sigma) · (1 + z²/nu)^(-(nu + 1)/2); ``lam`` is
 1 / sigma². Johnson, Kotz, Balakrishnan (1995), chapter 28.

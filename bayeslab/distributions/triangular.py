@@ -1,4 +1,4 @@
-"""Triangular: least, most and likeliest value are known.
+"""Triangular: a linear rise from the minimum to the mode and a linear fall to the maximum.
 
 Density 2 (x - lower) / ((upper - lower) (c - lower)) up to c, 2 (upper - x) / ((upper - lower) (upper - c)) beyond.
 Johnson, Kotz, Balakrishnan (1995), section 26.9.

@@ -1,4 +1,4 @@
-"""Truncated normal: a normal number known to lie between two ends.
+"""Truncated normal: a normal variable restricted to an interval.
 
 Density of the normal over Φ((upper - mu) / sigma) - Φ((lower - mu) / sigma). Johnson, Kotz, Balakrishnan (1994),
 section 13.10.1.
@@ -70,18 +70,18 @@ def moments(mu: Array, sigma: Array, lower: Array, upper: Array) -> Values:
 
 
 def _log_mass(a: Array, b: Array) -> Array:
-    """Log of Φ(b) - Φ(a), in the tail that the interval lies in, so that no digits cancel."""
+    """Log of Φ(b) - Φ(a), computed in the interval's tail to avoid cancellation."""
     a, b = np.broadcast_arrays(a, b)
     a, b = np.where(a > 0, -b, a), np.where(a > 0, -a, b)
     return np.asarray(log_ndtr(b) + np.log1p(-np.exp(log_ndtr(a) - log_ndtr(b))))
 
 
 def _heights(a: Array, b: Array) -> Values:
-    """The truncated density at both ends, of mean 0 and deviation 1."""
+    """Density at both ends of the truncated standard normal."""
     mass = _log_mass(a, b)
     return np.exp(-0.5 * a**2 - HALF_LOG_2PI - mass), np.exp(-0.5 * b**2 - HALF_LOG_2PI - mass)
 
 
 def _times(end: Array, height: Array) -> Array:
-    """An end times the density there: 0 at infinity."""
+    """An end times its density; 0 at infinity."""
     return np.where(np.isfinite(end), np.where(np.isfinite(end), end, 0.0) * height, 0.0)

@@ -1,4 +1,4 @@
-"""Uniform: any number between two ends is as likely as another.
+"""Uniform: numbers between two ends, with constant density.
 
 Density 1 / (upper - lower). Johnson, Kotz, Balakrishnan (1995), chapter 26.
 """

@@ -1,4 +1,4 @@
-"""Weibull: the time to failure, at a rate that rises or falls as a power of time.
+"""Weibull: the time to failure, with a hazard that is a power of time.
 
 Density (alpha / beta) (x / beta)^(alpha - 1) exp(-(x / beta)^alpha) for x ≥ 0. Johnson, Kotz, Balakrishnan (1994),
 chapter 21.

@@ -1,4 +1,4 @@
-"""Wishart: the precision matrix of normal vectors; sums of squares and products.
+"""Wishart: matrices of sums of squares and products of normal vectors; a prior of precision matrices.
 
 Wishart (1928), Biometrika 20A, 32-52.
 """

@@ -1,4 +1,4 @@
-"""Zero-inflated binomial: a binomial number with probability psi, else 0.
+"""Zero-inflated binomial: binomial with probability psi, otherwise 0.
 
 Hall (2000), Biometrics 56, 1030-1039.
 """

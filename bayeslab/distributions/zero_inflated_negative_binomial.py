@@ -1,4 +1,4 @@
-"""Zero-inflated negative binomial: a negative binomial number with probability psi, else 0.
+"""Zero-inflated negative binomial: negative binomial with probability psi, otherwise 0.
 
 Greene (1994), New York University, working paper EC-94-10.
 """

@@ -1,4 +1,4 @@
-"""Zero-inflated Poisson: a Poisson number with probability psi, else 0.
+"""Zero-inflated Poisson: Poisson with probability psi, otherwise 0.
 
 Lambert (1992), Technometrics 34, 1-14.
 """

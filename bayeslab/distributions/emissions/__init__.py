@@ -1,34 +1,34 @@
-"""What a hidden state emits: distributions of rows, one set of parameters for each of K states.
+"""Emissions of hidden states: distributions of rows with one set of parameters for each of K states.
 
-Mixtures and hidden Markov models share these. Rows are a float array (N, D), with NaN for a missing
-cell and level codes 0, 1, … for categories; missing cells are summed out. Parameters are plain
-dictionaries of arrays whose first axis is the state, unless a parameter is shared by all states.
+Mixtures and hidden Markov models share them. Rows are a float array (N, D), with NaN for a missing cell and level codes
+0, 1, … for categories; missing cells are summed out. Parameters are dictionaries of arrays whose first axis is the
+state, unless all states share a parameter.
 
-What is said of a single distribution (densities, supports, conjugate terms and their priors' closed forms, weak priors,
-the search where nothing is closed) is said in :mod:`bayeslab.distributions` and its toolbox; here are columns × states:
-missing cells, products, normal rows, states that collapse. :mod:`bayeslab.posterior.observed` gives parameters the
-names, priors and graphs of a model.
+:mod:`bayeslab.distributions` and its toolbox treat single distributions: densities, supports, conjugate priors and
+their closed forms, weak priors, numerical posterior modes. This package adds columns and states: missing cells,
+products, normal rows, collapsed states. :mod:`bayeslab.posterior.observed` adds the names, priors and graphs of a
+model.
 
-An emission offers what its conjugacy allows:
+Methods of an emission, some for conjugate ones only:
 
 ===========================  ==========================================================================
 ``log_density``              log p(row | state), (N, K)
 ``statistics``               expected sufficient statistics under responsibilities (N, K)
-``statistics_of_states``     the same of rows whose states are known
+``statistics_of_states``     the same for rows whose states are known
 ``maximise``                 the M-step: maximum likelihood, or the joint mode when ``prior`` is set
-``expected_log_likelihood``  of rows and states, from the statistics; parts free of parameters may be left out
-``log_prior``                log density of the prior, up to a constant; 0 without
-``n_free``                   free parameters, for BIC
+``expected_log_likelihood``  from the statistics; terms without parameters may be left out
+``log_prior``                log density of the prior, up to a constant; 0 without a prior
+``n_free``                   number of free parameters, for BIC
 ``with_prior``               the same emission with a weak prior scaled by the data
 ``without_prior``            the same emission without a prior
 ``degenerate``               which states collapsed (no rows, no spread), given the columns' variances
 ``sample``                   rows from given states
-``complete``                 rows from given states, open cells given the row's others
-``imputed``                  rows with the missing cells drawn that ``draw`` needs [conjugate]
+``complete``                 rows from given states, missing cells given the row's others
+``imputed``                  rows with those missing cells drawn that ``draw`` needs [conjugate]
 ``draw``                     parameters from the conjugate posterior given statistics [conjugate]
 ``expected_log_density``     E log p(row | state) under that posterior, for variational EM [conjugate]
 ``log_marginal``             log evidence of weighted rows, parameters integrated out [conjugate]
-``log_base``                 the part of the log density that no parameter enters [conjugate]
+``log_base``                 the part of the log density without parameters [conjugate]
 ===========================  ==========================================================================
 
 References

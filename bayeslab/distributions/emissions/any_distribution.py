@@ -1,9 +1,9 @@
-r"""Columns of any distribution of single numbers, each with its parameters in every state.
+r"""Columns of any univariate distribution, with parameters for each state.
 
-Log density and slopes are those of :mod:`bayeslab.distributions`. The M-step is in closed form where the one unknown
-parameter has a conjugate prior, and else a search (:mod:`bayeslab.distributions.toolbox.parameter_search`) that never
-ends lower than it began: with such steps EM stays monotone [1]_. Weak priors are about the distribution that fits all
-rows alike (:func:`bayeslab.distributions.toolbox.law.weak_law`): unit-information priors [2]_, twice as wide.
+Log density and derivatives come from :mod:`bayeslab.distributions`. The M-step has a closed form if the one unknown
+parameter has a conjugate prior; otherwise it is a search (:mod:`bayeslab.distributions.toolbox.parameter_search`) that
+never ends below its start, which keeps EM monotone [1]_. Weak priors are centred at the distribution that fits all rows
+(:func:`bayeslab.distributions.toolbox.law.weak_law`): unit-information priors [2]_, twice as wide.
 
 References
 ----------
@@ -44,7 +44,7 @@ _KINDS = {(0.0, np.inf): "positive", (0.0, 1.0): "unit"}
 
 @dataclass(frozen=True, eq=False)
 class AnyDistribution(Emission):
-    """Columns that are independent given the state, all of one distribution.
+    """Columns that are independent given the state, all with the same distribution.
 
     Parameters are those of the distribution's log density, by PyMC's names, (K, d) each.
 
@@ -56,9 +56,9 @@ class AnyDistribution(Emission):
     known : mapping of str to ndarray
         Parameters that are known, in shapes that broadcast to (K, d).
     prior : mapping of str to Law, optional
-        Of every other parameter.
+        Prior of every other parameter.
     typical : mapping of str to (ndarray (d,), ndarray (d,))
-        Of every other parameter the value that fits all rows, and how much one row tells of it.
+        For every other parameter the value that fits all rows, and its standard error from one row.
 
     Raises
     ------
@@ -89,12 +89,12 @@ class AnyDistribution(Emission):
 
     @cached_property
     def learned(self) -> tuple[str, ...]:
-        """Names of those that are not known."""
+        """Names of the parameters that are not known."""
         return tuple(word for word in self.parameters if word not in self.known)
 
     @property
     def fixed_parameters(self) -> tuple[str, ...]:
-        """Names of those that are known."""
+        """Names of the known parameters."""
         return tuple(self.known)
 
     @cached_property
@@ -109,7 +109,7 @@ class AnyDistribution(Emission):
         domain = self.declaration.domain
         for j in range(self.n_columns):
             x, ends = rows[:, [j]], {"low": domain.values.low, "high": domain.values.high}
-            # Of ends that differ from state to state the widest.
+            # If the ends differ between states, use the widest support.
             widest = {"low": np.min, "high": np.max}
             known = {word: widest[end](self._column(word, j)) for end, word in ends.items() if isinstance(word, str)}
             # At such an end the density is zero or infinite.
@@ -120,7 +120,7 @@ class AnyDistribution(Emission):
 
     def features(self, rows: np.ndarray) -> np.ndarray:
         if self.declaration.angles:
-            # The two ends of the circle are one place.
+            # The two ends of the circle are the same point.
             return scaled(np.hstack([np.cos(rows), np.sin(rows)]))
         values = self.declaration.domain.values
         if values.low == 0 and values.high == np.inf:
@@ -133,12 +133,12 @@ class AnyDistribution(Emission):
         out: Any = 0.0
         values = self.declaration.domain.values
         for j in range(self.n_columns):
-            # Any value that can be: what is missing says nothing.
+            # Replace missing values by any value in the support; they contribute nothing.
             x = np.where(present[:, j] > 0, filled[:, j], np.nan)
             with np.errstate(all="ignore"):
                 given = [np.broadcast_to(parameters[word], self._shape(parameters))[:, j] for word in self.parameters]
                 terms = functions(self.name).log_density(x[:, None], *given)
-            # The ends may differ from state to state.
+            # The ends may differ between states.
             terms = np.where(values.outside(x[:, None], *ends(self.name, given)), -np.inf, terms)
             out = out + np.where(present[:, j, None] > 0, terms, 0.0)
         return np.asarray(out)
@@ -172,7 +172,7 @@ class AnyDistribution(Emission):
         return out
 
     def _turns(self, word: str) -> bool:
-        """Whether a turn more of a parameter makes no difference, to its prior neither."""
+        """Whether a parameter is periodic, together with its prior."""
         law = self.prior[word] if self.prior is not None else None
         return word in self.declaration.angles and (law is None or bool(DISTRIBUTIONS[law.name].angles))
 
@@ -191,7 +191,7 @@ class AnyDistribution(Emission):
         return {word: float(_one(value, k, j)) for word, value in self.known.items()}
 
     def limits(self, statistics: Statistics, parameters: Parameters) -> dict[str, np.ndarray]:
-        """Of each parameter, (K, d), whether it is at a limit along a ridge: see `ParameterSearch.on_ridge`."""
+        """Whether each element of a parameter, (K, d), is at a limit along a ridge: see `ParameterSearch.on_ridge`."""
         rows, belonging = statistics["rows"], statistics["belonging"]
         shape = (belonging.shape[1], self.n_columns)
         out = {word: np.zeros(shape, bool) for word in self.learned}
@@ -218,14 +218,14 @@ class AnyDistribution(Emission):
         return n_states * self.n_columns * len(self.learned)
 
     def with_prior(self, rows: np.ndarray, n_states: int) -> Self:
-        """The emission with weak priors about what fits all rows alike; laws that are there stay."""
+        """The emission with weak priors centred at the fit of all rows; existing priors are kept."""
         typical: dict[str, tuple[np.ndarray, np.ndarray]] = {
             word: (np.empty(self.n_columns), np.empty(self.n_columns)) for word in self.learned
         }
         for j in range(self.n_columns if self.learned else 0):
             x, weights = counted_values(rows[:, j], np.ones((len(rows), 1)), discrete=self.declaration.discrete)
             if not len(x):
-                # Nothing to go by; only laws that are there already speak of such a column.
+                # Without data or a scale, only existing priors apply to such a column.
                 for word in self.learned:
                     typical[word][0][j], typical[word][1][j] = somewhere(self.name, word), 1.0
                 continue
@@ -242,12 +242,12 @@ class AnyDistribution(Emission):
         return np.asarray(value[:, _place(value, 1, j)])
 
     def _pooled(self, j: int) -> ParameterSearch:
-        # Where states differ in what is known, their middle stands for all.
+        # If known values differ between states, use their middle.
         known = {word: float(np.mean(self._column(word, j))) for word in self.known}
         return ParameterSearch(self.name, self.learned, known, {}, {})
 
     def degenerate(self, parameters: Parameters, variances: np.ndarray) -> np.ndarray:
-        """States whose likelihood has no bound: equal rows under a density."""
+        """States with an unbounded likelihood: equal rows under a density."""
         k = self._shape(parameters)[0]
         out = np.zeros(k, bool)
         for word in self.learned:

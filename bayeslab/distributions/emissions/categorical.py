@@ -19,7 +19,7 @@ __all__ = ["Categorical"]
 class Categorical(ConjugateEmission):
     """Columns of level codes 0 … L - 1, independent given the state (naive Bayes, latent class).
 
-    Parameter ``probability`` (K, d, L), L the largest number of levels; beyond a column's levels zero.
+    Parameter ``probability`` (K, d, L), with L the largest number of levels; zero beyond a column's levels.
     The prior is one Dirichlet concentration for all levels, or an array (K, d, L) or (d, L).
     """
 

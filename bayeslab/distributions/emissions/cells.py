@@ -1,4 +1,4 @@
-"""What emissions share: cells that may be missing, and checks."""
+"""Shared functions of emissions: missing cells, and checks."""
 
 from __future__ import annotations
 
@@ -83,9 +83,9 @@ def check_numbers(
     Parameters
     ----------
     parameters
-        Those that are ends of the values, by their names; NaN where one is not known.
+        Parameters that are ends of the support, by name; NaN where unknown.
     excluded : ndarray of bool
-        Values at ends at which the density is zero or infinite.
+        Values at ends of the support where the density is zero or infinite.
     """
     domain, what = distribution.domain, "whole numbers" if distribution.discrete else "numbers"
     values = domain.values
@@ -105,7 +105,7 @@ def check_numbers(
 
 
 def check_beside(name: str, outcomes: np.ndarray, beside: np.ndarray, first: int) -> None:
-    """Refuse outcomes whose parameter, a column beside them, is missing: their rows would count for nothing.
+    """Refuse outcomes whose parameter, given in a column, is missing: their rows would carry no information.
 
     Parameters
     ----------
@@ -113,7 +113,7 @@ def check_beside(name: str, outcomes: np.ndarray, beside: np.ndarray, first: int
         The parameter.
     outcomes, beside : ndarray (n_rows, d)
     first : int
-        The number of the first column of ``beside``.
+        Index of the first column of ``beside``.
     """
     lacking = np.argwhere(np.isnan(beside) & ~np.isnan(outcomes))
     if len(lacking):
@@ -155,7 +155,7 @@ def dependent_columns(rows: np.ndarray) -> tuple[int, ...]:
     values = scaled(complete)
     lowest, vectors = np.linalg.eigh(values.T @ values / len(values))
     columns = tuple(np.flatnonzero(np.abs(vectors[:, 0]) > 1e-3).tolist())
-    # A single one is constant, which is another matter.
+    # A single column is constant, which is checked elsewhere.
     return columns if lowest[0] < 1e-12 and len(columns) > 1 else ()
 
 

@@ -1,10 +1,9 @@
-"""Compiled passes over the rows of a mixture: log evidence, responsibilities, gradients, M-step sums.
+"""Compiled passes over the rows of a mixture: log evidence, responsibilities, gradients, M-step statistics.
 
-Rows are taken in blocks of 128 that lie column by column in the cache, so that every inner loop runs
-over rows and the compiler makes vector instructions of it. A block's exponentials come from one
-polynomial loop, because calls of the C library's ``exp`` do not vectorise. Within a row the largest
-term is subtracted first: likelihoods may underflow by any amount. Sums of a Gaussian component are
-taken about its current mean, so that data far from zero lose no digits.
+Rows are processed in blocks of 128, stored by column in the cache, so that every inner loop runs over rows and the
+compiler vectorises it. One polynomial loop computes a block's exponentials, because calls of the C library's ``exp`` do
+not vectorise. Within a row the largest term is subtracted first, so that likelihoods may underflow by any amount. Sums
+of a Gaussian component are centred at its current mean, so that data far from zero do not lose precision.
 
 Kernels of `evidence.EvidenceOp` take one flat vector and return (value, gradient).
 """
@@ -30,7 +29,7 @@ __all__ = [
 ]
 
 _BLOCK = 128
-# Sums may be taken in any order; infinities and NaN keep their meaning.
+# Sums may be reordered; infinities and NaN keep their meaning.
 _SUMS = {"reassoc", "contract", "nsz", "arcp"}
 
 
@@ -39,8 +38,8 @@ def _exponentials(values: np.ndarray, scratch: np.ndarray, bits: np.ndarray) -> 
     """exp(x) for x <= 0, in place; below -700 zero. ``bits`` is ``scratch`` seen as integers.
 
     x = n log 2 + r with |r| <= log(2) / 2: a Taylor polynomial of degree 12 (relative error 2e-16)
-    times 2^n, whose bits are those of n in the exponent's place. n becomes an integer by adding
-    1.5 · 2^52, after which it stands in the low bits.
+    times 2^n, which is built by writing n into the exponent bits. Adding 1.5 · 2^52 rounds n to an
+    integer, which is then in the low bits.
     """
     for b in range(len(values)):
         x = max(values[b], -700.0)
@@ -79,9 +78,9 @@ def _normalise_block(
     scratch: np.ndarray,
     bits: np.ndarray,
 ) -> float:
-    """Turn log terms (K, block) into responsibilities times row weights; the block's log evidence.
+    """Convert log terms (K, block) to responsibilities times row weights; return the block's log evidence.
 
-    After it ``top`` holds each row's log evidence.
+    On return ``top`` holds each row's log evidence.
     """
     n_components = terms.shape[0]
     for b in range(size):
@@ -90,12 +89,12 @@ def _normalise_block(
     for k in range(1, n_components):
         for b in range(size):
             term_here = terms[k, b]
-            # NaN stays: a density that is none must show.
+            # Keep NaN, so that an invalid density is noticed.
             top[b] = term_here if term_here > top[b] or np.isnan(term_here) else top[b]
     for k in range(n_components):
         term = terms[k, :size]
         for b in range(size):
-            # -inf - -inf is NaN; a row that no component can have made gets no responsibility.
+            # -inf - -inf is NaN; a row with zero density under every component gets no responsibility.
             term[b] = term[b] - top[b] if top[b] > -np.inf else -np.inf
         _exponentials(term, scratch[:size], bits[:size])
         for b in range(size):
@@ -193,7 +192,7 @@ def _whiten(
 def full_gaussian_pass(
     rows: np.ndarray, row_weights: np.ndarray, log_weights: np.ndarray, means: np.ndarray, factors: np.ndarray
 ) -> tuple[float, np.ndarray, np.ndarray, np.ndarray]:
-    """One E-step with its sums; nothing of size N is stored.
+    """One E-step with its statistics; nothing of size N is stored.
 
     Parameters
     ----------
@@ -265,7 +264,7 @@ def full_gaussian_evidence(parameters: np.ndarray, rows: np.ndarray) -> tuple[fl
 
     ``parameters`` is log weights (K), means (K · d), then the K inverse Cholesky factors W, Σ^-1 = W'W,
     lower triangle row by row. With z = W(x - mean) the gradients are Σ r, W' Σ r z and
-    diag(Σ r / W_ii) - Σ r z (x - mean)', so the sums of one pass are enough.
+    diag(Σ r / W_ii) - Σ r z (x - mean)', so that one pass suffices.
     """
     d = rows.shape[1]
     triangle = d * (d + 1) // 2

@@ -1,9 +1,9 @@
-"""Rows that come from one of K components, the component summed out.
+"""Rows from one of K components, with the component summed out.
 
 For one row log p(x) = log Σ_k w_k p_k(x), and the responsibilities r_k = w_k p_k(x) / p(x) are the
-posterior of its component. Fisher's identity makes them the gradient: d log p / d log w_k = r_k and
-d log p / d log p_k(x) = r_k. So one kernel is the E-step of EM, value and gradient for NUTS, the
-clustering afterwards, and the pointwise log likelihood.
+posterior of its component. By Fisher's identity they are the gradient: d log p / d log w_k = r_k and
+d log p / d log p_k(x) = r_k. Therefore one kernel serves as the E-step of EM, as value and gradient for NUTS, and for
+clustering and the pointwise log likelihood.
 
 The names in capitals are kernels for `evidence.EvidenceOp`, each a function of one flat vector:
 
@@ -15,7 +15,7 @@ FULL_GAUSSIAN      log weights (K), means (K · d), inverse Cholesky factors (K 
 DIAGONAL_GAUSSIAN  log weights (K), means (K · d), log standard deviations (K · d)         rows (N, d)
 =================  ======================================================================  ==============
 
-A triangle is the lower triangle row by row of W with Σ^-1 = W'W.
+A triangle is the lower triangle of W, row by row, with Σ^-1 = W'W.
 
 References
 ----------
@@ -48,12 +48,12 @@ def normalise(log_weights: np.ndarray, log_components: np.ndarray) -> tuple[np.n
     Parameters
     ----------
     log_weights : ndarray (K,) or (N, K)
-        The same for all rows, or each row's own (a gate on inputs, labels known).
+        Common to all rows, or for each row (a gate on inputs, known labels).
     log_components : ndarray (N, K)
 
     Notes
     -----
-    A row that no component can have made has evidence -inf and responsibilities zero.
+    A row with zero density under every component has evidence -inf and responsibilities zero.
     """
     from bayeslab.distributions.emissions.component_kernels import normalise_rows
 

@@ -1,4 +1,4 @@
-"""Normal rows with covariance matrices: one a state, one for all states, or a known one.
+"""Normal rows with covariance matrices: one for each state, one for all states, or a known one.
 
 References
 ----------
@@ -87,7 +87,7 @@ class FullGaussian(ConjugateEmission):
         return about_mean(responsibilities.sum(axis=0), first, second, means)
 
     def statistics_of_states(self, rows: np.ndarray, states: np.ndarray, n_states: int) -> Statistics:
-        """As :meth:`statistics`; of complete rows the sums are about the columns' means."""
+        """As :meth:`statistics`; for complete rows the sums are centred at the columns' means."""
         if np.isnan(rows).any():
             return super().statistics_of_states(rows, states, n_states)
         about = rows.mean(axis=0)
@@ -107,7 +107,7 @@ class FullGaussian(ConjugateEmission):
     def one_pass(
         self, log_weights: np.ndarray, parameters: Parameters, rows: np.ndarray, row_weights: np.ndarray
     ) -> tuple[float, Statistics]:
-        """E-step and statistics of a mixture of complete rows at once, nothing of size N · K stored."""
+        """E-step and statistics of a mixture of complete rows in one pass, without arrays of size N · K."""
         from bayeslab.distributions.emissions.component_kernels import full_gaussian_pass
 
         factors = inverse_cholesky(self.covariances(parameters))
@@ -178,7 +178,7 @@ class FullGaussian(ConjugateEmission):
     def complete(
         self, rng: np.random.Generator, parameters: Parameters, states: np.ndarray, rows: np.ndarray
     ) -> np.ndarray:
-        """Rows in given states, open cells drawn given the row's others."""
+        """Rows in given states, with missing cells drawn given the row's observed ones."""
         out = rows.copy()
         fill_normal(out, states, parameters["mean"], self.covariances(parameters), None, rng)
         return out
@@ -222,8 +222,8 @@ class FullGaussian(ConjugateEmission):
     def draw_tied(self, rng: np.random.Generator, statistics: Statistics) -> Parameters:
         """Means and the one covariance matrix of all states from their posterior.
 
-        With means m_k given Σ normal about the prior's with covariance Σ / κ, and Σ inverse Wishart, the scatter of all
-        states adds up: Σ has the posterior IW(ν + Σ n_k, Ψ + Σ S_k + Σ κ n_k / (κ + n_k) d_k d_k').
+        If the means m_k given Σ are normal around the prior's mean with covariance Σ / κ, and Σ is inverse Wishart, the
+        scatter of all states is added: Σ has the posterior IW(ν + Σ n_k, Ψ + Σ S_k + Σ κ n_k / (κ + n_k) d_k d_k').
         """
         prior, n, mean = prior_of(self), statistics["weight"], statistics["mean"]
         scatter = statistics["scatter"] + prior.between(n, mean)
@@ -237,7 +237,7 @@ class FullGaussian(ConjugateEmission):
         if self.covariance == "known":
             covariances = np.broadcast_to(self._matrix(), (len(kappa), d, d))
             return normal_log_density(rows, centre, covariances) - 0.5 * d / kappa
-        # Log density at the matrix Ψ / ν, corrected for E log |Λ| and the mean's own spread.
+        # Log density at the matrix Ψ / ν, corrected for E log |Λ| and the variance of the mean.
         plain = normal_log_density(rows, centre, scale / nu[:, None, None])
         log_det = digamma(0.5 * (nu[:, None] - np.arange(d))).sum(axis=1) + d * np.log(2 / nu)
         return plain + 0.5 * log_det - 0.5 * d / kappa

@@ -1,6 +1,6 @@
-"""Normal rows whose columns are independent given the state, and the choice among all forms of covariance.
+"""Normal rows with independent columns given the state, and the constructor for all covariance structures.
 
-Statistics are (weight, mean, scatter about that mean), not raw sums, so that data far from zero lose no digits.
+Statistics are (weight, mean, scatter about that mean), not raw sums, so that data far from zero do not lose precision.
 """
 
 from __future__ import annotations
@@ -41,8 +41,8 @@ def gaussian(
     Parameters
     ----------
     covariance
-        Each state its own matrix (full), variances (diagonal) or one variance (spherical); one matrix
-        for all states (tied); or ``known``: a variance or a matrix, the same for all states.
+        For each state a matrix (full), variances (diagonal) or one variance (spherical); one matrix for all states
+        (tied); or ``known``: a variance or a matrix for all states.
     """
     if (covariance == "known") != (known is not None):
         raise OptionError(
@@ -175,7 +175,7 @@ class DiagonalGaussian(ConjugateEmission):
     # ------------------------------------------------------------------ conjugate
 
     def posterior(self, statistics: Statistics) -> tuple[np.ndarray, ...]:
-        """κ, m, ν, ψ of each state and column; for spherical ν, ψ with a last axis of one."""
+        """κ, m, ν, ψ of each state and column; if spherical, the last axis of ν and ψ has length one."""
         prior = prior_of(self)
         n, mean, scatter = statistics["weight"], statistics["mean"], statistics["scatter"]
         kappa, centre, spread = prior.kappa + n, prior.centres(n, mean), scatter + prior.between(n, mean)

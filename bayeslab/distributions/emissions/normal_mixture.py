@@ -1,10 +1,11 @@
-r"""Rows that come from a mixture of normals in every state.
+r"""Rows with a mixture of normals in every state.
 
     y | z = k, m ~ Normal(mean_km, diag(variance_km)),    P(m | z = k) = weight_km,
 
-the parts m summed out: the emission of continuous-density hidden Markov models [1]_. Its E-step has responsibilities
-inside a state, r_nkm = P(z = k) P(m | y_n, z = k), and its M-step is that of K · M normal states at these.
-A row without an observed cell says nothing of its part and is left out of the weights.
+with the parts m summed out: the emission of continuous-density hidden Markov models [1]_. Its E-step computes
+responsibilities inside a state, r_nkm = P(z = k) P(m | y_n, z = k), and its M-step is that of K · M normal states with
+these responsibilities.
+A row without an observed cell carries no information about its part and does not count for the weights.
 
 References
 ----------
@@ -27,7 +28,7 @@ from bayeslab.distributions.toolbox.logarithms import log_sum, ratio, safe_log
 
 __all__ = ["GaussianMixture"]
 
-# Parts without parameters begin as slices of a state's rows, improved by so many steps.
+# Parts are initialised as slices of a state's rows, improved by this many EM steps.
 _FIRST_STEPS = 10
 
 
@@ -41,7 +42,7 @@ class GaussianMixture(Emission):
     ----------
     n_columns, n_parts : int
     prior : NormalPrior, optional
-        Of every part, as of :class:`DiagonalGaussian`; weights have a uniform Dirichlet prior.
+        Prior of every part, as in :class:`DiagonalGaussian`; weights have a uniform Dirichlet prior.
     """
 
     n_columns: int
@@ -57,7 +58,7 @@ class GaussianMixture(Emission):
         return DiagonalGaussian(self.n_columns, prior=self.prior)
 
     def _flat(self, parameters: Parameters) -> dict[str, np.ndarray]:
-        """All parts of all states as so many normals."""
+        """All parts of all states, as one set of normals."""
         return {name: parameters[name].reshape(-1, self.n_columns) for name in ("mean", "variance")}
 
     def check(self, rows: np.ndarray) -> None:
@@ -104,7 +105,7 @@ class GaussianMixture(Emission):
         return out
 
     def _slices(self, rows: np.ndarray, weights: np.ndarray) -> np.ndarray:
-        """A state's rows (N, M) cut into equal shares along the direction in which they spread most."""
+        """Cut a state's rows into equal shares along the direction of largest variance, (N, M)."""
         points = scaled(rows)
         share = weights / max(float(weights.sum()), 1e-300)
         apart = points - share @ points
@@ -113,7 +114,7 @@ class GaussianMixture(Emission):
         before = np.empty(len(rows))
         before[order] = np.cumsum(share[order]) - 0.5 * share[order]
         which = np.clip((self.n_parts * before).astype(int), 0, self.n_parts - 1)
-        # Not quite all or nothing: no part begins without rows.
+        # Soft assignment, so that no part starts empty.
         return np.asarray(0.9 * np.eye(self.n_parts)[which] + 0.1 / self.n_parts)
 
     def maximise(self, statistics: Statistics, parameters: Parameters | None = None) -> Parameters:
@@ -154,13 +155,13 @@ class GaussianMixture(Emission):
     def complete(
         self, rng: np.random.Generator, parameters: Parameters, states: np.ndarray, rows: np.ndarray
     ) -> np.ndarray:
-        """Rows in given states, open cells drawn given the row's others, which tell the part of the state."""
+        """Rows in given states, with missing cells drawn given the observed ones, which inform the part."""
         flat = self._flat(parameters)
         at = states[:, None] * self.n_parts + np.arange(self.n_parts)
         log_p = np.take_along_axis(self._normal.log_density(flat, rows), at, axis=1)
         with np.errstate(divide="ignore"):
             log_p = log_p + np.log(parameters["weight"])[states]
-        # The largest of log probabilities with Gumbel noise is a draw by the probabilities.
+        # Gumbel-max trick: the largest log probability plus Gumbel noise is a draw by the probabilities.
         part = (log_p + rng.gumbel(size=log_p.shape)).argmax(axis=1)
         made = self._normal.sample(rng, flat, at[np.arange(len(states)), part])
         return np.where(np.isnan(rows), made, rows)

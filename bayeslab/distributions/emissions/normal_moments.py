@@ -1,4 +1,4 @@
-"""Densities, distances and moments of normal rows whose missing cells are at their expectation.
+"""Densities, distances and moments of normal rows, with missing cells at their expectations.
 
 References
 ----------
@@ -36,7 +36,7 @@ def patterns(rows: np.ndarray) -> Iterator[tuple[np.ndarray, np.ndarray]]:
     if present.all():
         yield np.arange(len(rows)), np.arange(rows.shape[1])
         return
-    # Sorting whole rows of flags is slow; packed into bytes they are short strings.
+    # Pack the flags into bytes: sorting short strings is faster than sorting rows of flags.
     packed = np.packbits(present, axis=1)
     _, first, kind = np.unique(packed.view(f"V{packed.shape[1]}").ravel(), return_index=True, return_inverse=True)
     for number, example in enumerate(first):
@@ -60,7 +60,7 @@ def normal_log_density(rows: np.ndarray, means: np.ndarray, covariances: np.ndar
 
 
 def mahalanobis(rows: np.ndarray, means: np.ndarray, covariances: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Squared Mahalanobis distances over observed cells (N, K), and how many cells those are (N,)."""
+    """Squared Mahalanobis distances over observed cells (N, K), and the number of observed cells (N,)."""
     from bayeslab.distributions.emissions.component_kernels import full_gaussian_log_density
 
     out = np.zeros((len(rows), len(means)))
@@ -105,14 +105,14 @@ def moments_about(
 
 
 def about_mean(weight: np.ndarray, first: np.ndarray, second: np.ndarray, about: np.ndarray) -> Statistics:
-    """(weight, mean, scatter) from sums of full Gaussians about some point."""
+    """(weight, mean, scatter) of full Gaussians, from sums about some point."""
     shift = ratio(first, weight[:, None], 0.0)
     scatter = second - weight[:, None, None] * shift[:, :, None] * shift[:, None, :]
     return {"weight": weight, "mean": about + shift, "scatter": scatter}
 
 
 def about_normal(statistics: Statistics, counts: np.ndarray, means: np.ndarray, covariances: np.ndarray) -> float:
-    """Expected normal log likelihood; the counts of the determinants are apart from the weights of the squares."""
+    """Expected normal log likelihood; the determinants have other weights than the squares."""
     factors = inverse_cholesky(covariances)
     d, apart = means.shape[1], statistics["mean"] - means
     square = statistics["scatter"] + statistics["weight"][:, None, None] * apart[:, :, None] * apart[:, None, :]
@@ -122,7 +122,7 @@ def about_normal(statistics: Statistics, counts: np.ndarray, means: np.ndarray, 
 
 
 def centred(rows: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Distances from the columns' means, zero at missing cells; 1 where a cell is observed; and those means."""
+    """Deviations from the columns' means, zero at missing cells; indicators of observed cells; and the means."""
     filled, present = observed(rows)
     about = column_means(rows)
     return (filled - about) * present, present, about
@@ -138,7 +138,7 @@ def column_moments(rows: np.ndarray, responsibilities: np.ndarray) -> Statistics
 
 
 def start_moments(rows: np.ndarray, responsibilities: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Means and covariances to complete missing cells with before there are parameters: variances only."""
+    """Initial means and diagonal covariances for completing missing cells before parameters exist."""
     moments, variance = column_moments(rows, responsibilities), column_variances(rows)
     spread = ratio(moments["scatter"], moments["weight"], variance)
     spread = np.where(spread > 0, spread, np.where(variance > 0, variance, 1.0))

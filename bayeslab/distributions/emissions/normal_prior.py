@@ -20,7 +20,7 @@ __all__ = ["NormalPrior", "inverse_wishart"]
 class NormalPrior:
     """Normal-inverse-Wishart: Σ ~ IW(ν, Ψ) and mean | Σ ~ Normal(m, Σ / κ).
 
-    For variances (diagonal, spherical) each is the one-dimensional case: σ² ~ InverseGamma(ν / 2, ψ / 2).
+    Variances (diagonal, spherical) have the one-dimensional form: σ² ~ InverseGamma(ν / 2, ψ / 2).
     """
 
     mean: np.ndarray
@@ -30,7 +30,7 @@ class NormalPrior:
 
     @classmethod
     def weak(cls, rows: np.ndarray, n_states: int, *, diagonal: bool) -> NormalPrior:
-        """Fraley and Raftery's default [1]_: worth 0.01 rows for the mean, a K-th of the data's volume."""
+        """Fraley and Raftery's default [1]_: the mean counts as 0.01 rows, the scale is a K-th of the data's volume."""
         d = rows.shape[1]
         variance = column_variances(rows)
         variance = np.where(variance > 0, variance, 1.0)
@@ -40,7 +40,7 @@ class NormalPrior:
         scale = np.diag(variance)
         if len(complete) > d + 1:
             covariance = np.cov(complete.T, bias=True).reshape(d, d)
-            # A little of the diagonal keeps it proper when columns depend on each other.
+            # A small multiple of the diagonal keeps it proper when columns are linearly dependent.
             scale = covariance + 1e-6 * np.diag(variance)
         return cls(column_means(rows), 0.01, d + 2.0, scale / n_states ** (2 / d))
 
@@ -50,9 +50,9 @@ class NormalPrior:
         return np.asarray(self.mean + (mean - self.mean) * (n / (self.kappa + n)))
 
     def between(self, n: np.ndarray, mean: np.ndarray) -> np.ndarray:
-        """What the distance of the rows' means from the prior's adds to their scatter.
+        """The term of the scatter from the distance between the rows' means and the prior's.
 
-        Matrices (K, d, d) where the prior is of covariance matrices and counts are (K,); else (K, d), of counts (K, d).
+        Matrices (K, d, d) for a prior of covariance matrices and counts (K,); otherwise (K, d), for counts (K, d).
         """
         apart, shrink = mean - self.mean, self.kappa * n / (self.kappa + n)
         if n.ndim == 2:
@@ -61,7 +61,7 @@ class NormalPrior:
 
 
 def inverse_wishart(rng: np.random.Generator, nu: float | np.ndarray, scale: np.ndarray) -> np.ndarray:
-    """By Bartlett's decomposition of the Wishart precision; one for each leading index of ``scale`` (..., d, d)."""
+    """Draw by Bartlett's decomposition of the Wishart precision, for each leading index of ``scale`` (..., d, d)."""
     d = scale.shape[-1]
     bartlett = np.tril(rng.standard_normal(scale.shape), -1)
     bartlett[..., range(d), range(d)] = np.sqrt(rng.chisquare(np.asarray(nu)[..., None] - np.arange(d)))

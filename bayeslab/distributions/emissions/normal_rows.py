@@ -1,4 +1,4 @@
-"""Open cells of rows that are jointly normal, or Student's t, drawn given the cells that are there.
+"""Draws of missing cells in jointly normal or Student's t rows, given the observed cells.
 
 References
 ----------
@@ -23,7 +23,7 @@ def fill_normal(
     dof: np.ndarray | None,
     rng: np.random.Generator,
 ) -> None:
-    """Draw the open cells of rows in normal or Student's t clusters given the others, in place; empty rows whole."""
+    """Draw the missing cells of rows in normal or Student's t clusters given the observed ones, in place."""
     d = rows.shape[1]
     for alike, columns in reversed(list(patterns(rows))):
         lacking = ~np.isin(np.arange(d), columns)
@@ -43,7 +43,7 @@ def _given_the_rest(
     open_: np.ndarray,
     rng: np.random.Generator,
 ) -> np.ndarray:
-    """Draws of some columns of a normal, or of Student's t, given the others."""
+    """Draws of some columns of a normal or Student's t vector given the others."""
     there = ~open_
     inner = np.linalg.solve(matrix[np.ix_(there, there)], matrix[np.ix_(there, open_)])
     apart = rows[:, there] - mean[there]
@@ -51,7 +51,7 @@ def _given_the_rest(
     values, vectors = np.linalg.eigh(left)
     noise = rng.standard_normal((len(rows), int(open_.sum()))) @ (vectors * np.sqrt(np.maximum(values, 0.0))).T
     if dof is not None:
-        # Student's t given a part of it is Student's t again [1]_.
+        # The conditional distributions of Student's t are Student's t [1]_.
         distance = np.sum(apart * np.linalg.solve(matrix[np.ix_(there, there)], apart.T).T, axis=1)
         freedom = dof + there.sum()
         noise *= np.sqrt((dof + distance) / rng.chisquare(freedom, len(rows)))[:, None]

@@ -1,4 +1,4 @@
-"""Columns of a distribution with one unknown parameter that has a conjugate prior: counts, proportions, times."""
+"""Columns with one unknown parameter that has a conjugate prior: counts, proportions, waiting times."""
 
 from __future__ import annotations
 
@@ -32,20 +32,20 @@ type Prior = tuple[np.ndarray | float, np.ndarray | float]
 class OneParameter(ConjugateEmission):
     """Columns that are independent given the state, with one unknown parameter each.
 
-    The parameter, (K, d), is a ``probability`` with a Beta(a, b) prior or a ``rate`` with a Gamma(a, b) one, as the
-    distribution declares. A cell counts with ``won`` and ``base``, which the posterior adds to a and b.
+    The parameter, (K, d), is a ``probability`` with a Beta(a, b) prior or a ``rate`` with a Gamma(a, b) prior, as the
+    distribution declares. Each cell has the counts ``won`` and ``base``, which the posterior adds to a and b.
 
     Parameters
     ----------
     distribution : str
-        PyMC's name of one that declares a conjugate parameter: Bernoulli, Binomial, Poisson, Exponential, Geometric.
+        PyMC's name of a distribution with a conjugate parameter: Bernoulli, Binomial, Poisson, Exponential, Geometric.
     n_outcomes : int
-        d.
+        Number of outcome columns, d.
     prior : tuple of (float or ndarray), optional
         (a, b), in shapes that broadcast to (K, d).
     known : mapping of str to (float or ndarray)
-        The distribution's other parameters by PyMC's names, in shapes that broadcast to (N, d). Those that are left out
-        are columns of the rows beside the outcomes, d each.
+        The distribution's other parameters by PyMC's names, in shapes that broadcast to (N, d). Each parameter left out
+        is given by d further columns of the rows.
     """
 
     distribution: str
@@ -59,7 +59,7 @@ class OneParameter(ConjugateEmission):
 
     @cached_property
     def conjugate(self) -> Conjugate:
-        """The parameter, and what each cell says of it."""
+        """The conjugate parameter, and the contribution of each cell to its posterior."""
         declared = conjugate(self.distribution)
         assert declared is not None
         return declared
@@ -94,7 +94,9 @@ class OneParameter(ConjugateEmission):
         return known | {word: rows[:, (i + 1) * d : (i + 2) * d] for i, word in enumerate(self.beside)}
 
     def _cells(self, rows: np.ndarray) -> tuple[np.ndarray, np.ndarray, dict[str, np.ndarray]]:
-        """Outcomes, which of them are observed, and the other parameters; what is missing is some possible number."""
+        """Outcomes, indicators of observed ones, and the other parameters; missing outcomes get some possible
+        value.
+        """
         outcomes, others = rows[:, : self.n_outcomes], self._others(rows)
         present = ~np.isnan(outcomes)
         for word in self.beside:
@@ -114,7 +116,7 @@ class OneParameter(ConjugateEmission):
         check_numbers(self.declaration, outcomes, others)
 
     def counted(self, rows: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """What each cell adds to the prior, (N, d) and (N, d)."""
+        """Contribution of each cell to the prior's parameters, (N, d) and (N, d)."""
         return self._counts(*self._cells(rows))
 
     def _counts(
@@ -172,7 +174,9 @@ class OneParameter(ConjugateEmission):
         return n_states * self.n_outcomes
 
     def with_prior(self, rows: np.ndarray, n_states: int) -> Self:
-        """The emission with a uniform prior, or, of rates, an exponential one about those that fit all rows alike."""
+        """The emission with a uniform prior of probabilities, or an exponential prior of rates around the fit of
+        all rows.
+        """
         if self.pair.uniform is not None:
             return replace(self, prior=self.pair.uniform)
         won, base = (total.sum(axis=0) for total in self.counted(rows))
@@ -180,7 +184,7 @@ class OneParameter(ConjugateEmission):
         return replace(self, prior=(1.0, 1 / np.where(rate > 0, rate, 1.0)))
 
     def degenerate(self, parameters: Parameters, variances: np.ndarray) -> np.ndarray:
-        """States whose parameter is infinite, or whose times are all zero against the columns' spread."""
+        """States with an infinite parameter, or with times that are all zero relative to the columns' spread."""
         value = parameters[self.name]
         if self.declaration.discrete:
             return ~np.isfinite(value).all(axis=1)
@@ -198,7 +202,7 @@ class OneParameter(ConjugateEmission):
     def sample_given(
         self, rng: np.random.Generator, parameters: Parameters, states: np.ndarray, others: Mapping[str, np.ndarray]
     ) -> np.ndarray:
-        """Rows of outcomes from given states, and given the parameters that are columns of the rows."""
+        """Outcomes drawn from given states, given the parameters that are columns of the rows."""
         functions = maths(self.distribution)
         assert functions is not None
         theta = parameters[self.name][states]

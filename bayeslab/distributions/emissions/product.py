@@ -17,9 +17,9 @@ __all__ = ["Product"]
 
 @dataclass(frozen=True, eq=False)
 class Product(ConjugateEmission):
-    """Groups of columns that are independent given the state, each with an emission of its own.
+    """Groups of columns that are independent given the state, each with its own emission.
 
-    Parameters are those of the parts, their names after the part's: ``height.mean``.
+    Parameters are those of the parts, with the part's name as prefix: ``height.mean``.
     """
 
     parts: Mapping[str, tuple[tuple[int, ...], Emission]]

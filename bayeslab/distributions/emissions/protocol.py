@@ -1,4 +1,4 @@
-"""What mixtures and hidden Markov models ask of an emission: abstract methods, and what follows from them."""
+"""The protocol of emissions for mixtures and hidden Markov models: abstract methods, and defaults."""
 
 from __future__ import annotations
 
@@ -28,17 +28,17 @@ class Emission(ABC):
 
     @property
     def fixed_parameters(self) -> tuple[str, ...]:
-        """Parameters that are known, and not learned."""
+        """Parameters that are known, not learned."""
         return ()
 
     @property
     def kinds(self) -> dict[str, str]:
-        """What values parameters can have: simplex, unit, positive, matrix or dof; those left out are any numbers."""
+        """Support of each parameter: simplex, unit, positive, matrix or dof; those left out are unrestricted."""
         return {}
 
     @property
     def columns_depend(self) -> bool:
-        """Whether a row's columns depend on each other given its state."""
+        """Whether a row's columns are dependent given its state."""
         return False
 
     @property
@@ -77,14 +77,14 @@ class Emission(ABC):
     def with_prior(self, rows: np.ndarray, n_states: int) -> Self: ...
 
     def without_prior(self) -> Self:
-        """The same emission, of which M-steps are maximum likelihood."""
+        """The same emission with maximum likelihood M-steps."""
         return cast(Self, replace(cast(Any, self), prior=None))
 
     @abstractmethod
     def degenerate(self, parameters: Parameters, variances: np.ndarray) -> np.ndarray: ...
 
     def limits(self, statistics: Statistics, parameters: Parameters) -> dict[str, np.ndarray]:
-        """Of parameters, in their shapes, whether they are at a limit that moving one by itself does not show."""
+        """Whether each element of a parameter is at a limit that varying it alone does not reveal."""
         return {}
 
     @abstractmethod
@@ -93,7 +93,7 @@ class Emission(ABC):
     def complete(
         self, rng: np.random.Generator, parameters: Parameters, states: np.ndarray, rows: np.ndarray
     ) -> np.ndarray:
-        """Rows in given states, open cells drawn given the row's others: here columns are independent."""
+        """Rows in given states, with missing cells drawn given the row's others; here columns are independent."""
         return np.where(np.isnan(rows), self.sample(rng, parameters, states), rows)
 
     @abstractmethod
@@ -106,10 +106,10 @@ class ConjugateEmission(Emission):
     def imputed(
         self, rng: np.random.Generator, rows: np.ndarray, states: np.ndarray, parameters: Parameters
     ) -> np.ndarray:
-        """Rows with those missing cells drawn that conjugate draws of parameters need.
+        """Rows in which those missing cells are drawn that conjugate draws of parameters need.
 
-        Where columns depend on each other these are all: a covariance matrix is conjugate only to whole rows, and the
-        expectation of what is missing would make the draws too narrow.
+        If columns are dependent, all missing cells are drawn: a covariance matrix is conjugate only for complete rows,
+        and expectations in place of missing cells would make the draws too narrow.
         """
         return self.complete(rng, parameters, states, rows) if self.columns_depend else rows
 
@@ -127,7 +127,7 @@ class ConjugateEmission(Emission):
 
 
 class EmissionWithoutParameters(Emission):
-    """An emission of which nothing is learned."""
+    """An emission without learned parameters."""
 
     @property
     def prior(self) -> None:

@@ -1,4 +1,4 @@
-"""Regressions on inputs: the experts of a mixture of experts, the outputs of an input-output chain."""
+"""Regressions on inputs: the experts of a mixture of experts, or the outputs of an input-output chain."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ __all__ = ["Regression"]
 class Regression(ConjugateEmission):
     """A generalised linear model for each state: an expert.
 
-    Rows are the inputs (with a column of ones where an intercept is wanted), then the outcome.
+    Rows are the inputs (with a column of ones for an intercept), then the outcome.
     Parameters ``coefficients`` (K, p), and ``variance`` (K,) for a normal outcome. The prior, a number λ,
     means coefficients ~ Normal(0, 1 / λ), and for a normal outcome the conjugate pair
     σ² ~ InverseGamma(1, 0.01 ``spread``), coefficients | σ² ~ Normal(0, σ² / λ).
@@ -108,7 +108,7 @@ class Regression(ConjugateEmission):
 
     @property
     def rate(self) -> float:
-        """Of the inverse gamma prior of the variance."""
+        """Rate of the inverse gamma prior of the variance."""
         return 0.01 * self.spread
 
     def residual(self, statistics: Statistics, coefficients: np.ndarray) -> np.ndarray:
@@ -119,7 +119,7 @@ class Regression(ConjugateEmission):
     def _newton(self, rows: np.ndarray, weights: np.ndarray, start: np.ndarray) -> np.ndarray:
         """Weighted maximum likelihood by damped Newton steps; never below the start."""
         x, y = rows[:, :-1], rows[:, -1]
-        # A trace of ridge keeps separable data finite.
+        # A tiny ridge keeps coefficients of separable data finite.
         ridge = self.prior if self.prior is not None else 1e-8
 
         def objective(b: np.ndarray) -> float:

@@ -1,4 +1,4 @@
-"""Student's t rows: normal rows whose precision is scaled by a gamma variable, for outliers.
+"""Student's t rows: normal rows whose precision is scaled by a gamma variable, robust against outliers.
 
 References
 ----------
@@ -34,15 +34,15 @@ from bayeslab.errors import OptionError
 __all__ = ["DOF_ENDS", "DOF_PRIOR", "StudentT", "dof_from_real", "dof_log_prior", "dof_to_real"]
 
 
-# Ends of what degrees of freedom are learned between, and how near to them a search may come, as a share.
+# Range of learned degrees of freedom, and the relative distance from its ends that a search keeps.
 DOF_ENDS, _NEAR = (0.5, 200.0), 1e-9
-# Their weak prior, Gamma(shape, rate).
+# Weak prior of the degrees of freedom, Gamma(shape, rate).
 DOF_PRIOR = (2.0, 0.1)
 _LEAST, _MOST = DOF_ENDS
 
 
 def dof_to_real(dof: np.ndarray) -> np.ndarray:
-    """Learned degrees of freedom as any real numbers, for searches."""
+    """Map learned degrees of freedom to the real line, for searches."""
     share = np.clip((dof - _LEAST) / (_MOST - _LEAST), _NEAR, 1 - _NEAR)
     return np.asarray(logit(share))
 
@@ -122,7 +122,7 @@ class StudentT(Emission):
             mean, scatter = prior.centres(u, mean), prior.scale + scatter + prior.between(u, mean)
             scale = scatter / (prior.nu + n + self.n_columns + 2)[:, None, None]
         else:
-            # Parameter-expanded EM [2]_: over the weights' sum, not the count; as monotone, and faster.
+            # Parameter-expanded EM [2]_ divides by the sum of the weights, not by the count: as monotone, and faster.
             scale = ratio(scatter, u[:, None, None], 0.0)
         if self.dof is not None:
             dof = np.full(len(n), float(self.dof))
@@ -131,7 +131,7 @@ class StudentT(Emission):
         return {"mean": mean, "scale": scale, "dof": dof}
 
     def _best_dof(self, count: float, gap: float) -> float:
-        """Root of the M-step's equation for ν: its function is concave in log ν's range of interest."""
+        """Root of the M-step's equation for ν, whose function is concave in log ν over the range of interest."""
         from scipy.optimize import brentq
 
         def slope(dof: float) -> float:
@@ -146,7 +146,7 @@ class StudentT(Emission):
         return high if slope(high) >= 0 else float(brentq(slope, low, high, xtol=1e-12, rtol=1e-12))
 
     def limits(self, statistics: Statistics, parameters: Parameters) -> dict[str, np.ndarray]:
-        """Degrees of freedom at an end of what is learned: beyond it the density hardly changes, or has no mean."""
+        """Whether degrees of freedom are at an end of their range, where the density hardly changes or has no mean."""
         if self.dof is not None:
             return {}
         return {"dof": np.isclose(parameters["dof"][:, None], DOF_ENDS, rtol=1e-6).any(axis=1)}
@@ -154,7 +154,7 @@ class StudentT(Emission):
     def expected_log_likelihood(self, statistics: Statistics, parameters: Parameters) -> float:
         count, half = statistics["count"], 0.5 * parameters["dof"]
         value = about_normal(statistics, count, parameters["mean"], parameters["scale"])
-        # The precisions' own gamma density: E log τ - E τ is in `gap`.
+        # The gamma density of the precisions: E log τ - E τ is in `gap`.
         return value + float(np.sum(count * (half * np.log(half) - gammaln(half)) + half * statistics["gap"]))
 
     def log_prior(self, parameters: Parameters) -> float:
@@ -188,7 +188,7 @@ class StudentT(Emission):
     def complete(
         self, rng: np.random.Generator, parameters: Parameters, states: np.ndarray, rows: np.ndarray
     ) -> np.ndarray:
-        """Rows in given states, open cells drawn given the row's others."""
+        """Rows in given states, with missing cells drawn given the row's observed ones."""
         out = rows.copy()
         fill_normal(
             out, states, parameters["mean"], np.asarray(parameters["scale"]), np.asarray(parameters["dof"]), rng

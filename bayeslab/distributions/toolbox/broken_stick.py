@@ -1,4 +1,4 @@
-"""Shares of a broken stick as random variables of PyMC graphs.
+"""Stick-breaking weights as random variables of PyMC graphs.
 
 References
 ----------
@@ -24,7 +24,7 @@ _LEAST = np.finfo(float).tiny
 
 
 class _StickBreakingRV(SymbolicRandomVariable):
-    """Shares by alpha, discount and the numbers 1, ..., K - 1 of the breaks."""
+    """Stick-breaking weights, by alpha, discount and the indices 1, ..., K - 1 of the breaks."""
 
     name = "stick_breaking"
     extended_signature = "[rng],[size],(),(),(b)->[rng],(k)"
@@ -44,9 +44,9 @@ class _StickBreakingRV(SymbolicRandomVariable):
 
 
 class StickBreaking(SimplexContinuous):
-    """Shares broken off a stick: see :mod:`bayeslab.distributions.stick_breaking`.
+    """Stick-breaking weights: see :mod:`bayeslab.distributions.stick_breaking`.
 
-    The last number of ``shape`` is the number of shares.
+    The last number of ``shape`` is the number of weights.
     """
 
     rv_type = _StickBreakingRV
@@ -54,7 +54,7 @@ class StickBreaking(SimplexContinuous):
 
     @classmethod
     def dist(cls, alpha: Any, discount: Any = 0.0, *, shape: Any, **kwargs: Any) -> Any:
-        """``alpha`` and ``discount`` are numbers, or have an axis for each vector of shares."""
+        """Create the variable; ``alpha`` and ``discount`` are numbers, or have an axis for each vector of weights."""
         breaks = pt.constant(np.arange(1.0, shape[-1]))
         alpha, discount = (pt.as_tensor_variable(value, dtype="float64") for value in (alpha, discount))
         return super().dist([alpha, discount, breaks], shape=shape, **kwargs)
@@ -66,7 +66,7 @@ class StickBreaking(SimplexContinuous):
 
     def logp(value: Any, alpha: Any, discount: Any, breaks: Any) -> Any:
         a, b = _betas(alpha, discount, breaks)
-        # What is left of the stick before each share; samplers come to shares that underflow.
+        # Remaining length of the stick before each break; samplers reach weights that underflow.
         left = pt.log(pt.maximum(pt.cumsum(value[..., ::-1], axis=-1)[..., ::-1], _LEAST))
         before, after, shares = left[..., :-1], left[..., 1:], pt.log(pt.maximum(value[..., :-1], _LEAST))
         terms = (a - 1.0) * shares - a * before + (b - 1.0) * (after - before) - betaln(a, b)
@@ -76,7 +76,7 @@ class StickBreaking(SimplexContinuous):
 
 
 def _betas(alpha: Any, discount: Any, breaks: Any) -> tuple[Any, Any]:
-    """Both parameters of the share of what is left that each break takes."""
+    """Both parameters of the beta distribution of the fraction that each break takes."""
     alpha, discount = pt.shape_padright(alpha), pt.shape_padright(discount)
     return 1.0 - discount + pt.zeros_like(alpha + breaks), alpha + discount * breaks
 

@@ -1,4 +1,4 @@
-"""Which prior is conjugate to a distribution's parameter, and what each item adds to that prior."""
+"""Declaration of a conjugate prior, and of each item's contribution to its posterior."""
 
 from __future__ import annotations
 
@@ -13,17 +13,17 @@ __all__ = ["Conjugate"]
 
 @dataclass(frozen=True, slots=True)
 class Conjugate:
-    """A parameter θ whose conjugate prior the posterior has too.
+    """A parameter θ with a conjugate prior.
 
     Attributes
     ----------
     parameter, prior : str
         PyMC's names of the parameter and of the prior.
     counts, rest : callable or None
-        ``(x, **others)``, the other parameters by PyMC's names, to a and b, and to c: the log density of x is
-        a log θ + b log(1 - θ) + c where the prior is a beta, a log θ - b θ + c where it is a gamma. With the prior
-        Beta(α, β) or Gamma(α, β) the posterior is that of α + a and β + b. None where the prior is a Dirichlet: then
-        outcomes are counted.
+        Functions of ``(x, **others)``, the other parameters by PyMC's names, that return (a, b) and c. The log density
+        of x is a log θ + b log(1 - θ) + c for a beta prior, and a log θ - b θ + c for a gamma prior. With the prior
+        Beta(α, β) or Gamma(α, β) the posterior has the parameters α + a and β + b. None for a Dirichlet prior, for
+        which outcomes are counted.
 
     References
     ----------
@@ -37,11 +37,11 @@ class Conjugate:
 
     @property
     def others(self) -> frozenset[str]:
-        """Names of the other parameters that an item's counts may depend on."""
+        """Names of the other parameters that the counts of an item may depend on."""
         return frozenset() if self.counts is None else frozenset(signature(self.counts).parameters) - {"x"}
 
     @property
     def needed(self) -> tuple[str, ...]:
-        """Those of the others without which items cannot be counted."""
+        """Other parameters that are required to count items."""
         given = {} if self.counts is None else signature(self.counts).parameters
         return tuple(word for word, one in given.items() if word != "x" and one.default is Parameter.empty)

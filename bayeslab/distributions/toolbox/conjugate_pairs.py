@@ -1,4 +1,4 @@
-"""The closed forms of beta and gamma priors of one parameter."""
+"""Closed forms of beta and gamma priors of a single parameter."""
 
 from __future__ import annotations
 
@@ -25,9 +25,9 @@ class Pair(ABC):
 
     name: ClassVar[str]
     parameter: ClassVar[str]
-    # What values the parameter can have.
+    # Support of the parameter.
     kind: ClassVar[str]
-    # (a, b) of the uniform prior, where that is proper.
+    # (a, b) of the uniform prior, if it is proper.
     uniform: ClassVar[tuple[float, float] | None]
 
     @abstractmethod
@@ -36,7 +36,7 @@ class Pair(ABC):
 
     @abstractmethod
     def exponents(self, a: Array, b: Array) -> Both:
-        """What f and g are multiplied with in the log density of the prior."""
+        """The coefficients of f and g in the log density of the prior."""
 
     @abstractmethod
     def expected_logs(self, a: Array, b: Array) -> Both:
@@ -44,11 +44,11 @@ class Pair(ABC):
 
     @abstractmethod
     def log_normaliser(self, a: Array, b: Array) -> Array:
-        """Log of the integral of exp of the prior's weighted sum."""
+        """Log integral of the exponential of the prior's weighted sum."""
 
     @abstractmethod
     def most_likely(self, a: Array, b: Array) -> Array:
-        """Where a f(θ) + b g(θ) is highest; some value where nothing is counted."""
+        """The maximum of a f(θ) + b g(θ); some value if a and b are zero."""
 
     @abstractmethod
     def mode(self, a: Array, b: Array) -> Array:
@@ -115,7 +115,7 @@ class _Gamma(Pair):
         return gammaln(a) - a * np.log(b)
 
     def most_likely(self, a: Array, b: Array) -> Array:
-        # Events in no time at all have an infinite rate.
+        # Events in zero time have an infinite rate.
         return np.where(a > 0, ratio(a, b, np.inf), np.where(b > 0, 0.0, 1.0))
 
     def mode(self, a: Array, b: Array) -> Array:

@@ -1,4 +1,4 @@
-"""What each distribution declares, and the mathematics that goes with it."""
+"""The declaration of a distribution, and the protocol of its functions."""
 
 from __future__ import annotations
 
@@ -25,10 +25,10 @@ __all__ = [
     "deviation",
 ]
 
-# A number or an array of numbers; the stubs of NumPy and SciPy know no arithmetic of either.
+# A number or an array of numbers; the type stubs of NumPy and SciPy do not cover arithmetic of either.
 type Array = Any
 type Values = tuple[Array, ...]
-# None: no derivative, since the argument is a whole number.
+# None: no derivative, since the argument is an integer.
 type Slopes = tuple[Array | None, ...]
 
 _INF = math.inf
@@ -36,7 +36,7 @@ _INF = math.inf
 
 @dataclass(frozen=True, slots=True)
 class Interval:
-    """Numbers between two ends, each a number or the name of a parameter; open ends are left out."""
+    """An interval whose ends are numbers or names of parameters; ends may be open."""
 
     low: float | str = -_INF
     high: float | str = _INF
@@ -45,19 +45,19 @@ class Interval:
 
     @classmethod
     def read(cls, text: str) -> Interval:
-        """An interval as it is written: ``(0, inf)``, ``[0, n]``."""
+        """Read an interval from text such as ``(0, inf)`` or ``[0, n]``."""
         low, high = (_end(part.strip()) for part in text[1:-1].split(","))
         return cls(low, high, text[0] == "(", text[-1] == ")")
 
     def outside(self, values: NDArray[np.float64], low: Array, high: Array) -> NDArray[np.bool_]:
-        """Which values are not between the ends; missing values and unknown ends (NaN) exclude nothing."""
+        """Which values are outside the interval; missing values and unknown ends (NaN) exclude nothing."""
         with np.errstate(invalid="ignore"):
             below = (values <= low) if self.open_low else (values < low)
             above = (values >= high) if self.open_high else (values > high)
         return np.asarray(below | above)
 
     def words(self, low: float, high: float) -> str:
-        """The interval in words."""
+        """Describe the interval in words."""
         if np.isfinite(low) and np.isfinite(high):
             if low == high:
                 return f"{low:g}"
@@ -78,20 +78,20 @@ def _end(text: str) -> float | str:
 
 @dataclass(frozen=True, slots=True)
 class Domain:
-    """What the parameters of a distribution may be, and what it can draw.
+    """Domains of a distribution's parameters, and its support.
 
     Attributes
     ----------
     parameters
-        The numbers each parameter may be; others may be any.
+        The interval of each restricted parameter; others may be any number.
     values
-        The numbers it draws.
+        The support.
     increasing
-        Parameters none of which may be below the one before it; ``strictly``, nor equal.
+        Parameters that must be non-decreasing in this order; increasing, if ``strictly``.
     bounded_by
-        At an end of the values the density is finite only where this parameter has this value: end -> (name, value).
+        End of the support -> (name, value): the density at this end is finite only if this parameter has this value.
     defaults
-        Of parameters that are ends of the values, where they are not given.
+        Default values of parameters that are ends of the support.
     """
 
     parameters: Mapping[str, Interval] = field(default_factory=dict)
@@ -104,36 +104,36 @@ class Domain:
 
 @dataclass(frozen=True, slots=True)
 class Distribution:
-    """One distribution as the language knows it.
+    """Declaration of one distribution of the model language.
 
     Attributes
     ----------
     name : str
         PyMC's name.
     parameters : tuple of str
-        In PyMC's order.
+        Names of the parameters, in PyMC's order.
     core : mapping of str to int
-        Trailing dimensions that belong to one value of a parameter (a covariance matrix: 2).
+        Number of trailing dimensions of one value of a parameter (a covariance matrix: 2).
     support : int
-        Trailing dimensions of one draw (a vector: 1).
+        Number of trailing dimensions of one draw (a vector: 1).
     discrete, finite : bool
-        Whether values are whole numbers, and whether there are finitely many of them.
+        Whether values are integers, and whether there are finitely many.
     positional : int, optional
-        How many parameters may be given by position where the rest are alternatives of each other; it may be more than
-        PyMC allows (``StudentT(nu, mu, sigma)``).
+        Number of parameters that may be given by position, if the others are alternative parametrisations; it may be
+        larger than in PyMC (``StudentT(nu, mu, sigma)``).
     distributions, lengths : tuple of str
         Parameters that are distributions, and those that are lengths.
     fixed : tuple of str
-        Parameters that are data: PyMC wants them as arrays when the distribution is made.
+        Parameters that are data, which PyMC needs as arrays at construction.
     apart : tuple of str
-        Vectors along a dimension that is not the node's (the coefficients of an autoregression, the components of a
-        mixture); a number there is a vector of one.
+        Parameters that are vectors along a dimension other than the node's (the coefficients of an autoregression, the
+        components of a mixture); a number is read as a vector of length one.
     atoms : tuple of str
-        Values that a continuous distribution takes with a probability above zero.
+        Values with positive probability under a continuous distribution.
     angles : tuple of str
-        Parameters that are angles: a turn more makes no difference.
+        Parameters that are angles, with period 2π.
     domain : Domain
-        What the parameters may be, and what is drawn.
+        Domains of the parameters, and the support.
     proper : bool
         Whether the density integrates to one.
     path : bool
@@ -143,11 +143,11 @@ class Distribution:
     states : bool
         Whether one draw is a series of linear-Gaussian states, along the node's last dimension.
     words : mapping of str to tuple of str
-        Parameters that may be a word in place of an expression, and the words.
+        Parameters that accept a key word instead of an expression, with the allowed key words.
     columns : tuple of str
         Parameters that are columns of the data, by their names.
     response : Response or None
-        How the linear predictor of a regression drives it; None where it is no likelihood of a regression.
+        How a regression's linear predictor enters; None if the distribution is not a likelihood of regressions.
     """
 
     name: str
@@ -174,21 +174,21 @@ class Distribution:
 
 
 class Maths(Protocol):
-    """The functions of a distribution of single numbers, on arrays that broadcast; its file has all or none of them.
+    """Functions of a univariate distribution, on arrays that broadcast; its file has all of them or none.
 
-    Log densities made of arithmetic and NumPy's logarithms take PyTensor's variables as well.
+    Log densities that use only arithmetic and NumPy's logarithms accept PyTensor variables too.
 
-    ``moments`` (mean and variance of the parameters) is there where both have a closed form.
+    ``moments`` (mean and variance as functions of the parameters) is defined if both have a closed form.
     """
 
     def canonical(self, **given: Array) -> Values:
-        """The parameters of :func:`log_density` from those given, by PyMC's names, alternatives and defaults."""
+        """The parameters of :func:`log_density`, from those given by PyMC's names, alternatives and defaults."""
 
     def log_density(self, x: Array, *parameters: Array) -> Array:
         """Log density of each number inside the support."""
 
     def slopes(self, x: Array, *parameters: Array) -> Slopes:
-        """Derivatives of the log density: by x, then by each parameter; None of whole numbers."""
+        """Derivatives of the log density by x and by each parameter; None for integer arguments."""
 
     def draw(self, rng: np.random.Generator, size: tuple[int, ...], *parameters: Array) -> Array:
         """Independent draws."""
@@ -224,16 +224,16 @@ def declared(
     states: bool = False,
     **ranges: str,
 ) -> Distribution:
-    """A distribution as its file declares it.
+    """Declare a distribution, from its file.
 
     Parameters
     ----------
     name
         PyMC's name.
     parameters, positive, increasing
-        Names, separated by blanks: all in PyMC's order, those above 0, those that rise.
+        Names separated by blanks: all parameters in PyMC's order, those above 0, those that must be increasing.
     values, **ranges
-        Intervals as text: of the values, of other parameters.
+        Intervals as text: the support, and the domains of other parameters.
     """
     known = {word: Interval.read("(0, inf)") for word in positive.split()}
     known |= {word: Interval.read(text) for word, text in ranges.items()}
@@ -265,7 +265,7 @@ def declared(
 
 
 def deviation(sigma: Array | None, precision: Array | None, word: str = "tau") -> Array:
-    """The standard deviation, from it or from the precision; 1 where neither is given."""
+    """The standard deviation, from itself or from the precision; 1 if neither is given."""
     if sigma is not None and precision is not None:
         raise ModelError(f"takes sigma or {word}, not both", code="conflict")
     if precision is not None:

@@ -1,4 +1,4 @@
-"""Columns of any distribution as expressions of PyTensor."""
+"""Log densities and draws of data columns as PyTensor expressions."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ __all__ = ["cell_draws", "cell_log_density"]
 
 
 def cell_log_density(name: str, parameters: Mapping[str, Any], values: np.ndarray) -> Any:
-    """log p(cell | state) as an expression; missing cells say nothing.
+    """log p(cell | state) as an expression; missing cells contribute nothing.
 
     Parameters
     ----------
     name : str
-        PyMC's.
+        PyMC's name of the distribution.
     parameters : mapping of str to TensorVariable (K,) or ndarray (K,)
-        Of every state, by PyMC's names; arrays are known numbers.
+        Parameters for each state, by PyMC's names; arrays are known numbers.
     values : ndarray (N,)
         NaN where a cell is missing.
 
@@ -35,15 +35,15 @@ def cell_log_density(name: str, parameters: Mapping[str, Any], values: np.ndarra
     present = ~np.isnan(values)
     if not present.any():
         return pt.zeros((len(values), pt.as_tensor_variable(next(iter(parameters.values()))).shape[0]))
-    # Any value that can be stands for a missing one.
+    # Replace a missing value by any value in the support.
     filled = np.where(present, values, values[present][0])
     if DISTRIBUTIONS[name].discrete:
         filled = filled.astype(np.int64)
-    # Densities that PyMC derives would take parameters that are random for what the density is of.
+    # Densities that PyMC derives would mistake random parameters for the variable.
     apart = {word: value.type() for word, value in parameters.items() if isinstance(value, pt.TensorVariable)}
     known = {word: np.asarray(value) for word, value in parameters.items() if word not in apart}
-    # Some of PyMC's densities need parameters and values of one shape; and it knows an infinite end, along which there
-    # is no slope, by a constant of as many dimensions as the other parameters have.
+    # Some of PyMC's densities need parameters and values of the same shape; and PyMC recognises an infinite end, which
+    # has no gradient, only as a constant with as many dimensions as the other parameters.
     n_states = next(value.shape[0] for value in (*apart.values(), *known.values()))
     shape = (len(values), n_states)
     spread = {word: pt.broadcast_to(value[None, :], shape) for word, value in apart.items()}
@@ -62,6 +62,6 @@ def cell_draws(name: str, parameters: Mapping[str, Any], states: Any, n_rows: in
 
 
 def _as_written(value: Any) -> Any:
-    """Known numbers that are whole as whole ones: NumPy draws no binomial number of 7.0 trials."""
+    """Convert integral known numbers to integers: NumPy refuses binomial draws with 7.0 trials."""
     whole = isinstance(value, np.ndarray) and np.isfinite(value).all() and (value == np.floor(value)).all()
     return value.astype(np.int64) if whole else value

@@ -1,4 +1,4 @@
-"""A prior of the elements of a parameter: a distribution with numbers."""
+"""A prior of the elements of a parameter: a distribution with numeric parameters."""
 
 from __future__ import annotations
 
@@ -14,20 +14,20 @@ from bayeslab.distributions.toolbox.table import DISTRIBUTIONS, ends, functions
 
 __all__ = ["Law", "weak_law"]
 
-# How many times what one row tells weak priors are wide.
+# Width of weak priors, in standard errors from one row.
 _WIDTH = 2.0
 
 
 @dataclass(frozen=True, eq=False)
 class Law:
-    """A prior: one distribution for all elements of a parameter, whose numbers may differ from element to element.
+    """A prior: one distribution for all elements of a parameter, with numbers that may differ between elements.
 
     Attributes
     ----------
     name : str
-        PyMC's.
+        PyMC's name of the distribution.
     given : mapping of str to ndarray
-        Its parameters by PyMC's names, in shapes that broadcast to (K, d).
+        Parameters of the prior by PyMC's names, in shapes that broadcast to (K, d).
     """
 
     name: str
@@ -39,13 +39,13 @@ class Law:
 
     @cached_property
     def ends(self) -> tuple[Any, Any]:
-        """The least and the greatest value; an angle goes round and round."""
+        """The lower and the upper end of the support; infinite for an angle, which is periodic."""
         if DISTRIBUTIONS[self.name].angles:
             return -np.inf, np.inf
         return ends(self.name, self._parameters)
 
     def log_density(self, value: np.ndarray) -> np.ndarray:
-        """Of every element; -inf outside the support."""
+        """Log density of every element; -inf outside the support."""
         low, high = self.ends
         inside = ~DISTRIBUTIONS[self.name].domain.values.outside(value, low, high) & ~np.isnan(value)
         with np.errstate(all="ignore"):
@@ -61,10 +61,10 @@ class Law:
 
 
 def weak_law(name: str, word: str, centre: np.ndarray, unit: np.ndarray) -> Law:
-    """A weak prior of a distribution's parameter about what fits all rows alike.
+    """A weak prior of a distribution's parameter, centred at the value that fits all rows jointly.
 
     A positive parameter is LogNormal(log θ_0, 2), a probability Beta(1, 1), an angle uniform, and any other number
-    Normal(θ_0, 2 u), where u is what one row tells of it: 1 / √ of the mean squared slope, the other parameters held.
+    Normal(θ_0, 2 u), where u is the standard error from one row: 1 / √(mean squared slope), other parameters fixed.
 
     Parameters
     ----------

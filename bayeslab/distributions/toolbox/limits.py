@@ -1,7 +1,7 @@
-"""Parameters at a limit: the likelihood stays as it is while they grow without end, or go to their lower end.
+"""Parameters at a limit: the likelihood levels off as they grow without bound, or approach their lower end.
 
-A negative binomial whose rows vary as Poisson counts do has no best ``alpha``: the more, the better, and beyond some
-thousands no row can tell. A search ends somewhere on that plain, and the number it ends at means nothing.
+For example, a negative binomial for rows that vary like Poisson counts has no best ``alpha``: the likelihood increases
+with it, and beyond some thousands it is flat. A search ends somewhere on that plateau, and its result is arbitrary.
 """
 
 from __future__ import annotations
@@ -12,30 +12,30 @@ import numpy as np
 
 __all__ = ["at_limit", "just_allowed", "ridge_at_limit"]
 
-# A log likelihood that falls by less at ten times, or a tenth of, a parameter does not tell the two apart.
+# If the log likelihood falls by less at ten times or a tenth of a parameter, the values are indistinguishable.
 _LEVEL = 1e-3
-# What is less likely by so many log units than the best is just allowed: two standard errors, were it a parabola.
+# Drop of the log likelihood that is just allowed: two standard errors, if it were a parabola.
 _ALLOWED = 2.0
-# Powers of ten: searches stay within seven of what is typical.
+# Powers of ten: searches stay within seven of the typical value.
 _FARTHEST = 10
-# Along a ridge a hundred times will do: farther out sums of large terms lose digits.
+# Along a ridge a factor of a hundred suffices: farther out, sums of large terms lose digits.
 _FOLLOWED = 3
 
 
 def at_limit(height: Callable[[float], float], value: float) -> int:
-    """The direction in which a log likelihood stays as it is: 1 as the parameter grows, -1 as it goes to its end.
+    """The direction in which a log likelihood is flat: 1 for growing parameters, -1 towards the lower end.
 
     Parameters
     ----------
     height
-        The log likelihood by the parameter's distance from its lower end.
+        The log likelihood as a function of the parameter's distance from its lower end.
     value
-        Where a search ended.
+        The end of a search.
 
     Returns
     -------
     int
-        0 where the likelihood falls on both sides, or is the same everywhere.
+        0 if the likelihood falls on both sides, or is constant.
     """
     best = height(value)
     falls = {
@@ -46,14 +46,14 @@ def at_limit(height: Callable[[float], float], value: float) -> int:
 
 
 def ridge_at_limit(highest: Callable[[float], float], best: float) -> bool:
-    """Whether a log likelihood stays as it is one way, and falls the other, while a parameter moves and others follow.
+    """Whether a profile log likelihood is flat in one direction and falls in the other.
 
     Parameters
     ----------
     highest
-        The highest log likelihood at the parameter times a factor, whatever the others are.
+        The log likelihood at the parameter times a factor, maximised over the other parameters.
     best
-        That where a search ended.
+        The log likelihood at the end of a search.
     """
 
     def falls(way: int, farthest: int) -> bool:
@@ -63,7 +63,7 @@ def ridge_at_limit(highest: Callable[[float], float], best: float) -> bool:
 
 
 def just_allowed(height: Callable[[float], float], value: float, way: int) -> float:
-    """Coming from a limit, where the likelihood has fallen as far as it may for a value that is not yet unlikely."""
+    """The value, coming from the limit, at which the likelihood has dropped as far as is still allowed."""
     best, low, high = height(value), 0.0, float(_FARTHEST)
     for _ in range(40):
         middle = 0.5 * (low + high)

@@ -1,7 +1,7 @@
-"""The parameters of a distribution that are most probable for weighted values, where nothing closed is known.
+"""Posterior modes of a distribution's parameters for weighted values, by a search where no closed form exists.
 
-The search climbs Σ w_n log p(y_n | θ) + log p(θ) in coordinates that may be any number, by Newton steps, and never ends
-lower than it began.
+The search maximises Σ w_n log p(y_n | θ) + log p(θ) in unconstrained coordinates by Newton steps, and never ends below
+its start.
 """
 
 from __future__ import annotations
@@ -22,20 +22,20 @@ from bayeslab.distributions.toolbox.table import DISTRIBUTIONS, conjugate, densi
 
 __all__ = ["REACH", "ParameterSearch", "counted_values"]
 
-# Positive parameters stay within e^±16 of those that fit all rows.
+# Positive parameters stay within a factor e^±16 of those that fit all rows.
 REACH = 16.0
-# By the powers of a factor by which one parameter moves the others are moved along a ridge.
+# Along a ridge, other parameters move by these powers of the factor of the first.
 _TOGETHER = (0.0, 1.0, 2.0, -1.0)
-# First guesses are compared on so many quantiles, and the best few improved.
+# Number of quantiles on which first guesses are compared, and number of best guesses that are refined.
 _QUANTILES, _TRIED = 50, 2
-# The greatest slope, of a mean log density, at the end of a search that follows slopes.
+# Largest derivative of the mean log density at which a gradient search has converged.
 _FLAT = 1e-5
-# Newton steps at most, their greatest length, the step of differences, and the gain that ends the search.
+# Largest number and length of Newton steps, the step of finite differences, and the gain that ends the search.
 _STEPS, _LONGEST, _DIFFERENCE, _GAIN = 60, 4.0, 1e-4, 1e-15
 
 
 def counted_values(x: np.ndarray, weights: np.ndarray, *, discrete: bool) -> tuple[np.ndarray, np.ndarray]:
-    """Observed values and their weights (n, K); equal whole numbers together."""
+    """Observed values and their weights (n, K), with equal integers merged."""
     there = ~np.isnan(x)
     x, weights = x[there], weights[there]
     if not discrete:
@@ -46,18 +46,18 @@ def counted_values(x: np.ndarray, weights: np.ndarray, *, discrete: bool) -> tup
 
 @dataclass(frozen=True, eq=False)
 class ParameterSearch:
-    """The most probable parameters of a distribution of which some are known, for weighted values.
+    """Search for the posterior mode of a distribution's parameters, some of them known, for weighted values.
 
     Attributes
     ----------
     name : str
-        PyMC's.
+        PyMC's name of the distribution.
     learned : tuple of str
     known : mapping of str to float
     laws : mapping of str to Law
-        Priors of what is learned, or none.
+        Priors of the learned parameters; empty for maximum likelihood.
     typical : mapping of str to (float, float)
-        Where a search can begin, and what a parameter is measured in.
+        A start value of each parameter, and its unit of measurement.
     """
 
     name: str
@@ -67,7 +67,7 @@ class ParameterSearch:
     typical: Mapping[str, tuple[float, float]]
 
     def best(self, x: np.ndarray, weights: np.ndarray, start: np.ndarray | None) -> np.ndarray:
-        """The highest parameters: in closed form; else from a start, from what fits all rows, or from guesses."""
+        """The best parameters: in closed form; otherwise from a start, from a fit of all rows, or from guesses."""
         if weights.sum() <= 1e-12 and not self.laws:
             return self._typical() if start is None else start
         if (closed := self._closed(x, weights)) is not None:
@@ -78,7 +78,7 @@ class ParameterSearch:
                 plain = replace(self, laws={})
                 if -1 not in plain.limits(x, weights, end):
                     return end
-                # There the likelihood may have no slope although it is higher elsewhere, as where a Rice's nu is 0.
+                # The gradient may vanish there although other points are higher, as at nu = 0 of the Rice distribution.
                 other = self._climbed(x, weights, plain.allowed(x, weights, end))
                 return max((end, other), key=lambda one: self.height(x, weights, one))
         few = _quantiles(x, weights)
@@ -89,7 +89,7 @@ class ParameterSearch:
         return max((self._climbed(x, weights, one) for one in best), key=lambda end: self.height(x, weights, end))
 
     def _closed(self, x: np.ndarray, weights: np.ndarray) -> np.ndarray | None:
-        """The one unknown parameter, where its prior is conjugate or it has none."""
+        """The one unknown parameter in closed form, if its prior is conjugate or absent."""
         declared = conjugate(self.name)
         if declared is None or declared.counts is None or self.learned != (declared.parameter,):
             return None
@@ -102,12 +102,12 @@ class ParameterSearch:
         won, base = (float(np.sum(weights * count)) for count in counts)
         pair = PAIRS[declared.prior]
         best = float(pair.most_likely(won, base) if law is None else pair.mode(a + won, b + base))
-        # An end of what the parameter can be is left to the search, which stays off it.
+        # Leave a result at an end of the domain to the search, which stays inside.
         low, high = interval(self.name, declared.parameter)
         return np.array([best]) if low < best < high else None
 
     def limits(self, x: np.ndarray, weights: np.ndarray, theta: np.ndarray) -> list[int]:
-        """Of each parameter with one end whether it is at a limit; see :func:`at_limit`."""
+        """Whether each parameter is at a limit of its domain; see :func:`at_limit`."""
         return [
             at_limit(height, theta[i] - low) if np.isfinite(low) and np.isinf(high) else 0
             for i, (low, high) in enumerate(interval(self.name, word) for word in self.learned)
@@ -115,7 +115,7 @@ class ParameterSearch:
         ]
 
     def allowed(self, x: np.ndarray, weights: np.ndarray, theta: np.ndarray) -> np.ndarray:
-        """The parameters, those at a limit as far from it as the rows allow."""
+        """The parameters, with those at a limit moved as far from it as the data allow."""
         out = theta.copy()
         for i, way in enumerate(self.limits(x, weights, theta)):
             if way:
@@ -124,11 +124,11 @@ class ParameterSearch:
         return out
 
     def on_ridge(self, x: np.ndarray, weights: np.ndarray, theta: np.ndarray, i: int) -> bool:
-        """Whether a parameter is at a limit along a ridge: level where it moves and the others with it.
+        """Whether a parameter is at a limit along a ridge: a flat direction in which others move with it.
 
-        So a normal distribution cut off at 0 becomes exponential as sigma grows and mu falls by its square, and a
-        beta-binomial a binomial one as alpha and beta grow together. The others move by such powers, each by its own,
-        and are searched from the best of these places.
+        For example, a normal distribution truncated at 0 becomes exponential as sigma grows and mu falls with its
+        square, and a beta-binomial becomes binomial as alpha and beta grow together. The other parameters are moved by
+        such powers, each by its own, and optimised from the best of these points.
         """
         low, high = interval(self.name, self.learned[i])
         if not (np.isfinite(low) and np.isinf(high)) or len(theta) == 1:
@@ -154,7 +154,7 @@ class ParameterSearch:
         return ridge_at_limit(highest, best)
 
     def _along(self, x: np.ndarray, weights: np.ndarray, theta: np.ndarray, i: int) -> Callable[[float], float]:
-        """The height by the distance of one parameter from its lower end."""
+        """The objective as a function of one parameter's distance from its lower end."""
         low = interval(self.name, self.learned[i])[0]
 
         def height(apart: float) -> float:
@@ -176,7 +176,7 @@ class ParameterSearch:
         return np.asarray(functions(self.name).log_density(x, *given))
 
     def _slopes(self, x: np.ndarray, theta: np.ndarray) -> list[np.ndarray]:
-        """Of the log density of each row, by each parameter that is learned."""
+        """Derivatives of the log density of each row by each learned parameter."""
         values = {**self.known, **dict(zip(self.learned, theta, strict=True))}
         names = density_parameters(self.name)
         with np.errstate(all="ignore"):
@@ -184,7 +184,7 @@ class ParameterSearch:
         return [np.broadcast_to(np.asarray(slopes[names.index(word)]), x.shape) for word in self.learned]
 
     def _slope(self, x: np.ndarray, weights: np.ndarray, theta: np.ndarray) -> np.ndarray:
-        """Of :meth:`height`."""
+        """Gradient of :meth:`height`."""
         slopes = self._slopes(x, theta)
         with np.errstate(invalid="ignore"):
             out = np.array([float(np.sum(np.where(weights > 0, weights * terms, 0.0))) for terms in slopes])
@@ -213,7 +213,7 @@ class ParameterSearch:
         begin = np.array([one.place(value) for one, value in zip(maps, start, strict=True)])
         place = _newton(objective, np.clip(begin, *ends.T), ends)
         if to_the_top and np.abs(objective(place)[1]).max() > _FLAT:
-            # At a kink there is no slope to follow.
+            # At a kink there is no gradient to follow.
             options = {"maxiter": 300, "fatol": 1e-12, "xatol": 1e-9}
             place = minimize(lambda u: objective(u)[0], place, method="Nelder-Mead", options=options).x
         end = theta(place)
@@ -231,11 +231,11 @@ class ParameterSearch:
         for i, word in enumerate(self.learned):
             low = float(self.laws[word].ends[0]) if word in self.laws else -np.inf
             if word in DISTRIBUTIONS[self.name].angles and np.isfinite(low):
-                out[i] = low + (out[i] - low) % (2 * np.pi)  # the turn that the prior allows
+                out[i] = low + (out[i] - low) % (2 * np.pi)  # the period that the prior allows
         return out
 
     def _guesses(self, points: np.ndarray) -> list[np.ndarray]:
-        """From a grid of numbers that such parameters often are the best with each of these numbers."""
+        """The best start values from a grid of common values of the parameters."""
         grid = [_usual(points, *interval(self.name, word)) for word in self.learned]
         guesses = np.array(list(product(*grid)))
         grid_values: dict[str, Any] = {**self.known, **{word: guesses[:, i] for i, word in enumerate(self.learned)}}
@@ -249,7 +249,7 @@ class ParameterSearch:
         return [guesses[n] for n in sorted(chosen) if np.isfinite(total[n])] or [guesses[int(np.argmax(total))]]
 
     def units(self, x: np.ndarray, weights: np.ndarray, theta: np.ndarray) -> np.ndarray:
-        """1 / √ of what a row tells on average of each parameter, the others held: the mean of its squared slope."""
+        """Standard error from one row of each parameter: 1 / √(mean squared derivative), other parameters fixed."""
         total = np.maximum(weights.sum(), 1e-300)
         counted = weights > 0
         with np.errstate(over="ignore"):
@@ -264,7 +264,7 @@ class ParameterSearch:
 
 
 def _quantiles(x: np.ndarray, weights: np.ndarray) -> np.ndarray:
-    """Some values that stand for all."""
+    """Quantiles that represent all values."""
     order = np.argsort(x, kind="stable")
     before = np.cumsum(weights[order]) / weights.sum()
     places = np.searchsorted(before, (np.arange(_QUANTILES) + 0.5) / _QUANTILES)
@@ -272,7 +272,7 @@ def _quantiles(x: np.ndarray, weights: np.ndarray) -> np.ndarray:
 
 
 def _usual(points: np.ndarray, low: float, high: float) -> list[float]:
-    """Numbers that a parameter between these ends often is, for such data."""
+    """Common values of a parameter between these ends, for such data."""
     if np.isfinite(high):
         return [low + (high - low) * share for share in (0.1, 0.3, 0.5, 0.7, 0.9)]
     mean, sd = float(points.mean()), float(points.std())
@@ -291,7 +291,7 @@ def _usual(points: np.ndarray, low: float, high: float) -> list[float]:
 
 
 def _newton(objective: Callable[[np.ndarray], tuple[float, np.ndarray]], u: np.ndarray, ends: np.ndarray) -> np.ndarray:
-    """Downhill by Newton steps, the curvature from differences of slopes; where it bends the wrong way, mirrored."""
+    """Minimise by Newton steps, with curvature from finite differences; negative curvature is reflected."""
     value, slope = objective(u)
     for _ in range(_STEPS):
         moved = _DIFFERENCE * np.eye(len(u))
@@ -317,7 +317,7 @@ def _newton(objective: Callable[[np.ndarray], tuple[float, np.ndarray]], u: np.n
 
 @dataclass(frozen=True)
 class _Map:
-    """Between the values of a parameter and any number of order one."""
+    """Map between a parameter's domain and an unconstrained coordinate of order one."""
 
     low: float
     high: float
@@ -334,7 +334,7 @@ class _Map:
 
     @property
     def _apart(self) -> float:
-        """What distances from a single end are measured in."""
+        """Unit of the distance from a single end."""
         end = self.low if np.isfinite(self.low) else self.high
         return abs(self.centre - end) or 1.0
 

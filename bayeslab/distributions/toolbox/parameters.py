@@ -1,4 +1,4 @@
-"""Which parameters of a distribution can be learned from numbers, and what they can be."""
+"""Which parameters of a distribution can be learned from data, and their domains."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ __all__ = ["allowed", "interval", "never_learned", "never_learned_defaults", "so
 
 
 def usable(name: str, known: Mapping[str, Any]) -> tuple[str, ...]:
-    """The parameters of a distribution that columns can have, given all that are known.
+    """The parameters that columns of a distribution can have, given all known ones.
 
     Raises
     ------
     ModelError
-        See :func:`allowed`; a parameter that has to be known, since the likelihood has no slope along it.
+        See :func:`allowed`; or a parameter must be known, since the likelihood has no derivative in it.
     """
     names = allowed(name, known)
     for word in names:
@@ -35,13 +35,13 @@ def usable(name: str, known: Mapping[str, Any]) -> tuple[str, ...]:
 
 
 def allowed(name: str, known: Mapping[str, Any]) -> tuple[str, ...]:
-    """The parameters of a distribution that columns can have, given some that are known.
+    """The parameters that columns of a distribution can have, given some known ones.
 
     Raises
     ------
     ModelError
-        A distribution whose log density is not known here, or that is none of single numbers; a parameter that it does
-        not have, or a number that this cannot be.
+        The distribution has no log density in this package or is not univariate; it does not have a given parameter; or
+        a number is outside the parameter's domain.
     """
     if name not in DISTRIBUTIONS:
         raise ModelError(f"unknown distribution '{name}'{hint(name, DISTRIBUTIONS)}", code="not-a-distribution")
@@ -64,7 +64,7 @@ def allowed(name: str, known: Mapping[str, Any]) -> tuple[str, ...]:
 
 
 def _check_known(name: str, word: str, value: np.ndarray) -> None:
-    """Refuse a known number that the parameter cannot have."""
+    """Refuse a known number outside the parameter's domain."""
     support = DISTRIBUTIONS[name].domain.parameters.get(word)
     if support is not None:
         outside = support.outside(value, *interval(name, word))
@@ -80,7 +80,7 @@ def _check_known(name: str, word: str, value: np.ndarray) -> None:
 
 @cache
 def _whole(name: str) -> frozenset[str]:
-    """Parameters that are whole numbers."""
+    """Parameters that are integers."""
     domain, names = DISTRIBUTIONS[name].domain, density_parameters(name)
     rising = {word: float(i) for i, word in enumerate(domain.increasing)}
     point = [rising.get(word, 0.5 if domain.parameters.get(word) is not None else 0.0) for word in names]
@@ -91,7 +91,7 @@ def _whole(name: str) -> frozenset[str]:
 
 @cache
 def never_learned(name: str) -> frozenset[str]:
-    """Ends of the values and what lies between them, and whole numbers: the likelihood has no slope along these."""
+    """Parameters without a derivative of the likelihood: ends of the support, points inside it, and integers."""
     domain = DISTRIBUTIONS[name].domain
     ends = {end for end in (domain.values.low, domain.values.high) if isinstance(end, str)}
     return frozenset(ends | set(domain.increasing) | _whole(name))
@@ -99,13 +99,13 @@ def never_learned(name: str) -> frozenset[str]:
 
 @cache
 def never_learned_defaults(name: str) -> dict[str, float]:
-    """Of what is never learned, where it need not be given."""
+    """Default values of those parameters that are never learned and need not be given."""
     given = {word: one.default for word, one in signature(functions(name).canonical).parameters.items()}
     return {word: given[word] for word in never_learned(name) if isinstance(given[word], float | int)}
 
 
 def interval(name: str, word: str) -> tuple[float, float]:
-    """The ends of what a parameter can be."""
+    """The ends of a parameter's domain."""
     support = DISTRIBUTIONS[name].domain.parameters.get(word)
     if support is None:
         return -np.inf, np.inf
@@ -115,6 +115,6 @@ def interval(name: str, word: str) -> tuple[float, float]:
 
 
 def somewhere(name: str, word: str) -> float:
-    """A value that a parameter can have."""
+    """A value inside a parameter's domain."""
     low, high = interval(name, word)
     return 0.0 if np.isinf(low) else low + 1.0 if np.isinf(high) else 0.5 * (low + high)

@@ -1,4 +1,4 @@
-"""How the linear predictor of a regression drives a distribution of single numbers."""
+"""How the linear predictor of a regression enters a univariate distribution."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ from typing import Literal
 __all__ = ["CONCENTRATION", "DEGREES", "SHAPE", "SHARE", "UNIT", "Response", "driven"]
 
 # Default priors of the other parameters. {rate} is one over the sd of the response, {sd} that sd.
-UNIT = "Exponential({rate})"  # what is measured in the unit of the response; rstanarm's prior of sigma
-SHAPE = "InverseGamma(0.4, 0.3)"  # what has no unit and is positive; brms's prior of shape
+UNIT = "Exponential({rate})"  # parameters in units of the response; rstanarm's prior of sigma
+SHAPE = "InverseGamma(0.4, 0.3)"  # positive parameters without a unit; brms's prior of shape
 DEGREES = "Gamma(2, 0.1)"  # degrees of freedom; Juárez and Steel (2010), JBES 28, 52-66
 CONCENTRATION = "Gamma(2, 0.01)"  # of angles; brms's prior of kappa
 SHARE = "Beta(1, 1)"  # probabilities
@@ -25,29 +25,29 @@ _LINKS = {
 
 @dataclass(frozen=True, slots=True)
 class Response:
-    """What of a distribution a regression predicts, and what else it needs.
+    """The quantity that a regression predicts, and the other parameters of the distribution.
 
     Attributes
     ----------
     quantity : str
-        What the inverse link of the linear predictor is: mean, location, scale, probability, ...
+        The quantity that the inverse link of the linear predictor gives: mean, location, scale, probability, ...
     call : str
         The distribution in the model language: ``{mu}`` is that quantity, ``{trials}`` the number of trials; any other
         name is a parameter that is the same for all rows.
     links : tuple of str
-        The first is the default.
+        Allowed links; the first is the default.
     priors : mapping of str to str
         Default priors of the other parameters.
     working : {"identity", "log", "logit", "angle", ""}
-        Of which function of the response mean and sd are taken for the default priors; "" where none is needed.
+        The function of the response whose mean and sd scale the default priors; "" if none is needed.
     logits : str
         The parameter that takes the linear predictor itself under the link logit.
     needed, optional : tuple of str
-        Parameters that are numbers: those that must be given, and those that may.
+        Numeric parameters: required ones, and optional ones.
     positive_part : bool
-        Whether the quantity is about what is not zero.
+        Whether the quantity describes the non-zero values only.
     tails : bool
-        Whether the probability of a tail is known, so that the response may be censored.
+        Whether tail probabilities are available, so that the response may be censored.
     """
 
     quantity: str
@@ -75,14 +75,14 @@ def driven(
     tails: bool = True,
     **priors: str,
 ) -> Response:
-    """A response as the file of its distribution declares it.
+    """Declare the response form of a distribution, from its file.
 
     Parameters
     ----------
     kind
-        Which numbers the quantity may be, and so which links it has; a ``location`` has the link log too.
+        The range of the quantity, which determines its links; a ``location`` also has the link log.
     **priors
-        Default priors of the names that ``call`` leaves to be learned.
+        Default priors of the parameters in ``call`` that are learned.
     """
     return Response(
         quantity, call, _LINKS[kind], priors, working, logits, tuple(needed.split()), tuple(optional.split()),

@@ -1,4 +1,4 @@
-"""Log densities of single numbers by PyMC's names and parameters, without PyMC: for closed forms and quadrature."""
+"""Log densities of univariate distributions by PyMC's names and parameters, without PyMC."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ type Density = tuple[Callable[[NDArray[np.float64]], NDArray[np.float64]], float
 
 
 class _Scalars(Set[str]):
-    """Names of the continuous distributions of one number whose log density is known here."""
+    """Names of the continuous univariate distributions with a log density in this package."""
 
     def __contains__(self, name: object) -> bool:
         if name not in DISTRIBUTIONS:
@@ -39,7 +39,7 @@ SCALARS: Set[str] = _Scalars()
 
 
 def log_density(name: str, arguments: Mapping[str, float]) -> Density:
-    """A prior's log density, its support, and whether it integrates to one.
+    """A prior's log density, its support, and whether it is proper.
 
     Parameters
     ----------
@@ -60,7 +60,7 @@ def log_density(name: str, arguments: Mapping[str, float]) -> Density:
     Raises
     ------
     ModelError
-        An unknown distribution or parameter, one that is missing, or one out of range.
+        The distribution or a parameter is unknown; a parameter is missing or out of range.
     """
     if name not in SCALARS:
         raise ModelError(f"no log density is known for '{name}'{hint(name, SCALARS)}", code="not-a-distribution")
@@ -82,7 +82,8 @@ def log_density(name: str, arguments: Mapping[str, float]) -> Density:
 
 
 def log_densities(name: str, arguments: Mapping[str, Any], x: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Log density, or log probability, of each number at parameters that are numbers or arrays of the shape of ``x``.
+    """Log density, or log probability, of each number, for parameters that are numbers or arrays of the shape of
+    ``x``.
 
     Parameters
     ----------
@@ -94,7 +95,7 @@ def log_densities(name: str, arguments: Mapping[str, Any], x: NDArray[np.float64
     Raises
     ------
     ModelError
-        A parameter that is unknown, missing or out of range.
+        A parameter is unknown, missing or out of range.
     """
     entry, functions = DISTRIBUTIONS[name], maths(name)
     assert functions is not None
@@ -141,14 +142,14 @@ def _check(entry: Distribution, functions: Maths, given: Mapping[str, Any]) -> N
 
 
 def log_size(density: Callable[[NDArray[np.float64]], NDArray[np.float64]], lower: float = -np.inf) -> float:
-    """Log of the size of the numbers that a density is about, from 1e-286 to 1e286; 0 where it is within e^15 of one.
+    """Log of the order of magnitude of a density's bulk, between 1e-286 and 1e286; 0 if it is within e^15 of one.
 
     Parameters
     ----------
     density : callable
         Log density of an array of numbers, up to a constant.
     lower : float
-        Where the numbers end below: of positive ones only positive ones are looked at.
+        Lower end of the support; if it is 0 or more, only positive numbers are searched.
     """
     sizes = np.linspace(-660.0, 660.0, 2641)
     ends = np.exp(sizes)

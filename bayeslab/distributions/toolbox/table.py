@@ -1,4 +1,4 @@
-"""The distributions by PyMC's names; each file is read when it is first asked for."""
+"""The table of distributions by PyMC's names; each file is loaded on first use."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ __all__ = [
     "pymc_class",
 ]
 
-# Names that are not the file's in capitals.
+# Names that do not follow from the file's name.
 _SPELT = {
     "ar": "AR",
     "car": "CAR",
@@ -34,18 +34,18 @@ _SPELT = {
     "lkj_cholesky_cov": "LKJCholeskyCov",
     "lkj_corr": "LKJCorr",
 }
-# PyMC has these names twice.
+# Names that PyMC has twice.
 _ALIASES = {"Lognormal": "log_normal"}
 
 
 class _Table(Mapping[str, Distribution]):
-    """Declarations by name; those of other projects are looked for where bayeslab has none."""
+    """Declarations by name; plug-ins of other projects are searched after bayeslab's own."""
 
     def __init__(self) -> None:
         self.files = {_name(file): file for file in registry.included("distributions")} | _ALIASES
 
     def file(self, name: str) -> str:
-        """The word of the plug-in."""
+        """The file name of the plug-in."""
         return self.files[name] if name in self.files else re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "_", name).lower()
 
     def __getitem__(self, name: str) -> Distribution:
@@ -72,11 +72,11 @@ def _name(file: str) -> str:
 
 DISTRIBUTIONS = _Table()
 
-# Built from other distributions, or words of the language itself.
+# Distributions built from others, or key words of the language.
 MODIFIERS = ("Truncated", "Censored", "Mixture", "Ordered", "PositiveOrdered", "Potential")
 
 _FUNCTIONS = "takes Python functions, which a model file cannot hold; build it with PyMC from bl.to_pymc()"
-# In PyMC, but not in a file, and why.
+# Distributions of PyMC that are not supported, with the reason.
 NEEDS_CODE = {
     **dict.fromkeys(("CustomDist", "DensityDist", "EulerMaruyama", "Simulator"), _FUNCTIONS),
     "KroneckerNormal": "takes a list of matrices, which a model file cannot hold; build it with PyMC from bl.to_pymc()",
@@ -86,14 +86,14 @@ NEEDS_CODE = {
 
 
 def maths(name: str) -> Maths | None:
-    """The functions of a distribution of single numbers; None where it is only declared."""
+    """The functions of a univariate distribution; None if it is only declared."""
     module = registry.load("distributions", DISTRIBUTIONS.file(name))
     return cast(Maths, module) if hasattr(module, "log_density") else None
 
 
 @cache
 def functions(name: str) -> Maths:
-    """The functions of a distribution that has them."""
+    """The functions of a distribution; refuses one without them."""
     out = maths(name)
     assert out is not None, name
     return out
@@ -106,7 +106,7 @@ def density_parameters(name: str) -> tuple[str, ...]:
 
 
 def ends(name: str, parameters: Sequence[Any]) -> tuple[Any, Any]:
-    """The least and the greatest value at some parameters of the log density."""
+    """The lower and the upper end of the support, at parameters of the log density."""
     values = DISTRIBUTIONS[name].domain.values
     if not isinstance(values.low, str) and not isinstance(values.high, str):
         return values.low, values.high
@@ -116,19 +116,19 @@ def ends(name: str, parameters: Sequence[Any]) -> tuple[Any, Any]:
 
 
 def closed_moments(name: str) -> Callable[..., Values] | None:
-    """The function of a distribution that gives mean and variance, where both have a closed form."""
+    """The function for mean and variance, if both have a closed form; otherwise None."""
     module = registry.load("distributions", DISTRIBUTIONS.file(name))
     return cast(Callable[..., Values], module.moments) if hasattr(module, "moments") else None
 
 
 def conjugate(name: str) -> Conjugate | None:
-    """The parameter of a distribution that has a conjugate prior; None where none has."""
+    """The conjugate declaration of a distribution; None if it has none."""
     module = registry.load("distributions", DISTRIBUTIONS.file(name))
     return cast(Conjugate, module.CONJUGATE) if hasattr(module, "CONJUGATE") else None
 
 
 def pymc_class(name: str) -> Any:
-    """The class that makes a distribution's nodes: PyMC's of that name, or what the plug-in gives."""
+    """The class that creates a distribution's nodes: PyMC's class of that name, or the plug-in's."""
     import pymc as pm
 
     module = registry.load("distributions", DISTRIBUTIONS.file(name))

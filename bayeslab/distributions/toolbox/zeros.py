@@ -1,4 +1,4 @@
-"""Distributions with extra zeros: inflated (0, or a number that may be 0) and hurdles (0, or a number that is not)."""
+"""Distributions with extra zeros: zero-inflated (the base may also give 0) and hurdle (it cannot)."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ __all__ = [
 
 
 def inflated(base: Any, x: Array, psi: Array, parameters: Values) -> Array:
-    """Log probability where a number is of ``base`` with probability psi, else 0."""
+    """Log probability of a number that comes from ``base`` with probability psi, and is 0 otherwise."""
     with np.errstate(divide="ignore"):
         inside = np.log(psi) + base.log_density(x, *parameters)
         return np.where(np.equal(x, 0), np.logaddexp(np.log1p(-np.asarray(psi)), inside), inside)
@@ -32,7 +32,7 @@ def inflated_slopes(base: Any, x: Array, psi: Array, parameters: Values) -> Slop
     """Derivatives of :func:`inflated`."""
     density = base.log_density(x, *parameters)
     total = inflated(base, x, psi, parameters)
-    # The probability that the number is of the base.
+    # The probability that the number comes from the base.
     share = np.where(np.equal(x, 0), np.exp(np.log(psi) + density - total), 1.0)
     by_psi = np.where(np.equal(x, 0), np.expm1(density) * np.exp(-total), 1 / psi)
     return None, by_psi, *(None if s is None else share * s for s in base.slopes(x, *parameters)[1:])
@@ -45,7 +45,9 @@ def draw_inflated(base: Any, rng: np.random.Generator, size: tuple[int, ...], ps
 
 
 def hurdle(base: Any, x: Array, psi: Array, parameters: Values) -> Array:
-    """Log probability where a number is of ``base``, but not 0, with probability psi, else 0."""
+    """Log probability of a number that comes from ``base`` truncated to non-zero values with probability psi, else
+    0.
+    """
     none = base.log_density(0.0, *parameters)
     with np.errstate(divide="ignore"):
         inside = np.log(psi) + base.log_density(x, *parameters) - np.log(-np.expm1(none))
@@ -61,7 +63,7 @@ def hurdle_slopes(base: Any, x: Array, psi: Array, parameters: Values) -> Slopes
 
 
 def draw_hurdle(base: Any, rng: np.random.Generator, size: tuple[int, ...], psi: Array, parameters: Values) -> Array:
-    """Draws of :func:`hurdle`: zeros of the base are drawn again."""
+    """Draws of :func:`hurdle`: zeros of the base are rejected and drawn again."""
     numbers = np.asarray(base.draw(rng, size, *parameters))
     while (again := numbers == 0).any():
         numbers = np.where(again, base.draw(rng, size, *parameters), numbers)
@@ -69,7 +71,7 @@ def draw_hurdle(base: Any, rng: np.random.Generator, size: tuple[int, ...], psi:
 
 
 def positive_hurdle(base: Any, x: Array, psi: Array, parameters: Values) -> Array:
-    """Log density where a number is of the continuous ``base`` with probability psi, else 0."""
+    """Log density of a number that comes from the continuous ``base`` with probability psi, and is 0 otherwise."""
     safe = np.where(np.equal(x, 0), 1.0, x)
     with np.errstate(divide="ignore"):
         inside = np.log(psi) + base.log_density(safe, *parameters)
@@ -77,7 +79,7 @@ def positive_hurdle(base: Any, x: Array, psi: Array, parameters: Values) -> Arra
 
 
 def positive_hurdle_slopes(base: Any, x: Array, psi: Array, parameters: Values) -> Slopes:
-    """Derivatives of :func:`positive_hurdle`; at 0 there is none by x."""
+    """Derivatives of :func:`positive_hurdle`; at 0 there is no derivative by x."""
     zero = np.equal(x, 0)
     slopes = base.slopes(np.where(zero, 1.0, x), *parameters)
     return (
