@@ -1,5 +1,5 @@
-"""Inference on plain arrays: closed forms and quadrature; no PyMC, no PyTensor.
+"""Inference on plain arrays: closed forms and quadrature, without PyMC or PyTensor.
 
-Modules compute; they know nothing of model files. What they return are distributions with
-moments, quantiles, draws and, where it exists, the evidence.
+The modules do not depend on model files. They return distributions with moments, quantiles, draws and, if it exists,
+the evidence.
 """

@@ -1,10 +1,10 @@
-"""Conjugate pairs: prior and posterior of one form, so that data are only added up.
+"""Conjugate pairs: prior and posterior of the same form, updated by sufficient statistics.
 
-Each class is a distribution of parameters. ``update`` gives the posterior, of the same class, so that
-it is the next prior: data all at once, in parts, or one at a time end in the same place.
-``log_evidence`` is the log density of data with the parameters integrated out, and ``predictive`` the
-distribution of the next observation. Hyperparameters may be arrays, then every element is a
-parameter of its own; ``at`` says which of them (flat position) each datum is about.
+Each class is a distribution of parameters. ``update`` returns the posterior, of the same class, which is the prior for
+further data: data given all at once, in parts, or one at a time lead to the same posterior. ``log_evidence`` is the log
+density of data with the parameters integrated out, and ``predictive`` the distribution of the next observation. If
+hyperparameters are arrays, each element is a separate parameter; ``at`` is the flat index of the parameter of each
+datum.
 
 ========================  ==========================  =====================
 class                     likelihood                  predictive
@@ -59,12 +59,12 @@ __all__ = [
 
 type ArrayLike = Any
 
-# The smallest eigenvalue, of columns of unit size, of coefficients that can be told apart.
+# Smallest eigenvalue, for columns of unit norm, at which coefficients are identified.
 _SINGULAR = 1e-13
 
 
 def _totals(values: ArrayLike, shape: tuple[int, ...], at: ArrayLike | None) -> np.ndarray:
-    """Sum of values about each of the parameters."""
+    """Sum of the values of each parameter's data."""
     values = np.asarray(values, float)
     if at is None:
         if shape and values.shape == shape:
@@ -94,12 +94,12 @@ class BetaBinomial:
     beta: ArrayLike = 1.0
 
     def update(self, successes: ArrayLike, trials: ArrayLike = 1, at: ArrayLike | None = None) -> Self:
-        """Posterior after ``successes`` (a number or an array) of so many ``trials`` each."""
+        """Posterior after ``successes`` (a number or an array) in ``trials`` each."""
         successes, trials = np.broadcast_arrays(np.asarray(successes, float), np.asarray(trials, float))
         return self.add(successes, trials - successes, at)
 
     def log_evidence(self, successes: ArrayLike, trials: ArrayLike = 1, at: ArrayLike | None = None) -> float:
-        """Log probability of the data, the order of single trials within a count left open."""
+        """Log probability of the counts, with the order of trials within a count unspecified."""
         after = self.update(successes, trials, at)
         n, k = np.broadcast_arrays(np.asarray(trials, float), np.asarray(successes, float))
         return self.gained(after) + float(np.sum(_log_choose(n, k)))
@@ -111,7 +111,7 @@ class BetaBinomial:
         return type(self)(self.alpha + _totals(a, shape, at), self.beta + _totals(b, shape, at))
 
     def gained(self, after: Self) -> float:
-        """Log of the ratio of the normalising constants of posterior and prior."""
+        """Log ratio of the normalising constants of posterior and prior."""
         return float(np.sum(betaln(after.alpha, after.beta) - betaln(self.alpha, self.beta)))
 
     def mean(self) -> np.ndarray:
@@ -122,7 +122,7 @@ class BetaBinomial:
         return np.sqrt(self.alpha * self.beta / (total**2 * (total + 1)))
 
     def mode(self) -> np.ndarray:
-        """(α - 1) / (α + β - 2); NaN where there is no single mode (α = β = 1, or both below one)."""
+        """(α - 1) / (α + β - 2); NaN if there is no unique mode (α = β = 1, or both below one)."""
         alpha, beta = np.asarray(self.alpha, float), np.asarray(self.beta, float)
         inside = (alpha >= 1) & (beta >= 1) & (alpha + beta > 2)
         with np.errstate(divide="ignore", invalid="ignore"):
@@ -137,7 +137,7 @@ class BetaBinomial:
         return np.asarray(betainc(self.alpha, self.beta, value))
 
     def draws(self, rng: np.random.Generator, n: int) -> np.ndarray:
-        """Shape (n, ...)."""
+        """Independent draws, shape (n, ...)."""
         return rng.beta(self.alpha, self.beta, (n, *np.shape(self.alpha)))
 
     def predictive(self, trials: ArrayLike = 1) -> Any:
@@ -149,7 +149,7 @@ class BetaBinomial:
 
 @dataclass(frozen=True, eq=False)
 class DirichletMultinomial:
-    """Probabilities of K outcomes, ``Dirichlet(a)``; the outcomes are the last axis."""
+    """Probabilities of K outcomes, ``Dirichlet(a)``, with the outcomes on the last axis."""
 
     a: np.ndarray
 
@@ -158,12 +158,12 @@ class DirichletMultinomial:
         return cls(np.asarray(a, float))
 
     def update(self, counts: ArrayLike) -> Self:
-        """Posterior after counts of the outcomes, the shape of ``a`` (leading axes are added up)."""
+        """Posterior after counts of the outcomes, in the shape of ``a`` (further leading axes are summed)."""
         counts = np.asarray(counts, float)
         return type(self)(self.a + counts.sum(axis=tuple(range(counts.ndim - self.a.ndim))))
 
     def log_evidence(self, counts: ArrayLike) -> float:
-        """Log probability of a sequence of outcomes with these counts (their order given)."""
+        """Log probability of a sequence of outcomes with these counts, in a given order."""
         return float(np.sum(self.update(counts)._log_normaliser() - self._log_normaliser()))
 
     def _log_normaliser(self) -> np.ndarray:
@@ -177,11 +177,11 @@ class DirichletMultinomial:
         return np.sqrt(mean * (1 - mean) / (total + 1))
 
     def quantile(self, probability: ArrayLike) -> np.ndarray:
-        """Of each outcome alone, which is a beta."""
+        """Quantiles of each outcome's probability, which is marginally a beta."""
         return np.asarray(betaincinv(self.a, self.a.sum(axis=-1, keepdims=True) - self.a, probability))
 
     def draws(self, rng: np.random.Generator, n: int) -> np.ndarray:
-        """Shape (n, ..., K)."""
+        """Independent draws, shape (n, ..., K)."""
         gammas = rng.standard_gamma(self.a, (n, *self.a.shape))
         return gammas / gammas.sum(axis=-1, keepdims=True)
 
@@ -210,7 +210,7 @@ class _Gamma:
         return np.asarray(gammaincinv(self.alpha, probability) / self.beta)
 
     def draws(self, rng: np.random.Generator, n: int) -> np.ndarray:
-        """Shape (n, ...)."""
+        """Independent draws, shape (n, ...)."""
         return rng.standard_gamma(self.alpha, (n, *np.shape(self.alpha))) / self.beta
 
     def add(self, shape: ArrayLike, rate: ArrayLike, at: ArrayLike | None = None) -> Self:
@@ -220,14 +220,14 @@ class _Gamma:
         return type(self)(self.alpha + _totals(shape, alpha_shape, at), self.beta + _totals(rate, alpha_shape, at))
 
     def gained(self, after: Self) -> float:
-        """Log of the ratio of the normalising constants of posterior and prior."""
+        """Log ratio of the normalising constants of posterior and prior."""
         before = self.alpha * np.log(self.beta) - gammaln(self.alpha)
         return float(np.sum(before - after.alpha * np.log(after.beta) + gammaln(after.alpha)))
 
 
 @dataclass(frozen=True, eq=False)
 class GammaPoisson(_Gamma):
-    """Rates of Poisson counts; a count has mean rate × exposure."""
+    """Rates of Poisson counts with mean rate × exposure."""
 
     def update(self, counts: ArrayLike, exposure: ArrayLike = 1.0, at: ArrayLike | None = None) -> Self:
         return self.add(counts, exposure, at)
@@ -246,7 +246,7 @@ class GammaPoisson(_Gamma):
 
 @dataclass(frozen=True, eq=False)
 class GammaExponential(_Gamma):
-    """Rates of exponential waiting times; a time has rate × ``factor``."""
+    """Rates of exponential waiting times, with rate × ``factor`` for each time."""
 
     def update(self, times: ArrayLike, factor: ArrayLike = 1.0, at: ArrayLike | None = None) -> Self:
         times = np.asarray(times, float)
@@ -265,7 +265,7 @@ class GammaExponential(_Gamma):
 
 @dataclass(frozen=True, eq=False)
 class GammaPrecision(_Gamma):
-    """Precisions of normal errors about known means: ``Normal(0, tau=precision * factor)``.
+    """Precisions of normal errors around known means: ``Normal(0, tau=precision * factor)``.
 
     The variance 1 / precision is inverse-gamma with the same alpha and beta.
     """
@@ -306,7 +306,7 @@ class NormalKnownVariance:
         return type(self)(mu, precision**-0.5, self.noise)
 
     def log_evidence(self, data: ArrayLike, at: ArrayLike | None = None) -> float:
-        """From the densities of the data, prior and posterior at the posterior mean, where nothing large cancels."""
+        """Log evidence, from data, prior and posterior densities at the posterior mean, to avoid cancellation."""
         data = np.asarray(data, float)
         after = self.update(data, at)
         here = after.mu if at is None else np.asarray(after.mu).ravel()[np.asarray(at)]
@@ -324,7 +324,7 @@ class NormalKnownVariance:
         return np.asarray(self.mu + self.sigma * ndtri(probability))
 
     def draws(self, rng: np.random.Generator, n: int) -> np.ndarray:
-        """Shape (n, ...)."""
+        """Independent draws, shape (n, ...)."""
         return rng.normal(self.mu, self.sigma, (n, *np.shape(self.mu)))
 
     def predictive(self) -> Any:
@@ -336,7 +336,7 @@ class NormalKnownVariance:
 
 @dataclass(frozen=True, eq=False)
 class NormalGamma:
-    """A normal's precision λ, ``Gamma(alpha, beta)``, and mean, ``Normal(mu, tau=kappa * λ)``."""
+    """Precision λ of a normal, ``Gamma(alpha, beta)``, and its mean, ``Normal(mu, tau=kappa * λ)``."""
 
     mu: float
     kappa: float
@@ -357,26 +357,26 @@ class NormalGamma:
         return float(out)
 
     def mean(self) -> tuple[float, float]:
-        """Of the mean and of the precision."""
+        """Expectations of the mean and of the precision."""
         return self.mu, self.alpha / self.beta
 
     def sd(self) -> tuple[float, float]:
-        """Of the mean (infinite up to alpha = 1) and of the precision."""
+        """Standard deviations of the mean (infinite for alpha ≤ 1) and of the precision."""
         variance = self.beta / (self.kappa * (self.alpha - 1)) if self.alpha > 1 else np.inf
         return float(np.sqrt(variance)), float(np.sqrt(self.alpha) / self.beta)
 
     def quantile(self, probability: ArrayLike) -> tuple[np.ndarray, np.ndarray]:
-        """Of the mean, a Student t, and of the precision."""
+        """Quantiles of the mean, which is Student t, and of the precision."""
         return self.marginal().ppf(probability), np.asarray(gammaincinv(self.alpha, probability) / self.beta)
 
     def marginal(self) -> Any:
-        """The mean alone: a frozen ``scipy.stats.t`` with 2 alpha degrees of freedom."""
+        """The marginal distribution of the mean: a frozen ``scipy.stats.t`` with 2 alpha degrees of freedom."""
         from scipy import stats
 
         return stats.t(2 * self.alpha, self.mu, np.sqrt(self.beta / (self.alpha * self.kappa)))
 
     def variance(self) -> Any:
-        """The variance 1 / λ: a frozen ``scipy.stats.invgamma``."""
+        """The distribution of the variance 1 / λ: a frozen ``scipy.stats.invgamma``."""
         from scipy import stats
 
         return stats.invgamma(self.alpha, scale=self.beta)
@@ -395,7 +395,7 @@ class NormalGamma:
 
 @dataclass(frozen=True, eq=False)
 class NormalWishart:
-    """A multivariate normal's precision Λ, ``Wishart(nu, V)``, and mean, ``MvNormal(mu, tau=kappa Λ)``.
+    """Precision Λ of a multivariate normal, ``Wishart(nu, V)``, and its mean, ``MvNormal(mu, tau=kappa Λ)``.
 
     E[Λ] = nu V. With d = 1 it is :class:`NormalGamma` with alpha = nu / 2, beta = 1 / (2 V).
     """
@@ -427,11 +427,11 @@ class NormalWishart:
         return float(out + 0.5 * d * np.log(self.kappa / after.kappa))
 
     def mean(self) -> tuple[np.ndarray, np.ndarray]:
-        """Of the mean and of the precision matrix."""
+        """Expectations of the mean and of the precision matrix."""
         return self.mu, self.nu * self.V
 
     def covariance(self) -> np.ndarray:
-        """Mean of the covariance matrix Λ^-1 (for nu > d + 1)."""
+        """Expectation of the covariance matrix Λ^-1 (for nu > d + 1)."""
         return np.linalg.inv(self.V) / (self.nu - self.d - 1)
 
     def draws(self, rng: np.random.Generator, n: int) -> tuple[np.ndarray, np.ndarray]:
@@ -460,9 +460,9 @@ class NormalInverseGamma:
     """Linear regression: σ² is ``InverseGamma(alpha, beta)``, the coefficients given it
     ``MvNormal(mu, tau=precision / σ²)``.
 
-    ``flat`` is the limit of ever wider priors: then the posterior is that of least squares. Where predictors are far
-    from zero the precision has lost what tells intercept and slopes apart; ``root``, any matrix whose product with its
-    transpose is the inverse of the precision, has it.
+    ``flat`` is the limit of wide priors, whose posterior is that of least squares. If predictors are far from zero, the
+    precision matrix is too ill-conditioned to separate intercept and slopes; ``root``, any matrix whose product with
+    its transpose is the inverse of the precision, keeps that information.
     """
 
     mu: np.ndarray
@@ -480,13 +480,13 @@ class NormalInverseGamma:
 
     @classmethod
     def about(cls, centre: np.ndarray, mu: np.ndarray, precision: np.ndarray, alpha: float, beta: float) -> Self:
-        """From the precision of (the level at ``centre`` of the predictors, the slopes).
+        """Prior from the precision of (the level at ``centre`` of the predictors, the slopes).
 
         Parameters
         ----------
         centre : ndarray (p - 1,)
         mu : ndarray (p,)
-            Of the intercept at zero and the slopes.
+            Location of the intercept at zero and of the slopes.
         precision : ndarray (p, p)
         """
         to, back = np.eye(len(mu)), np.eye(len(mu))
@@ -505,13 +505,13 @@ class NormalInverseGamma:
         Raises
         ------
         ModelError
-            The coefficients cannot be told apart.
+            The coefficients are not identified.
         """
 
         design, data = np.asarray(design, float), np.asarray(data, float)
         with np.errstate(divide="ignore"):
             factors = np.broadcast_to(1 / np.sqrt(np.asarray(weights, float)), data.shape)
-        # As one least-squares problem: the prior is p more rows.
+        # One least-squares problem, with the prior as p further rows.
         prior = _square_root(self.precision) if self.root is None else np.linalg.inv(self.root)
         place = prior @ self.mu if self.root is None else -remainders(prior, np.zeros(len(prior)), self.mu)
         observations = Observations.of(design, data, factors)
@@ -539,7 +539,7 @@ class NormalInverseGamma:
         )
 
     def log_evidence(self, design: np.ndarray, data: np.ndarray, weights: ArrayLike = 1.0) -> float:
-        """NaN where the prior is improper."""
+        """Log evidence; NaN if the prior is improper."""
         if not self.proper:
             return float("nan")
         after, n = self.update(design, data, weights), len(data)
@@ -562,21 +562,21 @@ class NormalInverseGamma:
 
     @property
     def _widths(self) -> np.ndarray:
-        """Roots of the diagonal of the inverse precision."""
+        """Square roots of the diagonal of the inverse precision."""
         return np.sqrt((self._root**2).sum(axis=1))
 
     def mean(self) -> tuple[np.ndarray, float]:
-        """Of the coefficients and of σ² (infinite up to alpha = 1)."""
+        """Means of the coefficients and of σ² (infinite for alpha ≤ 1)."""
         return self.mu, self.beta / (self.alpha - 1) if self.alpha > 1 else np.inf
 
     def sd(self) -> tuple[np.ndarray, float]:
-        """Of the coefficients and of σ²."""
+        """Standard deviations of the coefficients and of σ²."""
         mean = self.mean()[1]
         spread = mean / np.sqrt(self.alpha - 2) if self.alpha > 2 else np.inf
         return np.sqrt(mean) * self._widths, spread
 
     def quantile(self, probability: float) -> tuple[np.ndarray, float]:
-        """Of each coefficient, a Student t with 2 alpha degrees of freedom, and of σ²."""
+        """Quantiles of each coefficient, a Student t with 2 alpha degrees of freedom, and of σ²."""
         from scipy import stats
 
         width = np.sqrt(self.beta / self.alpha) * self._widths
@@ -591,7 +591,7 @@ class NormalInverseGamma:
         return self.mu + noise * np.sqrt(variance)[:, None], variance
 
     def predictive(self, design: np.ndarray, weights: ArrayLike = 1.0) -> Any:
-        """New data at rows of a design: frozen ``scipy.stats.t`` with 2 alpha degrees of freedom."""
+        """Distribution of new data at design rows: frozen ``scipy.stats.t`` with 2 alpha degrees of freedom."""
         from scipy import stats
 
         design = np.atleast_2d(np.asarray(design, float))
@@ -602,7 +602,7 @@ class NormalInverseGamma:
 
 
 def _square_root(matrix: np.ndarray) -> np.ndarray:
-    """A root R with R'R the matrix, which may be singular."""
+    """A root R of the matrix, R'R; the matrix may be singular."""
     values, vectors = np.linalg.eigh(matrix)
     return np.sqrt(np.maximum(values, 0.0))[:, None] * vectors.T
 
@@ -613,17 +613,17 @@ def _square_root(matrix: np.ndarray) -> np.ndarray:
 def empirical_bayes(
     log_evidence: Callable[[np.ndarray], float], start: Sequence[float], *, positive: Sequence[bool] | None = None
 ) -> tuple[np.ndarray, float]:
-    """Hyperparameters of the largest evidence (type-II, or level-II, maximum likelihood).
+    """Hyperparameters with the largest evidence (type-II maximum likelihood).
 
     Parameters
     ----------
     log_evidence
-        Log evidence at hyperparameters, such as
+        Log evidence as a function of the hyperparameters, such as
         ``lambda h: BetaBinomial(h[0] * ones, h[1] * ones).log_evidence(successes, trials)``.
     start
-        Where the search begins.
+        Start of the search.
     positive
-        Which of them are positive (default all): they are searched on a log scale.
+        Which hyperparameters are positive (default: all); these are searched on the log scale.
 
     Returns
     -------

@@ -1,10 +1,11 @@
-"""Coordinates in which rows of a linear model are squared without losing digits.
+"""Coordinates for a linear model in which sums of squares keep full precision.
 
-Sums of squares and products need twice the digits of what is summed up, and a column far from zero against its
-spread has spent them on its mean. So before rows ``t = B β + f ε`` are reduced to sums, they are written in
-``β = point + unit * transform γ``: the residuals at ``point`` are of the size of the noise, a column that others nearly
-add up to is replaced by what they leave of it, and sizes are near one. Residuals and replaced columns are computed with
-twice the digits (:func:`bayeslab.digits.remainders`), so the change of coordinates itself costs none.
+Sums of squares and products need twice the digits of their terms, and a column far from zero relative to its spread has
+spent them on its mean. Therefore rows ``t = B β + f ε`` are written in coordinates ``β = point + unit * transform γ``
+before they are reduced to sums: residuals at ``point`` have the size of the noise, a column that is nearly a
+combination of others is replaced by its residual, and magnitudes are near one. Residuals and replaced columns are
+computed in twice the precision (:func:`bayeslab.digits.remainders`), so that the change of coordinates itself loses
+none.
 
 References
 ----------
@@ -24,36 +25,36 @@ from bayeslab.digits import power_of_two, remainders
 
 __all__ = ["Coordinates", "Observations", "coordinates", "independent_columns"]
 
-# Shares of a column's square that others leave of it: below the first it is replaced by what they leave, below the
-# second nothing is left but rounding, so that the others add up to it.
+# Residual share of a column's sum of squares after regression on others: below the first limit the residual replaces
+# the column; below the second only rounding is left, so that the column is a combination of the others.
 _NEARLY, _WHOLLY = 1e-6, 1e-27
-# The smallest eigenvalue, of columns of unit size, above which sums of squares will do.
+# Smallest eigenvalue, for columns of unit norm, above which sums of squares suffice.
 _SEPARATE = 1e-7
-_MOST_MIXED = 200  # columns that are made orthogonal to each other
-_FEW = 20  # coefficients that are all treated alike
+_MOST_MIXED = 200  # largest number of columns that are orthogonalised
+_FEW = 20  # up to this many coefficients all are treated alike
 _MOST_ENTRIES = 50_000_000
-# Residuals so small against the numbers they are left of are computed with twice the digits.
+# Relative size of residuals below which they are computed in twice the precision.
 _NEAR = 1e-3
-# Residuals this much smaller away from a prior's location are worth leaving it for.
+# Reduction of residuals for which the point leaves a prior's location.
 _FAR = 1e-8
 
 
 @dataclass(frozen=True, eq=False)
 class Observations:
-    """Rows ``target = design β + f factors ε``: of data or of a prior, not yet reduced.
+    """Rows ``target = design β + f factors ε`` of data or of a prior, before reduction to sums.
 
     Attributes
     ----------
     design : ndarray (n, P) or scipy sparse array
     target : ndarray (n,)
     factors : ndarray (n,) or None
-        Known parts of the scale; infinite for rows that do not count.
+        Known factors of the scale; infinite for rows without weight.
     count : float
-        How many rows they are worth.
+        Number of rows that they count as.
     log_factors : float
         Sum of the logs of the factors.
     prior : bool
-        Whether they say where coefficients are, not what the data are.
+        Whether the rows are a prior of coefficients, not data.
     """
 
     design: Any
@@ -72,7 +73,7 @@ class Observations:
 
     @classmethod
     def weighted(cls, design: Any, target: np.ndarray, weights: np.ndarray | None) -> Observations:
-        """Rows whose log likelihoods have weights."""
+        """Rows with weights of their log likelihoods."""
         if weights is None:
             return cls.of(design, target)
         with np.errstate(divide="ignore"):
@@ -91,7 +92,7 @@ class Observations:
 
     @cached_property
     def divided(self) -> Any:
-        """The design, each row by its factor."""
+        """The design with each row divided by its factor."""
         if self.factors is None:
             return self.design
         if isinstance(self.design, np.ndarray):
@@ -100,19 +101,19 @@ class Observations:
 
     @cached_property
     def gram(self) -> Any:
-        """B'WB, W = 1 / factors^2; sparse where the design is (hundreds of priors have a few entries each)."""
+        """B'WB with W = 1 / factors^2; sparse if the design is sparse (hundreds of priors have few entries each)."""
         with np.errstate(over="ignore", under="ignore", invalid="ignore"):
             return self.divided.T @ self.divided
 
     def scaled(self, columns: np.ndarray, unit: float) -> Observations:
-        """In other units: powers of two, which round nothing."""
+        """The rows in other units: powers of two, so that nothing is rounded."""
         if np.all(columns == 1.0) and unit == 1.0:
             return self
         design = self.design * columns if isinstance(self.design, np.ndarray) else (self.design @ _diagonal(columns))
         return Observations(design, self.target / unit, self.factors, self.count, self.log_factors, self.prior)
 
     def changed(self, transform: Any, mixed: np.ndarray) -> Observations:
-        """With columns that are combinations of the old ones; only those of ``mixed`` are new."""
+        """The rows with transformed columns; only the columns in ``mixed`` are new."""
         if not len(mixed):
             return self
         return Observations(
@@ -126,7 +127,7 @@ class Observations:
         return np.asarray(self.divided.T @ once), float(once @ once)
 
     def residual(self, point: np.ndarray) -> np.ndarray:
-        """``target - design @ point``, with twice the digits where they are needed."""
+        """``target - design @ point``, in twice the precision where needed."""
         if not point.any() or not len(self.target):
             return self.target
         rest = self.target - self.design @ point
@@ -137,7 +138,7 @@ class Observations:
 
     @property
     def _root_mean_squares(self) -> np.ndarray:
-        """Sizes of the columns."""
+        """Root mean squares of the columns."""
         if self.factors is None:
             return np.asarray(np.sqrt(self.gram.diagonal() / max(len(self.target), 1)))
         squares = self.design**2 if isinstance(self.design, np.ndarray) else self.design.power(2)
@@ -146,17 +147,17 @@ class Observations:
 
 @dataclass(frozen=True, eq=False)
 class Coordinates:
-    """``β = point + unit * transform γ``.
+    """The change of coordinates ``β = point + unit * transform γ``.
 
     Attributes
     ----------
     point : ndarray (P,)
     transform : scipy sparse array (P, P)
-        Triangular but for the order of the coefficients, with a positive diagonal.
+        Triangular up to a permutation of the coefficients, with a positive diagonal.
     unit : float
-        What targets and scales are divided by.
+        Unit of targets and scales.
     precisions : ndarray (classes,)
-        A likely 1 / f^2 of each class, in that unit.
+        A plausible 1 / f^2 of each class, in that unit.
     """
 
     point: np.ndarray
@@ -166,17 +167,17 @@ class Coordinates:
 
     @cached_property
     def log_volume(self) -> float:
-        """Log of the volume of β that a unit of γ stands for."""
+        """Log of the determinant of the change from γ to β."""
         return float(np.log(self.transform.diagonal()).sum() + len(self.point) * np.log(self.unit))
 
     @cached_property
     def plain(self) -> bool:
-        """Whether coefficients keep their identity: scaled and shifted only."""
+        """Whether coefficients are only scaled and shifted."""
         return bool(self.transform.nnz == len(self.point))
 
     @cached_property
     def inverse(self) -> np.ndarray:
-        """The matrix that takes β - point to γ, shape (P, P)."""
+        """The matrix that maps β - point to γ, shape (P, P)."""
         if self.plain:
             return np.diag(1 / (self.unit * self.transform.diagonal()))
         return np.linalg.inv(self.unit * self.transform.toarray())
@@ -196,24 +197,24 @@ type Statistics = tuple[np.ndarray, np.ndarray, float]
 def coordinates(
     classes: Sequence[Sequence[Observations]], factors: np.ndarray, varies: np.ndarray
 ) -> tuple[Coordinates, list[Statistics]]:
-    """Coordinates for the rows of a model, and B'WB, B'Wt and t'Wt of each class in them.
+    """Choose coordinates for the rows of a model; B'WB, B'Wt and t'Wt of each class in them.
 
     Parameters
     ----------
     classes
-        Rows by the scale they share.
+        Rows grouped by their common scale.
     factors : ndarray (classes,)
-        A likely value of each scale.
+        A plausible value of each scale.
     varies : ndarray of bool (classes,)
-        Whether it is unknown.
+        Whether the scale is unknown.
     """
     flat = [(m, rows) for m, part in enumerate(classes) for rows in part]
     columns, unit = _sizes([rows for _, rows in flat])
     likely = np.where(np.isfinite(factors) & (factors > 0), factors, 1.0)
     precisions = (unit / likely) ** 2
     work = [(rows.scaled(columns, unit), float(precisions[m]), m) for m, rows in flat]
-    # Coefficients with a prior at zero whose scale is unknown: measured from elsewhere, they would leave nothing but
-    # rounding when that scale is tiny.
+    # Coefficients with a prior at zero of unknown scale stay centred at zero: with another origin only rounding would
+    # be left when that scale is tiny.
     held = np.zeros(len(columns), bool)
     for m, part in enumerate(classes):
         if varies[m] and not any(np.any(rows.target) for rows in part):
@@ -232,7 +233,7 @@ def coordinates(
 
 
 def _sizes(rows: Sequence[Observations]) -> tuple[np.ndarray, float]:
-    """Powers of two that bring columns and targets near one, where they are far from it."""
+    """Powers of two that bring columns and targets near one if they are far from it."""
     size = rows[0].design.shape[1]
     data = [part for part in rows if not part.prior]
     diagonals = [part.gram.diagonal() for part in data]
@@ -248,7 +249,7 @@ def _sizes(rows: Sequence[Observations]) -> tuple[np.ndarray, float]:
 
 
 def _added(parts: Sequence[tuple[float, Any]], size: int) -> np.ndarray:
-    """A weighted sum of square matrices, of which those that are sparse cost their entries only."""
+    """A weighted sum of square matrices; sparse ones cost only their entries."""
     out = np.zeros((size, size))
     entries = []
     for by, part in parts:
@@ -264,7 +265,7 @@ def _added(parts: Sequence[tuple[float, Any]], size: int) -> np.ndarray:
 
 
 def _separated(work: Sequence[tuple[Observations, float]], held: np.ndarray) -> tuple[Any, np.ndarray]:
-    """A transform after which no column is nearly a combination of others, and the columns it changes."""
+    """A transform after which no column is nearly a combination of others, and the columns that it changes."""
     size = len(held)
     total = _added([(by, rows.gram) for rows, by in work], size)
     data_gram = _added([(by, rows.gram) for rows, by in work if not rows.prior], size)
@@ -291,7 +292,7 @@ def _separated(work: Sequence[tuple[Observations, float]], held: np.ndarray) -> 
         for j, column in changes.items():
             transform[:, j] = column
     dense = others[~held[others]]
-    # Pivots first, so that the transform is triangular in this order.
+    # Pivots come first, so that the transform is triangular in this order.
     dense = np.concatenate([pivots, dense]) if len(dense) + len(pivots) <= _FEW else dense
     if 1 < len(dense) <= _MOST_MIXED:
         _orthogonalise(work, changes, dense, transform, total)
@@ -310,7 +311,7 @@ def _orthogonalise(
     transform: np.ndarray,
     total: np.ndarray,
 ) -> None:
-    """Make some columns orthogonal to each other where they nearly add up; once more where the first time was rough."""
+    """Orthogonalise nearly collinear columns; repeat if the first pass was inaccurate."""
     for _ in range(3):
         gram = _current(work, changes, dense, transform, total)
         scale = np.sqrt(np.maximum(np.diagonal(gram), 1e-300))
@@ -327,7 +328,7 @@ def _orthogonalise(
 
 
 def _inverse(triangle: np.ndarray) -> np.ndarray:
-    """Of a triangular matrix of columns of unit size; columns that others add up to stay as they are."""
+    """Inverse of a triangular matrix of columns of unit norm; collinear columns stay unchanged."""
     signs = np.where(np.diagonal(triangle) < 0, -1.0, 1.0)
     triangle = triangle * signs[:, None]
     whole = np.abs(np.diagonal(triangle)) < 1e-13
@@ -342,7 +343,7 @@ def _current(
     transform: np.ndarray,
     total: np.ndarray,
 ) -> np.ndarray:
-    """Sums of squares of some columns after their change."""
+    """Sums of squares of some columns after their transformation."""
     if not any(int(j) in changes for j in dense):
         return total[np.ix_(dense, dense)]
     out = np.zeros((len(dense), len(dense)))
@@ -353,7 +354,7 @@ def _current(
 
 
 def _stacked(work: Sequence[tuple[Observations, float]], columns: np.ndarray) -> np.ndarray | None:
-    """Columns of all rows under each other, weighted; None if that is too large."""
+    """The weighted columns of all rows, stacked; None if that is too large."""
     n = sum(rows.design.shape[0] for rows, _ in work)
     if n * columns.shape[1] > _MOST_ENTRIES:
         return None
@@ -369,12 +370,12 @@ def _nearest(
     transform: Any,
     held: np.ndarray,
 ) -> tuple[np.ndarray, list[np.ndarray]]:
-    """A point near which the answer is, and the residuals there."""
+    """A point near the solution, and the residuals there."""
     gram = _added([(by, rows.gram) for rows, by in work], len(held))
     scale = np.sqrt(np.maximum(np.diagonal(gram), 1e-300))
     gram = gram / np.outer(scale, scale)
     free = np.flatnonzero(~held)
-    # A point anywhere near will do, so a little ridge does no harm.
+    # The point need only be near, so a small ridge does no harm.
     root = _root(gram[np.ix_(free, free)]) if len(free) else None
 
     def moved(point: np.ndarray, rests: list[np.ndarray], freely: bool) -> tuple[np.ndarray, list[np.ndarray], float]:
@@ -399,7 +400,7 @@ def _nearest(
         point, rests, height, previous = new, left, lower, height
         if enough or lower > 0.5 * previous:
             break
-    # Priors at zero are left only where the data are far from everything else.
+    # Leave priors at zero only if the data are far from all other points.
     if held.any() and (first := moved(point, rests, False))[2] < _FAR * height:
         point, rests, height = first
         for freely in (True, False) * 6:
@@ -426,7 +427,7 @@ def _solved(root: Any, right: np.ndarray) -> np.ndarray:
 
 
 def independent_columns(linked: np.ndarray) -> np.ndarray:
-    """Coefficients no two of which share a row, found greedily: those with the fewest links first."""
+    """Coefficients of which no two share a row, found greedily, those with the fewest links first."""
     free = np.ones(len(linked), bool)
     chosen = []
     for j in np.argsort(linked.sum(axis=0), kind="stable"):
@@ -437,7 +438,7 @@ def independent_columns(linked: np.ndarray) -> np.ndarray:
 
 
 def _combined(design: Any, column: np.ndarray) -> np.ndarray:
-    """A combination of columns, with twice the digits."""
+    """A combination of columns, in twice the precision."""
     return -remainders(design, np.zeros(design.shape[0]), column)
 
 

@@ -1,10 +1,9 @@
-"""Bayes' theorem over a finite set of hypotheses.
+"""Bayes' theorem for a finite set of hypotheses.
 
-Everything follows from the prior and the log likelihood of each observation under each hypothesis:
-the posterior after every observation, the hypothesis that is most probable (MAP) and the one that
-fits best (ML), and what each of them, and the posterior-weighted average of all, predicts next.
-Minus the base-2 logarithms of prior and likelihood are the bits it takes to describe the
-hypothesis and then the data with its help; the shortest description is the MAP hypothesis.
+The prior and the log likelihood of each observation under each hypothesis determine the posterior after every
+observation, the most probable hypothesis (MAP), the best-fitting one (ML), and the predictions of each of them and of
+their posterior-weighted average. Minus the base-2 logarithms of prior and likelihood are the code lengths, in bits, of
+the hypothesis and of the data given it; the hypothesis with the shortest description is the MAP hypothesis.
 
 References
 ----------
@@ -26,14 +25,14 @@ __all__ = ["Hypotheses"]
 
 @dataclass(frozen=True, eq=False)
 class Hypotheses:
-    """Hypotheses and what has been seen.
+    """Hypotheses with their prior and the observations' likelihoods.
 
     Attributes
     ----------
     prior : ndarray (H,)
-        Probabilities; they add up to one.
+        Prior probabilities, which sum to one.
     log_likelihood : ndarray (N, H)
-        Of each observation under each hypothesis, in order.
+        Log likelihood of each observation under each hypothesis, in order of observation.
     """
 
     prior: np.ndarray
@@ -41,7 +40,7 @@ class Hypotheses:
 
     @cached_property
     def log_likelihoods(self) -> np.ndarray:
-        """Of the first n observations together, n = 0 … N: shape (N + 1, H)."""
+        """Log likelihoods of the first n observations jointly, n = 0 … N: shape (N + 1, H)."""
         return np.concatenate([np.zeros((1, len(self.prior))), np.cumsum(self.log_likelihood, axis=0)])
 
     @cached_property
@@ -51,7 +50,7 @@ class Hypotheses:
 
     @property
     def posterior(self) -> np.ndarray:
-        """After each number of observations: shape (N + 1, H). NaN once every hypothesis is ruled out."""
+        """Posterior after each number of observations: shape (N + 1, H). NaN once every hypothesis is ruled out."""
         with np.errstate(invalid="ignore"):
             return np.asarray(softmax(self._log_joint, axis=1))
 
@@ -62,19 +61,19 @@ class Hypotheses:
 
     @property
     def most_probable(self) -> np.ndarray:
-        """Index of the MAP hypothesis after each number of observations; the first of equals."""
+        """Index of the MAP hypothesis after each number of observations; the first one of ties."""
         return self._log_joint.argmax(axis=1)
 
     @property
     def best_fitting(self) -> np.ndarray:
-        """Index of the maximum-likelihood hypothesis after each number of observations; the first of equals."""
+        """Index of the maximum-likelihood hypothesis after each number of observations; the first one of ties."""
         return self.log_likelihoods.argmax(axis=1)
 
     @property
     def bits(self) -> np.ndarray:
-        """Length of the description of hypothesis and data, in bits: shape (N + 1, H)."""
+        """Description length of hypothesis and data in bits: shape (N + 1, H)."""
         return -self._log_joint / np.log(2)
 
     def predictive(self, probabilities: np.ndarray) -> np.ndarray:
-        """Posterior-weighted probabilities of the next outcome: (N + 1, S), from those of each hypothesis (H, S)."""
+        """Posterior-weighted probabilities of the next outcome, (N + 1, S), given those of each hypothesis (H, S)."""
         return self.posterior @ probabilities

@@ -1,13 +1,12 @@
-"""Models that are Gaussian given a few scales: coefficients in closed form, scales by quadrature.
+"""Models that are Gaussian given a few scales: closed form for coefficients, quadrature over scales.
 
-Write every Gaussian statement of a model, likelihood and priors alike, as rows
-``t = B β + s(θ) ε`` with ε standard normal: an observation is a row, and so is a prior
-``β_j ~ Normal(m, s)`` (t = m, B picks β_j) or ``β_j ~ Normal(β_0, τ)`` (t = 0, B = β_j - β_0). Rows whose
-scale is the same function f of the scale parameters θ, up to known factors, form a *class*, and
-of each class only B'B, B't, t't are needed. Given θ, β is normal with precision
-``sum_m B'B_m / f_m^2``; what is left, ``p(θ | t)``, has one or two dimensions and is integrated by the
-trapezoid rule on a scale where it is smooth and dies out at both ends, which converges faster than
-any power of the step [1]_.
+Every Gaussian statement of a model, in the likelihood or a prior, is written as rows ``t = B β + s(θ) ε`` with ε
+standard normal: an observation is a row, and so is a prior ``β_j ~ Normal(m, s)`` (t = m, B picks β_j) or
+``β_j ~ Normal(β_0, τ)`` (t = 0, B = β_j - β_0). Rows whose scale is the same function f of the scale parameters θ, up
+to known factors, form a *class*; only B'B, B't, t't of each class are needed. Given θ, β is normal with precision
+``sum_m B'B_m / f_m^2``. The remaining density ``p(θ | t)`` has one or two dimensions and is integrated by the trapezoid
+rule on a scale where it is smooth and vanishes at both ends, so that the rule converges faster than any power of the
+step [1]_.
 
 References
 ----------
@@ -34,14 +33,14 @@ from bayeslab.exact.coordinates import Coordinates, Observations, coordinates, i
 
 __all__ = ["GaussianModel", "Posterior", "Rows", "Scale", "empirical_bayes", "integrate"]
 
-# Grid points with less of the posterior mass are left out of moments and quantiles.
+# Grid points with a smaller share of the posterior mass are left out of moments and quantiles.
 _NEGLIGIBLE = 1e-14
 _ROUNDING = 1e-14
-# The slope of a tail is taken over so much of u; moments of which more than this share lies beyond are not given.
+# Length of u over which a tail's slope is measured; largest share of a moment that may lie beyond the grid.
 _WINDOW, _MOST_BEYOND = 1.0, 0.05
-# Where a bounded scale's log density is carried on from towards its upper end: distances of e^-14 to e^-20.
+# Distances from a bounded scale's upper end, e^-14 to e^-20, from which its log density is extrapolated.
 _NEAR_UPPER = (14.0, 17.0, 20.0)
-# A scale so small against its guess is the square root of that.
+# A scale below this share of its guess counts as zero.
 _SMALL = 1e-6
 _SINGULAR = (
     "the coefficients cannot be told apart (columns that are combinations of others): drop one, or give"
@@ -75,7 +74,7 @@ class Rows:
 
     @classmethod
     def of(cls, design: np.ndarray, target: np.ndarray, factors: np.ndarray | float = 1.0) -> Rows:
-        """Reduce rows to their statistics; one pass over the data."""
+        """Reduce rows to their statistics in one pass over the data."""
         factors = np.broadcast_to(np.asarray(factors, float), target.shape)
         if np.all(factors == 1.0):
             scaled, wanted = design, target
@@ -86,7 +85,7 @@ class Rows:
         )
 
     def shifted(self, point: np.ndarray) -> Rows:
-        """The same rows for β - point."""
+        """The statistics of the same rows as functions of β - point."""
         cross = self.cross - self.gram @ point
         square = self.square - float(point @ (self.cross + cross))
         return Rows(self.gram, cross, max(square, 0.0), self.count, self.log_factors)
@@ -94,15 +93,15 @@ class Rows:
 
 @dataclass(frozen=True, slots=True)
 class Scale:
-    """A scale parameter: its prior, and the variable u on the whole line that it is integrated over.
+    """A scale parameter: its prior, and the coordinate u on the real line over which it is integrated.
 
     Attributes
     ----------
     name : str
     log_prior : callable
-        Log density at values of the parameter (an array), normalised unless improper.
+        Log density at an array of values, normalised unless improper.
     lower, upper : float
-        Support; an upper end needs a lower one.
+        Support; a finite upper end requires a finite lower one.
     proper : bool
     """
 
@@ -130,8 +129,8 @@ class Scale:
         with np.errstate(divide="ignore", invalid="ignore"):
             density = self.log_prior(self.value(u))
             if np.isfinite(self.upper) and np.any(far := u > _NEAR_UPPER[-1]):
-                # So near the upper end that a value is its distance rounded: the log density is a polynomial of u
-                # there, of a power of the distance (Beta) linear, of its logarithm's square (LogitNormal) quadratic.
+                # Very near the upper end, where values round, the log density is extrapolated as a polynomial of u:
+                # linear for a power of the distance (Beta), quadratic for the square of its logarithm (LogitNormal).
                 at = np.array(_NEAR_UPPER)
                 near = self.log_prior(self.value(at))
                 if np.all(np.isfinite(near)):
@@ -150,23 +149,23 @@ class Scale:
 
 @dataclass(frozen=True, eq=False)
 class GaussianModel:
-    """Classes of rows, and the scales that are integrated over.
+    """Classes of rows, with the scales to integrate over.
 
     Parameters
     ----------
     rows : sequence of Rows
     factors : callable
-        Values of the scales, a list of arrays (K,), to f_m: shape (K, number of classes).
+        Maps values of the scales, a list of arrays (K,), to f_m of each class: shape (K, number of classes).
     scales : sequence of Scale
-        None, one or two.
+        At most two scales.
     guesses : sequence of float
-        A likely value of each scale: where the search starts.
+        A plausible value of each scale, where the search starts.
     outputs : ndarray (R, P), optional
-        The quantities wanted, as combinations of β; default β itself.
+        The requested quantities as combinations of β; default: β itself.
     origin : ndarray (R,), optional
-        Added to them.
+        Constants added to the outputs.
     coordinates : Coordinates, optional
-        What the statistics were measured in; ``outputs`` and ``origin`` are of β all the same.
+        Coordinates of the statistics; ``outputs`` and ``origin`` refer to β in any case.
     """
 
     rows: Sequence[Rows]
@@ -202,13 +201,13 @@ class GaussianModel:
 
     @cached_property
     def _wanted(self) -> np.ndarray:
-        """The outputs as combinations of the coefficients that are solved for."""
+        """The outputs as combinations of the coefficients in the solution."""
         wanted = np.eye(self.size) if self.outputs is None else self.outputs
         return wanted if self.coordinates is None else self.coordinates.combinations(wanted)
 
     @cached_property
     def start(self) -> np.ndarray:
-        """What is added to those combinations, shape (R,)."""
+        """Constants added to those combinations, shape (R,)."""
         wanted = np.eye(self.size) if self.outputs is None else self.outputs
         origin = np.zeros(len(wanted)) if self.origin is None else np.asarray(self.origin, float)
         return origin if self.coordinates is None else remainders(wanted, origin, -self.coordinates.point)
@@ -225,10 +224,10 @@ class GaussianModel:
 
     @cached_property
     def _blocks(self) -> tuple[np.ndarray, ...]:
-        """Statistics as the kernel reads them: dense coefficients first, then a diagonal block.
+        """Statistics in the kernel's order: dense coefficients first, then a diagonal block.
 
-        Coefficients are scaled to a unit diagonal and (but for shrunken ones) measured from the
-        least-squares point, so that neither units nor a distant origin cost digits.
+        Coefficients are scaled to a unit diagonal and (except shrunken ones) centred at the least-squares point, so
+        that neither units nor a distant origin lose precision.
         """
         grams = np.stack([r.gram for r in self.rows])
         weights = np.ones(len(grams)) if self.coordinates is None else self.coordinates.precisions
@@ -256,8 +255,8 @@ class GaussianModel:
 
     @cached_property
     def _shrunk(self) -> np.ndarray:
-        """Coefficients with a prior at zero whose scale is unknown: measured from elsewhere, they would
-        leave nothing but rounding when that scale is tiny."""
+        """Coefficients with a prior at zero of unknown scale, which stay centred at zero: with another origin
+        only rounding would be left when that scale is tiny."""
         near, far = (self.factors([np.array([g * by]) for g in self.guesses] or [np.zeros(1)])[0] for by in (1.0, 2.0))
         out = np.zeros(self.size, bool)
         for row, varies in zip(self.rows, near != far, strict=True):
@@ -267,7 +266,7 @@ class GaussianModel:
 
     @cached_property
     def _sparse(self) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """Rows of ``outputs`` for the kernel: its order and scaling of the coefficients."""
+        """Rows of ``outputs`` for the kernel, in its order and scaling of the coefficients."""
         scale, back = self._blocks[5], self._blocks[7]
         wanted = self._wanted
         rows, columns = np.nonzero(wanted)
@@ -277,21 +276,21 @@ class GaussianModel:
     def solve(
         self, values: list[np.ndarray], noise: np.ndarray | None = None, *, variances: bool = False
     ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """Log density of the data, and conditional moments (or draws) of the outputs, given the scales.
+        """Log density of the data given the scales, and conditional moments (or draws) of the outputs.
 
         Parameters
         ----------
         values
             Values of the scales, shape (K,) each.
         noise : ndarray (K, P), optional
-            Standard normal draws; then the means are draws.
+            Standard normal draws; if given, the means are replaced by draws.
 
         Returns
         -------
         log_likelihood : ndarray (K,)
-            β integrated out; NaN where the system is singular.
+            Log density with β integrated out; NaN where the system is singular.
         means : ndarray (K, R)
-            Without :attr:`start`, which may be so large that they would be lost in it.
+            Means without :attr:`start`, which may be so large that adding it loses precision.
         variances : ndarray (K, R)
             Empty unless asked for.
         """
@@ -301,7 +300,7 @@ class GaussianModel:
         f = np.asarray(self.factors(values), float)
         with np.errstate(over="ignore", invalid="ignore"):
             ratio = self._unit / f
-            # Beyond these its square is out of range.
+            # Beyond these limits the square overflows.
             ratio = np.where((ratio > 1e-153) & (ratio < 1e153), ratio, np.nan)
         precisions = np.ascontiguousarray(ratio**2)
         noise = np.zeros((0, len(scale))) if noise is None else noise
@@ -312,7 +311,7 @@ class GaussianModel:
         counts = np.array([r.count for r in self.rows])
         constant = -0.5 * counts.sum() * LOG_2PI - sum(r.log_factors for r in self.rows)
         whole = precisions @ squares
-        # What is left by rounding alone is no fit without error.
+        # A residual of the size of rounding errors is not a perfect fit.
         rest = np.maximum(whole - quadratic, _ROUNDING * whole)
         log_likelihood = constant - np.log(f) @ counts - 0.5 * (rest + log_det)
         log_likelihood += 0.5 * len(scale) * LOG_2PI - np.log(scale).sum()
@@ -336,9 +335,9 @@ class Posterior:
     log_evidence : float
         Log density of the data, if every prior is proper.
     means, variances : ndarray (K, R)
-        Of the outputs at the grid points, C order, from ``origin``.
+        Moments of the outputs at the grid points in C order, relative to ``origin``.
     origin : ndarray (R,)
-        Where the means are measured from.
+        Origin of the means.
     """
 
     model: GaussianModel
@@ -354,7 +353,7 @@ class Posterior:
         return np.exp(self.log_weights).ravel()
 
     def mean(self) -> np.ndarray:
-        """Posterior means of the outputs, shape (R,); NaN where there is none."""
+        """Posterior means of the outputs, shape (R,); NaN if they do not exist."""
         return np.where(np.isnan(self._beyond(self._spread, 1)), np.nan, self.origin + self._centre)
 
     @property
@@ -362,26 +361,26 @@ class Posterior:
         return self.weights @ self.means
 
     def variance(self) -> np.ndarray:
-        """Posterior variances of the outputs, shape (R,); NaN where they are infinite."""
+        """Posterior variances of the outputs, shape (R,); NaN if they are infinite."""
         return (self.weights @ self._spread**2) * (1 + self._beyond(self._spread, 2))
 
     @cached_property
     def _spread(self) -> np.ndarray:
-        """Root mean squares of the outputs about their means, shape (K, R)."""
+        """Root mean squares of the outputs around their means, shape (K, R)."""
         return np.sqrt(self.variances + (self.means - self._centre) ** 2)
 
     def _beyond(self, size: np.ndarray, power: int) -> np.ndarray:
-        """What the moments of a size lack because the grid ends, as a share of them; NaN where that is too much.
+        """Relative contribution to the moments from beyond the grid; NaN if it is too large.
 
-        The grid ends where the density is e^-36 of its top. A tail that is a power of a scale is exponential in its
-        logarithm u, and so are the terms of a moment: growing where there is no such moment, else falling, and then
-        their slope at the end gives the integral of what lies beyond. Where the moment is mostly that, it is a matter
-        of the prior's far tail and means nothing.
+        The grid ends where the density is e^-36 of its maximum. A tail that is a power of a scale is exponential in its
+        logarithm u, and so are the terms of a moment: increasing if the moment does not exist, otherwise decreasing,
+        and then their slope at the end gives the integral beyond it. If the moment consists mostly of that integral, it
+        depends on the prior's far tail and is meaningless.
 
         Parameters
         ----------
         size : ndarray (K, R)
-            Not negative, at the points of the grid.
+            Non-negative sizes at the grid points.
 
         Returns
         -------
@@ -417,7 +416,7 @@ class Posterior:
 
     def quantile(self, probability: float) -> np.ndarray:
         """Quantiles of the outputs, shape (R,), of the mixture of normals by Newton's method, bracketed."""
-        # Points that together have a billionth of the mass move no quantile by more than that.
+        # Leave out points that together have a billionth of the mass.
         order = np.argsort(self.weights)
         kept = order[np.cumsum(self.weights[order]) > 1e-9]
         from bayeslab.exact.kernels import mixture_quantiles
@@ -432,19 +431,19 @@ class Posterior:
         )
 
     def scale_moments(self) -> tuple[np.ndarray, np.ndarray]:
-        """Means and sds of the scales; NaN where they are infinite."""
+        """Means and standard deviations of the scales; NaN if infinite."""
         if not self.axes:
             return np.zeros(0), np.zeros(0)
         grid = np.meshgrid(*(s.value(u) for s, u in zip(self.model.scales, self.axes, strict=True)), indexing="ij")
         return self.moments(np.stack([values.ravel() for values in grid], axis=1))
 
     def moments(self, values: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """Means and sds of functions of the scales; NaN where they are infinite.
+        """Means and standard deviations of functions of the scales; NaN if infinite.
 
         Parameters
         ----------
         values : ndarray (K, F)
-            At the points of the grid, C order.
+            Values at the grid points, in C order.
         """
         means = self.weights @ values
         rest = self._beyond(np.abs(values), 1)
@@ -464,7 +463,7 @@ class Posterior:
         return mass.sum(axis=tuple(other for other in range(mass.ndim) if other != d))
 
     def draws(self, rng: np.random.Generator, n: int) -> tuple[np.ndarray, list[np.ndarray]]:
-        """Independent draws: the outputs, shape (n, R), and each scale of shape (n,)."""
+        """Independent draws of the outputs, shape (n, R), and of each scale, shape (n,)."""
         values = [scale.value(u) for scale, u in zip(self.model.scales, self._scale_draws(rng, n), strict=True)] or [
             np.zeros(n)
         ]
@@ -480,9 +479,9 @@ class Posterior:
 
 
 def empirical_bayes(model: GaussianModel) -> Posterior:
-    """The posterior with the scales at the maximum of the marginal likelihood, their priors left out.
+    """The posterior with the scales at the maximum of the marginal likelihood, without their priors.
 
-    Type-II maximum likelihood [2]_ (section 5.1 says what is lost: the scales' uncertainty).
+    Type-II maximum likelihood, which ignores the uncertainty of the scales ([2]_, section 5.1).
     """
     from scipy.optimize import minimize
 
@@ -510,7 +509,7 @@ def integrate(model: GaussianModel) -> Posterior:
     Raises
     ------
     ModelError
-        The posterior is improper, or coefficients cannot be told apart.
+        The posterior is improper, or coefficients are not identified.
     """
     if not model.scales:
         height, means, variances = model.solve([np.zeros(1)], variances=True)

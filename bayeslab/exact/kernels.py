@@ -33,10 +33,10 @@ def solve_each(
     Returns
     -------
     log_determinant, quadratic : ndarray (K,)
-        Of the precision, and h' Λ^-1 h; NaN where the precision is not positive definite.
+        Log determinant of the precision, and h' Λ^-1 h; NaN if the precision is not positive definite.
     means : ndarray (K, p + q)
     variances : ndarray (K, R)
-        Of R linear combinations, the rows of a sparse matrix (``starts``, ``columns``, ``entries``).
+        Variances of R linear combinations, the rows of a sparse matrix (``starts``, ``columns``, ``entries``).
     """
     n_points, n_classes = factors.shape
     p, q = stats.shape[1], diagonal.shape[1]

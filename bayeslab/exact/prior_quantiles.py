@@ -1,4 +1,4 @@
-"""Quantiles of a prior that is written with numbers alone."""
+"""Quantiles of a prior with numeric parameters."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ from bayeslab.language.nodes import bound_arguments, call_name
 
 __all__ = ["ABOVE", "BELOW", "quantiles"]
 
-# Shares of a lengthscale's prior that boxes and functions need not serve, below and above.
+# Tail probabilities of a lengthscale's prior, below and above, that basis functions need not cover.
 BELOW, ABOVE = 0.1, 0.05
 
 
 def quantiles(text: str) -> tuple[float, float, float] | None:
-    """Of a prior whose parameters are numbers, by summing its density over a grid; None for others."""
+    """Quantiles of a prior with numeric parameters, by summing its density over a grid; None for other priors."""
     tree = parse(text).tree
     word = call_name(tree)
     if not isinstance(tree, ast.Call) or word is None or word not in SCALARS:

@@ -1,9 +1,8 @@
 """Integrals over one to three dimensions by the trapezoid rule on the whole line.
 
-For a smooth function that dies out at both ends the trapezoid rule converges faster than any power of
-the step [1]_: halving it roughly doubles the number of correct digits. So the density is followed until
-it has fallen by e^-36 or so on every side (:func:`box`), and the steps are halved until the integral does
-not change (:func:`converged`).
+For a smooth function that vanishes at both ends the trapezoid rule converges faster than any power of the step [1]_:
+halving the step roughly doubles the number of correct digits. The density is followed until it has fallen by about
+e^-36 on every side (:func:`box`), and the steps are halved until the integral no longer changes (:func:`converged`).
 
 References
 ----------
@@ -20,11 +19,11 @@ from bayeslab.errors import ModelError
 
 __all__ = ["box", "converged", "fine", "grid_draws", "inverse", "marginal", "quantile"]
 
-#: Log density on the grid of some axes: takes one array for each, gives an array of their lengths.
+#: Log density on a grid: takes one array for each axis, returns an array with the axes' lengths as its shape.
 type LogDensity = Callable[..., np.ndarray]
 
 _MOST_POINTS = 500_000
-# Densities below e^-60 of the top are as good as none; splines need finite values.
+# Densities below e^-60 of the maximum are negligible; splines need finite values.
 _FLOOR = 60.0
 
 
@@ -40,29 +39,29 @@ def box(
     widest: float = 400.0,
     endless: str = "the posterior is improper: the density of '{name}' does not die out; give it a proper prior",
 ) -> list[tuple[float, float]]:
-    """Where the density is within e^-depth of its top: widened until it is all inside, and narrowed to it.
+    """The region where the density is within e^-depth of its maximum, found by widening and narrowing.
 
     Parameters
     ----------
     start
-        The ends to begin with.
+        Initial ends.
     names
-        What the axes are called in an error.
+        Names of the axes, for errors.
     n
-        Points along each axis.
+        Number of points along each axis.
     depth
-        e^-36 is 2e-16.
+        Depth of the region below the maximum; e^-36 is 2e-16.
     nowhere
-        What to say when the density is nowhere finite.
+        Message if the density is nowhere finite.
     peaks
-        Points (n, axes) where the density is known to be high, however narrowly: none of them is passed over.
+        Points (n, axes) of known high density, however narrow; the search does not miss them.
     widest, endless
-        A width that no axis exceeds, and what to say of the axis ``{name}`` that would.
+        Largest width of an axis, and the message for an axis ``{name}`` that would exceed it.
 
     Raises
     ------
     ModelError
-        The density does not die out: the integral is infinite.
+        The density does not vanish, so that the integral is infinite.
     """
     ends = list(start)
     for _ in range(60):
@@ -98,18 +97,18 @@ def converged(
     n: int | Sequence[int] = 33,
     tolerance: float = 1e-8,
 ) -> tuple[list[np.ndarray], np.ndarray]:
-    """Finer and finer steps, one axis after the other, until the log integral does not change.
+    """Halve the steps, one axis after the other, until the log integral no longer changes.
 
     Parameters
     ----------
     n
-        Points to begin with, of all axes or of each.
+        Initial number of points, for all axes or for each.
 
     Returns
     -------
     axes : list of ndarray
     log_mass : ndarray
-        Log of the density times the volume of a cell; the log of its sum is the log integral.
+        Log of the density times the cell's volume; its log-sum-exp is the log integral.
 
     Raises
     ------
@@ -130,7 +129,7 @@ def converged(
             finer, more = _halved(log_density, axes, height, d)
             change, total = abs(_log_integral(finer, more) - total), _log_integral(finer, more)
             if len(axes) == 1 or change >= tolerance:
-                # In several dimensions the coarser of two grids that agree will do.
+                # In several dimensions the coarser of two agreeing grids suffices.
                 axes, height = finer, more
             if change < tolerance:
                 break
@@ -147,7 +146,7 @@ def _log_integral(axes: Sequence[np.ndarray], height: np.ndarray) -> float:
 def _halved(
     log_density: LogDensity, axes: Sequence[np.ndarray], height: np.ndarray, d: int
 ) -> tuple[list[np.ndarray], np.ndarray]:
-    """Grid and heights with a point between each two along one axis; only these are computed."""
+    """Grid and heights with a midpoint added in every interval of one axis; only the new points are evaluated."""
     between = (axes[d][1:] + axes[d][:-1]) / 2
     new = log_density(*(between if e == d else a for e, a in enumerate(axes)))
     axis = np.insert(axes[d], np.arange(1, len(axes[d])), between)
@@ -156,7 +155,7 @@ def _halved(
 
 
 def marginal(log_mass: np.ndarray, d: int) -> np.ndarray:
-    """Log mass along one axis, the others summed out."""
+    """Log mass along one axis, summed over the others."""
     other = tuple(e for e in range(log_mass.ndim) if e != d)
     return np.asarray(np.logaddexp.reduce(log_mass, axis=other)) if other else log_mass
 
@@ -171,13 +170,13 @@ def fine(u: np.ndarray, log_density: np.ndarray) -> tuple[np.ndarray, np.ndarray
 
 
 def inverse(u: np.ndarray, density: np.ndarray, uniform: np.ndarray) -> np.ndarray:
-    """Uniform numbers through the inverse of a density's distribution function."""
+    """Map uniform numbers through the inverse distribution function of a density."""
     cumulative = np.concatenate([[0.0], np.cumsum((density[1:] + density[:-1]) / 2)])
     return np.interp(uniform * cumulative[-1], cumulative, u)
 
 
 def _inverses(u: np.ndarray, density: np.ndarray, uniform: np.ndarray) -> np.ndarray:
-    """The same for a density, and a number, in each row."""
+    """The same for one density and one number in each row."""
     cumulative = np.cumsum((density[:, 1:] + density[:, :-1]) / 2, axis=1)
     wanted = uniform * cumulative[:, -1]
     cell = (cumulative < wanted[:, None]).sum(axis=1).clip(0, len(u) - 2)
@@ -199,7 +198,7 @@ def quantile(u: np.ndarray, log_density: np.ndarray, probability: float) -> floa
 
 
 def grid_draws(axes: Sequence[np.ndarray], log_mass: np.ndarray, rng: np.random.Generator, n: int) -> np.ndarray:
-    """Independent draws, shape (n, axes): each coordinate given those before it.
+    """Independent draws, shape (n, axes), one coordinate at a time given the preceding ones.
 
     Between the grid points the log density is a cubic spline.
     """
