@@ -1,9 +1,9 @@
-"""Family ``mixture``: every row comes from one of K components, which one is not known.
+"""Family ``mixture``: every row comes from one of K components, and which one is unknown.
 
 The component is summed out of the likelihood exactly (:mod:`bayeslab.distributions.emissions.components`), so that the
-same pass over the rows serves EM, NUTS and the clustering afterwards. The numbering of components means nothing unless
-known labels, an ``order`` or different priors tell them apart: draws are renamed so that they agree (Stephens 2000),
-and ``Fit.clusters`` gives summaries that need no names.
+same pass over the rows serves EM, NUTS and clustering. The numbering of components is arbitrary unless known labels, an
+``order`` or different priors identify them. Draws are therefore relabelled to agree (Stephens 2000), and
+``Fit.clusters`` gives label-invariant summaries.
 
 References
 ----------
@@ -31,7 +31,7 @@ def _spec(model: Model) -> Mixture:
 
 
 def check(model: Model, columns: set[str] | None) -> None:
-    """The data have the columns that are named."""
+    """Check that the data have the columns that the model names."""
     spec = _spec(model)
     if not columns:
         return
@@ -41,7 +41,7 @@ def check(model: Model, columns: set[str] | None) -> None:
         "labels": [spec.labels] if spec.labels else [],
     }
     wanted["trials"] = [spec.trials] if isinstance(spec.trials, str) else []
-    # A model of data that are to be simulated may have no column yet.
+    # Data to be simulated may have no column yet.
     simulated = not any(name in columns for name in spec.modelled)
     if spec.regression is not None:
         wanted["regression"] = [*spec.modelled, *sorted(parse_formula(spec.regression).predictor_columns())]
@@ -55,5 +55,5 @@ def check(model: Model, columns: set[str] | None) -> None:
 
 
 def compile(model: Model, data: Data) -> MixturePosterior:
-    """The model on its data."""
+    """Bind the model to its data."""
     return MixturePosterior(model, data)

@@ -1,4 +1,4 @@
-"""Process mixtures whose components have no conjugate prior: chains in which clusters keep their parameters."""
+"""Process mixtures whose components have no conjugate prior: Gibbs chains in which clusters keep their parameters."""
 
 from __future__ import annotations
 
@@ -27,18 +27,18 @@ from bayeslab.posterior.observed.student_t import StudentT
 
 __all__ = ["by_auxiliary", "joined", "kept_of"]
 
-# What is told of each draw, free of the names of clusters.
+# Label-invariant quantities of each draw.
 TOLD = ("n_clusters", "entropy", "largest", "log_likelihood", "alpha")
-# More rows take too long one after the other with fresh components for each.
+# Largest number of rows: each is reassigned in turn, with fresh auxiliary components.
 _MOST_ROWS = 20_000
-# What components are made of, and how many steps bring it to its posterior where rows are added to a fit.
+# Update of the components' parameters, and number of steps to reach the posterior after rows are added to a fit.
 _ATOMS, _SETTLING = ("means", "roots", "dofs"), 20
-# So many components drawn from their prior stand for a new cluster of a row of which some cells are known.
+# Number of prior draws that represent a new cluster, for a row with some observed cells.
 _FRESH = 200
-# Partitions are kept of so many cells a chain at most, but of so many draws at least.
+# Largest number of label cells stored in a chain, and smallest number of draws.
 _KEPT_CELLS, _KEPT = 5_000_000, 10
 
-# Priors of means and sds, as distributions of scipy: parameters of the model language, and how these are given there.
+# Priors of means and sds as SciPy distributions: parameters in the model language, and SciPy's arguments.
 _LAWS: dict[str, tuple[tuple[str, ...], Callable[..., tuple[str, dict[str, float]]]]] = {
     "Normal": (("mu", "sigma"), lambda mu, sigma: ("norm", {"loc": mu, "scale": sigma})),
     "StudentT": (("nu", "mu", "sigma"), lambda nu, mu, sigma: ("t", {"df": nu, "loc": mu, "scale": sigma})),
@@ -55,7 +55,7 @@ _LAWS: dict[str, tuple[tuple[str, ...], Callable[..., tuple[str, dict[str, float
 
 
 def base_law(resolved: Resolved) -> BaseLaw | str:
-    """Where components come from, or why these steps do not know it."""
+    """The base distribution of components, or the reason why these steps do not support it."""
     parts = list(resolved.parts.values())
     if len(parts) > 1:
         return "columns of several kinds go with conjugate priors only; use nuts"
@@ -90,7 +90,7 @@ class _Sampler:
     prior: ProcessPrior
 
     def begin(self, rng: np.random.Generator, draws: int, tune: int) -> Arrays:
-        """Every other chain begins in one cluster, the others with a partition from the prior."""
+        """Every other chain starts in one cluster, the others at a partition from the prior."""
         seed: Any = rng.bit_generator.seed_seq
         n, alpha = len(self.rows), self.prior.begin
         labels = np.zeros(n, np.int64)
@@ -102,7 +102,7 @@ class _Sampler:
     def joined(
         self, labels: np.ndarray, alpha: float, rng: np.random.Generator, draws: int, tune: int
     ) -> Mapping[str, np.ndarray]:
-        """A chain that begins at a partition of the first rows, the others seated."""
+        """A chain that starts at a partition of the first rows, with the other rows assigned."""
         first = self.rows[: len(labels)]
         atoms = self.law.draw(rng, int(labels.max()) + 1)
         for _ in range(_SETTLING):
@@ -113,7 +113,7 @@ class _Sampler:
     def at(
         self, labels: np.ndarray, atoms: Atoms, alpha: float, rng: np.random.Generator, draws: int, tune: int
     ) -> Arrays:
-        """A chain that begins there, with room for what is kept."""
+        """A chain that starts at this state, with room for the stored draws."""
         n, d = self.rows.shape
         kept = min(draws, max(_KEPT, _KEPT_CELLS // n))
         return {
@@ -166,7 +166,7 @@ class _Sampler:
 
 
 def _with_room(values: np.ndarray, count: int) -> np.ndarray:
-    """The same with places for so many clusters."""
+    """The same state, with room for this many clusters."""
     short = count - values.shape[1]
     if short <= 0:
         return values
@@ -179,7 +179,7 @@ def _arrays(labels: np.ndarray, atoms: Atoms, alpha: float, rng: np.random.Gener
 
 
 def by_auxiliary(resolved: Resolved, rows: str) -> GibbsPlan | str:
-    """Rows and parameters of clusters in turns, auxiliary components for what no row has; or why not."""
+    """Plan of Gibbs sampling of labels and cluster parameters with auxiliary components, or the reason against it."""
     prior = resolved.process
     assert prior is not None
     if isinstance(prior.alpha, str):
@@ -243,24 +243,24 @@ def _held(chains: Mapping[int, Arrays], many: int) -> dict[str, Any]:
     return out
 
 
-# --------------------------------------------------------------------------------- what draws say
+# --------------------------------------------------------------------------------- summaries of draws
 
 
 @dataclass(frozen=True, eq=False)
 class Held:
-    """Kept partitions and the parameters of their clusters, as :class:`.dirichlet_process.Kept` has partitions.
+    """Stored partitions and the parameters of their clusters, as :class:`.dirichlet_process.Kept` for partitions.
 
     Attributes
     ----------
     law : BaseLaw
     rows : ndarray (N, d)
-        Those of the fit.
+        Rows of the fit.
     discount : float
     labels : ndarray (S, N) of int
     alphas : ndarray (S,)
     of_draw : ndarray (draws,)
     atoms : Atoms
-        Of the most clusters that a partition has, (S, K, ...).
+        Parameters of the clusters, (S, K, ...), with K the largest number of clusters of a partition.
     """
 
     law: BaseLaw
@@ -298,7 +298,7 @@ class Held:
     def completed(self, resolved: Resolved, s: int, rng: np.random.Generator) -> np.ndarray:
         _, atoms, _, _ = self._at(s)
         ((_, probabilities),) = self.predictions(resolved.rows, [s])
-        # A new cluster's parameters are one of many draws from their prior, by how well these explain the row.
+        # A new cluster's parameters are chosen among many prior draws, with weights by their likelihood of the row.
         fresh = self.law.draw(rng, _FRESH)
         log_density = fresh.log_density(resolved.rows)
         chance = np.exp(log_density - log_density.max(axis=1, keepdims=True))
@@ -311,12 +311,12 @@ class Held:
 
 
 def kept_of(resolved: Resolved, draws: Mapping[str, np.ndarray]) -> Held:
-    """From draws with what the group ``partitions`` holds.
+    """Read from draws and the group ``partitions``.
 
     Raises
     ------
     OptionError
-        The fit is of an earlier version, which kept no parameters.
+        The fit is from an earlier version, which did not store parameters.
     """
     law = base_law(resolved)
     assert not isinstance(law, str)
@@ -331,7 +331,7 @@ def kept_of(resolved: Resolved, draws: Mapping[str, np.ndarray]) -> Held:
 def joined(
     resolved: Resolved, labels: np.ndarray, alphas: np.ndarray, seed: int, options: Any
 ) -> dict[int, Mapping[str, np.ndarray]]:
-    """Chains that begin at partitions of the first rows (chains, n), the others seated."""
+    """Chains that start at partitions of the first rows (chains, n), with the other rows assigned."""
     law = base_law(resolved)
     if isinstance(law, str):
         raise OptionError(law, code="not-conjugate")

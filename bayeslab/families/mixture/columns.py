@@ -1,4 +1,4 @@
-"""What the columns of a mixture hold: rows, known labels and the names of components, inputs of a gate."""
+"""Columns of a mixture: rows, known labels, names of components, and inputs of a gate."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ __all__ = ["column_names", "gate_inputs", "named", "names_and_labels", "read_row
 
 
 class named:
-    """Errors of emissions, which know columns by number, with the columns' names and rows counted from one."""
+    """Context that gives errors of emissions the columns' names, and rows counted from one."""
 
     def __init__(self, columns: tuple[str, ...]) -> None:
         self.columns = columns
@@ -36,19 +36,19 @@ class named:
 
 
 def column_names(spec: Mixture) -> tuple[str, ...]:
-    """What the columns of the rows are: those that are modelled, numbers of trials, labels that may be wrong."""
+    """Names of the columns of the rows: modelled columns, numbers of trials, labels that may be wrong."""
     more = (spec.trials,) if isinstance(spec.trials, str) else ()
     noisy = (spec.labels,) if spec.labels and spec.label_noise else ()
     return (*spec.columns, *more, *noisy)
 
 
 def read_rows(spec: Mixture, data: Data, columns: tuple[str, ...]) -> np.ndarray:
-    """(N, D), NaN where a cell is missing; no row where the data have none of the columns.
+    """The rows, (N, D), NaN where a cell is missing; no rows if the data have none of the columns.
 
     Raises
     ------
     DataError
-        A column of words where numbers are meant, or the reverse.
+        A column holds text where numbers are expected, or the reverse.
     """
     known = (*columns, *spec.gating)
     n = len(data.labels.get(data.dataset.rows, ())) if any(data.has(name) for name in known) else 0
@@ -68,7 +68,7 @@ def read_rows(spec: Mixture, data: Data, columns: tuple[str, ...]) -> np.ndarray
         else:
             out[:, j] = np.asarray(term.value, float)
             if name == spec.trials:
-                continue  # checked by what trials can be
+                continue  # checked with the trials
             if np.isinf(out[:, j]).any():
                 row = int(np.isinf(out[:, j]).argmax())
                 raise DataError(
@@ -103,12 +103,12 @@ def _number(text: Any) -> bool:
 def names_and_labels(
     spec: Mixture, model: Model, data: Data, number: int | None = None
 ) -> tuple[np.ndarray, np.ndarray | None]:
-    """Names of the components, and which of them each row may come from.
+    """Names of the components, and the components allowed for each row.
 
     Raises
     ------
     ModelError, DataError
-        Too few names; a label that names no component.
+        There are too few names, or a label is not the name of a component.
     """
     n = number or (max(spec.components) if isinstance(spec.components, list) else spec.components)
     n = spec.most if isinstance(n, str) else int(n)
@@ -151,12 +151,12 @@ def names_and_labels(
 def gate_inputs(
     spec: Mixture, data: Data, scales: tuple[np.ndarray, np.ndarray] | None
 ) -> tuple[np.ndarray | None, tuple[np.ndarray, np.ndarray] | None]:
-    """The gate's inputs with a column of ones, standardised as in the fit, and by what.
+    """The gate's inputs with a column of ones, standardised as in the fit, and the scaling.
 
     Raises
     ------
     DataError
-        A constant column.
+        A column is constant.
     """
     if not spec.gating:
         return None, None

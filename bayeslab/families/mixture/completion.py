@@ -1,7 +1,8 @@
-"""Open cells of rows given the rest: a component by what the row shows, then the cells given it and the row.
+"""Draws of missing cells given the rest of the row: first a component given the observed cells, then the missing
+cells.
 
-Of a process the cluster is drawn with parameters integrated out, given a partition of the rows of the fit. Columns of
-a normal cluster are then jointly Student's t, of which the open ones are drawn given the others; columns that are
+For a process, the cluster is drawn with parameters integrated out, given a partition of the rows of the fit. Columns of
+a normal cluster are then jointly Student's t, and the missing ones are drawn given the others. Columns that are
 independent given the parameters are drawn from parameters given the cluster's rows.
 """
 
@@ -30,14 +31,14 @@ __all__ = [
 
 
 def completed(resolved: Resolved, draws: Mapping[str, np.ndarray], rng: np.random.Generator) -> dict[str, np.ndarray]:
-    """All columns, (draws, rows), complete: what is given stays.
+    """All columns, (draws, rows), completed; observed cells are kept.
 
     Parameters
     ----------
     resolved
-        The mixture on the rows, NaN where a cell is open.
+        The mixture on the rows, NaN where a cell is missing.
     draws
-        Of its parameters, by their names in results.
+        Draws of its parameters, by their names in results.
     """
     names = list(resolved.dims)
     n_draws = len(draws[names[0]])
@@ -60,20 +61,20 @@ def completed(resolved: Resolved, draws: Mapping[str, np.ndarray], rng: np.rando
 
 
 class Clusters(Protocol):
-    """Kept partitions, as completing rows needs them."""
+    """Stored partitions, in the form that the completion of rows needs."""
 
     @property
     def of_draw(self) -> np.ndarray:
-        """Which of them stands for each draw, (draws,)."""
+        """Index of the partition for each draw, (draws,)."""
         ...
 
     def completed(self, resolved: Resolved, s: int, rng: np.random.Generator) -> np.ndarray:
-        """The rows of ``resolved`` with their open cells drawn, (M, d) in the order of the parts' columns."""
+        """The rows of ``resolved`` with their missing cells drawn, (M, d), in the order of the parts' columns."""
         ...
 
 
 def completed_in_clusters(resolved: Resolved, kept: Clusters, rng: np.random.Generator) -> dict[str, np.ndarray]:
-    """All columns, (draws, rows), complete, of a process: what is given stays."""
+    """All columns, (draws, rows), completed under a process; observed cells are kept."""
     columns = [c for part in resolved.parts.values() for c in part.columns]
     made = np.stack([kept.completed(resolved, int(s), rng) for s in kept.of_draw])
     return {c: made[..., j] for j, c in enumerate(columns)}
@@ -82,7 +83,7 @@ def completed_in_clusters(resolved: Resolved, kept: Clusters, rng: np.random.Gen
 def drawn_in_clusters(
     resolved: Resolved, rows_of_fit: np.ndarray, labels: np.ndarray, probabilities: np.ndarray, rng: np.random.Generator
 ) -> np.ndarray:
-    """Rows with their open cells drawn given a partition and what the rows show; parameters are integrated out.
+    """Draw missing cells of rows given a partition and the observed cells; parameters are integrated out.
 
     Parameters
     ----------
@@ -90,9 +91,9 @@ def drawn_in_clusters(
         The new rows.
     rows_of_fit : ndarray (N, d)
     labels : ndarray (N,) of int
-        Their clusters, numbered as they first appear.
+        Clusters of the rows of the fit, numbered by first appearance.
     probabilities : ndarray (M, t + 1)
-        Of the clusters given each new row, the last a new one.
+        Probabilities of the clusters given each new row; the last one is a new cluster.
     """
     cluster = drawn_labels(probabilities, rng.random(len(probabilities)))
     member = np.eye(probabilities.shape[1])[labels]
@@ -111,12 +112,12 @@ def drawn_in_clusters(
 
 
 def joint_normal(part: StatePart) -> TypeGuard[JointNormal]:
-    """Whether the columns of clusters depend on each other."""
+    """Whether the columns are dependent within a cluster."""
     return isinstance(part, JointNormal) and part.covariance in ("full", "known")
 
 
 def _predictive(part: JointNormal, statistics: Any) -> tuple[np.ndarray, np.ndarray, np.ndarray | None]:
-    """Centre, scale matrix and degrees of freedom of a further row in each cluster, its parameters integrated out."""
+    """Centre, scale matrix and degrees of freedom of the predictive distribution of a row in each cluster."""
     emission: Any = part.emission
     kappa, centre, nu, scale = emission.posterior(statistics)
     if part.covariance == "known":
@@ -128,9 +129,9 @@ def _predictive(part: JointNormal, statistics: Any) -> tuple[np.ndarray, np.ndar
 def normal_predictions(
     part: JointNormal, rows: np.ndarray, rows_of_fit: np.ndarray, labels: np.ndarray, shares: np.ndarray
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Log density (M,) of rows of which some cells are open, and probabilities (M, t + 1) of clusters given them.
+    """Log density (M,) of rows with missing cells, and probabilities (M, t + 1) of clusters given them.
 
-    Clusters have covariances; the last is a new one. The cells there are of a cluster are jointly Student's t.
+    Clusters have covariances; the last is a new one. Given a cluster, the observed cells are jointly Student's t.
     """
     emission: Any = part.emission
     member = np.eye(len(shares))[labels]
@@ -156,7 +157,7 @@ def _drawn(
     given: np.ndarray,
     rng: np.random.Generator,
 ) -> np.ndarray:
-    """Rows of a part in given components; columns that depend on each other given those that are there."""
+    """Draw rows of a part in given components; dependent columns are drawn given the observed ones."""
     if part.emission.columns_depend:
         return np.asarray(part.emission.complete(rng, theta, labels, rows))
     return np.array(part.sample(rng, theta, labels, given), float)

@@ -1,4 +1,4 @@
-"""What components look like, averaged over draws: ellipses over two columns, densities over one."""
+"""Shapes of components, averaged over draws: ellipses over two columns, densities over one."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ from bayeslab.posterior.observed.student_t import StudentT
 
 __all__ = ["Shapes", "shapes"]
 
-# Densities are averaged over so many draws.
+# Number of draws over which densities are averaged.
 _DRAWS = 100
 _WITH_ELLIPSES = (Normal, JointNormal, StudentT)
 
 
 @dataclass(frozen=True, eq=False)
 class Shapes:
-    """Components over one or two columns.
+    """Shapes of components over one or two columns.
 
     Attributes
     ----------
@@ -32,7 +32,7 @@ class Shapes:
     ellipses : (ndarray (K, 2), ndarray (K, 2, 2)) or None
         Means and covariances over two columns.
     densities : (ndarray (G,), ndarray (K, G))
-        Places, and densities times weights, over one.
+        Grid points, and densities times weights, over one column.
     discrete : bool
     """
 
@@ -44,7 +44,7 @@ class Shapes:
 
 
 def shapes(resolved: Resolved, draws: Mapping[str, np.ndarray], columns: Sequence[str] | None) -> Shapes:
-    """Over the columns asked for, or the first two normal ones, or the first."""
+    """Shapes over the requested columns, otherwise over the first two normal columns, or the first column."""
     modelled = [c for part in resolved.parts.values() for c in part.columns]
     normal = [c for part in resolved.parts.values() if isinstance(part, _WITH_ELLIPSES) for c in part.columns]
     for name in columns or ():
@@ -69,12 +69,12 @@ def shapes(resolved: Resolved, draws: Mapping[str, np.ndarray], columns: Sequenc
     low, high = values.min(), values.max()
     places = np.arange(low, high + 1) if part.discrete else np.linspace(low, high, 300)
     for atom in part.atoms:
-        # A probability is no density.
+        # A probability is not a density.
         places = places[places != atom]
     rows = np.full((len(places), len(resolved.columns)), np.nan)
     rows[:, at[0]] = places
     for k in part.given_at:
-        # Trials differ from row to row; their middle stands for them.
+        # Numbers of trials differ between rows; use their middle.
         rows[:, k] = np.nanmedian(resolved.rows[:, k])
     problem, names = replace(resolved.problem, rows=rows, latent=resolved.problem.latent.on()), list(resolved.dims)
     some = np.unique(np.linspace(0, len(draws[names[0]]) - 1, _DRAWS).astype(int))

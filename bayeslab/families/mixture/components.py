@@ -1,4 +1,4 @@
-"""What the components of a mixture are made of, on its data: parts with their priors."""
+"""Components of a mixture, bound to data: parts of the emission with their priors."""
 
 from __future__ import annotations
 
@@ -30,19 +30,19 @@ if TYPE_CHECKING:
 
 __all__ = ["component_parts", "design_of", "regression_part"]
 
-# The chance of a right label before there are data, as pseudocounts beside 1 for every label: their number.
+# Prior pseudocount of a correct label, in addition to 1 for every label.
 _TRUST = 1.0
 
 # --------------------------------------------------------------------------------- regressions
 
 
 def design_of(spec: Mixture, data: Data) -> Design:
-    """The design of the regressions on the data of the fit.
+    """The design matrix of the regressions on the data of the fit.
 
     Raises
     ------
     ModelError
-        What such regressions have not: group effects, an offset, trials.
+        The formula has parts that these regressions do not support: group effects, an offset or trials.
     """
     assert spec.regression is not None
     formula = parse_formula(spec.regression)
@@ -65,12 +65,12 @@ def design_of(spec: Mixture, data: Data) -> Design:
 def regression_part(
     spec: Mixture, data: Data, design: Design, known: RegressionPart | None
 ) -> tuple[RegressionPart, np.ndarray]:
-    """The part, and rows of standardised inputs and the outcome; ``known`` is the part of the fit.
+    """Build the part, and rows of standardised inputs and the outcome; ``known`` is the part of the fit.
 
     Raises
     ------
     DataError
-        An outcome of words; columns that do not vary.
+        The outcome is text, or columns are constant.
     """
     assert spec.regression is not None
     n = len(data.labels.get(data.dataset.rows, ()))
@@ -114,19 +114,19 @@ def regression_part(
 def component_parts(
     spec: Mixture, data: Data, rows: np.ndarray, columns: tuple[str, ...], n_components: int
 ) -> dict[str, StatePart]:
-    """The parts by their names in the model.
+    """Build the parts, by their names in the model.
 
     Parameters
     ----------
     columns : tuple of str
-        What the columns of the rows are.
+        Names of the columns of the rows.
     n_components : int
-        For which weak priors are meant.
+        Number of components, on which weak priors depend.
 
     Raises
     ------
     ModelError, DataError
-        What does not fit.
+        A column does not suit its component distribution.
     """
     out: dict[str, StatePart] = {}
     for name, part_columns in spec.parts().items():
@@ -151,7 +151,7 @@ def _gaussian(
 ) -> StatePart:
     part_columns: tuple[str, ...] = common["columns"]
     free: dict[str, str] = {n: str(spec.priors[n]) for n in ("mean", "sd") if n in spec.priors}
-    # Of one column each of these is a variance.
+    # For a single column each of these is a variance.
     one = len(part_columns) == 1 and spec.covariance in ("full", "spherical")
     covariance = "diagonal" if one else spec.covariance
     eta = lkj(spec)
@@ -185,7 +185,7 @@ def _gaussian(
 
 
 def _refuse_dependent(spec: Mixture, rows: np.ndarray, columns: tuple[str, ...]) -> None:
-    """The weak prior on the scale of the data would be singular; one of the file need not be."""
+    """Refuse columns for which the weak prior on the data's scale is singular; a prior from the file need not be."""
     given = spec.priors.get("components")
     if not (isinstance(given, Mapping) and "scale" in given):
         emissions.refuse_dependent(rows, columns, "leave one out, or give priors: {components: {scale: ..}}")
@@ -283,7 +283,7 @@ def _any(spec: Mixture, data: Data, rows: np.ndarray, columns: tuple[str, ...], 
 
 
 def _label_part(spec: Mixture, data: Data, columns: tuple[str, ...], n_components: int) -> StatePart:
-    """Reported labels: a column of categories whose table is the confusion matrix, believed to be right more often."""
+    """Reported labels: a categorical column whose table is the confusion matrix; the prior favours correct labels."""
     assert spec.labels is not None
     states = np.array([str(x) for x in data.labels.get(spec.labels, ())])
     n = len(states)

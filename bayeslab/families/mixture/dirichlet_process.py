@@ -1,4 +1,4 @@
-"""Mixtures whose components come from a Dirichlet or Pitman-Yor process: chains over partitions, and what they say."""
+"""Mixtures under a Dirichlet or Pitman-Yor process: chains over partitions, and their summaries."""
 
 from __future__ import annotations
 
@@ -38,17 +38,17 @@ from bayeslab.posterior.observed.part import StatePart
 
 __all__ = ["Kept", "Partitions", "by_partitions", "kept_of", "summaries"]
 
-# Partitions are kept of so many cells a chain at most, but of so many draws at least.
+# Largest number of label cells stored in a chain, and smallest number of draws.
 _KEPT_CELLS, _KEPT = 5_000_000, 10
-# So many partitions go into summaries, fewer of many rows.
+# Number of partitions for summaries; fewer if there are many rows.
 _SUMMARISED, _SUMMARISED_CELLS = 500, 20_000_000
 
-# So many sweeps are made for a draw; of many rows, where they are dear, one, with all splits and merges after it.
+# Sweeps for each draw; with many rows, where sweeps are costly, one sweep followed by all splits and merges.
 _SWEEPS, _PROPOSALS, _FEW_ROWS = 5, 25, 10_000
 
 
 def problem_of(resolved: Resolved) -> ProcessProblem:
-    """The rows and components of a mixture with the prior of its process."""
+    """The rows and components of a mixture, with the prior of its process."""
     assert resolved.process is not None
     return ProcessProblem(resolved.problem.emission, resolved.rows, resolved.process)
 
@@ -73,7 +73,7 @@ class _Sampler:
         return threading.Lock()
 
     def alpha(self, rng: np.random.Generator) -> float | None:
-        """That of empirical Bayes: the same for all chains, from the seed that they share."""
+        """The concentration of empirical Bayes: the same for all chains, from their common seed."""
         if self.problem.prior.alpha != "empirical_bayes":
             return None
         with self._lock:
@@ -84,12 +84,12 @@ class _Sampler:
         return float(self.__dict__["estimate"])
 
     def begin(self, rng: np.random.Generator, draws: int, tune: int) -> Arrays:
-        """Every other chain begins in one cluster."""
+        """Every other chain starts in one cluster."""
         seed: Any = rng.bit_generator.seed_seq
         return self.at(process.start(self.problem, int(seed.spawn_key[-1]), rng, self.alpha(rng)), draws, tune)
 
     def at(self, state: process.State, draws: int, tune: int) -> Arrays:
-        """A chain that begins in a state, with room for what is kept."""
+        """A chain that starts at this state, with room for the stored draws."""
         n = len(self.problem.rows)
         kept = min(draws, max(_KEPT, _KEPT_CELLS // n))
         return {
@@ -106,10 +106,10 @@ class _Sampler:
         alphas = chain["kept_alpha"].copy()
         draw = np.arange(done - tune, done - tune + sweeps)
         place = np.maximum(draw, 0) * len(kept) // len(summaries)
-        # The last of the draws that share a place, so that a chain can be gone on with from its last one.
+        # Store the last of the draws that share a place, so that a chain can continue from its last draw.
         keep = (draw >= 0) & ((draw + 1) * len(kept) // len(summaries) > place)
         state = {name: chain[name] for name in ("labels", "alpha", "rng")}
-        # The first half of tuning is a search.
+        # The first half of the warm-up is a search.
         search = draw < tune // 2 - tune
         state, trace = process.advance(self.problem, state, keep, self.moves, search)
         values = np.stack([trace[name] for name in process.TOLD], axis=1)
@@ -121,13 +121,13 @@ class _Sampler:
 
 
 def sampler_of(problem: ProcessProblem) -> _Sampler:
-    """With as many sweeps a draw as suit the rows."""
+    """The chains, with a number of sweeps for each draw that suits the number of rows."""
     sweeps = _SWEEPS if len(problem.rows) <= _FEW_ROWS else 1
     return _Sampler(problem, process.Moves(sweeps, _PROPOSALS // sweeps))
 
 
 def by_partitions(resolved: Resolved, rows: str) -> GibbsPlan | str:
-    """Partitions of the rows, the parameters of clusters integrated out; or why not."""
+    """Plan of Gibbs sampling of partitions with cluster parameters integrated out, or the reason against it."""
     problem = problem_of(resolved)
     if resolved.searched is not None:
         return resolved.searched
@@ -218,26 +218,26 @@ def _notes(sampler: _Sampler, summaries: np.ndarray, alphas: np.ndarray, counts:
     return tuple(notes)
 
 
-# --------------------------------------------------------------------------------- what partitions say
+# --------------------------------------------------------------------------------- summaries of partitions
 
 
 class Kept(Protocol):
-    """Kept partitions of all chains, and what goes with them."""
+    """Stored partitions of all chains, with their parameters."""
 
     @property
     def labels(self) -> np.ndarray:
-        """(S, N) of int."""
+        """Labels of the rows in each partition, (S, N) of int."""
         ...
 
     @property
     def of_draw(self) -> np.ndarray:
-        """Which of them stands for each draw, (draws,)."""
+        """Index of the partition for each draw, (draws,)."""
         ...
 
     def predictions(self, rows: np.ndarray, which: Iterable[int]) -> Iterator[tuple[np.ndarray, np.ndarray]]:
-        """Of new rows given each of some partitions: log density (M,), and probabilities of its clusters and a new one.
+        """For new rows given each partition: log density (M,), and probabilities of its clusters and of a new one.
 
-        Clusters are in the order in which they first appear.
+        Clusters are ordered by first appearance.
         """
         ...
 
@@ -246,28 +246,28 @@ class Kept(Protocol):
         ...
 
     def replicated(self, resolved: Resolved, s: int, rng: np.random.Generator) -> np.ndarray:
-        """As many rows as ``resolved`` has, from shares and parameters drawn given a partition."""
+        """New rows, as many as ``resolved`` has, from weights and parameters drawn given a partition."""
         ...
 
     def completed(self, resolved: Resolved, s: int, rng: np.random.Generator) -> np.ndarray:
-        """The rows of ``resolved``, their open cells drawn given the others and a partition."""
+        """The rows of ``resolved``, with missing cells drawn given the observed ones and a partition."""
         ...
 
 
 @dataclass(frozen=True, eq=False)
 class Partitions:
-    """Partitions with the parameters of clusters integrated out.
+    """Stored partitions, with the parameters of clusters integrated out.
 
     Attributes
     ----------
     problem : ProcessProblem
-        On the rows of the fit.
+        The problem on the rows of the fit.
     labels : ndarray (S, N) of int
     alphas : ndarray (S,)
     of_draw : ndarray (draws,)
-        Which of them stands for each draw.
+        Index of the partition for each draw.
     parts : mapping of str to StatePart
-        What clusters emit.
+        Parts of the clusters' emission.
     """
 
     problem: ProcessProblem
@@ -283,7 +283,7 @@ class Partitions:
         return (self.problem.predict(self.labels[s], float(self.alphas[s]), rows) for s in which)
 
     def _with_open_cells(self, part: JointNormal, rows: np.ndarray, s: int) -> tuple[np.ndarray, np.ndarray]:
-        # Clusters are numbered as they first appear, as the probabilities are.
+        # Clusters are numbered by first appearance, as in the probabilities.
         labels, alpha, sigma = canonical(self.labels[s]), float(self.alphas[s]), self.problem.prior.discount
         sizes = np.bincount(labels)
         shares = np.append(sizes - sigma, alpha + len(sizes) * sigma) / (alpha + len(labels))
@@ -295,7 +295,7 @@ class Partitions:
     def replicated(self, resolved: Resolved, s: int, rng: np.random.Generator) -> np.ndarray:
         labels = self.labels[s].astype(np.int64)
         weights, theta = drawn_components(self.problem, labels, float(self.alphas[s]), rng)
-        # A new cluster for the rest of the stick is the last of them, of rows that share it.
+        # The last cluster is a new one for the rest of the stick, which its rows share.
         z = rng.choice(len(weights), size=len(resolved.rows), p=weights)
         made = []
         for name, part in resolved.parts.items():
@@ -310,7 +310,7 @@ class Partitions:
 
 
 def kept_of(resolved: Resolved, draws: Mapping[str, np.ndarray]) -> Kept:
-    """From draws with what the group ``partitions`` holds."""
+    """Read from draws and the group ``partitions``."""
     if keeps_parameters(resolved):
         return auxiliary.kept_of(resolved, draws)
     return Partitions(
@@ -319,13 +319,13 @@ def kept_of(resolved: Resolved, draws: Mapping[str, np.ndarray]) -> Kept:
 
 
 def some_labels(labels: np.ndarray) -> np.ndarray:
-    """As many partitions (S, N) as summaries take."""
+    """A subset of the partitions (S, N) for summaries."""
     most = max(20, min(_SUMMARISED, _SUMMARISED_CELLS // max(labels.shape[1], 1)))
     return labels[evenly(len(labels), most)].astype(np.int64)
 
 
 def summaries(labels: np.ndarray, rows: str) -> dict[str, tuple[tuple[str, ...], np.ndarray]]:
-    """Point partitions under two losses, and for few enough rows how often two are together."""
+    """Point partitions under two losses and, for few enough rows, the co-clustering probabilities."""
     some = some_labels(labels)
     out: dict[str, tuple[tuple[str, ...], np.ndarray]] = {
         "partition": ((rows,), point_partition(some).labels),
@@ -337,7 +337,7 @@ def summaries(labels: np.ndarray, rows: str) -> dict[str, tuple[tuple[str, ...],
 
 
 def prior_words(prior: ProcessPrior) -> dict[str, str]:
-    """The prior of shares, in words."""
+    """The prior of the weights, as text."""
     alpha = prior.alpha
     if isinstance(alpha, tuple):
         priors = {"alpha": f"Gamma({alpha[0]:g}, {alpha[1]:g})"}
@@ -351,8 +351,8 @@ def prior_words(prior: ProcessPrior) -> dict[str, str]:
 def log_densities(resolved: Resolved, draws: Mapping[str, np.ndarray]) -> np.ndarray:
     """Log density of each row at each draw (draws, M).
 
-    Of new rows, each on its own, given the rows of the fit and their partition; of those of the fit each given all
-    others and theirs, which is what leaving one out averages.
+    New rows: each separately, given the rows of the fit and their partition. Rows of the fit: each given all other rows
+    and their partition, the terms of leave-one-out cross-validation.
     """
     partitions = kept_of(resolved.of_fit, draws)
     if resolved is resolved.of_fit:
@@ -363,10 +363,9 @@ def log_densities(resolved: Resolved, draws: Mapping[str, np.ndarray]) -> np.nda
 
 
 def membership(resolved: Resolved, on: Resolved, draws: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
-    """P(cluster | row) for new rows, clusters those of the point partition, and last that of a new cluster.
+    """P(cluster | row) for new rows: clusters of the point partition, and last a new cluster.
 
-    In each draw a row joins a cluster of that draw; a fellow row, chosen at random there, says which cluster of the
-    point partition that is.
+    In each draw a row joins a cluster of that draw; a random member of it gives the cluster of the point partition.
     """
     partitions = kept_of(resolved, draws)
     partition = point_partition(some_labels(partitions.labels)).labels
@@ -386,14 +385,14 @@ def membership(resolved: Resolved, on: Resolved, draws: Mapping[str, np.ndarray]
     return {name: total[:, k] for k, name in enumerate(names)}
 
 
-# So many partitions are averaged to predict.
+# Number of partitions that predictions average.
 _PREDICTED = 400
 
 
 def replications(
     resolved: Resolved, draws: Mapping[str, np.ndarray], rows: str, rng: np.random.Generator
 ) -> dict[str, tuple[tuple[str, ...], np.ndarray]]:
-    """Replications of rows at each draw: shares and parameters of its clusters are drawn, and then rows from these."""
+    """Posterior predictive rows at each draw: weights and parameters of its clusters are drawn, then rows."""
     partitions = kept_of(resolved.of_fit, draws)
     columns = [c for part in resolved.parts.values() for c in part.columns]
     out = np.stack([partitions.replicated(resolved, int(s), rng) for s in partitions.of_draw])
@@ -404,7 +403,7 @@ def replications(
 def completed(
     resolved: Resolved, draws: Mapping[str, np.ndarray], rows: str, rng: np.random.Generator
 ) -> dict[str, tuple[tuple[str, ...], np.ndarray]]:
-    """All columns at each draw, complete: clusters join by what a row shows."""
+    """All columns at each draw, completed; clusters are drawn given the observed cells of the row."""
     columns = completed_in_clusters(resolved, kept_of(resolved.of_fit, draws), rng)
     whole = {c for part in resolved.parts.values() if part.discrete for c in part.columns}
     return {c: ((rows,), v.astype(np.int64) if c in whole else v) for c, v in columns.items()}
@@ -413,21 +412,21 @@ def completed(
 def drawn_components(
     problem: ProcessProblem, labels: np.ndarray, alpha: float, rng: np.random.Generator
 ) -> tuple[np.ndarray, dict[str, Any]]:
-    """Shares and parameters of clusters given a partition, and of so many pieces of the rest as hold all but 1e-4.
+    """Weights and parameters of clusters given a partition, and of new pieces that hold all but 1e-4 of the rest.
 
-    Given the partition the shares are Dirichlet(n_1 - σ, ..., n_t - σ, α + t σ), and the rest of the stick is broken
-    like a new one with concentration α + t σ.
+    Given the partition the weights are Dirichlet(n_1 - σ, ..., n_t - σ, α + t σ), and the rest of the stick is broken
+    as in a new process with concentration α + t σ.
     """
     weights = drawn_shares(problem.prior.discount, labels, alpha, rng)
     member = np.eye(len(weights))[labels]
     return weights, dict(problem.emission.draw(rng, problem.emission.statistics(problem.rows, member)))
 
 
-# --------------------------------------------------------------------------------- a stick that was broken off
+# --------------------------------------------------------------------------------- truncated stick-breaking
 
 
 def counted(responsibilities: Any, rng: np.random.Generator) -> dict[str, np.ndarray]:
-    """Numbers free of names from draws of all rows' components: clusters, entropy of their shares, the largest."""
+    """Label-invariant quantities of drawn labels: number of clusters, entropy of their shares, the largest share."""
     out: dict[str, list[float]] = {"n_clusters": [], "entropy": [], "largest": [], "log_likelihood": []}
     for evidence, r in responsibilities:
         z = drawn_labels(r, rng.random(len(r)))
@@ -442,7 +441,7 @@ def counted(responsibilities: Any, rng: np.random.Generator) -> dict[str, np.nda
 
 
 def truncated(resolved: Resolved, draws: Mapping[str, np.ndarray]) -> tuple[Note, ...]:
-    """How much the broken-off stick leaves out."""
+    """Report how much the truncation leaves out."""
     assert resolved.process is not None
     left, n, most = draws["remainder"], len(resolved.rows), resolved.n_components
     alphas = np.atleast_1d(draws.get("alpha", resolved.process.begin))
@@ -457,7 +456,7 @@ def truncated(resolved: Resolved, draws: Mapping[str, np.ndarray]) -> tuple[Note
     return (Note("pass", "truncation", text),)
 
 
-# So much of a stick in its last piece may be felt.
+# Share of the last piece of the stick from which the truncation may matter.
 _REMAINDER = 0.01
 
 
@@ -465,7 +464,7 @@ _REMAINDER = 0.01
 
 
 def written_priors(spec: Mixture, resolved: Resolved) -> dict[str, Any]:
-    """The priors of a file, and those on the scale of the data as numbers."""
+    """The priors of the file, with default priors on the data's scale written as numbers."""
     out = dict(spec.priors)
     normal = [part for part in resolved.parts.values() if isinstance(part.emission.prior, NormalPrior)]
     if len(normal) == 1 and not out.keys() & {"mean", "sd", "correlation"}:
@@ -498,7 +497,7 @@ def _each(emission: Any) -> tuple[np.ndarray, np.ndarray]:
 def joined(
     resolved: Resolved, labels: np.ndarray, alphas: np.ndarray, seed: int, options: Any
 ) -> dict[int, Mapping[str, np.ndarray]]:
-    """Chains that begin at partitions of the first rows (chains, n), the others seated."""
+    """Chains that start at partitions of the first rows (chains, n), with the other rows assigned."""
     if keeps_parameters(resolved):
         return auxiliary.joined(resolved, labels, alphas, seed, options)
     problem = problem_of(resolved)
@@ -514,7 +513,7 @@ def joined(
 
 
 def as_components(resolved: Resolved, partition: np.ndarray) -> tuple[Resolved, dict[str, np.ndarray]]:
-    """A mixture of the clusters of a partition as components, and one draw: their mode given it."""
+    """A mixture with the clusters of a partition as components, and one draw: their posterior mode."""
     count = int(partition.max()) + 1
     problem = resolved.problem.sized(count)
     member = np.eye(count)[partition]
@@ -525,7 +524,7 @@ def as_components(resolved: Resolved, partition: np.ndarray) -> tuple[Resolved, 
 
 
 def number_prior(prior: ProcessPrior, n: int) -> np.ndarray | None:
-    """Probabilities of 0, 1, ... clusters of n rows, α averaged over its prior; of few enough rows only."""
+    """Prior probabilities of 0, 1, ... clusters of n rows, averaged over α; only for few enough rows."""
     if isinstance(prior.alpha, str) or n > _FEW:
         return None
     if not isinstance(prior.alpha, tuple):
@@ -537,5 +536,5 @@ def number_prior(prior: ProcessPrior, n: int) -> np.ndarray | None:
     return np.asarray(np.mean(each, axis=0))
 
 
-# Of more rows their number of clusters before the data would take too long.
+# Largest number of rows for the prior of the number of clusters.
 _FEW = 1_000

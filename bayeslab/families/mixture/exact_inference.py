@@ -1,4 +1,4 @@
-"""Mixtures whose labels are all known, in closed form, as the engine ``exact`` reports them."""
+"""Closed-form posterior of mixtures whose labels are all known, for the engine ``exact``."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ __all__ = ["exact"]
 
 
 def exact(resolved: Resolved) -> Plan | str:
-    """The closed form, where every label is known and every prior is conjugate."""
+    """The closed form, if every label is known and every prior is conjugate."""
     allowed = resolved.problem.latent.allowed
     if allowed is None:
         return "components are summed out"
@@ -42,7 +42,7 @@ def exact(resolved: Resolved) -> Plan | str:
 
 @dataclass(frozen=True, eq=False)
 class Known:
-    """The posterior: see :class:`bayeslab.posterior.answer.Answer`."""
+    """The exact posterior: see :class:`bayeslab.posterior.answer.Answer`."""
 
     components: KnownComponents
     resolved: Resolved
@@ -61,7 +61,7 @@ class Known:
 
     @cached_property
     def _marginals(self) -> dict[str, tuple[Marginal, tuple[Any, ...]]]:
-        """By name in results, with what to take of the array."""
+        """Names in results, with the part of the array that each takes."""
         out: dict[str, tuple[Marginal, tuple[Any, ...]]] = {"weights": (self.components.weights, ())}
         for name, part in self.resolved.parts.items():
             statistics = self.resolved.parameters_of(name, self.components.statistics)

@@ -1,4 +1,4 @@
-"""A mixture written out in the model language: a label for each row, summed out, and a node for each column."""
+"""Expand a mixture in the model language: a label for each row, summed out, and a node for each column."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ _LABEL = "label"
 
 
 def expand(model: Model, data: Data) -> Expansion:
-    """The mixture as nodes.
+    """Write the mixture as nodes of the language.
 
     Raises
     ------
     ModelError
-        A part of it cannot be said in the language; the message says which, and why.
+        Some part of the model has no form in the language; the message names it and the reason.
     """
     assert isinstance(model.model, Mixture)
     _check(model.model)
@@ -32,7 +32,7 @@ def expand(model: Model, data: Data) -> Expansion:
 
 
 def _check(spec: Mixture) -> None:
-    """Refuse what the language does not say."""
+    """Refuse parts that the language does not have."""
     if isinstance(spec.components, str):
         what = "a sampled number" if spec.components == "sampled" else "no bound on the number"
         raise unsupported(f"a graph has a fixed number of components, not {what} of them", "components")

@@ -1,4 +1,4 @@
-"""Mixtures as problems for EM: starts, searches that repair bad components, and what is still wrong at the end."""
+"""EM for mixtures: starts, searches that repair bad components, and remarks on the result."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ __all__ = ["em", "first_guess", "maximum_likelihood"]
 
 
 def first_guess(resolved: Resolved) -> Parameters | None:
-    """Where the first search starts: labels that may be wrong still say which component is which."""
+    """Start of the first search; labels that may be wrong still identify the components."""
     if "label" not in resolved.parts:
         return None
     codes = resolved.rows[:, resolved.columns.index(resolved.parts["label"].columns[0])]
@@ -34,7 +34,7 @@ def first_guess(resolved: Resolved) -> Parameters | None:
 
 
 def em(resolved: Resolved) -> EMPlan:
-    """How EM finds the mode of the posterior, or of the likelihood."""
+    """Plan of EM for the posterior mode or the maximum likelihood."""
     problem = resolved.problem
     kinds = {name: problem.latent.kind(name) for name in problem.latent.learned}
     kinds |= {name: part.kind(name) for part in resolved.parts.values() for name in part.results}
@@ -64,7 +64,7 @@ def _with_priors(resolved: Resolved) -> MixtureProblem:
 
 
 def _placed(resolved: Resolved, theta: Mapping[str, Any], given: Mapping[str, np.ndarray]) -> Mapping[str, Any]:
-    """Parameters with some of their values in results put in place."""
+    """Parameters with given values, by their names in results, substituted."""
     for name in given:
         for spread, matrix in (("sd", "covariance"), ("scale", "scale_matrix")):
             if name.endswith(spread) and name.removesuffix(spread) + matrix in resolved.dims:
@@ -76,7 +76,7 @@ def _placed(resolved: Resolved, theta: Mapping[str, Any], given: Mapping[str, np
                 )
     values = {**resolved.values(theta), **given}
     if "gate" in given:
-        # Against the first component, as everywhere.
+        # Relative to the first component, as elsewhere.
         values["gate"] = values["gate"] - values["gate"][0]
     return resolved.theta(values)
 
@@ -84,7 +84,7 @@ def _placed(resolved: Resolved, theta: Mapping[str, Any], given: Mapping[str, np
 def _search(
     resolved: Resolved, prior: bool, restarts: int, rng: np.random.Generator, progress: Any, how: Mapping[str, Any]
 ) -> Searched:
-    """Searches from k-means and from unlike starts, in which components that collapse or merge are planted anew."""
+    """Searches from k-means and from varied starts; components that collapse or merge are re-initialised."""
     hard = how["variant"] == "hard"
     options = MixtureOptions(
         method="hard" if hard else "map" if prior else "em",
@@ -131,7 +131,7 @@ def _search(
 
 
 def _repairs(texts: list[str]) -> list[Note]:
-    """What was repaired on the way; numbers of components meant something only then."""
+    """Remarks on repairs during the search, without component numbers, which were valid only then."""
     out = []
     for word, what in (("collapsed", "collapsed on a few equal rows"), ("merged", "said the same as another")):
         times = sum(word in text for text in texts)
@@ -142,7 +142,7 @@ def _repairs(texts: list[str]) -> list[Note]:
 
 
 def _alike(resolved: Resolved, problem: MixtureProblem, theta: Parameters) -> list[Note]:
-    """Components all of whose rows are the same: what they say of spread is the prior's."""
+    """Components whose rows are all equal, so that their spread comes from the prior."""
     positions = [
         resolved.columns.index(c)
         for part in resolved.parts.values()
@@ -162,7 +162,7 @@ def _alike(resolved: Resolved, problem: MixtureProblem, theta: Parameters) -> li
 
 
 def maximum_likelihood(resolved: Resolved) -> tuple[float, int]:
-    """The highest of several searches without priors, and the number of free parameters."""
+    """The highest log likelihood of several searches without priors, and the number of free parameters."""
     problem = without_prior(resolved.problem)
     try:
         fit = fit_mixture(problem, MixtureOptions(tolerance=1e-8), rng=np.random.default_rng(0))

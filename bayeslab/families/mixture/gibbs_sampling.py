@@ -1,4 +1,4 @@
-"""Mixtures by Gibbs steps: a fixed number of components, or the number itself; and what draws say about clusters."""
+"""Gibbs sampling of mixtures: a fixed number of components, or a sampled one; and cluster summaries of draws."""
 
 from __future__ import annotations
 
@@ -24,17 +24,17 @@ from bayeslab.posterior.relabelling import evenly
 
 __all__ = ["by_gibbs", "cluster_summaries", "number_sampled"]
 
-# So many draws of the labels go into summaries.
+# Number of label draws for summaries.
 _LABEL_DRAWS = 500
-# Where searches for modes begin, in turns.
+# Starts of searches for modes, in turn.
 _STARTS: tuple[Start, ...] = ("k_means++", "random", "k_means")
-# Labels are drawn so often at each of them, for how often rows are together.
+# Number of label draws at each of them, for co-clustering probabilities.
 _LABELS = 8
 _WRITTEN = "the priors of mean, sd or correlation are not conjugate"
 
 
 def by_gibbs(resolved: Resolved) -> GibbsPlan | str:
-    """Labels and parameters in turns, or why not."""
+    """Plan of Gibbs sampling of labels and parameters, or the reason against it."""
     if resolved.problem.latent.no_gibbs:
         return Reason(resolved.problem.latent.no_gibbs, code="not-conjugate")
     if resolved.searched is not None:
@@ -70,14 +70,14 @@ def by_gibbs(resolved: Resolved) -> GibbsPlan | str:
         notes = () if exchangeable else starts.unseen(flat)
         return GibbsDraws(arrays, {"log_likelihood": stacked(kept, "log_likelihood", n_draws)}, notes=notes)
 
-    # Components that only their weights' prior tells apart have more than one mode.
+    # If only the weights' prior distinguishes components, the posterior has several modes.
     swaps = np.ndim(problem.latent.dirichlet) > 0 and exchangeable
     how = f"{len(resolved.rows):,} labels and the parameters of {resolved.n_components} components in turns"
     return GibbsPlan(how, recorded(mixture_sampler(problem, starts, swaps), finish), resolved.dims, resolved.labels)
 
 
 def number_sampled(resolved: Resolved, rows: str) -> GibbsPlan | str:
-    """Partitions of the rows, parameters integrated out, and so the number of components; or why not."""
+    """Plan of sampling partitions, and so the number of components, with parameters integrated out; or the reason."""
     assert resolved.number is not None
     if not resolved.conjugate:
         return Reason(
@@ -127,7 +127,7 @@ def _thinned(values: np.ndarray) -> np.ndarray:
 
 
 def _summaries(labels: np.ndarray, rows: str) -> dict[str, tuple[tuple[str, ...], np.ndarray]]:
-    """The partition with the least expected variation of information, and how often rows are together."""
+    """The partition with the smallest expected variation of information, and the co-clustering probabilities."""
     if labels.shape[1] > MOST_PAIRED:
         return {}
     return {
@@ -141,8 +141,8 @@ def cluster_summaries(
 ) -> dict[str, tuple[tuple[str, ...], np.ndarray]]:
     """Summaries from the responsibilities at every draw.
 
-    Probabilities use the names of components, and mean something where draws have been renamed to agree; the partition
-    and how often two rows are together do not.
+    Probabilities depend on component labels and are meaningful after relabelling; the partition and the co-clustering
+    probabilities are label-invariant.
     """
     total, labels, n = np.zeros((len(resolved.rows), resolved.n_components)), [], 0
     for _, r in responsibilities:
@@ -158,5 +158,5 @@ def cluster_summaries(
 
 
 def some_draws(draws: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
-    """So many draws as summaries of clusters take."""
+    """A subset of the draws for cluster summaries."""
     return {name: _thinned(values) for name, values in draws.items()}

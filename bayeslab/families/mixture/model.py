@@ -1,4 +1,4 @@
-"""A mixture and its data as arrays: rows, components with their priors, known labels, the gate's inputs."""
+"""Arrays of a mixture and its data: rows, components with their priors, known labels, inputs of a gate."""
 
 from __future__ import annotations
 
@@ -35,29 +35,29 @@ __all__ = ["Candidates", "Resolved", "candidates", "resolved", "without_prior"]
 
 @dataclass(frozen=True, eq=False)
 class Resolved:
-    """A mixture on its data.
+    """A mixture resolved on its data.
 
     Attributes
     ----------
     parts : dict of str to StatePart
     problem : MixtureProblem
-        With the priors; of a mixture with an unknown number of components that with the most.
+        The problem with its priors; for an unknown number of components, with the largest number.
     columns : tuple of str
-        What the columns of the rows are.
+        Names of the columns of the rows.
     names : ndarray
-        Of the components.
+        Names of the components.
     number : NumberPrior or None
-        Where the number of components is sampled.
+        Prior of the number of components, if it is sampled.
     choice : NumberChoice or None
-        Where it was chosen.
+        The choice of that number, if it was chosen.
     by : str or None
-        The column by whose locations components are numbered.
+        The column whose locations order the components.
     design : Design or None
-        Of a regression.
+        Design matrix of a regression.
     process : ProcessPrior or None
-        Where components come from a Dirichlet or Pitman-Yor process.
+        Prior of a Dirichlet or Pitman-Yor process.
     origin : Resolved or None
-        The same on the data of the fit, where these are other data.
+        The mixture on the data of the fit, if these data are others.
     """
 
     parts: Mapping[str, StatePart]
@@ -75,7 +75,7 @@ class Resolved:
 
     @property
     def of_fit(self) -> Resolved:
-        """The mixture on the data of the fit, where this one is on other data."""
+        """The mixture on the data of the fit, if this one is on other data."""
         return self if self.origin is None else self.origin
 
     @property
@@ -88,7 +88,7 @@ class Resolved:
 
     @property
     def labels(self) -> dict[str, np.ndarray]:
-        """Of the dimensions of the parameters."""
+        """Labels of the parameters' dimensions."""
         out = {"component": self.names}
         if self.inputs:
             out["input"] = np.array(["Intercept", *self.inputs])
@@ -98,7 +98,7 @@ class Resolved:
 
     @property
     def dims(self) -> dict[str, tuple[str, ...]]:
-        """Of the parameters in results."""
+        """Dimensions of the parameters in results."""
         out: dict[str, tuple[str, ...]] = {"gate": ("component", "input")} if self.inputs else {}
         if not self.inputs:
             out["weights"] = ("component",)
@@ -108,7 +108,7 @@ class Resolved:
 
     @property
     def searched(self) -> Reason | None:
-        """Why parameters are neither integrated out nor drawn in closed form, where no prior is conjugate to them."""
+        """Reason why parameters cannot be integrated out or drawn in closed form: no conjugate prior."""
         names = dict.fromkeys(part.emission.name for part in self.parts.values() if isinstance(part, DistributedPart))
         if not names:
             return None
@@ -117,7 +117,7 @@ class Resolved:
 
     @property
     def tied(self) -> Reason | None:
-        """Why there is no closed form, where one covariance serves all components."""
+        """Reason why there is no closed form if all components share a covariance."""
         if not any(isinstance(part, JointNormal) and part.tied for part in self.parts.values()):
             return None
         text = "one covariance for all components has no closed form here; use full or diagonal, or nuts"
@@ -125,11 +125,11 @@ class Resolved:
 
     @property
     def conjugate(self) -> bool:
-        """Whether all priors are those of the emission."""
+        """Whether all priors are the emission's conjugate ones."""
         return all(part.prior_of_emission for part in self.parts.values())
 
     def free_nodes(self) -> dict[str, str]:
-        """Parameters whose priors are in the model language, as nodes of a graph."""
+        """Parameters whose priors are expressions of the model language, as nodes of a graph."""
         out = {}
         for part in self.parts.values():
             for name, text in part.language_priors.items():
@@ -144,15 +144,15 @@ class Resolved:
         return {name: np.asarray(out[name]) for name in self.dims}
 
     def location(self, values: Mapping[str, np.ndarray], column: str) -> np.ndarray:
-        """Where components lie in a column, (..., K), by which they are numbered."""
+        """Locations of the components in a column, (..., K), which order them."""
         return _part_of(self.parts, column).place(values, column)
 
     def numbered(self, values: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
-        """The values with components in the order of their locations in a column, unless labels name them."""
+        """The values with components ordered by their locations in a column, unless labels identify them."""
         return self.renumbered(values, self.ranking(values))
 
     def ranking(self, values: Mapping[str, np.ndarray]) -> np.ndarray:
-        """The order of the components by their locations in a column, unless labels name them."""
+        """The order of the components by their locations in a column, unless labels identify them."""
         if self.by is None:
             return np.arange(self.n_components)
         return np.argsort(self.location(values, self.by), kind="stable")
@@ -191,16 +191,16 @@ def _part_of(parts: Mapping[str, StatePart], column: str) -> StatePart:
 
 
 def resolved(model: Model, data: Data, origin: Resolved | None = None, tried: Candidates | None = None) -> Resolved:
-    """The mixture on its data.
+    """Resolve the mixture on its data.
 
-    Priors on the scale of the data, the number of components and their names are those of the fit.
+    Default priors, the number of components and their names come from the data of the fit.
 
     Parameters
     ----------
     origin
-        The mixture on the data of the fit, where these are others; None: it is worked out.
+        The mixture on the data of the fit, if the model's data are others; None: computed from the model.
     tried
-        The mixtures there may be on the data of their fit; None: they are worked out.
+        The candidate mixtures on the data of the fit; None: computed from the model.
     """
     spec: Any = model.model
     if data.origin is None:
@@ -210,15 +210,15 @@ def resolved(model: Model, data: Data, origin: Resolved | None = None, tried: Ca
 
 @dataclass(frozen=True, eq=False)
 class Candidates:
-    """A mixture on the data of its fit, for each number of components that it may have.
+    """The candidates of a mixture on the data of its fit, one for each possible number of components.
 
     Attributes
     ----------
     parts : dict of int to dict of str to StatePart
     problems : dict of int to MixtureProblem
-        Weak priors depend on the number of components: each has those it would have alone.
+        Weak priors depend on the number of components: each candidate has its own.
     columns, names, inputs, scales, design
-        See :class:`Resolved`; ``names`` are those of the most components.
+        See :class:`Resolved`; ``names`` are those for the largest number of components.
     """
 
     parts: Mapping[int, Mapping[str, StatePart]]
@@ -230,12 +230,12 @@ class Candidates:
 
 
 def candidates(model: Model, data: Data) -> Candidates:
-    """The mixtures there may be on the data of their fit.
+    """The candidate mixtures on the data of the fit.
 
     Raises
     ------
     ModelError, DataError
-        What does not fit.
+        A column does not suit its component distribution.
     """
     spec: Any = model.model
     design = None
@@ -252,7 +252,7 @@ def candidates(model: Model, data: Data) -> Candidates:
     problems: dict[int, MixtureProblem] = {}
     with named(columns):
         for n in spec.components if isinstance(spec.components, list) else [len(names)]:
-            # Where the number is sampled, one prior serves all numbers: on the scale of all the data.
+            # If the number is sampled, all numbers share one prior, on the scale of all the data.
             n_components = 1 if isinstance(spec.components, str) else n
             made = (
                 {"regression": part} if design is not None else component_parts(spec, data, rows, columns, n_components)
@@ -342,14 +342,14 @@ def _check_rows(spec: Mixture, problem: MixtureProblem, columns: tuple[str, ...]
                 code="constant",
             )
     if isinstance(spec.components, str):
-        # Rows without a single cell, and fewer rows than components, are no obstacle where no number is given.
+        # Empty rows, and fewer rows than components, are allowed if no number of components is given.
         problem.emission.check(problem.rows)
         return
     problem.check()
 
 
 def _chosen(spec: Mixture, candidates: Candidates) -> NumberChoice:
-    """Which number of components scores best: by the likelihood, or by the evidence under each number's priors."""
+    """The number of components with the best score: by the likelihood, or by the evidence under its priors."""
     path, problems = ("model", "choose"), candidates.problems
     if spec.choose == "evidence":
         parts = next(iter(candidates.parts.values())).values()
@@ -369,7 +369,7 @@ def _chosen(spec: Mixture, candidates: Candidates) -> NumberChoice:
 
 
 def without_prior(problem: MixtureProblem) -> MixtureProblem:
-    """The problem whose posterior is the likelihood."""
+    """The problem with flat priors, whose posterior is the likelihood."""
     labels = replace(problem.latent, dirichlet=1.0, gate_precision=1e-6)
     return replace(problem, emission=problem.emission.without_prior(), latent=labels)
 

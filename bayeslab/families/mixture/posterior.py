@@ -1,4 +1,4 @@
-"""A mixture on its data, as engines and results see it."""
+"""Posterior of a mixture given its data: the interface for engines and results."""
 
 from __future__ import annotations
 
@@ -42,24 +42,24 @@ if TYPE_CHECKING:
 
 __all__ = ["MixturePosterior"]
 
-# So many rows tell which component is which.
+# This many rows suffice to identify the components.
 _TELLING = 100
-# So many draws are averaged: their Monte Carlo error is a twentieth of the posterior's sd.
+# Number of draws averaged: their Monte Carlo error is a twentieth of the posterior's sd.
 _DRAWS = 400
 
 
 class MixturePosterior(Posterior):
-    """A mixture on its data."""
+    """Posterior of a mixture given its data."""
 
     view = "clusters"
     on_arrays = True
 
     def may_be_relabelled(self) -> bool:
-        """Components may be exchangeable."""
+        """Whether components may be exchangeable: always True."""
         return True
 
     def outcomes_used(self) -> Literal["no", "row", "sequence"]:
-        """Rows are independent: a prediction uses the other cells of its row."""
+        """``row``: rows are independent, and a prediction uses the other cells of its row."""
         return "row"
 
     @cached_property
@@ -74,7 +74,7 @@ class MixturePosterior(Posterior):
         return candidates(self.model, self.data)
 
     def suited_prediction(self) -> Literal["mean", "probabilities"]:
-        """Probabilities of components where all columns hold words, which have no mean."""
+        """``probabilities`` of components if all columns hold text, which has no mean."""
         return "probabilities" if self.spec.component == "categorical" else "mean"
 
     @property
@@ -86,7 +86,7 @@ class MixturePosterior(Posterior):
         return self.spec.components == "dirichlet_process"
 
     def bound_data(self) -> Data:
-        """The data, once the model has been put on them: what a fit would refuse is refused here."""
+        """The data, after resolving the model on them, so that errors of a fit are raised here."""
         if self.data.origin is None and any(self.data.has(name) for name in self.spec.modelled):
             self._there()
             _ = self._candidates
@@ -95,8 +95,8 @@ class MixturePosterior(Posterior):
     def graph(self, *, purpose: Purpose = "fit", targets: Collection[str] = ()) -> pymc.Model:
         """The mixture as a PyMC model.
 
-        To fit: its parameters, and one node ``evidence`` with the components summed out. To simulate: a node ``label``
-        for the component of every row, and one for every column.
+        For fitting: its parameters, and one node ``evidence`` with the components summed out. For simulation: a node
+        ``label`` for the component of every row, and one for every column.
         """
         resolved = self._counted()
         if purpose == "fit" and self.data.dataset.columns:
@@ -105,7 +105,7 @@ class MixturePosterior(Posterior):
         return pymc_graph.written_out(self.model, resolved, self.data)
 
     def graph_without_start(self) -> pymc.Model:
-        """The graph to fit, but for the search of a mode where chains start: all that a check needs."""
+        """The graph for fitting, without the search for a mode as a start, for checks."""
         resolved = self._counted()
         self._there()
         return pymc_graph.with_evidence(self.model, resolved, search=False)
@@ -120,7 +120,7 @@ class MixturePosterior(Posterior):
         return self.resolved
 
     def _there(self) -> None:
-        """The data have the columns, not only those that simulating needs."""
+        """Check that the data have all columns, not only those needed for simulation."""
         for i, name in enumerate(self.spec.modelled):
             if not self.data.has(name):
                 raise ModelError(
@@ -131,7 +131,7 @@ class MixturePosterior(Posterior):
 
     @cached_property
     def exact_plan(self) -> Plan | str:
-        """In closed form only where every label is known."""
+        """The closed form, only if every label is known."""
         self._there()
         resolved = self.resolved
         if resolved.choice is not None:
@@ -154,13 +154,13 @@ class MixturePosterior(Posterior):
         return expectation_maximisation.em(self.resolved)
 
     def maximum_likelihood(self) -> tuple[float, int]:
-        """The highest log likelihood, NaN where it has no bound, and the number of free parameters."""
+        """The highest log likelihood (NaN if unbounded), and the number of free parameters."""
         if self._process():
             return float("nan"), 0
         return expectation_maximisation.maximum_likelihood(self._with_parameters())
 
     def priors(self) -> dict[str, str]:
-        """The prior of each parameter; numbers the file does not give are on the scale of the data."""
+        """The prior of each parameter; default priors are on the scale of the data."""
         resolved = self.resolved
         out: dict[str, str] = {}
         if resolved.process is not None:
@@ -173,7 +173,7 @@ class MixturePosterior(Posterior):
 
     @cached_property
     def gibbs_plan(self) -> GibbsPlan | str:
-        """Labels and parameters in turns; or partitions, where the number of components is sampled."""
+        """Gibbs sampling of labels and parameters, or of partitions if the number of components is sampled."""
         self._there()
         resolved = self.resolved
         if resolved.process is not None:
@@ -184,7 +184,7 @@ class MixturePosterior(Posterior):
 
     @cached_property
     def variational_plan(self) -> VariationalPlan | str:
-        """A posterior that is a product: of the rows' components, and of conjugate factors of the parameters."""
+        """Mean-field variational Bayes: factors of the rows' components and conjugate factors of the parameters."""
         if self.spec.components == "sampled":
             return Reason(
                 "it needs a number of components, or a list to choose from; method gibbs samples the number",
@@ -196,7 +196,7 @@ class MixturePosterior(Posterior):
         return variational_bayes.variational(self.resolved)
 
     def preferred_engine(self) -> tuple[str, str] | None:
-        """Gibbs steps where the number of components is sampled."""
+        """Gibbs if the number of components is sampled."""
         if self.spec.components == "sampled":
             return "gibbs", "Gibbs steps over partitions: the number of components is sampled"
         if self._process() and self.data.has(self.spec.modelled[0]) and not isinstance(self.gibbs_plan, str):
@@ -214,7 +214,7 @@ class MixturePosterior(Posterior):
         return None
 
     def clusters(self, draws: Draws, rng: np.random.Generator) -> Named:
-        """Which component each row comes from, and which rows belong together: by name, dimensions and values."""
+        """Components of the rows and co-clustering of rows: by name, dimensions and values."""
         if "_labels" in draws:
             return dirichlet_process.summaries(draws["_labels"], self.model.data.rows)
         resolved = self._with_parameters()
@@ -222,23 +222,23 @@ class MixturePosterior(Posterior):
         return gibbs_sampling.cluster_summaries(resolved, _responsibilities(resolved, some), self.model.data.rows, rng)
 
     def component_shapes(self, draws: Draws, columns: Sequence[str] | None) -> Shapes:
-        """What components look like over one column, or over two normal ones."""
+        """Shapes of the components over one column, or over two normal ones."""
         return component_shapes.shapes(self._with_parameters(), draws, columns)
 
     def partition_shapes(self, partition: np.ndarray, columns: Sequence[str] | None) -> Shapes:
-        """What the clusters of one partition look like, their parameters at the mode given it."""
+        """Shapes of the clusters of one partition, with their parameters at the mode."""
         components, draws = dirichlet_process.as_components(self.resolved, partition)
         return component_shapes.shapes(components, draws, columns)
 
     def cluster_number_prior(self) -> np.ndarray | None:
-        """Probabilities of 0, 1, 2, ... clusters before the data, of a process with few enough rows."""
+        """Prior probabilities of 0, 1, 2, ... clusters under a process, for few enough rows."""
         resolved = self.resolved
         return (
             None if resolved.process is None else dirichlet_process.number_prior(resolved.process, len(resolved.rows))
         )
 
     def network(self) -> nx.DiGraph:
-        """Parameters, the label, and the columns."""
+        """The graph of parameters, label and columns."""
         spec = self.spec
         rows = self.model.data.rows
         resolved = self.resolved if any(self.data.has(c) for c in spec.modelled) else None
@@ -274,7 +274,7 @@ class MixturePosterior(Posterior):
         return out
 
     def ordered(self, draws: Draws) -> dict[str, np.ndarray]:
-        """Draws in which components are numbered by the model's ``order``, where it has one."""
+        """Draws with components numbered by the model's ``order``, if it has one."""
         spec = self.spec
         if spec.order is None:
             return dict(draws)
@@ -292,7 +292,7 @@ class MixturePosterior(Posterior):
         return resolved
 
     def exchangeable(self) -> bool:
-        """Whether components can trade places without changing the model."""
+        """Whether components are exchangeable under the model."""
         spec, resolved = self.spec, self.resolved
         even = np.ptp(resolved.problem.latent.dirichlet) == 0 and resolved.process is None
         return resolved.n_components > 1 and even and not spec.labels and resolved.number is None
@@ -300,7 +300,9 @@ class MixturePosterior(Posterior):
     def label_invariant(
         self, draws: Draws, rng: np.random.Generator
     ) -> tuple[set[str], dict[str, np.ndarray], tuple[Note, ...]] | None:
-        """Of a process whose stick was broken off everything that is one for each component; clusters are counted."""
+        """For a truncated process: replace all values by component with label-invariant ones, such as counts of
+        clusters.
+        """
         if not self._process() or "weights" not in draws:
             return None
 
@@ -311,7 +313,7 @@ class MixturePosterior(Posterior):
         return names, counts, dirichlet_process.truncated(resolved, draws)
 
     def with_fitted_priors(self) -> Model:
-        """The model with the priors that a fit had written out, so that more rows do not change them."""
+        """The model with the fit's priors written out, so that further rows do not change them."""
         spec = self.spec
         priors = dirichlet_process.written_priors(spec, self.resolved)
         return self.model.model_copy(update={"model": spec.model_copy(update={"priors": priors})})
@@ -319,16 +321,16 @@ class MixturePosterior(Posterior):
     def joined(
         self, labels: np.ndarray, alphas: np.ndarray, seed: int, options: Any
     ) -> dict[int, Mapping[str, np.ndarray]]:
-        """States of chains in which the rows that follow the labelled ones have joined the clusters of these."""
+        """States of chains in which the rows after the labelled ones are assigned to clusters."""
         return dirichlet_process.joined(self.resolved, labels, alphas, seed, options)
 
     def numbering_rule(self) -> str | None:
-        """The rule by which the file says that components are numbered, in every draw."""
+        """The rule in the file that numbers the components in every draw."""
         order = self.spec.order
         return None if order is None else f"components are numbered by where they lie in '{order}'"
 
     def relabelled(self, draws: Draws) -> tuple[dict[str, np.ndarray], str] | None:
-        """Draws in which names of components agree: by the ``order``, or as their responsibilities agree best."""
+        """Draws relabelled consistently: by the ``order``, or by best agreement of responsibilities."""
         if not self.exchangeable():
             return None
 
@@ -341,13 +343,13 @@ class MixturePosterior(Posterior):
         rows = evenly(len(resolved.rows), _TELLING)
         moves = agreeing(_laws(resolved, draws, rows), np.arange(len(rows)))
         if resolved.by is not None:
-            # Names agree now; which is which is settled by a column, the same in every run.
+            # Labels agree now; a column fixes their order, the same in every run.
             centres = permute(resolved.location(draws, resolved.by), moves).mean(axis=0)
             moves = moves[:, np.argsort(centres, kind="stable")]
         return {n: v for n, v in _renamed(resolved, draws, moves).items() if n in kept}, "the component"
 
     def log_likelihoods(self, draws: Draws) -> Named:
-        """Log density of each row at each draw, its component summed out; of partitions, given all other rows."""
+        """Log density of each row at each draw with its component summed out; for partitions, given all other rows."""
         self._there()
         if "_labels" in draws:
             return {
@@ -360,7 +362,7 @@ class MixturePosterior(Posterior):
         return {"row": ((self.model.data.rows,), np.stack([e for e, _ in _responsibilities(resolved, draws)]))}
 
     def predictive(self, draws: Draws, rng: np.random.Generator) -> Named:
-        """Replications of the rows at each draw."""
+        """Posterior predictive draws of the rows, at each draw."""
         check_drawn(self.spec, self.data, self.resolved.columns, self.resolved.rows)
         if "_labels" in draws:
             return dirichlet_process.replications(self.resolved, draws, self.model.data.rows, rng)
@@ -368,7 +370,7 @@ class MixturePosterior(Posterior):
         names, n_rows = list(resolved.dims), len(resolved.rows)
         columns = [c for part in resolved.parts.values() for c in part.columns]
         out = np.empty((len(draws[names[0]]), n_rows, len(columns)))
-        latent = replace(resolved.problem.latent, allowed=None)  # before anything of the rows is seen
+        latent = replace(resolved.problem.latent, allowed=None)  # without information from the rows
         for i in range(len(out)):
             theta = resolved.theta({name: draws[name][i] for name in names})
             labels = latent.simulate(theta, rng.random(n_rows))
@@ -385,7 +387,7 @@ class MixturePosterior(Posterior):
         }
 
     def completed(self, draws: Draws, rng: np.random.Generator) -> Named:
-        """The cells that rows leave open at each draw, given the rest of their row; replications of complete rows."""
+        """Draws of missing cells given the rest of the row; posterior predictive draws of complete rows."""
         if self.spec.regression is not None:
             return self.predictive(draws, rng)
         resolved = self._with_parameters()
@@ -398,7 +400,7 @@ class MixturePosterior(Posterior):
         return row_by_row(lacking, lambda: self._filled(resolved, draws, rng), lambda: self.predictive(draws, rng))
 
     def _filled(self, resolved: Resolved, draws: Draws, rng: np.random.Generator) -> Named:
-        """All rows with their open cells drawn."""
+        """All rows, with missing cells drawn."""
         if "_labels" in draws:
             return dirichlet_process.completed(resolved, draws, self.model.data.rows, rng)
         whole = {c for part in resolved.parts.values() if part.discrete for c in part.columns}
@@ -408,7 +410,7 @@ class MixturePosterior(Posterior):
     def probabilities(self, draws: Draws) -> dict[str, np.ndarray] | None:
         """P(component | row) for new rows, averaged over the posterior draws."""
         if self.spec.regression is None:
-            # A column that is not there is more often misspelt than unknown; cells that are not known are left empty.
+            # An absent column is more likely misspelt than unknown; unknown cells can be left empty.
             self._there()
         if "_labels" in draws:
             labels = self.data.labels.get(self.model.data.rows, np.arange(len(self.resolved.rows)))
@@ -448,7 +450,7 @@ def _renamed(resolved: Resolved, draws: Mapping[str, np.ndarray], moves: np.ndar
 
 
 def _inner(resolved: Resolved, draws: Mapping[str, np.ndarray]) -> set[str]:
-    """Inner parameters of the graph, one set for each component."""
+    """Auxiliary parameters of the graph, one set for each component."""
     return {n for n, v in draws.items() if n.startswith("_") and np.ndim(v) > 1 and v.shape[1] == resolved.n_components}
 
 

@@ -1,4 +1,4 @@
-"""Priors of mixtures, as model files give them: conjugate ones with numbers."""
+"""Conjugate priors of mixtures with numeric parameters, as model files give them."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def numbers(text: str, words: Mapping[str, tuple[str, ...]], where: str) -> tupl
     Raises
     ------
     ModelError
-        Another distribution, or parameters that are not numbers.
+        The prior is another distribution, or its parameters are not numbers.
     """
     path = ("model", "priors", where)
     try:
@@ -45,7 +45,7 @@ def numbers(text: str, words: Mapping[str, tuple[str, ...]], where: str) -> tupl
 
 
 def concentration(spec: Mixture, n: int, where: str = "weights") -> Any:
-    """Of a Dirichlet prior: a number, or for weights one for each component."""
+    """Concentration of a Dirichlet prior: a number, or for weights one for each component."""
     given = spec.priors.get(where, 1.0)
     if isinstance(given, str):
         word, values = numbers(given, {"Dirichlet": ("a",), "Beta": ("alpha", "beta")}, where)
@@ -68,12 +68,12 @@ def concentration(spec: Mixture, n: int, where: str = "weights") -> Any:
             path=path,
             code="wrong-length",
         )
-    # Equal numbers tell no component from another, as one number does.
+    # Equal numbers do not distinguish components, like a single number.
     return float(value[0]) if even else value
 
 
 def beta_or_gamma(spec: Mixture, emission: emissions.OneParameter) -> tuple[float, float] | None:
-    """The prior of rates or probabilities, where the file has one."""
+    """The prior of rates or probabilities, if the file has one."""
     name, given = emission.name, spec.priors.get(emission.name)
     if given is None:
         return None
@@ -84,7 +84,7 @@ def beta_or_gamma(spec: Mixture, emission: emissions.OneParameter) -> tuple[floa
 
 
 def lkj(spec: Mixture) -> float | None:
-    """η of the LKJ prior of correlations, where the file has one: LKJ(2), or the number."""
+    """η of the LKJ prior of correlations, if the file has one: LKJ(2), or the number."""
     given = spec.priors.get("correlation")
     if given is None:
         return None
@@ -103,7 +103,7 @@ def lkj(spec: Mixture) -> float | None:
 
 
 def gaussian_prior(spec: Mixture, emission: Any, rows: np.ndarray, n_components: int) -> emissions.NormalPrior:
-    """Normal-inverse-Wishart: numbers of the file, and for what it leaves out those on the scale of the data."""
+    """Normal-inverse-Wishart prior: numbers from the file, and defaults on the scale of the data."""
     given, path = spec.priors.get("components"), ("model", "priors", "components")
     d = emission.n_columns
     diagonal = isinstance(emission, emissions.DiagonalGaussian)
@@ -142,7 +142,8 @@ def given_law(text: str, distribution: str, parameter: str, path: tuple[str | in
     Raises
     ------
     ModelError
-        No distribution of one real number with numbers; or one with values that the parameter cannot have.
+        The prior is not a univariate distribution with numeric parameters, or has values outside the parameter's
+        domain.
     """
     try:
         tree = parse(text).tree
@@ -187,7 +188,7 @@ def given_law(text: str, distribution: str, parameter: str, path: tuple[str | in
 
 
 def process_prior(spec: Mixture) -> ProcessPrior:
-    """The prior as the file gives it: a number, Gamma(a, b), or empirical_bayes."""
+    """The prior of the concentration in the file: a number, Gamma(a, b), or empirical_bayes."""
     given, path = spec.concentration, ("model", "concentration")
     alpha: Concentration
     if given == "empirical_bayes":

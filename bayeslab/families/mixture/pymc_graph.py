@@ -24,10 +24,10 @@ __all__ = ["with_evidence", "written_out"]
 
 
 def start_of(resolved: Resolved) -> dict[str, Any] | None:
-    """The mode of the posterior, from a few searches: where chains start. None: all searches collapsed."""
+    """Posterior mode from a few searches, as the start of chains; None if all searches collapsed."""
     problem = resolved.problem
     if np.max(problem.latent.dirichlet) < 1 and problem.latent.inputs is None:
-        # A Dirichlet that favours few components has no mode inside.
+        # A Dirichlet prior with concentrations below one has no interior mode.
         problem = replace(problem, latent=replace(problem.latent, dirichlet=1.0))
     options = MixtureOptions(method="map", restarts=3, max_iterations=200, tolerance=1e-3, repairs=1)
     try:
@@ -40,7 +40,7 @@ def start_of(resolved: Resolved) -> dict[str, Any] | None:
 def with_evidence(model: Model, resolved: Resolved, *, search: bool = True) -> pymc.Model:
     """Parameters, and log p(rows | parameters) with every row's component summed out.
 
-    ``search`` says whether chains are to start at a mode, which a search finds.
+    ``search``: whether to search for a mode where chains start.
     """
     import pymc as pm
     import pytensor.tensor as pt
@@ -48,13 +48,13 @@ def with_evidence(model: Model, resolved: Resolved, *, search: bool = True) -> p
     from bayeslab.evidence import log_evidence
 
     problem = resolved.problem
-    # A stick may have more pieces than there are rows.
+    # There may be more stick-breaking pieces than rows.
     enough = resolved.process is None or len(resolved.rows) >= resolved.n_components
     if enough:
         problem.check()  # as the search does
     start = start_of(resolved) if search and enough else None
     if resolved.process is not None and start is not None:
-        # Pieces of a stick fall in size.
+        # Stick-breaking pieces decrease in size.
         order = np.argsort(-start["weights"], kind="stable")
         start = resolved.theta(resolved.renumbered(resolved.values(start), order))
     built = _begun(model, resolved)
@@ -75,7 +75,7 @@ def with_evidence(model: Model, resolved: Resolved, *, search: bool = True) -> p
 
 
 def _begun(model: Model, resolved: Resolved) -> pymc.Model:
-    """A model with the dimensions of the parameters, and the parameters whose priors are in the model language."""
+    """A PyMC model with the dimensions, and the parameters whose priors are in the model language."""
     import pymc as pm
 
     nodes, dims = resolved.free_nodes(), {dim: labels.tolist() for dim, labels in resolved.labels.items()}
@@ -95,7 +95,7 @@ def _begun(model: Model, resolved: Resolved) -> pymc.Model:
 
 
 def _variables(resolved: Resolved, start: dict[str, Any] | None) -> dict[str, Any]:
-    """The parameters of all parts, and what they are computed from."""
+    """The parameters of all parts, and the variables behind them."""
     values = {} if start is None else resolved.values(start)
     out: dict[str, Any] = {}
     for part in resolved.parts.values():
@@ -104,14 +104,14 @@ def _variables(resolved: Resolved, start: dict[str, Any] | None) -> dict[str, An
 
 
 def _mixing(resolved: Resolved, start: dict[str, Any] | None) -> dict[str, Any]:
-    """The weights or the gate, and ``log_weights`` (K,), or (N, K) where a gate makes them."""
+    """The weights or the gate, and ``log_weights`` (K,), or (N, K) with a gate."""
     if resolved.process is not None and resolved.problem.latent.inputs is None:
         return {"log_weights": _sticks(resolved, None if start is None else start["weights"])}
     return resolved.problem.latent.variables(start)
 
 
 def _sticks(resolved: Resolved, start: np.ndarray | None) -> Any:
-    """Log weights (K,) of a process whose stick is broken off: the last is what remains."""
+    """Log weights (K,) of a truncated process; the last one is the rest of the stick."""
     import pymc as pm
     import pytensor.tensor as pt
 

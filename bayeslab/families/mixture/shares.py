@@ -1,4 +1,4 @@
-"""Weights of clusters given who is in them."""
+"""Weights of clusters given their members."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ __all__ = ["drawn_shares"]
 
 
 def drawn_shares(sigma: float, labels: np.ndarray, alpha: float, rng: np.random.Generator) -> np.ndarray:
-    """Those of the clusters, and of pieces of the rest."""
+    """Draw the weights of the clusters, and of new pieces of the rest of the stick."""
     count = int(labels.max()) + 1
     sizes = np.bincount(labels, minlength=count)
     shares = rng.dirichlet(np.append(sizes - sigma, alpha + count * sigma))
@@ -23,5 +23,5 @@ def drawn_shares(sigma: float, labels: np.ndarray, alpha: float, rng: np.random.
     return np.asarray(weights / weights.sum())
 
 
-# What is left of a stick that is no longer broken.
+# Rest of the stick below which it is no longer broken.
 _REST, _PIECES = 1e-4, 200

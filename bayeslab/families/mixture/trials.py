@@ -1,4 +1,4 @@
-"""The column of trials of a binomial column: known in every row of a fit, and wherever successes are given or drawn."""
+"""Trials of a binomial column: known in every row of a fit, and wherever successes are given or drawn."""
 
 from __future__ import annotations
 
@@ -13,19 +13,19 @@ __all__ = ["check_drawn", "check_given"]
 
 
 def check_given(spec: Mixture, data: Data, columns: tuple[str, ...], rows: np.ndarray) -> None:
-    """Whole numbers of trials; in every row of a fit, in new rows where successes are given.
+    """Check the numbers of trials: integers, in every row of a fit, and in new rows where successes are given.
 
     Parameters
     ----------
     columns
-        What the rows (n_rows, n_columns) hold.
+        Names of the columns of the rows (n_rows, n_columns).
     """
     if isinstance(spec.trials, str):
         _check(spec, data, columns, rows, (data.origin is None) | ~_open(spec, columns, rows))
 
 
 def check_drawn(spec: Mixture, data: Data, columns: tuple[str, ...], rows: np.ndarray) -> None:
-    """Numbers of trials where successes are to be drawn: where they are open, or everywhere where none is."""
+    """Numbers of trials where successes are drawn: in missing cells, or everywhere if none is missing."""
     if isinstance(spec.trials, str) and spec.words("binomial"):
         open_ = _open(spec, columns, rows)
         _check(spec, data, columns, rows, open_ if open_.any() else ~open_)

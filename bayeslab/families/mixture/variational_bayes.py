@@ -1,4 +1,4 @@
-"""Mixtures by variational EM: conjugate factors of the parameters, and responsibilities of the rows."""
+"""Variational Bayes of mixtures: conjugate factors of the parameters, and responsibilities of the rows."""
 
 from __future__ import annotations
 
@@ -22,16 +22,16 @@ from bayeslab.streams import place_among_spawned
 
 __all__ = ["sticks", "variational"]
 
-# Where searches begin, in turns.
+# Starts of searches, in turn.
 _STARTS: tuple[Start, ...] = ("k_means", "random", "k_means++")
-# A component that holds less is not needed.
+# A component with fewer rows than this is not needed.
 _UNUSED = 0.5
-# So much of a stick in its last piece may be felt.
+# Share of the last piece of the stick from which the truncation may matter.
 _REMAINDER = 0.01
 
 
 def variational(resolved: Resolved) -> VariationalPlan | str:
-    """The plan, or why there is none."""
+    """The plan, or the reason why there is none."""
     if resolved.searched is not None:
         return resolved.searched
     if not resolved.conjugate:
@@ -76,7 +76,7 @@ def _search(
         else problem.responsibilities(guess)[1]
     )
     fit = climb(problem, begin, tolerance=tolerance, max_iterations=max_iterations, progress=progress)
-    # Of one mode, so one order of the components serves all draws.
+    # The draws come from one mode, so that one order of the components serves all.
     order = resolved.ranking(resolved.values(fit.mode()))
 
     def draw(generator: np.random.Generator, n: int) -> dict[str, np.ndarray]:
@@ -90,7 +90,7 @@ def _search(
 
 
 def sticks(resolved: Resolved) -> VariationalPlan | str:
-    """The plan for a process whose stick is broken off, or why there is none."""
+    """The plan for a truncated process, or the reason why there is none."""
     assert resolved.process is not None
     prior = resolved.process
     if resolved.searched is not None:
@@ -106,7 +106,7 @@ def sticks(resolved: Resolved) -> VariationalPlan | str:
         )
     most, held = resolved.n_components, min(resolved.n_components, len(resolved.rows))
     try:
-        # A stick may have more pieces than there are rows: a search begins in no more of them.
+        # There may be more pieces than rows: a search starts with at most as many pieces as rows.
         problem = prepared(resolved.problem.sized(held))
         problem.emission.log_base(problem.rows)
     except (OptionError, DataError) as error:
