@@ -1,18 +1,19 @@
-"""Family ``regression``: a formula, a likelihood, priors; linear, generalised, and with group effects.
+"""Family ``regression``: linear, generalised linear and multilevel regression, from a formula, a likelihood and
+priors.
 
-A regression is a graph that need not be written out. The formula becomes a design matrix, and the
-model becomes nodes of the family ``graph`` on it:
+A regression is a short form of a graph. The formula becomes a design matrix, and the model becomes nodes of the family
+``graph`` on it:
 
 ``Intercept``, ``b[predictor]``
     Coefficients on the scale of the data. With a default or flat prior the intercept is that of
     centred predictors, ``Intercept_centred``, and ``Intercept`` is computed from it.
 ``sigma``, ``nu``, ``alpha``, ``phi``, ``shape``, ``cutpoints``
-    What the likelihood needs besides.
+    Further parameters of the likelihood.
 ``u_g[g]``, ``sd_g`` (``u_g[g, g_effect]``, ``sd_g[g_effect]``, ``corr_g``)
     Group effects of a term ``(1 | g)`` (``(1 + x | g)``), their sds and correlations.
 
-Names that begin with ``_`` are the model's inner workings (standard normals that effects are made
-of); summaries leave them out.
+Names that begin with ``_`` are auxiliary variables (such as the standard normals of non-centred effects); summaries
+leave them out.
 
 Default priors are weakly informative and scaled to the data: with s the sd of the response (1 on a
 link scale), the centred intercept is Normal(centre, 2.5 s), a slope Normal(0, 2.5 s / sd(x)) and sigma
@@ -51,7 +52,7 @@ def _spec(model: Model) -> Regression:
 
 
 def check(model: Model, columns: set[str] | None) -> None:
-    """Everything that can be found wrong without the data's values."""
+    """Check everything that can be checked without the values of the data."""
     spec = _spec(model)
     formula = parse_formula(spec.formula)
     chosen = likelihood(spec.likelihood)
@@ -94,5 +95,5 @@ def check(model: Model, columns: set[str] | None) -> None:
 
 
 def compile(model: Model, data: Data) -> RegressionPosterior:
-    """The model on its data."""
+    """Bind the model to its data."""
     return RegressionPosterior(model, data)

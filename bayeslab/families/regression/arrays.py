@@ -16,7 +16,7 @@ __all__ = ["linear_predictor", "log_likelihoods", "probabilities", "replications
 
 type Named = dict[str, tuple[tuple[str, ...], np.ndarray]]
 
-_BATCH = 4_000_000  # cells of draws × rows worked on at a time
+_BATCH = 4_000_000  # cells (draws × rows) in a batch
 
 
 def linear_predictor(lowered: Lowered, draws: Mapping[str, np.ndarray]) -> np.ndarray:
@@ -25,7 +25,7 @@ def linear_predictor(lowered: Lowered, draws: Mapping[str, np.ndarray]) -> np.nd
     first = next(iter(draws.values()))
     tail = (len(lowered.levels) - 1,) if lowered.likelihood.levels == "categorical" else ()
     eta = np.zeros((len(first), design.n, *tail))
-    # About the means of the predictors nothing large cancels.
+    # Centring at the predictors' means avoids cancellation.
     centred = lowered.centre is not None and "Intercept_centred" in draws
     if design.names:
         matrix = lowered.matrix if centred else design.matrix
@@ -63,7 +63,7 @@ def constants_of(lowered: Lowered) -> dict[str, np.ndarray]:
 
 
 def replications(lowered: Lowered, draws: Mapping[str, np.ndarray], rng: np.random.Generator) -> Named | None:
-    """Draws of the response; None where a predictor has missing cells of its own."""
+    """Draws of the response; None if a predictor has missing cells with a distribution."""
     if not lowered.additive:
         return None
     draw = lowered.likelihood.draw
@@ -86,7 +86,7 @@ def probabilities(lowered: Lowered, draws: Mapping[str, np.ndarray]) -> dict[str
 
 
 def log_likelihoods(lowered: Lowered, draws: Mapping[str, np.ndarray]) -> Named | None:
-    """Log likelihood of each row, weights left out; None where it is not a product over rows on arrays."""
+    """Log likelihood of each row without weights; None if arrays cannot give it row by row."""
     if not lowered.additive or lowered.limits is not None:
         return None
     assert lowered.y is not None

@@ -1,4 +1,4 @@
-"""What the user should know about a regression's data: rows dropped, columns that add nothing, separation."""
+"""Remarks on a regression's data: dropped rows, redundant columns, separation."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ def _rank_remarks(design: Design) -> list[Remark]:
     largest = np.maximum(np.abs(low), np.abs(high))
     moving = high - low > 8 * np.finfo(float).eps * largest
     moving = moving if design.intercept else (largest > 0)
-    # Numbers of any size: powers of two bring them near one, so that their squares are in range.
+    # Scale by powers of two to near one, so that squares do not overflow or underflow.
     unit = power_of_two(np.maximum(high - low, 1e-300) if design.intercept else largest)
     extreme = np.any((unit > 1e100) | (unit < 1e-100))
     matrix = matrix / unit if extreme else matrix
@@ -80,7 +80,7 @@ def _rank_remarks(design: Design) -> list[Remark]:
 
 
 def _few_digits(design: Design, moving: np.ndarray, spread: np.ndarray, largest: np.ndarray) -> list[Remark]:
-    """Columns so far from zero that few digits of what varies are left."""
+    """Columns so far from zero relative to their spread that precision is lost."""
     out: list[Remark] = []
     with np.errstate(divide="ignore", invalid="ignore"):
         few = design.intercept & moving & (spread / largest < FEW_STEPS * np.finfo(float).eps)

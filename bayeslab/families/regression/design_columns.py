@@ -1,9 +1,9 @@
 """The columns of a design matrix as expressions of the model language.
 
-formulae makes the matrix from the terms of a formula and what their transforms learnt from the data. Here each column
-is written as an expression over the columns of the table: levels of factors as comparisons, interactions as products,
-polynomials by their recurrence, splines by their pieces. What was learnt stands in the expressions as numbers, or as
-means, which keep the values of the fit when new rows are coded.
+The package formulae computes the matrix from the terms of a formula and the parameters that their transforms learned
+from the data. Here each column is written as an expression of the table's columns: levels of factors as comparisons,
+interactions as products, polynomials by their recurrence, splines by their pieces. Learned parameters become numbers in
+the expressions, or means, which keep their values from the fit when new rows are coded.
 """
 
 from __future__ import annotations
@@ -39,18 +39,18 @@ def _unsupported(what: str) -> ModelError:
 
 @dataclass
 class DesignColumns:
-    """Writes the columns of terms, and the computed columns that they need.
+    """Writer of the columns of terms, and of the computed columns they need.
 
     Attributes
     ----------
     data : Data
-        That the regression is bound to.
+        The data of the regression.
     taken : set of str
-        Names that computed columns must not have.
+        Names that computed columns must avoid.
     derive : dict of str to str
-        Computed columns so far, each with its expression.
+        Expression of each computed column so far.
     about : dict of str to str
-        What they are.
+        Description of each computed column.
     """
 
     data: Data
@@ -93,7 +93,7 @@ class DesignColumns:
     # -- factors
 
     def _factor(self, component: Any, call: Any) -> list[str]:
-        """For each column of the contrasts, a sum over levels."""
+        """For each contrast column, a sum over levels."""
         matrix = np.asarray(component.contrast_matrix.matrix, float)
         if call is None:
             name = plain_name(component.name)
@@ -170,7 +170,7 @@ class DesignColumns:
             z = f"(({x} - {learnt.center.middle[0]!r} - {learnt.center.middle[1]!r}) / {learnt.unit!r})"
         names = [repr(float(1.0 / np.sqrt(learnt.rows)))]
         for k in range(degree):
-            least = 1e-14 * float(np.abs(learnt.steps[:, k]).max())  # what is smaller is rounding, of zero
+            least = 1e-14 * float(np.abs(learnt.steps[:, k]).max())  # smaller numbers are rounded zeros
             below = [
                 f"{float(learnt.steps[j, k])!r} * {names[j]}" for j in range(k + 1) if abs(learnt.steps[j, k]) > least
             ]
@@ -181,7 +181,7 @@ class DesignColumns:
         return names[1:]
 
     def _spline(self, key: str, x: str, learnt: Any) -> list[str]:
-        """B-splines as sums over the stretches between knots, each with its polynomial."""
+        """B-splines as sums over the intervals between knots, each with its polynomial."""
         from scipy.interpolate import BSpline, PPoly
 
         knots, degree, origin, first = learnt.knots, learnt.degree, learnt.origin, learnt.first
@@ -221,12 +221,12 @@ def _product(texts: tuple[str, ...]) -> str:
 
 
 def _closed(text: str) -> bool:
-    """Whether it needs no brackets as a factor."""
+    """Whether the expression needs no brackets as a factor."""
     return text.isidentifier() or _bare(text) != text or (text.endswith(")") and text.split("(")[0].isidentifier())
 
 
 def _bare(text: str) -> str:
-    """Without brackets around the whole."""
+    """Remove brackets around the whole expression."""
     if not (text.startswith("(") and text.endswith(")")):
         return text
     depth = 0

@@ -1,4 +1,4 @@
-"""Gaussian regressions in closed form: which they are, and their posterior by name."""
+"""Gaussian regressions in closed form: which ones have it, and their posterior by name."""
 
 from __future__ import annotations
 
@@ -29,12 +29,12 @@ _MOST = 3_000  # coefficients
 
 
 class _NotExact(Exception):
-    """Why a regression has no closed form."""
+    """The reason why a regression has no closed form."""
 
 
 @dataclass(frozen=True, slots=True)
 class _Normal:
-    """A normal (or flat, k infinite) prior: location, and scale k times a named scale; a number where k is 0."""
+    """A normal or (k infinite) flat prior: location, and scale k times a named scale; a fixed number if k is 0."""
 
     location: float
     k: float
@@ -42,7 +42,7 @@ class _Normal:
 
 
 def plan(lowered: Lowered) -> Plan | str:
-    """How the regression is solved, or why it is not."""
+    """Plan of the closed form, or the reason why there is none."""
     try:
         return _Solver(lowered).plan()
     except _NotExact as reason:
@@ -125,7 +125,7 @@ class _Solver:
         return _Normal(location, k, scale)
 
     def _scale(self, name: str) -> None:
-        """The prior of a scale: a number, a distribution, or that of its square or inverse square."""
+        """The prior of a scale: a number or a distribution, of the scale itself, its square or its inverse square."""
         if name in self.scales:
             return
         text = self.nodes.get(name)
@@ -182,7 +182,7 @@ class _Solver:
         free: list[str],
         method: Callable[[GaussianModel], Posterior],
     ) -> Posterior:
-        """The posterior of the coefficients that are not known."""
+        """The posterior of the unknown coefficients."""
         lowered, size = self.lowered, len(coefficients)
         named = lowered.design.intercept + len(lowered.design.names)
         rows = [observations(lowered, None if np.isnan(known).all() else known[:named])]
@@ -225,7 +225,7 @@ class _Solver:
 
 
 def _constant(tree: ast.expr) -> float | None:
-    """A number written out, signs and arithmetic included."""
+    """The value of a numeric expression, with signs and arithmetic."""
     match tree:
         case ast.Constant(value=bool()):
             return None
@@ -258,7 +258,7 @@ def _arithmetic(a: float, op: ast.operator, b: float) -> float | None:
         case ast.Pow():
             try:
                 return math.pow(a, b)
-            except (OverflowError, ValueError):  # no number: whoever evaluates it says so
+            except (OverflowError, ValueError):  # not a number: evaluation reports it
                 return None
     return None
 
@@ -292,9 +292,9 @@ class _Answer:
     Attributes
     ----------
     live : ndarray (R,)
-        Which of the outputs are not known beforehand; the posterior is of these.
+        Which outputs are unknown; the posterior is of these.
     origin : ndarray (R,)
-        The values of those that are.
+        The values of the known outputs.
     """
 
     lowered: Lowered
@@ -305,7 +305,7 @@ class _Answer:
 
     @cached_property
     def _layout(self) -> dict[str, tuple[tuple[str, ...], slice | int]]:
-        """Where each node is among the outputs."""
+        """Positions of each node among the outputs."""
         design, at = self.lowered.design, 0
         out: dict[str, tuple[tuple[str, ...], slice | int]] = {}
         if design.intercept:
@@ -327,7 +327,7 @@ class _Answer:
 
     @property
     def _powers(self) -> dict[str, float]:
-        """What sigma was declared through, as powers of it."""
+        """The parameters through which sigma was declared, as powers of it."""
         return {name: power for name, power in (("sigma2", 2.0), ("precision", -2.0)) if name in self.lowered.nodes}
 
     @property

@@ -1,4 +1,4 @@
-"""A regression written out in the model language."""
+"""Expand a regression in the model language."""
 
 from __future__ import annotations
 
@@ -40,12 +40,12 @@ _LIKELIHOODS = {
 
 
 def expand(model: Model, data: Data) -> Expansion:
-    """The regression as nodes: the design matrix by columns, the priors with their numbers, the likelihood.
+    """Write the regression as nodes: columns of the design matrix, priors with their numbers, the likelihood.
 
     Raises
     ------
     ModelError
-        A part of it cannot be said in the language; the message says which, and why.
+        Some part of the model has no form in the language; the message names it and the reason.
     """
     written = _Written(model, data, lower(model, data))
     expansion = written.expansion()
@@ -54,7 +54,7 @@ def expand(model: Model, data: Data) -> Expansion:
 
 
 class _Written:
-    """The parts of one regression, as they are written."""
+    """The parts of one regression in the course of writing."""
 
     def __init__(self, model: Model, data: Data, lowered: Lowered) -> None:
         self.model, self.data, self.lowered = model, data, lowered
@@ -125,7 +125,7 @@ class _Written:
     # -- group effects
 
     def _effects(self) -> dict[str, dict[str, str]]:
-        """Nodes that stand behind those of group effects, by the node that they follow."""
+        """Auxiliary nodes of group effects, by the node that they follow."""
         out: dict[str, dict[str, str]] = {}
         for group, term in zip(self.design.groups, self.formula.groups, strict=True):
             name, effect = group.name, f"{group.name}_effect"
@@ -148,7 +148,7 @@ class _Written:
         return out
 
     def _crossed(self, name: str, factors: tuple[str, ...], labels: list[str]) -> None:
-        """The position of each combination of levels among those that occur."""
+        """Index of each combination of levels among those that occur."""
         place = {label: k for k, label in enumerate(labels)}
         levels = [[str(label) for label in self.data.labels[factor]] for factor in factors]
         every = [":".join(words) for words in product(*levels)]
@@ -157,10 +157,10 @@ class _Written:
         self.nodes[key] = listed_numbers(np.array([place.get(word, 0) for word in every]))
         self.comments[key] = f"Which of the dimension `{name}` each combination of {listed(factors)} is."
 
-    # -- nodes as they are
+    # -- unchanged nodes
 
     def _node(self, key: str, text: str) -> None:
-        """A node of the lowered model, with numbers in the place of columns that the table does not have."""
+        """A node of the lowered model, with numbers in place of columns that the table does not have."""
         name = key.split("[")[0]
         if name in ("design", "design_mean"):
             return
@@ -182,7 +182,7 @@ class _Written:
         self._comment(key, name)
 
     def _picked(self) -> str:
-        """The slopes, each from the vector of its kind of prior."""
+        """The slopes, each an element of the vector of its kind of prior."""
         order: dict[str, str] = {}
         for dim, labels in self.lowered.model.dims.items():
             if re.fullmatch(r"predictor_\d+", dim) and isinstance(labels, list):
@@ -190,7 +190,7 @@ class _Written:
         return f"stack([{', '.join(order[name] for name in self.design.names)}], predictor)"
 
     def _dims_of(self, key: str) -> None:
-        """The dimensions of a node that only the model has."""
+        """Dimensions of a node that exist only in the model."""
         inside = key.partition("[")[2].removesuffix("]")
         for dim in (part.strip() for part in inside.split(",") if part):
             entry = self.lowered.model.dims.get(dim)
@@ -270,7 +270,7 @@ class _Written:
             )
 
     def _with_eta(self, text: str) -> str:
-        """The response with a linear predictor that is a node, because its density is there several times."""
+        """The response with the linear predictor as a node, since its density occurs several times."""
         tree = parse(text).tree
         assert isinstance(tree, ast.Call)
         eta = bound_arguments(tree, str(call_name(tree)))["eta"]
@@ -300,7 +300,7 @@ class _Written:
     # -- names
 
     def _check_names(self) -> None:
-        """No node and no dimension has the name of a column of the table that it is not."""
+        """Check that no node or dimension has the name of an unrelated column of the table."""
         columns = set(self.data.dataset.columns)
         allowed = {self.formula.outcome, *self.spec.missing} | {f for g in self.formula.groups for f in g.factors}
         check_columns(self.nodes, self.dims.keys() - self.model.dims.keys(), columns, allowed, "formula")
@@ -314,10 +314,10 @@ class _Written:
 
 
 def _verify(model: Model, data: Data, lowered: Lowered, expansion: Expansion) -> None:
-    """That the columns of the expanded model are those of the design matrix, to the last digits.
+    """Check that the columns of the expanded model equal those of the design matrix up to rounding.
 
-    What is written is what formulae has made of the formula; a difference would be a mistake of this module, and a
-    wrong model is worse than none.
+    The text must reproduce the matrix of formulae. A difference is an error in this module, and a wrong model is worse
+    than none.
     """
     expanded = Model(**expansion.content(model))
     bound = bind(expanded, data.dataset, expanded.factors())

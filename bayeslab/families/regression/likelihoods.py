@@ -1,8 +1,8 @@
-"""Likelihoods of a regression: any distribution of single numbers that declares what a linear predictor drives.
+"""Likelihoods of a regression: univariate distributions that declare the quantity a linear predictor determines.
 
-Each is written once, as a call of the model language in the distribution's file
+Each likelihood is written once, as a call of the model language in the distribution's file
 (:class:`bayeslab.distributions.Response`). The call builds the graph; evaluated on arrays it gives pointwise log
-likelihoods and predictive draws without compiling anything. That the two agree is tested for each.
+likelihoods and predictive draws without compilation. Tests check that the two agree.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ __all__ = ["INVERSE_LINKS", "LIKELIHOODS", "Likelihood", "accepted", "inverse_li
 
 type Arrays = Mapping[str, np.ndarray]
 
-# In the model language; on arrays see inverse_link.
+# Inverse links in the model language; for arrays see inverse_link.
 INVERSE_LINKS = {
     "identity": "{eta}",
     "log": "exp({eta})",
@@ -52,7 +52,7 @@ def inverse_link(link: str, eta: np.ndarray) -> np.ndarray:
             return eta
 
 
-# What the words stand for, and their names of the distribution's other parameters.
+# Distributions of the key words, and the key words' names of the other parameters.
 _WORDS: dict[str, tuple[str, dict[str, str]]] = {
     "gaussian": ("Normal", {}),
     "student_t": ("StudentT", {}),
@@ -65,15 +65,15 @@ _WORDS: dict[str, tuple[str, dict[str, str]]] = {
     "beta": ("Beta", {"nu": "phi"}),
     "gamma": ("Gamma", {"alpha": "shape"}),
 }
-# Of levels, whose probabilities are no numbers for each row but vectors.
+# Likelihoods of levels, whose probabilities are a vector for each row.
 _OF_LEVELS = {
     "Categorical": Response("logits of the levels", "Categorical(logit_p={eta})", ("logit",)),
     "OrderedLogistic": Response("location of the scale that is cut", "OrderedLogistic({eta}, cutpoints)", ("logit",)),
     "OrderedProbit": Response("location of the scale that is cut", "OrderedProbit({eta}, cutpoints)", ("probit",)),
 }
-# Stand-ins for what differs from row to row, in a call that is evaluated on arrays.
+# Placeholders for values that vary by row, in a call that is evaluated on arrays.
 _DRIVEN, _TRIALS = "driven", "trials"
-# What is in no argument by itself is a positive number.
+# A parameter that is not an argument by itself is positive.
 _POSITIVE = Interval(0.0, open_low=True)
 _OPERATORS: dict[type, Callable[[Any, Any], Any]] = {
     ast.Add: operator.add,
@@ -90,22 +90,22 @@ class Likelihood:
     Attributes
     ----------
     name : str
-        As the model says it, without what is known.
+        Name in the model, without the known parameters.
     distribution : str
         PyMC's name.
     links : tuple of str
-        The first is the default.
+        Allowed links; the first is the default.
     text : str
-        The distribution in the model language: ``{mu}`` what is driven, ``{eta}`` the linear predictor, ``{trials}``
-        the numbers of trials.
+        The distribution in the model language: ``{mu}`` is the predicted quantity, ``{eta}`` the linear predictor,
+        ``{trials}`` the numbers of trials.
     special : mapping of str to str
-        The text under links for which the distribution takes the linear predictor itself.
+        The text for links under which the distribution takes the linear predictor itself.
     auxiliary : mapping of str to str
         Further parameters and their default priors; ``{sd}`` stands for the sd of the response, ``{rate}`` for 1 / sd.
     fixed : mapping of str to float
-        Those that are known.
+        Values of the known parameters.
     constants : mapping of str to float
-        Numbers that are no parameters: ends of the values.
+        Numbers that are not parameters: ends of the support.
     """
 
     name: str
@@ -120,7 +120,7 @@ class Likelihood:
 
     @property
     def levels(self) -> Literal["categorical", "ordered"] | None:
-        """Whether the response is levels, and of which kind."""
+        """The kind of a response of levels; empty for numbers."""
         if self.distribution not in _OF_LEVELS:
             return None
         return "categorical" if self.distribution == "Categorical" else "ordered"
@@ -140,7 +140,7 @@ class Likelihood:
 
     @property
     def located(self) -> bool:
-        """Whether what is driven is where the values are, in their unit, anywhere on the line."""
+        """Whether the predicted quantity is a location on the real line in the response's unit."""
         return self.response.working == "identity" and "identity" in self.links
 
     @property
@@ -158,7 +158,7 @@ class Likelihood:
 
     @cached_property
     def _ends(self) -> tuple[float, float]:
-        """The least and the greatest value; NaN where it is the number of trials."""
+        """The lower and the upper end of the support; NaN for the number of trials."""
         values, defaults = self.declaration.domain.values, self.declaration.domain.defaults
         usual = {"lower": -np.inf, "upper": np.inf} | dict(defaults) | dict(self.constants)
         low, high = (usual.get(end, np.nan) if isinstance(end, str) else end for end in (values.low, values.high))
@@ -166,13 +166,13 @@ class Likelihood:
 
     @property
     def _open(self) -> tuple[bool, bool]:
-        """Whether each end is no value: there the density is zero or infinite."""
+        """Whether each end is excluded because the density there is zero or infinite."""
         domain = self.declaration.domain
         bounded = domain.bounded_by
         return domain.values.open_low or "low" in bounded, domain.values.open_high or "high" in bounded
 
     def impossible(self, y: np.ndarray, trials: np.ndarray | None) -> np.ndarray:
-        """Which numbers the response cannot be."""
+        """Which numbers are outside the response's support."""
         bad = ~np.isfinite(y)
         if self.levels is not None:
             return bad
@@ -188,7 +188,7 @@ class Likelihood:
 
     @property
     def support(self) -> str:
-        """What the response must be."""
+        """Description of the response's support."""
         if self.levels is not None:
             return "text or whole numbers"
         if self.distribution == "Bernoulli":
@@ -208,7 +208,7 @@ class Likelihood:
         return f"numbers {self.declaration.domain.values.words(low, high)}"
 
     def refused(self, name: str, value: float) -> str:
-        """Why a further parameter cannot be a number; empty where it can."""
+        """Reason why a further parameter cannot have a value; empty if it can."""
         of = [word for word, tree in self._arguments.items() if isinstance(tree, ast.Name) and tree.id == name]
         intervals = self.declaration.domain.parameters
         interval = next((intervals[word] for word in of if word in intervals), None if of else _POSITIVE)
@@ -221,7 +221,7 @@ class Likelihood:
         return f"'{name}' is {what}; it cannot be fixed at {value:g}"
 
     def working(self, y: np.ndarray) -> np.ndarray:
-        """The response on the scale of what is driven: default priors are scaled to how it varies."""
+        """The response on the scale of the predicted quantity, whose spread scales default priors."""
         if self.response.positive_part:
             y = y[y > 0] if np.any(y > 0) else np.ones(1)
         match self.response.working:
@@ -249,7 +249,7 @@ class Likelihood:
             return self._maths.canonical(**given)
 
     def log_density(self, y: np.ndarray, driven: np.ndarray, auxiliary: Arrays, data: Arrays) -> np.ndarray:
-        """Log densities of responses: draws lead, rows trail. Of levels ``driven`` is their probabilities."""
+        """Log densities of responses, draws first, rows last. For levels ``driven`` holds their probabilities."""
         if self.levels is not None:
             index = np.broadcast_to(y.astype(int), driven.shape[:-1])[..., None]
             with np.errstate(divide="ignore"):
@@ -258,7 +258,7 @@ class Likelihood:
             return np.asarray(self._maths.log_density(y, *self.parameters(driven, auxiliary, data)))
 
     def draw(self, rng: np.random.Generator, driven: np.ndarray, auxiliary: Arrays, data: Arrays) -> np.ndarray:
-        """Replications of responses."""
+        """Draws of responses."""
         if self.levels is not None:
             return (rng.random(driven.shape[:-1])[..., None] > np.cumsum(driven[..., :-1], axis=-1)).sum(axis=-1)
         return np.asarray(self._maths.draw(rng, driven.shape, *self.parameters(driven, auxiliary, data)))
@@ -289,13 +289,13 @@ def accepted() -> tuple[str, ...]:
 
 @cache
 def likelihood(text: str) -> Likelihood:
-    """The likelihood that a model names: a word, a distribution, or one of which some parameters are known.
+    """The likelihood that a model names: a key word, a distribution, or one with some known parameters.
 
     Raises
     ------
     ModelError
-        An unknown word or distribution; one that no linear predictor drives; a parameter that it does not have, that
-        is no number or that this cannot be, or that has to be given and is not.
+        The key word or distribution is unknown, or is not a likelihood of regressions; or a parameter is unknown, not a
+        number, outside its domain, or required and missing.
     """
     if text in _WORDS:
         name, renamed = _WORDS[text]
@@ -317,7 +317,7 @@ def likelihood(text: str) -> Likelihood:
 
 
 def _nearest(word: str) -> str:
-    """A word that is near, among the distributions too; else the words of regressions."""
+    """Suggest the nearest distribution or key word; without a near one, list the key words of regressions."""
     near = hint(word, (*_WORDS, *accepted()))
     return near if "did you mean" in near else f"{hint(word, _WORDS)}, or a distribution such as Weibull"
 
@@ -353,7 +353,7 @@ def _with(text: str, logits: str) -> str:
 
 
 def _known(name: str, response: Response, given: Mapping[str, ast.expr]) -> tuple[dict[str, float], dict[str, float]]:
-    """The parameters that a call gives: those that would be learned, and those that never are."""
+    """The parameters in a call: those that can be learned, and those that never are."""
     if not given:
         return {}, {}
     numbers = {*response.needed, *response.optional}
@@ -383,7 +383,7 @@ def _known(name: str, response: Response, given: Mapping[str, ast.expr]) -> tupl
 
 
 def _number(name: str, word: str, tree: ast.expr) -> float:
-    """A number that a parameter can be."""
+    """A value inside a parameter's domain."""
     try:
         value = float(ast.literal_eval(tree))
     except (ValueError, TypeError, SyntaxError):
@@ -412,7 +412,7 @@ def category_probabilities(kind: str, link: str, eta: np.ndarray, cutpoints: Any
     inner = cutpoints[..., None, :] - eta[..., None]
     ends = np.full((*inner.shape[:-1], 1), np.inf)
     low, high = np.concatenate([-ends, inner], axis=-1), np.concatenate([inner, ends], axis=-1)
-    # Both links are symmetric: a difference far out on the right is taken on the left, where digits are.
+    # Both links are symmetric: compute a difference in the right tail as one in the left tail, for precision.
     flip = low > 0
     first, second = np.where(flip, -high, low), np.where(flip, -low, high)
     return inverse_link(link, second) - inverse_link(link, first)

@@ -1,4 +1,4 @@
-"""A regression and its data as arrays, responses and a design."""
+"""Arrays of a regression and its data: responses and design matrix."""
 
 from __future__ import annotations
 
@@ -27,16 +27,16 @@ type Remark = tuple[str, str, float | None, str, str]
 
 @dataclass(frozen=True, eq=False)
 class Lowered:
-    """A regression on its data, taken apart.
+    """A regression resolved on its data.
 
     Attributes
     ----------
     model, data
-        The same model in the family ``graph``, on the design matrix.
+        The model as nodes of the family ``graph``, and the data with the design matrix.
     design : Design
-        Of these data.
+        Design of these data.
     centre, centre_rest : ndarray (p,) or None
-        Means of the predictors of the fit, as sums of two doubles, where the intercept is that of centred predictors.
+        Means of the predictors in the fit, as sums of two doubles, if the intercept refers to centred predictors.
     y : ndarray (n,) or None
         Response: numbers, or codes of ``levels``.
     slopes : tuple of str
@@ -70,7 +70,7 @@ class Lowered:
 
     @property
     def matrix(self) -> np.ndarray:
-        """The design matrix, centred where the model is."""
+        """The design matrix, centred if the model is."""
         return self.design.matrix if self.centre is None else self.with_ones[:, 1:]
 
     @cached_property
@@ -84,9 +84,9 @@ class Lowered:
 
     @cached_property
     def fixed(self) -> dict[str, np.ndarray]:
-        """Parameters that numbers stand for, alone or computed from such: they are in no draw.
+        """Fixed parameters, given as numbers or computed from such, which draws do not contain.
 
-        By name, with the axes of their nodes.
+        Values by name, with the axes of their nodes.
         """
         out: dict[str, Term] = {}
 
@@ -108,19 +108,19 @@ class Lowered:
         return {name: np.asarray(term.value) for name, term in out.items()}
 
     def whole(self, draws: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
-        """Draws, and of each parameter that is fixed as many copies."""
+        """Draws, with each fixed parameter repeated for every draw."""
         n_draws = len(next(iter(draws.values())))
         copies = {name: np.broadcast_to(value, (n_draws, *value.shape)) for name, value in self.fixed.items()}
         return copies | dict(draws)
 
     @property
     def additive(self) -> bool:
-        """Whether everything random is in the coefficients: no predictor has a model of its own."""
+        """Whether only coefficients are random: no predictor has a distribution."""
         return not self.spec.missing
 
     @property
     def summable(self) -> bool:
-        """Whether the rows enter through sufficient statistics: where that is cheaper than the rows."""
+        """Whether the rows enter through sufficient statistics, if that is cheaper."""
         groups = self.design.groups
         size = 1 + len(self.design.names) + sum(len(g.labels) * len(g.effects) for g in groups)
         per_row = 1 + len(self.design.names) + sum(len(g.effects) for g in groups)
@@ -129,5 +129,5 @@ class Lowered:
 
 
 def link_of(spec: Regression) -> str:
-    """The link that the model says, or the likelihood's first."""
+    """The model's link, or by default the likelihood's first."""
     return spec.link or likelihood(spec.likelihood).links[0]

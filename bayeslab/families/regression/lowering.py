@@ -1,4 +1,4 @@
-"""A regression on its data as a graph: the formula becomes a design matrix, the model nodes on it."""
+"""Lower a regression on its data to a graph: a design matrix, and nodes on it."""
 
 from __future__ import annotations
 
@@ -28,12 +28,12 @@ __all__ = ["lower", "written_places"]
 
 
 def lower(model: Model, data: Data, origin: Lowered | None = None) -> Lowered:
-    """Take a regression on its data apart.
+    """Resolve a regression on its data.
 
     Parameters
     ----------
     origin
-        The regression on the data of the fit, where these are others; None: it is worked out.
+        The regression on the data of the fit, if the model's data are others; None: computed from the model.
     """
     assert isinstance(model.model, Regression)
     spec = model.model
@@ -92,7 +92,7 @@ def lower(model: Model, data: Data, origin: Lowered | None = None) -> Lowered:
 
 @contextmanager
 def written_places(spec: Regression, nodes: Mapping[str, str]) -> Iterator[None]:
-    """Errors in a node have the place of the prior of the file that became the node."""
+    """Context that gives errors in a node the place of the prior in the file."""
     try:
         yield
     except BayeslabError as error:
@@ -114,7 +114,7 @@ def _columns(
     centre: np.ndarray | None,
     centre_rest: np.ndarray | None,
 ) -> dict[str, Column]:
-    """The columns of the lowered model that have a value for each row."""
+    """The columns of the lowered model with a value for each row."""
     dim = data.dataset.rows
     out: dict[str, Column] = {}
     matrix = design.matrix

@@ -1,4 +1,4 @@
-"""A regression on its data, as engines and results see it."""
+"""Posterior of a regression given its data: the interface for engines and results."""
 
 from __future__ import annotations
 
@@ -37,12 +37,12 @@ __all__ = ["RegressionPosterior"]
 
 
 class RegressionPosterior(Posterior):
-    """A regression on its data."""
+    """Posterior of a regression given its data."""
 
     on_arrays = True
 
     def suited_prediction(self) -> Literal["mean", "probabilities"]:
-        """Probabilities of a response that is levels without numbers."""
+        """``probabilities`` for a response of levels without numbers, otherwise ``mean``."""
         column = self.data.dataset.columns.get(parse_formula(self.spec.formula).response)
         words = column is not None and column.values.dtype.kind not in "biuf"
         chosen = likelihood(self.spec.likelihood)
@@ -64,14 +64,14 @@ class RegressionPosterior(Posterior):
         return GraphPosterior(lowered.model, lowered.data).network()
 
     def bound_data(self) -> Data:
-        """The data as the graph has them: complete rows, the response, the design matrix."""
+        """The data of the graph: complete rows, the response, the design matrix."""
         return self.lowered.data
 
     def graph(self, *, purpose: Purpose = "fit", targets: Collection[str] = ()) -> pymc.Model:
         """The regression as a PyMC graph.
 
-        To fit a Gaussian regression, the rows enter through their sufficient statistics, in the
-        potential ``<response>_rows``: the cost of a draw does not depend on their number.
+        For fitting a Gaussian regression, the rows enter through their sufficient statistics, in the potential
+        ``<response>_rows``, so that the cost of a draw does not depend on their number.
         """
         lowered = self.lowered
         if purpose == "fit" and lowered.y is None:
@@ -86,11 +86,11 @@ class RegressionPosterior(Posterior):
 
     @cached_property
     def exact_plan(self) -> Plan | str:
-        """Gaussian regressions whose coefficients are normal given at most two scales."""
+        """The closed form of Gaussian regressions whose coefficients are normal given at most two scales."""
         return plan(self.lowered)
 
     def predictive(self, draws: Draws, rng: np.random.Generator) -> Named | None:
-        """Replications of the response at each draw, on arrays; None where only the graph can."""
+        """Posterior predictive draws of the response, on arrays; None if only the graph can give them."""
         return replications(self.lowered, draws, rng)
 
     def probabilities(self, draws: Draws) -> dict[str, np.ndarray] | None:
@@ -98,11 +98,11 @@ class RegressionPosterior(Posterior):
         return arrays.probabilities(self.lowered, draws)
 
     def log_likelihoods(self, draws: Draws) -> Named | None:
-        """Log likelihood of each row at each draw, on arrays; None where only the graph can."""
+        """Log likelihood of each row at each draw, on arrays; None if only the graph can give it."""
         return arrays.log_likelihoods(self.lowered, draws)
 
     def event_kinds(self) -> dict[str, np.ndarray]:
-        """What the likelihood of each response is: a density, a probability, or that of a tail where it is censored."""
+        """Kind of likelihood of each response: a density, a probability, or a tail probability if censored."""
         lowered = self.lowered
         if lowered.y is None:
             return {}
@@ -114,12 +114,12 @@ class RegressionPosterior(Posterior):
         return {lowered.formula.outcome: out}
 
     def row_weights(self) -> dict[str, np.ndarray]:
-        """What the log likelihood of each row is multiplied by, where the model says so."""
+        """Weights of the rows' log likelihoods, if the model has them."""
         lowered = self.lowered
         return {} if lowered.weights is None else {lowered.formula.outcome: lowered.weights}
 
     def data_findings(self) -> tuple[Remark, ...]:
-        """What the user should know about the data: rows dropped, columns that add nothing, separation."""
+        """Remarks on the data: dropped rows, redundant columns, separation."""
         lowered = self.lowered
         if lowered.y is None:
             message = without_response(lowered.formula, self.data)
@@ -130,7 +130,7 @@ class RegressionPosterior(Posterior):
         return lowered.remarks
 
     def priors(self) -> dict[str, str]:
-        """The prior of each parameter, with the numbers the data gave the defaults."""
+        """The prior of each parameter; default priors with their numbers from the data."""
         lowered = self.lowered
         out: dict[str, str] = {}
         for node, text in lowered.nodes.items():
@@ -149,6 +149,6 @@ class RegressionPosterior(Posterior):
         return first | slopes | out
 
     def draw_size(self) -> int:
-        """Numbers in one draw."""
+        """Number of values in one draw."""
         lowered = self.lowered
         return GraphPosterior(lowered.model, lowered.data).draw_size()

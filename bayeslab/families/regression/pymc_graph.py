@@ -1,4 +1,4 @@
-"""The PyMC graph of a regression whose rows enter summed up or weighted."""
+"""The PyMC graph of a regression whose rows enter through sufficient statistics or with weights."""
 
 from __future__ import annotations
 
@@ -23,14 +23,13 @@ __all__ = ["observations", "with_rows_summed", "with_weights"]
 def observations(lowered: Lowered, known: np.ndarray | None = None) -> Observations:
     """The rows of a linear regression.
 
-    The coefficients are, in this order: the intercept (of centred predictors where the model is
-    centred), the slopes, and the effects of each group, those of one level together.
+    The coefficients are, in this order: the intercept (of centred predictors if the model is centred), the slopes, and
+    the effects of each group, with those of one level adjacent.
 
     Parameters
     ----------
     known : ndarray (p,), optional
-        Coefficients of the intercept and of the predictors, NaN where they are not known; those that are become part of
-        the offset, and have no coefficient.
+        Coefficients of the intercept and of the predictors, NaN where unknown; known ones become part of the offset.
     """
     from scipy import sparse
 
@@ -56,8 +55,7 @@ def observations(lowered: Lowered, known: np.ndarray | None = None) -> Observati
 def with_rows_summed(lowered: Lowered) -> pymc.Model:
     """The graph with the likelihood as a quadratic form in the coefficients.
 
-    Measured from the least-squares point, where the linear term vanishes, so that no digits are
-    lost between large numbers.
+    The form is centred at the least-squares point, where the linear term vanishes, so that large numbers do not cancel.
     """
     import pymc as pm
     import pytensor.tensor as pt
@@ -81,7 +79,7 @@ def with_rows_summed(lowered: Lowered) -> pymc.Model:
             return built[name] if name in built.named_vars else pt.constant(lowered.fixed[name])
 
         theta = pt.concatenate([pt.atleast_1d(value(name)).ravel() for name in names])
-        # One array of everything that comes from the rows, so that other rows need no compilation.
+        # One array holds everything from the rows, so that other rows need no compilation.
         whole = np.block([[gram, -cross[:, None]], [-cross[None], np.full((1, 1), square)]])
         delta = pt.concatenate([pt.dot(at.inverse, theta - at.point), np.ones(1)])
         square = pt.dot(delta, pt.dot(whole, delta))
@@ -94,7 +92,7 @@ def with_rows_summed(lowered: Lowered) -> pymc.Model:
 
 
 def with_weights(lowered: Lowered, built: pymc.Model) -> pymc.Model:
-    """Add what weights other than one add to the log likelihood."""
+    """Add the terms of the log likelihood for weights other than one."""
     import pymc as pm
 
     outcome = built[lowered.formula.outcome]

@@ -27,7 +27,7 @@ __all__ = ["Rows", "complete_rows", "filled", "without_response"]
 
 @dataclass(frozen=True, slots=True)
 class Rows:
-    """Everything that has a value for each complete row."""
+    """All quantities with a value for each complete row."""
 
     complete: np.ndarray
     y: np.ndarray | None
@@ -50,11 +50,11 @@ def complete_rows(spec: Regression, formula: Formula, data: Data, base: Lowered 
     _present(formula, data, base)
     y, levels = _response(spec, formula, data, base)
     if not data.fitted and y is not None and np.isnan(y).any():
-        y = None  # of new rows it is not known yet: predictions do without
+        y = None  # unknown for new rows, and not needed for predictions
     trials = (
         _trials(formula, data) if formula.trials and (formula.trials.isdigit() or data.has(formula.trials)) else None
     )
-    # Weights count rows of the fit; predictions of new rows have no use for them.
+    # Weights apply to rows of the fit; predictions of new rows do not use them.
     weights = _numbers(data, spec.weights) if spec.weights and data.fitted and data.has(spec.weights) else None
     gone: dict[str, np.ndarray] = {}
     for name in sorted(formula.predictor_columns() - set(spec.missing)):
@@ -79,7 +79,7 @@ def complete_rows(spec: Regression, formula: Formula, data: Data, base: Lowered 
             code="unknown-column",
         )
     if trials is not None and formula.trials is not None:
-        # Of new rows all need it; rows of the fit without it were dropped.
+        # All new rows need it; rows of the fit without it were dropped.
         check_trials(formula.trials, trials, needed=np.full(n, not data.fitted))
     complete = np.flatnonzero(~absent)
     if not len(complete):
@@ -106,18 +106,18 @@ def complete_rows(spec: Regression, formula: Formula, data: Data, base: Lowered 
     if spec.censored and data.has(spec.censored) and y is not None:
         limits = _limits(data, spec.censored, complete, y)
     elif base is not None and base.limits is not None:
-        # New responses are predicted as they are, before anything cuts them off.
+        # New responses are predicted without censoring.
         limits = np.full(len(complete), -np.inf), np.full(len(complete), np.inf)
     return Rows(complete, y, levels, trials, weights, limits, dropped, n)
 
 
 def without_response(formula: Formula, data: Data) -> str:
-    """What is to be said where the data have no response."""
+    """The error for data without the response."""
     return f"the data have no column '{formula.response}', the response{hint(formula.response, data.names())}"
 
 
 def _present(formula: Formula, data: Data, base: Lowered | None) -> None:
-    """That every predictor is a column, of the kind it had in the fit."""
+    """Check that every predictor is a column, of the same kind as in the fit."""
     for name in sorted(formula.predictor_columns()):
         if not data.has(name):
             raise DataError(
@@ -153,7 +153,7 @@ def _trials(formula: Formula, data: Data) -> np.ndarray:
 def _response(
     spec: Regression, formula: Formula, data: Data, base: Lowered | None
 ) -> tuple[np.ndarray | None, tuple[str, ...]]:
-    """The response as numbers, NaN where missing, and the levels its codes stand for."""
+    """The response as numbers, NaN where missing, and the levels of its codes."""
     if not all(data.has(name) for name in formula.response_columns() - {formula.trials}):
         return None, base.levels if base else ()
     chosen = likelihood(spec.likelihood)
@@ -228,7 +228,7 @@ def _checked_response(spec: Regression, formula: Formula, y: np.ndarray, trials:
 
 
 def _limits(data: Data, name: str, complete: np.ndarray, y: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Bounds within which each response was seen; at a bound it is censored."""
+    """Observation bounds of each response; at a bound it is censored."""
     term = data.term(name, missing=True)
     words = {"none", "left", "right"}
     if term.codes is None or not set(map(str, data.labels[name])) <= words:
@@ -240,7 +240,7 @@ def _limits(data: Data, name: str, complete: np.ndarray, y: np.ndarray) -> tuple
 
 
 def filled(names: Collection[str], data: Data) -> Data:
-    """The data with the missing cells of some columns filled in, to be evaluated."""
+    """The data with missing cells of some columns filled, for evaluation."""
     columns = dict(data.dataset.columns)
     names = [name for name in names if name in columns and columns[name].values.dtype.kind == "f"]
     if not names:

@@ -1,7 +1,7 @@
-"""The log density of one row in the model language: what a weight multiplies.
+"""The log density of one row in the model language, for weighted rows.
 
-A distribution of the language has no weight. A potential adds to the log density what a weight other than one adds:
-its excess over one times the log density of the row.
+Distributions of the language have no weights. For a weight other than one, a potential adds (weight - 1) times the log
+density of the row.
 """
 
 from __future__ import annotations
@@ -45,16 +45,16 @@ def log_density(text: str, outcome: str, levels: tuple[str, ...]) -> str:
     Parameters
     ----------
     text
-        The distribution's call, as it stands in the node of the response.
+        The distribution's call in the node of the response.
     outcome
         Name of the response.
     levels
-        Of a response of levels, their names, or ().
+        Names of the levels of the response, or ().
 
     Raises
     ------
     ModelError
-        Of this distribution there is no short expression.
+        The distribution has no short expression.
     """
     tree = parse(text).tree
     assert isinstance(tree, ast.Call)
@@ -76,13 +76,13 @@ def log_density(text: str, outcome: str, levels: tuple[str, ...]) -> str:
 
 
 def _ordered(tree: ast.Call, word: str, outcome: str, levels: tuple[str, ...]) -> str:
-    """A difference of two distribution functions, level by level."""
+    """Difference of the distribution function at consecutive cutpoints, for each level."""
     given = {name: ast.unparse(value) for name, value in bound_arguments(tree, word).items()}
     inverse = "sigmoid" if word == "OrderedLogistic" else "Phi"
     eta, cut = given["eta"], [f"{given['cutpoints']}[{k}]" for k in range(len(levels) - 1)]
     each = [f"{inverse}({cut[0]} - {eta})"]
     for low, high in pairwise(cut):
-        # Both links are symmetric: a difference far out on the right is taken on the left, where digits are.
+        # Both links are symmetric: compute a difference in the right tail as one in the left tail, for precision.
         right = f"{inverse}({eta} - {low}) - {inverse}({eta} - {high})"
         left = f"{inverse}({high} - {eta}) - {inverse}({low} - {eta})"
         each.append(f"where(2 * {eta} < {low} + {high}, {right}, {left})")
@@ -94,7 +94,7 @@ def _ordered(tree: ast.Call, word: str, outcome: str, levels: tuple[str, ...]) -
 
 
 class _Filled(ast.NodeTransformer):
-    """Puts expressions in the place of names."""
+    """Substitute expressions for names."""
 
     def __init__(self, parts: dict[str, str]) -> None:
         self.parts = {name: parse(text).tree for name, text in parts.items()}

@@ -1,4 +1,4 @@
-"""The nodes that a regression stands for.
+"""Writer of the nodes of a regression.
 
 References
 ----------
@@ -59,7 +59,7 @@ class Writer:
         self._outcome(eta)
 
     def _fix(self) -> None:
-        """Take the parameters that the likelihood is given as numbers for priors that are numbers."""
+        """Treat parameters that the likelihood gives as numbers like priors that are numbers."""
         for name, number in self.likelihood.fixed.items():
             twice = {name, "sigma2", "precision"} if name == "sigma" else {name}
             for word in sorted(twice & self.priors.keys()):
@@ -72,7 +72,7 @@ class Writer:
             self.priors[name] = repr(number)
 
     def _check_names(self) -> None:
-        """Every prior is of something: a parameter, a column, or a name another prior uses."""
+        """Check that every prior belongs to a parameter, a column, or a name that another prior uses."""
         groups = {f"{word}_{group.name}" for group in self.design.groups for word in ("sd", "corr")}
         used = {name for text in (*self.priors.values(), *self.spec.missing.values()) for name in parse(text).names}
         columns = {*self.design.names, *self.design.terms}
@@ -105,7 +105,7 @@ class Writer:
         self._check_given(self._parts())
 
     def _check_number(self, name: str, text: str) -> None:
-        """Refuse a number at which a parameter cannot be fixed."""
+        """Refuse a fixed value outside the parameter's domain."""
         try:
             value = float(text)
         except ValueError:
@@ -118,7 +118,7 @@ class Writer:
             raise problem(why, "priors", name, code="out-of-range")
 
     def _parts(self) -> set[str]:
-        """Names that the model gives to its own nodes, columns and dimensions."""
+        """Names of the model's nodes, columns and dimensions."""
         out = {"Intercept", "Intercept_centred", "b", "predictor", "design", "design_mean"}
         out |= {"b_location", "b_scale", "b_unit", *self.likelihood.auxiliary}
         out |= {"sigma2", "precision"} & self.priors.keys()
@@ -136,7 +136,7 @@ class Writer:
         return out
 
     def _check_given(self, parts: set[str]) -> None:
-        """No name that the formula or the priors bring is that of a part of the model, which it would replace."""
+        """Refuse names in the formula or the priors that would replace a part of the model."""
         fixed = {"design", "b", "sigma", "offset", "trials", "lower", "upper", "contrasts", "Intercept", "predictor"}
         if self.formula.outcome in fixed | parts or _NUMBERED.fullmatch(self.formula.outcome):
             raise problem(
@@ -154,7 +154,7 @@ class Writer:
                 )
 
     def _check_scale(self) -> None:
-        """Refuse a constant response where a default prior takes its scale from how the response varies."""
+        """Refuse a constant response if the spread of the response scales a default prior."""
         y = self.rows.y
         if y is None or not constant(y):
             return
@@ -174,9 +174,9 @@ class Writer:
             )
 
     def _check_squares(self, columns: Sequence[int], scales: np.ndarray) -> None:
-        """Refuse slopes so small that their variances lose digits or are zero in floats, by the scale of each.
+        """Refuse slopes so small that their variances underflow, given the scale of each.
 
-        Too large ones are refused as columns.
+        Columns that would make them too large are refused elsewhere.
         """
         small = (scales > 0) & (scales < _LEAST_SLOPE)
         if np.any(small):
@@ -193,7 +193,7 @@ class Writer:
         return ", response_contrast" if self.likelihood.levels == "categorical" else ""
 
     def _in_unit(self) -> bool:
-        """Whether the linear predictor is in a unit of the response, or would be under another link."""
+        """Whether the linear predictor has the response's unit, or would have it under another link."""
         return self.likelihood.located or (
             self.link == "identity" and self.likelihood.response.working in ("log", "logit")
         )
@@ -216,7 +216,7 @@ class Writer:
         return spread_of(self.likelihood.working(self.rows.y))
 
     def _noise_sd(self) -> float:
-        """The scale of the default priors of what is in the unit of the response, whatever the link."""
+        """The scale of default priors of parameters in the response's unit, for any link."""
         scaled = [name for name, text in self.likelihood.auxiliary.items() if _scaled(text)]
         if not scaled:
             return self.sd
@@ -245,7 +245,7 @@ class Writer:
                 self.nodes[name] = self.priors.get(name, default.format(**scales))
 
     def _fixed_sigma(self) -> str | None:
-        """The standard deviation that a number for ``sigma2`` or ``precision`` means."""
+        """The standard deviation implied by a number for ``sigma2`` or ``precision``."""
         for name, power in (("sigma2", 0.5), ("precision", -0.5)):
             with contextlib.suppress(ValueError):
                 if name in self.priors and (number := float(self.priors[name])) > 0:
@@ -290,7 +290,7 @@ class Writer:
         return ["Intercept_centred"]
 
     def _about_middle(self) -> str:
-        """The default prior of the intercept; its centre is rounded against its width, wherever that is."""
+        """The default prior of the intercept; its centre is rounded relative to its width."""
         return f"Normal({located(self._middle(), self.sd)}, {_number(2.5 * self.sd)})"
 
     def _middle(self) -> float:
@@ -314,7 +314,7 @@ class Writer:
             return []
         self.dims["predictor"] = list(names)
         spread = np.array([spread_of(column) for column in self.design.matrix.T])
-        # Whatever their priors are: of the size that the data give them.
+        # For any prior: sizes that the data imply.
         self._check_squares(range(len(names)), 2.5 * self.sd / spread)
         priors = [self._prior_of(k) for k in range(len(names))]
         if self.spec.shrinkage:
@@ -327,7 +327,7 @@ class Writer:
         return ["design @ b"]
 
     def _prior_of(self, k: int) -> str | None:
-        """The prior written for a column: its own, its term's, that of all slopes."""
+        """The prior of a column: its own, its term's, or that of all slopes."""
         name = self.design.names[k]
         term = next((t for t, (start, stop) in self.design.terms.items() if start <= k < stop), name)
         return self.priors.get(name) or self.priors.get(term) or self.priors.get("b")
@@ -372,7 +372,7 @@ class Writer:
         }
 
     def _written(self) -> None:
-        """The slopes as one vector, or as one vector for each kind of prior, put together."""
+        """The slopes as one vector, or assembled from one vector for each kind of prior."""
         kinds: dict[str, list[int]] = {}
         for k, text in enumerate(self.slopes):
             kinds.setdefault(_kind(text), []).append(k)
@@ -473,8 +473,8 @@ def _scaled(text: str) -> bool:
     return "{rate}" in text or "{sd}" in text
 
 
-# Names of the parts into which slopes with priors of several kinds are split.
-# Squares of smaller slopes are zero in floats.
+# Names of the vectors of slopes by kind of prior.
+# Squares of smaller slopes underflow.
 _LEAST_SLOPE = 1e-152
 _NUMBERED = re.compile(r"(b_location|b_scale|b_unit|predictor|pick)_\d+")
 _NORMAL = re.compile(r"Normal\(\s*([-+.\deE]+)\s*,\s*([-+.\deE]+)\s*\)\Z")
@@ -483,12 +483,12 @@ _NORMAL = re.compile(r"Normal\(\s*([-+.\deE]+)\s*,\s*([-+.\deE]+)\s*\)\Z")
 _SHRUNK = re.compile(r"(Normal|Laplace)\(0, tau \* ([\d.e+-]+)\)\Z")
 
 
-# The kind of normal priors that differ in their numbers.
+# Kind of normal priors that differ only in their numbers.
 _NORMAL_OF_NUMBERS = "Normal(number, number)"
 
 
 def _kind(text: str) -> str:
-    """Priors that differ in numbers only are one vector."""
+    """Whether priors differ only in numbers, so that they form one vector."""
     shrunk = _SHRUNK.match(text)
     return _NORMAL_OF_NUMBERS if _plain_normal(text) else f"{shrunk[1]}(0, tau * unit)" if shrunk else text
 
