@@ -1,4 +1,4 @@
-"""Family ``graph``: any directed model, node by node, in PyMC's own words.
+"""Family ``graph``: any directed graphical model, node by node, with PyMC's names of distributions.
 
 A node is ``name[dims]: expression``. Nodes are built in topological order; each parameter of a
 distribution is evaluated to a :class:`~bayeslab.language.expressions.Term` and laid out by the *names* of
@@ -25,7 +25,7 @@ Spec = Graph
 
 
 def check(model: Model, columns: set[str] | None) -> None:
-    """Everything that can be found wrong without building the graph."""
+    """Check everything that can be checked without building the graph."""
     nodes = nodes_of(spec_of(model).nodes)
     check_nodes(nodes, _dimensions(model), columns, model.data.derive)
     for node in nodes.values():
@@ -35,7 +35,7 @@ def check(model: Model, columns: set[str] | None) -> None:
             check_states(node)
     known = (columns or set()) | nodes.keys()
     for name in model.data.dims if columns else ():
-        # Data to predict from may lack what is predicted.
+        # New data may lack the predicted columns.
         if name not in known:
             message = f"'{name}' is neither in the data nor a node{hint(name, known)}"
             raise ModelError(message, path=("data", "dims", name), code="unknown-name")
@@ -47,5 +47,5 @@ def _dimensions(model: Model) -> set[str]:
 
 
 def compile(model: Model, data: Data) -> GraphPosterior:
-    """The model on its data."""
+    """Bind the model to its data."""
     return GraphPosterior(model, data)

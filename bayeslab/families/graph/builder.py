@@ -1,4 +1,4 @@
-"""Builds the PyMC graph of nodes, in topological order."""
+"""Builder of the PyMC graph of nodes, in topological order."""
 
 from __future__ import annotations
 
@@ -50,9 +50,9 @@ class Builder(DistributionReader):
     Parameters
     ----------
     model, data, purpose, targets
-        As of :class:`~bayeslab.families.graph.scope.Scope`.
+        As in :class:`~bayeslab.families.graph.scope.Scope`.
     integrals
-        States and functions that are to be integrated out; see :func:`bayeslab.families.graph.integrals.integrals_of`.
+        States and functions to integrate out; see :func:`bayeslab.families.graph.integrals.integrals_of`.
     """
 
     def __init__(
@@ -66,7 +66,7 @@ class Builder(DistributionReader):
         super().__init__(model, data, purpose, targets)
         self.densities: list[Any] = []
         self.elimination: Sums | StateSum | FunctionSum | JointSum | None = None
-        # States and functions that are summed out, with the normal nodes with data that they enter.
+        # States and functions to sum out, with the observed normal nodes that they enter.
         self.integrals = integrals
         self.states: list[StateNode] = []
         self.functions: list[FunctionNode] = []
@@ -107,12 +107,12 @@ class Builder(DistributionReader):
         first = self.nodes[next(iter(self.latents)).removesuffix("_unobserved")]
         with node_errors(first):
             elimination = sums(list(self.latents.values()), self.densities, self.model)
-        # By its name it is known as the likelihood of rows that have hidden parts.
+        # The name marks it as the likelihood of rows with hidden parts.
         self.pm.Potential(f"{next(iter(elimination.observed), first.name)}_rows", elimination.log_sum)
         self.elimination = elimination
 
     def _integrate(self) -> None:
-        """States and functions integrated out of the nodes that they enter."""
+        """Integrate states and functions out of the nodes that they enter."""
         from pytensor.graph.traversal import ancestors
 
         from bayeslab.families.graph.function_sums import summed_functions
@@ -159,7 +159,7 @@ class Builder(DistributionReader):
         return bool(symbols) and not symbols.isdisjoint(ancestors([variable]))
 
     def _row_by_row(self, group: list[Node]) -> None:
-        """Nodes that look back at each other: drawn, or, where all are deterministic, computed."""
+        """Mutually recursive nodes: drawn or, if all are deterministic, computed."""
         for node in group:
             self.lengths(node.dims)
         tied = any(node.parents & self.summed for node in group)
@@ -188,7 +188,7 @@ class Builder(DistributionReader):
         self.pm.Potential(node.name, symbolic)
 
     def _defined(self, term: Term) -> Term:
-        """The rows of a term that a ``lag`` leaves defined."""
+        """The rows of a term that are defined in spite of ``lag``."""
         value = term.value
         for dim, rows in term.undefined.items():
             value = value[(slice(None),) * term.dims.index(dim) + (slice(rows, None),)]
@@ -205,7 +205,7 @@ class Builder(DistributionReader):
             return
         named = set(term.dims) - {None}
         if None in term.dims and len(term.dims) == len(node.dims) and named <= set(node.dims):
-            # A list of vectors, or of lists: its own axes are the dimensions of the node that they lack, in order.
+            # A list of vectors or lists: its axes are the remaining dimensions of the node, in order.
             lacking = iter(dim for dim in node.dims if dim not in named)
             term = replace(term, dims=tuple(dim or next(lacking) for dim in term.dims))
             self._fits(replace(node, dims=tuple(str(dim) for dim in term.dims)), term)
@@ -323,7 +323,7 @@ class Builder(DistributionReader):
         self.terms[node.name] = term
 
     def _hidden_path(self, node: Node, observed: Any) -> None:
-        """A path of hidden states: a symbol for them where they are summed out, else a random variable."""
+        """A path of hidden states: a symbol if they are summed out, otherwise a random variable."""
         import pytensor.tensor as pt
 
         from bayeslab.families.graph.discrete_tables import Latent
@@ -348,7 +348,7 @@ class Builder(DistributionReader):
         self.terms[node.name] = self._states(path, symbol, node.dims)
 
     def _process(self, node: Node, observed: Any) -> None:
-        """A function: a symbol where it is integrated out, else values made of standard normals."""
+        """A function: a symbol if it is integrated out, otherwise values computed from standard normals."""
         from bayeslab.families.graph.process_values import function_node, process_values
 
         if observed is not None:
@@ -370,7 +370,7 @@ class Builder(DistributionReader):
         self.terms[node.name] = Term(function.symbol, node.dims)
 
     def _states_of(self, node: Node, observed: Any) -> None:
-        """Linear-Gaussian states: a symbol where they are summed out, else values made of standard normals."""
+        """Linear-Gaussian states: a symbol if they are summed out, otherwise values computed from standard normals."""
         from bayeslab.families.graph.state_values import component_of, normals_of, state_values
 
         if observed is not None or node.name in self.columns:
@@ -406,7 +406,7 @@ class Builder(DistributionReader):
                 self.slopes.add(symbol)
 
     def _enter_rows(self, node: Node, drawn: Any, dims: tuple[str, ...], observed: Any) -> bool:
-        """Whether a node with data depends on what is integrated out; then it is kept for that."""
+        """Whether an observed node depends on integrated variables; if so, it is stored for the integral."""
         from pytensor.graph.traversal import ancestors
 
         from bayeslab.families.graph.linear_rows import NotLinear, Rows
@@ -423,7 +423,7 @@ class Builder(DistributionReader):
         return True
 
     def _rows_of_factors(self, node: Node, drawn: Any, dims: tuple[str, ...], observed: Any) -> bool:
-        """Whether the node's rows have the covariance of factors; then their density is a potential."""
+        """Whether the node's rows have a factor-analytic covariance; if so, their density becomes a potential."""
         from bayeslab.families.graph.factor_rows import factor_evidence
 
         if len(self.observed) > 1 or node.recursive or np.ma.is_masked(observed) or self.latents or self.integrals:
@@ -437,13 +437,13 @@ class Builder(DistributionReader):
 
     @staticmethod
     def _states(path: HiddenPath, value: Any, dims: tuple[str, ...]) -> Term:
-        """A path as expressions see it: numbers from 0, and levels where the states have names."""
+        """The path for use in expressions: numbers from 0, with levels if the states have names."""
         return Term(value, dims, codes=None if path.state is None else value, factor=path.state)
 
     def _with_own_past(
         self, node: Node, build: Callable[[], Any], history: Term | None = None
     ) -> tuple[Any, dict[str, int]]:
-        """Build with the node's own name standing for its data (or ``history``), and note undefined rows."""
+        """Build with the node's name bound to its data (or ``history``), and record undefined rows."""
         self.undefined = {}
         if node.recursive and history is None:
             history = self.data_of(node.name, missing=True)
@@ -477,11 +477,11 @@ class Builder(DistributionReader):
         return self.evaluator.lagged(history, call.args[1].value, start)  # type: ignore[attr-defined]
 
     def _needs_past(self, node: Node) -> bool:
-        """Whether the node must be generated step by step: it has no data to look back at."""
+        """Whether the node must be generated step by step because its past is not data."""
         return self.purpose == "simulate" or node.name not in self.columns
 
     def register(self, node: Node, drawn: Any, dims: tuple[str, ...], observed: Any, **extra: Any) -> None:
-        """Names a random variable in the graph, or keeps its density where hidden parts are to be summed out."""
+        """Register a random variable in the graph, or store its density if hidden parts are summed out."""
         import pytensor.tensor as pt
 
         if self.integrals and self._enter_rows(node, drawn, dims, observed):
@@ -512,7 +512,7 @@ class Builder(DistributionReader):
                 )
             value = self.pm.logp(drawn, np.ma.getdata(observed), warn_rvs=False)
             if np.ma.is_masked(observed):
-                # Nothing depends on the gaps: a factor of 1.
+                # Nothing depends on the missing cells, so that they are a factor of 1.
                 value = pt.switch(np.ma.getmaskarray(observed), 0.0, value)
             self.densities.append(observed_density(node.name, drawn, value, observed, dims))
             self.terms[node.name] = self._seen_as(node, np.asarray(observed) if whole is None else whole, dims)
@@ -527,27 +527,27 @@ class Builder(DistributionReader):
                     self.terms[node.name] = self._seen_as(node, whole, dims)
                 return
             if self.purpose != "fit":
-                # A transform is for sampling a density; here the node is only drawn from.
+                # A transform is needed only for sampling by density; here the node is only drawn from.
                 warnings.filterwarnings("ignore", message="No safe default transform found")
-            # PyMC makes whole numbers those of 32 bits, and floats those of the variable's type.
+            # PyMC converts integers to 32 bits, and floats to the variable's type.
             observed_values = None if observed is None else observed.astype(np.float64)
             rv = self.model.register_rv(drawn, node.name, observed=observed_values, dims=dims or None, **extra)
         if np.ma.is_masked(observed) and len(dims) == 1:
-            # The imputed cells are a parameter of their own; its dimension says which rows they are.
+            # The imputed cells are a separate parameter; its dimension identifies their rows.
             missing = f"{node.name}_missing"
             self.model.add_coord(missing, self.labels[dims[0]][np.ma.getmaskarray(observed)].tolist())
             self.model.named_vars_to_dims[f"{node.name}_unobserved"] = (missing,)
         self.terms[node.name] = Term(rv, dims) if observed is None else self._seen_as(node, rv, dims)
 
     def _seen_as(self, node: Node, value: Any, dims: tuple[str, ...]) -> Term:
-        """A node with data as expressions see it: a factor where its cells are levels."""
+        """The observed node for use in expressions: a factor if its cells are levels."""
         term = self.data.term(node.name, missing=True)
         if term.value is None:
             return Term(None, dims, codes=value, factor=term.factor, column=node.name)
         return Term(value, dims, given=node.name not in self.summed)
 
     def _missing_cells(self, node: Node, drawn: Any, dims: tuple[str, ...], observed: Any) -> Any:
-        """The node with a symbol for its missing cells, which are summed out as a discrete node of their own is."""
+        """The node with a symbol for its missing cells, which are summed out like a discrete node."""
         import pytensor.tensor as pt
 
         from bayeslab.families.graph.discrete_nodes import states_of
@@ -567,7 +567,7 @@ class Builder(DistributionReader):
                 code="missing",
             ) from None
         symbol = pt.tensor(name, dtype="int64", shape=(int(gone.sum()),))
-        # Where each cell is taken from: the data, or behind them the symbol.
+        # Source of each cell: the data, or the symbol appended to them.
         place = np.arange(gone.size)
         place[gone.ravel()] = gone.size + np.arange(int(gone.sum()))
         given = pt.constant(np.ma.getdata(observed).ravel().astype(np.int64))
@@ -582,7 +582,7 @@ class Builder(DistributionReader):
         return whole
 
     def _register_present(self, node: Node, drawn: Any, dims: tuple[str, ...], observed: Any) -> None:
-        """Only the cells that are there: summed out, a missing one on which no node depends is a factor of 1."""
+        """The observed cells only: a missing cell on which no node depends sums out to a factor of 1."""
         from bayeslab.families.graph.present import present
 
         drawn.name = node.name
@@ -591,7 +591,7 @@ class Builder(DistributionReader):
         self.model.named_vars_to_dims[node.name] = dims
 
     def _conditioned(self, node: Node, tree: ast.Call, observed: Any, rows: int) -> None:
-        """A node whose first rows are given: they have no density and are not predicted."""
+        """A node whose first rows are conditioned on: they have no density and are not predicted."""
         dim = node.dims[-1]
         late = f"{dim}_from_{rows}"
         self.labels[late] = self.labels[dim][rows:]
@@ -614,7 +614,7 @@ class Builder(DistributionReader):
 
 @contextmanager
 def node_errors(node: Node) -> Iterator[None]:
-    """Errors while building a node point at it, also those that PyMC raises."""
+    """Context in which errors, PyMC's too, point to the node being built."""
     try:
         yield
     except BayeslabError as error:

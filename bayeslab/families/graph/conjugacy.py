@@ -1,8 +1,8 @@
-"""Closed forms in ``graph`` models: which nodes are conjugate, and the posterior that follows.
+"""Closed forms in ``graph`` models: recognising conjugate nodes, and their posterior.
 
-The model falls into pieces that share no parameter; each must have a closed form, and the posterior is
-their product. A piece is a conjugate pair (a beta, Dirichlet or gamma node and the data about it) or
-Gaussian given at most two scales (:mod:`bayeslab.families.graph.gaussian`).
+The model splits into components without common parameters; each must have a closed form, and the posterior is their
+product. A component is a conjugate pair (a beta, Dirichlet or gamma node and its data) or Gaussian given at most two
+scales (:mod:`bayeslab.families.graph.gaussian`).
 """
 
 from __future__ import annotations
@@ -30,19 +30,19 @@ from bayeslab.posterior.answer import Answer, Plan
 
 __all__ = ["closed_form"]
 
-# The priors whose posteriors are known.
+# Priors with a known conjugate posterior.
 _PRIORS = ("Beta", "Dirichlet", "Gamma")
 
 
 def closed_form(nodes: Mapping[str, Node], data: Data, discrete: DiscretePiece | None = None) -> Plan | str:
-    """How the model is solved exactly, or the one line why not.
+    """Plan of the exact solution, or a one-line reason why there is none.
 
     Parameters
     ----------
     nodes, data
         The model's nodes by name and the data bound to it.
     discrete
-        How the model is solved where all that is unknown is discrete.
+        Plan for the case that all unknowns are discrete.
     """
     if discrete is not None:
         try:
@@ -61,7 +61,7 @@ def closed_form(nodes: Mapping[str, Node], data: Data, discrete: DiscretePiece |
     except NotExact as reason:
         return str(reason)
     except BayeslabError as error:
-        # The graph says it with its place.
+        # Building the graph reports it with its place.
         return error.message
     except RecursionError:
         return "its nodes depend on each other in a chain too long to be followed"
@@ -78,12 +78,12 @@ def closed_form(nodes: Mapping[str, Node], data: Data, discrete: DiscretePiece |
 
 
 def _check_computed(nodes: Mapping[str, Node], data: Data) -> None:
-    """Evaluate the deterministic nodes once, those too on which no data depend: names and levels have to fit.
+    """Evaluate the deterministic nodes once, to check names and levels, also where no data depend on them.
 
     Raises
     ------
     BayeslabError, NotExact
-        As their evaluation at the draws would.
+        As their evaluation at the draws would raise.
     """
     columns = data.names()
     random = [node for node in nodes.values() if node.kind == "random" and node.name not in columns]
@@ -96,7 +96,7 @@ def _check_computed(nodes: Mapping[str, Node], data: Data) -> None:
                 with np.errstate(all="ignore"):
                     environment.lookup(node.name)
             except (ValueError, TypeError, np.linalg.LinAlgError):
-                continue  # of ones; the draws are other numbers
+                continue  # an error at ones; the draws are other numbers
 
 
 class _Solved(Protocol):
@@ -115,7 +115,7 @@ class _Piece(Protocol):
 
 
 def _pieces(nodes: Mapping[str, Node], data: Data) -> list[set[str]]:
-    """Random nodes that are linked by parameters; data do not link."""
+    """Groups of random nodes that are connected through parameters; observed nodes do not connect."""
     columns = data.names()
     groups: list[set[str]] = []
     latent = False
@@ -159,7 +159,7 @@ def _piece(names: set[str], nodes: Mapping[str, Node], data: Data, order: Sequen
 
 
 def _conjugate_prior(node: Node) -> str | None:
-    """The prior that is conjugate to a distribution, where one is."""
+    """The conjugate prior of a distribution, if there is one."""
     word = node.distribution
     pair = conjugate(word) if word is not None and word in DISTRIBUTIONS else None
     return None if pair is None else pair.prior
@@ -170,7 +170,7 @@ def _conjugate_prior(node: Node) -> str | None:
 
 @dataclass(frozen=True, eq=False)
 class _Pair:
-    """One beta, Dirichlet or gamma node (a number or an array of them) and the data about it."""
+    """One beta, Dirichlet or gamma node (a number or an array) and its data."""
 
     node: Node
     observed: Sequence[Node]
@@ -178,7 +178,7 @@ class _Pair:
     data: Data
 
     def checked(self) -> _Pair:
-        """Also read the data, so that what is wrong with them shows before this is chosen."""
+        """Read the data, so that errors in them appear before this plan is chosen."""
         _ = self.posterior
         return self
 
@@ -200,7 +200,7 @@ class _Pair:
             if not node.dims:
                 raise NotExact(f"'{node.name}' is a Dirichlet without a dimension")
             term = self.plain.eval(given["a"])
-            if term.dims == (None,):  # a list runs along the outcomes
+            if term.dims == (None,):  # the axis of a list is the outcomes
                 term = replace(term, dims=node.dims[-1:])
             return DirichletMultinomial.of(self._positive(term, "a"))
         if not {"alpha", "beta"} <= given.keys():
@@ -253,7 +253,7 @@ class _Pair:
         return value
 
     def _about(self, tree: ast.expr, dims: tuple[str, ...]) -> np.ndarray:
-        """Which element of the parameter (flat position) each cell of an observed node is about."""
+        """Flat index of the parameter's element for each cell of an observed node."""
         if not self._selects(tree):
             raise NotExact(f"'{ast.unparse(tree)}' is more than a choice of elements of '{self.node.name}'")
         shape = self.plain.shape(self.node.dims)
@@ -262,7 +262,7 @@ class _Pair:
         return np.array(environment.on(tree, dims)[0]).astype(np.int64)
 
     def _selects(self, tree: ast.expr) -> bool:
-        """Whether an expression is the parameter itself, indexed by data, or another name of that."""
+        """Whether an expression is the parameter, possibly indexed by data, or an alias of it."""
         match tree:
             case ast.Name(id=name):
                 node = self.nodes.get(name)
@@ -305,7 +305,7 @@ class _Pair:
         return self._about(parts[carrying[0]][0], dims), factor
 
     def _see_numbers(self, node: Node, now: Any) -> tuple[Any, float]:
-        """What numbers add to a beta or gamma prior."""
+        """Contribution of the data to a beta or gamma prior's parameters."""
         pair, tree = conjugate(str(node.distribution)), node.expression.tree
         assert pair is not None
         assert pair.counts is not None
@@ -335,7 +335,7 @@ class _Pair:
         return after, now.gained(after) + float(np.sum(constant))
 
     def _check_range(self, node: Node, value: np.ndarray, known: Mapping[str, np.ndarray]) -> None:
-        """Refuse values that the distribution cannot have, and other parameters that it cannot have."""
+        """Refuse values outside the support, and other parameters outside their domains."""
         entry = DISTRIBUTIONS[str(node.distribution)]
         for word, number in known.items():
             interval = entry.domain.parameters.get(word, Interval())
@@ -362,7 +362,7 @@ class _Pair:
         return now.update(counts.reshape(now.a.shape)), now.log_evidence(counts.reshape(now.a.shape))
 
     def _rows(self, tree: ast.expr, dims: tuple[str, ...]) -> np.ndarray:
-        """Which of several Dirichlet vectors each cell is about."""
+        """Index of the Dirichlet vector of each cell."""
         last, size = self.node.dims[-1], self.plain.shape(self.node.dims[-1:])[0]
         places = self._about(tree, (*dims, last))
         if np.any(places % size != np.arange(size)):
@@ -412,10 +412,9 @@ class _SolvedPair:
 
 @dataclass(frozen=True, eq=False)
 class _Answer:
-    """The product of the pieces' posteriors; see :class:`bayeslab.posterior.answer.Answer`.
+    """The product of the components' posteriors; see :class:`bayeslab.posterior.answer.Answer`.
 
-    Deterministic nodes without exact statistics (those not linear, or of several pieces) are in the
-    draws only.
+    Deterministic nodes without exact statistics (nonlinear, or of several components) are in the draws only.
     """
 
     pieces: Sequence[_Solved]
@@ -432,7 +431,7 @@ class _Answer:
 
     @cached_property
     def _reported(self) -> list[str]:
-        """Parameters, and deterministic nodes of them, in the file's order."""
+        """Parameters, and deterministic functions of them, in the file's order."""
         columns = self.data.names()
         return [
             node.name
@@ -468,7 +467,7 @@ class _Answer:
         return {name: drawn[name] for name in self._reported}
 
     def _computed(self, node: Node, environment: Environment, drawn: Mapping[str, np.ndarray], n: int) -> np.ndarray:
-        """A deterministic node at every draw: all at once where its functions allow, else one by one."""
+        """A deterministic node at every draw: vectorised if its functions allow, otherwise draw by draw."""
         shape = (n, *environment.shape(node.dims))
         try:
             with np.errstate(all="ignore"):

@@ -1,6 +1,6 @@
-"""Which state at which cell of a hidden path: the most likely paths, and probabilities cell by cell.
+"""Decoding of hidden paths: most likely paths, and state probabilities of each cell.
 
-Probabilities are averaged over posterior draws. A path is no average of paths: the most likely one is that at the
+Probabilities are averaged over posterior draws. Paths cannot be averaged: the most likely path is computed at the
 posterior mean of the parameters.
 """
 
@@ -36,22 +36,22 @@ def decoded(
     sequence: str | None,
     most: int = AVERAGED,
 ) -> tuple[dict[str, np.ndarray], dict[str, Any]]:
-    """A table with a row for every cell of every path, and what is to be said about it.
+    """A table with a row for every cell of every path, and remarks on it.
 
     Parameters
     ----------
     model, sums
         The graph on the data.
     draws
-        Of the parameters, shape (draws, ...).
+        Draws of the parameters, shape (draws, ...).
     method : str
         One of `METHODS`.
     best : int
-        So many paths (viterbi).
+        Number of most likely paths (viterbi).
     sequence : str, optional
-        Only this sequence: of several chains, the label of the dimensions before the last.
+        Only this sequence; for several chains, the label of the dimensions before the last.
     most : int
-        Probabilities are averaged over at most so many of the draws, evenly spaced.
+        Largest number of draws, evenly spaced, over which probabilities are averaged.
 
     Raises
     ------
@@ -109,7 +109,7 @@ def decoded(
 
 
 def _parameters(model: pymc.Model, draws: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
-    """The draws of the graph's parameters; they have to be those of the fit, level by level."""
+    """The draws of the graph's parameters; their levels must be those of the fit."""
     out = {}
     for rv in model.free_RVs:
         if rv.name not in draws:
@@ -141,7 +141,7 @@ def _averaged(
 
 
 def _labels(path: PathSum, data: Data, sequence: str | None) -> tuple[dict[str, np.ndarray], np.ndarray]:
-    """The labels of each cell by dimension, and which cells are wanted."""
+    """The labels of each cell by dimension, and which cells are requested."""
     dims, shape = path.path.dims, path.latent.shape
     grids = np.meshgrid(*(np.asarray(data.labels[dim]) for dim in dims), indexing="ij")
     head = {dim: grid.ravel() for dim, grid in zip(dims, grids, strict=True)}
@@ -171,7 +171,7 @@ def _word(value: Any) -> str:
 
 
 def _names(path: PathSum, data: Data) -> np.ndarray:
-    """Of the states."""
+    """Labels of the states."""
     dim = path.path.state
     return np.asarray(data.labels[dim]) if dim is not None else np.arange(path.law.n_states)
 
@@ -201,7 +201,7 @@ def _paths(
 
 
 def _joined(tables: list[dict[str, np.ndarray]]) -> dict[str, np.ndarray]:
-    """Tables one under the other; where one lacks a column its cells are empty."""
+    """Concatenate tables; columns that one lacks have empty cells."""
     columns = list(dict.fromkeys(name for table in tables for name in table))
     if all(list(table) == columns for table in tables):
         return {name: np.concatenate([table[name] for table in tables]) for name in columns}

@@ -1,9 +1,9 @@
-"""Which cells of discrete variables each cell of a result depends on, read from a PyTensor graph.
+"""Dependence of each cell of a result on the cells of discrete variables, read from a PyTensor graph.
 
-Every variable of the graph has a matrix, one row for each of its cells and one column for each discrete cell. What only
-moves cells about (indexing, transposing, repeating) is applied to the numbers of the cells; what is elementwise joins
-rows; of an operation that is not known every result depends on everything that goes in. So a dependence may be found
-that is none, and the sums over it are larger than they need be; none is missed.
+Every variable of the graph has an incidence matrix, with a row for each of its cells and a column for each discrete
+cell. Operations that only move cells (indexing, transposing, repeating) are applied to cell numbers; elementwise
+operations take the union of rows; every result of an unknown operation depends on all of its inputs. Dependences may
+therefore be overestimated, which makes sums larger than necessary, but none is missed.
 """
 
 from __future__ import annotations
@@ -42,11 +42,11 @@ def scopes_of(
     ----------
     output : TensorVariable
     cells
-        The discrete variables, with the number of each of their cells, of their shape.
+        The discrete variables, each with the numbers of its cells in its shape.
     number : int
-        Of discrete cells.
+        Number of discrete cells.
     standing
-        Values that stand for variables with no value here (parameters), only for shapes and indices.
+        Placeholder values of variables without a value (parameters), used only for shapes and indices.
 
     Returns
     -------
@@ -64,7 +64,7 @@ def scopes_of(
 
 
 def _inlined(outputs: list[Any]) -> list[Any]:
-    """A graph without graphs inside its operations (softmax and the like)."""
+    """The graph with operations that contain graphs (softmax and the like) expanded."""
     while True:
         inner = [v for v in ancestors(outputs) if v.owner is not None and isinstance(v.owner.op, OpFromGraph)]
         if not inner:
@@ -78,7 +78,7 @@ def _inlined(outputs: list[Any]) -> list[Any]:
 
 
 class _Graph:
-    """The matrices of one graph's variables."""
+    """The incidence matrices of one graph's variables."""
 
     def __init__(self, output: Any, cells: Mapping[Any, np.ndarray], number: int, standing: Mapping[Any, Any]) -> None:
         self.number = number
@@ -103,13 +103,13 @@ class _Graph:
         self._values = self._evaluated(output, cells, standing)
         for node in self._nodes:
             if not any(i in self._matrices for i in node.inputs):
-                continue  # only the shape of something before it moves
+                continue  # depends only on the shape of a variable
             for out, matrix in zip(node.outputs, self._of(node), strict=True):
                 if matrix is not None:
                     self._matrices[out] = matrix
 
     def matrix(self, variable: Any) -> Any:
-        """The variable's matrix, or None where it depends on nothing."""
+        """The variable's matrix, or None if it depends on no discrete cell."""
         return self._matrices.get(variable)
 
     def shape(self, variable: Any) -> tuple[int, ...]:
@@ -180,7 +180,7 @@ class _Graph:
         return out
 
     def _moved(self, node: Any, numbers: Mapping[int, np.ndarray], matrix: Any) -> Any:
-        """An operation that moves cells, applied to their numbers."""
+        """Apply an operation that moves cells to their numbers."""
         storage: list[list[Any]] = [[None]]
         arguments = [numbers[k] if k in numbers else self._value(v) for k, v in enumerate(node.inputs)]
         if isinstance(node.op, ScalarFromTensor | TensorFromScalar):
@@ -199,7 +199,7 @@ class _Graph:
         return self._moved(node, numbers, vstack(matrices, format="csr"))
 
     def _along(self, node: Any, axis: Any, *, keep: bool) -> Any:
-        """Along an axis everything goes into everything."""
+        """Every result along an axis depends on all cells along it."""
         variable = node.inputs[0]
         shape = self.shape(variable)
         axes = tuple(range(len(shape))) if axis is None else tuple(a % len(shape) for a in axis)
@@ -213,7 +213,7 @@ class _Graph:
         return (mix.astype(np.int32) @ matrix.astype(np.int32)).astype(bool)
 
     def _uncertain_index(self, node: Any) -> Any:
-        """An index that depends on discrete cells or parameters: any cell along its axis may be taken."""
+        """Indexing by discrete cells or parameters: the result may be any cell along the axis."""
         base, indices = node.inputs[0], node.inputs[1:]
         shape = self.shape(node.outputs[0])
         vectors = all(getattr(i.type, "ndim", None) is not None and i.type.dtype != "bool" for i in indices)
@@ -247,7 +247,7 @@ class _Graph:
         return list(places[:count]) == list(range(count)) and all(p == slice(None) for p in places[count:])
 
     def _blockwise(self, node: Any) -> list[Any]:
-        """Batches apart, everything inside a batch together."""
+        """Within a batch every result depends on everything; batches are independent."""
         lead = node.op.batch_ndim(node)
         batch = self.shape(node.outputs[0])[:lead]
         joined = None
@@ -269,7 +269,7 @@ class _Graph:
         return outs
 
     def _everything(self, node: Any) -> list[Any]:
-        """Each result depends on all that goes in."""
+        """Each result depends on all inputs."""
         matrices = [self._matrices[v] for v in node.inputs if v in self._matrices]
         used = np.unique(np.concatenate([m.indices for m in matrices])) if matrices else np.empty(0, np.int64)
         outs = []

@@ -1,9 +1,9 @@
 """Discrete nodes without data, summed out exactly by variable elimination over the cells of the graph.
 
-Which cells meet in which density is read from the graph (:mod:`bayeslab.families.graph.dependence`): a cluster's label
-that several rows share, a chain, a pedigree. Each density is then evaluated once for every joint value of the few cells
-that meet in one of its elements: cells that never meet take their values together, as colours of a map do. What comes
-out are the tables whose product is summed by a numba kernel, in an order found beforehand.
+The graph shows which cells occur together in a density (:mod:`bayeslab.families.graph.dependence`): a label shared by
+several rows, a chain, a pedigree. Each density is evaluated once for every joint value of the few cells that occur in
+one of its elements; cells that never occur together are varied simultaneously, by a graph colouring. A numba kernel
+sums the product of the resulting tables, in an elimination order found beforehand.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ __all__ = [
 KERNEL = "bayeslab.latents.networks.elimination_kernels:log_sum"
 # Distributions without values below zero.
 _COUNTS = {"PoissonRV", "NegBinomialRV", "GeometricRV", "BinomialRV", "BetaBinomialRV", "DiscreteWeibullRV"}
-#: Values of one discrete cell.
+#: Largest number of values of one discrete cell.
 MOST_STATES = 10_000
 
 
@@ -84,7 +84,7 @@ class Density:
 
 
 def observed_density(name: str, drawn: Any, value: Any, observed: Any, dims: tuple[str, ...]) -> Density:
-    """The log densities of a node with data, drawn by a random variable, and what kernels take in their place."""
+    """The log densities of an observed random variable, and the inputs of kernels that replace them."""
     op, gone, cells = drawn.owner.op, np.ma.getmaskarray(observed), np.ma.getdata(observed)
     word, normal, categories = type(op).__name__, None, None
     if word == "NormalRV":
@@ -98,21 +98,21 @@ def observed_density(name: str, drawn: Any, value: Any, observed: Any, dims: tup
 
 @dataclass(frozen=True, eq=False)
 class SummedOut:
-    """The sum over all discrete nodes.
+    """The sum over all values of the discrete nodes.
 
     Attributes
     ----------
     log_sum : TensorVariable
         Its logarithm.
     tables : TensorVariable
-        What is summed: a flat vector.
+        Flat vector of the tables that are summed.
     plan : Elimination
     factors : tuple of Factor
-        Which cells meet in which part of the flat vector.
+        The cells that occur in each part of the flat vector.
     latents : tuple of Latent
     observed : dict of str to (dims, scopes, places)
-        For each node with data whose density meets discrete cells: its dims, the cells that meet in each of its
-        elements, and where each one's table begins; an element that meets none has its value there.
+        For each observed node whose density depends on discrete cells: its dims, the cells in each of its elements, and
+        the start of each element's table; an element without cells has its value there.
     """
 
     log_sum: Any
@@ -123,7 +123,7 @@ class SummedOut:
     observed: dict[str, tuple[tuple[str, ...], list[np.ndarray], np.ndarray]]
 
     def values(self, states: np.ndarray) -> dict[str, np.ndarray]:
-        """States (draws, cells) as values of the nodes."""
+        """Convert states (draws, cells) to values of the nodes."""
         out, at = {}, 0
         for latent in self.latents:
             size = math.prod(latent.shape)
@@ -132,15 +132,15 @@ class SummedOut:
         return out
 
     def drawn(self, tables: np.ndarray, rng: np.random.Generator, n: int | None = None) -> dict[str, np.ndarray]:
-        """Values of the nodes drawn jointly at each of some tables (draws, length), or ``n`` times at the only one."""
+        """Joint draws of the nodes, one for each row of the tables (draws, length), or ``n`` for a single row."""
         n = len(tables) if n is None else n
         states = kernels.draw(tables, rng.random((n, self.plan.part.size)), *self.plan.arrays)
         return {name: np.asarray(value) for name, value in self.values(states).items()}
 
     def probabilities(self, table: np.ndarray) -> dict[str, np.ndarray]:
-        """Of each value of each cell of each node, given the data: the node's shape, then its values.
+        """Posterior probability of each value of each cell, by node: the node's shape, then its values.
 
-        By Fisher's identity they are the slopes of the log of the sum along the entries of a table.
+        By Fisher's identity they are the derivatives of the log sum by the entries of a table.
         """
         slopes = kernels.log_sum(table, *self.plan.arrays)[1]
         numbers = [latent.states for latent in self.latents for _ in range(math.prod(latent.shape))]
@@ -162,11 +162,11 @@ class SummedOut:
         return out
 
     def log_evidence(self, tables: np.ndarray) -> np.ndarray:
-        """The log of the sum (draws,) at each of some tables."""
+        """The log sum (draws,) for each row of the tables."""
         return np.array([kernels.log_sum(table, *self.plan.arrays)[0] for table in tables])
 
     def check_terms(self) -> None:
-        """Refuse log likelihoods of observations that share a part of the sum.
+        """Refuse pointwise log likelihoods if observations share a part of the sum.
 
         Raises
         ------
@@ -184,7 +184,7 @@ class SummedOut:
                 )
 
     def terms(self, tables: np.ndarray) -> dict[str, np.ndarray]:
-        """Log likelihoods (draws, elements) of the nodes with data, discrete nodes summed out."""
+        """Log likelihoods (draws, elements) of the observed nodes, with discrete nodes summed out."""
         each = kernels.parts(tables, *self.plan.arrays)[:, self.plan.roots]
         out = {}
         for name, part in self._parts.items():
@@ -194,7 +194,7 @@ class SummedOut:
 
     @property
     def _parts(self) -> dict[str, np.ndarray]:
-        """The part of the sum that holds each element of each node with data, -1 where it meets no discrete cell."""
+        """The part of the sum that contains each element of each observed node; -1 without discrete cells."""
         part = self.plan.part
         return {
             name: np.array([part[scope[0]] if len(scope) else -1 for scope in scopes], int)
@@ -208,7 +208,7 @@ def states_of(name: str, rv: Any, latents: Sequence[Latent], model: pymc.Model) 
     Raises
     ------
     ModelError
-        It has infinitely many, or their number is not known before sampling.
+        The number of values is infinite, or unknown before sampling.
     """
     word = type(rv.owner.op).__name__.strip("_")
     given = {latent.symbol: pt.constant(np.zeros(latent.shape, np.int64)) for latent in latents}
@@ -261,7 +261,7 @@ def _range(rv: Any, given: Mapping[Any, Any]) -> tuple[int, int] | None:
 
 
 def _known(variable: Any) -> Any:
-    """The value of what depends on nothing random; else None."""
+    """The value of a variable that depends on nothing random; otherwise None."""
     if isinstance(variable, Constant):
         return np.asarray(variable.data)
     mode = pytensor.compile.mode.Mode("py", None)
@@ -274,12 +274,12 @@ def _known(variable: Any) -> Any:
 
 
 def summed_out(latents: Sequence[Latent], densities: Sequence[Density], model: pymc.Model) -> SummedOut:
-    """Plan the sum and write it as one term.
+    """Plan the sum and build it as one term.
 
     Raises
     ------
     ModelError
-        What meets is too much; the message has the size.
+        A table is too large; the message has the size.
     """
     cells, at = {}, 0
     for latent in latents:
@@ -300,7 +300,7 @@ def summed_out(latents: Sequence[Latent], densities: Sequence[Density], model: p
         length += layout[1]
     plan = planned(sizes.tolist(), factors, length)
     flat = pt.concatenate(tables) if len(tables) > 1 else tables[0]
-    # A parameter that was copied on the way would be drawn anew at each evaluation.
+    # A copied parameter would be drawn again at each evaluation.
     drawn = {v for v in ancestors([flat]) if v.owner is not None and hasattr(v.owner.op, "dist_params")}
     assert all(v in model.basic_RVs for v in drawn if v.dtype.startswith(("float", "int")))
     return SummedOut(log_evidence(KERNEL, flat, *plan.arrays), flat, plan, tuple(factors), tuple(latents), observed)
@@ -312,16 +312,16 @@ def by_element(value: Any, cells: Mapping[Any, np.ndarray], known: Mapping[Any, 
     Parameters
     ----------
     cells
-        The discrete variables, with the numbers of their cells.
+        The discrete variables, each with the numbers of its cells.
     known
-        Numbers that stand for the other random variables (:func:`standing`).
+        Placeholder values of the other random variables (:func:`standing`).
     """
     given = dict(known) | {symbol: pt.constant(np.zeros(at.shape, np.int64)) for symbol, at in cells.items()}
     return flat_at_zero(_checked_by_element(value, given), list(cells))
 
 
 def standing(model: pymc.Model) -> dict[Any, Any]:
-    """Numbers that stand for random variables where only shapes matter."""
+    """Placeholder values of random variables, for uses where only shapes matter."""
     out = {}
     for rv in model.basic_RVs:
         shape = rv.type.shape
@@ -336,11 +336,11 @@ def standing(model: pymc.Model) -> dict[Any, Any]:
 
 
 def flat_at_zero(value: Any, symbols: Sequence[Any]) -> Any:
-    """A density whose logarithms of zero are -inf with the slope 0.
+    """The density with logarithms of zero replaced by -inf with derivative 0.
 
-    In a state in which the data cannot be (a site that is not occupied, where something was seen) the slope of the
-    logarithm is infinite and its weight zero, and zero times infinity is no number. Sigmoids are left alone: they are
-    never zero, and their logarithms are known.
+    In a state that the data exclude (an unoccupied site with a detection) the derivative of the logarithm is infinite
+    and its weight zero, and their product is NaN. Sigmoids are unchanged: they are never zero, and PyTensor has stable
+    forms of their logarithms.
     """
     while True:
         moving = set(symbols)
@@ -370,7 +370,7 @@ def flat_at_zero(value: Any, symbols: Sequence[Any]) -> Any:
 
 
 def _safe(inner: Any) -> bool:
-    """Whether a logarithm's argument is a sigmoid, or has been kept from zero."""
+    """Whether a logarithm's argument is a sigmoid, or is already protected from zero."""
     node = inner.owner
     if node is None:
         return False
@@ -390,7 +390,7 @@ def _safe(inner: Any) -> bool:
 def _checked_by_element(value: Any, given: Mapping[Any, Any]) -> Any:
     """PyMC's checks of parameters, which make a whole density zero, applied to each element.
 
-    One value of a discrete node may not be allowed in one row and be in another.
+    A value of a discrete node may be invalid in one row and valid in another.
     """
     while True:
         checks = [
@@ -414,12 +414,12 @@ def _checked_by_element(value: Any, given: Mapping[Any, Any]) -> Any:
                     together = pt.and_(together, condition)
                 made = pt.switch(together, expression, -np.inf)
             changes[variable] = made
-        # Parameters must stay what they are in the model: nothing above the checks is copied.
+        # Parameters must remain the model's variables: nothing above the checks is copied.
         value = changes[value] if value in changes else graph_replace([value], changes, strict=False)[0]
 
 
 def _shape(variable: Any, given: Mapping[Any, Any]) -> tuple[int, ...]:
-    """The shape of a variable, computed where it is not known beforehand (data may change)."""
+    """The shape of a variable, computed if it is not static (data may change)."""
     if None not in variable.type.shape:
         return tuple(variable.type.shape)
     shape = clone_replace([variable.shape], given, rebuild_strict=False)
@@ -427,7 +427,7 @@ def _shape(variable: Any, given: Mapping[Any, Any]) -> tuple[int, ...]:
 
 
 def _conditions(condition: Any, expression: Any, given: Mapping[Any, Any]) -> list[Any]:
-    """A condition taken apart into conditions for each element of an expression."""
+    """Split a condition into conditions on each element of an expression."""
     node = condition.owner
     if node is not None and isinstance(node.op, ScalarFromTensor | TensorFromScalar):
         return _conditions(node.inputs[0], expression, given)

@@ -1,6 +1,6 @@
-"""Graphs in which all that is unknown is discrete: evidence, probabilities and draws by variable elimination.
+"""Graphs whose unknowns are all discrete: evidence, probabilities and draws by variable elimination.
 
-Hidden paths of known parameters are smoothed. Nothing is sampled by a chain.
+Hidden paths with known parameters are smoothed. No Markov chain is needed.
 
 References
 ----------
@@ -31,7 +31,7 @@ __all__ = ["DiscretePiece", "all_discrete"]
 
 
 def all_discrete(nodes: Mapping[str, Node], data: Data) -> bool:
-    """Whether there are random nodes without data, and each of them is discrete, and no continuous cell is imputed."""
+    """Whether all unknowns are discrete: at least one unobserved random node, and no imputed continuous cell."""
     random, columns = [node for node in nodes.values() if node.kind == "random"], data.names()
     unknown = [node for node in random if node.name not in columns]
     imputed = any(
@@ -51,7 +51,7 @@ class DiscretePiece:
     names : tuple of str
         In topological order.
     build : callable
-        The graph on the data, and the sum over the discrete nodes.
+        Returns the graph on the data, and the sum over the discrete nodes.
     """
 
     names: tuple[str, ...]
@@ -76,7 +76,7 @@ class DiscretePiece:
         return model_and_sums
 
     def solve(self) -> SolvedDiscrete:
-        """Sum out; nothing is compiled.
+        """Sum out the discrete nodes without compilation.
 
         Raises
         ------
@@ -105,7 +105,7 @@ class SolvedDiscrete:
     ----------
     sums : Sums
     table : ndarray
-        What is summed: a flat vector.
+        Flat vector of the tables that are summed.
     log_evidence : float
     """
 
@@ -119,7 +119,7 @@ class SolvedDiscrete:
 
     @cached_property
     def _probabilities(self) -> dict[str, np.ndarray]:
-        """By name: the node's shape, then its values."""
+        """Probabilities by name: the node's shape, then its values."""
         parts = self.sums.parts(self.table[None])
         out: dict[str, np.ndarray] = {}
         for path, part in zip(self.sums.paths, parts, strict=False):
@@ -139,10 +139,10 @@ class SolvedDiscrete:
         }
 
     def quantile(self, probability: float) -> dict[str, np.ndarray]:
-        """The least value that is not exceeded with this probability."""
+        """Quantile: the smallest value with at least this cumulative probability."""
         out = {}
         for name, p in self._probabilities.items():
-            # Rounding does not make a value of probability zero a quantile.
+            # Rounding must not make a value of probability zero a quantile.
             reached = np.cumsum(p, axis=-1) >= probability - 1e-12
             reached[..., -1] = True
             out[name] = self._values[name][np.argmax(reached, axis=-1)]

@@ -1,4 +1,4 @@
-"""Densities as tables over the values of the discrete cells that meet in them."""
+"""Densities as tables over the values of the discrete cells that occur in them."""
 
 from __future__ import annotations
 
@@ -20,9 +20,9 @@ if TYPE_CHECKING:
 
 __all__ = ["MOST_NUMBERS", "Latent", "density_table"]
 
-#: Numbers in the table of one density.
+#: Largest size of the table of one density.
 MOST_NUMBERS = 10_000_000
-# Elements have tables of their own where these are so many at most, and together this share of one for all.
+# Elements have separate tables if there are at most this many, and their total size is at most this share of one table.
 _MOST_TABLES, _WORTH_IT = 64, 0.25
 
 
@@ -33,11 +33,11 @@ class Latent:
     Attributes
     ----------
     symbol : TensorVariable
-        Stands for its values.
+        Placeholder of its values.
     first, states : int
-        Its lowest value, and how many there are.
+        Its lowest value, and the number of values.
     path : HiddenPath or None
-        How its cells follow each other, where they are a path of hidden states.
+        The law of its cells, if they are a path of hidden states.
     """
 
     name: str
@@ -49,7 +49,7 @@ class Latent:
 
     @property
     def size(self) -> int:
-        """How many cells it has."""
+        """Number of cells."""
         return math.prod(self.shape)
 
 
@@ -62,7 +62,7 @@ def density_table(
     sizes: np.ndarray,
     length: int,
 ) -> tuple[Any, tuple[list[Factor], int]]:
-    """A density at every value of the cells that meet in it, flat, and where its elements' tables are in it."""
+    """Flat vector of a density at every value of its cells, and the start of each element's table."""
     used = [latent for latent in latents if latent.symbol in set(ancestors([value]))]
     colours = _coloured(scopes, len(sizes))
     slots: list[Latent] = []  # one for each colour of each latent, slowest first
@@ -101,9 +101,9 @@ def density_table(
 
 
 def _groups(needs: Sequence[tuple[int, ...]], slots: Sequence[Latent]) -> dict[tuple[int, ...], list[int]]:
-    """The elements of a density by the slots that their tables run over.
+    """Group the elements of a density by the slots of their tables.
 
-    One table of all slots is one expression; tables of their own for elements that meet other slots are fewer numbers.
+    One table over all slots is a single expression; separate tables for elements with different slots are smaller.
     """
     split: dict[tuple[int, ...], list[int]] = {}
     for n, need in enumerate(needs):
@@ -136,7 +136,7 @@ def _batched(
         places = np.array([place_of.get(slot_of.get(int(c), -1), -1) for c in numbers], np.int64)
         chosen = np.where(places >= 0, digits[:, np.maximum(places, 0)], 0)
         changes[latent.symbol] = pt.constant((latent.first + chosen).reshape(number, *latent.shape))
-    # A parameter whose prior depends on another one would be copied: what stands for parameters is put back after.
+    # A parameter whose prior depends on another would be copied: placeholders are replaced afterwards.
     drawn = [v for v in ancestors([value]) if v.owner is not None and hasattr(v.owner.op, "dist_params")]
     held = {v: v.type() for v in drawn}
     batched = vectorize_graph(graph_replace([value], held, strict=False)[0], changes)
@@ -145,7 +145,7 @@ def _batched(
 
 
 def _coloured(scopes: list[np.ndarray], number: int) -> np.ndarray:
-    """A colour for each cell that occurs, such that cells which meet have different ones; -1 for the others."""
+    """A graph colouring: cells that occur together have different colours; -1 for unused cells."""
     colours = np.full(number, -1)
     meeting: dict[int, set[int]] = {}
     for scope in scopes:

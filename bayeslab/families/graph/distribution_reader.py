@@ -1,4 +1,4 @@
-"""Distributions of nodes as PyMC random variables."""
+"""Reader of nodes' distributions as PyMC random variables."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ __all__ = ["DistributionReader"]
 
 
 class DistributionReader(ParameterReader):
-    """Makes random variables without names of the calls that stand in nodes."""
+    """Creates unnamed random variables from the calls in nodes."""
 
     def distribution(self, tree: ast.expr, dims: tuple[str, ...]) -> Any:
         """A distribution's call as an unnamed random variable with the given dims."""
@@ -57,9 +57,9 @@ class DistributionReader(ParameterReader):
                     self.evaluator.eval(value), batch, core_dims, entry.core.get(name, 0), name, name in entry.apart
                 )
             if entry.core.get(name) == 2 and parameters[name].dtype != "float64":
-                parameters[name] = parameters[name].astype("float64")  # a matrix of counts, such as who is next to whom
+                parameters[name] = parameters[name].astype("float64")  # a matrix of counts, such as adjacencies
         for name in entry.lengths:
-            # K breaks of a stick leave K + 1 pieces.
+            # K breaks of a stick give K + 1 pieces.
             length = self.lengths(core_dims)[-1] - int(word == "StickBreakingWeights")
             if parameters.setdefault(name, length) != length:
                 raise ModelError(
@@ -76,14 +76,14 @@ class DistributionReader(ParameterReader):
         if word == "HyperGeometric":
             parameters = {name: value.astype("int64") for name, value in parameters.items()}
         if word in OF_TRIALS and self.purpose != "fit" and "n" in parameters:
-            parameters["n"] = parameters["n"].astype("int64")  # a column of whole numbers may be one of floats
+            parameters["n"] = parameters["n"].astype("int64")  # a column of whole numbers may have a float type
         maker = pymc_class(word)
         if word == "OrderedMultinomial":
             parameters["compute_p"] = False
         return maker.dist(**parameters, shape=self.lengths(dims))
 
     def _categories(self, word: str, parameters: Mapping[str, Any], shape: tuple[int, ...]) -> Any:
-        """Categories by log probabilities, which do not underflow, wherever these can be had."""
+        """A categorical by log probabilities, which do not underflow, if these are available."""
         from bayeslab.families.graph.tails import LogCategorical, ordered, softmax_input
 
         if word != "Categorical":
@@ -100,7 +100,7 @@ class DistributionReader(ParameterReader):
     def _inner(
         self, word: str, name: str, value: ast.expr, dims: tuple[str, ...], given: Mapping[str, ast.expr]
     ) -> Any:
-        """A distribution that is a parameter: the start or the steps of a time series."""
+        """A distribution as a parameter: the initial value or the innovations of a time series."""
         batch = dims[: len(dims) - DISTRIBUTIONS[word].support]
         assert isinstance(value, ast.Call)
         if word.startswith("Mv"):

@@ -1,8 +1,8 @@
-"""What the parameters of a distribution may be, and what it can draw: checked before anything is built.
+"""Checks of parameters against their domains, and of observations against supports, before a graph is built.
 
-Parameters that are numbers or columns of data are compared with their domains, and observed values with the support of
-their distribution as far as numbers and data determine it. What depends on parameters of the model is left to the
-density. Domains are those of PyMC's densities; a test compares the table with them.
+Parameters that are numbers or data columns are compared with their domains, and observed values with the support of
+their distribution, as far as numbers and data determine it. Everything that depends on parameters of the model is left
+to the density. Domains are those of PyMC's densities; a test compares the table with them.
 """
 
 from __future__ import annotations
@@ -28,9 +28,9 @@ from bayeslab.language.nodes import Node, atoms_of, bound_arguments, call_name
 __all__ = ["OF_TRIALS", "Domains", "check_written", "levels_refused"]
 
 _INF = float("inf")
-# Of a vector of probabilities: how far their sum may be from 1 (that of ``numpy.isclose``).
+# Tolerance of the sum of a vector of probabilities (that of ``numpy.isclose``).
 _SUM = 1e-5
-# Larger values are not computed before their memory has been forecast.
+# Larger arrays are not computed before a forecast of their memory.
 _MOST_CELLS = 10**7
 
 
@@ -39,11 +39,11 @@ _PROBABILITIES = {("Categorical", "p"), ("Multinomial", "p"), ("NormalMixture", 
 _CATEGORIES = {"Categorical": 0, "OrderedLogistic": 1, "OrderedProbit": 1}
 # Parameters whose infinite values are probabilities of 0 and 1.
 _INFINITE = frozenset({"logit_p"})
-# Distributions of so many trials: a whole number.
+# Distributions with an integer number of trials.
 OF_TRIALS = frozenset({
     "BetaBinomial", "Binomial", "DirichletMultinomial", "Multinomial", "OrderedMultinomial", "ZeroInflatedBinomial",
 })  # fmt: skip
-# Distributions whose draws add up to something: a number, or a parameter.
+# Distributions whose draws have a fixed sum: a number, or a parameter.
 _TOTALS: dict[str, float | str] = {
     "Dirichlet": 1.0,
     "StickBreaking": 1.0,
@@ -56,7 +56,7 @@ _TOTALS: dict[str, float | str] = {
 
 @dataclass(frozen=True, slots=True)
 class _Support:
-    """The values that are possible, element by element: ends over the node's axes, NaN where they are not known."""
+    """The support, element by element: ends over the node's axes, NaN where unknown."""
 
     interval: Interval
     low: np.ndarray | float
@@ -70,7 +70,7 @@ class _Support:
 
 
 class Domains:
-    """The nodes of a model against what their distributions allow.
+    """Checks the nodes of a model against the domains and supports of their distributions.
 
     Parameters
     ----------
@@ -97,7 +97,7 @@ class Domains:
             self._values(node)
 
     def check_parameters(self, node: Node) -> None:
-        """Refuse parameters outside their domain: all there is to check where the node is to be drawn.
+        """Refuse parameters outside their domain, the only check for nodes that are to be drawn.
 
         Raises
         ------
@@ -118,14 +118,14 @@ class Domains:
     # -- what is known before sampling
 
     def _is_known(self, tree: ast.expr, of: Node) -> bool:
-        """Whether an expression is of numbers and data alone."""
+        """Whether an expression depends only on numbers and data."""
         if any(isinstance(part, ast.Call) and call_name(part) == "previous" for part in ast.walk(tree)):
             return False
         return all(self._named(part.id, of) for part in ast.walk(tree) if isinstance(part, ast.Name))
 
     def _named(self, name: str, of: Node) -> bool:
         if name not in self.nodes:
-            return True  # a column, a dimension, a function; what it is not, the evaluation says
+            return True  # a column, a dimension or a function; evaluation reports anything else
         if name == of.name:
             return False
         if name not in self._fixed:
@@ -142,7 +142,7 @@ class Domains:
         return np.asarray(term.codes < 0 if term.value is None else np.isnan(np.asarray(term.value, dtype=float)))
 
     def _value(self, tree: ast.expr, of: Node) -> Term | None:
-        """The value of an expression, or None where it is not known before sampling."""
+        """The value of an expression, or None if it is unknown before sampling."""
         if not self._is_known(tree, of) or self._cells(tree) > _MOST_CELLS:
             return None
         try:
@@ -153,7 +153,7 @@ class Domains:
         return term if term.value is not None and not term.undefined else None
 
     def _cells(self, tree: ast.expr) -> int:
-        """Cells of an expression that stretches over all dimensions of its parts."""
+        """Number of cells of an expression that is broadcast over all dimensions of its parts."""
         dims: set[str | None] = set()
         for part in ast.walk(tree):
             if isinstance(part, ast.Name):
@@ -163,7 +163,7 @@ class Domains:
         return math.prod(len(self.data.labels[dim]) for dim in dims if dim in self.data.labels)
 
     def _over(self, tree: ast.expr, dims: tuple[str, ...], of: Node) -> np.ndarray | None:
-        """The value over the dims, or None where it is not known or is laid out in another way."""
+        """The value over the dims, or None if it is unknown or has another layout."""
         term = self._value(tree, of)
         if term is None:
             return None
@@ -175,7 +175,7 @@ class Domains:
             return None
 
     def _length(self, tree: ast.expr, batch: Sequence[str], of: Node) -> int | None:
-        """The length of the one dimension of an expression that is not among ``batch``, parameters or not."""
+        """The length of the only dimension of an expression that is not in ``batch``."""
         term = stand_in(tree, self.nodes, self.data)
         if term is None:
             return None
@@ -185,7 +185,7 @@ class Domains:
     # -- arithmetic
 
     def _arithmetic(self, node: Node, tree: ast.expr) -> None:
-        """Refuse divisions by data that are zero, and what is no number there, or too large a one."""
+        """Refuse divisions by zero data, and expressions of data that are not numbers or overflow."""
         if isinstance(tree, ast.Call) and call_name(tree) in ("where", "isnan", "previous", "lag"):
             return
         if isinstance(tree, ast.BinOp | ast.Call) and call_name(tree) not in (*DISTRIBUTIONS, *MODIFIERS):
@@ -222,7 +222,7 @@ class Domains:
     def _parameters(self, node: Node, call: ast.Call, dims: tuple[str, ...]) -> None:
         word = str(call_name(call))
         if word in MODIFIERS or DISTRIBUTIONS[word].path:
-            return  # probabilities of paths are checked where their dimensions are read
+            return  # probabilities of paths are checked when their dimensions are read
         entry, domain = DISTRIBUTIONS[word], DISTRIBUTIONS[word].domain
         given = bound_arguments(call, word)
         batch = dims[: len(dims) - entry.support]
@@ -270,9 +270,9 @@ class Domains:
         self._relations(node, word, domain, single)
 
     def _finite(self, node: Node, tree: ast.expr, of: Node | None = None) -> None:
-        """Refuse what is infinite whatever the parameters are: log(0), also as a term or a factor of what is unknown.
+        """Refuse expressions that are infinite for all parameters: log(0), also as a term or factor.
 
-        Functions such as exp and logsumexp take it for a probability of zero.
+        Inside functions such as exp and logsumexp it is allowed, as a probability of zero.
         """
         of = of or node
         if isinstance(tree, ast.Name) and tree.id in self.nodes and tree.id not in self.columns:
@@ -283,7 +283,7 @@ class Domains:
         try:
             term = self._value(tree, of)
         except BayeslabError:
-            return  # what has no value is refused where the graph is built, with its place there
+            return  # expressions without a value are refused when the graph is built, with their place
         if term is not None:
             value = np.asarray(term.value, float)
             if np.any(wrong := np.isinf(value)):
@@ -310,7 +310,7 @@ class Domains:
 
     @staticmethod
     def _relations(node: Node, word: str, domain: Domain, single: Mapping[str, np.ndarray]) -> None:
-        """What several parameters have to be together."""
+        """Check constraints that involve several parameters."""
         single = {name: np.asarray(value) for name, value in domain.defaults.items()} | dict(single)
         names = [name for name in domain.increasing if name in single]
         for first, second in pairwise(names):
@@ -340,7 +340,7 @@ class Domains:
         if term.value is None:
             self._check_levels(node)
         if set(term.dims) != set(node.dims):
-            return  # said when the observations are laid out
+            return  # reported when the observations are laid out
         order = [term.dims.index(dim) for dim in node.dims]
         gone = self._gone(node.name).transpose(order)
         raw = term.codes if term.value is None else term.value
@@ -364,7 +364,7 @@ class Domains:
         self._totals(node, values)
 
     def _check_levels(self, node: Node) -> None:
-        """Refuse a column of levels where values are no levels, or it is not known which level is which."""
+        """Refuse a column of levels if values are not levels, or if the levels cannot be matched."""
         word = str(node.distribution)
         if not takes_levels(node.expression.tree):
             raise levels_refused(node)
@@ -413,7 +413,7 @@ class Domains:
             )
 
     def _supports(self, node: Node, tree: ast.expr, dims: tuple[str, ...]) -> list[_Support]:
-        """The supports one of which a value lies in; none: anything is possible as far as is known."""
+        """The possible supports of a value; empty if the support is unknown."""
         if not isinstance(tree, ast.Call):
             return []
         word = str(call_name(tree))
@@ -449,7 +449,7 @@ class Domains:
         if DISTRIBUTIONS[word].support:
             low, high = (np.asarray(side)[..., None] if np.ndim(side) else side for side in (low, high))
         for end, (deciding, value) in domain.bounded_by.items():
-            # With an unknown parameter the density is zero or infinite there, whatever it is.
+            # With an unknown parameter the density there is zero or infinite for any value.
             known = self._over(given[deciding], batch, node) if deciding in given else None
             if known is None or not np.all(known == value):
                 interval = Interval(
@@ -458,7 +458,7 @@ class Domains:
         return [_Support(interval, low, high)]
 
     def _bound(self, tree: ast.expr | None, dims: tuple[str, ...], node: Node, missing: float) -> np.ndarray | float:
-        """A bound of a truncation; an unknown one excludes nothing."""
+        """A truncation bound; an unknown one excludes nothing."""
         if tree is None or (isinstance(tree, ast.Constant) and tree.value is None):
             return missing
         known = self._over(tree, dims, node)
@@ -485,21 +485,21 @@ class Domains:
             return float(values.min() if least else values.max())
         known = self._bound(given[end], batch, node, unknown)
         if np.ndim(known) == 0 and known == unknown and least and end in domain.parameters:
-            return float(domain.parameters[end].low)  # the least that the parameter can be
+            return float(domain.parameters[end].low)  # the lower end of the parameter's domain
         return known
 
 
-# Keys of families under which distributions are written as text.
+# Keys of families that hold distributions as text.
 _WRITTEN = ("priors", "parameters", "table", "noisy_or", "noisy_max", "logit")
 
 
 def check_written(family: BaseModel, data: Data) -> None:
-    """The priors written into a family's keys against what their distributions allow, as nodes of a graph are.
+    """Check the priors in a family's keys against the domains of their distributions, like nodes of a graph.
 
     Raises
     ------
     ModelError
-        With the path of the prior.
+        A prior is invalid; carries the path of the prior.
     """
     for path, text in _texts(family, ("model",)):
         word = text.split("(")[0].strip()
@@ -508,7 +508,7 @@ def check_written(family: BaseModel, data: Data) -> None:
         try:
             expression = parse(text)
         except ModelError:
-            continue  # what reads the key says what it has to be
+            continue  # the reader of the key reports its form
         if path[1:2] != ("nodes",) and (atoms := atoms_of(expression.tree)):
             raise ModelError(
                 f"{word} gives {listed(atoms)} a probability above zero, which the density of a parameter leaves out:"
@@ -526,7 +526,7 @@ def check_written(family: BaseModel, data: Data) -> None:
 
 
 def _texts(value: object, path: tuple[str | int, ...]) -> Iterator[tuple[tuple[str | int, ...], str]]:
-    """Every text inside a value, and its path."""
+    """Every text inside a value, with its path."""
     if isinstance(value, str):
         yield path, value
         return
@@ -542,7 +542,7 @@ def _texts(value: object, path: tuple[str | int, ...]) -> Iterator[tuple[tuple[s
 
 
 def levels_refused(node: Node) -> DataError:
-    """An observed node holds levels, and its distribution draws numbers."""
+    """The error for an observed node of levels whose distribution draws numbers."""
     return DataError(
         f"'{node.name}' is text in the data; {node.distribution} needs numbers (levels are values of Categorical,"
         " Bernoulli, OrderedLogistic and OrderedProbit)",
@@ -552,7 +552,7 @@ def levels_refused(node: Node) -> DataError:
 
 
 def _meeting(outer: _Support, inner: _Support) -> _Support:
-    """What two supports have in common."""
+    """The intersection of two supports."""
     low, high = np.maximum(outer.low, inner.low), np.minimum(outer.high, inner.high)
     opened = [
         is_open and bool(np.all(mine == its))
@@ -565,7 +565,7 @@ def _meeting(outer: _Support, inner: _Support) -> _Support:
 
 
 def _distributions(tree: ast.expr, dims: tuple[str, ...]) -> Iterator[tuple[ast.Call, tuple[str, ...]]]:
-    """The calls of distributions in an expression, outermost first, and the dims of what they draw."""
+    """The calls of distributions in an expression, outermost first, with the dims of their draws."""
     word = call_name(tree)
     if isinstance(tree, ast.Call) and (word in DISTRIBUTIONS or word in MODIFIERS):
         yield tree, dims
@@ -577,7 +577,7 @@ def _distributions(tree: ast.expr, dims: tuple[str, ...]) -> Iterator[tuple[ast.
 def _refused(
     node: Node, tree: ast.expr, needed: str, value: float, term: Term, wrong: np.ndarray, code: str = "out-of-range"
 ) -> BayeslabError:
-    """A parameter outside its domain; of data it is the data's mistake."""
+    """The error for a parameter outside its domain: a data error if it comes from data."""
     if not isinstance(tree, ast.Constant | ast.UnaryOp) and term.dims and term.dims != (None,):
         return DataError(
             f"{needed}; '{ast.unparse(tree)}' is {value:g}{_place(term.dims, wrong)}",
@@ -588,7 +588,7 @@ def _refused(
 
 
 def _check_magnitude(node: Node, tree: ast.expr, value: np.ndarray, dims: Sequence[str | None]) -> None:
-    """Refuse numbers whose squares are none, as those of columns are."""
+    """Refuse numbers whose squares overflow or underflow, as for columns."""
     large = np.isfinite(value) & (np.abs(value) > MOST_MAGNITUDE)
     if np.any(large):
         number = f"{value[large].flat[0]:g}"
@@ -602,7 +602,7 @@ def _check_magnitude(node: Node, tree: ast.expr, value: np.ndarray, dims: Sequen
 
 
 def _remedy(tree: ast.expr, dims: Sequence[str | None]) -> str:
-    """What to do about an expression of numbers and data that is no number."""
+    """Advice for an expression of numbers and data that is not a number."""
     functions = {id(part.func) for part in ast.walk(tree) if isinstance(part, ast.Call)}
     if not any(isinstance(part, ast.Name) for part in ast.walk(tree) if id(part) not in functions):
         return "write other numbers"
@@ -610,7 +610,7 @@ def _remedy(tree: ast.expr, dims: Sequence[str | None]) -> str:
 
 
 def _place(dims: Sequence[str | None], wrong: np.ndarray) -> str:
-    """The first place that is wrong, as the end of a clause."""
+    """The first invalid position, as the end of a clause."""
     if not np.ndim(wrong):
         return ""
     at = [int(i) + 1 for i in np.argwhere(wrong)[0]]

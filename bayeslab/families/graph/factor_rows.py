@@ -1,7 +1,7 @@
-"""Rows that are jointly normal with the covariance W W' + diag(v) of factors: their density from means and scatter.
+"""Jointly normal rows with the factor-analytic covariance W W' + diag(v): density from means and scatter.
 
-What is known of such rows is seen in the graph, whatever the nodes are called: the kernel of factor analysis then needs
-no factor of the covariance, and no pass over the rows.
+The form is recognised in the graph, independently of the nodes' names. The kernel of factor analysis then needs no
+Cholesky factor of the covariance and no pass over the rows.
 
 References
 ----------
@@ -26,7 +26,7 @@ KERNEL = "bayeslab.latents.features.factor_kernels:factor_evidence"
 
 
 def factor_evidence(drawn: Any, rows: np.ndarray) -> Any | None:
-    """The log density of rows (n, D) whose mean and covariance are those of all rows; None where it has another shape.
+    """The log density of rows (n, D) with common mean and covariance; None if the form is another.
 
     Parameters
     ----------
@@ -48,7 +48,7 @@ def factor_evidence(drawn: Any, rows: np.ndarray) -> Any | None:
 
 
 def _one(value: Any) -> Any | None:
-    """A parameter of all rows without the axis of rows; None where rows differ."""
+    """A parameter without the axis of rows; None if it differs between rows."""
     if value.type.ndim and value.owner is not None and isinstance(value.owner.op, DimShuffle):
         (inner,) = value.owner.inputs
         if value.owner.op.new_order == ("x", *range(inner.type.ndim)):
@@ -96,7 +96,7 @@ def _diagonal(value: Any) -> Any | None:
         known = getattr(factor, "data", None)
         if isinstance(known, np.ndarray) and known.ndim == 2 and np.array_equal(known, np.eye(len(known))):
             rest = [other for place, other in enumerate(factors) if place != at]
-            # Along rows or columns of the identity, or one number.
+            # A vector along rows or columns of the identity, or one number.
             if len(rest) == 1 and True in rest[0].type.broadcastable:
                 return rest[0].ravel()
     return None

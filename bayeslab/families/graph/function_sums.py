@@ -1,8 +1,9 @@
-"""Functions integrated out exactly, where they enter one normal node with data linearly.
+"""Functions integrated out exactly, if they enter one observed normal node linearly.
 
-Given the hyperparameters the rows are jointly normal: one factor of a covariance at their distinct inputs gives log
-evidence and gradient, or, where sines stand for the functions, one factor with a row for each sine. Functions come back
-after sampling, drawn given the data and the parameters; so do the terms of rows, each given all others.
+Given the hyperparameters the rows are jointly normal: one Cholesky factor of the covariance at their distinct inputs
+gives log evidence and gradient; for functions approximated by sines, one factor with a row for each sine. After
+sampling, functions are drawn given the data and the parameters, and the log density of each row given all others is
+computed.
 
 References
 ----------
@@ -38,7 +39,7 @@ __all__ = ["FunctionNode", "FunctionSum", "summed_functions"]
 KERNEL = "bayeslab.latents.gaussian_process.function_sum_kernels:log_evidence_and_gradient"
 IN_TIME_KERNEL = "bayeslab.latents.gaussian_process.function_sum_kernels:in_time_log_evidence_and_gradient"
 SERIES_KERNEL = "bayeslab.latents.gaussian_process.function_sum_kernels:series_log_evidence_and_gradient"
-# Distinct combinations of inputs that are worked on together, where a function alone has far fewer.
+# Largest number of distinct input combinations handled jointly, where a single function has far fewer.
 _MOST_POINTS = 1_500
 
 
@@ -49,13 +50,13 @@ class FunctionNode:
     Attributes
     ----------
     name, normals : str
-        Its name, and that of the standard normals that it is made of.
+        Its name, and that of the standard normals behind it.
     symbol : TensorVariable
-        Stands for its values.
+        Placeholder of its values.
     theta : TensorVariable
         Hyperparameters of the kernel.
     basis : HilbertBasis or None
-        The sines that stand for it.
+        The sines that approximate it.
     roots : TensorVariable or None
         Standard deviations of their weights.
     """
@@ -71,26 +72,26 @@ class FunctionNode:
 
     @property
     def shape(self) -> tuple[int, ...]:
-        """Of its values."""
+        """Dimensions of its values."""
         return tuple(self.symbol.type.shape)
 
 
 @dataclass(frozen=True, eq=False)
 class Layout:
-    """Rows that are there, and the points where functions have values for them.
+    """Observed rows, and the points at which the functions are evaluated for them.
 
     Attributes
     ----------
     places : ndarray of int (rows,)
-        Of the rows among all of the node.
+        Positions of the rows in the node.
     y : ndarray (rows,)
     point : ndarray of int (rows,)
     cells : ndarray of int (functions, points)
         The cell of each function's node.
     coefficients : list of TensorVariable
-        Of each function: one number, or one for each point.
+        Coefficient of each function: one number, or one for each point.
     by_row : list of TensorVariable
-        Coefficient of the whole, offset and sigma: one number, or one for each row.
+        Overall coefficient, offset and sigma: one number, or one for each row.
     """
 
     places: np.ndarray
@@ -111,7 +112,7 @@ class Layout:
 
     @property
     def factors(self) -> np.ndarray:
-        """How many coefficients each function has."""
+        """Number of coefficients of each function."""
         return np.array([self._length(value, self.n_points) for value in self.coefficients], np.int64)
 
     @staticmethod
@@ -128,7 +129,7 @@ class FunctionSum(ABC):
     log_sum : TensorVariable
         Its logarithm.
     tables : TensorVariable
-        The flat vector of what the kernel needs.
+        The flat vector of the kernel's inputs.
     functions : tuple of FunctionNode
     rows : Rows
     layout : Layout
@@ -145,7 +146,7 @@ class FunctionSum(ABC):
 
     @property
     def observed(self) -> dict[str, tuple[str, ...]]:
-        """The dims of the node with data."""
+        """The dims of the observed node."""
         return {self.rows.name: self.rows.dims}
 
     def check_terms(self) -> None:
@@ -190,7 +191,7 @@ class FunctionSum(ABC):
 
     @abstractmethod
     def _normals(self, table: np.ndarray, rng: np.random.Generator | None) -> list[np.ndarray]:
-        """Standard normals of each function given the data: drawn, or without a generator their means."""
+        """Standard normals of each function given the data: draws, or their means without a generator."""
 
     @abstractmethod
     def _alone(self, table: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
@@ -236,7 +237,7 @@ class CovarianceSum(FunctionSum):
         return [z.reshape(*node.shape[:-1], -1) for node, z in zip(self.functions, out, strict=True)]
 
     def _places(self, k: int) -> tuple[np.ndarray, np.ndarray]:
-        """The batch of each point, and its place among the distinct inputs."""
+        """The batch of each point, and its index among the distinct inputs."""
         batch, along = np.divmod(self.layout.cells[k], self.functions[k].shape[-1])
         return batch, self.functions[k].inputs.distinct[1][along]
 
@@ -246,7 +247,7 @@ class CovarianceSum(FunctionSum):
         at, y = self.layout.point, self.arrays[0]
         share = np.divide(1.0, w, out=np.zeros(len(w)), where=w > 0.0)
         best = share * np.bincount(at, c * (y - offset) / sigma**2, minlength=len(w))
-        # What of a row its point says: all of it, where the point has no other rows.
+        # Share of the information about a row at its point; all of it, if the point has no other rows.
         part = (c / sigma) ** 2 * share[at]
         solved = (y - offset - c * best[at] + c * (share * alpha)[at]) / sigma**2
         return solved, (1.0 - part + part * inverse[at]) / sigma**2
@@ -286,12 +287,12 @@ def summed_functions(functions: Sequence[FunctionNode], rows: Rows, drawn: set[A
     Parameters
     ----------
     drawn
-        The random variables of the model: what does not depend on them is known.
+        The random variables of the model; variables that do not depend on them are known.
 
     Raises
     ------
     NotLinear
-        They enter it in another way, or not all of them; or it would cost far more than to sample them.
+        Not all of them enter it linearly, or integration would cost far more than sampling them.
     """
     symbols = {node.symbol: np.arange(int(np.prod(node.shape))).reshape(node.shape) for node in functions}
     series = [node.basis is not None for node in functions]
@@ -333,7 +334,7 @@ def _ordered(
     functions: Sequence[FunctionNode], rows: Rows, places: np.ndarray, place: np.ndarray, cells: np.ndarray,
     coefficients: list[Any], by_row: list[Any],
 ) -> Layout:  # fmt: skip
-    """Points in the order of the blocks between which nothing is shared, and within these in that of a lone input."""
+    """Order points by independent blocks, and within a block by its input if there is only one."""
     inputs = functions[0].inputs.x
     within = inputs[cells[0] % functions[0].shape[-1], 0] if len(functions) == inputs.shape[1] == 1 else cells[0]
     order = np.lexsort((within, _blocks(functions, cells)))
@@ -349,7 +350,7 @@ def _batches(functions: Sequence[FunctionNode], cells: np.ndarray) -> np.ndarray
 
 
 def _blocks(functions: Sequence[FunctionNode], cells: np.ndarray) -> np.ndarray:
-    """The block of each point: those that share a batch of a function are in one."""
+    """The block of each point; points that share a batch of a function are in the same block."""
     batches = _batches(functions, cells)
     graph = nx.Graph()
     for k, numbers in enumerate(batches):

@@ -1,4 +1,4 @@
-"""Missing cells of nodes with data: which nodes have some, and what can depend on them."""
+"""Missing cells of observed nodes, and the nodes that depend on them."""
 
 from __future__ import annotations
 
@@ -39,5 +39,5 @@ def is_vector(node: Node) -> bool:
 
 
 def leaves_gaps_out(nodes: Mapping[str, Node], node: Node) -> bool:
-    """Whether missing cells of a node are factors of 1 in the density: nothing else depends on them."""
+    """Whether missing cells of a node are factors of 1 in the density because nothing depends on them."""
     return not node.recursive and not is_vector(node) and not below(nodes, node.name)

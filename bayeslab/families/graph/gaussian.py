@@ -1,13 +1,12 @@
-"""Graph models that are Gaussian given at most two scale parameters: recognised, and solved.
+"""Graph models that are Gaussian given at most two scale parameters: recognition and exact solution.
 
-Every random node is sorted into a role. *Scale parameters* are those that standard deviations
-depend on; *coefficients* are normal (or flat) nodes. A model qualifies if the means are linear in the
-coefficients, with data in front of them, and the standard deviations are functions of at most two
-scale parameters, times data. That is checked on the expressions themselves, not by trying numbers.
+Every random node has a role. *Scale parameters* determine standard deviations; *coefficients* are normal (or flat)
+nodes. A model qualifies if the means are linear in the coefficients, with data as factors, and the standard deviations
+are functions of at most two scale parameters, times data. This is checked on the expressions, not by trying numbers.
 
-In ``theta: mu + tau * z`` the coefficient z has a scale parameter in front of it. Then ``tau * z`` is
-taken as the coefficient; it is normal given tau as well. Coefficients are measured from their prior
-means, so that a prior that is very tight costs no digits.
+In ``theta: mu + tau * z`` the coefficient z is multiplied by a scale parameter. Then ``tau * z`` is taken as the
+coefficient, which is also normal given tau. Coefficients are centred at their prior means, so that a very tight prior
+loses no precision.
 
 The matrices come from evaluating the expressions at zero and at the unit vectors, all at once.
 """
@@ -37,16 +36,16 @@ MAX_COEFFICIENTS = 2_000
 MAX_ENTRIES = 50_000_000  # of the linear system: 400 MB
 MAX_WORK = 3e10  # multiplications for the integral over the scales: half a minute
 MAX_CLASSES = 64
-# With no more rows than coefficients the noise may be zero, and so close to it the residuals are lost in
-# rounding. What that can add to the log density is half a unit a row: harmless for a few rows.
+# With at most as many rows as coefficients the noise may vanish, and residuals near it are lost in rounding. The error
+# of the log density is at most half a unit for each row: harmless for a few rows.
 MIN_ROWS = 20
 MAX_STATISTICS = 500  # elements of a deterministic node for which exact statistics are given
 _COEFFICIENTS = ("Normal", "Flat", "MvNormal")
 _SMOOTH = frozenset(("sqrt", "exp", "log", "log1p", "expm1"))
 _SUMS = frozenset(("sum", "mean", "cumsum", "rename", "transpose", "concat", "stack"))
 _ONE = ast.Constant(1)
-# Coefficients are moved so far to see what they do: a power of two so large that what they are added to is no more than
-# rounding.
+# Step by which coefficients are moved to find their effect: a power of two so large that anything added to them is
+# rounded away.
 _FAR = 2.0**80
 
 
@@ -55,7 +54,7 @@ _FAR = 2.0**80
 
 @dataclass(frozen=True, slots=True)
 class _Form:
-    """What an expression is: data, a function of scale parameters, or linear in coefficients."""
+    """Kind of an expression: data, a function of scale parameters, or linear in coefficients."""
 
     kind: str
     tree: ast.expr
@@ -65,7 +64,7 @@ class _Form:
 
 @dataclass(eq=False)
 class _Reader:
-    """Reads expressions, and notes which function of the scales stands in front of which coefficient."""
+    """Reads expressions, and records which function of the scales multiplies which coefficient."""
 
     nodes: Mapping[str, Node]
     columns: set[str]
@@ -76,7 +75,7 @@ class _Reader:
     _forms: dict[str, _Form] = field(default_factory=dict)
 
     def use(self, tree: ast.expr) -> _Form:
-        """The form of an expression that the model needs; coefficients in it are settled."""
+        """The form of an expression that the model needs; this fixes the coefficients in it."""
         form = self._read(tree)
         self._settle(form)
         return form
@@ -135,7 +134,7 @@ class _Reader:
         return _Form("data", tree)
 
     def _together(self, tree: ast.expr, parts: Sequence[_Form]) -> _Form:
-        """Parts added up or put side by side."""
+        """Sums or concatenations of parts."""
         kinds = {part.kind for part in parts}
         names = frozenset().union(*(part.names for part in parts))
         if kinds == {"data"}:
@@ -167,7 +166,7 @@ class _Reader:
         by = other.tree if product else ast.BinOp(_ONE, ast.Div(), other.tree)
         for name in inner.names:
             self._carry(name, by)
-        # From here on the coefficient is the product.
+        # From here on the product is the coefficient.
         return replace(inner, names=frozenset())
 
     def _indexed(self, tree: ast.Subscript) -> _Form:
@@ -225,7 +224,7 @@ def _with_arguments(tree: ast.Call, parts: Mapping[int, _Form]) -> ast.Call:
 
 
 def _factors(tree: ast.expr, up: bool = True) -> list[tuple[ast.expr, bool]]:
-    """A product's factors, and whether each is above the line."""
+    """A product's factors, and whether each is in the numerator."""
     if isinstance(tree, ast.BinOp) and isinstance(tree.op, ast.Mult | ast.Div):
         below = isinstance(tree.op, ast.Div)
         return _factors(tree.left, up) + _factors(tree.right, up != below)
@@ -288,7 +287,7 @@ def _normal(node: Node, environment: Environment) -> _Normal:
 
 
 def _ancestors(name: str, nodes: Mapping[str, Node], columns: set[str]) -> set[str]:
-    """Random nodes without data that a node depends on, by way of deterministic ones."""
+    """Unobserved random nodes that a node depends on, through deterministic ones."""
     out: set[str] = set()
     node = nodes.get(name)
     if node is None or name in columns:
@@ -311,7 +310,7 @@ def _deterministic(node: Node, nodes: Mapping[str, Node], columns: set[str]) -> 
 
 
 def _names_under(tree: ast.expr, nodes: Mapping[str, Node], columns: set[str]) -> set[str]:
-    """Random nodes without data in an expression."""
+    """Unobserved random nodes in an expression."""
     out: set[str] = set()
     for name in {part.id for part in ast.walk(tree) if isinstance(part, ast.Name)}:
         if name in nodes and name not in columns:
@@ -324,18 +323,18 @@ def _names_under(tree: ast.expr, nodes: Mapping[str, Node], columns: set[str]) -
 
 @dataclass(frozen=True, slots=True)
 class _Spread:
-    """A standard deviation: a function of the scales, times known factors, for the rows of a node."""
+    """A standard deviation of a node's rows: a function of the scales times known factors."""
 
     key: str
     tree: ast.expr
     rows: np.ndarray  # flat positions in the node
     known: np.ndarray  # their factors
-    at: int | None  # the row the function is evaluated for, if it has rows
+    at: int | None  # the row at which the function is evaluated, if it varies by row
 
 
 @dataclass(frozen=True, eq=False)
 class _Class:
-    """Rows with one scale."""
+    """Rows with a common scale."""
 
     node: Node
     tree: ast.expr
@@ -344,7 +343,7 @@ class _Class:
 
 
 class _Builder:
-    """Puts one connected piece of a model into the form of :class:`GaussianModel`."""
+    """Converts one connected component of a model to a :class:`GaussianModel`."""
 
     def __init__(self, names: set[str], nodes: Mapping[str, Node], data: Data, order: Sequence[Node]) -> None:
         self.nodes, self.data, self.columns = nodes, data, data.names()
@@ -370,7 +369,7 @@ class _Builder:
         self._prepare()
 
     def _curved(self, random: Sequence[Node]) -> set[str]:
-        """Nodes that standard deviations depend on, or that stand inside a function: never coefficients."""
+        """Nodes in standard deviations or inside a function, which cannot be coefficients."""
         out: set[str] = set()
         for node in random:
             assert isinstance(node.expression.tree, ast.Call)
@@ -391,7 +390,7 @@ class _Builder:
         return int(np.prod(self.plain.shape(node.dims)))
 
     def _prepare(self) -> None:
-        """Means, standard deviations and the functions in front of coefficients, as expressions."""
+        """Means, standard deviations and the multipliers of coefficients, as expressions."""
         self.specs: dict[str, _Normal] = {}
         self.means: dict[str, ast.expr] = {}
         self.sds: dict[str, ast.expr] = {}
@@ -462,18 +461,18 @@ class _Builder:
         return out if out.ndim > len(dims) else np.broadcast_to(out, (points, *out.shape))
 
     def dims_of(self, tree: ast.expr) -> tuple[str, ...]:
-        """The dimensions an expression of the scales has."""
+        """The dimensions of an expression of the scales."""
         environment = Environment(self.nodes, self.data, self.scale_terms(self._probes()))
         return tuple(str(d) for d in environment.eval(tree).dims if d != POINTS)
 
     def _probes(self) -> list[np.ndarray]:
-        """Values of the scales at which functions of them are compared; they are smooth, so a few do."""
+        """Values of the scales at which functions of them are compared; a few suffice for smooth functions."""
         rng = np.random.default_rng(0)
         scales = [scale for node in self.scales for scale in self.priors[node.name]]
         return [scale.value(rng.uniform(-1, 1, 5)) for scale in scales]
 
     def spreads(self, node: Node, tree: ast.expr) -> list[_Spread]:
-        """The rows of a node by the function of the scales that is their standard deviation."""
+        """The rows of a node, grouped by the function of the scales that is their standard deviation."""
         power: float | None = None
         match tree:
             case ast.BinOp(
@@ -525,7 +524,7 @@ class _Builder:
         for node in self.observed:
             self._observe(node, environment)
         if not self.normal:
-            # A coefficient that nothing depends on, so that there is one.
+            # A coefficient without effect, so that there is at least one.
             only = Observations.normal(np.zeros(1, int), np.zeros(1), np.ones(1), total)
             self._add(ast.dump(_ONE), _ONE, None, self.observed[0], only)
         return self._piece(environment, starts, sizes)
@@ -607,7 +606,7 @@ class _Builder:
             self.log_jacobian -= float(target.ravel()[here].sum())
 
     def _slopes(self, value: np.ndarray) -> np.ndarray:
-        """What each coefficient does, (P, ...), from values at zero and with each of them far away."""
+        """Effect of each coefficient, (P, ...), from values at zero and with each coefficient moved far away."""
         return ((value[1:] - value[:1]) / _FAR).reshape(self.total, -1)
 
     def _observe_vectors(
@@ -780,13 +779,13 @@ def _short(nodes: Sequence[Node]) -> str:
 
 @dataclass(frozen=True, eq=False)
 class GaussianPiece:
-    """A recognised piece of a model; :meth:`solve` does the integral.
+    """A recognised component of a model; :meth:`solve` computes the integral.
 
     Attributes
     ----------
     model : GaussianModel
     places : mapping of str to slice
-        Where the outputs of each node are.
+        Positions of each node's outputs.
     """
 
     builder: _Builder
@@ -795,7 +794,7 @@ class GaussianPiece:
 
     @property
     def how(self) -> str:
-        """One line: what is done with which parameters."""
+        """One-line description of the method and its parameters."""
         scales = [node.name for node in self.builder.scales]
         normal = [node.name for node in self.builder.normal]
         words = f"{_few(normal)} Gaussian" if normal else "the data Gaussian"
@@ -807,7 +806,7 @@ class GaussianPiece:
         posterior = method(self.model)
         grid = [a.ravel() for a in np.meshgrid(*posterior.axes, indexing="ij")]
         values = [s.value(u) for s, u in zip(self.model.scales, grid, strict=True)]
-        # A coefficient with a scale parameter in front of it was solved for as their product.
+        # A coefficient multiplied by a scale parameter was solved for as their product.
         means, variances, origin = posterior.means.copy(), posterior.variances.copy(), posterior.origin.copy()
         for name, carrier in self._carriers().items():
             by = self.builder.evaluate(carrier, self.builder.nodes[name].dims, values).reshape(len(means), -1)
@@ -830,7 +829,7 @@ def _few(names: Sequence[str]) -> str:
 
 @dataclass(frozen=True, eq=False)
 class GaussianAnswer:
-    """The posterior of one piece, by node."""
+    """The posterior of one component, by node."""
 
     piece: GaussianPiece
     posterior: Posterior
@@ -844,7 +843,7 @@ class GaussianAnswer:
 
     @cached_property
     def functions(self) -> dict[str, tuple[Node, np.ndarray, int]]:
-        """Deterministic functions of one scale alone that rise or fall throughout: values at the grid."""
+        """Monotone deterministic functions of a single scale: values on the grid."""
         builder, out = self.piece.builder, {}
         index = {node.name: i for i, (node, _) in enumerate(builder.parameters) if not node.dims}
         for node in builder.nodes.values():
@@ -876,7 +875,7 @@ class GaussianAnswer:
         )
 
     def _of_functions(self, moment: int) -> dict[str, np.ndarray]:
-        """Means (0) or sds (1) of functions of one scale."""
+        """Means (0) or standard deviations (1) of functions of one scale."""
         return {n: self.posterior.moments(f.reshape(-1, 1))[moment][0] for n, (_, f, _) in self.functions.items()}
 
     def quantile(self, probability: float) -> dict[str, np.ndarray]:
@@ -893,7 +892,7 @@ class GaussianAnswer:
         return self.piece.model.scales
 
     def draws(self, rng: np.random.Generator, n: int) -> dict[str, np.ndarray]:
-        """Draws of the random nodes of the piece."""
+        """Draws of the random nodes of the component."""
         builder = self.piece.builder
         outputs, scales = self.posterior.draws(rng, n)
         normal = {node.name for node in builder.normal}
@@ -919,7 +918,7 @@ class GaussianAnswer:
 
 
 def gaussian_piece(names: set[str], nodes: Mapping[str, Node], data: Data, order: Sequence[Node]) -> GaussianPiece:
-    """A connected piece of a model as a Gaussian one.
+    """Read a connected component of a model as a Gaussian model.
 
     Parameters
     ----------
@@ -929,6 +928,6 @@ def gaussian_piece(names: set[str], nodes: Mapping[str, Node], data: Data, order
     Raises
     ------
     NotExact
-        With the node and the reason.
+        The component is not of this form; the message has the node and the reason.
     """
     return _Builder(names, nodes, data, order).build()
