@@ -1,4 +1,4 @@
-"""Rows of a table as sequences: where each begins, and what is missing inside."""
+"""Rows of a table as sequences: their boundaries, and gaps inside them."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from bayeslab.errors import DataError
 
 __all__ = ["Sequences", "read_columns", "sequences_of", "spread"]
 
-# A table with gaps becomes at most so many rows, and at most so many times as many as it had.
+# Limits for filling gaps: total number of rows, and growth factor.
 _MOST, _TIMES = 20_000_000, 200
 
 
@@ -26,7 +26,7 @@ class Sequences:
     offsets : ndarray (n_sequences + 1,)
         Sequence s has the times ``offsets[s]`` to ``offsets[s + 1]``.
     names : ndarray (n_sequences,)
-        What the column that tells sequences apart calls them.
+        Labels of the sequences in their column.
     times : ndarray (n_times,)
     at : ndarray (n_rows,)
         The time of each row of the table.
@@ -47,7 +47,7 @@ class Sequences:
 
     @property
     def sequence(self) -> np.ndarray:
-        """The number of the sequence of each time."""
+        """Index of the sequence of each time."""
         return np.repeat(np.arange(self.n_sequences), np.diff(self.offsets))
 
     def some(self, which: np.ndarray) -> Sequences:
@@ -75,14 +75,14 @@ def sequences_of(data: Data, sequence: str | None, time: str | None) -> Sequence
     Parameters
     ----------
     sequence : str or None
-        The column that tells sequences apart; without it there is one.
+        The column that identifies sequences; None: a single sequence.
     time : str or None
-        The column of times, whole numbers; without it rows follow each other.
+        The column of integer times; None: rows are consecutive.
 
     Raises
     ------
     DataError
-        A sequence in two pieces; times that do not rise, or are not whole numbers.
+        A sequence is not contiguous, or times are not increasing integers.
     """
     n_rows = len(data.labels.get(data.dataset.rows, ()))
     names, offsets = _pieces(data, sequence, n_rows)
@@ -193,7 +193,7 @@ def read_columns(data: Data, columns: Sequence[str], categories: frozenset[str],
     Raises
     ------
     DataError
-        Text where numbers are meant; infinite values.
+        A column holds text where numbers are expected, or infinite values.
     """
     out = np.full((n_rows, len(columns)), np.nan)
     for j, name in enumerate(columns):

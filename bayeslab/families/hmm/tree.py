@@ -1,4 +1,4 @@
-"""Rows that name their parents, read tree by tree, parents before children."""
+"""Trees of rows that name their parents, in an order with parents before children."""
 
 from __future__ import annotations
 
@@ -15,23 +15,23 @@ __all__ = ["forest_of"]
 
 
 def forest_of(data: Data, column: str) -> tuple[Sequences, np.ndarray]:
-    """The rows of a table tree by tree, and the time of each one's parent.
+    """Sort the rows of a table tree by tree; with the position of each row's parent.
 
     Parameters
     ----------
     column : str
-        Holds the label of the parent's row, and nothing for roots.
+        Column with the label of the parent's row, empty for roots.
 
     Returns
     -------
     Sequences
-        One for each tree, called by its root.
+        One sequence for each tree, with the root's label as its name.
     parents : ndarray (n_times,)
 
     Raises
     ------
     DataError
-        A parent that is not there, or descends from its child; with the row.
+        A parent does not exist, or descends from its child; the message has the row.
     """
     rows = data.dataset.rows
     labels = np.asarray(data.labels.get(rows, ()))
@@ -50,12 +50,12 @@ def forest_of(data: Data, column: str) -> tuple[Sequences, np.ndarray]:
 
 
 def _numbers(data: Data, column: str, labels: np.ndarray, rows: str) -> np.ndarray:
-    """The number of each row's parent, -1 where the cell is empty."""
+    """Index of each row's parent, -1 for roots."""
     if column not in data.dataset.columns:
         raise DataError(f"the data have no column '{column}', which names the parents", code="unknown-column")
     cells = data.column(column)
     names = [_word(v) for v in labels.tolist()]
-    # Names of rows are checked to be there once where the data are read.
+    # Reading the data has checked that row names are unique.
     place = {name: row for row, name in enumerate(names)}
     out = np.full(len(labels), -1, np.int64)
     for row, (value, gone) in enumerate(zip(cells.values.tolist(), cells.absent().tolist(), strict=True)):
@@ -72,5 +72,5 @@ def _numbers(data: Data, column: str, labels: np.ndarray, rows: str) -> np.ndarr
 
 
 def _word(value: Any) -> str:
-    """A label as it is written: 3 and 3.0 are the same."""
+    """A label as text: 3 and 3.0 are equal."""
     return f"{value:.15g}" if isinstance(value, int | float) and not isinstance(value, bool) else str(value)

@@ -1,4 +1,4 @@
-"""What a file says of an infinite number of states: its truncation, its concentrations, what new states emit."""
+"""Options of an infinite number of states: truncation, concentrations, and the prior of new states' emissions."""
 
 from __future__ import annotations
 
@@ -18,14 +18,14 @@ __all__ = ["CONCENTRATIONS", "REFUSED", "based", "limit_of", "shown", "truncated
 
 CONCENTRATIONS = ("alpha", "gamma", "kappa")
 REFUSED = "an infinite number of states is sampled: use method gibbs, or give a number of states"
-# New states are drawn with standard deviations about this share of a column's, and centres spread like the column.
+# Typical standard deviation of a new state, as a share of the column's; centres vary like the column.
 _SHARE, _KAPPA = 1 / 3, 0.1
-# Gamma(a, b): of the stickiness.
+# Gamma(a, b) prior of the stickiness.
 _STICKY = (1.0, 0.1)
 
 
 def truncated(spec: Any) -> Any:
-    """The spec with ``most`` states, and with parameters of emissions alone."""
+    """The specification with ``most`` states, and with emission parameters only."""
     if spec.states != "infinite":
         return spec
     rest = {name: value for name, value in spec.parameters.items() if name not in CONCENTRATIONS}
@@ -38,14 +38,14 @@ def limit_of(spec: HMM) -> Limit:
     Raises
     ------
     ModelError
-        A concentration that is neither a positive number nor a Gamma; kappa and stickiness.
+        A concentration is neither a positive number nor a Gamma; or both kappa and stickiness are given.
     """
     given = {name: _concentration(name, spec.parameters[name]) for name in CONCENTRATIONS if name in spec.parameters}
     if "kappa" in given and spec.stickiness is not None:
         raise ModelError(
             "stickiness is the number kappa: give one of them", path=("model", "stickiness"), code="conflict"
         )
-    # Without stickiness a state that lasts is taken for two that alternate, and chains mix badly: it is the default.
+    # The default is sticky: otherwise a persistent state splits into two alternating ones, and chains mix badly.
     sticky = _STICKY if spec.stickiness is None else float(spec.stickiness)
     return Limit(spec.most, **({"kappa": sticky} | given))
 
@@ -69,22 +69,22 @@ def _concentration(name: str, value: Any) -> float | tuple[float, float]:
 
 
 def based(part: Any) -> Any:
-    """The part with the prior that the states share, whatever their number.
+    """The part with a base prior that does not depend on the number of states.
 
-    Normal columns: σ² ~ InverseGamma(1.5, s² / 18) and means Normal(m, σ / √0.1), about the spread s of the column. A
-    vaguer prior of means would make new states too costly, one scaled by `most` too narrow.
+    Normal columns: σ² ~ InverseGamma(1.5, s² / 18) and means Normal(m, σ / √0.1), with s the spread of the
+    column. A vaguer prior of means would make new states too costly, and one scaled by `most` would be too narrow.
     """
     if part.word != "gaussian":
         return part
     prior, d = part.emission.prior, len(part.columns)
     joint = np.ndim(prior.scale) == 2
-    weak = part.n_states ** (2 / d if joint else 2)  # what the weak prior is divided by
+    weak = part.n_states ** (2 / d if joint else 2)  # divisor of the weak prior's scale
     scaled = replace(prior, kappa=_KAPPA, scale=prior.scale * weak * _SHARE**2)
     return replace(part, emission=replace(part.emission, prior=scaled))
 
 
 def shown(columns: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
-    """A table of decoded states without the columns of states that hardly ever are."""
+    """A table of decoded states without the columns of states that hardly ever occur."""
     return {
         name: v for name, v in columns.items() if not (name.startswith("P(state=") and np.max(v, initial=0.0) < 0.005)
     }

@@ -1,4 +1,4 @@
-"""A column of colours that urns give, as a part of a model, and the balls and draws that a file and its data hold."""
+"""Emission of colours drawn from urns without replacement: the part, and the balls and draws in file and data."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ __all__ = ["UrnPart", "balls_of", "urns_of"]
 
 @dataclass(frozen=True, eq=False)
 class _Colours(EmissionWithoutParameters):
-    """As an emission: what a colour says of the urn is the chain's business."""
+    """Colours as an emission; the chain computes the likelihood of a colour given the urn."""
 
     n_colours: int
 
@@ -49,7 +49,7 @@ class UrnPart(StatePart):
     balls : ndarray (n_urns, n_colours)
     sequences : Sequences
     codes : ndarray (n_times,)
-        Numbers of the colours, -1 where none was seen.
+        Codes of the colours, -1 where missing.
     """
 
     word: str = "urn"
@@ -71,7 +71,7 @@ class UrnPart(StatePart):
 
     @property
     def computed(self) -> bool:
-        """Colours follow from uniform numbers."""
+        """True: colours are computed from uniform numbers."""
         return True
 
     def shape(self, name: str) -> tuple[int, ...]:
@@ -132,9 +132,9 @@ class UrnPart(StatePart):
         self, rng: np.random.Generator, values: Mapping[str, Any], states: np.ndarray, rows: np.ndarray,
         cells: np.ndarray,
     ) -> np.ndarray:  # fmt: skip
-        """Colours (n_rows, 1) given the path: of each sequence anew from full urns; missing cells are predicted.
+        """Colours (n_rows, 1) given the path, for each sequence from full urns; missing cells are predicted.
 
-        A cell that was not seen is one of the balls that all seen draws from its urn leave, whenever they were.
+        A missing cell is a draw from the balls that remain after all observed draws from its urn, at any time.
         """
         colours = self.codes[self.sequences.at]
         out = self._each(states, np.full(len(states), -1), rng.random(len(states)))
@@ -144,7 +144,7 @@ class UrnPart(StatePart):
         return out[:, None].astype(float)
 
     def _each(self, states: np.ndarray, colours: np.ndarray, uniform: np.ndarray) -> np.ndarray:
-        """Colours of rows: the observed ones, and draws from what these leave."""
+        """Colours of rows: the observed ones, and draws from the remaining balls."""
         out, of = colours.copy(), self.sequences.sequence[self.sequences.at]
         for s in range(self.sequences.n_sequences):
             left = self.balls.astype(float)
@@ -159,12 +159,12 @@ class UrnPart(StatePart):
 
 
 def balls_of(spec: HMM, n_states: int) -> np.ndarray:
-    """The numbers of balls a file gives.
+    """Read the numbers of balls from the file.
 
     Raises
     ------
     ModelError
-        Anything else.
+        The file's value is invalid.
     """
     path = ("model", "parameters", "balls")
     odd = sorted(spec.parameters.keys() - {"balls"})
@@ -190,7 +190,7 @@ def urns_of(spec: HMM, data: Data, sequences: Sequences, base: Any) -> tuple[Urn
     Raises
     ------
     ModelError, DataError
-        What does not fit.
+        The balls, colours or data contradict each other.
     """
     if not isinstance(base, Chain) or base.order != 1:
         raise ModelError("urns go with a plain chain of order 1", path=("model", "emission"), code="unsupported")

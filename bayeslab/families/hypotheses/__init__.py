@@ -1,10 +1,9 @@
 """Family ``hypotheses``: a finite set of hypotheses, each with a prior and a likelihood.
 
-The likelihood is a table of probabilities, one for each value of the observed column, or a
-distribution of it in the words of the family ``graph``. Given the hypothesis the observations are
-independent. The posterior is exact; the group ``learning`` has it after every observation, with the
-MAP and ML hypotheses, what each predicts next, and description lengths in bits. As a PyMC graph
-the hypothesis is a categorical node that is summed out.
+The likelihood is a table of probabilities of the values of the observed column, or a distribution written as in the
+family ``graph``. Observations are independent given the hypothesis. The posterior is exact; the group ``learning`` has
+it after every observation, with the MAP and ML hypotheses, their predictions, and description lengths in bits. In the
+PyMC graph the hypothesis is a categorical node that is summed out.
 """
 
 from __future__ import annotations
@@ -32,7 +31,7 @@ def _spec(model: Model) -> Hypotheses:
 
 
 def check(model: Model, columns: set[str] | None) -> None:
-    """Distributions can be read, and the column is there."""
+    """Check that distributions can be read and that the column exists."""
     spec = _spec(model)
     for name, hypothesis in spec.hypotheses.items():
         if isinstance(hypothesis.likelihood, str):
@@ -54,5 +53,5 @@ def check(model: Model, columns: set[str] | None) -> None:
 
 
 def compile(model: Model, data: Data) -> HypothesesPosterior:
-    """The model on its data."""
+    """Bind the model to its data."""
     return HypothesesPosterior(model, data)

@@ -1,4 +1,4 @@
-"""A finite set of hypotheses on its data, as engines and results see it."""
+"""Posterior of a finite set of hypotheses given data: the interface for engines and results."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ __all__ = ["HypothesesPosterior"]
 
 
 class HypothesesPosterior(Posterior):
-    """A finite set of hypotheses on its data."""
+    """Posterior of a finite set of hypotheses given data."""
 
     @property
     def spec(self) -> Hypotheses:
@@ -43,11 +43,11 @@ class HypothesesPosterior(Posterior):
         return self.model.model
 
     def summed_out(self) -> tuple[str, ...]:
-        """Which hypothesis is true."""
+        """The node of the true hypothesis."""
         return ("_which",)
 
     def derived_nodes(self) -> tuple[str, ...]:
-        """The hypothesis, one by one."""
+        """The indicators of the hypotheses."""
         return ("is_true",)
 
     def bound_data(self) -> Data:
@@ -57,7 +57,7 @@ class HypothesesPosterior(Posterior):
         return bind(self.model.model_copy(update={"dims": dims}), self.data.dataset, observed | set(dims))
 
     def network(self) -> nx.DiGraph:
-        """The hypothesis, and what is observed."""
+        """The graph of the hypothesis and the observed column."""
         spec, data = self.spec, self.bound_data()
         calls = {str(call_name(_call(h))) for h in spec.hypotheses.values() if isinstance(h.likelihood, str)}
         out = nx.DiGraph(dims={dim: len(levels) for dim, levels in data.labels.items()})
@@ -69,11 +69,11 @@ class HypothesesPosterior(Posterior):
         return out
 
     def graph(self, *, purpose: Purpose = "fit", targets: Collection[str] = ()) -> pymc.Model:
-        """The model as a PyMC graph: the hypothesis is the node ``_which``, summed out in a fit."""
+        """The model as a PyMC graph with the hypothesis as node ``_which``, which a fit sums out."""
         return GraphPosterior(_lowered(self.model), self.bound_data()).graph(purpose=purpose, targets=targets)
 
     def _values(self) -> np.ndarray:
-        """The observed column: positions in the states, or numbers."""
+        """The observed column: indices of states, or numbers."""
         spec = self.spec
         term = self.bound_data().term(spec.observed, missing=True)
         values = term.codes if spec.states else term.value
@@ -91,7 +91,7 @@ class HypothesesPosterior(Posterior):
         return values
 
     def _log_likelihood(self) -> np.ndarray:
-        """Of each row under each hypothesis, (rows, hypotheses)."""
+        """Log likelihood of each row under each hypothesis, (rows, hypotheses)."""
         spec, x = self.spec, self._values()
         if spec.states:
             with np.errstate(divide="ignore"):
@@ -107,7 +107,7 @@ class HypothesesPosterior(Posterior):
         return np.stack(columns, axis=1)
 
     def learned(self) -> Finite:
-        """The hypotheses after the data, observation by observation."""
+        """The posterior of the hypotheses after each observation."""
         return Finite(self.spec.prior, self._log_likelihood())
 
     @cached_property
@@ -124,7 +124,7 @@ class HypothesesPosterior(Posterior):
         return Plan(f"Bayes' theorem over {count} hypotheses", lambda: _Answer(self.spec, after))
 
     def probabilities(self, draws: Draws) -> dict[str, np.ndarray] | None:
-        """Posterior-weighted probability of each value, for every new row; None with distributions."""
+        """Posterior-weighted probability of each value for every new row; None for distributions."""
         spec = self.spec
         if not spec.states:
             return None
@@ -170,7 +170,7 @@ def _dims(model: Model) -> dict[str, Any]:
 
 
 def _switched(spec: Hypotheses) -> str:
-    """One distribution whose parameters are those of the hypothesis that is true."""
+    """One distribution with the parameters of the true hypothesis."""
     calls = [_call(h) for h in spec.hypotheses.values()]
     words = {str(call_name(call)) for call in calls}
     given = [bound_arguments(call, str(call_name(call))) for call in calls]
@@ -214,7 +214,7 @@ def _of_distribution(hypothesis: Hypothesis, data: Data, x: np.ndarray) -> np.nd
 
 @dataclass(frozen=True, eq=False)
 class _Answer:
-    """Which hypothesis is true: ``is_true`` has one element for each, whose mean is its probability."""
+    """Posterior of the true hypothesis: the mean of ``is_true`` is the probability of each hypothesis."""
 
     spec: Hypotheses
     after: Finite
@@ -250,7 +250,7 @@ class _Answer:
         return {"_which": which, "is_true": (which[:, None] == np.arange(len(self.spec.prior))).astype(np.int64)}
 
     def groups(self) -> dict[str, dict[str, tuple[tuple[str, ...], np.ndarray]]]:
-        """``learning``: what was known after 0, 1, … observations (``seen``)."""
+        """``learning``: the posterior after 0, 1, … observations (``seen``)."""
         after, each = self.after, ("seen", "hypothesis")
         names = np.array(list(self.spec.hypotheses))
         out = {

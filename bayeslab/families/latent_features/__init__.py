@@ -1,13 +1,13 @@
-r"""Family ``latent_features``: every row is a sum of a few features, each times how much of it the row has.
+r"""Family ``latent_features``: every row is a linear combination of a few features, plus noise.
 
 .. math:: x_n = m + W z_n + e_n, \qquad e_n \sim N(0, \Psi).
 
-``kind: gaussian``: z_n is normal. With one noise for all columns this is probabilistic principal components [1]_, with
-one for each it is factor analysis [2]_. The scores z_n are integrated out, and the data enter through their means and
-covariances: what a step costs does not depend on the number of rows.
+``kind: gaussian``: z_n is normal. With one noise variance for all columns this is probabilistic principal component
+analysis [1]_, with one for each column factor analysis [2]_. The scores z_n are integrated out, and the data enter
+through their means and covariances, so that the cost of a step does not depend on the number of rows.
 
-``kind: binary``: z_n says which features the row has: binary factor analysis, and with ``features: ibp``, where the
-number of features is not given, the factor model of the Indian buffet process [3]_.
+``kind: binary``: z_n indicates the features that the row has. This is binary factor analysis or, with ``features: ibp``
+and an unknown number of features, the linear-Gaussian model of the Indian buffet process [3]_.
 
 References
 ----------
@@ -35,7 +35,7 @@ def _spec(model: Model) -> LatentFeatures:
 
 
 def check(model: Model, columns: set[str] | None) -> None:
-    """The data have the columns that are named."""
+    """Check that the data have the columns that the model names."""
     spec = _spec(model)
     if not columns or not any(name in columns for name in spec.columns):
         return  # to be simulated
@@ -49,5 +49,5 @@ def check(model: Model, columns: set[str] | None) -> None:
 
 
 def compile(model: Model, data: Data) -> LatentFeaturesPosterior:
-    """The model on its data."""
+    """Bind the model to its data."""
     return LatentFeaturesPosterior(model, data)

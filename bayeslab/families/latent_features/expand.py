@@ -1,4 +1,4 @@
-"""Latent features written out in the model language: loadings, and the rows that are jointly normal given them."""
+"""Expand latent features in the model language: loadings, and jointly normal rows given them."""
 
 from __future__ import annotations
 
@@ -16,17 +16,17 @@ from bayeslab.language.spec import Model, node_name
 __all__ = ["expand"]
 
 _CELLS = "cells"
-# Loadings of more elements are no text that a person would edit.
+# Loadings with more elements are too long to edit as text.
 _MOST_LOADINGS = 400
 
 
 def expand(model: Model, data: Data) -> Expansion:
-    """The model as nodes.
+    """Write the model as nodes of the language.
 
     Raises
     ------
     ModelError
-        A part of it cannot be said in the language; the message says which, and why.
+        Some part of the model has no form in the language; the message names it and the reason.
     """
     assert isinstance(model.model, LatentFeatures)
     resolution = resolved(model, data)
@@ -126,7 +126,7 @@ class _Written:
         return "loading_sd"
 
     def _loadings(self, size: str) -> None:
-        """A triangle of normals whose product with itself is that of independent normal loadings."""
+        """A triangular factor W of normals such that W W' is distributed as for independent normal loadings."""
         k, d = self.k, len(self.resolved.columns)
         if k > 1:
             self.dims["earlier"] = k - 1

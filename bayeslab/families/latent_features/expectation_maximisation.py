@@ -1,4 +1,4 @@
-"""Latent features by expectation maximisation: factor analysis, principal components, binary patterns summed out."""
+"""Latent features by EM: factor analysis, principal components, and binary patterns summed out."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ from bayeslab.posterior.answer import EMPlan
 
 __all__ = ["em", "factor_problem", "maximum_likelihood"]
 
-# Noise of so small a share of a column's sd is none: the density hardly depends on it there.
+# Share of a column's sd below which noise counts as zero: the density hardly depends on it there.
 _NO_NOISE = 0.01
 
 
 def em(resolved: Resolved) -> EMPlan | str:
-    """How EM finds the mode of the posterior, or of the likelihood, or why it cannot."""
+    """Plan of EM for the posterior mode or the maximum likelihood, or the reason why it does not apply."""
     if resolved.binary and (why := refused_patterns(resolved)) is not None:
         return Reason(f"{why}; use gibbs", code=why.code)
     made: Any = _binary if resolved.binary else factor_problem
@@ -54,7 +54,7 @@ def _bounds(resolved: Resolved, likelihood: Any) -> dict[str, tuple[Any, float]]
 
 
 def _values(resolved: Resolved, theta: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
-    """By the names in results: normal factors along principal axes, binary ones by the size of their loadings."""
+    """Values by name in results: normal factors along principal axes, binary ones by size of their loadings."""
     out = {n: np.asarray(theta[n]) for n in resolved.dims if n in theta}
     loading = out["loading"]
     if resolved.binary:
@@ -98,7 +98,7 @@ def _scale(resolved: Resolved) -> np.ndarray:
 
 
 def factor_problem(resolved: Resolved, prior: bool) -> FactorProblem:
-    """Normal factors, with the model's priors or without."""
+    """The EM problem of normal factors, with or without the model's priors."""
     assert resolved.features is not None
     factor_prior = None
     if prior:
@@ -137,7 +137,7 @@ def _binary(resolved: Resolved, prior: bool) -> BinaryProblem:
 
 
 def maximum_likelihood(resolved: Resolved) -> tuple[float, int]:
-    """The highest log likelihood, by closed form or of several searches, and the number of free parameters."""
+    """The highest log likelihood, in closed form or from several searches, and the number of free parameters."""
     if resolved.features is None or (resolved.binary and refused_patterns(resolved) is not None):
         return float("nan"), 0
     problem: Any = _binary(resolved, False) if resolved.binary else factor_problem(resolved, False)

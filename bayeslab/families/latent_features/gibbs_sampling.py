@@ -1,4 +1,4 @@
-"""Binary features by Gibbs sweeps: a fixed number of them, or as many as the buffet brings."""
+"""Binary features by Gibbs sampling: a fixed number, or an unbounded one under the Indian buffet process."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ from bayeslab.posterior.answer import GibbsDraws, GibbsPlan, Note
 
 __all__ = ["by_gibbs", "prior_of"]
 
-# Draws that go into summaries of the features.
+# Number of draws for summaries of the features.
 _DRAWS = 500
 
 
 def prior_of(resolved: Resolved) -> BinaryPrior:
-    """The prior, as the sampler has it."""
+    """The prior in the sampler's form."""
 
     def scale(given: Any) -> Any:
         return given.density() if isinstance(given, Written) else given
@@ -38,7 +38,7 @@ def prior_of(resolved: Resolved) -> BinaryPrior:
 
 
 def by_gibbs(resolved: Resolved, rows: str) -> GibbsPlan:
-    """Entries of Z in turns, the weights integrated out."""
+    """Gibbs sampling of the entries of Z, with the weights integrated out."""
 
     def finish(kept: Mapping[int, Arrays], n_draws: int) -> GibbsDraws:
         chains = [draws_of(chain, n_draws) for chain in kept.values()]
@@ -69,7 +69,7 @@ def by_gibbs(resolved: Resolved, rows: str) -> GibbsPlan:
 
 
 def _monitored(resolved: Resolved) -> list[str]:
-    """Names of the parameters that mean the same whatever the order of the features."""
+    """Names of the label-invariant parameters."""
     out = ["n_features", "log_likelihood"]
     out += ["noise"] if isinstance(resolved.noise[0], Written) else []
     out += ["scale"] if isinstance(resolved.scale[0], Written) else []
@@ -78,9 +78,9 @@ def _monitored(resolved: Resolved) -> list[str]:
 
 
 def _facing(resolved: Resolved, chains: Sequence[BinaryDraws]) -> list[BinaryDraws]:
-    """Draws whose features face the same way: with an offset those that have one may be those that have it not.
+    """Draws with consistent feature orientation: with an offset, a feature and its complement are equivalent.
 
-    As in the draw with the highest joint density, where fewer rows have a feature than not.
+    The orientation is that of the draw with the highest joint density, in which fewer than half of the rows have it.
     """
     best = max(chains, key=lambda one: float(one.log_joint.max()))
     pivot = best.z[int(best.log_joint.argmax())]
@@ -106,7 +106,7 @@ def _number(resolved: Resolved, chains: Sequence[BinaryDraws]) -> Note:
 
 
 def _padded(chains: Sequence[BinaryDraws], pivot: np.ndarray) -> dict[str, Any]:
-    """Weights and probabilities of every draw: in the first slots the pivot's features, zeros where a draw has none."""
+    """Weights and probabilities of every draw: the pivot draw's features come first; absent features are zero."""
     names = [[_slots(match_columns(pivot, z), pivot.shape[1]) for z in one.z] for one in chains]
     most = max((int(n.max()) + 1 for chain in names for n in chain if len(n)), default=1)
     most = max(most, pivot.shape[1], 1)
@@ -123,14 +123,14 @@ def _padded(chains: Sequence[BinaryDraws], pivot: np.ndarray) -> dict[str, Any]:
 
 
 def _slots(names: np.ndarray, first: int) -> np.ndarray:
-    """Features that are none of the pivot's come after them."""
+    """Features that the pivot draw lacks come after the others."""
     out = names.copy()
     out[names < 0] = first + np.arange((names < 0).sum())
     return out
 
 
 def _summaries(resolved: Resolved, chains: Sequence[BinaryDraws], rows: str) -> dict[str, Any]:
-    """Features of all draws under one numbering, and the draw with the highest joint density."""
+    """Features of all draws under a common numbering, and the draw with the highest joint density."""
     every = [(one, s) for one in chains for s in range(len(one.z))]
     top = int(np.argmax(np.concatenate([one.log_joint for one in chains])))
     best, at = every[top]
@@ -138,7 +138,7 @@ def _summaries(resolved: Resolved, chains: Sequence[BinaryDraws], rows: str) -> 
         order = np.argsort(-best.z[at].sum(axis=0), kind="stable")
         pivot = best.z[at][:, order]
     else:
-        # The numbering that the posterior has, too.
+        # The same numbering as in the posterior.
         places = np.argsort(permutations(np.stack([one.loading[s].T for one, s in every]))[0], axis=1)
         pivot = best.z[at][:, np.argsort(places[top])]
     n, k = pivot.shape

@@ -1,4 +1,4 @@
-"""Latent features on their data: rows, scales of the priors, and the names of everything in results."""
+"""Latent features resolved on their data: rows, scales of the priors, and names in results."""
 
 from __future__ import annotations
 
@@ -22,17 +22,17 @@ if TYPE_CHECKING:
 
 __all__ = ["MOST_SUMMED", "Resolved", "Written", "refused_patterns", "resolved"]
 
-# Of the means: a normal prior that many sds of the data wide.
+# Width of the normal prior of the means, in sds of the data.
 _WIDE = 10.0
 _WIDE_BINARY = 3.0
-# Levels of columns without means, in sds of the columns, from which on digits of the noise are lost: of binary features
-# where the scale of the weights is known, and where it is drawn; of normal ones, whose covariances have the squares.
+# Levels of columns without means, in sds of the columns, above which the noise loses precision: for binary features
+# with a known scale of the weights, and with a sampled one; for normal features, whose covariances have the squares.
 _FARTHEST_KNOWN, _FARTHEST_DRAWN, _FARTHEST_NORMAL = 1e7, 1e5, 1e5
 
 
 @dataclass(frozen=True)
 class Written:
-    """A prior of positive numbers as the model language has it: distribution and parameters."""
+    """A prior of a positive parameter, as in the model language: distribution and parameters."""
 
     word: str
     arguments: Mapping[str, float]
@@ -46,7 +46,7 @@ class Written:
         return lambda value: float(log_p(np.asarray(value)))
 
     def node(self, name: str, **how: Any) -> Any:
-        """As a random variable of the PyMC model that is being built."""
+        """A random variable in the PyMC model on the context stack."""
 
         return pymc_class(self.word)(name, **self.arguments, **how)
 
@@ -56,7 +56,7 @@ type Scale = float | Written
 
 @dataclass(frozen=True, eq=False)
 class Resolved:
-    """The model on its data.
+    """The model resolved on its data.
 
     Attributes
     ----------
@@ -65,11 +65,11 @@ class Resolved:
     centre, spread : ndarray (D,)
         Means and sds of the columns of the fit.
     features : int or None
-        None: as many as the buffet brings.
+        None: unbounded, from an Indian buffet process.
     noise, scale : tuple of float or Written
-        The prior of the noise's sd, one or for each column; of the sd of the loadings, one or for each column.
+        Priors of the sd of the noise and of the sd of the loadings, each one for all columns or one for each.
     probability, alpha : (float, float), float or (float, float)
-        Beta and Gamma priors.
+        Parameters of the Beta and Gamma priors.
     """
 
     spec: LatentFeatures
@@ -89,7 +89,7 @@ class Resolved:
 
     @property
     def offset(self) -> bool:
-        """Whether columns have means of their own."""
+        """Whether the columns have means to estimate."""
         return self.spec.with_mean
 
     @property
@@ -101,12 +101,12 @@ class Resolved:
 
     @property
     def pooled(self) -> float:
-        """Sd of all columns about their means."""
+        """Pooled sd of all columns around their means."""
         return float(np.sqrt(np.mean(self.spread**2)))
 
     @property
     def size(self) -> np.ndarray:
-        """What loadings are as large as (D,): sds about the means, or, without means, about zero."""
+        """Scale of the loadings (D,): sds around the means or, without means, around zero."""
         return _sizes(self.centre, self.spread, self.offset)
 
     @property
@@ -118,7 +118,7 @@ class Resolved:
 
     @property
     def dims(self) -> dict[str, tuple[str, ...]]:
-        """Parameters in results, where their number is fixed."""
+        """Dimensions of the parameters in results, if their number is fixed."""
         out: dict[str, tuple[str, ...]] = {}
         if self.binary:
             out["probability"] = ("feature",)
@@ -132,12 +132,12 @@ class Resolved:
 
 
 def resolved(model: Model, data: Data, origin: Resolved | None = None) -> Resolved:
-    """The model on its data. New data are on the scales of the fit.
+    """Resolve the model on its data. New data use the scales of the fit.
 
     Parameters
     ----------
     origin
-        The model on the data of the fit, where these are others; None: it is worked out.
+        The model on the data of the fit, if the model's data are others; None: computed from the model.
     """
     if data.origin is None:
         return _first(model, data)
@@ -156,7 +156,7 @@ def _first(model: Model, data: Data) -> Resolved:
     if noise is not None:
         own_noise = (noise,) * len(each)
     scale = _written(spec, "scale")
-    # Where columns have no means of their own, loadings are as large as their level.
+    # If columns have no means, loadings are as large as the columns' level.
     size = _sizes(centre, spread, spec.with_mean)
     whole = float(np.sqrt(np.mean(size**2)))
     own_scale: tuple[Scale, ...] = tuple(float(s) for s in size) if spec.noise == "own" else (whole,)
@@ -201,7 +201,7 @@ def _sizes(centre: np.ndarray, spread: np.ndarray, with_mean: bool) -> np.ndarra
 
 
 def _scales(spec: LatentFeatures, rows: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Means and sds of the columns; 0 and 1 where there are no data and the file gives all scales."""
+    """Means and sds of the columns; 0 and 1 if there are no data and the file gives all scales."""
     if not len(rows):
         given = {"noise", "scale"} <= set(spec.priors) and not spec.with_mean
         if not given:
@@ -229,11 +229,11 @@ def _scales(spec: LatentFeatures, rows: np.ndarray) -> tuple[np.ndarray, np.ndar
 
 
 def _check_level(columns: Sequence[str], centre: np.ndarray, pooled: float, farthest: float) -> None:
-    """Refuse columns whose level the features would have to explain, until no digits are left for the noise.
+    """Refuse columns whose level the features must explain and is so large that the noise loses all precision.
 
-    Weights of the size of the level have a precision of (noise / level)^2 beside counts of rows: a double holds both
-    up to levels of 10^7 sds of the noise. Where the weights' scale is drawn, chains pass through values too small for
-    the level, at which every row wants many features that are all alike. A covariance with that level has a condition
+    Weights of the size of the level have a precision of (noise / level)^2, added to counts of rows: double precision
+    holds both for levels up to 10^7 sds of the noise. If the weights' scale is sampled, chains pass through values too
+    small for the level, at which every row needs many similar features. A covariance with that level has a condition
     number of (level / noise)^2: at 10^5 the log likelihood of hundreds of rows is right to 1e-4 still.
     """
     j = int(np.argmax(np.abs(centre)))
@@ -247,7 +247,7 @@ def _check_level(columns: Sequence[str], centre: np.ndarray, pooled: float, fart
 
 
 def _written(spec: LatentFeatures, name: str) -> Scale | None:
-    """The prior of a sd: a number that is known, or a distribution of positive numbers."""
+    """The prior of an sd: a known number, or a distribution of positive numbers."""
     given, path = spec.priors.get(name), ("model", "priors", name)
     if given is None:
         return None
@@ -305,12 +305,12 @@ def _pair(spec: LatentFeatures, name: str, word: str, default: tuple[float, floa
     )
 
 
-# Patterns of so many binary features are summed one by one.
+# Largest number of binary features whose patterns are enumerated.
 MOST_SUMMED = 12
 
 
 def refused_patterns(resolved: Resolved) -> Reason | None:
-    """Why patterns of binary features cannot be summed one by one, if they cannot."""
+    """Reason why patterns of binary features cannot be enumerated; None if they can."""
     if resolved.features is None:
         return Reason("a number of features that is not given has no parameters of fixed size", code="no-graph")
     if resolved.features > MOST_SUMMED:

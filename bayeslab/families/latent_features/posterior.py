@@ -1,4 +1,4 @@
-"""A latent feature model on its data, as engines and results see it."""
+"""Posterior of a latent feature model given its data: the interface for engines and results."""
 
 from __future__ import annotations
 
@@ -21,22 +21,22 @@ if TYPE_CHECKING:
 
 __all__ = ["LatentFeaturesPosterior"]
 
-# Sds from zero from which on columns without means are remarked upon.
+# Distance from zero, in sds, from which columns without means get a remark.
 _FAR = 10.0
 
 
 class LatentFeaturesPosterior(Posterior):
-    """A latent feature model on its data."""
+    """Posterior of a latent feature model given its data."""
 
     view = "features"
     on_arrays = True
 
     def may_be_relabelled(self) -> bool:
-        """Features have no names of their own."""
+        """True: features are exchangeable."""
         return True
 
     def outcomes_used(self) -> Literal["no", "row", "sequence"]:
-        """Rows are independent: a prediction uses the other cells of its row."""
+        """``row``: rows are independent, and a prediction uses the other cells of its row."""
         return "row"
 
     @property
@@ -61,8 +61,8 @@ class LatentFeaturesPosterior(Posterior):
     def graph(self, *, purpose: Purpose = "fit", targets: Collection[str] = ()) -> pymc.Model:
         """The model as a PyMC graph.
 
-        To fit: its parameters, and one node ``evidence`` with the features of all rows integrated or summed out. To
-        simulate: ``z`` of every row too, and a node for every column.
+        For fitting: its parameters, and one node ``evidence`` with the features of all rows integrated or summed out.
+        For simulation: also ``z`` of every row, and a node for every column.
         """
         from bayeslab.families.latent_features import pymc_graph
 
@@ -73,7 +73,7 @@ class LatentFeaturesPosterior(Posterior):
 
     @cached_property
     def exact_plan(self) -> Plan | str:
-        """Never: loadings and noise have no joint posterior in closed form."""
+        """Not available: loadings and noise have no joint posterior in closed form."""
         return "loadings and noise have no posterior in closed form"
 
     @cached_property
@@ -86,7 +86,7 @@ class LatentFeaturesPosterior(Posterior):
 
     @cached_property
     def gibbs_plan(self) -> GibbsPlan | str:
-        """Rows of binary features in turns."""
+        """Gibbs sampling of binary features."""
         from bayeslab.families.latent_features import gibbs_sampling
 
         if self.spec.kind == "gaussian":
@@ -95,7 +95,7 @@ class LatentFeaturesPosterior(Posterior):
         return gibbs_sampling.by_gibbs(self.resolved, self.model.data.rows)
 
     def preferred_engine(self) -> tuple[str, str] | None:
-        """Gibbs steps of binary features."""
+        """Gibbs for binary features."""
         spec = self.spec
         if spec.kind == "gaussian":
             return None
@@ -103,7 +103,7 @@ class LatentFeaturesPosterior(Posterior):
         return "gibbs", f"Gibbs steps over which row has which feature: {many}"
 
     def priors(self) -> dict[str, str]:
-        """The prior of each parameter; numbers the file does not give are on the scale of the data."""
+        """The prior of each parameter; default priors are on the scale of the data."""
         resolved = self.resolved
         scale = "scale" if isinstance(resolved.scale[0], Written) else _some(resolved.scale)
         out = {"loading": f"Normal(0, {scale}), free of rotations" if not resolved.binary else f"Normal(0, {scale})"}
@@ -126,7 +126,7 @@ class LatentFeaturesPosterior(Posterior):
         return expectation_maximisation.maximum_likelihood(self.resolved)
 
     def relabelled(self, draws: Draws) -> tuple[dict[str, np.ndarray], str] | None:
-        """Draws whose features agree: permuted if binary, turned to the principal axes of their mean if normal."""
+        """Draws with matched features: permuted if binary, rotated to the principal axes of their mean if normal."""
         from bayeslab.latents.features.feature_matching import permutations, rotated, turned
 
         if "loading" not in draws:
@@ -143,7 +143,7 @@ class LatentFeaturesPosterior(Posterior):
         if "probability" in draws:
             out["probability"] = np.take_along_axis(np.asarray(draws["probability"]), moves, axis=1)
         if turning and "probability" in draws:
-            # The side that fewer rows are on is called having the feature.
+            # By convention fewer than half of the rows have a feature.
             fewer = np.where(
                 np.where(signs < 0, 1 - out["probability"], out["probability"]).mean(axis=0) > 0.5, -1.0, 1.0
             )
@@ -152,13 +152,13 @@ class LatentFeaturesPosterior(Posterior):
         return out, "the features"
 
     def numbering_rule(self) -> str | None:
-        """What was done to normal features; binary ones are permuted to agree."""
+        """Description of the rotation of normal features; binary ones are permuted to agree."""
         return "loadings are turned to the principal axes of their mean" if self.spec.kind == "gaussian" else None
 
     def predictive(self, draws: Draws, rng: np.random.Generator) -> Named:
-        """Replications of the rows at each draw, with features drawn anew.
+        """Posterior predictive rows at each draw, with new features for each row.
 
-        Of a buffet the rows are new ones, each with features of its own beside those there are.
+        Under an Indian buffet process each new row may also have features that no other row has.
         """
         resolved = self.resolved
         loading, means, noises = np.asarray(draws["loading"]), _means(resolved, draws), _noises(resolved, draws)
@@ -179,11 +179,11 @@ class LatentFeaturesPosterior(Posterior):
         return {c: ((self.model.data.rows,), out[..., j]) for j, c in enumerate(resolved.columns)}
 
     def completed(self, draws: Draws, rng: np.random.Generator) -> Named:
-        """The cells that rows leave open at each draw, given the rest of their row; replications of complete rows."""
+        """Draws of missing cells given the rest of the row; posterior predictive draws of complete rows."""
         resolved = self.resolved
         cells = np.isnan(resolved.rows)
         if (cells.all(axis=1) | ~cells.any(axis=1)).all():
-            # What is drawn of an empty row is a new one.
+            # An empty row is completed by a new row.
             return self.predictive(draws, rng)
         if resolved.features is None:
             raise OptionError(
@@ -195,7 +195,7 @@ class LatentFeaturesPosterior(Posterior):
         return row_by_row(lacking, lambda: self._filled(resolved, draws, rng), lambda: self.predictive(draws, rng))
 
     def _filled(self, resolved: Resolved, draws: Draws, rng: np.random.Generator) -> Named:
-        """All rows with their open cells drawn."""
+        """All rows, with missing cells drawn."""
         from bayeslab.families.latent_features import rows as latent_features_rows
 
         cells = latent_features_rows.completed(
@@ -209,7 +209,7 @@ class LatentFeaturesPosterior(Posterior):
         return {c: ((self.model.data.rows,), cells[..., j]) for j, c in enumerate(resolved.columns)}
 
     def log_likelihoods(self, draws: Draws) -> Named:
-        """Log density of each row at each draw, over the cells it has, its features integrated or summed out."""
+        """Log density of each row's observed cells at each draw, with its features integrated or summed out."""
         from bayeslab.families.latent_features import rows as latent_features_rows
 
         resolved = self.resolved
@@ -229,7 +229,7 @@ class LatentFeaturesPosterior(Posterior):
         return {"row": ((self.model.data.rows,), log_p)}
 
     def features(self, draws: Draws, rng: np.random.Generator) -> Named:
-        """What each row has of the features, their loadings, and the rows put together from them."""
+        """Features of each row, loadings, and rows reconstructed from them."""
         from bayeslab.families.latent_features import rows as latent_features_rows
 
         self._there()
@@ -246,7 +246,7 @@ class LatentFeaturesPosterior(Posterior):
         )
 
     def data_findings(self) -> list[DataFinding]:
-        """Rows without a single cell; columns without means that are far from zero."""
+        """Report rows without observed cells, and columns without means that are far from zero."""
         resolved = self.resolved
         out: list[DataFinding] = []
         if empty := int(np.isnan(resolved.rows).all(axis=1).sum()):
@@ -262,14 +262,14 @@ class LatentFeaturesPosterior(Posterior):
         return out
 
     def network(self) -> nx.DiGraph:
-        """Parameters, the features of a row, and the columns."""
+        """The graph of parameters, features of a row, and columns."""
         spec, rows = self.spec, self.model.data.rows
         sizes = {"column": len(spec.columns)}
         if spec.features != "ibp":
             sizes["feature"] = int(spec.features)
         if rows in self.data.labels:
             sizes[rows] = len(self.data.labels[rows])
-        # Features have no order by which draws of the prior could be compared with those of a posterior.
+        # Features have no order in which prior draws could be compared with posterior draws.
         out = nx.DiGraph(dims=sizes, unordered=("loading", "probability"))
         along = (rows,) if rows in sizes else ()
         each = ("feature",) if "feature" in sizes else ()

@@ -1,4 +1,4 @@
-"""Latent features as a PyMC graph: with the features of all rows integrated or summed out, or written out."""
+"""Latent features as a PyMC graph: with the features of all rows integrated or summed out, or as nodes."""
 
 from __future__ import annotations
 
@@ -21,9 +21,9 @@ if TYPE_CHECKING:
 
 __all__ = ["axes_of", "first_values", "with_evidence", "written_out"]
 
-# Sweeps of Gibbs steps that find where chains of binary features start.
+# Number of Gibbs sweeps to find start values of chains of binary features.
 _SWEEPS = 300
-# Sticks of a buffet that is simulated: with α = 5 a feature beyond has a chance below 1e-5.
+# Truncation of a simulated Indian buffet process: for α = 5 a further feature has a probability below 1e-5.
 STICKS = 64
 
 
@@ -56,9 +56,9 @@ def _gaussian(resolved: Resolved) -> Any:
 
 
 def first_values(resolved: Resolved) -> dict[str, np.ndarray]:
-    """Principal components of the standardised columns, missing cells at their means: where chains start.
+    """Start values: principal components of the standardised columns, with missing cells at their means.
 
-    Without means columns are measured from zero, and a component is their level.
+    Without means, columns are not centred, and one component is their level.
     """
     assert resolved.features is not None
     size = np.where(resolved.size > 0, resolved.size, 1.0)
@@ -76,16 +76,16 @@ def first_values(resolved: Resolved) -> dict[str, np.ndarray]:
 
 
 def _triangle(resolved: Resolved, start: dict[str, np.ndarray]) -> Any:
-    """Loadings that are lower triangular in an order of the columns that suits the data, with Bartlett's prior.
+    """Lower triangular loadings in an order of the columns that suits the data, with Bartlett's prior.
 
-    W W' has the distribution it has if all loadings are independent N(0, scale²), whatever the order. The square of the
-    last element of the diagonal has one degree of freedom, so that the element is normal up to its sign, and W W' does
-    not depend on the sign. It is left free: kept positive, it holds chains in which the other loadings of its column
-    have the wrong sign at zero, a mode that is none of the model's.
+    In any order, W W' has the same distribution as for independent loadings N(0, scale²). The square of the last
+    diagonal element has one degree of freedom, so that the element is normal up to its sign, on which W W' does not
+    depend. The sign is left free: a positivity constraint would trap chains at zero when the other loadings of the
+    column have the wrong sign, an artificial mode.
 
-    Without means the loadings of a level far from zero differ by little among columns, and along coordinates of their
-    own no step would be right for both. Independent normal loadings are that about any axes: there the triangle is one
-    of the principal axes of where chains start, the first of which is the level.
+    Without means, the loadings of a level far from zero are nearly equal across columns, so that the original
+    coordinates are badly scaled. Independent normal loadings are invariant to rotation: the triangle then refers to the
+    principal axes of the start values, the first of which is the level.
     """
     import pymc as pm
     import pytensor.tensor as pt
@@ -112,14 +112,14 @@ def _triangle(resolved: Resolved, start: dict[str, np.ndarray]) -> Any:
 
 
 def axes_of(resolved: Resolved, start: dict[str, np.ndarray]) -> np.ndarray:
-    """The axes (columns, columns) in which loadings are lower triangular: of the columns in some order, or turned."""
+    """The axes (columns, columns) in which loadings are lower triangular: permuted columns, or a rotation."""
     if resolved.offset:
         return np.eye(len(resolved.columns))[:, pivots(start["loading"], resolved.size)]
     return np.asarray(np.linalg.svd(_white(resolved, start), full_matrices=True)[0])
 
 
 def _white(resolved: Resolved, start: dict[str, np.ndarray]) -> np.ndarray:
-    """Loadings in standard deviations of their prior."""
+    """Loadings in units of their prior standard deviation."""
     unit = np.array([s for s in resolved.scale if isinstance(s, float)] or [np.sqrt(np.mean(resolved.size**2))])
     return np.asarray(start["loading"] / np.broadcast_to(unit, (len(resolved.columns),))[:, None])
 
@@ -175,7 +175,7 @@ def _binary(resolved: Resolved) -> Any:
 
 
 def _drawn(resolved: Resolved) -> dict[str, np.ndarray]:
-    """The best of some Gibbs sweeps: where chains start."""
+    """Start values: the best state of some Gibbs sweeps."""
     best: Any = None
     for chain_rng in np.random.default_rng(0).spawn(3):
         one = sample(resolved.rows, prior_of(resolved), draws=_SWEEPS // 3, tune=_SWEEPS, rng=chain_rng)
@@ -228,7 +228,7 @@ def written_out(model: Model, resolved: Resolved, data: Data) -> pymc.Model:
 
 
 def _probability(resolved: Resolved, k: int) -> Any:
-    """Of each feature: Beta, or the sticks of a buffet, each a share of the last (Teh, Görür, Ghahramani 2007)."""
+    """Probability of each feature: Beta, or stick-breaking for an Indian buffet (Teh, Görür, Ghahramani 2007)."""
     import pymc as pm
     import pytensor.tensor as pt
 

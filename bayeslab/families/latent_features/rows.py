@@ -1,4 +1,4 @@
-"""Rows under latent features, at draws of the parameters: densities, features, and what they make of the row."""
+"""Rows under latent features at draws of the parameters: densities, features and reconstructions."""
 
 from __future__ import annotations
 
@@ -17,15 +17,15 @@ from bayeslab.latents.features.feature_kernels import binary_pass, draw_rows
 
 __all__ = ["completed", "features", "log_likelihoods"]
 
-# Draws that go into summaries; and Gibbs sweeps over a row's binary features where patterns are too many to sum.
+# Number of draws for summaries; Gibbs sweeps over a row's binary features if patterns are too many to enumerate.
 _DRAWS = 400
 _SWEEPS = 20
-# Densities of rows under patterns of features held at a time.
+# Number of densities of rows under patterns in memory at a time.
 _AT_ONCE = 1_000_000
 
 
 def _patterns(rows: np.ndarray) -> Any:
-    """Groups of rows with the same cells: which rows, which cells."""
+    """Groups of rows with the same observed cells: (rows, cells) of each."""
     kinds, which = np.unique(~np.isnan(rows), axis=0, return_inverse=True)
     for p, kind in enumerate(kinds):
         yield np.flatnonzero(which.ravel() == p), np.flatnonzero(kind)
@@ -34,7 +34,7 @@ def _patterns(rows: np.ndarray) -> Any:
 def log_likelihoods(
     resolved: Resolved, loading: np.ndarray, mean: np.ndarray, noise: np.ndarray, probability: np.ndarray | None
 ) -> np.ndarray:
-    """(S, N)."""
+    """Log likelihood of each row at each draw, (S, N)."""
     if resolved.binary and loading.shape[2] > MOST_SUMMED:
         raise OptionError(f"densities of rows need at most {MOST_SUMMED} binary features", code="too-costly")
     out = np.zeros((len(loading), len(resolved.rows)))
@@ -52,7 +52,7 @@ def log_likelihoods(
 
 
 def normal(rows: np.ndarray, mean: np.ndarray, loading: np.ndarray, noise: np.ndarray) -> np.ndarray:
-    """log N(x; m, W W' + Ψ), by the matrix inversion lemma unless a column has next to no noise of its own."""
+    """log N(x; m, W W' + Ψ), by the matrix inversion lemma unless a column has hardly any noise."""
     white, apart = loading / noise[:, None], (rows - mean) / noise
     if (white**2).sum(axis=1).max(initial=0.0) >= HEYWOOD:
         unit = np.sqrt((loading**2).sum(axis=1) + noise**2)
@@ -76,7 +76,7 @@ def completed(
     probability: np.ndarray | None,
     rng: np.random.Generator,
 ) -> np.ndarray:
-    """The rows at each draw, (S, N, D), their open cells drawn given the others."""
+    """The rows at each draw, (S, N, D), with missing cells drawn given the observed ones."""
     lacking = np.isnan(resolved.rows)
     out = np.repeat(resolved.rows[None], len(loading), axis=0)
     z = np.zeros((len(resolved.rows), loading.shape[2]), np.int8)
@@ -104,7 +104,7 @@ def _draw_patterns(
     z: np.ndarray,
     rng: np.random.Generator,
 ) -> None:
-    """Draw the binary features of each row given its cells, in place, by the probabilities of all patterns."""
+    """Draw the binary features of each row given its cells, in place, from the probabilities of all patterns."""
     k = loading.shape[1]
     patterns = (np.arange(2**k)[:, None] >> np.arange(k)) & 1
     prior = patterns @ np.log(chance) + (1 - patterns) @ np.log1p(-chance)
@@ -115,7 +115,7 @@ def _draw_patterns(
             here = mine[first : first + step]
             apart = (rows[np.ix_(here, cells)] - mean[cells])[:, None, :] - centres[None, :, cells]
             log_p = prior - 0.5 * (apart**2).sum(axis=2) / noise**2
-            # The largest of log probabilities with Gumbel noise is a draw by the probabilities.
+            # Gumbel-max trick: the largest log probability plus Gumbel noise is a draw by the probabilities.
             z[here] = patterns[(log_p + rng.gumbel(size=log_p.shape)).argmax(axis=1)]
 
 
@@ -129,9 +129,9 @@ def features(
     named: np.ndarray | None,
     rng: np.random.Generator,
 ) -> dict[str, tuple[tuple[str, ...], np.ndarray]]:
-    """By name, dimensions and values: averages over draws.
+    """Averages over draws: dimensions and values by name.
 
-    ``named`` says which features, of a number that is not given, are the same in all draws.
+    ``named``: the features that are matched across draws, if their number is not given.
     """
     some = np.unique(np.linspace(0, len(loading) - 1, min(len(loading), _DRAWS)).astype(int))
     if probability is None:
@@ -153,7 +153,7 @@ def _scores(
     squared = loading**2
     whole = squared.sum(axis=2) + noise**2
     common = squared.sum(axis=2) / whole
-    # Of the variance of the columns, which with noise of their own have no unit in common: of the standardised ones.
+    # Shares of the variance of the columns, standardised if each has its own noise and thus its own unit.
     separate = len(resolved.noise) > 1
     explained = (
         (squared / whole[:, :, None]).mean(axis=1) if separate else squared.sum(axis=1) / whole.sum(axis=1)[:, None]
@@ -183,7 +183,7 @@ def _active(
     n, (d, k) = len(resolved.rows), loading.shape[1:]
     active, rebuilt = np.zeros((n, k)), np.zeros((n, d))
     groups = list(_patterns(resolved.rows))
-    there = probability > 0  # under a buffet a draw need not have every feature
+    there = probability > 0  # under an Indian buffet process a draw may lack a feature
     probability = np.clip(probability, 1e-12, 1 - 1e-12)
     z = np.zeros((n, k), np.int8)
     for w, m, s, p in zip(loading, mean, noise, probability, strict=True):

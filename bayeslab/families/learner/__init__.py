@@ -1,9 +1,9 @@
 """Family ``learner``: a classical learner, trained on the columns of a table and scored like any other model.
 
-The word after ``learner:`` is a module of :mod:`bayeslab.learners`; its options stand beside it. Columns of names
-become codes or indicators, numbers are standardised where the learner needs it, all of it learned from the rows that
-are fitted to. What scores only ranks is turned into probabilities (``calibration``), options can be tuned inside the
-training rows (``tune``).
+The value of ``learner:`` names a module of :mod:`bayeslab.learners`; its options stand beside it. Columns of names
+become codes or indicators, and numbers are standardised if the learner needs it, with parameters from the training rows
+only. Scores are calibrated to probabilities (``calibration``), and options can be tuned within the training rows
+(``tune``).
 
 References
 ----------
@@ -33,11 +33,11 @@ def _spec(model: Model) -> Learner:
 
 
 def check(model: Model, columns: set[str] | None) -> None:
-    """The data have the columns that are named."""
+    """Check that the data have the columns that the model names."""
     spec = _spec(model)
     if not columns:
         return
-    # To predict, the target need not be there.
+    # New data may lack the target.
     for i, name in enumerate(spec.inputs):
         if name not in columns:
             raise ModelError(
@@ -48,5 +48,5 @@ def check(model: Model, columns: set[str] | None) -> None:
 
 
 def compile(model: Model, data: Data) -> LearnerPosterior:
-    """The model on its data."""
+    """Bind the model to its data."""
     return LearnerPosterior(model, data)

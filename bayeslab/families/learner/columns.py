@@ -1,4 +1,4 @@
-"""Tables of numbers and codes as the matrices that learners take."""
+"""Tables of numbers and codes as the matrices that learners use."""
 
 from __future__ import annotations
 
@@ -14,17 +14,17 @@ Array = NDArray[np.float64]
 
 
 class Columns(TransformerMixin, BaseEstimator):
-    """Number columns standardised or as they are, columns of codes as codes or as indicators of their levels.
+    """Transformer of number columns (optionally standardised) and of code columns (codes or indicators of levels).
 
     Parameters
     ----------
     levels : tuple of int
-        Number of levels of each column; 0 of a number column.
+        Number of levels of each column; 0 for a number column.
     categories : {"codes", "indicators"}
     scale : bool
         Standardise number columns by the mean and the standard deviation of the rows fitted to.
     impute : {"mean", "median"} or None
-        What takes the place of missing cells, of the rows fitted to; of codes the most frequent one.
+        Replacement of missing cells, from the training rows; for codes, the most frequent one.
     """
 
     def __init__(
@@ -37,12 +37,12 @@ class Columns(TransformerMixin, BaseEstimator):
         self.levels, self.categories, self.scale, self.impute = levels, categories, scale, impute
 
     def fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> Self:
-        """Means and standard deviations; a column that does not vary is only centred.
+        """Learn means and standard deviations; a constant column is only centred.
 
         Parameters
         ----------
         sample_weight : ndarray of shape (rows,), optional
-            Weights of rows in all of these.
+            Weights of rows for all of these.
         """
         table = np.asarray(X, float)
         self.n_features_in_ = table.shape[1]
@@ -53,7 +53,7 @@ class Columns(TransformerMixin, BaseEstimator):
         self.centre_, self.spread_ = np.zeros(table.shape[1]), np.ones(table.shape[1])
         if self.scale and numbers.any():
             shown = table if numbers.all() else table[:, numbers]
-            # A sum is NaN where any cell is: cheaper than looking at all of them, and mostly there is none.
+            # A sum is NaN if any cell is NaN, which is cheaper than checking every cell; mostly there is none.
             gaps = bool(np.isnan(shown.sum()))
             if sample_weight is not None:
                 centre, spread = _weighted_moments(shown, np.asarray(sample_weight, float))
@@ -66,7 +66,7 @@ class Columns(TransformerMixin, BaseEstimator):
         return self
 
     def transform(self, X: Any) -> Array:
-        """The matrix; of a missing code all indicators are missing."""
+        """The matrix; for a missing code all indicators are missing."""
         check_is_fitted(self, "centre_")
         table = np.asarray(X, float)
         if self.impute is not None:
@@ -79,7 +79,7 @@ class Columns(TransformerMixin, BaseEstimator):
         return np.column_stack([self._column(table[:, j], n) for j, n in enumerate(self.levels)])
 
     def _filling(self, values: Array, n_levels: int, weights: Any) -> float:
-        """What takes the place of missing cells of a column."""
+        """Replacement of missing cells of a column."""
         there = ~np.isnan(values)
         if not there.any():
             return 0.0
@@ -96,7 +96,7 @@ class Columns(TransformerMixin, BaseEstimator):
     def _column(self, values: Array, n_levels: int) -> Array:
         if n_levels == 0:
             return values[:, None]
-        # One column says all of two levels.
+        # Two levels need only one indicator.
         kept = np.arange(1, 2) if n_levels == 2 else np.arange(n_levels)
         out = (values[:, None] == kept).astype(float)
         out[np.isnan(values)] = np.nan
@@ -104,7 +104,7 @@ class Columns(TransformerMixin, BaseEstimator):
 
 
 def _weighted_moments(table: Array, weights: Array) -> tuple[Array, Array]:
-    """Means and standard deviations of columns, of the cells that are there."""
+    """Means and standard deviations of columns over their observed cells."""
     share = np.where(np.isnan(table), 0.0, weights[:, None])
     total = share.sum(axis=0)
     total[total <= 0] = 1.0

@@ -1,4 +1,4 @@
-"""A classical learner on its data, as engines and results see it."""
+"""A classical learner on its data: the interface for engines and results."""
 
 from __future__ import annotations
 
@@ -28,17 +28,17 @@ __all__ = ["LearnerPosterior"]
 
 
 class LearnerPosterior(Posterior):
-    """A classical learner on its data."""
+    """A classical learner on its data, in the form of a posterior."""
 
     view = "learner"
     on_arrays = True
 
     def classifies(self) -> bool:
-        """As the task says, or the target's cells."""
+        """Whether the task is classification, by ``task`` or by the target's cells."""
         return self.prepared.classes is not None
 
     def suited_prediction(self) -> Literal["mean", "probabilities"]:
-        """Probabilities of an outcome that is words."""
+        """``probabilities`` for classes, otherwise ``mean``."""
         return "probabilities" if self.spec.target in self.data.labels else "mean"
 
     @property
@@ -48,17 +48,17 @@ class LearnerPosterior(Posterior):
 
     @cached_property
     def prepared(self) -> Prepared:
-        """What is to be learned from which columns."""
+        """The learning problem: inputs, target and task."""
         return prepared(self.model, self.data)
 
     def event_kinds(self) -> dict[str, np.ndarray]:
-        """Of a class the likelihood is a probability, of a number a density."""
+        """Kind of likelihood: a probability for classes, a density for numbers."""
         ready, target = self.prepared, self.spec.target
         n_rows = len(self.data.dataset.columns[target].values) if target in self.data.dataset.columns else 0
         return {target: np.full(n_rows, DENSITY if ready.classes is None else PROBABILITY)}
 
     def graph(self, *, purpose: Purpose = "fit", targets: Collection[str] = ()) -> pymc.Model:
-        """A learner is no probability model of its data."""
+        """Not available: a learner is not a probability model of its data."""
         self._no_graph()
 
     def _no_graph(self) -> NoReturn:
@@ -71,7 +71,7 @@ class LearnerPosterior(Posterior):
 
     @cached_property
     def exact_plan(self) -> str:
-        """Learners are trained."""
+        """Not available: learners are trained."""
         return "a learner has no posterior"
 
     def preferred_engine(self) -> tuple[str, str]:
@@ -91,7 +91,7 @@ class LearnerPosterior(Posterior):
         return {}
 
     def network(self) -> nx.DiGraph:
-        """Inputs, the learner, the target."""
+        """The graph of inputs, learner and target."""
         spec = self.spec
         names = spec.inputs or sorted(self.data.names() - {spec.target, spec.sample_weight})
         shown = names if len(names) <= 12 else [*names[:11], f"and {len(names) - 11} more"]
@@ -106,14 +106,14 @@ class LearnerPosterior(Posterior):
         return self.fitted.learned(int(np.ravel(draws["_seed"])[0]))
 
     def predictive(self, draws: Draws, rng: np.random.Generator) -> Named:
-        """Outcomes drawn from predicted probabilities; of numbers the prediction with the error it has left out."""
+        """Outcomes drawn from predicted probabilities; for numbers, predictions plus held-out errors."""
         learned = self._of_fit(draws)
         n = len(draws["_seed"])
         predicted = learned.predicted(self.data)
         if learned.classes is None:
             values = predicted + draws["sigma"][:, None] * rng.standard_normal((n, len(predicted)))
         else:
-            # Inverse cumulative probabilities: one uniform number for each draw and row.
+            # Inversion of the cumulative probabilities: one uniform number for each draw and row.
             up_to = np.cumsum(predicted, axis=1)
             u = rng.random((n, len(predicted)))
             values = np.minimum((u[:, :, None] > up_to).sum(axis=2), len(learned.classes) - 1)
@@ -122,7 +122,7 @@ class LearnerPosterior(Posterior):
     def exact_predictions(
         self, draws: Draws, kind: Literal["mean", "components"], ci_prob: float
     ) -> dict[str, dict[str, np.ndarray]] | None:
-        """Predicted numbers, with the error left out as their spread; None for classes, which have probabilities."""
+        """Predicted numbers, with the held-out error as their spread; None for classes, which have probabilities."""
         learned = self._of_fit(draws)
         if kind != "mean" or learned.classes is not None:
             return None
@@ -132,7 +132,7 @@ class LearnerPosterior(Posterior):
         return {"": {"mean": predicted, "sd": np.full(len(predicted), sigma)} | interval}
 
     def probabilities(self, draws: Draws) -> dict[str, np.ndarray] | None:
-        """Probability of each class, for every new row; None where numbers are predicted."""
+        """Probability of each class for every new row; None for regression."""
         learned = self._of_fit(draws)
         if learned.classes is None:
             return None

@@ -1,4 +1,4 @@
-"""A learner on data: the matrix of its inputs, training, and what it predicts."""
+"""Training of a learner: the matrix of inputs, fitting, and predictions."""
 
 from __future__ import annotations
 
@@ -24,20 +24,20 @@ __all__ = ["Learned", "Prepared", "prepared", "train"]
 
 Array = NDArray[np.float64]
 
-# Rows of a piece of the matrix of inputs.
+# Number of rows in a block of the input matrix.
 _PIECE = 2048
 
 
 @dataclass(frozen=True, eq=False)
 class Prepared:
-    """What is to be learned from which columns.
+    """The learning problem: inputs, target and task.
 
     Attributes
     ----------
     names : tuple of str
         The inputs.
     levels : tuple of int
-        Number of levels of each input; 0 of a number column.
+        Number of levels of each input; 0 for a number column.
     classes : ndarray or None
         The target's levels; None in a regression.
     """
@@ -63,7 +63,7 @@ class Prepared:
     def matrix(self, data: Data) -> Array:
         """Inputs, shape (rows, inputs): numbers, and codes of names; NaN where a cell is missing; read-only.
 
-        Of learners of texts an array of objects.
+        For learners of texts, an array of objects.
         """
         key = f"inputs {self.names} {self.levels} {self._texts}"
         if key not in data.memo:
@@ -78,7 +78,7 @@ class Prepared:
             return out
         shown = [self._input(data, name, n_levels) for name, n_levels in zip(self.names, self.levels, strict=True)]
         out = np.empty((_n_rows(self.model, data), len(shown)))
-        # Columns into rows, a piece at a time that fits the processor's cache.
+        # Copy columns to rows in blocks that fit the processor's cache.
         for a in range(0, len(out), _PIECE):
             np.stack([values[a : a + _PIECE] for values in shown], axis=1, out=out[a : a + _PIECE])
         out.setflags(write=False)
@@ -132,7 +132,7 @@ class Prepared:
         )
 
     def columns(self, data: Data) -> list[str]:
-        """Names of the columns that the learner sees: inputs, and of names one for each level."""
+        """Names of the learner's input columns; a column of names has one for each level."""
         if self.spec.module.CATEGORIES != "indicators":
             return list(self.names)
         out = []
@@ -164,12 +164,12 @@ class Prepared:
         return values
 
     def weights(self, data: Data) -> Array | None:
-        """Weights of the rows; None where there are none.
+        """Weights of the rows; None without weights.
 
         Raises
         ------
         ModelError, DataError
-            No such column of numbers; a weight that is missing or negative; none above zero.
+            The column does not exist or is not numeric; a weight is missing or negative; or no weight is positive.
         """
         name = self.spec.sample_weight
         if name is None:
@@ -195,13 +195,13 @@ class Prepared:
         return values
 
     def learner(self, chosen: Mapping[str, Any]) -> Any:
-        """The learner, not trained, with these values of the options to choose from."""
+        """The untrained learner with these values of the tuned options."""
         module = self.spec.module
         categorical = tuple(j for j, n in enumerate(self.levels) if n) if module.CATEGORIES == "codes" else ()
         return module.build(module.Options.model_validate(self.spec.options | dict(chosen)), self.task, categorical)
 
     def estimator(self, seed: int) -> Any:
-        """The whole path from the matrix to predictions, not trained."""
+        """The untrained pipeline from the matrix to predictions."""
         from sklearn.pipeline import Pipeline
 
         from bayeslab.families.learner.columns import Columns
@@ -215,7 +215,7 @@ class Prepared:
 
 
 def _other_kind(data: Data, name: str, n_levels: int) -> DataError:
-    """A column of names that was one of numbers, or the other way round."""
+    """The error for a column of names that was numeric in the fit, or the reverse."""
     if n_levels:
         return DataError(
             f"column '{name}' holds numbers, and names in the fit: it is another column, or coded otherwise",
@@ -248,18 +248,19 @@ def _n_rows(model: Model, data: Data) -> int:
 
 
 def _seeded(estimator: Any, seed: int) -> Any:
-    """The estimator with every random number coming from the seed."""
+    """The estimator with all random states set from the seed."""
     wanted = [n for n in estimator.get_params(deep=True) if n == "random_state" or n.endswith("__random_state")]
     return estimator.set_params(**dict.fromkeys(wanted, seed % (1 << 32)))
 
 
 def prepared(model: Model, data: Data) -> Prepared:
-    """What is to be learned; everything that can be wrong with the columns shows here.
+    """Prepare the learning problem, with all checks of the columns.
 
     Raises
     ------
     ModelError, DataError
-        No such column; columns that are not one value a row; one class; a task the learner cannot do.
+        A column does not exist or does not have one value for each row; there is only one class; or the learner does
+        not support the task.
     """
     spec: Any = model.model
     if not data.has(spec.target):
@@ -309,7 +310,7 @@ def prepared(model: Model, data: Data) -> Prepared:
 
 
 def _weighable(ready: Prepared, data: Data, outcome: NDArray[Any]) -> None:
-    """Whether the learner takes the weights of the rows, and leaves something to learn."""
+    """Check that the learner supports row weights, and that enough rows have weight."""
     from sklearn.utils.validation import has_fit_parameter
 
     weights = ready.weights(data)
@@ -328,7 +329,7 @@ def _weighable(ready: Prepared, data: Data, outcome: NDArray[Any]) -> None:
 
 
 def _trainable(ready: Prepared, data: Data, outcome: NDArray[Any]) -> None:
-    """Whether the options, and all that there are to choose from, can be used on rows like these."""
+    """Check that the options, and all candidates for tuning, are usable with these rows."""
     spec, module = ready.spec, ready.spec.module
     idle = module.Options.without_effect(spec.options, spec.tune, ready.task)
     if idle is not None:
@@ -339,7 +340,7 @@ def _trainable(ready: Prepared, data: Data, outcome: NDArray[Any]) -> None:
             path=("model", "calibration"),
             code="not-applicable",
         )
-    # Options are chosen, and scores calibrated, on rows of which a fold is left out.
+    # Tuning and calibration use the rows without one fold.
     folds = [spec.tune_folds] if spec.tune else []
     fewest = 0 if ready.classes is None else int(np.bincount(outcome)[np.unique(outcome)].min())
     n_classes = 0 if ready.classes is None else len(np.unique(outcome))
@@ -359,7 +360,7 @@ def _trainable(ready: Prepared, data: Data, outcome: NDArray[Any]) -> None:
 
 
 def _unambiguous(name: str, values: Array) -> None:
-    """Two whole numbers are mostly classes, and would be predicted as numbers."""
+    """Refuse a target of two whole numbers without a given task: they are probably classes."""
     distinct = np.unique(values[~np.isnan(values)])
     whole = bool(np.all(distinct == np.floor(distinct)))
     if whole and (len(distinct) == 2 or set(distinct.tolist()) <= {0.0, 1.0}):
@@ -383,7 +384,7 @@ class Learned:
     chosen : dict
         The options that tuning chose.
     unconverged : tuple of str
-        What did not converge when it was trained, also while options were chosen.
+        Parts that did not converge in training, also during tuning.
     """
 
     ready: Prepared
@@ -404,7 +405,7 @@ class Learned:
 
     @property
     def pipeline(self) -> Any:
-        """Columns and learner without what makes probabilities of its scores."""
+        """The pipeline of columns and learner, without calibration."""
         inner = self.estimator
         if hasattr(inner, "calibrated_classifiers_"):
             inner = inner.calibrated_classifiers_[-1].estimator
@@ -416,7 +417,7 @@ class Learned:
         return self.pipeline.named_steps["learner"]
 
     def staged_errors(self, matrix: Array, outcome: NDArray[Any]) -> Array:
-        """Share of errors, or root mean squared error, after each round; empty where there are no rounds."""
+        """Error rate, or root mean squared error, after each round; empty if there are no rounds."""
         if not hasattr(self.learner, "staged_predict"):
             return np.zeros(0)
         stages = self.learner.staged_predict(self.pipeline[:-1].transform(matrix))
@@ -426,7 +427,7 @@ class Learned:
 
 
 def answers(estimator: Any, matrix: Array, classes: np.ndarray | None) -> Array:
-    """Probabilities of all classes of the target, also those that a training set lacks; or numbers."""
+    """Probabilities of all classes of the target, also of those absent in training; or predicted numbers."""
     if classes is None:
         return np.asarray(estimator.predict(matrix), float)
     out = np.zeros((len(matrix), len(classes)))
@@ -435,7 +436,7 @@ def answers(estimator: Any, matrix: Array, classes: np.ndarray | None) -> Array:
 
 
 def train(ready: Prepared, data: Data, seed: int) -> Learned:
-    """Train on all rows: options tuned inside them, scores made probabilities inside them."""
+    """Train on all rows, with tuning and calibration within them."""
     return fitted(ready, ready.matrix(data), ready.outcome(data), seed, ready.weights(data))
 
 
@@ -476,7 +477,7 @@ def _weighting(estimator: Any, weights: Array | None) -> dict[str, Any]:
 def _tuned(
     ready: Prepared, estimator: Any, matrix: Array, outcome: NDArray[Any], seed: int, weights: Array | None
 ) -> tuple[Any, dict[str, Any]]:
-    """The estimator with the options that predict best left out, among those to choose from."""
+    """The estimator with the tuned options that have the smallest held-out loss."""
     grid = ready.spec.tune
     if not grid:
         return estimator, {}
@@ -487,7 +488,7 @@ def _tuned(
         chosen = dict(zip(grid, values, strict=True))
         one = estimator.set_params(learner=ready.learner(chosen))
         loss = float(np.mean([_loss(_seeded(one, seed), matrix, outcome, weights, *fold) for fold in folds]))
-        # Of equals the first that was written.
+        # Among ties, the first one in the file.
         if best is None or loss < best[0] - 1e-12:
             best = loss, chosen
     assert best is not None
@@ -497,7 +498,7 @@ def _tuned(
 def _loss(
     estimator: Any, matrix: Array, outcome: NDArray[Any], weights: Array | None, inside: Any, outside: Any
 ) -> float:
-    """Share of errors, or mean squared error, of the rows left out."""
+    """Held-out error rate, or mean squared error."""
     from sklearn.base import clone
 
     share = None if weights is None else weights[inside]
@@ -510,7 +511,7 @@ def _loss(
 def _with_probabilities(
     ready: Prepared, estimator: Any, matrix: Array, outcome: NDArray[Any], seed: int, weights: Array | None
 ) -> Any:
-    """The estimator trained, with probabilities where the learner gives scores only or calibration is asked for."""
+    """The trained estimator, calibrated if the learner gives only scores or if calibration is requested."""
     from sklearn.base import clone
 
     wanted = ready.spec.calibration
@@ -529,16 +530,16 @@ def _with_probabilities(
         )
     method = "isotonic" if wanted == "isotonic" else "sigmoid"
     folds = _splitter(ready, outcome, min(5, fewest), seed)
-    # Scores of rows left out are calibrated; the learner that is kept has seen all rows.
+    # Held-out scores are calibrated; the final learner is trained on all rows.
     calibrated = CalibratedClassifierCV(clone(estimator), method=method, cv=folds, ensemble=False)
     balanced = "balanced" in (v for k, v in estimator.get_params().items() if k.endswith("class_weight"))
     if not balanced and weights is None:
         return calibrated.fit(matrix, outcome)
     share = np.ones(len(outcome)) if weights is None else weights
     if balanced:
-        # Of classes that count alike the probabilities do too; without weights calibration would undo the balance.
+        # With balanced classes calibration is weighted too; otherwise it would undo the balance.
         share = share * compute_sample_weight("balanced", outcome)
     with warnings.catch_warnings():
-        # The pipeline's steps have the weights by their own names, and the learner balances the classes by itself.
+        # The pipeline's steps take weights by their own names, and the learner balances the classes itself.
         warnings.filterwarnings("ignore", message=".*will only be used for the calibration itself")
         return calibrated.fit(matrix, outcome, sample_weight=share, **_weighting(estimator, weights))

@@ -1,8 +1,8 @@
 """Family ``topics``: documents as mixtures of topics, topics as distributions of words (latent Dirichlet allocation).
 
-The topic of every word is summed out of the likelihood, or, with proportions and topics integrated out instead, drawn
-word by word (:mod:`bayeslab.latents.topics.topics`). Topics have no names of their own: chains are compared after their
-topics have been paired, and what convergence is judged by needs no names.
+The topic of every word is summed out of the likelihood or, with proportions and topics integrated out instead, drawn
+word by word (:mod:`bayeslab.latents.topics.topics`). Topics are exchangeable: chains are compared after their topics
+have been matched, and convergence is assessed on label-invariant quantities.
 
 References
 ----------
@@ -30,7 +30,7 @@ def _spec(model: Model) -> Topics:
 
 
 def check(model: Model, columns: set[str] | None) -> None:
-    """The data have the columns that are named."""
+    """Check that the data have the columns that the model names."""
     spec = _spec(model)
     if not columns:
         return
@@ -48,5 +48,5 @@ def check(model: Model, columns: set[str] | None) -> None:
 
 
 def compile(model: Model, data: Data) -> TopicsPosterior:
-    """The model on its data."""
+    """Bind the model to its data."""
     return TopicsPosterior(model, data)

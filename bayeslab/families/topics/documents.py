@@ -1,4 +1,4 @@
-"""Documents of a model as numbers of words: from text, from lists of words, or from counts."""
+"""Documents as counts of words: from text, from lists of words, or from counts."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from bayeslab.families.topics.spec import Topics
 from bayeslab.language.spec import Model
 from bayeslab.latents.topics.topics import Corpus
 
-# Concentrations are drawn for every day.
+# Largest number of days, each of which has concentrations to sample.
 _MOST_DAYS = 10_000
 
 __all__ = [
@@ -47,18 +47,18 @@ class Documents:
     labels : ndarray
         Names of the documents.
     dropped : ndarray of int, (n_documents,)
-        Words of each document that are not in the vocabulary: stop words, rare and common ones; of new documents
+        Number of words of each document outside the vocabulary: stop words, rare and common words; for new documents
         also unknown ones.
     unknown : ndarray of int, (n_documents,)
-        Those that are not in the vocabulary though they are no stop words.
+        Number of unknown words: outside the vocabulary, but not stop words.
     languages : tuple of str
-        Columns of documents in several languages; their words are numbered together.
+        Columns of documents in several languages, with a joint numbering of their words.
     blocks : ndarray of int, (n_languages + 1,)
-        Where the words of each begin.
+        Start of each language's words.
     day : ndarray of int, (n_documents,), or None
-        Of documents day by day: from 0 on, rising.
+        Day of each document, non-decreasing from 0.
     dates : ndarray
-        What each day is in the data: a whole number, or a date as text.
+        Value of each day in the data: an integer, or a date as text.
     """
 
     corpus: Corpus
@@ -74,13 +74,13 @@ class Documents:
 
     @cached_property
     def counts(self) -> np.ndarray:
-        """How often each document has each word (n_documents, n_words)."""
+        """Counts of words in documents, (n_documents, n_words)."""
         keys = self.corpus.document * self.corpus.n_words + self.corpus.words
         frequencies = np.bincount(keys, minlength=self.corpus.n_documents * self.corpus.n_words)
         return np.asarray(frequencies.reshape(self.corpus.n_documents, self.corpus.n_words))
 
     def take(self, chosen: np.ndarray) -> Documents:
-        """Some of the documents, by number."""
+        """A subset of the documents, by index."""
         return replace(
             self,
             corpus=self.corpus.take(chosen),
@@ -92,12 +92,12 @@ class Documents:
 
     @property
     def bounds(self) -> np.ndarray:
-        """Where the words of each language begin, also where there is one."""
+        """Start of the words of each language, also for a single language."""
         return self.blocks if len(self.languages) > 1 else np.array([0, self.corpus.n_words])
 
     @property
     def sides(self) -> np.ndarray:
-        """Which language each word of the vocabulary is of."""
+        """Index of the language of each word of the vocabulary."""
         return np.repeat(np.arange(len(self.bounds) - 1), np.diff(self.bounds))
 
     @cached_property
@@ -110,7 +110,7 @@ class Documents:
 
 
 def counted(n: int, noun: str) -> str:
-    """How many there are: 1 document, 2 documents."""
+    """A count with its noun: 1 document, 2 documents."""
     return f"{n:,} {noun}{'s' * (n != 1)}"
 
 
@@ -120,12 +120,12 @@ def _spec(model: Model) -> Topics:
 
 
 def documents_of(model: Model, data: Data) -> Documents:
-    """The documents that are fitted, in the order of their days: all but those held out; see :func:`every_document`."""
+    """The fitted documents in the order of their days, without held-out ones; see :func:`every_document`."""
     return fitted_documents(model, every_document(model, data))
 
 
 def fitted_documents(model: Model, every: Documents) -> Documents:
-    """Those of all documents that are fitted, in the order of their days."""
+    """The fitted documents among all documents, in the order of their days."""
     chosen = _parts(model, every)[0] if _spec(model).held_out else np.arange(every.corpus.n_documents)
     if every.day is not None:
         chosen = chosen[np.argsort(every.day[chosen], kind="stable")]
@@ -133,12 +133,12 @@ def fitted_documents(model: Model, every: Documents) -> Documents:
 
 
 def held_out_documents(model: Model, every: Documents) -> Documents | None:
-    """Those of all documents that a fit leaves out, if there are any."""
+    """The held-out documents among all documents, if there are any."""
     return every.take(_parts(model, every)[1]) if _spec(model).held_out else None
 
 
 def _parts(model: Model, documents: Documents) -> tuple[np.ndarray, np.ndarray]:
-    """Numbers of the documents that are fitted and that are held out: the same ones in every fit."""
+    """Indices of the fitted and of the held-out documents, the same in every fit."""
     n = documents.corpus.n_documents
     many = int(np.ceil(float(_spec(model).held_out) * n))
     if many >= n:
@@ -148,12 +148,12 @@ def _parts(model: Model, documents: Documents) -> tuple[np.ndarray, np.ndarray]:
 
 
 def every_document(model: Model, data: Data) -> Documents:
-    """The documents of the data.
+    """Read the documents from the data.
 
     Raises
     ------
     DataError
-        No such column; a document without words; a vocabulary of one word.
+        A column does not exist; a document has no words; or the vocabulary has only one word.
     """
     documents = _from_counts(model, data, None) if _spec(model).counted else _from_text(model, data, None)
     _check(model, documents)
@@ -166,7 +166,7 @@ def every_document(model: Model, data: Data) -> Documents:
 def new_documents(
     model: Model, data: Data, vocabulary: Sequence[str] | np.ndarray, blocks: np.ndarray | None = None
 ) -> Documents:
-    """Other documents in the words of a fit; words that it does not know are counted in ``unknown`` and left out."""
+    """New documents in the vocabulary of a fit; unknown words are counted in ``unknown`` and left out."""
     words = [str(word) for word in vocabulary]
     vocabularies = [words] if blocks is None else [words[a:b] for a, b in pairwise(blocks)]
     return _from_counts(model, data, vocabularies[0]) if _spec(model).counted else _from_text(model, data, vocabularies)
@@ -189,7 +189,7 @@ def _from_text(model: Model, data: Data, vocabularies: list[list[str]] | None) -
     names = _spec(model).text_columns
     if len(names) == 1:
         return _of_column(model, data, names[0], None if vocabularies is None else vocabularies[0])
-    # New documents may be in some of the languages only.
+    # New documents may have only some of the languages.
     sides = [
         _of_column(model, data, name, None if vocabularies is None else vocabularies[i])
         for i, name in enumerate(names)
@@ -242,10 +242,10 @@ def _of_column(model: Model, data: Data, name: str, vocabulary: list[str] | None
 
 
 def _days(model: Model, data: Data) -> tuple[np.ndarray, np.ndarray]:
-    """The day of each document, from 0 on, and what each day is in the data.
+    """The day of each document, from 0, and the value of each day in the data.
 
-    Whole numbers are days, with those between that have no documents; text (dates as 2024-05-01) is sorted, and a day
-    is what differs.
+    Integers are days, including days without documents; text (dates such as 2024-05-01) is sorted, and each distinct
+    value is a day.
     """
     name = _spec(model).time
     assert name is not None
@@ -254,7 +254,7 @@ def _days(model: Model, data: Data) -> tuple[np.ndarray, np.ndarray]:
         raise DataError(f"column '{name}' has a missing cell (row {int(np.argmax(gone)) + 1})", code="missing")
     if column.text:
         dates, day = np.unique(_dates(name, column.values), return_inverse=True)
-        # Text as it was written, not with the seconds that no one gave.
+        # Keep dates as in the data, without adding seconds.
         dates = np.array([str(date).removesuffix("T00:00:00") for date in dates])
     elif np.all(column.values == np.floor(column.values)):
         first = column.values.min()
@@ -271,7 +271,7 @@ def _days(model: Model, data: Data) -> tuple[np.ndarray, np.ndarray]:
 
 
 def _dates(name: str, values: np.ndarray) -> np.ndarray:
-    """Text as dates: sorted as text, 9 would come after 10, and 2/1/2024 after 1/2/2024."""
+    """Parse text as dates, because sorting text puts 9 after 10 and 2/1/2024 after 1/2/2024."""
     out = np.empty(len(values), "datetime64[s]")
     for i, text in enumerate(values.tolist()):
         try:
@@ -293,7 +293,7 @@ def _counts(word: str, limits: WordLimits) -> bool:
 
 
 def _limits(spec: Topics, *, plain: bool) -> WordLimits:
-    """Which words count; of words that others have cut and counted, all do unless the model says otherwise."""
+    """Limits of the vocabulary; data that are counts or lists of words have none by default."""
     given = spec.stop_words if spec.stop_words is not None else "english" if plain else "none"
     words = (
         STOP_WORDS if given == "english" else frozenset() if given == "none" else frozenset(w.lower() for w in given)
@@ -307,7 +307,7 @@ def _limits(spec: Topics, *, plain: bool) -> WordLimits:
 
 
 def _from_counts(model: Model, data: Data, vocabulary: list[str] | None) -> Documents:
-    """From a table with a row for each document and word."""
+    """Read documents from a table with a row for each document and word."""
     spec = _spec(model)
     assert spec.document is not None
     assert spec.word is not None
@@ -339,7 +339,7 @@ def _from_counts(model: Model, data: Data, vocabulary: list[str] | None) -> Docu
 
 
 def _named(column: Column) -> np.ndarray:
-    """Names of documents or words: text, or whole numbers."""
+    """Names of documents or words: text or integers."""
     values = column.values
     if values.dtype.kind == "f" and np.all(values == np.floor(values)):
         return values.astype(np.int64)
@@ -356,7 +356,7 @@ def _whole(model: Model, data: Data, name: str) -> np.ndarray:
 def _kept(
     words: np.ndarray, at: np.ndarray, rows: np.ndarray, many: np.ndarray, limits: WordLimits, n_documents: int
 ) -> np.ndarray:
-    """Which words make the vocabulary."""
+    """The words of the vocabulary."""
     pairs = np.unique(np.stack([at[many > 0], rows[many > 0]]), axis=1)
     among = np.bincount(pairs[0], minlength=len(words))
     total = np.bincount(at, many, minlength=len(words))
@@ -368,7 +368,7 @@ def _kept(
     return np.asarray(fits)
 
 
-# --------------------------------------------------------------------------------- what can be wrong
+# --------------------------------------------------------------------------------- checks
 
 
 def _check(model: Model, documents: Documents) -> None:
@@ -405,13 +405,13 @@ def _check(model: Model, documents: Documents) -> None:
 
 
 def row_data(model: Model, data: Data, documents: Documents) -> Data:
-    """The data with one row for each of all documents, and counts of its words instead of the words."""
+    """The data with one row for each document, fitted or held out, and counts instead of words."""
     spec = _spec(model)
     columns: dict[str, Column] = {}
     if not spec.counted:
         columns = {n: c for n, c in data.dataset.columns.items() if n not in spec.text_columns}
     columns["n_words"] = Column(documents.corpus.lengths, (documents.dim,))
-    # Most documents lack most words, so what was counted is listed in pairs.
+    # Most documents lack most words, so that positive counts are listed as pairs.
     keys, counts = np.unique(
         documents.corpus.document * documents.corpus.n_words + documents.corpus.words, return_counts=True
     )

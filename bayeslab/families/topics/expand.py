@@ -1,4 +1,4 @@
-"""A topic model of counts written out in the model language: the topic of each row is a label that is summed out."""
+"""Expand a topic model of counts in the model language: the topic of each row is a label that is summed out."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ _LABEL = "topic_of_row"
 
 
 def expand(model: Model, data: Data) -> Expansion:
-    """The topics as nodes.
+    """Write the model as nodes of the language.
 
     Raises
     ------
     ModelError
-        A part of it cannot be said in the language; the message says which, and why.
+        Some part of the model has no form in the language; the message names it and the reason.
     """
     spec = model.model
     assert isinstance(spec, Topics)
@@ -71,7 +71,7 @@ def expand(model: Model, data: Data) -> Expansion:
 
 
 def _check(spec: Topics) -> None:
-    """Refuse what the language does not say."""
+    """Refuse parts that the language does not have."""
     if spec.topics == "hdp":
         raise unsupported("a graph has a fixed number of topics", "topics")
     if not spec.counted:
@@ -87,7 +87,7 @@ def _check(spec: Topics) -> None:
 
 
 def _whole(spec: Topics, data: Data, vocabulary: np.ndarray, tokens: int) -> None:
-    """Every row is part of the model, each with a count of one or more."""
+    """Check that every row belongs to the model and has a count of at least one."""
     word, n = data.dataset.columns[str(spec.word)], len(data.labels[data.dataset.rows])
     counts = np.ones(n) if spec.count is None else np.asarray(data.dataset.columns[spec.count].values, float)
     levels = {str(value) for value in word.values.tolist()}

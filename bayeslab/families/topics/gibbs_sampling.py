@@ -1,7 +1,7 @@
-"""Topics by Gibbs steps over the topics of words: chains as arrays, and what their draws say together.
+"""Collapsed Gibbs sampling of the topics of words: chains as arrays, and summaries of their draws.
 
-Topics trade places within a chain and between chains. Within a chain each draw is paired with the mean of those before;
-chains are paired with the one of the highest probability, and those that found other topics are named.
+Topic labels may switch within a chain and between chains. Within a chain, the topics of each draw are matched with the
+mean of the preceding draws; chains are matched with the most probable chain, and chains with other topics are reported.
 """
 
 from __future__ import annotations
@@ -39,35 +39,35 @@ __all__ = [
     "topics_note",
 ]
 
-# Topics are taken as the same from this affinity on, the sum over words of √(p q): 1 for equal ones.
+# Affinity from which topics count as the same: the sum over words of √(p q), which is 1 for equal topics.
 SAME = 0.7
-# Means are over so many draws at most, unless cells are few; predictions over so many of each chain.
+# Largest number of draws for means, unless there are few cells; and for predictions, in each chain.
 _MEANS, _FEW_CELLS = 200, 20_000
 KEPT, _KEPT_CELLS = 10, 20_000_000
-# The probability of words is looked at for so many pairs of document and word at most.
+# Largest number of pairs of document and word for which the probability of words is tracked.
 _PAIRS = 20_000
-# Held-out documents are judged by so many draws of all chains together, each with so many particles, which draw so many
-# earlier words anew at each word.
+# Held-out documents are evaluated with this many draws of all chains together, this many particles for each draw, and
+# this many resampled earlier words at each word.
 JUDGED, _PARTICLES, _FRESH = 40, 6, 20
 type Kept = Mapping[str, tuple[tuple[str, ...], np.ndarray]]
 
 
 def by_gibbs(spec: Any, documents: Documents, apart: Documents | None) -> GibbsPlan:
-    """The plan: see :class:`bayeslab.posterior.answer.GibbsPlan`."""
+    """The plan of Gibbs sampling: see :class:`bayeslab.posterior.answer.GibbsPlan`."""
 
     sampler = _Sampler(
         documents.corpus,
         prior_of(spec),
         spec.alpha == "learned",
         spec.beta == "learned",
-        # Given unequal numbers topics are told apart by them.
+        # Given unequal concentrations identify the topics.
         not isinstance(spec.alpha, list) or len(set(spec.alpha)) == 1,
         documents.bounds,
         None if documents.day is None else _dated(spec, documents),
     )
     n = sampler.prior.n_topics
     dims: dict[str, tuple[str, ...]] = {"log_joint": (), "log_word": ()}
-    # Each topic's is told with the topics: convergence is judged by what needs no names.
+    # Concentrations by topic are reported with the topics; convergence uses label-invariant quantities.
     dims |= {"alpha_total": ()} if sampler.learn_alpha else {}
     dims |= {"beta": ()} if sampler.learn_beta else {}
     dims |= {"tau": ()} if sampler.learn_tau else {}
@@ -83,7 +83,7 @@ def by_gibbs(spec: Any, documents: Documents, apart: Documents | None) -> GibbsP
 
 
 def _dated(spec: Any, documents: Documents) -> tuple[Any, Any]:
-    """Documents day by day, and the prior of their days' concentrations."""
+    """Documents by day, and the prior of the days' concentrations."""
 
     assert documents.day is not None
     learned = spec.tau == "learned"
@@ -93,9 +93,9 @@ def _dated(spec: Any, documents: Documents) -> tuple[Any, Any]:
 
 @dataclass(frozen=True, eq=False)
 class _Sampler:
-    """Chains of documents; in one language or several, all days alike or day by day.
+    """Chains for documents in one or several languages, static or by day.
 
-    Words of several languages are numbered together, and a topic is a distribution of the words of each.
+    Words of several languages have a joint numbering, and a topic has a distribution over the words of each language.
     """
 
     corpus: Corpus
@@ -123,7 +123,7 @@ class _Sampler:
         return PairedCorpus(sides)
 
     def _swept(self, now: Arrays, many: int) -> Arrays:
-        """The state of the topics so many sweeps later."""
+        """The state of the topics after the given number of sweeps."""
         state = {name.removeprefix("state_"): value for name, value in now.items() if name.startswith("state_")}
         prior = TopicPrior(now["alpha"], float(now["beta"]))
         if self.dated is not None:
@@ -148,7 +148,7 @@ class _Sampler:
         return some_pairs(self.corpus)
 
     def begin(self, rng: np.random.Generator, draws: int, tune: int) -> Arrays:
-        """Words in random topics, and room for what is kept."""
+        """Initial state with random topics of words, and room for stored sums."""
         k, v, d = self.prior.n_topics, self.corpus.n_words, self.corpus.n_documents
         kept = max(1, min(KEPT, draws, _KEPT_CELLS // (k * v)))
         return {
@@ -180,7 +180,7 @@ class _Sampler:
         }
 
     def advance(self, state: Arrays, n_sweeps: int) -> Arrays:
-        """So many sweeps; how they are cut into pieces changes nothing."""
+        """Run the given number of sweeps; splitting them into several calls does not change the result."""
         now: dict[str, Any] = {name: np.array(value) for name, value in state.items()}
         end = int(now["done"]) + n_sweeps
         while (done := int(now["done"])) < end:
@@ -196,7 +196,7 @@ class _Sampler:
     def _concentrations(self, now: dict[str, Any], sweep: int) -> None:
         if not (self.learn_alpha or self.learn_beta):
             return
-        # A generator of its own for each sweep, so that nothing but arrays need be kept.
+        # Each sweep has its own generator, so that only arrays need to be stored.
         rng = np.random.default_rng([*now["seed"].tolist(), sweep])
         by_document, by_word = _counts(self.corpus, now["state_z"], self.prior.n_topics)
         if self.learn_alpha:
@@ -246,7 +246,7 @@ class _Sampler:
         if self.learn_tau:
             now["taus"][draw] = float(now["state_tau"])
         if keep:
-            # Documents to come are of the last day.
+            # New documents are assigned to the last day.
             last = alpha if of_days is None else of_days[-1]
             now["kept_phi"][kept], now["kept_alpha"][kept], now["kept_beta"][kept] = phi[order], last[order], beta
             now["kept_size"][kept] = sizes[:, order]
@@ -254,14 +254,14 @@ class _Sampler:
 
 
 def some_pairs(corpus: Corpus) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Some pairs of document and word, and how often each is there."""
+    """Some pairs of document and word, with their counts."""
     keys, counts = np.unique(corpus.document * corpus.n_words + corpus.words, return_counts=True)
     some = np.unique(np.linspace(0, len(keys) - 1, min(len(keys), _PAIRS)).astype(int))
     return keys[some] // corpus.n_words, keys[some] % corpus.n_words, counts[some]
 
 
 def _counts(corpus: Corpus, z: np.ndarray, n_topics: int) -> tuple[np.ndarray, np.ndarray]:
-    """Words by document and topic, and by word and topic."""
+    """Counts by document and topic, and by word and topic."""
     by_document = np.bincount(corpus.document * n_topics + z, minlength=corpus.n_documents * n_topics)
     by_word = np.bincount(corpus.words.astype(np.int64) * n_topics + z, minlength=corpus.n_words * n_topics)
     return by_document.reshape(-1, n_topics), by_word.reshape(-1, n_topics)
@@ -270,7 +270,7 @@ def _counts(corpus: Corpus, z: np.ndarray, n_topics: int) -> tuple[np.ndarray, n
 def _log_joint(
     by_document: np.ndarray, by_word: np.ndarray, alpha: np.ndarray, beta: float, bounds: np.ndarray
 ) -> float:
-    """log p(words, topics of words | alpha, beta): cells without words add nothing."""
+    """log p(words, topics of words | alpha, beta); empty cells contribute nothing."""
     each = np.broadcast_to(alpha, by_document.shape)
     rows, topics = np.nonzero(by_document)
     prior_counts = each[rows, topics]
@@ -284,12 +284,12 @@ def _log_joint(
 
 
 def _add(now: dict[str, Any], name: str, mean: np.ndarray, size: np.ndarray) -> None:
-    """A Dirichlet distribution's mean and mean square, given the topics of words, to the sums."""
+    """Add the mean and mean square of a Dirichlet distribution, given the topics of words, to the sums."""
     now[name] += mean
     now[f"{name}_square"] += mean * (mean * size + 1) / (size + 1)
 
 
-# --------------------------------------------------------------------------------- chains together
+# --------------------------------------------------------------------------------- combining chains
 
 
 def _finished(
@@ -339,14 +339,14 @@ def _finished(
 
 
 def _paired(sampler: _Sampler, each: list[Arrays], best: int) -> tuple[list[np.ndarray], np.ndarray]:
-    """For each chain which of its topics goes with which of the best chain's, and the affinity of the two."""
+    """For each chain the matching of its topics with those of the best chain, and their affinities."""
     means = [s["phi"] / max(int(s["summed"]), 1) for s in each]
     n = sampler.prior.n_topics
     orders = [lda.align(means[best], mean) if sampler.exchangeable else np.arange(n) for mean in means]
     likeness = [
         np.sqrt(means[best] * mean[order]).sum(axis=1) for mean, order in zip(means, orders, strict=True)
     ]  # fmt: skip
-    # Of several languages the mean affinity.
+    # For several languages, use the mean affinity.
     return orders, np.minimum(np.stack(likeness) / (len(sampler.bounds) - 1), 1.0)
 
 
@@ -358,7 +358,7 @@ def _means(each: list[Arrays], orders: list[np.ndarray], agreeing: np.ndarray, d
     for name, dims, axis in (("phi", ("topic", "word"), 0), ("theta", (dim, "topic"), 1), *of_days):
         mean = sum(np.take(each[c][name], orders[c], axis) for c in agreeing) / total
         square = sum(np.take(each[c][f"{name}_square"], orders[c], axis) for c in agreeing) / total
-        # A variable and a dimension cannot both be called day.
+        # A variable and a dimension cannot both be named day.
         name = "day_share" if name == "day" else name
         out[name] = (dims, np.asarray(mean))
         out[f"{name}_sd"] = (dims, np.sqrt(np.maximum(square - mean**2, 0.0)))
@@ -366,7 +366,7 @@ def _means(each: list[Arrays], orders: list[np.ndarray], agreeing: np.ndarray, d
 
 
 def _kept(each: list[Arrays], orders: list[np.ndarray]) -> dict[str, Any]:
-    """Some draws of every chain, to predict from: given the topics of words, a topic is Dirichlet(size · phi)."""
+    """Some draws of every chain for predictions: given the topics of words, a topic is Dirichlet(size · phi)."""
     phi, size, alpha, beta, chain = [], [], [], [], []
     for c, (state, order) in enumerate(zip(each, orders, strict=True)):
         n = int(state["kept"])
@@ -385,7 +385,7 @@ def _kept(each: list[Arrays], orders: list[np.ndarray]) -> dict[str, Any]:
 
 
 def topics_note(chains: list[int], likeness: np.ndarray, best: int) -> list[Note]:
-    """Which topics all chains have."""
+    """A remark on the topics that all chains share."""
     same = likeness >= SAME
     if not same.shape[1]:
         text = "no topic with a hundredth of the words stays for half of the draws: there is none to tell"
@@ -414,7 +414,7 @@ def topics_note(chains: list[int], likeness: np.ndarray, best: int) -> list[Note
 
 
 def held_out_group(apart: Documents, kept: Kept) -> dict[str, Any]:
-    """Log probability of documents given draws: by document and draw."""
+    """Log probability of held-out documents, by document and draw."""
     chain = kept["from_chain"][1]
     some = np.unique(np.linspace(0, len(chain) - 1, min(len(chain), JUDGED)).astype(int))
     there = apart.take(np.flatnonzero(apart.corpus.lengths))
@@ -431,9 +431,9 @@ def held_out_group(apart: Documents, kept: Kept) -> dict[str, Any]:
 
 
 def of_draw(documents: Documents, kept: Kept, s: int) -> tuple[tuple[np.ndarray, TopicPrior], dict[str, Any]]:
-    """What is known of topics in one of the draws that are kept, to judge or place documents by."""
+    """The topics in one stored draw, for evaluating or assigning documents."""
     phi, prior = kept["phi"][1][s].astype(float), TopicPrior(kept["alpha"][1][s], float(kept["beta"][1][s]))
-    # Draws of topics themselves have no size.
+    # Direct draws of topics have no size.
     sizes = kept["size"][1][s] if "size" in kept else None
     return (phi, prior), {"sizes": sizes, "sides": documents.sides}
 
@@ -449,14 +449,14 @@ def held_out_note(group: Kept) -> Note:
 
 
 def per_word(log_probability: np.ndarray, n_words: np.ndarray, chain: np.ndarray) -> tuple[float, float]:
-    """Log probability of a word of documents, and its Monte Carlo error.
+    """Log probability per word of documents, and its Monte Carlo error.
 
     Parameters
     ----------
     log_probability : ndarray (n_draws, n_documents)
-        Given each draw of the topics.
+        Log probability of each document given each draw of the topics.
     chain : ndarray (n_draws,)
-        Where each draw is from: with three chains or more the error is the jackknife's over chains, else over draws.
+        Chain of each draw: with three or more chains the error is the jackknife's over chains, otherwise over draws.
     """
     groups = chain if len(np.unique(chain)) >= 3 else np.arange(len(chain))
     names = np.unique(groups)

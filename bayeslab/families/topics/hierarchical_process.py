@@ -1,8 +1,7 @@
-"""Topics whose number is not fixed, by Gibbs steps: which topics are there most of the time, and how many there are.
+"""Hierarchical Dirichlet process topics by Gibbs sampling: persistent topics and their number.
 
-Topics come and go. Within a chain each draw's topics are paired with those of earlier draws, or are new. The report
-has the topics that are in half or more of the draws of the chain of the highest probability, and how many other chains
-have them too.
+Topics appear and vanish. Within a chain, each draw's topics are matched with those of earlier draws, or are new. The
+report has the topics in at least half of the draws of the most probable chain, and how many other chains have them too.
 """
 
 from __future__ import annotations
@@ -26,18 +25,18 @@ from bayeslab.posterior.answer import GibbsDraws, GibbsPlan, Note
 
 __all__ = ["by_gibbs"]
 
-# Topics are reported that are in this share of the draws with so large a share of the words.
+# A topic is reported if it occurs in this share of the draws with at least this share of the words.
 THERE, _LARGE = 0.5, 0.01
 _START = 10
-# Corpora of fewer words have several sweeps for each draw, so many at most.
+# Smaller corpora have several sweeps for each draw, up to this many.
 _SHORT, _SWEEPS = 20_000, 5
-# Weight of a topic that is not there.
+# Weight of an absent topic.
 _NONE = 1e-30
 _MEANS, _KEPT, _KEPT_CELLS, _MOST_SEEN = 200, 10, 20_000_000, 300
 
 
 def by_gibbs(prior: ProcessPrior, documents: Documents, apart: Documents | None) -> GibbsPlan:
-    """The plan: see :class:`bayeslab.posterior.answer.GibbsPlan`."""
+    """The plan of Gibbs sampling: see :class:`bayeslab.posterior.answer.GibbsPlan`."""
     sampler = _Sampler(documents.corpus, prior)
     dims: dict[str, tuple[str, ...]] = dict.fromkeys(_recorded(prior), ())
 
@@ -66,11 +65,11 @@ class _Sampler:
 
     @property
     def sweeps(self) -> int:
-        """For each draw: topics of few words come and go slowly, and what is kept of a draw costs more than a sweep."""
+        """Sweeps for each draw: small topics change slowly, and storing a draw costs more than a sweep."""
         return int(np.clip(_SHORT // max(self.corpus.n_tokens, 1), 1, _SWEEPS))
 
     def begin(self, rng: np.random.Generator, draws: int, tune: int) -> Arrays:
-        """Words in a few random topics, and room for what is kept."""
+        """Initial state with a few random topics, and room for stored sums."""
         v, d = self.corpus.n_words, self.corpus.n_documents
         first = topic_process.start(self.corpus, self.prior, rng, n_topics=min(_START, self.corpus.n_tokens))
         return {
@@ -88,7 +87,7 @@ class _Sampler:
         }
 
     def advance(self, state: Arrays, n_sweeps: int) -> Arrays:
-        """So many draws; how they are cut into pieces changes nothing."""
+        """Run the given number of draws; splitting them into several calls does not change the result."""
         now: dict[str, Any] = {name: np.array(value) for name, value in state.items()}
         end = int(now["done"]) + n_sweeps
         while (done := int(now["done"])) < end:
@@ -127,9 +126,9 @@ class _Sampler:
             now["kept"] = np.array(kept + 1)
 
     def _sum(self, now: dict[str, Any], chain: Arrays, phi: np.ndarray, theta: np.ndarray, sizes: np.ndarray) -> None:
-        """This draw's topics to the sums of those they are paired with."""
+        """Add this draw's topics to the sums of the topics they are matched with."""
         beta = float(chain["beta"])
-        # By the words they have: what the prior adds makes all small ones alike.
+        # Match by counts of words: the prior's contribution would make all small topics alike.
         counts = np.maximum(phi * (sizes + beta * self.corpus.n_words)[:, None] - beta, 0)
         large = np.flatnonzero(sizes >= _LARGE * self.corpus.n_tokens)
         slot, n_known = np.full(len(phi), -1), len(now["there"])
@@ -166,7 +165,7 @@ def _shares(counts: np.ndarray) -> np.ndarray:
 
 
 def paired(reference: np.ndarray, other: np.ndarray) -> np.ndarray:
-    """For each topic of ``other`` the number of the one of ``reference`` that it is, or -1: one to one, alike."""
+    """For each topic of ``other`` the index of its match in ``reference``, or -1; one to one, by affinity."""
     out = np.full(len(other), -1)
     if not len(reference):
         return out
@@ -177,7 +176,7 @@ def paired(reference: np.ndarray, other: np.ndarray) -> np.ndarray:
     return out
 
 
-# --------------------------------------------------------------------------------- chains together
+# --------------------------------------------------------------------------------- combining chains
 
 
 def _finished(
@@ -205,7 +204,7 @@ def _finished(
 
 
 def _reported(each: list[Arrays], best: int, documents: Documents) -> tuple[dict[str, Any], np.ndarray, np.ndarray]:
-    """Reported topics, as means over draws of the best chain; how like each chain's nearest is; their words."""
+    """Reported topics, as means over the best chain's draws; affinity of each chain's nearest topic; their words."""
     state = each[best]
     summed, there = int(state["summed"]), state["there"]
     reported = np.flatnonzero(there >= THERE * summed)
@@ -237,7 +236,7 @@ def _reported(each: list[Arrays], best: int, documents: Documents) -> tuple[dict
 
 
 def _kept(each: list[Arrays], reported: np.ndarray, words: np.ndarray) -> dict[str, Any]:
-    """Some draws of every chain: first the reported topics, then the others, filled up with some of no weight."""
+    """Some draws of every chain: the reported topics first, then the others, padded with topics of zero weight."""
     phi, alpha, size, beta, chain = [], [], [], [], []
     for c, state in enumerate(each):
         for i in range(int(state["kept"])):
@@ -265,7 +264,7 @@ def _kept(each: list[Arrays], reported: np.ndarray, words: np.ndarray) -> dict[s
 
 
 def _level(rows: list[np.ndarray], length: int, filler: float) -> np.ndarray:
-    """Rows of the same length."""
+    """Pad rows to the same length."""
     return np.stack([np.append(row, np.full(length - len(row), filler)) for row in rows])
 
 

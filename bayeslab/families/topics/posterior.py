@@ -1,4 +1,4 @@
-"""A topic model on its data, as engines and results see it."""
+"""Posterior of a topic model given its data: the interface for engines and results."""
 
 from __future__ import annotations
 
@@ -30,17 +30,17 @@ __all__ = ["TopicsPosterior"]
 
 
 class TopicsPosterior(Posterior):
-    """A topic model on its data."""
+    """Posterior of a topic model given its data."""
 
     view = "topics"
     on_arrays = True
 
     def may_be_relabelled(self) -> bool:
-        """Topics have no names of their own."""
+        """True: topics are exchangeable."""
         return True
 
     def suited_prediction(self) -> Literal["mean", "probabilities"]:
-        """Probabilities of topics."""
+        """``probabilities`` of topics."""
         return "probabilities"
 
     @property
@@ -54,20 +54,20 @@ class TopicsPosterior(Posterior):
 
     @cached_property
     def documents(self) -> Documents:
-        """The documents that are fitted, in the order of their days."""
+        """The fitted documents, in the order of their days."""
         return fitted_documents(self.model, self._every)
 
     @cached_property
     def held_out(self) -> Documents | None:
-        """The documents that a fit leaves out, if there are any."""
+        """The held-out documents, if there are any."""
         return held_out_documents(self.model, self._every)
 
     def bound_data(self) -> Data:
-        """One row a document, with the number of its words; and how often each has each word."""
+        """One row for each document with its number of words, and the counts of words in documents."""
         return row_data(self.model, self.data, self._every)
 
     def no_mode(self) -> str | None:
-        """Why the graph's mode is not that of the proportions."""
+        """Reason why the graph's mode is not that of the proportions."""
         return (
             "topics and proportions are searched for in coordinates of gamma variables, whose density is not that of"
             " shares, and shares with concentrations below 1 have no mode; use variational for a point, or gibbs"
@@ -76,8 +76,8 @@ class TopicsPosterior(Posterior):
     def graph(self, *, purpose: Purpose = "fit", targets: Collection[str] = ()) -> pymc.Model:
         """Topics and proportions as a PyMC model.
 
-        To fit: ``phi``, ``theta`` and one node ``evidence`` with the topics of the words summed out. To simulate: a
-        node ``counts`` of the words of each document.
+        For fitting: ``phi``, ``theta`` and one node ``evidence`` with the topics of the words summed out. For
+        simulation: a node ``counts`` of the words of each document.
         """
         if self.spec.topics == "hdp":
             raise ModelError(
@@ -97,11 +97,11 @@ class TopicsPosterior(Posterior):
 
     @cached_property
     def exact_plan(self) -> Plan | str:
-        """Never in closed form."""
+        """Not available: there is no closed form."""
         return "topics of words are summed out"
 
     def preferred_engine(self) -> tuple[str, str] | None:
-        """Gibbs steps, which leave nothing out and grow with the number of words."""
+        """Gibbs, which is asymptotically exact and linear in the number of words."""
         documents = self.documents
         return (
             "gibbs",
@@ -110,7 +110,7 @@ class TopicsPosterior(Posterior):
 
     @cached_property
     def gibbs_plan(self) -> GibbsPlan | str:
-        """The topics of words in turns."""
+        """Collapsed Gibbs sampling of the topics of words."""
         if self.spec.topics == "hdp":
             from bayeslab.families.topics import hierarchical_process
 
@@ -121,7 +121,7 @@ class TopicsPosterior(Posterior):
 
     @cached_property
     def variational_plan(self) -> VariationalPlan | str:
-        """Dirichlet distributions of topics and of proportions."""
+        """Variational Bayes with Dirichlet factors of topics and proportions."""
         if self.spec.topics == "hdp":
             return "it needs a number of topics; method gibbs finds it"
         if self.spec.time is not None or isinstance(self.spec.text, list):
@@ -129,7 +129,7 @@ class TopicsPosterior(Posterior):
         return variational_bayes.variational(self.spec, self.documents)
 
     def relabelled(self, draws: Draws) -> tuple[dict[str, np.ndarray], str] | None:
-        """Draws whose topics are paired with each other, where the draws are of topics."""
+        """Draws with matched topics, if the draws are of topics."""
         spec = self.spec
         uneven = isinstance(spec.alpha, list) and len(set(spec.alpha)) > 1
         if "phi" not in draws or spec.topics == 1 or uneven:
@@ -163,7 +163,7 @@ class TopicsPosterior(Posterior):
         }
 
     def log_likelihoods(self, draws: Draws) -> Any:
-        """Not of documents: leaving one out changes its own proportions."""
+        """Not available: leaving out a document changes its own proportions."""
         raise OptionError(
             "documents have no pointwise log likelihood of their own; judge topics by documents that were held out"
             " (`held_out: 0.1` in the model, or fit.topics.held_out(new))",
@@ -171,13 +171,13 @@ class TopicsPosterior(Posterior):
         )
 
     def predictive(self, draws: Draws, rng: np.random.Generator) -> Any:
-        """Not of documents."""
+        """Not available for documents."""
         raise OptionError(
             "replications of documents are not drawn; fit.predict gives the topics of new ones", code="not-applicable"
         )
 
     def network(self) -> nx.DiGraph:
-        """Topics, proportions, the topic of a word, and the word."""
+        """The graph of topics, proportions, the topic of a word, and the word."""
         spec = self.spec
         rows = spec.document or self.model.data.rows
         many = {"topic": spec.topics} if isinstance(spec.topics, int) else {}

@@ -1,7 +1,7 @@
-r"""Topics as a PyMC graph: the topics of words summed out, or documents as random counts of words.
+r"""Topics as a PyMC graph: with the topics of words summed out, or with documents as random counts of words.
 
-A Dirichlet distribution of small concentrations is many scales at once: probabilities near zero are spread over orders
-of magnitude, those of words that occur are not, and which are which is uncertain. Samplers therefore go about it in the
+A Dirichlet distribution with small concentrations has several scales at once: probabilities near zero vary over orders
+of magnitude, those of words that occur do not, and which words occur is uncertain. Samplers therefore use the
 coordinates of :mod:`bayeslab.latents.topics.topic_mixture_kernels`.
 """
 
@@ -27,10 +27,10 @@ if TYPE_CHECKING:
 
 __all__ = ["relabelled", "with_evidence", "written_out"]
 
-# Beyond so many parameters a sampler of the graph would be slow to no end.
+# Largest number of parameters for which sampling the graph is feasible.
 MOST_PARAMETERS = 100_000
 KERNEL = "bayeslab.latents.topics.topic_mixture_kernels:density"
-# Chains begin after so many Gibbs sweeps.
+# Number of Gibbs sweeps for the start of chains.
 _SWEEPS = 200
 
 
@@ -56,7 +56,8 @@ def with_evidence(spec: Topics, documents: Documents) -> pymc.Model:
     built = pm.Model(coords=_coords(k, documents.vocabulary, documents.dim, documents.labels))
     with built:
         alpha, beta = _concentrations(spec, prior)
-        # Names of coordinates begin with _: they are not shown. One topic has no proportions, its coordinate stays.
+        # Names of coordinates start with _ and are not shown. A single topic has no proportions; its coordinate
+        # remains.
         theta: Any = pm.Flat("_theta", shape=(d, k), initval=x_theta)
         phi: Any = pm.Flat("_phi", shape=(k, v), initval=x_phi)
         flat = pt.concatenate([theta.ravel(), phi.ravel(), alpha, pt.atleast_1d(beta)])
@@ -67,7 +68,7 @@ def with_evidence(spec: Topics, documents: Documents) -> pymc.Model:
 
 
 def _rows(x: Any, concentration: Any) -> Any:
-    """Rows that sum to 1, of their coordinates."""
+    """Rows that sum to 1, from their coordinates."""
     import pytensor.tensor as pt
 
     log_root = pt.switch(x < -30, x, pt.log(pt.softplus(x)))
@@ -88,13 +89,13 @@ def _start(prior: TopicPrior, documents: Documents) -> tuple[np.ndarray, np.ndar
     sizes = np.bincount(state["z"], minlength=prior.n_topics) + beta * corpus.n_words
     phi = lda.topics(corpus, state, prior) * sizes[:, None]
     x_theta = np.array([[coordinate(np.log(g), a) for g, a in zip(row, alpha, strict=True)] for row in theta])
-    # Counts are whole numbers: few different values.
+    # Counts are integers with few distinct values.
     values, at = np.unique(phi, return_inverse=True)
     return x_theta, np.array([coordinate(np.log(g), beta) for g in values])[at].reshape(phi.shape)
 
 
 def _concentrations(spec: Topics, prior: TopicPrior) -> tuple[Any, Any]:
-    """Numbers, or gamma variables where they are learned."""
+    """Concentrations: numbers, or gamma variables if they are learned."""
     import pymc as pm
     import pytensor.tensor as pt
 
@@ -108,7 +109,7 @@ def _concentrations(spec: Topics, prior: TopicPrior) -> tuple[Any, Any]:
 
 
 def written_out(model: Model, data: Data, documents: Documents | None) -> pymc.Model:
-    """Parameters, and ``counts``: how often each document has each word."""
+    """Parameters, and ``counts`` of words in each document."""
     import pymc as pm
     import pytensor.tensor as pt
 
@@ -145,10 +146,10 @@ def written_out(model: Model, data: Data, documents: Documents | None) -> pymc.M
 
 
 def relabelled(draws: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
-    """Draws in which topics are in an order that agrees, the most common first."""
+    """Draws with matched topics, the most common first."""
     phi, theta = np.asarray(draws["phi"]), np.asarray(draws["theta"])
     mean, orders = phi[0].copy(), np.empty(phi.shape[:2], int)
-    # Twice: the first draws are paired with few.
+    # Two passes, because the first draws were matched with few others.
     for again in (False, True):
         total = np.zeros_like(mean)
         for s, one in enumerate(phi):

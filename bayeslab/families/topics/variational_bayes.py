@@ -1,4 +1,4 @@
-"""Topics by variational Bayes: all documents at once, or in batches where there are many."""
+"""Topics by variational Bayes: all documents at once, or in batches if there are many."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ from bayeslab.posterior.answer import Note, VariationalEnd, VariationalPlan
 
 __all__ = ["variational"]
 
-# More documents are seen in batches, each so often.
+# More documents are processed in batches, with this many passes.
 MANY, _PASSES = 5_000, 5
 _TOP, _KEPT = 10, 10
 
 
 def variational(spec: Any, documents: Documents) -> VariationalPlan | str:
-    """The plan, or why there is none."""
+    """The plan, or the reason why there is none."""
 
     if "learned" in (spec.alpha, spec.beta):
         return "it takes concentrations as known; give numbers for alpha and beta, or use gibbs"
@@ -36,7 +36,7 @@ def variational(spec: Any, documents: Documents) -> VariationalPlan | str:
             per_pass = len(topics.bound) // _PASSES
             trace, converged = np.array([topics.bound[-per_pass:].mean()]), True
         else:
-            # The bound of a corpus is as large as its words are many: it has settled where it rises by less a word.
+            # The bound is proportional to the number of words: it has converged when its gain per word is small.
             relative = tolerance * corpus.n_tokens
             topics = fit_variational(corpus, prior, rng, iterations=most, tolerance=max(relative, 1e-9) / 1e3)
             trace, converged = topics.bound, len(topics.bound) < most
