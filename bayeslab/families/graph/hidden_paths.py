@@ -1,4 +1,4 @@
-"""``MarkovChain``, ``MarkovTree`` and ``SemiMarkovChain`` as nodes, read into a law and its probabilities."""
+"""Nodes ``MarkovChain``, ``MarkovTree`` and ``SemiMarkovChain``: their law and probabilities."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def hidden_path(scope: Scope, node: Node) -> HiddenPath:
     Raises
     ------
     ModelError, DataError
-        What is wrong with its dimensions, probabilities or columns.
+        The node's dimensions, probabilities or columns are invalid.
     """
     tree = node.expression.tree
     assert isinstance(tree, ast.Call)
@@ -60,7 +60,7 @@ def hidden_path(scope: Scope, node: Node) -> HiddenPath:
 
 
 def _state_of_length(scope: Scope, n: int) -> str | None:
-    """The one dimension with a twin that has as many levels as a list of probabilities has states."""
+    """The only dimension with a twin whose number of levels equals the number of states in a list."""
     fitting = {base for base in scope.twins.values() if len(scope.labels.get(base, ())) == n}
     return fitting.pop() if len(fitting) == 1 else None
 
@@ -78,7 +78,7 @@ def _order(given: Mapping[str, ast.expr]) -> int:
 
 
 def _start(scope: Scope, node: Node, tree: ast.expr | None, moves: LogTable, order: int) -> LogTable:
-    """Log probabilities of the first state; of order 2 they may be those of the first two together."""
+    """Log probabilities of the first state; for order 2 possibly those of the first two states jointly."""
     n = moves.sizes[0]
     word = tree.id if isinstance(tree, ast.Name) else None
     if tree is None or word == "uniform":
@@ -98,16 +98,16 @@ def _start(scope: Scope, node: Node, tree: ast.expr | None, moves: LogTable, ord
 
 
 def _depth(scope: Scope, tree: ast.expr, dims: tuple[str, ...]) -> int:
-    """How many axes of states an expression has."""
+    """Number of state axes of an expression."""
     if isinstance(tree, ast.List | ast.Tuple):
         return 2 if isinstance(tree.elts[0], ast.List | ast.Tuple) else 1
     return len([dim for dim in scope.evaluator.eval(tree).dims if dim not in dims])
 
 
 def _stationary(scope: Scope, node: Node, moves: LogTable, order: int) -> LogTable:
-    """π with π P = π and Σ π = 1: of π (I - P + 1) = 1, which is regular where π is unique.
+    """The stationary distribution π, with π P = π and Σ π = 1: the solution of π (I - P + 1) = 1 if π is unique.
 
-    Of order 2 that of the pairs. States that are left for good have nothing, and no part in the equations.
+    For order 2, the stationary distribution of pairs. Transient states have probability zero and are left out.
     """
     import pytensor.tensor as pt
 
@@ -119,7 +119,7 @@ def _stationary(scope: Scope, node: Node, moves: LogTable, order: int) -> LogTab
     n, batch = moves.sizes[0], scope.lengths(moves.batch)
     probabilities, possible = moves.probabilities, moves.possible
     if order == 2:
-        # From the pair (i, j) to the pairs (j, k).
+        # Transitions from the pair (i, j) to the pairs (j, k).
         eye = np.eye(n)
         probabilities = (probabilities[..., None, :] * eye[None, :, :, None]).reshape((*batch, n * n, n * n))
         possible = (possible[..., None, :] & (eye[None, :, :, None] > 0)).reshape(n * n, n * n)
@@ -155,7 +155,7 @@ def _stationary(scope: Scope, node: Node, moves: LogTable, order: int) -> LogTab
 
 
 def _offsets(scope: Scope, node: Node, given: Mapping[str, ast.expr]) -> np.ndarray:
-    """Where chains begin among the cells, in C order, and their number."""
+    """Start of each chain among the cells, in C order, and the number of chains."""
     *outer, length = scope.lengths(node.dims)
     begins = np.zeros(length, bool)
     begins[0] = True
@@ -169,7 +169,7 @@ def _offsets(scope: Scope, node: Node, given: Mapping[str, ast.expr]) -> np.ndar
 
 
 def sequence_changes(data: Data, column: str, dim: str) -> np.ndarray:
-    """Whether a row's sequence is another than that of the row before."""
+    """Whether a row's sequence differs from that of the previous row."""
     term = _column(data, column, "sequence", dim)
     values = np.asarray(term.codes if term.codes is not None else term.value)
     gone = values < 0 if term.codes is not None else np.isnan(values.astype(float))
@@ -219,7 +219,8 @@ def _chain(
     whole = moves.over(node.dims, lengths).reshape((cells, *moves.sizes)) if moves.batch else moves.over((), ())[None]
     second = None
     if order == 2:
-        # The state before the first is taken to be the same; of a pair of first states the second given the first.
+        # The state before the first is taken to be the same; for a joint pair of first states, the second given the
+        # first.
         same = np.arange(n)
         second = whole[:, same, same, :]
         if len(start.sizes) == 2:
@@ -250,7 +251,7 @@ def _chain(
 
 
 def _margin(joint: LogTable) -> LogTable:
-    """Log probabilities of the first of two states."""
+    """Log probabilities of the first state of a pair."""
     import pytensor.tensor as pt
 
     with np.errstate(divide="ignore"):
@@ -284,7 +285,7 @@ def _tree(
 
 
 def _parents(scope: Scope, column: str, dim: str) -> np.ndarray:
-    """The row of each row's parent, -1 for roots: by the labels of the rows, or, where these are none, by number."""
+    """The row of each row's parent, -1 for roots: by row labels or, without labels, by number."""
     if not scope.data.has(column):
         _column(scope.data, column, "parent", dim)
     cells = scope.data.column(column)
@@ -311,7 +312,7 @@ def _parents(scope: Scope, column: str, dim: str) -> np.ndarray:
 
 
 def _word(value: Any) -> str:
-    """A label as it is written: 3 and 3.0 are the same."""
+    """A label as text: 3 and 3.0 are equal."""
     return f"{value:.15g}" if isinstance(value, int | float) and not isinstance(value, bool) else str(value)
 
 

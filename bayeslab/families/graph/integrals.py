@@ -1,4 +1,4 @@
-"""Which nodes of states, and which functions, may be integrated out of the nodes with data that they enter."""
+"""State nodes and functions that may be integrated out of the observed nodes that they enter."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ __all__ = ["integrals_of"]
 
 
 def integrals_of(nodes: Mapping[str, Node], data: Data, purpose: Purpose) -> list[frozenset[str]]:
-    """Nodes that may be integrated out together, the first choice first; whether they can be is seen in the graph."""
+    """Sets of nodes that may be integrated out together, best first; the graph decides whether they can be."""
     columns = data.names()
     discrete = any(node.kind == "random" and node.discrete and node.name not in columns for node in nodes.values())
     if purpose != "fit" or discrete or series_of(data) is not data or nodes_with_gaps(nodes, data):
@@ -31,7 +31,7 @@ def integrals_of(nodes: Mapping[str, Node], data: Data, purpose: Purpose) -> lis
 
 
 def _only_rows(name: str, nodes: Mapping[str, Node], columns: Collection[str]) -> str | None:
-    """The one node of which the density depends on a node, if it is normal and has data; else None."""
+    """The only node whose density depends on a node, if it is normal and observed; otherwise None."""
     meets, children = {name}, set[str]()
     todo = [name]
     while todo:

@@ -1,4 +1,4 @@
-"""Integrals over what enters different nodes with data: independent given the parameters, and taken one by one."""
+"""Several integrals, each entering other observed nodes: independent given the parameters, computed one by one."""
 
 from __future__ import annotations
 
@@ -29,27 +29,27 @@ class JointSum:
 
     @cached_property
     def log_sum(self) -> Any:
-        """The logarithm of their product."""
+        """The log of the product of the integrals."""
         return pt.add(*(part.log_sum for part in self.parts))
 
     @cached_property
     def tables(self) -> Any:
-        """Their flat vectors, one after the other."""
+        """The concatenated flat vectors of the integrals."""
         return pt.concatenate([part.tables for part in self.parts])
 
     @cached_property
     def _ends(self) -> list[int]:
-        """Where the vector of each part ends, but of the last."""
+        """End of each part's vector, except the last."""
         mode = pytensor.compile.mode.Mode("py", "fast_compile")
         return np.cumsum([int(part.tables.shape[0].eval(mode=mode)) for part in self.parts[:-1]]).tolist()
 
     @property
     def observed(self) -> dict[str, tuple[str, ...]]:
-        """The dims of the nodes with data."""
+        """The dims of the observed nodes."""
         return {name: dims for part in self.parts for name, dims in part.observed.items()}
 
     def check_terms(self) -> None:
-        """Each says what it refuses."""
+        """Run the check of each part."""
         for part in self.parts:
             part.check_terms()
 

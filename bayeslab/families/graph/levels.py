@@ -1,7 +1,7 @@
-"""Observed nodes whose values are levels: which they are, and the dimension that names the levels.
+"""Observed nodes whose values are levels, and the dimension that names the levels.
 
-The probabilities of a ``Categorical`` lie along a dimension, and a column that it is observed by holds the labels of
-that dimension. Cells are bound to probabilities by these labels, never by their order in the data.
+The probabilities of a ``Categorical`` lie along a dimension, and its observed column holds the labels of that
+dimension. Cells are matched to probabilities by these labels, never by their order in the data.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ def takes_levels(tree: ast.expr) -> bool:
 
 
 def _parts(tree: ast.expr) -> Iterator[ast.expr]:
-    """The distribution itself, or those that a mixture has."""
+    """The distribution itself, or the components of a mixture."""
     if call_name(tree) != "Mixture":
         yield tree
         return
@@ -43,9 +43,9 @@ def _parts(tree: ast.expr) -> Iterator[ast.expr]:
 
 
 def categories(nodes: Mapping[str, Node], data: Data) -> dict[str, str | None]:
-    """Random nodes whose values are levels, each with the dimension that its probabilities lie along.
+    """Random nodes whose values are levels, each with the dimension of its probabilities.
 
-    The dimension is None where there is none with a name: of a list of probabilities, and of cutpoints.
+    The dimension is None if it has no name: for a list of probabilities, and for cutpoints.
     """
     out: dict[str, str | None] = {}
     for name, node in nodes.items():
@@ -56,7 +56,7 @@ def categories(nodes: Mapping[str, Node], data: Data) -> dict[str, str | None]:
 
 
 def _named(node: Node, nodes: Mapping[str, Node], data: Data) -> set[str | None]:
-    """The dimensions of probabilities that the node itself does not have, nor the weights of a mixture."""
+    """The dimensions of probabilities that neither the node nor the weights of a mixture have."""
     tree = node.expression.tree
     known: set[str | None] = set(node.dims)
     assert isinstance(tree, ast.Call)
@@ -73,7 +73,7 @@ def _named(node: Node, nodes: Mapping[str, Node], data: Data) -> set[str | None]
 
 
 def _dimensions_of(tree: ast.expr, nodes: Mapping[str, Node], data: Data) -> tuple[str | None, ...]:
-    """The dimensions of an expression, parameters in it or not; one without a name where it cannot be evaluated."""
+    """The dimensions of an expression, with or without parameters; unnamed if it cannot be evaluated."""
     term = stand_in(tree, nodes, data)
     return (None,) if term is None else term.dims
 
@@ -81,7 +81,7 @@ def _dimensions_of(tree: ast.expr, nodes: Mapping[str, Node], data: Data) -> tup
 def stand_in(tree: ast.expr, nodes: Mapping[str, Node], data: Data) -> Term | None:
     """An expression with zeros for discrete nodes and ones for others: its dimensions and its shape.
 
-    A node that is looked back at has the dimensions it has now.
+    A lagged node has the dimensions of the node.
     """
     values, columns, kept = {}, data.names(), dict(data.frozen)
     try:
@@ -100,13 +100,13 @@ def stand_in(tree: ast.expr, nodes: Mapping[str, Node], data: Data) -> Term | No
             return Environment(nodes, data, values).eval(_Now().visit(deepcopy(tree)))
     except (BayeslabError, NotExact, ValueError, TypeError, IndexError, np.linalg.LinAlgError, RecursionError):
         return None
-    finally:  # sums of what stands in are no sums of data
+    finally:  # sums of placeholder values are not sums of data
         data.frozen.clear()
         data.frozen.update(kept)
 
 
 class _Now(ast.NodeTransformer):
-    """Puts a node in the place of its past."""
+    """Replaces the past of a node by the node."""
 
     def visit_Call(self, node: ast.Call) -> ast.expr:
         self.generic_visit(node)

@@ -1,7 +1,7 @@
-"""Whether the mean of rows is linear in some variables, one cell of each a row; read from a PyTensor graph.
+"""Recognise in a PyTensor graph whether the mean of rows is linear in some variables, with one cell of each for a row.
 
-A variable is taken apart into an offset, and for each symbol a coefficient and the cell that every element has. What
-is known are sums, products with and quotients by what is free of the symbols, and what moves cells about.
+A variable is decomposed into an offset and, for each symbol, a coefficient and the cell for every element. Supported
+operations are sums, products with and quotients by expressions without the symbols, and operations that move cells.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ _INDEXING = (Subtensor, AdvancedSubtensor)
 
 
 class NotLinear(Exception):
-    """The variable is not such a sum."""
+    """The variable is not linear in the symbols."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -38,9 +38,9 @@ class Linear:
     ----------
     offset : TensorVariable
     coefficients : dict of TensorVariable to TensorVariable
-        By symbol; of as many axes as the variable.
+        Coefficients by symbol, with as many axes as the variable.
     cells : dict of TensorVariable to ndarray of int
-        By symbol, the cell of each element; of as many axes as the variable.
+        The cell of each element by symbol, with as many axes as the variable.
     """
 
     offset: Any
@@ -50,7 +50,7 @@ class Linear:
 
 @dataclass(frozen=True, eq=False)
 class Rows:
-    """A normal node with data, in the mean of which something is integrated out.
+    """An observed normal node from whose mean something is integrated out.
 
     Attributes
     ----------
@@ -69,12 +69,12 @@ class Rows:
 
 
 def rows_apart(rows: Rows, cells: Mapping[Any, np.ndarray], drawn: Set[Any]) -> tuple[Linear, np.ndarray]:
-    """The mean of rows as a linear function of symbols, whose cells have numbers, and the places of rows with data.
+    """The mean of rows as a linear function of the cells of symbols, and the positions of observed rows.
 
     Raises
     ------
     NotLinear
-        The mean is none of all the symbols, the standard deviation depends on one, or no row has data.
+        The mean is not linear in all symbols, the standard deviation depends on one, or no row is observed.
     """
     if not set(ancestors([rows.sigma])).isdisjoint(cells):
         raise NotLinear
@@ -86,27 +86,27 @@ def rows_apart(rows: Rows, cells: Mapping[Any, np.ndarray], drawn: Set[Any]) -> 
 
 
 def by_row(value: Any, shape: tuple[int, ...], places: np.ndarray) -> Any:
-    """A vector of what the rows at some places have of a variable: one number, where all rows have the same."""
+    """The values of a variable for rows at some positions; one number if all rows have the same."""
     if all(value.type.broadcastable):
         return pt.cast(value.reshape((1,)), "float64")
     return pt.cast(pt.broadcast_to(value, shape).ravel()[pt.constant(places)], "float64")
 
 
 def taken_apart(value: Any, symbols: Mapping[Any, np.ndarray], drawn: Set[Any]) -> Linear:
-    """A variable as a linear function of symbols, whose cells have numbers.
+    """A variable as a linear function of the cells of symbols.
 
     Parameters
     ----------
     value : TensorVariable
     symbols : dict of TensorVariable to ndarray of int
-        With the number of each cell.
+        The numbers of each symbol's cells.
     drawn : set of TensorVariable
-        The random variables: which cell an element has depends on none of them.
+        The random variables, on which the choice of an element's cell must not depend.
 
     Raises
     ------
     NotLinear
-        It is none, or an element has more than one cell of a symbol, or one that depends on what is drawn.
+        It is not linear; or an element has several cells of a symbol, or a cell that depends on random variables.
     """
     made: dict[Any, Linear] = {}
     for symbol, cells in symbols.items():
@@ -160,7 +160,7 @@ def _shuffled(cells: np.ndarray, order: tuple[Any, ...]) -> np.ndarray:
 
 
 def _moved(node: Any, form: Linear, drawn: Set[Any]) -> Linear:
-    """What takes elements of its first input to other places."""
+    """An operation that moves the elements of its first input."""
     shape = node.inputs[0].type.shape
     if None in shape or not drawn.isdisjoint(ancestors(node.inputs[1:])):
         raise NotLinear
@@ -177,7 +177,7 @@ def _moved(node: Any, form: Linear, drawn: Set[Any]) -> Linear:
         moved = node.op(pt.constant(np.ascontiguousarray(np.broadcast_to(at, shape))), *rest)
         try:
             cells[symbol] = np.asarray(moved.eval(mode=mode))
-        except (MissingInputError, IndexError) as error:  # an index that has no value here, or one out of range
+        except (MissingInputError, IndexError) as error:  # an index without a value, or out of range
             raise NotLinear from error
     return Linear(made(form.offset), {s: made(c) for s, c in form.coefficients.items()}, cells)
 

@@ -1,7 +1,7 @@
-"""Cholesky factors of covariance matrices with LKJ correlations: PyMC's distribution with its constant put right.
+"""Cholesky factors of covariance matrices with LKJ correlations: PyMC's distribution with a corrected constant.
 
-PyMC 6.3 adds the logarithm of what the density of the correlations is to be divided by. Posteriors do not notice, but
-evidences are off by a constant: with two variables and eta = 1 by log 4.
+PyMC 6.3 adds the log normalising constant of the correlations' density instead of subtracting it. Posteriors are not
+affected, but evidences are off by a constant: for two variables and eta = 1 by log 4.
 """
 
 from __future__ import annotations
@@ -30,13 +30,13 @@ def log_constant(eta: float, n: int) -> float:
 
 
 def correction(eta: float, n: int) -> float:
-    """What PyMC's log density of ``LKJCholeskyCov`` lacks."""
+    """Correction of PyMC's log density of ``LKJCholeskyCov``."""
     theirs = pt.as_tensor(multivariate._lkj_normalizing_constant(eta, n))
     return log_constant(eta, n) - float(theirs.eval())
 
 
 class _CholeskyRV(multivariate._LKJCholeskyCovRV):
-    """As PyMC's, with a density that integrates to one."""
+    """PyMC's distribution, with a density that integrates to one."""
 
     @classmethod
     def rv_op(cls, *args: Any, **kwargs: Any) -> Any:
@@ -59,7 +59,7 @@ def _log_density(op: Any, values: Any, rng: Any, n: Any, eta: Any, sd_dist: Any,
 
 
 def cholesky_covariance(name: str, eta: Any, n: int, deviations: Any) -> tuple[Any, Any, Any]:
-    """Factor, correlations and standard deviations on PyMC's context stack; ``name`` is that of the packed factor."""
+    """Factor, correlations and standard deviations on PyMC's context stack; ``name`` names the packed factor."""
     packed = _Cholesky(name, eta=eta, n=n, sd_dist=deviations)
     made: tuple[Any, Any, Any] = pm.LKJCholeskyCov.helper_deterministics(n, packed)
     return made

@@ -1,4 +1,4 @@
-"""Discrete nodes summed out by PyMC-extras, where continuous nodes without data depend on them."""
+"""Discrete nodes summed out by PyMC-extras, if unobserved continuous nodes depend on them."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 __all__ = ["marginalized"]
 
-# What PyMC-extras raises, or runs into, with a graph that it does not know.
+# Errors of PyMC-extras for graphs that it does not support.
 _UNKNOWN_GRAPH = (NotImplementedError, ValueError, TypeError, LookupError, AssertionError)
 
 
@@ -24,7 +24,7 @@ def marginalized(built: pymc.Model, latent: list[str], nodes: Mapping[str, Node]
     from pymc_extras.model.marginal.distributions.enumerable import NonSeparableLogpWarning
     from pymc_extras.model.marginal.marginalize import marginalize
 
-    # It speaks of pointwise terms whenever the density is written; those are had without summing out.
+    # Silence its warning about pointwise terms, which are computed without summing out.
     warnings.filterwarnings("ignore", category=NonSeparableLogpWarning)
 
     for name in latent:
@@ -35,7 +35,7 @@ def marginalized(built: pymc.Model, latent: list[str], nodes: Mapping[str, Node]
                 path=nodes[name].path,
                 code="discrete",
             )
-    # Summing out refuses models with starting points of their own; they are put back afterwards.
+    # PyMC-extras refuses models with initial values; these are restored afterwards.
     start = {rv.name: value for rv, value in built.rvs_to_initial_values.items() if value is not None}
     for rv in built.rvs_to_initial_values:
         built.rvs_to_initial_values[rv] = None
@@ -56,7 +56,7 @@ def marginalized(built: pymc.Model, latent: list[str], nodes: Mapping[str, Node]
     for rv in out.free_RVs:
         out.rvs_to_initial_values[rv] = start.get(rv.name)
     for name in latent:
-        # They come back after sampling, with the dims they had.
+        # They are recovered after sampling, with their dims.
         if name in built.named_vars_to_dims:
             out.named_vars_to_dims[name] = built.named_vars_to_dims[name]
     return out

@@ -1,6 +1,6 @@
 """Markov chains of first and second order, one or several, along the last dimension of a node.
 
-A chain of second order is one of first order on the pairs of its last two states, whose first cell is single.
+A second-order chain is a first-order chain of pairs of consecutive states, except for its first cell.
 """
 
 from __future__ import annotations
@@ -30,15 +30,16 @@ __all__ = ["MarkovLaw"]
 
 @dataclass(frozen=True, eq=False)
 class MarkovLaw(PathLaw):
-    """Chains one after the other.
+    """The law of concatenated Markov chains.
 
-    The flat logarithms are those of the first states (n_starts, states) and of transitions (n_steps, ...): of order 1
-    (states, states), of order 2 first those to the second state (states, states), then (states, states, states).
+    The flat log probabilities are those of the first states (n_starts, states) and of transitions (n_steps, ...): for
+    order 1 (states, states); for order 2 first those to the second state (states, states), then (states, states,
+    states).
 
     Attributes
     ----------
     offsets : ndarray (n_sequences + 1,)
-        Where each chain begins, and the number of cells.
+        Start of each chain, and the number of cells.
     n_starts, n_steps : int
         1, or one for each chain; 1, or one for each cell.
     order : {1, 2}
@@ -60,13 +61,13 @@ class MarkovLaw(PathLaw):
 
     @cached_property
     def _last(self) -> np.ndarray:
-        """The state in which each state of the computed chain ends."""
+        """The last state of each state of the computed chain."""
         states = np.arange(self.n_states)
         return states if self.order == 1 else np.concatenate([states, np.tile(states, self.n_states)])
 
     @cached_property
     def _edges(self) -> Edges | None:
-        """Of pairs: from a first state, or a pair, to the pairs that can follow."""
+        """Transitions from a first state, or a pair, to the pairs that can follow."""
         if self.order == 1:
             return None
         k = self.n_states

@@ -1,4 +1,4 @@
-"""Cells of observed nodes, checked: which are missing, and whether the node can have them."""
+"""Cells of observed nodes: missing ones, and checks of the others."""
 
 from __future__ import annotations
 
@@ -22,12 +22,12 @@ __all__ = ["observations", "probable", "written_apart"]
 
 
 def observations(scope: Scope, node: Node) -> Any:
-    """The cells of a node with data along its dimensions; a masked array where some are missing.
+    """The cells of an observed node along its dimensions; a masked array if some are missing.
 
     Raises
     ------
     DataError
-        A cell that the node cannot have.
+        A cell is outside the node's support.
     """
     term = scope.data.term(node.name, missing=True)
     value = term.value
@@ -71,7 +71,7 @@ def observations(scope: Scope, node: Node) -> Any:
         if node.atoms and scope.purpose == "fit":
             _refuse_gaps_of_atoms(scope, node, row)
         if not node.discrete:
-            # Where a missing cell is left out of the density, what stands for it has to be a possible value.
+            # The placeholder of a missing cell, whose density is left out, must be in the support.
             left_out = node.atoms or any(name in scope.nodes and scope.nodes[name].hidden_path for name in scope.summed)
             stands = value[~gone][0] if left_out and not np.all(gone) else 0.0
             return np.ma.masked_array(np.where(gone, stands, value), mask=gone)
@@ -100,7 +100,7 @@ def observations(scope: Scope, node: Node) -> Any:
 
 
 def _refuse_gaps_of_atoms(scope: Scope, node: Node, row: int) -> None:
-    """Missing cells of a node with atoms are left out, a factor of 1, where nothing depends on them."""
+    """Leave out missing cells of a node with atoms (a factor of 1), if nothing depends on them."""
     where, others = f"column '{node.name}', row {row + 1} is missing", below(scope.nodes, node.name)
     if others:
         raise DataError(
@@ -118,12 +118,12 @@ def _refuse_gaps_of_atoms(scope: Scope, node: Node, row: int) -> None:
 
 
 def probable(node: Node) -> str:
-    """What a node with atoms gives a probability, as a clause."""
+    """The atoms of a node, as a clause."""
     return f"{node.distribution} gives {listed(sorted(node.atoms))} a probability above zero"
 
 
 def written_apart(node: Node) -> str:
-    """How a node with atoms is written of parts that can be sampled or summed out."""
+    """Advice on writing a node with atoms as parts that can be sampled or summed out."""
     words = {call_name(part) for part in ast.walk(node.expression.tree) if isinstance(part, ast.expr)}
     if "Censored" in words:
         return f"give what is censored a node of its own, and '{node.name}' as clip(..., lower, upper) of it"

@@ -21,7 +21,7 @@ __all__ = ["correlations", "ordered"]
 def ordered(
     reader: DistributionReader, node: Node, word: str, tree: ast.Call, observed: Any
 ) -> tuple[Any, dict[str, Any]] | None:
-    """The variable of an ordered vector, and what it is registered with; None where prior draws have been sorted."""
+    """The variable of an ordered vector, and its registration; None if prior draws are sorted instead."""
     if observed is not None:
         raise ModelError(f"{word}(...) is for parameters; '{node.name}' is observed", code="misplaced")
     if not node.dims:
@@ -57,7 +57,7 @@ def _exchangeable(reader: DistributionReader, tree: ast.Call, dim: str) -> bool:
 
 
 def correlations(reader: DistributionReader, node: Node, word: str, tree: ast.Call) -> None:
-    """Adds a correlation matrix, or the factor of a covariance matrix, with what it brings along."""
+    """Add a correlation matrix, or the Cholesky factor of a covariance matrix, with its derived variables."""
     pm = reader.pm
     if len(node.dims) != 2 or len(set(reader.lengths(node.dims))) != 1:
         raise ModelError(
@@ -108,11 +108,10 @@ def _correlation_factor(reader: DistributionReader, name: str, eta: Any, size: i
     The partial correlation of two variables given those before both is a Beta on (-1, 1):
     Lewandowski, Kurowicka and Joe (2009), J. Multivariate Analysis 100, section 2.4 (a C-vine).
 
-    PyMC 6.3 is not used for this. Its ``LKJCorr`` is the factor, not the matrix, and its density
-    lacks the Jacobian between them; its draws, also those of ``LKJCholeskyCov``, take the Beta of
-    the onion method one step too wide from the third variable on, so that correlations come out
-    too small. The density of its ``LKJCholeskyCov`` is right but for a constant, see
-    :mod:`bayeslab.families.graph.lkj`.
+    PyMC 6.3 is not used here. Its ``LKJCorr`` is the factor, not the matrix, and its density lacks the Jacobian between
+    them. Its draws, also those of ``LKJCholeskyCov``, use a shifted Beta parameter in the onion method from the third
+    variable on, so that correlations are too small. The density of its ``LKJCholeskyCov`` is correct up to a constant,
+    see :mod:`bayeslab.families.graph.lkj`.
     """
     import pytensor.tensor as pt
 
@@ -121,7 +120,7 @@ def _correlation_factor(reader: DistributionReader, name: str, eta: Any, size: i
     drawn = reader.pm.Beta.dist(alpha, alpha, shape=len(rows))
     unit = reader.model.register_rv(drawn, f"{name}_partial")
     partial = pt.zeros((size, size))[rows, columns].set(2.0 * unit - 1.0)
-    # What the variables before leave unexplained.
+    # Variance not explained by the preceding variables.
     rest = pt.concatenate([pt.ones((size, 1)), pt.cumprod(1.0 - partial**2, axis=1)[:, :-1]], axis=1)
     return (partial + pt.eye(size)) * pt.sqrt(rest)
 
@@ -135,7 +134,7 @@ def _spread(drawn: Any, shape: tuple[int, ...]) -> np.ndarray:
         draw = compile_pymc([], drawn, mode=pytensor.compile.mode.Mode("py", "fast_compile"), random_seed=0)
         several = np.median(np.sort([draw() for _ in range(101)], axis=-1), axis=0)
     except (NotImplementedError, ValueError):
-        # A prior that cannot be drawn from (Flat): equally spaced.
+        # A prior without draws (Flat): equally spaced.
         several = np.broadcast_to(np.arange(1.0, shape[-1] + 1.0), shape).copy()
     gaps = np.diff(several, axis=-1)
     if np.any(gaps <= 0):

@@ -1,4 +1,4 @@
-"""Parameters of distributions, laid out by the names of their dimensions."""
+"""Reader of distributions' parameters, laid out by the names of their dimensions."""
 
 from __future__ import annotations
 
@@ -18,13 +18,13 @@ __all__ = ["ParameterReader"]
 
 
 class ParameterReader(Scope):
-    """Evaluates parameters and lays them out as the dimensions of a node, then their own."""
+    """Evaluates parameters and lays them out by the dimensions of a node, then their core dimensions."""
 
     def __init__(self, model: Model, data: Data, purpose: Purpose, targets: Collection[str]) -> None:
         super().__init__(model, data, purpose, targets)
-        # Rows at the start of a dimension that the parameters read so far leave undefined.
+        # Number of rows at the start of a dimension for which the parameters so far are undefined.
         self.undefined: dict[str, int] = {}
-        # The dimension that is cut to its late rows while a node is built whose first rows are given.
+        # The dimension cut to its later rows while building a node whose first rows are conditioned on.
         self.late: tuple[str, str, int] | None = None
 
     def length_of(self, term: Term) -> int:
@@ -39,7 +39,7 @@ class ParameterReader(Scope):
         )
 
     def fixed(self, value: ast.expr, core: int, name: str) -> np.ndarray:
-        """A parameter that must be an array of numbers when the distribution is made."""
+        """A parameter that must be a numeric array at construction of the distribution."""
         term = self.evaluator.eval(value)
         if term.random or term.value is None or len(term.dims) != core:
             raise ModelError(
@@ -65,7 +65,7 @@ class ParameterReader(Scope):
     ) -> Any:
         """A parameter laid out as batch dims, then its core dims.
 
-        ``apart`` says that its core dimension has nothing to do with the node's.
+        ``apart``: its core dimension is unrelated to the node's dimensions.
         """
         self._note(term)
         term = self._late_rows(term)
@@ -80,7 +80,7 @@ class ParameterReader(Scope):
         rest = tuple(d for d in term.dims if d not in batch or d is None)
         if len(rest) < core:
             if core == 1 and (core_dims or apart) and not rest:
-                # One number for every element of the vector, as in Dirichlet(1).
+                # A single number is repeated for every element of the vector, as in Dirichlet(1).
                 import pytensor.tensor as pt
 
                 base = self.parameter(term, batch, core_dims, 0, name)

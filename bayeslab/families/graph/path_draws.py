@@ -1,4 +1,4 @@
-"""Hidden paths as random variables: drawn where data are simulated, with the density of a path that is seen."""
+"""Hidden paths as random variables: drawn in simulations, with the density of an observed path."""
 
 from __future__ import annotations
 

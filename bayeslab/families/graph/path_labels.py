@@ -1,8 +1,8 @@
-"""States of hidden paths that can trade places: whether they can, and names that agree across draws.
+"""Exchangeable states of hidden paths: detection, and consistent relabelling across draws.
 
-A model is the same when its states trade places if its density is: this is tried, at draws of the parameters, with two
-permutations of which all others are made. Then each draw's states are named so that what the data say of the path
-agrees (Stephens's algorithm [1]_), and numbered by the mean of a parameter with one number a state.
+States are exchangeable if permuting them does not change the model's density. This is tested at draws of the parameters
+for two permutations that generate all others. Then each draw's states are relabelled so that the posteriors of the path
+agree (Stephens's algorithm [1]_), and numbered by the mean of a parameter with one number for each state.
 
 References
 ----------
@@ -26,28 +26,28 @@ if TYPE_CHECKING:
 
 __all__ = ["relabelled"]
 
-# Cells whose states tell draws apart, and draws at which it is tried whether states can trade places.
+# Number of cells used for relabelling, and number of draws at which exchangeability is tested.
 _TELLING, _TRIED = 60, 3
 
 
 def relabelled(
     model: pymc.Model, sums: Sums, twins: Mapping[str, str], draws: Mapping[str, np.ndarray]
 ) -> tuple[dict[str, np.ndarray], str] | None:
-    """Draws whose exchangeable states have names that agree, and whose states these are.
+    """Relabel exchangeable states consistently across draws; with a description of which states.
 
     Parameters
     ----------
     model, sums
         The graph that was fitted.
     twins : mapping of str to str
-        Dimensions that are twins of another.
+        Dimensions that are twins of other dimensions.
     draws
-        Everything of the posterior by name, shape (draws, ...).
+        All posterior draws by name, shape (draws, ...).
 
     Returns
     -------
     (dict, str) or None
-        Only what can change; None where no states can trade places.
+        Only the values that may change; None if no states are exchangeable.
     """
     parameters = {rv.name: draws[rv.name] for rv in model.free_RVs if rv.name in draws}
     if len(parameters) < len(model.free_RVs):
@@ -90,7 +90,7 @@ def _by_dimension(paths: Sequence[PathSum]) -> dict[str, list[PathSum]]:
 def _permuted(
     model: pymc.Model, draws: Mapping[str, np.ndarray], moves: np.ndarray, axes: set[str]
 ) -> dict[str, np.ndarray]:
-    """Draws with their states in another order, that of ``moves`` (draws, states)."""
+    """Draws with states permuted by ``moves`` (draws, states)."""
     out = {}
     for name, value in draws.items():
         dims = model.named_vars_to_dims.get(name) or ()
@@ -104,7 +104,7 @@ def _permuted(
 
 
 def _exchangeable(model: pymc.Model, sums: Sums, draws: Mapping[str, np.ndarray], axes: set[str]) -> bool:
-    """Whether the density is the same with the states in another order."""
+    """Whether the density is invariant under a permutation of the states."""
     n = next(
         value.shape[1 + (model.named_vars_to_dims[name].index(dim))]
         for name, value in draws.items()

@@ -1,9 +1,9 @@
-"""What a hidden path is: how its cells follow each other, and everything that is computed on it.
+"""The protocol of hidden-path laws: the dependence between cells, and the computations on it.
 
-A law holds the structure alone (where sequences begin, which row is whose parent). Its probabilities come as one flat
-vector of logarithms, and what the data say as log p(data of a cell | state), an array (cells, states). Each law binds
-the recursions of :mod:`bayeslab.latents.chains`, and has the log probability of a path cell by cell, from which the
-same sum can be made by variable elimination where cells meet other discrete nodes.
+A law holds only the structure (starts of sequences, parents of rows). Its probabilities are one flat vector of
+logarithms, and the data enter as log p(data of a cell | state), an array (cells, states). Each law calls the recursions
+of :mod:`bayeslab.latents.chains`. It also gives the log probability of a path cell by cell, for variable elimination if
+cells occur together with other discrete nodes.
 
 References
 ----------
@@ -25,15 +25,15 @@ __all__ = ["HiddenPath", "PathLaw", "Smoothed"]
 
 @dataclass(frozen=True, eq=False)
 class Smoothed:
-    """What all data say of the states.
+    """Smoothed states: their posterior given all data.
 
     Attributes
     ----------
     log_evidence : float
-        log p(data), -inf where they are impossible.
+        log p(data); -inf if the data are impossible.
     posterior : ndarray (cells, states)
     impossible : int
-        A cell that no state explains, or -1.
+        A cell that no state can explain, or -1.
     """
 
     log_evidence: float
@@ -42,7 +42,7 @@ class Smoothed:
 
 
 class PathLaw(ABC):
-    """The law of a path of hidden states over cells 0, 1, ...; all but ``evidence`` and ``density`` is on numbers.
+    """The law of a path of hidden states over cells 0, 1, ...; only ``evidence`` and ``density`` are symbolic.
 
     Attributes
     ----------
@@ -51,7 +51,7 @@ class PathLaw(ABC):
 
     n_cells: int
     n_states: int
-    #: Whether :meth:`density` exists, so that the sum can also be made by variable elimination.
+    #: Whether :meth:`density` exists, so that variable elimination is possible too.
     eliminable: bool = True
 
     @abstractmethod
@@ -59,9 +59,9 @@ class PathLaw(ABC):
         """log p(data), a PyTensor scalar, from the flat log probabilities and log p(data | state) (cells, states)."""
 
     def normal_evidence(self, logs: Any, mean: Any, deviation: Any, rows: np.ndarray) -> Any | None:
-        """The same of normal columns (cells, columns), NaN where missing, their moments (states, columns) by state.
+        """log p(data) of normal columns (cells, columns), NaN where missing, with moments (states, columns) by state.
 
-        None where no kernel computes the densities itself.
+        None if no kernel computes the densities itself.
         """
         return None
 
@@ -74,7 +74,7 @@ class PathLaw(ABC):
 
     @abstractmethod
     def best(self, logs: np.ndarray, log_emission: np.ndarray, n: int) -> tuple[np.ndarray, np.ndarray]:
-        """The n most likely paths (n, cells), -1 where there is none, and log probabilities (n, sequences)."""
+        """The n most likely paths (n, cells), -1 if there are fewer, and their log probabilities (n, sequences)."""
 
     @abstractmethod
     def sample(self, logs: np.ndarray, log_emission: np.ndarray, rng: np.random.Generator) -> np.ndarray:
@@ -87,10 +87,10 @@ class PathLaw(ABC):
     @property
     @abstractmethod
     def sequence(self) -> np.ndarray:
-        """The number of the sequence, or tree, of each cell."""
+        """Index of the sequence, or tree, of each cell."""
 
     def filtered(self, logs: np.ndarray, log_emission: np.ndarray, kind: str) -> np.ndarray:
-        """P(state | data up to its cell), or by ``predict`` before it, (cells, states)."""
+        """P(state | data up to its cell), or with ``predict`` before its cell, (cells, states)."""
         raise OptionError(
             f"method {kind} is for Markov chains: use smooth, posterior or viterbi", code="not-applicable"
         )
@@ -103,17 +103,17 @@ class HiddenPath:
     Attributes
     ----------
     law : PathLaw
-        Over the node's cells in C order.
+        The law over the node's cells in C order.
     logs : TensorVariable
         Its flat log probabilities.
     dims : tuple of str
-        Of the node; the path runs along the last.
+        Dimensions of the node; the path runs along the last one.
     state : str or None
         The dimension of the states, if it has a name.
     where : tuple of str
-        The path of the node's errors.
+        The path for the node's errors.
     sequence : str or None
-        The column that tells sequences apart.
+        The column that identifies sequences.
     """
 
     law: PathLaw

@@ -1,8 +1,8 @@
-"""Hidden paths summed out: by the recursions of their laws where each density meets one cell of one path.
+"""Hidden paths summed out by the recursions of their laws, if each density depends on one cell of one path.
 
-What the data say of a path is then a table log p(data of a cell | state), made by evaluating each density once for
-every state, and a compiled kernel sums up all paths at once. A path that is tied to other discrete nodes, by a density
-that meets several of them or by probabilities that depend on one, is summed out with these by variable elimination.
+The data then enter as a table log p(data of a cell | state), from one evaluation of each density for every state, and a
+compiled kernel sums over all paths at once. A path that is linked to other discrete nodes, by a density that depends on
+several of them or by probabilities that depend on one, is summed out together with them by variable elimination.
 """
 
 from __future__ import annotations
@@ -35,22 +35,22 @@ if TYPE_CHECKING:
 
 __all__ = ["Emission", "PathSum", "Sums", "summed_out"]
 
-# What repeats its first input, or says which shape it has.
+# Operations that repeat their first input, or check its shape.
 _REPEATS = (Alloc, SpecifyShape)
 
 
 @dataclass(frozen=True, eq=False)
 class Emission:
-    """A density that meets a path.
+    """A density that depends on a path.
 
     Attributes
     ----------
     name : str
     dims : tuple of str
     cells : ndarray of int (elements,)
-        The cell that each element meets, -1 where it meets none.
+        The cell that each element depends on, or -1.
     place : int
-        Where its table (states, elements) begins in the path's flat vector.
+        Start of its table (states, elements) in the path's flat vector.
     observed : bool
     """
 
@@ -69,11 +69,11 @@ class PathSum:
     ----------
     log_sum : TensorVariable
     tables : TensorVariable
-        The flat log probabilities of the path, then the tables of the densities that meet it.
+        The flat log probabilities of the path, then the tables of the densities that depend on it.
     latent : Latent
     law : PathLaw
     n_logs : int
-        Of log probabilities.
+        Number of log probabilities.
     emissions : tuple of Emission
     """
 
@@ -149,17 +149,17 @@ class PathSum:
 
 @dataclass(frozen=True, eq=False)
 class Sums:
-    """The sum over all discrete nodes, in parts that have no node in common.
+    """The sum over all discrete nodes, in parts without common nodes.
 
     Attributes
     ----------
     log_sum, tables : TensorVariable
-        Its logarithm; the flat vectors of the parts one after the other.
+        Log of the sum; the concatenated flat vectors of the parts.
     paths : tuple of PathSum
     rest : SummedOut or None
-        What is summed out by variable elimination.
+        The part summed out by variable elimination.
     ends : ndarray (parts,)
-        Where each part's vector ends: first the paths', then the rest's.
+        End of each part's vector: first the paths, then the rest.
     """
 
     log_sum: Any
@@ -174,7 +174,7 @@ class Sums:
 
     @property
     def observed(self) -> dict[str, tuple[str, ...]]:
-        """The dims of the nodes with data whose densities are in the sum."""
+        """The dims of the observed nodes whose densities are in the sum."""
         dims_of = {e.name: e.dims for path in self.paths for e in path.emissions if e.observed}
         rest = self.rest.observed if self.rest is not None else {}
         return dims_of | {name: dims for name, (dims, _, _) in rest.items()}
@@ -192,7 +192,7 @@ class Sums:
         return out
 
     def log_evidence(self, tables: np.ndarray) -> np.ndarray:
-        """log of the sum over all paths (draws,), and over what is eliminated, at each of some flat vectors."""
+        """Log of the whole sum (draws,), paths and eliminated nodes, at each flat vector."""
         total = np.zeros(len(tables))
         for part, part_tables in zip((*self.paths, self.rest), self.parts(tables), strict=False):
             if isinstance(part, PathSum):
@@ -202,11 +202,11 @@ class Sums:
         return total
 
     def expected(self, tables: np.ndarray) -> dict[str, np.ndarray]:
-        """Nothing: what is discrete is not made of normals."""
+        """Empty: discrete nodes have no standard normals behind them."""
         return {}
 
     def check_terms(self) -> None:
-        """Refuse log likelihoods of observations that share a part of what is eliminated."""
+        """Refuse pointwise log likelihoods if observations share a part of the eliminated sum."""
         if self.rest is not None:
             self.rest.check_terms()
 
@@ -225,12 +225,12 @@ def summed_out(latents: Sequence[Latent], densities: Sequence[Density], model: p
     Raises
     ------
     ModelError
-        A path that nothing depends on; one that cannot be summed out with what it is tied to; too much meets.
+        Nothing depends on a path; a path cannot be summed out with the nodes it is linked to; or a table is too large.
     """
     by_symbol = {latent.symbol: latent for latent in latents}
     met = [(density, [by_symbol[v] for v in _symbols(density.value, by_symbol)]) for density in densities]
     paths = [latent for latent in latents if latent.path is not None]
-    # Discrete nodes that the probabilities of a path depend on are tied to it.
+    # Discrete nodes in the probabilities of a path are linked to it.
     above = [
         (latent, [by_symbol[v] for v in _symbols(latent.path.logs, by_symbol)])
         for latent in paths
@@ -265,7 +265,7 @@ def summed_out(latents: Sequence[Latent], densities: Sequence[Density], model: p
         rest = eliminated(others, [*_path_densities(others), *left], model)
     whole: list[PathSum | SummedOut] = [*parts, *([rest] if rest is not None else [])]
     tables = pt.concatenate([part.tables for part in whole]) if len(whole) > 1 else whole[0].tables
-    # A parameter that was copied on the way would be drawn anew at each evaluation.
+    # A copied parameter would be drawn again at each evaluation.
     drawn = {v for v in ancestors([tables]) if v.owner is not None and hasattr(v.owner.op, "dist_params")}
     assert all(v in model.basic_RVs for v in drawn if v.dtype.startswith(("float", "int")))
     total = sum((part.log_sum for part in whole[1:]), start=whole[0].log_sum)
@@ -315,7 +315,7 @@ def _path_densities(latents: Sequence[Latent]) -> list[Density]:
 
 
 def _summed(latent: Latent, met: Sequence[tuple[Density, Any, np.ndarray]]) -> PathSum:
-    """The sum over one node's paths, none of whose cells meet anything else."""
+    """The sum over one node's paths, which are not linked to other discrete nodes."""
     assert latent.path is not None
     law, logs = latent.path.law, latent.path.logs
     n_logs = int(logs.type.shape[0]) if logs.type.shape[0] is not None else int(logs.shape[0].eval())
@@ -342,7 +342,7 @@ def _summed(latent: Latent, met: Sequence[tuple[Density, Any, np.ndarray]]) -> P
 
 
 def _normal_evidence(latent: Latent, met: Sequence[tuple[Density, Any, np.ndarray]]) -> Any | None:
-    """The sum where all densities are normal with moments that the state alone decides; None where they are not."""
+    """The sum if all densities are normal with moments that depend only on the state; otherwise None."""
     assert latent.path is not None
     moments = []
     for density, _, cells in met:
@@ -358,7 +358,7 @@ def _normal_evidence(latent: Latent, met: Sequence[tuple[Density, Any, np.ndarra
 
 
 def _categories(density: Density, latent: Latent, cells: np.ndarray) -> Any | None:
-    """Log probabilities of categories in every state, (states, elements), where the state alone decides; else None."""
+    """Log probabilities of categories by state, (states, elements), if they depend only on it; otherwise None."""
     if density.categories is None or not np.array_equal(cells, np.arange(latent.size)):
         return None
     logs, codes = density.categories
@@ -374,7 +374,7 @@ def _categories(density: Density, latent: Latent, cells: np.ndarray) -> Any | No
 
 
 def _of_state(parameter: Any, latent: Latent) -> Any | None:
-    """A parameter in every state (states,), where it is the same in all cells of a state; else None."""
+    """A parameter by state (states,), if it is equal for all cells in a state; otherwise None."""
     if all(parameter.type.broadcastable):
         return pt.broadcast_to(parameter.reshape(()), (latent.states,))
     if not _looks_up(parameter, latent):
@@ -399,8 +399,8 @@ def _laid_out(table: Any, cells: np.ndarray, law: PathLaw) -> Any:
 def _by_state(value: Any, latent: Latent, cells: np.ndarray) -> Any:
     """A density (elements) in every state, (states, elements).
 
-    Where each element meets the cell at its own place, and what lies between only looks up the state and computes
-    element by element, one lookup does for all cells.
+    If each element depends on the cell at its own position, and the operations between only look up the state and
+    compute elementwise, a single lookup serves all cells.
     """
     states, ndim = latent.states, len(latent.shape)
     shape = value.type.shape
@@ -413,7 +413,7 @@ def _by_state(value: Any, latent: Latent, cells: np.ndarray) -> Any:
 
 
 def _of_one(value: Any, latent: Latent) -> Any:
-    """What :func:`_looks_up` allows, in every state, (states, ...): one cell stands for all that are alike."""
+    """A variable that :func:`_looks_up` accepts, by state, (states, ...): one cell represents all equal ones."""
     ndim = len(latent.shape)
     numbers = np.arange(latent.states).reshape(latent.states, *[1] * ndim)
     made = {latent.symbol: pt.constant(numbers)}
@@ -445,7 +445,7 @@ def _between(value: Any, symbol: Any) -> Iterator[Any]:
 
 
 def _looks_up(value: Any, latent: Latent) -> bool:
-    """Whether the states are only indices into tables, and all else is computed element by element."""
+    """Whether the states are only indices into tables, and everything else is elementwise."""
     moving = {latent.symbol}
     for node in _between(value, latent.symbol):
         moving.update(node.outputs)

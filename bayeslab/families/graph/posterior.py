@@ -1,4 +1,4 @@
-"""A graph on its data, as engines and results see it."""
+"""Posterior of a graph given its data: the interface for engines and results."""
 
 from __future__ import annotations
 
@@ -45,15 +45,15 @@ if TYPE_CHECKING:
 
 __all__ = ["GraphPosterior"]
 
-# Distributions that are no prior by themselves: their density has no finite integral.
+# Improper priors: their density has no finite integral.
 _IMPROPER = frozenset(("Flat", "HalfFlat"))
 
 
 class GraphPosterior(Posterior):
-    """A graph on its data."""
+    """Posterior of a graph given its data."""
 
     def may_be_relabelled(self) -> bool:
-        """Hidden paths may have exchangeable states."""
+        """Whether hidden paths may have exchangeable states."""
         return bool(self.latent)
 
     @property
@@ -67,7 +67,7 @@ class GraphPosterior(Posterior):
         Raises
         ------
         ModelError
-            No node is observed, or a node without data has nearly the name of a column that the model does not use.
+            No node is observed, or the name of an unobserved node nearly equals that of an unused column.
         DataError
             Every cell of the observed nodes is missing.
         """
@@ -94,12 +94,12 @@ class GraphPosterior(Posterior):
         )
 
     def draw_size(self) -> int:
-        """Numbers in the nodes without data: what one draw holds.
+        """Number of values in the unobserved nodes, the size of one draw.
 
         Raises
         ------
         ModelError
-            They do not fit into memory once, with what computing the density takes.
+            One draw does not fit into memory together with the computation of the density.
         """
         lengths = {dim: len(levels) for dim, levels in self.data.labels.items()}
         nodes = [node for node in nodes_of(self.spec.nodes).values() if not self.data.has(node.name)]
@@ -117,7 +117,7 @@ class GraphPosterior(Posterior):
         return sum(sizes.values())
 
     def event_kinds(self) -> dict[str, np.ndarray]:
-        """What the likelihood of each value of an outcome is: see :mod:`bayeslab.families`."""
+        """Kind of likelihood of each value of an outcome: see :mod:`bayeslab.families`."""
         out = {}
         for node in nodes_of(self.spec.nodes).values():
             if node.kind != "random" or not self.data.has(node.name):
@@ -135,23 +135,23 @@ class GraphPosterior(Posterior):
         return out
 
     def summed_out(self) -> tuple[str, ...]:
-        """Discrete random nodes without data, in topological order."""
+        """Unobserved discrete random nodes, in topological order."""
         nodes = nodes_of(self.spec.nodes)
         columns = self.data.names()
         return tuple(n.name for n in sorted_nodes(nodes, columns) if n.discrete and n.name not in columns)
 
     def imputed(self) -> tuple[str, ...]:
-        """Missing cells that are summed out: those of discrete nodes with data on which other nodes depend."""
+        """Missing cells that are summed out: those of observed discrete nodes on which other nodes depend."""
         return tuple(f"{name}_unobserved" for name in nodes_with_gaps(nodes_of(self.spec.nodes), self.data))
 
     def derived_nodes(self) -> tuple[str, ...]:
-        """What comes back with nodes that are summed out: deterministic nodes of them, states, functions."""
+        """Nodes recovered together with summed-out nodes: deterministic functions of them, states, functions."""
         nodes, out = nodes_of(self.spec.nodes), list[str]()
-        # A node whose missing cells are summed out is computed with as one without data.
+        # A node whose missing cells are summed out is treated as unobserved.
         columns = self.data.names() - set(nodes_with_gaps(nodes, self.data))
         hidden = [node for node in sorted_nodes(nodes, columns) if node.name not in columns]
         derived = {node.name for node in hidden if node.discrete}
-        if not derived:  # else states and functions are sampled
+        if not derived:  # otherwise states and functions are sampled
             states = [node.name for node in hidden if node.states or node.process]
             out += [*states, *(name for name, maker in byproducts(nodes).items() if maker in states)]
             derived |= set(out)
@@ -163,7 +163,7 @@ class GraphPosterior(Posterior):
 
     @cached_property
     def exact_plan(self) -> Plan | str:
-        """Conjugate pairs, what is Gaussian given at most two scales, and what is discrete; else the reason why not."""
+        """Plan for conjugate, conditionally Gaussian (at most two scales) or discrete models; otherwise the reason."""
         nodes = nodes_of(self.spec.nodes)
         if all_discrete(nodes, self.data) and not self.imputed():
             piece = DiscretePiece(self.summed_out(), self._discrete_sums)
@@ -171,7 +171,7 @@ class GraphPosterior(Posterior):
         return closed_form(nodes, self.data)
 
     def data_findings(self) -> list[DataFinding]:
-        """Observed columns that are so far from zero that few digits of what varies in them are left."""
+        """Observed columns so far from zero relative to their spread that precision is lost."""
         out: list[DataFinding] = []
         for name in self.observed():
             column = self.data.dataset.columns.get(name)
@@ -183,7 +183,7 @@ class GraphPosterior(Posterior):
         return out
 
     def posterior_findings(self, draws: Draws) -> tuple[DataFinding, ...]:
-        """Lengthscales of functions that the sines which stand for them do not serve."""
+        """Lengthscales of functions outside the range that their sines can approximate."""
         return tuple(unserved_lengthscales(nodes_of(self.spec.nodes), self.data, draws))
 
     def network(self) -> nx.DiGraph:
@@ -202,7 +202,7 @@ class GraphPosterior(Posterior):
                     given = self.data.dataset.columns.get(parent)
                     dims = given.dims if given is not None else self.data.term(parent, missing=True).dims
                     out.add_node(parent, kind="data", text=self.model.data.derive.get(parent, "data"), dims=dims or ())
-                # A variance looks back at the series it is of; drawn, that would be a circle.
+                # A variance depends on the past of its own series, which would be a cycle in the drawing.
                 if parent not in node.lagged or parent not in nodes:
                     out.add_edge(parent, node.name)
         return out
@@ -219,10 +219,11 @@ class GraphPosterior(Posterior):
         Raises
         ------
         ModelError, DataError
-            With the path of the node, and what PyMC said where it was PyMC that refused.
+            The graph cannot be built; the error has the path of the node, and PyMC's message if PyMC refused.
         """
         if self.data.origin is not None:
-            # The data of the fit were checked when they were bound; of new rows what they are drawn from is left.
+            # The data of the fit were checked at binding; for new rows the parameters of their draws remain to be
+            # checked.
             nodes = nodes_of(self.spec.nodes)
             domains = Domains(nodes, self.data)
             for node in nodes.values():
@@ -235,16 +236,16 @@ class GraphPosterior(Posterior):
         if builder.elimination is None:
             return with_extras.marginalized(built, latent, builder.nodes)
         for name in latent:
-            # They come back after sampling, with their dims.
+            # They are recovered after sampling, with their dims.
             built.named_vars_to_dims[name] = builder.nodes[name].dims
         return built
 
     def _built(self, purpose: Purpose, targets: Collection[str]) -> tuple[Builder, pymc.Model]:
-        """The graph and its builder; states and functions are summed out where that is exact, else sampled."""
+        """The graph and its builder; states and functions are summed out if that is exact, otherwise sampled."""
         from bayeslab.families.graph.linear_rows import NotLinear
 
         with warnings.catch_warnings():
-            # Only compiled C code would use the BLAS that is missed here; ours is numba's.
+            # Silence PyTensor's warning about BLAS, which only compiled C code would use; here numba is used.
             warnings.filterwarnings("ignore", message="PyTensor could not link to a BLAS")
             for integrals in integrals_of(nodes_of(self.spec.nodes), self.data, purpose):
                 try:
@@ -256,7 +257,7 @@ class GraphPosterior(Posterior):
             return builder, builder.build()
 
     def bound_data(self) -> Data:
-        """The data, after what numbers and data alone say has been checked: domains of parameters, supports of values.
+        """The data, after checks that need only numbers and data: domains of parameters, supports of values.
 
         Raises
         ------
@@ -277,7 +278,7 @@ class GraphPosterior(Posterior):
         return self.data
 
     def elimination(self) -> tuple[pymc.Model, Sums | StateSum | FunctionSum | JointSum] | None:
-        """The graph to fit and how discrete nodes, states or functions are summed out; None where none are by us."""
+        """The graph for fitting and its sums over discrete nodes, states or functions; None without own sums."""
         integrals = integrals_of(nodes_of(self.spec.nodes), self.data, "fit")
         if not self.summed_out() and not self.imputed() and not integrals:
             return None
@@ -286,18 +287,18 @@ class GraphPosterior(Posterior):
 
     @cached_property
     def _sums(self) -> tuple[Builder, pymc.Model]:
-        """The graph to fit, which sums are evaluated on and nobody changes, and its builder."""
+        """The graph for fitting, used unchanged to evaluate sums, and its builder."""
         return self._built("fit", ())
 
     def integrated(self) -> dict[str, str]:
-        """States and functions that are summed out, and the standard normals that each is made of."""
+        """Summed-out states and functions, with the standard normals behind each."""
         if not integrals_of(nodes_of(self.spec.nodes), self.data, "fit"):
             return {}
         builder, _ = self._sums
         return {node.name: node.normals for node in builder.integrated}
 
     def relabelled(self, draws: Draws) -> tuple[dict[str, np.ndarray], str] | None:
-        """Draws in which the exchangeable states of hidden paths have names that agree."""
+        """Relabel exchangeable states of hidden paths consistently across draws."""
         from bayeslab.families.graph.path_labels import relabelled as renamed
 
         model_and_sums = self._with_paths()
@@ -306,7 +307,7 @@ class GraphPosterior(Posterior):
     def decoded(
         self, draws: Draws, method: str, best: int, sequence: str | None, most: int = AVERAGED
     ) -> tuple[dict[str, np.ndarray], dict[str, Any]]:
-        """The states of hidden paths cell by cell: see :func:`bayeslab.results.decode.decode`."""
+        """Decode hidden paths: see :func:`bayeslab.results.decode.decode`."""
         from bayeslab.families.graph.decoding import decoded as states
 
         model_and_sums = self._with_paths()
@@ -321,16 +322,16 @@ class GraphPosterior(Posterior):
         return tuple(name for name, node in nodes_of(self.spec.nodes).items() if node.process)
 
     def hidden_paths(self) -> tuple[str, ...]:
-        """Hidden paths among the discrete nodes without data: at given parameters they are decoded."""
+        """Hidden paths among the unobserved discrete nodes, which can be decoded given the parameters."""
         nodes = nodes_of(self.spec.nodes)
         return tuple(name for name in self.summed_out() if nodes[name].hidden_path)
 
     def _with_paths(self) -> tuple[pymc.Model, Sums] | None:
-        """The graph to fit and its sums; None where no hidden path is summed out."""
+        """The graph for fitting and its sums; None if no hidden path is summed out."""
         return self._discrete_sums() if self.hidden_paths() else None
 
     def _discrete_sums(self) -> tuple[pymc.Model, Sums] | None:
-        """The graph to fit and the sums over its discrete nodes; None where none are by us."""
+        """The graph for fitting and the sums over its discrete nodes; None without own sums."""
         from bayeslab.families.graph.path_sums import Sums
 
         elimination = self.elimination()
@@ -340,7 +341,7 @@ class GraphPosterior(Posterior):
 
 
 def _check_proper(nodes: Mapping[str, Node], columns: Collection[str]) -> None:
-    """A node with an improper prior has a posterior only through data, or potentials, that depend on it."""
+    """Refuse a node with an improper prior on which no data or potentials depend."""
     made = byproducts(nodes)
     todo = [name for name, node in nodes.items() if name in columns or node.kind == "potential"]
     used = set(todo)

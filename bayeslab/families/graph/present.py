@@ -1,4 +1,4 @@
-"""The cells of a random variable that have data, by themselves: what the others are is summed out, a factor of 1."""
+"""The density of only the observed cells of a random variable; the others sum out to a factor of 1."""
 
 from __future__ import annotations
 
@@ -15,21 +15,21 @@ __all__ = ["present"]
 
 
 class _Present(SymbolicRandomVariable):
-    """Some cells of a variable that is itself made of others (hurdle, zero-inflated, censored, a mixture)."""
+    """Some cells of a composite variable (hurdle, zero-inflated, censored, a mixture)."""
 
     inline_logprob = False
     ndim_supp = 0
 
 
 def present(rv: Any, observed: np.ma.MaskedArray) -> Any:
-    """A random variable's cells that have data.
+    """The observed cells of a random variable.
 
     Parameters
     ----------
     rv : TensorVariable
         Its cells are independent given its parameters.
     observed : masked array of the variable's shape
-        What stands behind the mask is a possible value: its density is computed and left out.
+        Masked values are in the support: their density is computed and left out.
 
     Returns
     -------

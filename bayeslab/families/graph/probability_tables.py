@@ -1,7 +1,7 @@
-"""Probabilities of hidden paths read from expressions: rows laid out by the names of dimensions, as logarithms.
+"""Probabilities of hidden paths, read from expressions as log tables laid out by dimension names.
 
 A table is a name or an expression whose last dimensions are the states, or a list (of lists) whose entries are any
-expressions, as in ``[[phi, 1 - phi], [0, 1]]``. What a table has besides the states are dimensions of the node.
+expressions, as in ``[[phi, 1 - phi], [0, 1]]``. Further dimensions of a table are dimensions of the node.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 __all__ = ["LogTable", "Scope", "log_table", "uniform"]
 
-# How far a row of probabilities may be from 1 (that of ``numpy.isclose``).
+# Tolerance of the sum of a row of probabilities (that of ``numpy.isclose``).
 _SUM = 1e-5
 _DRAWS = 3
 
@@ -36,13 +36,13 @@ class LogTable:
     value : TensorVariable or ndarray
         (batch..., states, ...), -inf where zero.
     batch : tuple of str
-        Dimensions of the node along which they differ, in the node's order.
+        Dimensions of the node along which the table varies, in the node's order.
     states : tuple of (str or None)
         Names of the dimensions of the states.
     sizes : tuple of int
         Their lengths.
     possible : ndarray of bool (states, ...)
-        Which are not zero everywhere, whatever the parameters.
+        Which probabilities can be positive.
     """
 
     value: Any
@@ -85,15 +85,15 @@ def log_table(
     of: Any = _TWINS,
     joint: bool = False,
 ) -> LogTable:
-    """The parameter ``name`` of the distribution ``word``, whose node has these dims, with ``core`` axes of states.
+    """Read the parameter ``name`` of the distribution ``word`` of a node with these dims and ``core`` state axes.
 
-    ``of``: the dimension of its rows, where it is no table of states by states; ``joint``: all its numbers add up to 1,
-    not each row.
+    ``of``: the dimension of its rows, if it is not a table of states by states; ``joint``: all its numbers together sum
+    to 1, not each row.
 
     Raises
     ------
     ModelError
-        Other dimensions, or probabilities that do not add up to 1.
+        The dimensions are wrong, or the probabilities do not sum to 1.
     """
     table = _listed(scope, tree, dims, core, name) if isinstance(tree, ast.List | ast.Tuple) else None
     if table is None:
@@ -104,7 +104,7 @@ def log_table(
 
 
 def _listed(scope: Scope, tree: ast.List | ast.Tuple, dims: tuple[str, ...], core: int, name: str) -> LogTable | None:
-    """A list of probabilities, or lists of them, entry by entry; None where entries are vectors themselves."""
+    """Read a (nested) list of probabilities entry by entry; None if entries are vectors."""
     import pytensor.tensor as pt
 
     entries, sizes = _entries(tree, core, name)
@@ -147,7 +147,7 @@ def _listed(scope: Scope, tree: ast.List | ast.Tuple, dims: tuple[str, ...], cor
 
 
 def _entries(tree: ast.List | ast.Tuple, core: int, name: str) -> tuple[list[ast.expr] | None, tuple[int, ...]]:
-    """The entries of nested lists, row by row, and the lengths; None where the lists are not that deep."""
+    """The entries of nested lists, row by row, and the lengths; None if the lists are less deep."""
     level: list[ast.expr] = [tree]
     sizes: list[int] = []
     for _ in range(core):
@@ -164,7 +164,7 @@ def _entries(tree: ast.List | ast.Tuple, core: int, name: str) -> tuple[list[ast
 def _named(
     scope: Scope, term: Term, dims: tuple[str, ...], core: int, word: str, name: str, of: Any, *, written: bool
 ) -> LogTable:
-    """A name or an expression; ``written``: whether its dimensions are in the order in which a node names them."""
+    """Read a name or an expression; ``written``: whether its dimensions are in a node's order."""
     import pytensor.tensor as pt
 
     if term.value is None:
@@ -203,17 +203,17 @@ def _named(
 
 
 def _axes(dims: Sequence[str | None], rest: Sequence[str | None], states: Sequence[str | None]) -> list[int]:
-    """Where the axes of the states are."""
+    """Positions of the state axes."""
     if None in rest:
         return [at for at, dim in enumerate(dims) if dim is None or dim in rest]
     return [dims.index(dim) for dim in states]
 
 
 def _in_order(scope: Scope, rest: Sequence[str | None], name: str, written: bool) -> Sequence[str | None]:
-    """Dimensions of states from the earliest to the next state, which are a dimension and its twins.
+    """Dimensions of the states, from the earliest to the next state: a dimension and its twins.
 
-    A node's are in the order in which it names them, as in ``P[state, next_state]``. Those of an expression have the
-    order of their declaration, if they come in it: the sum of ``b[next_state]`` and ``a[state]`` has no order.
+    A node's dimensions are in its own order, as in ``P[state, next_state]``. Those of an expression must be in the
+    order of their declaration: the sum of ``b[next_state]`` and ``a[state]`` has no order.
     """
     if len(rest) == 1 or None in rest:
         return rest
@@ -238,7 +238,7 @@ def _in_order(scope: Scope, rest: Sequence[str | None], name: str, written: bool
 
 
 def _positive(value: Any) -> bool:
-    """Whether a variable is a row of probabilities by its making, none of them zero."""
+    """Whether a variable is a vector of positive probabilities by construction."""
     from pytensor.tensor.elemwise import DimShuffle
     from pytensor.tensor.special import Softmax
 
@@ -249,7 +249,7 @@ def _positive(value: Any) -> bool:
 
 
 def _log_or_nothing(value: Any) -> Any:
-    """The logarithm, -inf with the slope 0 where zero."""
+    """The logarithm; -inf with derivative 0 at zero."""
     import pytensor.tensor as pt
 
     gone = pt.eq(value, 0.0)
@@ -257,7 +257,7 @@ def _log_or_nothing(value: Any) -> Any:
 
 
 def _drawn(scope: Scope, value: Any) -> np.ndarray | None:
-    """A few values of an expression, its parameters drawn from their priors; None where they cannot be drawn.
+    """A few values of an expression, with parameters drawn from their priors; None if they cannot be drawn.
 
     Discrete nodes that are summed out have their lowest values.
     """
@@ -276,7 +276,7 @@ def _drawn(scope: Scope, value: Any) -> np.ndarray | None:
 
 
 def _check_sums(scope: Scope, table: LogTable, word: str, name: str, joint: bool) -> None:
-    """Refuse rows that do not add up to 1, whatever the parameters, or hold what is no probability."""
+    """Refuse rows that do not sum to 1 for all parameters, or contain numbers that are not probabilities."""
     import pytensor.tensor as pt
 
     rows = len(table.sizes) > 1 and not joint
@@ -298,6 +298,6 @@ def _check_sums(scope: Scope, table: LogTable, word: str, name: str, joint: bool
 
 
 def _by_making(logs: Any) -> bool:
-    """Whether these are the logarithms of probabilities that add up to 1 by their making."""
+    """Whether these are logarithms of probabilities that sum to 1 by construction."""
     node = logs.owner
     return node is not None and len(node.inputs) == 1 and _positive(node.inputs[0])

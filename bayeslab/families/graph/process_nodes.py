@@ -1,4 +1,4 @@
-"""Functions as nodes of a PyMC graph: made of independent standard normals, at the inputs of the fit and new ones."""
+"""Functions as nodes of a PyMC graph, computed from standard normals at inputs of the fit and new ones."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from bayeslab.latents.gaussian_process.hilbert_gp import HilbertBasis
 
 __all__ = ["JITTER", "AtNewInputs", "Coloured", "at_inputs", "roots_of_spectrum"]
 
-# Share of the mean variance that is added to the diagonal of a covariance.
+# Jitter on the diagonal of a covariance, as a share of the mean variance.
 JITTER = 1e-8
 
 
@@ -62,7 +62,7 @@ class Coloured(Op):
 
 
 class _ColouredGradient(Op):
-    """Derivatives by θ and z, one after the other."""
+    """Derivatives by θ and z, concatenated."""
 
     __props__ = ()
 
@@ -107,9 +107,9 @@ def at_inputs(kernel: Kernel, theta: Any, z: Any, x: np.ndarray) -> Any:
 
 
 class AtNewInputs(Op):
-    """What is known of functions at new inputs, given θ: A and C with f(new) = A z + C e, e standard normal.
+    """Conditional distribution of functions at new inputs, given θ: A and C with f(new) = A z + C e, e standard normal.
 
-    It has no gradient; it is for drawing forward.
+    It has no gradient; it serves forward sampling.
     """
 
     def __init__(self, kernel: Kernel, x: np.ndarray, new: np.ndarray) -> None:

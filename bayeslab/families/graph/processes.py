@@ -1,4 +1,4 @@
-"""Functions as nodes, ``f[row]: GaussianProcess(kernel)``: what a node says, and its inputs in the data."""
+"""Nodes ``f[row]: GaussianProcess(kernel)``: their declaration, and their inputs in the data."""
 
 from __future__ import annotations
 
@@ -35,26 +35,26 @@ __all__ = [
     "unserved_lengthscales",
 ]
 
-# Distinct inputs of a dense process: one factor of their covariance takes a second or so.
+# Largest number of distinct inputs of a dense process: one Cholesky factor takes about a second.
 _MOST_INPUTS = 3_000
-# Sines serve beyond the inputs by this share of their range.
+# Margin of the domain beyond the inputs, as a share of their range.
 _MARGIN = 0.05
 
 
 @dataclass(frozen=True, eq=False)
 class Process:
-    """A function as its node says it.
+    """A function as its node declares it.
 
     Attributes
     ----------
     kernel : Kernel
-        Its hyperparameters are names of nodes that are single numbers.
+        Kernel whose hyperparameters are names of scalar nodes.
     approximate : bool
-        Whether sines stand for it.
+        Whether sines approximate the function.
     functions : int or None
-        How many for each column.
+        Number of sines for each column.
     domain : tuple of (float, float) or None
-        By column, where predictions are wanted.
+        Range of predictions by column.
     """
 
     kernel: Kernel
@@ -76,12 +76,12 @@ class Inputs:
 
     @cached_property
     def distinct(self) -> tuple[np.ndarray, np.ndarray]:
-        """The distinct inputs, and the place of each row among them."""
+        """The distinct inputs, and the index of each row among them."""
         unique, place = np.unique(self.x, axis=0, return_inverse=True)
         return unique, place.ravel()
 
     def places(self, x: np.ndarray) -> np.ndarray:
-        """The places of other inputs among the distinct ones; -1 where they are not there."""
+        """Indices of other inputs among the distinct ones; -1 for new inputs."""
         known = {row.tobytes(): k for k, row in enumerate(self.distinct[0] + 0.0)}
         return np.array([known.get(row.tobytes(), -1) for row in x + 0.0], dtype=np.int64)
 
@@ -90,7 +90,7 @@ class Inputs:
 
 
 def process_of(node: Node, nodes: Mapping[str, Node], data: Data | None) -> Process:
-    """The function that a node declares; without data, every name that is no single number is a column.
+    """The function that a node declares; without data, every name that is not a scalar node is a column.
 
     Raises
     ------
@@ -123,13 +123,13 @@ def process_of(node: Node, nodes: Mapping[str, Node], data: Data | None) -> Proc
 
 
 def check_process(node: Node, nodes: Mapping[str, Node]) -> None:
-    """Everything that can be wrong with a function before data are bound."""
+    """Check everything about a function that can be checked before data are bound."""
     with _located(node):
         process_of(node, nodes, None)
 
 
 def check_inputs(node: Node, nodes: Mapping[str, Node], data: Data) -> None:
-    """Everything that can be wrong with a function and the data of a fit."""
+    """Check a function against the data of a fit."""
     process = process_of(node, nodes, data)
     inputs = inputs_of(process, node, nodes, data)
     if process.approximate:
@@ -166,7 +166,7 @@ def _at(tree: ast.expr, name: str) -> int:
 
 
 def _check_complete(kernel: Kernel, tree: ast.expr, single: Collection[str]) -> None:
-    """Every hyperparameter is written: a number, or the name of a node."""
+    """Check that every hyperparameter is given, as a number or the name of a node."""
     for leaf in kernel.root.leaves():
         if leaf.word == "White":
             raise ModelError(
@@ -193,7 +193,7 @@ def _check_complete(kernel: Kernel, tree: ast.expr, single: Collection[str]) -> 
 
 
 def _check_inputs(kernel: Kernel, tree: ast.expr, nodes: Mapping[str, Node], columns: Collection[str]) -> None:
-    """Inputs are data: columns, or what is computed from them."""
+    """Check that inputs are data: columns, or functions of them."""
     if not kernel.columns:
         raise ModelError(
             f"'{kernel.text}' has no column, so the function is one number: give it a node without a dimension, such as"
@@ -220,7 +220,7 @@ def _check_inputs(kernel: Kernel, tree: ast.expr, nodes: Mapping[str, Node], col
 
 
 def _check_support(parameter: Parameter, nodes: Mapping[str, Node], tree: ast.expr) -> None:
-    """What has to be positive has a prior of positive numbers."""
+    """Check that positive hyperparameters have priors on positive numbers."""
     node = nodes.get(parameter.name)
     if parameter.support == "real" or node is None or node.kind != "random":
         return
@@ -283,7 +283,7 @@ def inputs_of(process: Process, node: Node, nodes: Mapping[str, Node], data: Dat
     Parameters
     ----------
     fitted
-        Whether these are the data of the fit, of which something is to be learnt.
+        Whether these are the data of the fit, from which parameters are learned.
 
     Raises
     ------
@@ -372,7 +372,7 @@ def _numbers(name: str, term: Term, process: Process, node: Node, data: Data) ->
 
 
 def basis_of(process: Process, inputs: Inputs, node: Node, nodes: Mapping[str, Node]) -> HilbertBasis:
-    """The sines that stand for a function: chosen by its inputs and the priors of its lengthscales alone."""
+    """The sines that approximate a function, chosen by its inputs and the priors of its lengthscales alone."""
     x, columns = inputs.x, process.kernel.columns
     limits = {
         parameter.name: _limits(parameter, x, columns, nodes)
@@ -413,7 +413,7 @@ def _limits(
 
 
 def functions_refused(error: DataError, node: Node) -> BayeslabError:
-    """What is said of new rows that the sines do not serve."""
+    """The message for new rows outside the domain of the sines."""
     head = error.message.partition(";")[0].replace("approximation: hsgp", "approximation=hsgp")
     return DataError(
         f"{head}; fit with domain=[low, high] in '{node.key}' wide enough for them, or without approximation",

@@ -1,4 +1,4 @@
-"""Names in a graph that is being built: what each stands for in the expressions of nodes."""
+"""Scope of names while a graph is built: the meaning of each name in the expressions of nodes."""
 
 from __future__ import annotations
 
@@ -27,12 +27,12 @@ type Purpose = Literal["fit", "predict", "simulate"]
 
 
 def twins_of(model: Model) -> dict[str, str]:
-    """Dimensions that are twins, and of which."""
+    """Twin dimensions, each with the dimension it is a twin of."""
     return {dim: entry for dim, entry in model.dims.items() if isinstance(entry, str)}
 
 
 def lengths_of(dims: Iterable[str], labels: Mapping[str, Sized]) -> tuple[int, ...]:
-    """The lengths of dimensions; one that nothing gives a length is refused."""
+    """The lengths of dimensions; a dimension without a length is refused."""
     for dim in dims:
         if dim not in labels:
             raise ModelError(
@@ -51,9 +51,9 @@ class Scope:
     model, data
         The model and the data bound to it.
     purpose
-        What the graph is for; see :func:`bayeslab.families.graph.graph`.
+        Purpose of the graph; see :func:`bayeslab.families.graph.graph`.
     targets
-        Nodes with data that are random nevertheless, of ``predict``.
+        Observed nodes that are random nevertheless, for ``predict``.
     """
 
     def __init__(self, model: Model, data: Data, purpose: Purpose, targets: Collection[str]) -> None:
@@ -75,18 +75,18 @@ class Scope:
                 )
         free = {"fit": set[str](), "predict": set(targets), "simulate": random}[purpose]
         self.observed = (random & self.columns) - free
-        # Nodes whose data may be looked back at (with lag) before they are built.
+        # Nodes whose data lag may use before they are built.
         self.data_nodes = random & self.columns if purpose != "simulate" else set()
         self.terms: dict[str, Term] = {}
-        # Discrete nodes to be summed out, and what is computed from them: it has no value in a draw.
+        # Discrete nodes to be summed out, and functions of them, which have no value in a draw.
         self.summed = {n for n in random - self.columns if self.nodes[n].discrete} if purpose == "fit" else set()
-        # Discrete nodes with data whose missing cells are summed out as well.
+        # Observed discrete nodes whose missing cells are summed out as well.
         self.imputed = set(nodes_with_gaps(self.nodes, data)) & self.observed if purpose == "fit" else set()
         self.summed |= self.imputed
         self.latents: dict[str, Latent] = {}
-        # Else pymc-extras sums them out.
+        # Otherwise pymc-extras sums them out.
         self.own_sums = bool(self.summed) and not self._open_below()
-        # A text outcome is a node and, by its levels, a dimension; PyMC allows only one of the two.
+        # A text outcome is both a node and a dimension (its levels); PyMC allows only one of the two.
         self.twins = twins_of(model)
         coords = {dim: levels.tolist() for dim, levels in self.labels.items() if dim not in self.nodes}
         self.model = pm.Model(coords=coords, check_bounds=True)
@@ -96,9 +96,9 @@ class Scope:
         )
 
     def _open_below(self) -> bool:
-        """Whether the density of something that is sampled depends on a discrete node without data."""
+        """Whether the density of a sampled node depends on an unobserved discrete node."""
         if any(self.nodes[name].hidden_path for name in self.summed):
-            return False  # what is sampled and depends on a path is refused where it is built
+            return False  # sampled nodes that depend on a path are refused when they are built
         tied = set(self.summed)
         for node in sorted_nodes(self.nodes, self.data_nodes):
             if not node.parents & tied or node.name in self.summed:
@@ -124,11 +124,11 @@ class Scope:
         return self.data_of(name) if name in self.nodes else self.data.term(name)
 
     def past(self, name: str) -> Term:
-        """What ``lag`` looks back at: of an observed node its data, whether it is built yet or not."""
+        """The variable that ``lag`` uses: for an observed node its data, even before it is built."""
         return self.data_of(name) if name in self.data_nodes and self.complete(name) else self.lookup(name)
 
     def complete(self, name: str) -> bool:
-        """Whether a column has no missing cells, so that nothing of it is imputed."""
+        """Whether a column has no missing cells to impute."""
         return self.data.complete(name)
 
     def data_of(self, name: str, *, missing: bool = False) -> Term:
@@ -139,7 +139,7 @@ class Scope:
         return replace(term, value=term.value.transpose([term.dims.index(d) for d in dims]), dims=dims, column=None)
 
     def symbol(self, term: Term) -> Any:
-        """A data column as ``pm.Data``, registered when it is first used."""
+        """A data column as ``pm.Data``, registered on first use."""
         import pytensor.tensor as pt
 
         name = str(term.column)
@@ -150,7 +150,7 @@ class Scope:
         return self.symbols[name]
 
     def _given(self, name: str, value: Any, dims: tuple[Any, ...]) -> Any:
-        """Data in the graph; whole numbers that PyMC's 32 bits do not hold are floats there."""
+        """Data in the graph; integers beyond PyMC's 32 bits become floats."""
         array = np.asarray(value)
         narrow = np.iinfo(np.int32)
         if array.dtype.kind in "iu" and array.size and (array.min() < narrow.min or array.max() > narrow.max):

@@ -1,4 +1,6 @@
-"""Linear-Gaussian states as nodes, ``level[month]: LocalLevel(sigma, initial=Normal(0, 10))``: what a node says."""
+"""Linear-Gaussian state nodes, such as ``level[month]: LocalLevel(sigma, initial=Normal(0, 10))``: their
+declaration.
+"""
 
 from __future__ import annotations
 
@@ -28,22 +30,22 @@ __all__ = [
 ]
 
 _STARTS = ("initial", "initial_slope")
-# Share of the largest eigenvalue by which a covariance may fall short of being one.
+# Tolerance for negative eigenvalues of a covariance, as a share of the largest one.
 _ROUNDING = 1e-9
 _INITIAL = {
     "LocalLevel": ("Normal", "initial=Normal(mu, sigma), where the level begins"),
     "LocalTrend": ("Normal", "initial=Normal(mu, sigma) and initial_slope=Normal(mu, sigma), where it begins"),
     "Seasonal": ("ZeroSumNormal", "initial=ZeroSumNormal(sigma), the effects of one period"),
 }
-# A state of as many effects takes its square of memory.
+# Largest number of seasonal effects: memory grows with its square.
 LONGEST_PERIOD = 1_000
 
 
-# --------------------------------------------------------------------------------- what a node says
+# --------------------------------------------------------------------------------- declaration
 
 
 def check_states(node: Node) -> None:
-    """Everything that can be wrong with a node of states before data are bound.
+    """Check everything about a state node that can be checked before data are bound.
 
     Raises
     ------
@@ -84,12 +86,12 @@ def check_states(node: Node) -> None:
 
 
 def check_state_node(node: Node, nodes: Mapping[str, Node], data: Data) -> None:
-    """Everything that can be wrong with a node of states and the data of a fit.
+    """Check a state node against the data of a fit.
 
     Raises
     ------
     ModelError, DataError
-        Shapes that do not fit, covariances that are none, a sequence that is no column or not in order.
+        Shapes are wrong, a covariance is invalid, or the sequence is not a column or not in order.
     """
     given = arguments(node)
     if str(node.distribution) == "LinearGaussian":
@@ -107,7 +109,7 @@ def arguments(node: Node) -> dict[str, ast.expr]:
 
 
 def _check_numbers(node: Node, given: Mapping[str, ast.expr], nodes: Mapping[str, Node], data: Data) -> None:
-    """Standard deviations and where series begin are numbers, the same at every time."""
+    """Check that standard deviations and initial values are numbers that do not vary in time."""
     parts = list[ast.expr]()
     for name, tree in given.items():
         if name in _STARTS:
@@ -129,7 +131,7 @@ def _check_numbers(node: Node, given: Mapping[str, ast.expr], nodes: Mapping[str
 
 
 def _check_matrices(node: Node, given: Mapping[str, ast.expr], nodes: Mapping[str, Node], data: Data) -> None:
-    """F, Q and the initial covariance are d x d, H and the initial mean have d numbers; of d = 1 all may be numbers."""
+    """Check shapes: F, Q and the initial covariance d x d; H and the initial mean d; for d = 1 numbers too."""
     size: int | None = None
     for name in ("H", "F", "Q", "initial_mean", "initial_covariance"):
         tree = given[name]
@@ -162,7 +164,7 @@ def _check_covariance(node: Node, name: str, tree: ast.expr, nodes: Mapping[str,
     try:
         value = Environment(nodes, data, {}).eval(tree).value
     except (NotExact, BayeslabError):
-        return  # not known before sampling, or refused with its place elsewhere
+        return  # unknown before sampling, or refused elsewhere with its place
     matrix = np.atleast_2d(np.asarray(value, dtype=float))
     values = np.linalg.eigvalsh(0.5 * (matrix + matrix.T))
     uneven = np.abs(matrix - matrix.T).max() > _ROUNDING * max(1.0, np.abs(matrix).max())
@@ -183,7 +185,7 @@ def square_root(covariance: np.ndarray) -> np.ndarray:
 
 
 def seasonal_start(period: int) -> np.ndarray:
-    """B with B B' = I - 1/period: all but one of as many independent normals less their mean."""
+    """B with B B' = I - 1/period: independent normals minus their mean, without the last."""
     n = period - 1
     return np.linalg.cholesky(np.eye(n) - 1.0 / period)
 
@@ -198,13 +200,13 @@ class Cells:
     Attributes
     ----------
     starts : ndarray of bool (times,)
-        Where series begin.
+        Whether a series starts at this time.
     batch : ndarray of int (times,)
-        The place among the node's dimensions other than time.
+        Index over the node's dimensions other than time.
     place : ndarray of int (cells,)
         The time of each cell of the node, in C order.
     known : ndarray of int (times,)
-        The time in the data of the fit, -1 where it is a later one.
+        The time in the data of the fit; -1 for later times.
     """
 
     starts: np.ndarray
@@ -213,7 +215,7 @@ class Cells:
     known: np.ndarray
 
     def normals(self, d: int, q: int) -> np.ndarray:
-        """Where the normals of each time begin, and how many there are, last."""
+        """Start of each time's normals, and last their total number."""
         return np.concatenate([[0], np.cumsum(np.where(self.starts, d, q))]).astype(np.int64)
 
 
@@ -231,10 +233,10 @@ def cells_of(node: Node, data: Data) -> Cells:
 
 
 def extended(node: Node, fitted: Data, data: Data) -> Cells:
-    """The times of a node in other data than those of the fit: those of the fit, and after them new ones.
+    """The times of a node in new data: the times of the fit, followed by new ones.
 
-    Rows that the data name, and the levels of other dimensions, are found in the fit by their names; rows without
-    names, and names that are not there, follow the last of their series, one step each.
+    Named rows and the levels of other dimensions are matched with the fit by name; rows without names, and new names,
+    follow the end of their series, one step each.
     """
     time, n_old, n_new = node.dims[-1], len(fitted.labels[node.dims[-1]]), len(data.labels[node.dims[-1]])
     at = _places_in_fit(fitted, data, time)
@@ -277,7 +279,7 @@ def extended(node: Node, fitted: Data, data: Data) -> Cells:
 
 
 def _keys(node: Node, data: Data, length: int) -> list[str]:
-    """The series each time belongs to, by its name."""
+    """Name of the series of each time."""
     column = arguments(node).get("sequence")
     if not isinstance(column, ast.Name):
         return [""] * length
@@ -295,7 +297,7 @@ def _keys(node: Node, data: Data, length: int) -> list[str]:
 
 
 def _places_in_fit(fitted: Data, data: Data, dim: str) -> np.ndarray:
-    """The places of a dimension's levels among those of the fit, -1 where they are new."""
+    """Indices of a dimension's levels among those of the fit; -1 for new levels."""
     old, new = fitted.labels[dim], data.labels[dim]
     if dim == data.dataset.rows and dim not in data.dataset.levels:
         same = len(new) == len(old) and _same_rows(fitted, data)
@@ -305,7 +307,7 @@ def _places_in_fit(fitted: Data, data: Data, dim: str) -> np.ndarray:
 
 
 def _check_after(fitted: Data, data: Data, dim: str, places: np.ndarray) -> None:
-    """Rows whose names are times, and that are not in the fit, come after its last one, in their order."""
+    """Check that new rows whose names are times come after the last row of the fit, in order."""
     if dim != data.dataset.rows or dim not in data.dataset.levels:
         return
     old, new = fitted.labels[dim], data.labels[dim]
@@ -324,7 +326,7 @@ def _check_after(fitted: Data, data: Data, dim: str, places: np.ndarray) -> None
 
 
 def _times(labels: np.ndarray) -> np.ndarray | None:
-    """Labels as numbers, or dates as days; None where they are neither."""
+    """Labels as numbers, or dates as days; None if they are neither."""
     words = [str(label) for label in _plain(labels)]
     for kind in (np.float64, "datetime64[s]"):
         try:
@@ -335,7 +337,7 @@ def _times(labels: np.ndarray) -> np.ndarray | None:
 
 
 def _same_rows(fitted: Data, data: Data) -> bool:
-    """Whether rows without names are those of the fit: whatever the data hold of them is the same, and is something."""
+    """Whether unnamed rows are those of the fit: their data are equal and not empty."""
     if data.dataset is fitted.dataset:
         return True
     there = [name for name, column in data.dataset.columns.items() if not column.absent().all()]
@@ -344,7 +346,7 @@ def _same_rows(fitted: Data, data: Data) -> bool:
 
 
 def series_of(data: Data) -> Data:
-    """The data in which series begin: those of the fit, where other rows follow them."""
+    """The data with the starts of the series: those of the fit, if new rows follow them."""
     return data if data.origin is None or data.fitted or data.replicate else data.origin
 
 
