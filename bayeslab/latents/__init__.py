@@ -1,1 +1,1 @@
-"""What models sum out: latent states, their prior, their posterior at given parameters, and what is learned of them."""
+"""Latent variables that models sum out: priors, posteriors given parameters, and learned parameters."""

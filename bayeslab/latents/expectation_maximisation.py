@@ -1,21 +1,19 @@
-"""Expectation maximisation: the highest point of a likelihood whose data are incomplete.
+"""Expectation maximisation: the maximum of a likelihood with incomplete data.
 
-If the hidden things were seen, the maximum would follow from a few totals. EM fills the totals in
-by their expectations at the current parameters (E-step), takes the maximum they would give (M-step),
-and repeats. No step lowers the likelihood [1]_. How fast it gets there depends on how much is
-hidden: the error shrinks by the fraction of missing information, every step by the same factor, so
-that the last digits are slow. Three ways out of that use the same expected totals, because by
-Fisher's identity they are also the gradient of the observed log likelihood:
+With complete data the maximum would follow from a few sufficient statistics. EM replaces them by their expectations at
+the current parameters (E-step), maximises given these (M-step), and repeats. No step lowers the likelihood [1]_. The
+speed depends on the missing data: every step multiplies the error by the fraction of missing information, so that the
+last digits are slow. Three faster variants use the same expected statistics, which by Fisher's identity are also the
+gradient of the observed log likelihood:
 
-- ``accelerated``: SQUAREM [2]_ guesses from two EM steps where many would lead, and takes the guess only
-  if it is no worse than where it came from;
+- ``accelerated``: SQUAREM [2]_ extrapolates from two EM steps, and accepts the result only if it is not lower;
 - ``newton``: EM for the first, large gains, a quasi-Newton method (BFGS) for the last digits [3]_;
-- ``gradient``: uphill in the probabilities themselves, the sums kept at one [4]_.
+- ``gradient``: gradient ascent in the probabilities, projected to sums of one [4]_.
 
-``stochastic`` draws the hidden things instead of summing them out and averages the totals over the
-iterations with falling weights [5]_: for models whose E-step is out of reach.
+``stochastic`` draws the missing data instead of summing them out and averages the statistics over the iterations with
+decreasing weights [5]_, for models without a tractable E-step.
 
-All end in a local maximum, and some starting points lie exactly on a saddle; hence several starts
+All variants end in a local maximum, and some starting points are exactly at a saddle; several starts help
 (:func:`restarted`).
 
 References
@@ -71,21 +69,21 @@ type Statistics = Mapping[str, Array]
 type Step = Callable[[int, Parameters, float], None]
 Variant = Literal["em", "accelerated", "newton", "gradient", "stochastic"]
 
-# Relative rounding of a log likelihood, a sum of many terms: gains below it are none.
+# Relative rounding error of a log likelihood, a sum of many terms: smaller gains count as zero.
 _ROUNDING = 1e-13
 
 
 class Problem(Protocol):
-    """What plain EM needs. Parameters and expected totals are arrays by name."""
+    """A problem for plain EM. Parameters and expected statistics are arrays by name."""
 
     def expect(self, theta: Parameters) -> tuple[float, Statistics]:
-        """The observed log likelihood at ``theta`` and the expected totals: one pass over the data."""
+        """The observed log likelihood at ``theta`` and the expected statistics, in one pass over the data."""
         ...
 
     def update(self, statistics: Statistics, theta: Parameters) -> Parameters:
-        """The parameters that are best for these totals (with the prior, if there is one).
+        """The parameters that maximise the expected log likelihood (plus the log prior, if there is one).
 
-        ``theta`` is where the totals come from: the start of M-steps that are iterations themselves.
+        ``theta``: the parameters that gave the statistics, as the start of iterative M-steps.
         """
         ...
 
@@ -95,7 +93,7 @@ class Problem(Protocol):
 
 
 class Smooth(Problem, Protocol):
-    """A problem with unconstrained coordinates, for variants that extrapolate or use slopes."""
+    """A problem with unconstrained coordinates, for variants that extrapolate or use gradients."""
 
     def flatten(self, theta: Parameters) -> Array:
         """Coordinates that may take any real value; they may be redundant."""
@@ -111,31 +109,31 @@ class Smooth(Problem, Protocol):
 
 
 class Ascending(Problem, Protocol):
-    """A problem that can step uphill in its own parameters."""
+    """A problem for gradient ascent in its parameters."""
 
     def slope(self, theta: Parameters, statistics: Statistics) -> Parameters:
-        """Derivative of log likelihood plus log prior by each parameter, as if no constraint held."""
+        """Derivative of log likelihood plus log prior by each parameter, without constraints."""
         ...
 
     def project(self, values: Parameters) -> Parameters:
-        """The nearest parameters there can be."""
+        """Projection to the nearest valid parameters."""
         ...
 
 
 class Drawing(Problem, Protocol):
-    """A problem that can draw what is hidden."""
+    """A problem that can draw the missing data."""
 
     def chain(self, theta: Parameters, rng: np.random.Generator) -> Callable[[Parameters], Statistics]:
-        """A Markov chain over what is hidden, given the data: each call takes steps at its parameters.
+        """A Markov chain over the missing data: each call takes steps at the given parameters.
 
-        It returns the totals of what was drawn.
+        It returns the statistics of the drawn data.
         """
         ...
 
 
 @dataclass(frozen=True, eq=False)
 class EMResult:
-    """Where a search ended.
+    """Result of a search.
 
     Attributes
     ----------
@@ -181,7 +179,7 @@ class Restarts:
     interrupted: bool = False
 
     def reaching(self, within: float = 1e-3) -> int:
-        """How many ended within so many units of log posterior of the best."""
+        """Number of searches that ended within this distance of the best log posterior."""
         return sum(self.best.log_posterior - end.log_posterior <= within for end in self.ends)
 
 
@@ -194,7 +192,7 @@ class _Point(NamedTuple):
 
 @dataclass
 class _Trail:
-    """What a search has seen; survives when it is interrupted."""
+    """Progress of a search, kept if it is interrupted."""
 
     problem: Problem
     progress: Step | None
@@ -205,7 +203,7 @@ class _Trail:
     evaluations: int = 0
 
     def at(self, theta: Parameters) -> _Point:
-        """What one pass over the data says at these parameters."""
+        """Evaluate one pass over the data at these parameters."""
         self.evaluations += 1
         log_likelihood, statistics = self.problem.expect(theta)
         return _Point(theta, log_likelihood + self.problem.log_prior(theta), log_likelihood, statistics)
@@ -268,12 +266,12 @@ def maximise(
         ``newton``, :class:`Ascending` for ``gradient``, :class:`Drawing` for ``stochastic``).
     start : mapping of str to ndarray
     variant
-        How to climb; see the module.
+        The algorithm; see the module.
     tolerance : float
-        Stop when what is left to gain is estimated to be less, in units of log posterior.
+        Stop when the estimated remaining gain of the log posterior is smaller.
     max_iterations : int
     rng
-        For ``stochastic``.
+        Random generator for ``stochastic``.
     progress : callable, optional
         Called with the number of the iteration, the parameters and the log posterior, for the start and after each
         iteration. A KeyboardInterrupt, there or elsewhere, ends the search with what it has.
@@ -281,7 +279,7 @@ def maximise(
     Raises
     ------
     OptionError
-        An unknown variant, one the problem cannot do, or data of probability zero at the start.
+        The variant is unknown or not supported by the problem, or the data have probability zero at the start.
     """
     if variant not in VARIANTS:
         raise OptionError(f"'{variant}' is no variant of EM{hint(variant, VARIANTS)}", code="unknown-word")
@@ -315,7 +313,7 @@ class _Spent(Exception):
 
 
 def _em_step(trail: _Trail) -> float:
-    """One step of EM from where the trail is; its gain."""
+    """One step of EM from the current point; its gain."""
     if trail.spent:
         raise _Spent
     point = trail.point
@@ -327,7 +325,7 @@ def _nothing(gain: float, trail: _Trail) -> bool:
 
 
 def _left(gains: Sequence[float]) -> float:
-    """What is left to gain if gains go on shrinking by the same factor [6]_; infinite where they do not shrink.
+    """Estimated remaining gain if gains keep shrinking by the same factor [6]_; infinite if they do not shrink.
 
     The factor is that of the last tenth of the gains, and not less than the last: where the maximum is at a bound,
     gains fall ever more slowly, and the ratio of two of them is told from 1 by many steps only.
@@ -343,7 +341,7 @@ def _left(gains: Sequence[float]) -> float:
 
 
 def _small(gains: Sequence[float], trail: _Trail, tolerance: float) -> bool:
-    """Whether the last gain is none, or less than the tolerance is left."""
+    """Whether the last gain is zero, or the remaining gain is below the tolerance."""
     return _nothing(gains[-1], trail) or (gains[-1] < tolerance and _left(gains) < tolerance)
 
 
@@ -400,7 +398,7 @@ def _accelerated(trail: _Trail, tolerance: float, rng: Any) -> tuple[bool, str]:
 
 
 def _newton(trail: _Trail, tolerance: float, rng: Any) -> tuple[bool, str]:
-    """EM while it gains much; then BFGS; EM again to see that nothing is left."""
+    """EM while gains are large, then BFGS, then EM again to confirm convergence."""
     polished = False
     while True:
         gains: list[float] = []
@@ -422,7 +420,7 @@ _SLOW, _EM_PHASE = 0.5, 20
 _LONG = 300
 # A quasi-Newton search ends where so many steps gain less than this share of the tolerance.
 _STILL, _SHARE = 4, 0.01
-# Up to so many coordinates BFGS may keep its full matrix.
+# Largest number of coordinates for BFGS with a full matrix.
 _DENSE = 300
 
 
@@ -502,7 +500,7 @@ _ENOUGH, _HALVINGS, _N_SMALL = 1e-4, 60, 5
 
 
 def _stochastic(trail: _Trail, tolerance: float, rng: np.random.Generator | None) -> tuple[bool, str]:
-    """Totals from draws, averaged with weight 1 for the first half and 1/k afterwards [5]_."""
+    """Statistics from draws, averaged with weight 1 for the first half and 1/k afterwards [5]_."""
     if rng is None:
         raise OptionError("variant stochastic draws what is hidden: give rng", code="incomplete")
     theta, totals = trail.point.theta, dict[str, Array]()
@@ -610,12 +608,12 @@ def standard_errors(
     theta : mapping of str to ndarray
         A maximum.
     values : callable, optional
-        What the errors are of, as a function of the parameters; the parameters themselves if left out.
+        Function of the parameters whose errors are computed; default: the parameters themselves.
 
     Returns
     -------
     mapping of str to ndarray
-        Of the shapes of ``values(theta)``.
+        Standard errors, in the shapes of ``values(theta)``.
     """
     x = problem.flatten(theta)
     step = 1e-4 * np.maximum(1.0, np.abs(x) / 10)

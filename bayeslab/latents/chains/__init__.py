@@ -1,1 +1,1 @@
-"""Hidden states that follow each other: Markov chains of order 1 and 2, with inputs, durations, trees and urns."""
+"""Chains of hidden states: Markov chains of order 1 and 2, with inputs, durations, trees and urns."""

@@ -1,4 +1,4 @@
-"""A Markov chain of hidden states: which transitions there can be, what is known of them, and their prior."""
+"""A Markov chain of hidden states: possible transitions, known probabilities, and priors."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ SECOND_ORDER = ("second_transition", "transition")
 
 @dataclass(frozen=True, eq=False)
 class Chain(MarkovChain):
-    """The chain as a file declares it.
+    """The chain as a model file declares it.
 
     Attributes
     ----------
@@ -38,7 +38,7 @@ class Chain(MarkovChain):
         Dirichlet concentrations of the rows.
     initial_prior : ndarray (n_states,)
     given : mapping of str to ndarray
-        Parameters of transitions of second order, or on inputs, that are given, by their names in results.
+        Known parameters of second-order transitions, or of transitions on inputs, by their names in results.
     """
 
     n_states: int
@@ -161,7 +161,7 @@ class Chain(MarkovChain):
     def draw_given(
         self, rng: np.random.Generator, counts: Mapping[str, np.ndarray], values: Mapping[str, np.ndarray]
     ) -> dict[str, np.ndarray]:
-        """From Dirichlet posteriors; with a stationary first state rows are proposed so, and accepted by its ratio."""
+        """Draw from Dirichlet posteriors; with a stationary first state, as proposals of a Metropolis step."""
         out = super().draw_given(rng, counts, values)
         if self.settled and "transition" in out:
             starts = counts["initial"]
@@ -174,7 +174,7 @@ class Chain(MarkovChain):
 
     @property
     def settled(self) -> bool:
-        """Whether the chain begins where it settles."""
+        """Whether the chain starts in its stationary distribution."""
         return isinstance(self.initial, str) and self.initial == "stationary"
 
     def expected_log_density(self, counts: Mapping[str, np.ndarray], values: Mapping[str, np.ndarray]) -> float:
@@ -190,7 +190,7 @@ class Chain(MarkovChain):
         for name in self.learned:
             a = (self.concentration(name) > 0).astype(float)
             if name == "transition":
-                # What the state is and what it will be are the last two axes, whatever the order.
+                # The current and the next state are the last two axes for any order.
                 a = a * (1.0 + 3.0 * self.n_states * np.eye(self.n_states))
             out[name] = a / a.sum(axis=-1, keepdims=True)
         return out
@@ -232,6 +232,6 @@ def dense_logs(chain: Chain, values: Mapping[str, Any]) -> tuple[Any, Any]:
     import pytensor.tensor as pt
 
     at = np.nonzero(chain.mask)
-    # Only what is possible has a logarithm, and so a slope.
+    # Take logarithms of possible transitions only, so that derivatives are finite.
     nowhere = pt.as_tensor_variable(np.full(chain.mask.shape, -np.inf))
     return log_or_constant(values["initial"]), pt.set_subtensor(nowhere[at], pt.log(values["transition"])[at]).ravel()

@@ -1,4 +1,4 @@
-"""Initial and transition probabilities of a chain as PyTensor nodes, and states drawn by given uniform numbers."""
+"""Initial and transition probabilities of a chain as PyTensor nodes, and states drawn from given uniform numbers."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ __all__ = ["GivenUniforms", "chain_variables"]
 
 
 def chain_variables(chain: Any, start: Mapping[str, np.ndarray] | None) -> dict[str, Any]:
-    """Initial and transition probabilities on PyMC's context stack: what is learned has Dirichlet priors."""
+    """Initial and transition probabilities on PyMC's context stack; learned ones have Dirichlet priors."""
     import pymc as pm
     import pytensor.tensor as pt
 
@@ -37,7 +37,7 @@ def chain_variables(chain: Any, start: Mapping[str, np.ndarray] | None) -> dict[
 
 
 def _with_zeros(name: str, a: np.ndarray, start: Mapping[str, np.ndarray] | None) -> Any:
-    """Rows with zeros at some places, Dirichlet elsewhere; rows with as many places left are one variable."""
+    """Rows with structural zeros, Dirichlet elsewhere; rows with equally many free cells are one variable."""
     import pymc as pm
     import pytensor.tensor as pt
 
@@ -55,10 +55,10 @@ def _with_zeros(name: str, a: np.ndarray, start: Mapping[str, np.ndarray] | None
 
 
 def _stationary(transition: Any, mask: np.ndarray) -> Any:
-    """π with π A = π and Σ π = 1: of π (I - A + 1) = 1, which is regular where π is unique.
+    """The stationary distribution π, with π A = π and Σ π = 1: the solution of π (I - A + 1) = 1 if π is unique.
 
-    States that are left for good have nothing, and no part in the equations: rounding would leave them a little, and
-    below zero as often as above.
+    Transient states have probability zero and are left out of the equations: rounding would give them small positive or
+    negative values.
     """
     import pytensor.tensor as pt
 
@@ -75,7 +75,7 @@ def _stationary(transition: Any, mask: np.ndarray) -> Any:
 
 
 class GivenUniforms(np.random.Generator):
-    """A generator whose uniform numbers are given."""
+    """A random generator whose uniform numbers are given."""
 
     def __init__(self, values: np.ndarray) -> None:
         super().__init__(np.random.PCG64(0))

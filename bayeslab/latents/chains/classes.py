@@ -1,18 +1,18 @@
 """Sequences of several classes: a chain for each, and Bayes' rule.
 
-The chains are one chain on the union of their states, in which nothing leads from one class to another:
+The chains form one chain on the union of their states, without transitions between classes:
 
     P(z_1 = k) = P(class of k) P(first state k | class),    transitions block by block.
 
-A class that is known is evidence: the sequence begins in its block, and stays there. Nothing else is new.
-Forward-backward over the blocks gives log p(sequence, class) where the class is known and log p(sequence) where it is
-not, so that unlabelled sequences are learned from too; and the posterior mass of a block is P(class | sequence) [1]_.
+A known class is evidence: the sequence starts in its block and stays there. Forward-backward over the blocks gives
+log p(sequence, class) if the class is known and log p(sequence) otherwise, so that unlabelled sequences are used too;
+the posterior mass of a block is P(class | sequence) [1]_.
 
 ``training: discriminative`` takes
 
     log p(class | sequence) = log p(sequence, class) - log p(sequence)
 
-for the likelihood instead: the same evidence twice, with classes held and with classes free, whose slope is the
+as the likelihood instead: the same evidence twice, with classes fixed and with classes free; its gradient is the
 difference of the two expected counts [2]_, [3]_.
 
 References
@@ -41,14 +41,14 @@ __all__ = ["ClassChain"]
 
 @dataclass(frozen=True, eq=False)
 class ClassChain(StateChain):
-    """Chains of first order side by side; see :class:`bayeslab.latents.chains.state_chain.StateChain`.
+    """First-order chains for several classes; see :class:`bayeslab.latents.chains.state_chain.StateChain`.
 
     Attributes
     ----------
     base : Chain
-        On the union of the states; its initial state is not used.
+        Chain on the union of the states; its initial distribution is not used.
     classes : ndarray (n_classes,)
-        Their names.
+        Names of the classes.
     states : ndarray (n_states,)
         Names of the states: the class, a dot, the state.
     of_state : ndarray (n_states,)
@@ -109,7 +109,7 @@ class ClassChain(StateChain):
 
     @property
     def blocks(self) -> tuple[np.ndarray, ...]:
-        """The states of each class, where nothing tells them apart."""
+        """The exchangeable states of each class."""
         class_blocks = tuple(np.flatnonzero(self.of_state == c) for c in range(self.n_classes))
         alike = (
             self.transition is None
@@ -120,7 +120,7 @@ class ClassChain(StateChain):
 
     @property
     def no_em(self) -> str:
-        """Why EM does not apply, if it does not."""
+        """Reason why EM does not apply; empty if it does."""
         if not self.discriminative:
             return ""
         return "the M-step of discriminative training has no closed form; use method map, or nuts"
@@ -154,11 +154,11 @@ class ClassChain(StateChain):
     # ------------------------------------------------------------------ computing
 
     def of_sequences(self, which: np.ndarray, times: np.ndarray) -> ClassChain:
-        """For some of the sequences."""
+        """The same latent on some of the sequences."""
         return replace(self, known=self.known[which])
 
     def freed(self) -> ClassChain:
-        """With no class known."""
+        """The same latent with all classes unknown."""
         return replace(self, known=np.full(len(self.known), -1))
 
     def complete(self, values: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
@@ -168,7 +168,7 @@ class ClassChain(StateChain):
 
     @property
     def held(self) -> np.ndarray:
-        """0 where a sequence can begin, -inf in other classes than its own: (1 or n_sequences, n_states)."""
+        """0 for states in which a sequence can start, -inf in other classes: (1 or n_sequences, n_states)."""
         known = self.known if self.labelled else np.full(1, -1)
         return np.where((known[:, None] < 0) | (known[:, None] == self.of_state), 0.0, -np.inf)
 
@@ -191,7 +191,7 @@ class ClassChain(StateChain):
         }
 
     def start_values(self) -> dict[str, np.ndarray]:
-        """Classes as frequent as among the known ones, and transitions that mostly stay."""
+        """Start values: class frequencies of the known sequences, and transitions that mostly stay."""
         out = {}
         for name in self.learned:
             a = (self.concentration(name) > 0).astype(float)
@@ -206,7 +206,7 @@ class ClassChain(StateChain):
     # ------------------------------------------------------------------ PyMC
 
     def evidence(self, values: Mapping[str, Any], log_density: Any, offsets: np.ndarray) -> Any:
-        """log p(sequences, known classes); of discriminative training log P(known classes | sequences)."""
+        """log p(sequences, known classes); for discriminative training log P(known classes | sequences)."""
         edges, free = self.edges, self.log_free(values)
         transition = values["transition"][edges.sources, edges.targets]
 
@@ -235,7 +235,7 @@ class ClassChain(StateChain):
         return out
 
     def log_free(self, values: Mapping[str, Any]) -> Any:
-        """Log probabilities of the first state where the class is not known: (1, n_states)."""
+        """Log probabilities of the first state for an unknown class: (1, n_states)."""
         import pytensor.tensor as pt
 
         if self.probability is None:

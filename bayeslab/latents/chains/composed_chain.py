@@ -1,17 +1,17 @@
-"""Chains built from chains: one after the other, side by side, and words in the order of a grammar.
+"""Chains composed of chains: in series, in parallel, and words in the order of a grammar.
 
-A piece is entered, moves among its states, each of which sees one row, and is left:
+A piece is entered, moves among its states, each of which emits one row, and is left:
 
     p(rows, path) = enter(z_1) p(y_1 | z_1) prod_t move(z_{t-1}, z_t) p(y_t | z_t) leave(z_T)
 
-From pieces larger pieces are made, and their probabilities are those of the hierarchy:
+Pieces are combined to larger pieces, whose probabilities are those of the hierarchy:
 
 - `parallel`: one of several, by entry probabilities (the ways to pronounce a word): p = sum_i w_i p_i(rows);
-- `series`: one after the other (phones of a word): p = the sum over the rows at which each ends;
-- `with_language_model`: words that follow each other by a bigram: p = the sum over sentences and boundaries.
+- `series`: one after the other (phones of a word): p = the sum over the end rows of each;
+- `with_language_model`: words with bigram transitions: p = the sum over sentences and boundaries.
 
-What comes out is flat, a chain of first order with sparse transitions [1]_, so that forward-backward and Viterbi's
-algorithm do for phones, words and sentences at once: the sums over boundaries are sums over paths.
+The result is a flat first-order chain with sparse transitions [1]_, so that forward-backward and Viterbi's algorithm
+handle phones, words and sentences at once: sums over boundaries are sums over paths.
 
 References
 ----------
@@ -49,16 +49,16 @@ class Piece:
     leave : array of shape (n_states,)
         P(left after this row | state); with the rows of ``move`` it sums to one.
     emits : sequence of str
-        Whose distribution each state emits; states of one name share it.
+        Name of the distribution that each state emits; states with the same name share it.
     names : sequence of str, optional
-        Of the states; default ``emits``.
+        Names of the states; default ``emits``.
     skip : float
         P(left without a row | entered); with ``enter`` it sums to one.
 
     Raises
     ------
     ModelError
-        Shapes that do not fit; numbers that are no probabilities.
+        Shapes are wrong, or numbers are not probabilities.
 
     Examples
     --------
@@ -119,7 +119,7 @@ class Piece:
         return HiddenChain.of(self.enter, edges.take(self.move), edges)
 
     def called(self, prefix: str) -> Self:
-        """The same with names of states that begin so."""
+        """The same piece, with a prefix of the states' names."""
         return replace(self, names=tuple(f"{prefix}.{name}" for name in self.names))
 
     def rows(self, log_emission: Any, emitted: Sequence[str], offsets: Any = None, *, ends: bool = True) -> np.ndarray:
@@ -130,11 +130,11 @@ class Piece:
         log_emission : array of shape (n_rows, n_emitted)
             log p(row | distribution) of each distribution.
         emitted : sequence of str
-            What the distributions are called.
+            Names of the distributions.
         offsets : array of shape (n_sequences + 1,), optional
             Where sequences begin, and the number of rows.
         ends : bool
-            Whether the piece is left after the last row; otherwise it may go on.
+            Whether the piece is left after the last row; otherwise it may continue.
         """
         given = np.asarray(log_emission, dtype=float)
         if given.ndim != 2 or given.shape[1] != len(emitted):
@@ -161,7 +161,7 @@ class Piece:
     def log_evidence(
         self, log_emission: Any, emitted: Sequence[str], offsets: Any = None, *, ends: bool = True
     ) -> np.ndarray:
-        """log p of each sequence; parameters as of :meth:`rows`."""
+        """log p of each sequence; parameters as in :meth:`rows`."""
         return self.smooth(log_emission, emitted, offsets, ends=ends).log_evidence
 
     def path(self, log_emission: Any, emitted: Sequence[str], offsets: Any = None, *, ends: bool = True) -> list[str]:
@@ -171,7 +171,7 @@ class Piece:
 
 
 def phone(name: str, *, stay: float, n_states: int = 1) -> Piece:
-    """States in a row that each stay with probability ``stay`` and emit their own distribution.
+    """Consecutive states that each stay with probability ``stay`` and emit their own distribution.
 
     A single state emits ``name``; several ``name.1``, ``name.2``, ...
     """
@@ -191,7 +191,7 @@ def parallel(pieces: Sequence[Piece], entry: Any) -> Piece:
     Parameters
     ----------
     entry : array of shape (n_pieces,), or (n_pieces + 1,)
-        One number more is the probability that all are skipped.
+        An additional last number is the probability that all are skipped.
     """
     weights = _weights(entry, len(pieces))
     enter = [w * piece.enter for w, piece in zip(weights, pieces, strict=False)]
@@ -242,7 +242,7 @@ def with_language_model(words: Mapping[str, Piece], first: Any, follow: Any, sto
     Returns
     -------
     Piece
-        Its states are called by word and state.
+        The piece of sentences; its states are named by word and state.
     """
     pieces, n = list(words.values()), len(words)
     first, follow, stop = (np.asarray(a, dtype=float) for a in (first, follow, stop))

@@ -1,8 +1,8 @@
-"""Paths of a hidden Markov chain: the most likely, the next likely, drawn, and state by state.
+"""Paths of a hidden Markov chain: most likely path, n best paths, posterior draws, and posterior decoding.
 
-The most likely path as a whole (Viterbi [1]_) and the likeliest state of each row (posterior decoding)
-answer different questions, how likely all is right and how many rows are. The second may string
-states together that cannot follow each other; `posterior_decode` says so by a log probability of -inf.
+The most likely path (Viterbi [1]_) maximises the probability that the whole path is right; the most probable state of
+each row (posterior decoding) maximises the expected number of right rows. The latter may contain impossible
+transitions; `posterior_decode` then returns a log probability of -inf.
 
 References
 ----------
@@ -28,7 +28,7 @@ __all__ = ["Paths", "k_best", "path_log_probability", "posterior_decode", "sampl
 
 @dataclass(frozen=True, eq=False)
 class Paths:
-    """States, and how likely they are together with the data.
+    """Paths of states, with their joint log probability with the data.
 
     Parameters
     ----------
@@ -42,7 +42,7 @@ class Paths:
     log_probability: np.ndarray
 
     def possible(self) -> Self:
-        """Itself; raises EvidenceError where a sequence has no path, or one that cannot be."""
+        """Return the paths; raise EvidenceError if a sequence has no path or an impossible one."""
         bad = np.argwhere(~(self.log_probability > -np.inf))
         if len(bad):
             more = f", and {len(bad) - 1} more" if len(bad) > 1 else ""
@@ -64,7 +64,7 @@ def viterbi(chain: HiddenChain, log_emission: Any, offsets: Any = None) -> Paths
     Returns
     -------
     Paths
-        States -1 and -inf where a sequence is impossible.
+        States are -1 and log probabilities -inf for impossible sequences.
     """
     from bayeslab.latents.chains.markov_kernels import best_path
 
@@ -78,8 +78,8 @@ def viterbi(chain: HiddenChain, log_emission: Any, offsets: Any = None) -> Paths
 def k_best(chain: HiddenChain, log_emission: Any, n_paths: int, offsets: Any = None) -> Paths:
     """The ``n_paths`` most likely paths of each sequence, best first.
 
-    Takes memory for n_rows × n_states × n_paths places. A sequence with fewer possible paths has
-    states -1 and log probability -inf after them.
+    Memory is proportional to n_rows × n_states × n_paths. If a sequence has fewer possible paths, the remaining ones
+    have states -1 and log probability -inf.
     """
     from bayeslab.latents.chains.markov_kernels import best_paths
 
@@ -93,9 +93,9 @@ def k_best(chain: HiddenChain, log_emission: Any, n_paths: int, offsets: Any = N
 
 
 def posterior_decode(chain: HiddenChain, log_emission: Any, smoothed: Smoothed, offsets: Any = None) -> Paths:
-    """The likeliest state of each row on its own, of equals the lower.
+    """The most probable state of each row; ties go to the lower state.
 
-    Their log probability as a path is -inf where they cannot follow each other.
+    Their log probability as a path is -inf if it has impossible transitions.
     """
     smoothed.possible()
     states = smoothed.posterior.argmax(1)

@@ -2,9 +2,9 @@
 
     log P(z_t = j | z_{t-1} = i, x_t) = a_ij + b_ij · x_t + constant,   a_ii = b_ii = 0
 
-so that a_ij are log odds of moving to j against staying. Inside, inputs are standardised by the data of the fit,
-and there a and b are Normal(0, 2.5). Where a_ij = g_j - g_i, and b likewise, the chain goes where it goes wherever it
-is, and the model is a mixture of experts with the gate g [1]_.
+so that a_ij are log odds of moving to j against staying. Internally, inputs are standardised by the data of the fit,
+and on that scale a and b are Normal(0, 2.5). If a_ij = g_j - g_i, and b likewise, the next state does not depend on the
+current one, and the model is a mixture of experts with the gate g [1]_.
 
 References
 ----------
@@ -34,17 +34,17 @@ _SD = 2.5
 
 @dataclass(frozen=True, eq=False)
 class DrivenChain(ChainOver, MarkovChain):
-    """A chain of first order; see :class:`bayeslab.latents.chains.state_chain.StateChain`.
+    """A first-order chain with inputs; see :class:`bayeslab.latents.chains.state_chain.StateChain`.
 
     Attributes
     ----------
     base : Chain
-        Without inputs.
+        The chain without inputs.
     names : tuple of str
-        Of the inputs.
+        Names of the inputs.
     inputs : ndarray (n_times, n_inputs)
     centre, scale : ndarray (n_inputs,)
-        Of the data of the fit.
+        Centre and scale of the inputs in the data of the fit.
     known : mapping of str to ndarray
         Log odds and their slopes, if they are given.
     """
@@ -149,7 +149,7 @@ class DrivenChain(ChainOver, MarkovChain):
         before = np.zeros((k, k, design.shape[1])) if start is None else self._gates(start)
         gates = np.zeros_like(before)
         for i in range(k):
-            # Staying comes first: it is what the others are compared with.
+            # Staying comes first, as the reference category.
             order = np.concatenate([[i], np.delete(np.arange(k), i)])
             targets = np.ascontiguousarray(counts["moves"][:, i][:, order])
             gates[i, order] = fit_gate(design, targets, before[i, order], _SD**-2 if prior else 1e-9)
@@ -188,7 +188,7 @@ class DrivenChain(ChainOver, MarkovChain):
         return first if self.known else first | self._values(gates)
 
     def constrained(self, values: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
-        """Log odds against staying, whichever of the equal coordinates a search came to."""
+        """Log odds against staying, from any of the equivalent coordinates of a search."""
         k = np.arange(self.n_states)
         return {name: values[name] - values[name][k, k][:, None] for name in LOG_ODDS if name in values}
 

@@ -1,15 +1,15 @@
-"""States that last for durations of their own: hidden semi-Markov models.
+"""States with explicit durations: hidden semi-Markov models.
 
-A sequence is cut into segments, each with a state and a duration d = 1, 2, ..., D; the last one may go on beyond the
-sequence (:mod:`bayeslab.latents.chains.duration`, which EM and the graph use). Durations have a table for each state,
-or
+A sequence is divided into segments, each with a state and a duration d = 1, 2, ..., D; the last one may continue beyond
+the sequence (:mod:`bayeslab.latents.chains.duration`, which EM and the graph use). Durations have a table for each
+state, or
 
     poisson             d - 1 ~ Poisson(mu)
     negative_binomial   d - 1 ~ NegativeBinomial(mu, alpha), of mean mu and variance mu + mu² / alpha [2]_
 
-cut off at D and normalised again; ``alpha`` 1 is the geometric law, that of an ordinary chain. For filtering,
-prediction and paths the same model is a Markov chain of the pairs (state, rows since it began): a segment of age a
-goes on with probability S(a + 1) / S(a), S(a) = P(d ≥ a). So paths of pairs and segmentations are one to one.
+truncated at D and renormalised; ``alpha`` 1 is the geometric law, that of an ordinary chain. For filtering, prediction
+and paths the same model is a Markov chain of pairs (state, rows since the segment's start): a segment of age a
+continues with probability S(a + 1) / S(a), S(a) = P(d ≥ a). Paths of pairs and segmentations correspond one to one.
 
 References
 ----------
@@ -43,7 +43,7 @@ OF_DURATIONS = {
     "poisson": ("duration_mu",),
     "negative_binomial": ("duration_mu", "duration_alpha"),
 }
-# Where the M-step looks for mu (times the longest duration) and alpha.
+# Search range of the M-step for mu (times the longest duration) and alpha.
 _MU, _ALPHA = (1e-8, 50.0), (1e-3, 1e5)
 
 
@@ -54,12 +54,12 @@ class DurationChain(ChainOver):
     Attributes
     ----------
     base : Chain
-        From segment to segment.
+        The chain of segments.
     longest : int
     word : str
-        Of the law of durations.
+        Name of the law of durations.
     pseudocount : float
-        Of rows of a table.
+        Pseudocount of rows of a table.
     given : mapping of str to ndarray
         Parameters of durations that are known: all of them, or none.
     """
@@ -112,7 +112,7 @@ class DurationChain(ChainOver):
 
     @property
     def _rate(self) -> float:
-        """Of the exponential prior of mu, whose mean is half the longest duration."""
+        """Rate of the exponential prior of mu, whose mean is half the longest duration."""
         return 2 / self.longest
 
     def prior_text(self, name: str) -> str:
@@ -124,7 +124,7 @@ class DurationChain(ChainOver):
         return texts[name] if name in texts else self.base.prior_text(name)
 
     def concentration(self, name: str) -> np.ndarray:
-        """Of Dirichlet priors."""
+        """Concentration of a Dirichlet prior."""
         if name not in self.of_durations:
             return self.base.concentration(name)
         return np.full(self.shape(name), self.pseudocount if name == "duration" else 1.0)
@@ -151,7 +151,7 @@ class DurationChain(ChainOver):
 
     @cached_property
     def _moves(self) -> tuple[np.ndarray, np.ndarray]:
-        """Where pairs (state, age) lead, numbered state by state: sources and targets in order."""
+        """Transitions of pairs (state, age), numbered by state: sources and targets in order."""
         k, longest = self.n_states, self.longest
         pairs = np.arange(k * longest)
         stay = pairs[pairs % longest < longest - 1]
@@ -216,7 +216,7 @@ class DurationChain(ChainOver):
         return out | {name: estimates[:, q] for q, name in enumerate(self.of_durations)}
 
     def _fitted(self, counts: np.ndarray, before: np.ndarray, *, prior: bool) -> np.ndarray:
-        """The parameters of one state's durations by expected numbers of them, never worse than those before."""
+        """Parameters of one state's durations from their expected counts, never worse than the previous ones."""
         if counts.sum() <= 0 and not prior:
             return before
         bounds = [tuple(np.log([_MU[0], _MU[1] * self.longest])), tuple(np.log(_ALPHA))][: len(before)]
@@ -270,7 +270,7 @@ class DurationChain(ChainOver):
         return out | {name: drawn[name] for name in self.of_durations}
 
     def start_values(self) -> dict[str, np.ndarray]:
-        """Durations about which little is said."""
+        """Start values with vague durations."""
         k = self.n_states
         values = {
             "duration": np.full((k, self.longest), 1 / self.longest),
@@ -326,7 +326,7 @@ class DurationChain(ChainOver):
 
 @dataclass(frozen=True, eq=False)
 class SegmentLaw(Law):
-    """Segments at given parameters; what is not counted is asked of the chain of pairs."""
+    """Segments at given parameters; computations other than counts use the chain of pairs."""
 
     states: DurationChain
     values: Mapping[str, np.ndarray]

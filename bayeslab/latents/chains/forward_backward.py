@@ -4,10 +4,9 @@ A chain of hidden states z and rows y, one sequence or several of any lengths:
 
     p(z, y) = p(z_1) p(y_1 | z_1) prod_t p(z_t | z_{t-1}) p(y_t | z_t)
 
-What is known of the rows enters as one number a row and state, log p(y_t | z_t); a missing row has
-zeros. Forward, the filter carries P(z_t | y_1..y_t), normalised at every row, and the normalisers
-multiply to the evidence [1]_. Backward, each row's smoothed probabilities follow from those of the
-next:
+The rows enter as one number for each row and state, log p(y_t | z_t); a missing row has zeros. The forward pass
+computes P(z_t | y_1..y_t), normalised at every row, and the product of the normalisers is the evidence [1]_. In the
+backward pass each row's smoothed probabilities follow from those of the next:
 
     P(z_t = i | y) = P(z_t = i | y_1..y_t) sum_j a_ij P(z_{t+1} = j | y) / P(z_{t+1} = j | y_1..y_t)
 
@@ -15,7 +14,7 @@ The terms of the sum, times the filtered probability, are the expected transitio
 identity expected counts are the gradient of the log evidence with respect to log start, log
 transition and log emission, which is what EM and gradient-based samplers both need.
 
-Time is O(T N N̄) with N̄ possible next states a state (`Edges`), memory O(T N).
+Time is O(T N N̄) with N̄ possible next states for each state (`Edges`), memory O(T N).
 
 References
 ----------
@@ -66,7 +65,7 @@ KERNEL = "bayeslab.latents.chains.markov_kernels:log_evidence_and_gradient"
 SPARSE_KERNEL = "bayeslab.latents.chains.markov_kernels:log_evidence_and_gradient_sparse"
 GAUSSIAN_KERNEL = "bayeslab.latents.chains.markov_kernels:gaussian_log_evidence_and_gradient"
 
-# With less work than this (products), one block; else sequences are spread over this many, whatever the
+# With less work than this (products) there is one block; otherwise sequences are divided into this many blocks for any
 # number of processors, so that sums are taken in the same order everywhere.
 _WORTH_A_BLOCK = 200_000
 _BLOCKS = 16
@@ -81,7 +80,7 @@ class Edges:
     starts : ndarray of shape (n_states + 1,)
         The edges of state i are numbers ``starts[i]`` to ``starts[i + 1]``.
     targets : ndarray of shape (n_edges,)
-        The state each leads to.
+        Target state of each edge.
     """
 
     starts: np.ndarray
@@ -153,7 +152,7 @@ class HiddenChain:
     Raises
     ------
     ModelError
-        Shapes that do not fit, NaN or +inf.
+        Shapes are wrong, or values are NaN or +inf.
     """
 
     log_start: np.ndarray
@@ -204,7 +203,7 @@ class HiddenChain:
         return np.atleast_2d(self.log_start)
 
     def form(self, values: np.ndarray) -> Any:
-        """What kernels take: numbers of the shape of log_transition with their axis of steps, and the edges."""
+        """Arguments of the kernels: values in the shape of log_transition with an axis of steps, and the edges."""
         stacked = values if self.varying else values[None]
         return stacked if self.edges is None else (stacked, self.edges.starts, self.edges.targets)
 
@@ -221,15 +220,15 @@ class HiddenChain:
 
 
 def _array(values: Any) -> np.ndarray:
-    """As kernels are compiled for: one that may not be written to would be compiled for again."""
+    """A writable array, because a read-only one would trigger another compilation of the kernels."""
     return np.require(values, float, ["C", "W"])
 
 
 def room(*shape: int) -> np.ndarray:
     """An array like np.empty's, in large pages where it is not small.
 
-    NumPy asks for large pages from 4 MiB on. Below, first use of the memory costs more than the recursions do;
-    what is asked for and not used costs nothing.
+    NumPy requests large pages from 4 MiB on. Below, the first use of memory costs more than the recursions; requested
+    but unused memory costs nothing.
     """
     size = math.prod(shape)
     return np.empty(size if size < 2**16 else max(size, 2**20))[:size].reshape(shape)
@@ -249,7 +248,7 @@ def read_rows(chain: HiddenChain, log_emission: Any, offsets: Any = None) -> tup
     Raises
     ------
     DataError
-        Shapes that do not fit; NaN or +inf; offsets that do not rise from 0 to n_rows.
+        Shapes are wrong; values are NaN or +inf; or offsets do not increase from 0 to n_rows.
     """
     log_emission = _array(log_emission)
     if log_emission.ndim != 2 or log_emission.shape[1] != chain.n_states:
@@ -268,7 +267,7 @@ def read_rows(chain: HiddenChain, log_emission: Any, offsets: Any = None) -> tup
             f"offsets rise from 0 to the number of rows, {n_rows}; given {offsets[0]} to {offsets[-1]}",
             code="not-in-order",
         )
-    # One pass that allocates nothing: a sum of squares would overflow, maxima let NaN through.
+    # One pass without allocation: a sum of squares would overflow, and maxima miss NaN.
     if n_rows and not np.max(log_emission) < np.inf:
         row, state = np.argwhere(~(log_emission < np.inf))[0]
         raise DataError(
@@ -288,7 +287,7 @@ def read_rows(chain: HiddenChain, log_emission: Any, offsets: Any = None) -> tup
 
 @dataclass(frozen=True, eq=False)
 class Filtered:
-    """What each row's past and present say of its state.
+    """Filtered states: given each row's past and present.
 
     Parameters
     ----------
@@ -306,7 +305,7 @@ class Filtered:
 
 @dataclass(frozen=True, eq=False)
 class Smoothed:
-    """What all rows of a sequence say of its states.
+    """Smoothed states: given all rows of the sequence.
 
     Parameters
     ----------
@@ -321,7 +320,7 @@ class Smoothed:
     transition_counts : ndarray, as log_transition
         Expected number of each transition; impossible sequences are not counted.
     impossible : ndarray of shape (n_sequences,)
-        The first row that no state explains, or -1.
+        The first row that no state can explain, or -1.
     n_products : int
         Multiplications in the forward recursion.
     """
@@ -336,7 +335,7 @@ class Smoothed:
     n_products: int
 
     def possible(self) -> Self:
-        """Itself; raises EvidenceError where a sequence is impossible, naming the row."""
+        """Return the result; raise EvidenceError naming the row if a sequence is impossible."""
         _refuse_impossible(self.impossible)
         return self
 
@@ -388,7 +387,7 @@ def smooth(chain: HiddenChain, log_emission: Any, offsets: Any = None) -> Smooth
     transition, log_transition = chain.form(np.exp(chain.log_transition)), chain.form(chain.log_transition)
     shape = chain.log_transition.shape if chain.varying else (1, *chain.log_transition.shape)
     blocks = blocks_of(offsets, chain.log_transition.size if not chain.varying else n_states**2)
-    # Rows of their own in counts that vary with time, so blocks may share them.
+    # Counts that vary in time have separate rows, so that blocks may share the array.
     shared = np.zeros(shape) if chain.varying else None
 
     def run(block: tuple[int, int]) -> tuple[np.ndarray, int]:
@@ -412,7 +411,7 @@ def smooth(chain: HiddenChain, log_emission: Any, offsets: Any = None) -> Smooth
 
 
 def blocks_of(offsets: np.ndarray, products: int) -> list[tuple[int, int]]:
-    """Ranges of sequences with about as many rows each; few, so that each is worth a call."""
+    """Ranges of sequences with about equally many rows; few, so that each is worth a call."""
     n_sequences, n_rows = len(offsets) - 1, int(offsets[-1])
     n = min(n_sequences, _BLOCKS, 1 + n_rows * products // _WORTH_A_BLOCK)
     cuts = np.searchsorted(offsets, np.linspace(0, n_rows, n + 1)[1:-1])
@@ -465,7 +464,7 @@ def filter_states(chain: HiddenChain, log_emission: Any, offsets: Any = None) ->
 def pairwise(chain: HiddenChain, log_emission: Any, offsets: Any = None) -> np.ndarray:
     """P(z_{t-1}, z_t | y) at row t, shape (n_rows, n_states, n_states) or with edges (n_rows, n_edges).
 
-    Zero at the first row of a sequence. Takes the memory of its result; `smooth` sums it up in passing.
+    Zero at the first row of a sequence. The result needs much memory; `smooth` computes its sums without it.
     """
     log_emission, offsets = read_rows(chain, log_emission, offsets)
     if not chain.varying:
@@ -492,7 +491,7 @@ def predict_states(chain: HiddenChain, last: np.ndarray, n_steps: int) -> np.nda
     Raises
     ------
     ModelError
-        Transitions change with time: what comes after the last row is not known.
+        Transitions vary in time, so that those after the last row are unknown.
     """
     if chain.varying:
         raise ModelError(
@@ -516,7 +515,7 @@ def simulate_states(chain: HiddenChain, offsets: Any, rng: np.random.Generator) 
 
 
 def diagonal_gaussian_rows(values: Any, mean: Any, standard_deviation: Any) -> np.ndarray:
-    """log p(row | state), (n_rows, n_states), of independent normal columns; NaN cells say nothing.
+    """log p(row | state), (n_rows, n_states), of independent normal columns; NaN cells contribute nothing.
 
     Parameters
     ----------
@@ -532,7 +531,7 @@ def diagonal_gaussian_rows(values: Any, mean: Any, standard_deviation: Any) -> n
 
 
 def weighted_moments(posterior: np.ndarray, values: Any) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Weight, mean and variance (n_states, n_columns) of the rows each state explains, without NaN cells.
+    """Weight, mean and variance (n_states, n_columns) of the rows by their state probabilities, without NaN cells.
 
     The M-step of independent normal columns. A state without weight has NaN mean and variance.
     """
@@ -547,7 +546,7 @@ def weighted_moments(posterior: np.ndarray, values: Any) -> tuple[np.ndarray, np
         kernels.weighted_sums(posterior, values, centre, *out)
         return out
 
-    # Squares are summed around the means, lest they cancel; what the first means lack is made up for.
+    # Squares are summed around the means to avoid cancellation; the error of the first means is corrected.
     with np.errstate(divide="ignore", invalid="ignore"):
         weight, first, _ = sums(np.zeros(shape))
         mean = first / weight

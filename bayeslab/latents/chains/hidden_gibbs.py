@@ -1,7 +1,7 @@
 """Gibbs draws for hidden Markov models: paths given parameters, parameters given paths.
 
-A path is drawn as a whole, filtered forwards and sampled backwards [1]_ [2]_; given it, everything that is conjugate is
-drawn from its posterior in closed form. Zeros of a chain stay: a step that cannot be is never drawn.
+A path is drawn as a whole, by forward filtering and backward sampling [1]_ [2]_; given the path, conjugate parameters
+are drawn from their closed-form posteriors. Structural zeros are kept: impossible transitions are never drawn.
 
 References
 ----------
@@ -25,15 +25,15 @@ __all__ = ["DrawnPath", "draw_path", "draw_probabilities"]
 
 @dataclass(frozen=True, eq=False)
 class DrawnPath:
-    """A path of every sequence from its posterior, counted.
+    """Posterior draw of the path of every sequence, with counts.
 
     Attributes
     ----------
     states : ndarray of int, shape (n_rows,)
     starts : ndarray of shape (n_states,)
-        How many sequences begin in each state.
+        Number of sequences that start in each state.
     moves : ndarray of shape (n_states, n_states)
-        How often one state follows another.
+        Counts of transitions.
     log_evidence : float
         log p(rows | parameters) of all sequences, the states summed out.
     """
@@ -53,7 +53,7 @@ def draw_path(chain: HiddenChain, log_emission: Any, rng: np.random.Generator, o
     log_emission : array of shape (n_rows, n_states)
         log p(row | state), zeros for a missing row.
     rng : numpy.random.Generator
-        One uniform number a row is taken.
+        One uniform number is used for each row.
     offsets : array of shape (n_sequences + 1,), optional
 
     Raises

@@ -1,16 +1,17 @@
-r"""Hidden Markov trees: states that pass from parents to children, as in family trees, cell lineages, wavelets.
+r"""Hidden Markov trees: states with transitions from parents to children, as in pedigrees, cell lineages, wavelets.
 
-Every node of a tree, or of several, has a state and a row; given the state of its parent a node is independent of
-all that do not descend from it:
+Every node of one or several trees has a state and a row; given the state of its parent, a node is independent of all
+nodes that are not its descendants:
 
     p(z, y) = prod over roots p(z_r) prod over others p(z_t | z_parent(t)) prod_t p(y_t | z_t)
 
-Upward, from the leaves, each node collects what its descendants say, b_t(k) = p(rows of t and below | z_t = k):
+Upward, from the leaves, each node collects the likelihood of its descendants, b_t(k) = p(rows of t and below | z_t =
+k):
 
     b_t(k) = p(y_t | k) prod over children c of m_c(k),     m_c(i) = sum_j a_ij b_c(j)
 
 Downward, P(z_t = j, z_parent = i | y) = P(z_parent = i | y) a_ij b_t(j) / m_t(i). Expected starts and transitions are
-the gradient of the log evidence, as for chains. Time is O(n N²). All is computed in logarithms [1]_ [2]_.
+the gradient of the log evidence, as for chains. Time is O(n N²). All computations are in logarithms [1]_ [2]_.
 
 References
 ----------
@@ -48,7 +49,7 @@ class Forest:
     Raises
     ------
     DataError
-        A parent that does not come before its child.
+        A parent does not precede its child.
     """
 
     parents: np.ndarray
@@ -91,7 +92,7 @@ class Forest:
 
 
 def parents_first(parents: Any) -> np.ndarray:
-    """An order of nodes in which each tree is one piece and parents come before children.
+    """An order of nodes in which each tree is contiguous and parents precede children.
 
     Parameters
     ----------
@@ -101,7 +102,7 @@ def parents_first(parents: Any) -> np.ndarray:
     Raises
     ------
     DataError
-        Nodes that are their own ancestors; one of them is named by its number (from 1).
+        A node is its own ancestor; the message has its number (from 1).
     """
     parents = np.asarray(parents, np.int64)
     children: list[list[int]] = [[] for _ in parents]
@@ -126,7 +127,7 @@ def _on_a_cycle(parents: np.ndarray, reached: list[int]) -> int:
     outside = np.ones(len(parents), bool)
     outside[reached] = False
     node = int(np.flatnonzero(outside)[0])
-    for _ in range(len(parents)):  # however far from the circle it begins, it ends up there
+    for _ in range(len(parents)):  # from any start outside the cycle, the walk ends in it
         node = int(parents[node])
     circle = {node}
     while (node := int(parents[node])) not in circle:
@@ -136,7 +137,7 @@ def _on_a_cycle(parents: np.ndarray, reached: list[int]) -> int:
 
 @dataclass(frozen=True, eq=False)
 class SmoothedTree:
-    """What all rows of a tree say of its states.
+    """Smoothed states: given all rows of the tree.
 
     Parameters
     ----------
@@ -161,7 +162,7 @@ class SmoothedTree:
     impossible: np.ndarray
 
     def possible(self) -> Self:
-        """Itself; raises EvidenceError where a tree is impossible."""
+        """Return the result; raise EvidenceError if a tree is impossible."""
         bad = np.flatnonzero(self.impossible >= 0)
         if len(bad):
             raise EvidenceError(

@@ -1,19 +1,19 @@
-r"""Hidden Markov chains with a number of states that the data choose: the hierarchical Dirichlet process.
+r"""Hidden Markov chains with an unbounded number of states: the hierarchical Dirichlet process.
 
 Rows of the transition matrix are Dirichlet processes that share their atoms [1]_, here in the weak limit of L states:
 
     β ~ Dirichlet(γ / L, ..., γ / L),   A_j ~ Dirichlet(α β + κ δ_j),   π ~ Dirichlet(α β)
 
-Most of the L states stay empty; as L grows the law of those in use becomes that of the process. κ makes states last
-[2]_. α, γ and κ have Gamma priors. Given a path with n_jk steps from j to k, everything is drawn in closed form once
-tables are: m_jk counts how many of the n_jk steps drew their target afresh from α β + κ δ_j, and w_j how many of the
-m_jj drew κ. With r_j ~ Beta(α + κ, n_j.) the conditionals are
+Most of the L states stay empty; as L grows the distribution of the states in use converges to that of the process. κ
+makes states persistent [2]_. α, γ and κ have Gamma priors. Given a path with n_jk steps from j to k and auxiliary table
+counts, all conditionals have closed forms: m_jk is the number of the n_jk steps whose target was a new draw from α β +
+κ δ_j, and w_j the number of the m_jj that drew κ. With r_j ~ Beta(α + κ, n_j.) the conditionals are
 
     β | m ~ Dirichlet(γ / L + m̄_.k)
     α | m, r ~ Gamma(a + m̄_.., b - Σ log r_j)
     κ | w, r ~ Gamma(a + w_., b - Σ log r_j)
 
-where m̄ leaves the w_j out, and γ, with β summed out, likewise by the tables of the m̄_.k [3]_.
+where m̄ excludes the w_j; γ, with β summed out, is drawn likewise from the tables of the m̄_.k [3]_.
 
 References
 ----------
@@ -34,13 +34,13 @@ from bayeslab.latents.chains.hidden_gibbs import draw_probabilities
 
 __all__ = ["Limit", "LimitState", "draw_limit", "draw_tables", "log_path_probability", "prior_state"]
 
-# Below the smallest number a state would be gone for good.
+# At zero a state could never return; keep at least the smallest positive number.
 _LEAST = 1e-250
 
 
 @dataclass(frozen=True, eq=False)
 class Limit:
-    """The prior.
+    """The prior of the weak limit.
 
     Attributes
     ----------
@@ -58,7 +58,7 @@ class Limit:
 
 @dataclass(frozen=True, eq=False)
 class LimitState:
-    """What a chain is at.
+    """The state of a Gibbs chain.
 
     Attributes
     ----------
@@ -91,7 +91,7 @@ def _shares(rng: np.random.Generator, concentration: np.ndarray) -> np.ndarray:
 
 
 def _concentration(alpha: float, kappa: float, beta: np.ndarray) -> np.ndarray:
-    """Of the rows of the matrix, and last of the first state."""
+    """Concentrations of the rows of the matrix, and last of the first state."""
     out = np.tile(alpha * beta, (len(beta) + 1, 1))
     out[:-1] += kappa * np.eye(len(beta))
     return out
@@ -110,7 +110,7 @@ def draw_tables(rng: np.random.Generator, counts: np.ndarray, concentration: np.
 def draw_limit(
     limit: Limit, state: LimitState, starts: np.ndarray, moves: np.ndarray, rng: np.random.Generator
 ) -> LimitState:
-    """Everything given the counts of a path; the rows are summed out until they are drawn, last.
+    """Draw everything given the counts of a path; rows are integrated out until they are drawn last.
 
     Parameters
     ----------

@@ -1,9 +1,8 @@
-"""Observable Markov chains: simulation, counts, estimates, where they settle; and patterns of zeros.
+"""Observable Markov chains: simulation, counts, estimates, stationary distributions, and patterns of zeros.
 
-Of an observed chain everything is counted. The likelihood of sequences is a product over the
-starts and over the rows of the transition matrix, each a multinomial: the maximum is at the
-observed shares, and Dirichlet rows stay Dirichlet. A chain of second order, whose next state
-depends on the last two, is one of first order on pairs.
+The likelihood of observed sequences is a product of multinomials, of the first states and of each row of the transition
+matrix: the maximum is at the observed shares, and Dirichlet priors are conjugate. A second-order chain, whose next
+state depends on the last two, is a first-order chain of pairs.
 
 References
 ----------
@@ -72,15 +71,15 @@ def banded(n_states: int, width: int = 1) -> np.ndarray:
 
 @dataclass(frozen=True, eq=False)
 class MarkovCounts:
-    """What sequences of states hold.
+    """Counts in sequences of states.
 
     Parameters
     ----------
     starts : ndarray of shape (n_states,)
     transitions : ndarray of shape (n_states, n_states)
-        For a chain of second order, those of second states only: the first transition of each sequence.
+        For a second-order chain, only the first transition of each sequence.
     triples : ndarray of shape (n_states, n_states, n_states), or None
-        Of a chain of second order: how often i, j is followed by k.
+        For a second-order chain: how often i, j is followed by k.
     """
 
     starts: np.ndarray
@@ -139,7 +138,7 @@ def _sequences(states: Any, n_states: int, offsets: Any) -> tuple[np.ndarray, np
 
 
 def _shares(counts: np.ndarray) -> np.ndarray:
-    """Rows divided by their sums; a row without counts says nothing and is even."""
+    """Rows divided by their sums; a row without counts is uniform."""
     counts = np.asarray(counts, float)
     total = counts.sum(-1, keepdims=True)
     return np.divide(counts, total, out=np.full(counts.shape, 1 / counts.shape[-1]), where=total > 0)
@@ -190,7 +189,7 @@ class MarkovChain:
 
     @classmethod
     def maximum_likelihood(cls, counts: MarkovCounts) -> Self:
-        """The observed shares; the row of a state that was never left is even."""
+        """The observed shares; a row without counts is uniform."""
         return cls(_shares(counts.starts), _shares(counts.transitions))
 
     @staticmethod
@@ -210,7 +209,7 @@ class MarkovChain:
         return simulate_states(HiddenChain.of(self.start, self.transition), offsets, rng), offsets
 
     def log_probability(self, states: Any, offsets: Any = None) -> np.ndarray:
-        """Log probability of each sequence; after a missing state the next is summed over what it may have been."""
+        """Log probability of each sequence, summed over missing states."""
 
         states, offsets = _sequences(states, self.n_states, offsets)
         if np.all(states >= 0):
@@ -226,7 +225,7 @@ class MarkovChain:
             return smooth(HiddenChain.of(self.start, self.transition), np.log(allowed), offsets).log_evidence
 
     def stationary(self) -> np.ndarray:
-        """Where the chain settles; see `stationary`."""
+        """The stationary distribution; see `stationary`."""
         return stationary(self.transition)
 
 
@@ -255,7 +254,7 @@ class SecondOrderChain:
 
     @classmethod
     def maximum_likelihood(cls, counts: MarkovCounts) -> Self:
-        """The observed shares, of counts of order 2; a pair never followed has an even row."""
+        """The observed shares from second-order counts; a row without counts is uniform."""
         if counts.triples is None:
             raise ModelError("these counts are of order 1; count with order=2", code="not-applicable")
         return cls(_shares(counts.starts), _shares(counts.transitions), _shares(counts.triples))
@@ -289,7 +288,7 @@ class SecondOrderChain:
 
     @property
     def last_states(self) -> np.ndarray:
-        """The state that each state of `hidden` ends in; emissions of hidden models are looked up by it."""
+        """The last state of each state of `hidden`, by which emissions of hidden models are looked up."""
         return np.concatenate([np.arange(self.n_states), np.tile(np.arange(self.n_states), self.n_states)])
 
     def fold(self, transition_counts: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
@@ -318,21 +317,21 @@ class SecondOrderChain:
         return np.array(out)
 
 
-# ------------------------------------------------------------------------------------ where they settle
+# ------------------------------------------------------------------------------------ stationary distributions
 
 
 @dataclass(frozen=True, eq=False)
 class Classes:
-    """States that lead to each other.
+    """Communicating classes of states.
 
     Parameters
     ----------
     members : tuple of tuple of int
         The communicating classes, by their lowest state.
     closed : tuple of bool
-        Whether a class is never left; states of the others are transient.
+        Whether a class is closed; states of the other classes are transient.
     periods : tuple of int
-        Greatest common divisor of the lengths of all ways from a state of the class back to it; 0 where there is none.
+        Greatest common divisor of the lengths of all cycles through a state of the class; 0 if there is none.
     """
 
     members: tuple[tuple[int, ...], ...]
@@ -348,7 +347,7 @@ def classes(transition: Any) -> Classes:
 
 @lru_cache(maxsize=256)
 def _classes_of(pattern: bytes, n: int) -> Classes:
-    """Classes depend on the pattern of zeros alone, which searches for parameters ask about over and over."""
+    """Cached by the pattern of zeros, on which alone classes depend."""
     from scipy.sparse.csgraph import breadth_first_order, connected_components
 
     leads = np.frombuffer(pattern, dtype=bool).reshape(n, n)
@@ -363,7 +362,7 @@ def _classes_of(pattern: bytes, n: int) -> Classes:
         level = np.zeros(len(states), int)
         for state in breadth_first_order(block, 0, return_predecessors=False)[1:]:
             level[state] = level[before[state]] + 1
-        # A way around adds up level(i) + 1 - level(j) over its steps i to j.
+        # The length of a cycle is the sum of level(i) + 1 - level(j) over its steps i to j.
         i, j = np.nonzero(block)
         periods.append(gcd(*map(int, np.abs(level[i] + 1 - level[j]))) if len(i) else 0)
     return Classes(tuple(members), tuple(closed), tuple(periods))
@@ -372,13 +371,13 @@ def _classes_of(pattern: bytes, n: int) -> Classes:
 def stationary(transition: Any) -> np.ndarray:
     """The distribution π with π A = π.
 
-    States that are left for good have probability 0. Of a periodic chain it is the share of time
-    spent in each state; the chain itself keeps cycling.
+    Transient states have probability 0. For a periodic chain it is the share of time in each state; the chain itself
+    does not converge.
 
     Raises
     ------
     ModelError
-        Several classes of states are never left, so that π depends on the start.
+        Several classes of states are closed, so that π depends on the start.
     """
     n = np.shape(transition)[0]
     transition = _probabilities("transition", transition, (n, n))
@@ -396,7 +395,7 @@ def stationary(transition: Any) -> np.ndarray:
 
 
 def _state_reduction(transition: np.ndarray) -> np.ndarray:
-    """π of an irreducible chain without subtractions [2]_: states are left out one by one, then put back."""
+    """π of an irreducible chain by elimination of states without subtractions [2]_."""
     rows, n = transition.copy(), len(transition)
     for k in range(n - 1, 0, -1):
         rows[:k, k] /= rows[k, :k].sum()

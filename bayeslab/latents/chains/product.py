@@ -1,14 +1,14 @@
 r"""Several hidden chains: factorial, coupled and switching hidden Markov models.
 
-Computed is one chain on the product of their states (:mod:`bayeslab.latents.chains.product_chain`), exactly. What
-differs is how chains depend on each other and what they emit:
+The computation is exact, with one chain on the product of their states
+(:mod:`bayeslab.latents.chains.product_chain`). The models differ in the dependence between chains and in the emissions:
 
 factorial
-    Chains go their own ways, p(z_t | z_{t-1}) = Π_c A_c[z_{t-1,c}, z_{t,c}], and share one output [1]_.
+    Chains are independent, p(z_t | z_{t-1}) = Π_c A_c[z_{t-1,c}, z_{t,c}], and share one output [1]_.
 coupled
-    The next state of each chain depends on the last states of all [2]_; each chain has columns of its own.
+    The next state of each chain depends on the previous states of all chains [2]_; each chain has its own columns.
 switching
-    The first chain says which of the others is seen; each of these has parameters of its own for all columns.
+    The first chain selects which of the others is observed; each of these has its own parameters for all columns.
 
 A pass costs O(T S²) for S = Π_c K_c states of the product, however simple the chains.
 
@@ -60,7 +60,7 @@ class ProductChain(StateChain):
 
     order = 1
     full = True
-    # Of the states of the product: they follow from those of the chains, and never trade places on their own.
+    # Properties of product states follow from those of the chains; product states are not exchangeable by themselves.
     symmetric = False
     initial = "free"
     transition = None

@@ -1,9 +1,9 @@
 """Several hidden chains as one on the product of their states.
 
-A state of the product is a state of each chain, the last chain's changing fastest. What is written
-for one chain then does for factorial hidden Markov models (chains on their own, one output of all
-[1]_), coupled ones (each chain's next state depends on all chains [2]_) and switching ones (one chain
-says which of the others is seen). It is exact, and costs the square of the product of all sizes.
+A product state is a combination of one state of each chain, with the last chain's varying fastest. Algorithms for one
+chain then apply to factorial hidden Markov models (independent chains, one common output [1]_), coupled ones (each
+chain's next state depends on all chains [2]_) and switching ones (one chain selects which of the others is observed).
+The computation is exact; its cost is the square of the product of all sizes.
 
 References
 ----------

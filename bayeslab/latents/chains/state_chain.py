@@ -1,7 +1,7 @@
-"""Laws of hidden states that follow each other: abstract methods, and what follows from them.
+"""Laws of chains of hidden states: abstract methods, and defaults.
 
-States may be folded from those of a larger Markov chain that is computed with (second order, durations, classes). A law
-that is no chain (a tree, urns) answers through a :class:`bayeslab.latents.latent.Law` with the same methods.
+States may be functions of the states of a larger computed Markov chain (second order, durations, classes). A law that
+is not a chain (a tree, urns) implements a :class:`bayeslab.latents.latent.Law` with the same methods.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ __all__ = ["ChainOver", "MarkovChain", "MarkovLaw", "StateChain"]
 
 
 class StateChain(Latent):
-    """How hidden states follow each other.
+    """The law of a chain of hidden states.
 
     Attributes
     ----------
@@ -46,7 +46,7 @@ class StateChain(Latent):
     transition : ndarray or None
         Numbers if it is known.
     learned : tuple of str
-        Names of what is unknown.
+        Names of the unknown parameters.
     """
 
     if TYPE_CHECKING:  # fields of some subclasses, properties of others
@@ -74,7 +74,7 @@ class StateChain(Latent):
 
     @property
     def n_steps(self) -> int:
-        """How many transition matrices there are."""
+        """Number of transition matrices."""
         return 1
 
     @property
@@ -84,12 +84,12 @@ class StateChain(Latent):
 
     @property
     def last(self) -> np.ndarray:
-        """The state that each state of the computed chain ends in."""
+        """The last state of each state of the computed chain."""
         return np.arange(self.n_states)
 
     @abstractmethod
     def hidden(self, values: Values) -> HiddenChain:
-        """The chain that is computed with, at values of what is unknown."""
+        """The computed chain at given values of the unknown parameters."""
 
     def fold(self, posterior: np.ndarray) -> np.ndarray:
         """Probabilities (..., n_chain_states) of the computed chain as those of the states."""
@@ -128,7 +128,7 @@ class MarkovLaw(Law):
     Attributes
     ----------
     states : StateChain
-        Folds what is computed into the states.
+        The law that maps the computed chain to the states.
     chain : HiddenChain
     log_density : ndarray (n_times, n_chain_states)
     offsets : ndarray

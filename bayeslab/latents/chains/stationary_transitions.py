@@ -1,11 +1,11 @@
-r"""Transition probabilities of a chain that begins where it settles, from expected counts.
+r"""Transition probabilities of a chain that starts in its stationary distribution, from expected counts.
 
     Q(A) = sum_ij n_ij log A_ij + sum_i s_i log pi_i(A),    pi A = pi.
 
-Without the second sum the best rows are shares of the counts; with it they have no closed form. Its slope has: where
-M = I - A + 1 1', pi = 1' M^-1, so that d pi = pi dA M^-1 and the slope of the second sum in A_kl is
-pi_k (M^-1 (s / pi))_l. Logits of the rows then climb by a quasi-Newton method, and never end below where they began:
-a generalised M-step [1]_.
+Without the second sum the best rows are shares of the counts; with it there is no closed form. Its gradient has one:
+with M = I - A + 1 1', pi = 1' M^-1, so that d pi = pi dA M^-1 and the derivative of the second sum by A_kl is pi_k
+(M^-1 (s / pi))_l. A quasi-Newton method maximises Q over logits of the rows and never ends below its start: a
+generalised M-step [1]_.
 
 References
 ----------
@@ -33,7 +33,7 @@ def expected_log_density(transition: np.ndarray, moves: np.ndarray, starts: np.n
 
 
 def best_transition(moves: np.ndarray, starts: np.ndarray, mask: np.ndarray, before: np.ndarray) -> np.ndarray:
-    """The highest point of Q near ``before`` or near the shares of the counts.
+    """The maximum of Q near ``before`` or near the shares of the counts.
 
     Parameters
     ----------
@@ -43,7 +43,7 @@ def best_transition(moves: np.ndarray, starts: np.ndarray, mask: np.ndarray, bef
     mask : ndarray (n_states, n_states) of bool
         Possible transitions.
     before : ndarray (n_states, n_states)
-        Where the counts come from.
+        The transition matrix that gave the counts.
     """
     from scipy.optimize import minimize
 

@@ -1,7 +1,7 @@
-"""Hidden Markov trees: rows that name their parents, with states that pass from parent to child.
+"""Hidden Markov trees: rows that name their parents, with transitions from parent to child.
 
-Everything is asked of :mod:`bayeslab.latents.chains.hidden_tree`. Inside, rows are kept tree by tree, parents before
-children.
+The computations are in :mod:`bayeslab.latents.chains.hidden_tree`. Internally, rows are ordered tree by tree, with
+parents before children.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ __all__ = ["TreeChain", "TreeLaw"]
 
 @dataclass(frozen=True, eq=False)
 class TreeChain(ChainOver):
-    """Initial probabilities of roots and transitions to children; all else is as of ``base``.
+    """Initial probabilities of roots and transitions to children; everything else is delegated to ``base``.
 
     Attributes
     ----------
@@ -107,7 +107,7 @@ class TreeLaw(Law):
         )
 
     def log_likelihoods(self, by_sequence: bool) -> np.ndarray:
-        """Log likelihood of each tree; of a single one, of each row given all the others.
+        """Log likelihood of each tree; for a single tree, of each row given all others.
 
         p(y_t | others) = 1 / sum_k P(z_t = k | all) / p(y_t | k).
         """

@@ -1,17 +1,17 @@
-r"""A hidden chain that draws balls from urns without putting them back.
+r"""A hidden chain that draws balls from urns without replacement.
 
 State k is an urn with known numbers b_kc of balls of colour c. At every row the chain moves to an urn and draws a ball
-from it; the urn gives what is left, so that emission probabilities change with what was drawn from where:
+from the remaining ones, so that emission probabilities depend on the previous draws from that urn:
 
     p(y_t = c | z_t = k, z_1..z_{t-1}, y_1..y_{t-1}) = (b_kc - n_kc) / (b_k - n_k)
 
-with n_kc balls of colour c drawn from urn k before. The chain is Markov no longer, but the pair of its state and the
-share n of what every urn has given is. As colours are seen, a share follows from the path: there are as many as ways
-to divide the balls seen so far among the urns, and a row has one draw for each share and urn. Forward, backward and
-Viterbi go over these [1]_.
+with n_kc balls of colour c drawn from urn k before. The states and colours alone are not Markov, but the pair of the
+state and the share n of balls drawn from every urn is. Since colours are observed, the path determines the share: there
+are as many shares as ways to divide the observed balls among the urns, and each row has one draw for each share and
+urn. Forward, backward and Viterbi recursions run over these [1]_.
 
-Draws from an urn are exchangeable, so that a ball whose colour was not seen leaves the probabilities of all others
-as they are: it only takes a place. A draw from an empty urn is impossible.
+Draws from an urn are exchangeable, so that a ball of unobserved colour does not change the probabilities of the others:
+it only uses up a draw. A draw from an empty urn is impossible.
 
 References
 ----------
@@ -35,13 +35,13 @@ __all__ = ["KERNEL", "SmoothedDraws", "UrnDraws", "best", "read_balls", "sample"
 # For `bayeslab.evidence.log_evidence`: (parameters, offsets, begins, targets, weights).
 KERNEL = "bayeslab.latents.chains.urn_kernels:log_evidence_and_gradient"
 
-# Shares of all rows together; each takes memory for a few numbers an urn.
+# Largest total number of shares; each needs memory for a few numbers for each urn.
 MOST = 2_000_000
 
 
 @dataclass(frozen=True, eq=False)
 class UrnDraws:
-    """What sequences of colours say of who gave what.
+    """Possible draws from urns, given the sequences of colours.
 
     Attributes
     ----------
@@ -77,9 +77,9 @@ class UrnDraws:
         Raises
         ------
         ModelError
-            Balls that are no numbers of balls; an urn without any.
+            Numbers of balls are invalid, or an urn is empty.
         DataError
-            Colours that are none; too many shares.
+            Colours are invalid, or there are too many shares.
         """
         balls = read_balls(balls)
         colours = np.asarray(colours)
@@ -91,7 +91,7 @@ class UrnDraws:
         sizes, targets, weights = [], [], []
         total = 0
         for first, end in itertools.pairwise(offsets.tolist()):
-            # Unseen balls matter only where an urn could run out of balls.
+            # Balls of unobserved colour matter only if an urn could become empty.
             counted = bool(np.any(colours[first:end] < 0)) and end - first > balls.sum(axis=1).min()
             shares = np.zeros((1, len(balls), balls.shape[1] + 1), np.int32)
             for t in range(first, end):
@@ -158,7 +158,7 @@ def _drawn(
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Shares (n, n_urns, n_colours + 1) after a draw, which of them a draw from each urn leads to, log weights.
 
-    The last place counts balls that were not seen.
+    The last position counts balls of unobserved colour.
     """
     n, n_urns = len(shares), len(balls)
     given = shares[:, :, :-1].sum(axis=2)
@@ -184,7 +184,7 @@ def _drawn(
 
 @dataclass(frozen=True, eq=False)
 class SmoothedDraws:
-    """What all colours of a sequence say of the urns.
+    """Smoothed urns: given all colours of the sequence.
 
     Parameters
     ----------
@@ -213,7 +213,7 @@ class SmoothedDraws:
     ahead: np.ndarray
 
     def possible(self) -> Self:
-        """Itself; raises EvidenceError where a sequence is impossible."""
+        """Return the result; raise EvidenceError if a sequence is impossible."""
         bad = np.flatnonzero(self.impossible >= 0)
         if len(bad):
             raise EvidenceError(
@@ -232,7 +232,7 @@ def smooth(draws: UrnDraws, chain: HiddenChain, log_emission: Any = None) -> Smo
     draws : UrnDraws
     chain : HiddenChain
     log_emission : array of shape (n_rows, n_urns), optional
-        log p of whatever else is seen of a row, given the urn.
+        log p of other observations of a row, given the urn.
 
     Returns
     -------

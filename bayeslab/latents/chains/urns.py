@@ -1,6 +1,6 @@
-"""States that are urns with known balls, drawn without replacement: emissions change with what is drawn.
+"""States that are urns with known balls, drawn without replacement: emissions depend on previous draws.
 
-Everything is asked of :mod:`bayeslab.latents.chains.urn_draws`; the chain from urn to urn is learned as any other.
+The computations are in :mod:`bayeslab.latents.chains.urn_draws`; the chain of urns is learned like any other.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ __all__ = ["UrnChain", "UrnLaw"]
 
 @dataclass(frozen=True, eq=False)
 class UrnChain(ChainOver):
-    """From urn to urn; all that is not said here is as of ``base``.
+    """The chain of urns; everything else is delegated to ``base``.
 
     Attributes
     ----------
