@@ -1,1 +1,1 @@
-"""Features that rows have or not, and factors: binary factor models, the Indian buffet, factor analysis."""
+"""Latent features: binary factor models, the Indian buffet process, and factor analysis."""

@@ -1,4 +1,4 @@
-"""The maximum of the likelihood of binary factors, every row's 2^K patterns summed out.
+"""Maximum likelihood of binary factors, with the 2^K patterns of every row summed out.
 
 The E-step is exact, unlike that of mean-field methods for the same model (Ghahramani, Jordan 1997, Machine Learning 29,
 245-273, whose factorial model has independent rows here); the M-step is a regression of the rows on E[z] and E[z z'].

@@ -1,16 +1,16 @@
-r"""Binary factor models: rows are sums of features that are there or not.
+r"""Binary factor models: rows are sums of features that are present or absent.
 
 .. math:: x_n = m + \sum_k z_{nk} a_k + e_n, \qquad e_n \sim N(0, \sigma^2 I), \quad a_k \sim N(0, s^2 I),
 
-and z_nk Bernoulli(μ_k), μ_k ~ Beta(a, b) [1]_ [4]_; or, without a bound on the number of features, Z from an Indian
-buffet (:mod:`bayeslab.latents.features.buffet`) [2]_. The probabilities μ and the weights A are integrated out and the
-rows of Z are drawn in turns, entry by entry. The features that a row shares with no other come and go with it: their
-number is drawn from Poisson(α / N) times the density of the row, to which each adds s² of variance. The sweeps keep the
-posterior of A given the other rows [3]_, so that nothing is approximated and a sweep is linear in N.
+and z_nk Bernoulli(μ_k), μ_k ~ Beta(a, b) [1]_ [4]_; or, with an unbounded number of features, Z from an Indian buffet
+process (:mod:`bayeslab.latents.features.buffet`) [2]_. The probabilities μ and the weights A are integrated out, and
+the rows of Z are drawn entry by entry. The number of features that only one row has is drawn from Poisson(α / N) times
+the density of the row, to which each such feature adds s² of variance. The sweeps maintain the posterior of A given the
+other rows [3]_, so that they are exact and linear in N.
 
-With an offset m a feature can be turned round: the rows that have it are those that had it not. σ and s are drawn by
-slices [5]_ of p(X | Z, σ, s) times their priors, α in closed form. Missing cells are drawn at
-weights drawn for the purpose, and then are data.
+With an offset m a feature can be replaced by its complement. σ and s are drawn by slice sampling [5]_ of p(X | Z, σ, s)
+times their priors, and α in closed form. Missing cells are imputed given weights drawn for this purpose, and then
+treated as data.
 
 References
 ----------

@@ -42,7 +42,7 @@ FLOOR = 1e-3
 
 @dataclass(frozen=True, eq=False)
 class Patterns:
-    """Rows by which cells they have; those without any are left out.
+    """Sufficient statistics of rows by pattern of observed cells, without empty rows.
 
     Attributes
     ----------

@@ -1,4 +1,4 @@
-"""Features of different draws under one numbering: permutations of binary ones, rotations of continuous ones.
+"""Matching of features across draws: permutations of binary features, rotations of continuous ones.
 
 References
 ----------

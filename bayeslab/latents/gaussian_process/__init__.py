@@ -1,1 +1,1 @@
-"""Functions with Gaussian-process priors: covariances, dense and sparse solvers, Markov and Hilbert-space forms."""
+"""Gaussian processes: covariance functions, dense and sparse solvers, state-space and Hilbert-space forms."""

@@ -1,4 +1,4 @@
-"""Which inputs to measure next, and which rows a Gaussian process can do without.
+"""Active learning with Gaussian processes: the next inputs to measure, and rows that can be dropped.
 
 The variance of a Gaussian process does not depend on the outcomes, so a whole series of inputs to measure can be
 chosen before the first is measured: each where the variance of the function, given those before, is largest [1]_.
@@ -31,7 +31,7 @@ def most_uncertain(
     rng: np.random.Generator,
     candidates: int = 512,
 ) -> tuple[np.ndarray, float]:
-    """Where a variance is largest in a box, and how large it is.
+    """The point of largest variance in a box, and its variance.
 
     Parameters
     ----------
@@ -73,7 +73,7 @@ def most_uncertain(
 def informative_rows(
     covariance: np.ndarray, residuals: np.ndarray, noise: np.ndarray, probability: float = 0.95, share: float = 0.5
 ) -> np.ndarray:
-    """Positions of the rows that are kept, in order.
+    """Indices of the informative rows to keep, in order.
 
     Parameters
     ----------

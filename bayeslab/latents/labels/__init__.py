@@ -1,1 +1,1 @@
-"""Labels of rows: which of K components each one comes from, by weights or by a gate on inputs."""
+"""Labels of rows: the component of each row, by common weights or by a gate on inputs."""

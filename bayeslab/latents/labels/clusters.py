@@ -1,17 +1,17 @@
-"""Clusterings from posterior draws: labels that agree, and summaries that need none.
+"""Clusterings from posterior draws: relabelling, and label-invariant summaries.
 
-The posterior of a mixture is the same for every numbering of its components, so that draws may switch
-from one to another, and averages over draws of "component 1" mean nothing. Three ways out:
+The posterior of a mixture is invariant to the numbering of its components, so that labels may switch between draws, and
+averages over draws of "component 1" are meaningless. There are three remedies:
 
 - *An ordering rule*, where one is natural: :func:`ordered`.
 - *Relabelling* the draws afterwards: to the partition nearest to a pivot (:func:`relabel_to_pivot` [1]_), or so that
   the allocation probabilities agree best (:func:`relabel_by_probabilities`, Stephens [2]_). Each step is an
   assignment problem, solved exactly; both are deterministic.
-- *Label-free summaries*: how often two rows share a component (:func:`coclustering`), and the single partition with
-  the least expected loss (:func:`point_partition`) under Binder's loss [3]_ or the variation of information [4]_.
+- *Label-invariant summaries*: how often two rows share a component (:func:`coclustering`), and the partition with the
+  smallest expected loss (:func:`point_partition`) under Binder's loss [3]_ or the variation of information [4]_.
 
-Clusterings by different algorithms, or from different samples of the rows, are put together in the same way: clusters
-of the ensemble are those of average linkage on how often two rows are together (:func:`combined_clusters` [7]_).
+Clusterings by different algorithms, or from different samples of the rows, are combined likewise: the ensemble's
+clusters come from average linkage on the co-clustering shares of rows (:func:`combined_clusters` [7]_).
 
 References
 ----------
@@ -57,11 +57,11 @@ __all__ = [
 
 Loss = Literal["vi", "binder"]
 
-# Of more rows point partitions are found without a matrix of pairs, from so many draws.
+# With more rows, point partitions are computed without a matrix of pairs, from this many draws.
 _MANY_ROWS, _COMPARED = 2_000, 30
-# Matrices of pairs of rows are made for a fit of so many rows at most.
+# Largest number of rows of a fit for a matrix of pairs of rows.
 MOST_PAIRED = 2_000
-# Pairs of rows are counted in so many draws, as long as these have so many pairs.
+# Number of draws for counting pairs of rows, and total number of pairs up to which all of them are used.
 _PAIRED, _PAIRED_CELLS = 20_000, 100_000_000
 # Two gigabytes of pairs.
 _MOST_ROWS = 16_000
@@ -71,7 +71,7 @@ _MOST_ROWS = 16_000
 
 
 def contingency(a: np.ndarray, b: np.ndarray) -> np.ndarray:
-    """How many rows have each pair of labels."""
+    """Contingency table of two labellings."""
     if np.shape(a) != np.shape(b):
         raise DataError(
             f"partitions of {len(a)} and {len(b)} rows cannot be compared; give the same rows", code="wrong-length"
@@ -82,7 +82,7 @@ def contingency(a: np.ndarray, b: np.ndarray) -> np.ndarray:
 
 
 def canonical(labels: np.ndarray) -> np.ndarray:
-    """The same partition with clusters numbered in the order they first appear."""
+    """The same partition with clusters numbered by first appearance."""
     _, first, inverse = np.unique(labels, return_index=True, return_inverse=True)
     return np.argsort(np.argsort(first))[inverse]
 
@@ -103,7 +103,7 @@ def adjusted_rand_index(a: np.ndarray, b: np.ndarray) -> float:
 
 
 def binder_loss(a: np.ndarray, b: np.ndarray) -> float:
-    """Share of ordered pairs of rows (also with themselves) that only one of the partitions puts together [3]_."""
+    """Share of ordered pairs of rows (including a row with itself) that only one partition puts together [3]_."""
     table = contingency(a, b).astype(float)
     apart = np.sum(table.sum(axis=1) ** 2) + np.sum(table.sum(axis=0) ** 2) - 2 * np.sum(table**2)
     return float(apart / len(a) ** 2)
@@ -151,13 +151,13 @@ def relabel_to_pivot(labels: np.ndarray, n_components: int, pivot: np.ndarray | 
     ----------
     labels : ndarray (S, N) of int
     pivot : ndarray (N,) of int, optional
-        By default the draw with the least expected Binder loss.
+        Default: the draw with the smallest expected Binder loss.
     """
     from scipy.optimize import linear_sum_assignment
 
     _check_labels(labels)
     if pivot is None:
-        # A thousand rows are enough to tell which draw is typical.
+        # A thousand rows suffice to find a typical draw.
         some = labels[:, np.unique(np.linspace(0, labels.shape[1] - 1, 1000).astype(int))]
         together = coclustering(some)
         losses = [_binder_against(draw, together) for draw in some]
@@ -169,7 +169,7 @@ def relabel_to_pivot(labels: np.ndarray, n_components: int, pivot: np.ndarray | 
     out = np.empty((len(labels), n_components), int)
     for s, draw in enumerate(labels):
         agree = np.bincount(pivot * n_components + draw, minlength=n_components**2).reshape(n_components, n_components)
-        # A touch of preference for the numbering as it is makes ties the same everywhere.
+        # A slight preference for the existing numbering resolves ties consistently.
         out[s] = linear_sum_assignment(agree + 1e-9 * np.eye(n_components), maximize=True)[1]
     return out
 
@@ -177,9 +177,9 @@ def relabel_to_pivot(labels: np.ndarray, n_components: int, pivot: np.ndarray | 
 def relabel_by_probabilities(probabilities: np.ndarray, *, max_iterations: int = 100) -> np.ndarray:
     """Permutations (S, K) that make allocation probabilities (S, N, K) agree: Stephens' algorithm [2]_.
 
-    It lowers the Kullback-Leibler divergence of the draws' probabilities from their average, in turns:
-    average, then assign each draw's components anew. The better of two local minima is returned: from the numbering
-    as it is, and from that of :func:`relabel_to_pivot`.
+    It reduces the Kullback-Leibler divergence of the draws' probabilities from their average by alternation: average,
+    then reassign each draw's components. The better of two local minima is returned: from the existing numbering, and
+    from that of :func:`relabel_to_pivot`.
     """
     n_draws, _, n_components = probabilities.shape
     as_is = np.tile(np.arange(n_components), (n_draws, 1))
@@ -189,7 +189,7 @@ def relabel_by_probabilities(probabilities: np.ndarray, *, max_iterations: int =
 
 
 def _agreed(probabilities: np.ndarray, permutations: np.ndarray, max_iterations: int) -> tuple[float, np.ndarray]:
-    """Divergence (up to a constant) and permutations where the turns end."""
+    """Divergence (up to a constant) and permutations at convergence."""
     from scipy.optimize import linear_sum_assignment
 
     divergence = np.inf
@@ -203,13 +203,13 @@ def _agreed(probabilities: np.ndarray, permutations: np.ndarray, max_iterations:
     return divergence, permutations
 
 
-# --------------------------------------------------------------------------------- label-free
+# --------------------------------------------------------------------------------- label-invariant
 
 
 def coclustering(labels: np.ndarray) -> np.ndarray:
     """Share of draws (S, N) in which two rows are in the same cluster, (N, N).
 
-    A draw may leave rows out (label -1): the share is of the draws that have both; rows never together have 0.
+    A draw may leave rows out (label -1): shares are among the draws with both rows, and 0 for pairs without such draws.
     """
     labels = np.asarray(labels)
     _check_labels(labels)
@@ -230,13 +230,13 @@ def coclustering(labels: np.ndarray) -> np.ndarray:
 
 
 def coclustering_of_many(labels: np.ndarray, least: int = 500) -> np.ndarray:
-    """:func:`coclustering` in all draws, or, where that takes long, in evenly spaced ones.
+    """:func:`coclustering` in all draws or, if that is slow, in evenly spaced ones.
 
     Parameters
     ----------
     labels : ndarray (S, N) of int
     least
-        How many draws are counted at least, as far as there are so many.
+        Smallest number of draws to count, if there are that many.
     """
     most = min(len(labels), _PAIRED, max(least, _PAIRED_CELLS // labels.shape[1] ** 2))
     at = np.unique(np.linspace(0, len(labels) - 1, most).astype(int))
@@ -244,7 +244,7 @@ def coclustering_of_many(labels: np.ndarray, least: int = 500) -> np.ndarray:
 
 
 def _binder_against(labels: np.ndarray, together: np.ndarray) -> float:
-    """Expected Binder loss, up to what does not depend on the labels."""
+    """Expected Binder loss, up to a constant."""
     member = np.eye(labels.max() + 1)[labels]
     size = member.sum(axis=0)
     within = np.einsum("ik,ij,jk->", member, together, member, optimize=True)
@@ -253,12 +253,12 @@ def _binder_against(labels: np.ndarray, together: np.ndarray) -> float:
 
 @dataclass(frozen=True, eq=False)
 class Partition:
-    """One clustering that stands for the draws.
+    """A point estimate of the clustering.
 
     Attributes
     ----------
     labels : ndarray (N,) of int
-        Clusters in the order they first appear.
+        Clusters numbered by first appearance.
     expected_loss : float
         Average loss against the draws.
     loss : str
@@ -272,12 +272,12 @@ class Partition:
 def point_partition(
     labels: np.ndarray, *, loss: Loss = "vi", max_clusters: int | None = None, n_starts: int = 8
 ) -> Partition:
-    """The partition with the least average loss over draws (S, N), by greedy search.
+    """The partition with the smallest average loss over draws (S, N), by greedy search.
 
     Starts are the best of the draws themselves and of the cuts of an average-linkage tree on 1 - coclustering;
     from each, rows move one at a time to the cluster (or a new one) that lowers the expected loss most,
-    until none does [5]_. Deterministic. Of more than 2,000 rows no matrix of pairs is made, and the draws alone are
-    starts, of which few are compared.
+    until none does [5]_. The search is deterministic. With more than 2,000 rows there is no matrix of
+    pairs; only draws are starts, and few of them are compared.
     """
     if loss not in ("vi", "binder"):
         raise OptionError(f"unknown loss '{loss}'{hint(loss, ('vi', 'binder'))}", code="unknown-word")
@@ -300,9 +300,9 @@ def point_partition(
 
 
 def combined_clusters(labels: np.ndarray, n_clusters: int) -> np.ndarray:
-    """One clustering from several (S, N): so many clusters by average linkage on 1 - coclustering [7]_.
+    """Combine several clusterings (S, N) to one with a given number of clusters, by average linkage [7]_.
 
-    Names of clusters do not matter; a clustering may leave rows out (label -1).
+    The linkage is on 1 - coclustering, which is label-invariant; a clustering may leave rows out (label -1).
     """
     from scipy.cluster.hierarchy import fcluster
 
@@ -327,7 +327,7 @@ def _linkage(together: np.ndarray) -> np.ndarray:
 def _candidates(distinct: np.ndarray, counts: np.ndarray, together: np.ndarray, limit: int) -> list[np.ndarray]:
     from scipy.cluster.hierarchy import fcluster
 
-    # The most frequent draws; more would cost time and hardly differ.
+    # The most frequent draws; more would take time and hardly differ.
     often = distinct[np.argsort(-counts, kind="stable")[:100]]
     candidates = [draw for draw in often if draw.max() < limit]
     n_rows = len(together)

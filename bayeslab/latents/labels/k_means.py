@@ -1,4 +1,4 @@
-"""Hard clusterings: k-means with its seeds, and leader clusters in one pass.
+"""Hard clusterings: k-means with k-means++ seeds, and one-pass leader clusters.
 
 References
 ----------
@@ -18,7 +18,7 @@ __all__ = ["Clusters", "distances", "k_means", "leader_clusters", "seeds"]
 
 
 def seeds(points: np.ndarray, n_clusters: int, rng: np.random.Generator) -> np.ndarray:
-    """Row numbers of k-means++ seeds [1]_: each far from those before it, with probability ∝ squared distance."""
+    """Rows of k-means++ seeds [1]_, each chosen with probability ∝ squared distance to the previous ones."""
     chosen = [int(rng.integers(len(points)))]
     nearest = np.sum((points - points[chosen[0]]) ** 2, axis=1)
     for _ in range(n_clusters - 1):
@@ -66,7 +66,7 @@ def k_means(
     centres: np.ndarray | None = None,
     max_iterations: int = 300,
 ) -> Clusters:
-    """Lloyd's algorithm: hard EM with equal weights and one small variance for all; a vector quantiser.
+    """Lloyd's algorithm, the limit of EM with equal weights and one vanishing variance (vector quantisation).
 
     Starts from ``centres``, or from k-means++ seeds. A cluster left without rows gets the row that is
     farthest from its centre, so the reconstruction error never rises.
@@ -100,7 +100,7 @@ def k_means(
 
 
 def leader_clusters(points: np.ndarray, vigilance: float, *, rate: float | None = None) -> Clusters:
-    """One pass in the rows' order: a row farther than ``vigilance`` from every centre founds a cluster [2]_.
+    """One pass in the rows' order: a row farther than ``vigilance`` from every centre starts a cluster [2]_.
 
     Otherwise the nearest centre moves towards it, by ``rate``, or so that it stays its rows' mean.
     """

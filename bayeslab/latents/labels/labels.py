@@ -1,8 +1,9 @@
 """Labels of rows: each row comes from one of K components, independently of the others.
 
-The weights are the same for all rows, or depend on inputs through a multinomial logit gate: with regressions as
-components a mixture of experts [1]_. Some labels may be known (semi-supervised): a row's components are then only the
-``allowed`` ones. Labels that may be wrong are one more column of categories, whose table is the confusion matrix.
+The weights are common to all rows, or depend on inputs through a multinomial logit gate; with regressions as components
+this is a mixture of experts [1]_. Some labels may be known (semi-supervised learning): only the ``allowed`` components
+of a row are then possible. Labels that may be wrong are a further categorical column, whose table is the confusion
+matrix.
 
 References
 ----------
@@ -31,23 +32,23 @@ __all__ = ["LabelLaw", "Labels", "drawn_labels"]
 class Labels(Latent):
     """Components of rows, by weights or by a gate.
 
-    What is learned is ``weights`` (K,), or with inputs ``gate`` (K, q), whose first row is zero.
+    The learned parameter is ``weights`` (K,) or, with inputs, ``gate`` (K, q), whose first row is zero.
 
     Attributes
     ----------
     n_states : int
-        Components.
+        Number of components.
     dirichlet : float or ndarray (K,)
         Concentration of the Dirichlet prior of the weights; 1 is uniform.
     fixed_weights : ndarray (K,), optional
     row_weights : ndarray (N,), optional
-        How often each row counts.
+        Weight of each row.
     allowed : ndarray (N, K) of bool, optional
-        The components a row can come from; for a known label one.
+        The possible components of each row; a single one for a known label.
     inputs : ndarray (N, q), optional
-        What the gate sees, with a column of ones.
+        Inputs of the gate, with a column of ones.
     gate_precision : float
-        Of the normal prior of the gate's coefficients.
+        Precision of the normal prior of the gate's coefficients.
     """
 
     n_states: int
@@ -63,11 +64,11 @@ class Labels(Latent):
     # ------------------------------------------------------------------ rows
 
     def on(self, allowed: np.ndarray | None = None, inputs: np.ndarray | None = None) -> Labels:
-        """The same for other rows, each of which counts once."""
+        """The same latent for other rows, each with weight one."""
         return replace(self, allowed=allowed, inputs=inputs, row_weights=None)
 
     def at(self, rows: np.ndarray) -> Labels:
-        """The same for some of the rows, by number or by mask."""
+        """The same latent for some of the rows, by index or by mask."""
 
         def some(values: np.ndarray | None) -> np.ndarray | None:
             return None if values is None else values[rows]
@@ -86,7 +87,7 @@ class Labels(Latent):
         return self.allowed is None and self.inputs is None
 
     def check(self, n_rows: int) -> None:
-        """Refuse what does not fit so many rows.
+        """Check the shapes for this number of rows.
 
         Raises
         ------
@@ -121,7 +122,7 @@ class Labels(Latent):
     # ------------------------------------------------------------------ the law of the labels
 
     def log_weights(self, values: Values) -> np.ndarray:
-        """Log prior probabilities (K,), or (N, K) where rows differ."""
+        """Log prior probabilities (K,), or (N, K) if rows differ."""
         if self.inputs is not None:
             eta = self.inputs @ values["gate"].T
             log_weights = eta - log_sum(eta, axis=1, keepdims=True)
@@ -137,7 +138,7 @@ class Labels(Latent):
         return drawn_labels(np.exp(np.atleast_2d(self.log_weights(values))), uniform)
 
     def counts(self, responsibilities: np.ndarray) -> dict[str, np.ndarray]:
-        """Expected numbers of rows: ``weights`` (K,), and for a gate of each row (N, K)."""
+        """Expected counts: ``weights`` (K,), or for a gate of each row (N, K)."""
         if self.row_weights is not None:
             responsibilities = responsibilities * self.row_weights[:, None]
         out = {"weights": responsibilities.sum(axis=0)}
@@ -157,7 +158,7 @@ class Labels(Latent):
         return {} if fixed is None or self.inputs is not None else {"weights": np.asarray(fixed, float)}
 
     def complete(self, values: Values) -> dict[str, np.ndarray]:
-        """The weights; of a gate its coefficients."""
+        """The weights, or the coefficients of a gate."""
         name = "weights" if self.inputs is None else "gate"
         return {name: np.asarray(values[name])} | self.constants
 
@@ -232,7 +233,7 @@ class Labels(Latent):
         return -0.5 * self.gate_precision * float(np.sum(values["gate"] ** 2))
 
     def constrained(self, values: Values) -> dict[str, np.ndarray]:
-        """The gate against its first row, whichever of the equal coordinates a search came to."""
+        """The gate relative to its first row, from any of the equivalent coordinates of a search."""
         return {"gate": values["gate"] - values["gate"][0]} if self.inputs is not None else {}
 
     def one_pass(
@@ -247,13 +248,13 @@ class Labels(Latent):
 
     @cached_property
     def _row_weights(self) -> np.ndarray:
-        """As the kernels take them: none where each row counts once."""
+        """Row weights in the kernels' form: empty if each row has weight one."""
         return np.empty(0) if self.row_weights is None else np.ascontiguousarray(self.row_weights, float)
 
     # ------------------------------------------------------------------ PyMC
 
     def variables(self, start: Values | None) -> dict[str, Any]:
-        """The weights or the gate, and ``log_weights`` (K,), or (N, K) by a gate."""
+        """The weights or the gate, and ``log_weights`` (K,), or (N, K) with a gate."""
         import pymc as pm
         import pytensor.tensor as pt
 
@@ -292,7 +293,7 @@ class Labels(Latent):
 
 @dataclass(frozen=True, eq=False)
 class LabelLaw(Law):
-    """Labels at given parameters, given the data; every row is a sequence of its own.
+    """Labels given parameters and data; every row is a separate sequence.
 
     Attributes
     ----------
@@ -319,7 +320,7 @@ class LabelLaw(Law):
         return np.where(self._normalised[0] > -np.inf, -1, np.arange(len(self.log_density)))
 
     def filter(self, kind: str) -> np.ndarray:
-        """Responsibilities, or before the row is seen the weights: rows do not tell of each other."""
+        """Responsibilities or, before the row is observed, the weights, since rows are independent."""
         if kind == "predict":
             return np.broadcast_to(np.exp(self.log_weights), self.log_density.shape)
         return self._normalised[1]
@@ -328,7 +329,7 @@ class LabelLaw(Law):
         return self._normalised[0]
 
     def mode(self, n: int) -> tuple[np.ndarray, np.ndarray]:
-        """The n most likely labels of each row, and log probabilities with the row."""
+        """The n most probable labels of each row, and their joint log probabilities with the row."""
         joint = self.log_weights + self.log_density
         order = np.argsort(-joint, axis=1, kind="stable")[:, :n]
         heights = np.take_along_axis(joint, order, axis=1)
@@ -352,7 +353,7 @@ class LabelLaw(Law):
 
 
 def drawn_labels(probabilities: np.ndarray, uniform: np.ndarray) -> np.ndarray:
-    """Labels (N,) by one uniform number a row.
+    """Draw labels (N,) with one uniform number for each row.
 
     Parameters
     ----------

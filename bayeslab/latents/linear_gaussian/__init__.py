@@ -1,1 +1,1 @@
-"""States that move linearly with normal noise: Kalman filters and smoothers, and structural time series."""
+"""Linear-Gaussian states: Kalman filters and smoothers, and structural time series."""

@@ -1,4 +1,4 @@
-r"""Linear dynamical systems: hidden Markov chains whose states are vectors, with everything normal.
+r"""Linear dynamical systems: hidden Markov chains with vector states and normal distributions.
 
     x_1 ~ N(m, P)      x_t = A x_{t-1} + b_t + w_t,  w_t ~ N(0, Q)      y_t = C x_t + d_t + e_t,  e_t ~ N(0, R)
 
@@ -78,8 +78,7 @@ class LinearGaussian:
     Raises
     ------
     ModelError
-        Shapes that do not fit, entries that are not finite, covariances that are not symmetric or have
-        a negative eigenvalue.
+        Shapes are wrong, entries are not finite, or covariances are not symmetric or have a negative eigenvalue.
     """
 
     start_mean: np.ndarray
@@ -130,7 +129,7 @@ class LinearGaussian:
         return len(self.observation)
 
     def arrays(self) -> tuple[np.ndarray, ...]:
-        """All arrays in the order of the fields, as kernels take them; an offset left out is one row of zeros."""
+        """All arrays in the order of the fields, for kernels; a missing offset is one row of zeros."""
         b, d = self.state_offset, self.observation_offset
         return (
             *(getattr(self, f.name) for f in fields(self)[:6]),
@@ -165,7 +164,7 @@ class FilteredStates:
     mean, covariance : ndarray of shape (n_rows, d), (n_rows, d, d)
     predicted_mean, predicted_covariance : ndarray of shape (n_rows, d), (n_rows, d, d)
     log_predictive : ndarray of shape (n_rows,)
-        log p(y_t | y_1..y_{t-1}), of the cells seen.
+        log p(y_t | y_1..y_{t-1}) of the observed cells.
     log_evidence : ndarray of shape (n_sequences,)
     """
 
@@ -268,7 +267,7 @@ def filter_states(model: LinearGaussian, rows: Any, offsets: Any = None) -> Filt
 
 
 def smooth(model: LinearGaussian, rows: Any, offsets: Any = None) -> SmoothedStates:
-    """States given all rows of their sequence; see `filter_states` for what is given.
+    """States given all rows of their sequence; see `filter_states` for the arguments.
 
     Examples
     --------
@@ -294,7 +293,7 @@ def smooth(model: LinearGaussian, rows: Any, offsets: Any = None) -> SmoothedSta
 
 
 def _followers(offsets: np.ndarray) -> np.ndarray:
-    """Rows that have one before them in their sequence."""
+    """Rows with a predecessor in their sequence."""
     inner = np.ones(offsets[-1], bool)
     inner[offsets[:-1][np.diff(offsets) > 0]] = False
     return np.flatnonzero(inner)
@@ -315,17 +314,17 @@ def em_step(
     model, rows, offsets
         As for `smooth`.
     fixed : collection of str
-        Which of start_mean, start_covariance, transition, state_noise, observation and observation_noise
-        stay as they are. Offsets always do.
+        Names among start_mean, start_covariance, transition, state_noise, observation and observation_noise that stay
+        unchanged. Offsets always do.
     diagonal : collection of str
-        Which covariances are diagonal.
+        Names of diagonal covariances.
 
     Returns
     -------
     model : LinearGaussian
-        The next.
+        The updated model.
     log_evidence : ndarray of shape (n_sequences,)
-        Of the model given.
+        Log evidence of the given model.
     """
     free = [f.name for f in fields(LinearGaussian)[:6]]
     for name in fixed:
@@ -372,7 +371,7 @@ def _dynamics(
 def _output(
     model: LinearGaussian, smoothed: SmoothedStates, rows: np.ndarray, fixed: Collection[str]
 ) -> dict[str, np.ndarray]:
-    """From E[y y'], E[y x'] and E[x x'] with missing cells of y as unknown as the states."""
+    """Update from E[y y'], E[y x'] and E[x x'], with missing cells of y treated as unknown like the states."""
     p, d = model.n_columns, model.n_states
     values = rows if model.observation_offset is None else rows - model.observation_offset
     observed = ~np.isnan(values)
@@ -455,7 +454,7 @@ def forecast(
     Raises
     ------
     ModelError
-        The model has offsets: those to come are not known.
+        The model has offsets, whose future values are unknown.
     """
     if model.state_offset is not None or model.observation_offset is not None:
         raise ModelError(

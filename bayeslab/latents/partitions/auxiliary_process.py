@@ -1,10 +1,10 @@
 """Process mixtures without conjugate priors: clusters keep their parameters (algorithm 8 of Neal [1]_).
 
 A row is reassigned given all others and the parameters of their clusters; m auxiliary components, drawn from the base
-distribution for each row, stand for the infinitely many that no row has, with (α + t σ) / m each. Parameters follow
-given the rows of their cluster: of Student's t by their gamma weights and the conjugate posterior given these, and
-degrees of freedom, means and sds with any prior by slices [2]_. A new row has the density of the clusters' components,
-and of one drawn afresh: an integral over the base distribution, which is done by quadrature.
+distribution for each row, represent the infinitely many empty ones, with weight (α + t σ) / m each. Then parameters are
+drawn given the rows of their cluster: for Student's t by gamma weights and the conjugate posterior given these; degrees
+of freedom, and means and sds with any prior, by slice sampling [2]_. The density of a new row is a mixture of the
+clusters' components and of a new one, an integral over the base distribution that is computed by quadrature.
 
 References
 ----------
@@ -34,7 +34,7 @@ __all__ = ["Atoms", "BaseLaw", "IndependentNormals", "StudentsT", "leave_one_out
 
 # Auxiliary components of each row.
 AUXILIARY = 3
-# Of unknown degrees of freedom, as in other mixtures: shape and rate of their Gamma prior.
+# Shape and rate of the Gamma prior of unknown degrees of freedom, as in other mixtures.
 _DOF = 2.0, 0.1
 
 
@@ -57,7 +57,7 @@ class Atoms:
 
     @property
     def constants(self) -> np.ndarray:
-        """What the log density has at the mean."""
+        """The log density at the mean."""
         d = self.means.shape[1]
         log_det = np.log(np.einsum("kii->ki", self.roots)).sum(axis=1)
         dof = np.where(np.isinf(self.dofs), 1.0, self.dofs)
@@ -65,7 +65,7 @@ class Atoms:
         return log_det + np.where(np.isinf(self.dofs), -0.5 * d * LOG_2PI, student)
 
     def log_density(self, rows: np.ndarray) -> np.ndarray:
-        """(N, K); of rows with missing cells that of their others."""
+        """Log density of the observed cells of rows, (N, K)."""
         from bayeslab.latents.partitions.auxiliary_process_kernels import log_densities
 
         out = np.zeros((len(rows), len(self.means)))
@@ -76,23 +76,23 @@ class Atoms:
         return out
 
     def of_columns(self, columns: np.ndarray) -> Atoms:
-        """The same of some columns alone."""
+        """The same components for some of the columns."""
         if len(columns) == self.means.shape[1]:
             return self
         lower = np.linalg.inv(self.roots)[:, columns]
         return Atoms(self.means[:, columns], inverse_cholesky(lower @ lower.transpose(0, 2, 1)), self.dofs)
 
     def joined(self, other: Atoms) -> Atoms:
-        """These, and others after them."""
+        """Concatenation with other components."""
         pairs = ((self.means, other.means), (self.roots, other.roots), (self.dofs, other.dofs))
         return Atoms(*(np.concatenate(pair) for pair in pairs))
 
     def some(self, at: np.ndarray) -> Atoms:
-        """Those at given places."""
+        """The components at given positions."""
         return Atoms(self.means[at], self.roots[at], self.dofs[at])
 
     def sample(self, rng: np.random.Generator, labels: np.ndarray) -> np.ndarray:
-        """Rows of given components, (N, d)."""
+        """Draw rows from given components, (N, d)."""
         lower = np.linalg.inv(self.roots)
         noise = rng.standard_normal((len(labels), self.means.shape[1]))
         dof = self.dofs[labels]
@@ -102,7 +102,7 @@ class Atoms:
 
 
 def _patterns(rows: np.ndarray) -> Iterator[tuple[np.ndarray, np.ndarray]]:
-    """Rows with cells in the same columns, and these; rows without any are left out."""
+    """Groups of rows with the same observed columns, and the columns; empty rows are left out."""
     patterns, of_row = np.unique(~np.isnan(rows), axis=0, return_inverse=True)
     for k, pattern in enumerate(patterns):
         if pattern.any():
@@ -110,31 +110,31 @@ def _patterns(rows: np.ndarray) -> Iterator[tuple[np.ndarray, np.ndarray]]:
 
 
 class BaseLaw(Protocol):
-    """Where parameters come from."""
+    """Base distribution of the components' parameters."""
 
     def draw(self, rng: np.random.Generator, n: int) -> Atoms:
         """Independent components from the base distribution."""
         ...
 
     def update(self, rng: np.random.Generator, rows: np.ndarray, labels: np.ndarray, atoms: Atoms) -> Atoms:
-        """The components given their rows: a step that leaves their posterior as it is."""
+        """A Markov step of the components given their rows, which leaves their posterior invariant."""
         ...
 
     def log_marginal(self, rows: np.ndarray) -> np.ndarray:
-        """Log density of rows that have a component of their own, (N,)."""
+        """Log density of rows under a new component, integrated over the base distribution, (N,)."""
         ...
 
 
 @dataclass(frozen=True, eq=False)
 class IndependentNormals:
-    """Normal columns, independent of each other, whose mean and sd have priors of any kind.
+    """Independent normal columns, whose means and sds have arbitrary priors.
 
     Attributes
     ----------
     mean, sd : frozen distribution of scipy.stats
-        Of each column of each component.
+        Priors of the mean and sd of each column.
     widths : ndarray (d,)
-        First steps of slices.
+        Initial widths of slices.
     """
 
     mean: Any
@@ -178,7 +178,7 @@ class IndependentNormals:
         return out
 
     def _log_marginal(self, x: np.ndarray) -> np.ndarray:
-        """Of one column; integrals over log sd, and within it over the mean, on pieces on which neither bends much."""
+        """Log density for one column: nested integrals over log sd and mean, on pieces where both are smooth."""
         centre, known = float(self.mean.ppf(0.5)), self.sd.ppf(_LEVELS)
         far = np.maximum(np.abs(x - centre), 1e-3 * known[len(known) // 2])
         edges = np.concatenate([np.broadcast_to(known, (len(x), len(known))), far[:, None] * _STEPS], axis=1)
@@ -202,7 +202,7 @@ class IndependentNormals:
         return np.asarray(logsumexp(logs + log_weight, axis=-1))
 
 
-# Where the pieces of integrals meet: levels of a prior, and so many sds off a value.
+# Boundaries of the pieces of integrals: quantile levels of a prior, and distances from a value in sds.
 _LEVELS = np.array(
     [1e-12, 1e-8, 1e-5, 1e-3, 0.01, 0.05, 0.2, 0.5, 0.8, 0.95, 0.99, 0.999, 1 - 1e-5, 1 - 1e-8, 1 - 1e-12]
 )
@@ -230,7 +230,7 @@ def _normals(means: np.ndarray, sds: np.ndarray) -> Atoms:
 class StudentsT:
     """Multivariate Student's t with a normal-inverse-Wishart prior of location and scale.
 
-    ``dof`` is given, or has a Gamma(2, 0.1) prior in each component.
+    ``dof`` is known, or has a Gamma(2, 0.1) prior in each component.
     """
 
     prior: NormalPrior
@@ -330,7 +330,7 @@ _LEAST = 1e300
 def predict(
     labels: np.ndarray, atoms: Atoms, alpha: float, discount: float, rows: np.ndarray, alone: np.ndarray
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Of new rows, each on its own, given a partition and the parameters of its clusters.
+    """Predict new rows, each separately, given a partition and the parameters of its clusters.
 
     Parameters
     ----------
@@ -341,7 +341,7 @@ def predict(
     -------
     log_density : ndarray (M,)
     probability : ndarray (M, K + 1)
-        Of joining each cluster, last of a new one.
+        Probability of joining each cluster, and last a new one.
     """
     sizes = np.bincount(labels, minlength=len(atoms.means))
     new = alone + np.log(alpha + discount * len(sizes))
@@ -376,7 +376,7 @@ def seated(
     discount: float,
     rng: np.random.Generator,
 ) -> tuple[np.ndarray, Atoms]:
-    """Labels of all rows, the first of which have theirs: the others join one after the other, and parameters stay."""
+    """Labels of all rows: rows after the labelled ones join clusters one by one, with fixed parameters."""
     out = list(labels)
     for row in rows[len(labels) :]:
         known, fresh = atoms, law.draw(rng, AUXILIARY)
@@ -428,12 +428,12 @@ def sweep(
     discount: float,
     rng: np.random.Generator,
 ) -> tuple[np.ndarray, Atoms]:
-    """Rows given parameters, one after the other, then parameters given rows.
+    """One sweep: labels of rows given parameters, one after the other, then parameters given rows.
 
     Raises
     ------
     OptionError
-        A cell is missing.
+        The rows have a missing cell.
     """
     from bayeslab.latents.partitions.auxiliary_process_kernels import sweep_auxiliary
 

@@ -1,4 +1,4 @@
-"""The posterior over the number of components, sampled.
+"""Sampling the posterior of the number of components.
 
 In a mixture of finite mixtures the number of components K has a prior p(K), the weights given K are
 Dirichlet(γ, …, γ), and components are drawn from a conjugate prior. With weights and components integrated
@@ -6,11 +6,11 @@ out a partition of the rows into t clusters has probability [1]_
 
     V_n(t) Π_c γ^(n_c) m(rows of c),    V_n(t) = Σ_k k (k - 1) … (k - t + 1) / (γk)^(n) p(k),
 
-x^(n) the rising factorial and m the evidence of a cluster. So the sampler walks over partitions only: Gibbs moves of
-single rows, and merge-split proposals that carry whole groups [2]_, of clusters chosen all alike, not by their rows, so
-that small ones come and go. Given the partition the number of components does not depend on the data,
-p(K | t) ∝ k (k - 1) … (k - t + 1) / (γk)^(n) p(k), and averaging that over draws gives the posterior of K without
-sampling it. There may be more components than clusters: those have no rows yet.
+with x^(n) the rising factorial and m the evidence of a cluster. The sampler therefore moves over partitions only: Gibbs
+moves of single rows, and merge-split proposals that move whole groups [2]_, with clusters chosen uniformly, not by
+their rows, so that small ones can appear and vanish. Given the partition the number of components does not depend on
+the data, p(K | t) ∝ k (k - 1) … (k - t + 1) / (γk)^(n) p(k), and averaging that over draws gives the posterior of K
+without sampling it. There may be more components than clusters, since components may be empty.
 
 References
 ----------
@@ -48,14 +48,14 @@ class NumberPrior:
 
     @classmethod
     def uniform(cls, highest: int, gamma: float = 1.0) -> NumberPrior:
-        """1 to ``highest``, all alike."""
+        """Uniform prior on 1 to ``highest``."""
         if highest < 1:
             raise OptionError(f"the highest number of components is at least 1, not {highest}", code="out-of-range")
         return cls(np.full(highest, -np.log(highest)), gamma)
 
     @classmethod
     def poisson(cls, rate: float, gamma: float = 1.0, highest: int = 100) -> NumberPrior:
-        """K - 1 is Poisson, cut at ``highest``."""
+        """K - 1 is Poisson, truncated at ``highest``."""
         k = np.arange(highest)
         logs = k * np.log(rate) - gammaln(k + 1)
         return cls(logs - logsumexp(logs), gamma)
@@ -168,12 +168,12 @@ def _items(emission: Any, rows: np.ndarray) -> _Items:
 
 
 def integrable(emission: Any, rows: np.ndarray) -> None:
-    """Refuse what :class:`PartitionSampler` cannot integrate out.
+    """Refuse components that :class:`PartitionSampler` cannot integrate out.
 
     Raises
     ------
     OptionError
-        Why not.
+        The parameters cannot be integrated out.
     """
     _items(emission, rows)
 
@@ -185,14 +185,14 @@ class NumberPosterior:
     Attributes
     ----------
     probability : ndarray (highest,)
-        Of K = 1, 2, …: averages over the draws of p(K | partition).
+        Posterior of K = 1, 2, …: averages of p(K | partition) over the draws.
     clusters : ndarray (highest,)
-        Of the number of clusters that hold rows: shares of draws.
+        Posterior of the number of non-empty clusters: shares of draws.
     n_clusters : ndarray (chains, draws)
     labels : ndarray (chains, draws, N)
-        Partitions; the numbering means nothing.
+        Partitions, with arbitrary numbering.
     log_density : ndarray (chains, draws)
-        Of the partitions, up to a constant.
+        Log density of the partitions, up to a constant.
     accepted : ndarray (chains,)
         Share of merge-split proposals that were accepted.
     """
@@ -213,20 +213,20 @@ class NumberPosterior:
 class PartitionSampler(Sampler):
     """Partitions of the rows, the parameters of clusters integrated out: the state is a label for each row.
 
-    What is kept of a draw are ``labels`` (N,), ``n_clusters``, ``log_density`` of the partition up to a constant,
-    ``accepted``, the share of merge-split proposals, and a ``uniform`` number by which the number of components can be
-    drawn given the partition. Chains start from one cluster and from many, in turns.
+    Each draw stores ``labels`` (N,), ``n_clusters``, ``log_density`` of the partition up to a constant, ``accepted``,
+    the share of accepted merge-split proposals, and a ``uniform`` number for drawing the number of components given the
+    partition. Chains start alternately from one cluster and from many.
 
     Attributes
     ----------
     emission
-        With a conjugate prior; without one it gets its weak prior.
+        Emission with a conjugate prior; without one it gets its weak prior.
     rows : ndarray (N, D)
     prior : NumberPrior
     proposals : int
         Merge-split proposals after each Gibbs sweep.
     sweeps : int
-        Gibbs sweeps over the rows a draw, each of O(N t) evidences.
+        Gibbs sweeps over the rows for each draw, each with O(N t) evidences.
 
     Raises
     ------
@@ -248,7 +248,7 @@ class PartitionSampler(Sampler):
 
     @cached_property
     def _given(self) -> tuple[Any, ...]:
-        """What the kernel is given besides the labels."""
+        """Arguments of the kernel besides the labels."""
         from bayeslab.latents.partitions.partition_kernels import prepared
 
         emission = self.emission
@@ -280,7 +280,7 @@ class PartitionSampler(Sampler):
         return {"labels": labels}, {"labels": labels} | {name: np.asarray(value) for name, value in numbers.items()}
 
     def posterior(self, kept: Mapping[int, Arrays], n_draws: int) -> NumberPosterior:
-        """What the draws of several chains say of the number of components."""
+        """Posterior of the number of components from the draws of several chains."""
         labels, counts, densities, accepted = (
             stacked(kept, name, n_draws) for name in ("labels", "n_clusters", "log_density", "accepted")
         )

@@ -1,20 +1,20 @@
-r"""Clusters without a bound on their number: Dirichlet and Pitman-Yor process mixtures.
+r"""Dirichlet and Pitman-Yor process mixtures, with an unbounded number of clusters.
 
-A random distribution from a Dirichlet process is discrete, G = Σ w_k δ(θ_k), with shares that are broken off a stick
-one after the other, w_k = v_k Π_{j<k} (1 - v_j), v_k ~ Beta(1, α), and atoms θ_k from a base distribution [1]_. Rows
-drawn from it share atoms. With G integrated out, they are seated like guests in a Chinese restaurant [2]_: after n
-guests the next one joins a table of n_c with probability n_c / (α + n), and opens a new one with probability
-α / (α + n). With a discount 0 ≤ σ < 1, the Pitman-Yor process [3]_, these are n_c - σ and α + σ t at t tables, and
-v_k ~ Beta(1 - σ, α + k σ); the number of tables grows like n^σ instead of α log n. A partition has probability
+A random distribution from a Dirichlet process is discrete, G = Σ w_k δ(θ_k), with stick-breaking weights
+w_k = v_k Π_{j<k} (1 - v_j), v_k ~ Beta(1, α), and atoms θ_k from a base distribution [1]_. Rows
+drawn from it share atoms. With G integrated out, rows follow a Chinese restaurant process [2]_: after n guests the next
+one joins a table of n_c guests with probability n_c / (α + n), and opens a new one with probability α / (α + n). With a
+discount 0 ≤ σ < 1, the Pitman-Yor process [3]_, these are n_c - σ and α + σ t at t tables, and v_k ~ Beta(1 - σ, α + k
+σ); the number of tables grows like n^σ instead of α log n. A partition has probability
 
     Π_{c=1}^{t-1} (α + σ c) / Π_{i=1}^{n-1} (α + i)  ·  Π_c (1 - σ)(2 - σ) ... (n_c - 1 - σ)
 
-whatever the order of the guests. With conjugate components their parameters are integrated out, too, and a chain
-walks over partitions of the rows only: rows are reassigned one at a time (algorithm 3 of [4]_), and clusters split and
+for any order of the guests. Parameters of conjugate components are integrated out too, so that a chain moves over
+partitions of the rows only: rows are reassigned one at a time (algorithm 3 of [4]_), and clusters split and
 merge (Jain and Neal [5]_): two rows are the seeds of a split, whose launch is a sequential allocation [6]_ and a few
 scans of restricted Gibbs steps. α with a Gamma prior is drawn with auxiliary variables (Escobar and West [7]_; with a
-discount Teh [8]_), or it is where the marginal likelihood has its maximum, which is where the expected number of
-clusters before the data equals that after them [9]_.
+discount Teh [8]_), or it maximises the marginal likelihood, at the value for which the prior and posterior expected
+numbers of clusters are equal [9]_.
 
 References
 ----------
@@ -74,7 +74,7 @@ __all__ = [
 type Concentration = float | tuple[float, float] | Literal["empirical_bayes"]
 type State = dict[str, np.ndarray]
 
-# What is recorded of each draw, free of the names of clusters.
+# Label-invariant quantities recorded for each draw.
 TOLD = ("n_clusters", "entropy", "largest", "log_joint", "alpha", "moved", "accepted")
 
 
@@ -88,7 +88,7 @@ class ProcessPrior:
     Attributes
     ----------
     alpha : float, (float, float) or "empirical_bayes"
-        The concentration: known, or shape and rate of its Gamma prior, or where the marginal likelihood is highest.
+        The concentration: known, shape and rate of its Gamma prior, or at the maximum of the marginal likelihood.
     discount : float
         At least 0, below 1.
     """
@@ -106,7 +106,7 @@ class ProcessPrior:
 
     @property
     def begin(self) -> float:
-        """An α to begin with."""
+        """A start value of α."""
         if isinstance(self.alpha, str):
             return 1.0
         return self.alpha[0] / self.alpha[1] if isinstance(self.alpha, tuple) else float(self.alpha)
@@ -120,7 +120,7 @@ def _check(alpha: float, discount: float) -> None:
 
 
 def restaurant(n: int, alpha: float, *, discount: float = 0.0, rng: np.random.Generator) -> np.ndarray:
-    """Tables of n guests of a Chinese restaurant, numbered as they are opened, (n,)."""
+    """Draw the tables of n guests of a Chinese restaurant process, numbered in order of opening, (n,)."""
     _check(alpha, discount)
     tables, sizes = np.empty(n, np.int64), np.zeros(max(n, 1), np.int64)
     count = 0
@@ -140,7 +140,7 @@ def restaurant(n: int, alpha: float, *, discount: float = 0.0, rng: np.random.Ge
 def stick_breaking(
     n_sticks: int, alpha: float, *, discount: float = 0.0, rng: np.random.Generator, size: int | None = None
 ) -> np.ndarray:
-    """The first shares of a Dirichlet or Pitman-Yor process, and last what remains of the stick.
+    """Draw the first weights of a Dirichlet or Pitman-Yor process, and last the rest of the stick.
 
     Returns
     -------
@@ -188,7 +188,7 @@ def log_partition_probability(sizes: Sequence[int] | np.ndarray, alpha: float, d
 
 
 def truncation_bound(n: int, most: int, alpha: float, discount: float = 0.0) -> float:
-    """How far (L1) the density of n rows under a stick of ``most`` pieces, the last the rest, may be off [10]_.
+    """Bound of the L1 error of the density of n rows under truncation to ``most`` pieces, the last the rest [10]_.
 
     Four times n times the expected remainder after ``most`` - 1 pieces; at most 2.
     """
@@ -202,7 +202,7 @@ def truncation_bound(n: int, most: int, alpha: float, discount: float = 0.0) -> 
 
 @dataclass(frozen=True, eq=False)
 class Base:
-    """Conjugate components as blocks that the kernels know.
+    """Conjugate components as blocks for the kernels.
 
     Attributes
     ----------
@@ -211,7 +211,7 @@ class Base:
     arranged : callable
         Rows (N, D) in the coordinates of the blocks.
     log_base : callable
-        What densities of rows lack in these, (N,).
+        Terms of the rows' log density that the blocks leave out, (N,).
     """
 
     blocks: np.ndarray
@@ -221,7 +221,7 @@ class Base:
 
     @classmethod
     def of(cls, emission: Any, *, gaps: bool = False) -> Base:
-        """Of an emission with a conjugate prior.
+        """The base distribution of an emission with a conjugate prior.
 
         Parameters
         ----------
