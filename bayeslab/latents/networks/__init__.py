@@ -1,1 +1,1 @@
-"""Variables of Bayes nets: tables and conditional Gaussians, their answers, and how they are learned."""
+"""Bayes nets of tables and conditional Gaussians: inference and learning."""

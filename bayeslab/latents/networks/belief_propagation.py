@@ -1,16 +1,16 @@
-"""Belief propagation on factor graphs: sum-product, max-product, and their use on graphs with loops.
+"""Belief propagation on factor graphs: sum-product, max-product, and loopy versions.
 
-Variables and factors send each other functions of one variable. What a factor f tells a variable is
-its table with everything else summed (or maximised) out, and what a variable tells a factor is the
-product of what its other factors say:
+Variables and factors exchange messages, which are functions of one variable. The message of a factor f to a variable is
+its table times the messages of its other variables, with these summed (or maximised) out; the message of a variable to
+a factor is the product of the messages of its other factors:
 
     m_f→v(x_v) = sum_{x_f without x_v} f(x_f) prod_{u in f, u ≠ v} m_u→f(x_u)
     m_v→f(x_v) = l_v(x_v) prod_{g of v, g ≠ f} m_g→v(x_v)
 
-with l the evidence. Without loops every message is right after one pass to the roots and one back,
-and the product of the messages at a variable is its marginal [1]_. An observed variable passes
-nothing on, so loops that lead through evidence do not count. With loops the same messages, repeated
-until they stand still, approximate: fixed points are the stationary points of the Bethe free energy [2]_.
+with l the evidence. Without loops every message is exact after one pass to the roots and one back, and the product of
+the messages at a variable is its marginal [1]_. Observed variables block messages, so that loops through evidence are
+harmless. With loops the same messages, iterated to convergence, are approximate: fixed points are the stationary points
+of the Bethe free energy [2]_.
 
 References
 ----------
@@ -96,7 +96,7 @@ class LoopyBeliefs:
     Parameters
     ----------
     marginals : dict of str to ndarray
-        Beliefs of the variables; with loops an approximation that tends to be too sure.
+        Beliefs of the variables; with loops an approximation that tends to be overconfident.
     factor_beliefs : tuple of ndarray
         Beliefs of the factors, in the order and with the axes of the model's tables.
     bethe_log_evidence : float
@@ -104,7 +104,8 @@ class LoopyBeliefs:
     converged : bool
     n_sweeps : int
     largest_change : float
-        Of a message (largest entry 1) in the last sweep; by the residual schedule, the largest waiting.
+        Largest change of a message (largest entry 1) in the last sweep; for the residual schedule, the largest pending
+        one.
     """
 
     marginals: dict[str, np.ndarray]
@@ -170,9 +171,9 @@ def sum_product(model: DiscreteNetwork | FactorGraph, given: Mapping[str, Any] |
     Raises
     ------
     EngineRefusal
-        Where there is a loop that no observed variable cuts.
+        There is a loop that no observed variable cuts.
     EvidenceError
-        Where the evidence is unknown or has probability zero.
+        The evidence is unknown or has probability zero.
 
     Notes
     -----
@@ -226,12 +227,12 @@ def loopy(
     Raises
     ------
     EvidenceError
-        Where the messages prove the evidence impossible. With loops they need not notice.
+        The messages prove that the evidence is impossible. With loops this may go undetected.
     OptionError
 
     Notes
     -----
-    Look at ``converged``: beliefs that did not settle mean little.
+    Check ``converged``: beliefs that did not converge mean little.
     """
     factors = _factors(model)
     messages, n_sweeps, change = _iterate(factors, given, damping, tolerance, max_sweeps, schedule, maximise=False)
@@ -306,7 +307,7 @@ def _offsets(sizes: np.ndarray | list[int]) -> np.ndarray:
 
 
 def local_evidence(flat: FlatFactors, states: Mapping[str, tuple[str, ...]], evidence: Evidence) -> np.ndarray:
-    """Log likelihood of every state of every variable, in one array; 0 where nothing is known."""
+    """Log likelihood of every state of every variable, in one array; 0 without evidence."""
     number = {v: i for i, v in enumerate(states)}
     out = np.zeros(flat.variable_offset[-1])
     for variable, likelihood in evidence.likelihood.items():
@@ -320,7 +321,7 @@ def local_evidence(flat: FlatFactors, states: Mapping[str, tuple[str, ...]], evi
 
 
 def _start(factors: FactorGraph, given: Mapping[str, Any] | None) -> tuple[_Messages, bool]:
-    """No message said yet, and whether there is no loop."""
+    """Initial messages, and whether the graph has no loop."""
     from bayeslab.latents.networks import message_kernels as kernels
 
     evidence = read_evidence(factors.states, given)
@@ -422,7 +423,7 @@ def _assignment(messages: _Messages, chosen: np.ndarray) -> dict[str, str]:
 
 
 def _loop(factors: FactorGraph, evidence: Evidence) -> str:
-    """The variables of one loop, those observed left out."""
+    """The unobserved variables of one loop."""
     both: nx.Graph = nx.Graph()
     for f, scope in enumerate(factors.scopes):
         both.add_edges_from((f, v) for v in scope if v not in evidence.hard)

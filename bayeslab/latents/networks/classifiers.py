@@ -1,10 +1,10 @@
-"""Bayes nets as classifiers: their structures, and the probability of each class for every row.
+"""Bayes nets as classifiers: their structures, and class probabilities of rows.
 
 Naive Bayes makes all attributes children of the class and independent given it. The tree-augmented
 network (TAN) gives each attribute one more parent, another attribute, such that the tree of
 attributes has the largest conditional mutual information given the class: the most likely of all
 such trees. Any net classifies: where the class's Markov blanket is observed, the probabilities are a
-product of the tables that mention the class, normalised; else the other cells are summed out.
+product of the tables that contain the class, normalised; otherwise the missing cells are summed out.
 
 References
 ----------
@@ -40,7 +40,7 @@ def naive_bayes(variables: Iterable[str], target: str) -> Parents:
     Parameters
     ----------
     variables : iterable of str
-        All of them, in order; may hold the target.
+        All variables in order; may include the target.
     target : str
         The class.
     """
@@ -53,7 +53,8 @@ def tan(codes: Codes, states: States, target: str, weights: Array | None = None,
     Parameters
     ----------
     codes : ndarray of int, shape (n_rows, n_variables)
-        In the order of ``states``. For each pair of attributes, rows that miss one of them or the class are left out.
+        Codes in the order of ``states``. For each pair of attributes, rows without one of them or the class are left
+        out.
     states : mapping of str to tuple of str
     target : str
         The class.
@@ -127,7 +128,7 @@ def classify(network: DiscreteNetwork, target: str, codes: Codes) -> Array:
     ----------
     network : DiscreteNetwork
     target : str
-        The class. Its own column in ``codes`` is not looked at.
+        The class. Its column in ``codes`` is ignored.
     codes : ndarray of int, shape (n_rows, n_variables)
         In the order of ``network.states``; -1 where missing.
 
@@ -138,7 +139,7 @@ def classify(network: DiscreteNetwork, target: str, codes: Codes) -> Array:
     Raises
     ------
     EvidenceError
-        A row of probability zero whatever its class.
+        A row has probability zero for every class.
     """
     names = _checked(network.states, target)
     t = names.index(target)

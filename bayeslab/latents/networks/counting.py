@@ -1,8 +1,8 @@
 """Counts of the families of a net: how often each combination of states occurs in the rows.
 
-Counts are all that complete data say about the tables of a discrete net: the likelihood is the
-product over families of ``theta_xjk ** n_xjk``. Rows that miss a cell of a family say nothing simple
-about it and are skipped there; what they do say is the business of expectation maximisation.
+Counts are sufficient statistics of complete data for the tables of a discrete net: the likelihood is the product over
+families of ``theta_xjk ** n_xjk``. Rows with a missing cell in a family are skipped for it; expectation maximisation
+uses their information.
 """
 
 from __future__ import annotations
@@ -148,7 +148,7 @@ def check_codes(codes: Codes, cards: NDArray[np.int64]) -> Codes:
     Raises
     ------
     DataError
-        Of another shape, no integers, or beyond the states.
+        The codes have another shape, are not integers, or exceed the numbers of states.
     """
     codes = np.asarray(codes)
     if codes.ndim != 2 or codes.shape[1] != len(cards):

@@ -1,7 +1,7 @@
-"""Plans for summing discrete variables out of a product of tables: in which order, and what that takes.
+"""Elimination orders for summing discrete variables out of a product of tables, with their cost.
 
-The variable that makes the smallest table goes first (min-weight [1]_); equal ones in their own order. The order is
-found once, on the structure alone; the sums are numba kernels.
+The variable with the smallest resulting table is eliminated first (min-weight [1]_), ties in the given order. The order
+is found once, from the structure alone; numba kernels compute the sums.
 
 References
 ----------
@@ -21,9 +21,9 @@ from bayeslab.errors import ModelError
 
 __all__ = ["MOST_ENTRIES", "MOST_WORK", "Elimination", "Factor", "planned"]
 
-#: Numbers in one table, and additions in one evaluation, beyond which it is refused.
+#: Limits of the size of one table, and of the additions in one evaluation.
 MOST_ENTRIES, MOST_WORK = 4_000_000, 400_000_000
-# Of a variable that meets more than so many others the weight is not kept up to date: it goes late anyhow.
+# The weight of a variable with more neighbours than this is not updated: it is eliminated late in any case.
 _HUB = 50
 
 
@@ -36,9 +36,9 @@ class Factor:
     scope : tuple of int
         The variables, without repetition.
     offset : int
-        Where the entry at the first value of each is.
+        Position of the entry at the first value of each variable.
     strides : tuple of int
-        How far apart the entries of a variable's neighbouring values are.
+        Stride of each variable.
     """
 
     scope: tuple[int, ...]
@@ -55,7 +55,7 @@ class Elimination:
     arrays : tuple of ndarray
         See ``_elimination_kernels``.
     roots : ndarray of int (parts,)
-        The steps whose sums add up to the total, one for each part that shares no table with another.
+        The steps whose sums add up to the total, one for each connected part.
     part : ndarray of int (variables,)
         The part of each variable, a number into ``roots``.
     """
@@ -73,9 +73,9 @@ def planned(sizes: Sequence[int], factors: Sequence[Factor], length: int) -> Eli
     sizes
         Number of values of each variable.
     factors
-        Every variable is in one at least.
+        Factors; every variable is in at least one.
     length
-        Of the flat vector.
+        Length of the flat vector.
 
     Raises
     ------
@@ -153,7 +153,7 @@ def planned(sizes: Sequence[int], factors: Sequence[Factor], length: int) -> Eli
 
 
 def _components(number: int, factors: Sequence[Factor]) -> np.ndarray:
-    """Which variables are tied to each other by tables."""
+    """Connected components of variables through common tables."""
     above = list(range(number))
 
     def top(cell: int) -> int:

@@ -1,8 +1,7 @@
-"""Products of tables over named discrete variables, and what is given about them.
+"""Products of tables over named discrete variables, and evidence.
 
-A Bayes net is such a product with one conditional table a variable and the normaliser 1; a Markov
-random field or a factor graph is one with any non-negative tables. Inference works on the product
-and does not ask where it came from.
+A Bayes net is such a product with one conditional table for each variable and the normaliser 1; a Markov random field
+or a factor graph is one with any non-negative tables. Inference treats all of them alike.
 
 References
 ----------
@@ -103,14 +102,14 @@ def _factor(scope: tuple[str, ...], table: np.ndarray, states: Mapping[str, tupl
 
 @dataclass(frozen=True, eq=False)
 class Evidence:
-    """What is known of some variables.
+    """Evidence on some variables.
 
     Parameters
     ----------
     hard : dict of str to int
         Observed variables and the number of their state.
     likelihood : dict of str to ndarray
-        Virtual evidence: P(what was seen | state), up to a factor, for each state of a variable.
+        Virtual evidence: P(observation | state), up to a factor, for each state of a variable.
     """
 
     hard: dict[str, int]
@@ -118,7 +117,7 @@ class Evidence:
 
 
 def read_evidence(states: Mapping[str, tuple[str, ...]], given: Mapping[str, Any] | None) -> Evidence:
-    """Names resolved, once, for every engine.
+    """Resolve the names in evidence, for every engine.
 
     Parameters
     ----------
@@ -167,7 +166,7 @@ def _likelihood(variable: str, states: tuple[str, ...], value: Mapping[str, Any]
 
 
 def variables_of(states: Mapping[str, Sequence[str]], targets: Iterable[str] | str | None) -> tuple[str, ...]:
-    """The variables asked about, each once; all of them for None.
+    """The requested variables, each once; all variables for None.
 
     Raises
     ------
@@ -186,7 +185,7 @@ def variables_of(states: Mapping[str, Sequence[str]], targets: Iterable[str] | s
 
 
 def impossible(given: Mapping[str, Any], possible: Callable[[Mapping[str, Any]], bool]) -> EvidenceError:
-    """The error for evidence of probability zero, with a part of it that cannot be by itself.
+    """The error for evidence of probability zero, with a part of it that is impossible by itself.
 
     Parameters
     ----------

@@ -2,10 +2,10 @@
 
 With the noises ε standard normal, every variable is ``x = mean + factor @ ε``: parents first, the
 row of a variable is its slopes times its parents' rows, plus its own sd in a column of its own. An
-observation ``factor_e @ ε = residual`` fixes ε along one direction and leaves the others alone, so
-conditioning is an orthogonal projection of the rows. Variances are sums of squares: they never
-turn negative, keep all digits of the standard deviation when nearly everything is known, and may
-be zero (a variable that is a function of others).
+observation ``factor_e @ ε = residual`` fixes ε along one direction and leaves the orthogonal ones free, so that
+conditioning is an orthogonal projection of the rows. Variances are sums of squares: they are never negative, keep full
+precision of the standard deviation when nearly everything is known, and may be zero (a variable that is a function of
+others).
 
 References
 ----------
@@ -30,22 +30,22 @@ from bayeslab.latents.networks.mixed_network import MixedNetwork, read_mixed_evi
 
 __all__ = ["MultivariateNormal", "Observed", "joint", "observe"]
 
-# What is left of a row below this share of it is rounding: earlier observations determine the variable.
+# A remainder of a row below this share is rounding error: earlier observations determine the variable.
 _DETERMINED = 1e-12
-# A determined variable must be given this close to its value.
+# Tolerance for the given value of a determined variable.
 _AGREES = 1e-9
 
 
 @dataclass(frozen=True, eq=False)
 class Observed:
-    """What observing m variables says about the noises, for any batch of models.
+    """Posterior of the noises after observing m variables, for any batch of models.
 
     Attributes
     ----------
     directions : ndarray (..., m, c)
         Orthonormal directions in which the noises are now known; zero for a determined variable.
     scores : ndarray (..., m)
-        Where they are along those directions.
+        Coordinates of the noises along those directions.
     log_density : ndarray (...)
         Of the observed values; a determined variable adds 0 if given its value, else -inf.
     determined : ndarray of bool (..., m)
@@ -104,7 +104,7 @@ class MultivariateNormal:
     names : tuple of str
     mean : ndarray (n,)
     factor : ndarray (n, c)
-        Any matrix whose product with its transpose is the covariance.
+        A matrix whose product with its transpose is the covariance.
     """
 
     names: tuple[str, ...]
@@ -118,7 +118,7 @@ class MultivariateNormal:
         Raises
         ------
         ModelError
-            The matrix is no covariance.
+            The matrix is not a covariance.
         """
         covariance = np.asarray(covariance, float)
         values, vectors = np.linalg.eigh(covariance)
@@ -147,7 +147,7 @@ class MultivariateNormal:
         return [self.names.index(name) for name in names]
 
     def marginal(self, names: Sequence[str]) -> Self:
-        """The joint distribution of some of the variables, in the order asked for."""
+        """The joint distribution of some of the variables, in the requested order."""
         at = self._at(names)
         return type(self)(tuple(names), self.mean[at], self.factor[at])
 

@@ -1,12 +1,12 @@
-"""Rows with missing cells, taken apart once so that expected counts are quick for any tables.
+"""Preprocessing of rows with missing cells, for fast expected counts under any tables.
 
 Given its observed cells, a row's missing cells fall into groups: two belong together when they share a
 family. Groups are independent, and most are small even where the net as a whole is not tractable; the
 same group with the same observed neighbours turns up in many rows. So all the data come down to
-(1) the counts of families without a missing cell, (2) distinct groups with weights, each summed out
-by going through its few completions or, if they are not few, variable by variable, and (3) rows with a
-group too large for that, which the junction tree takes. The first two cost microseconds a row where
-a calibration of the whole net costs tens, or in a large net thousands.
+(1) the counts of families without a missing cell, (2) distinct groups with weights, each summed out by enumeration of
+its completions if they are few, otherwise by variable elimination, and (3) rows with a group too large for that, for
+the junction tree. The first two cost microseconds for each row, while a calibration of the whole net costs tens, or in
+a large net thousands.
 
 References
 ----------
@@ -29,7 +29,7 @@ from bayeslab.latents.networks.network import DiscreteNetwork
 
 __all__ = ["IncompleteRows"]
 
-# With more completions, summing variables out one by one is faster than going through them.
+# With more completions, variable elimination is faster than enumeration.
 _COMPLETIONS = 32
 # A row that needs more operations than this goes to the junction tree, which has its order and memory laid out.
 _BUDGET = 1e6
@@ -81,7 +81,7 @@ class IncompleteRows:
         completions: int = _COMPLETIONS,
         budget: float = _BUDGET,
     ) -> IncompleteRows:
-        """Take rows apart.
+        """Group the missing cells of the rows.
 
         Parameters
         ----------
@@ -121,7 +121,7 @@ class IncompleteRows:
         )  # fmt: skip
 
     def expected_counts(self, tables: Sequence[Array]) -> tuple[float, list[Array]]:
-        """Log probability of the data, and what each entry of each table is expected to have counted.
+        """Log probability of the data, and the expected count of each entry of each table.
 
         Parameters
         ----------

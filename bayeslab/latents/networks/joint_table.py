@@ -1,7 +1,7 @@
-"""Exact inference in small networks by their whole joint table, in plain NumPy.
+"""Exact inference in small networks by their joint table, in plain NumPy.
 
-With some thousand entries at most the joint distribution itself is the simplest answer to every question, and nothing
-has to be compiled first. Logarithms are added, so that no product underflows.
+With at most a few thousand entries the joint distribution itself is the simplest method for every query, without
+compilation. Logarithms are added, so that products do not underflow.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ LARGEST, _AXES = 16_384, 32
 
 
 def is_small(model: DiscreteNetwork | FactorGraph) -> bool:
-    """Whether the joint table is small enough; it hangs on the numbers of states only."""
+    """Whether the joint table is small enough; this depends only on the numbers of states."""
     return len(model.states) <= _AXES and bool(np.prod([float(len(s)) for s in model.states.values()]) <= LARGEST)
 
 

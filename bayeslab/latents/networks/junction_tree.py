@@ -1,8 +1,8 @@
 """Exact inference by junction tree: marginals, evidence, explanations, draws and expected counts.
 
-The cliques of a triangulation hang together in a tree in which each variable's cliques are connected.
-Each factor goes into one clique. Messages from the leaves to a root, sums of a clique's table over what its
-parent does not hold, give the probability of the evidence; messages back give every clique's posterior [1]_ [2]_.
+The cliques of a triangulation form a tree in which each variable's cliques are connected. Each factor is assigned to
+one clique. Messages from the leaves to a root, sums of a clique's table over the variables that its parent lacks, give
+the probability of the evidence; messages back give every clique's posterior [1]_ [2]_.
 
 A network is compiled to flat arrays and one compiled call answers. Small networks keep one tree, whose
 loops skip what the evidence rules out. Larger ones get a tree for each piece of evidence: first the
@@ -51,7 +51,7 @@ __all__ = ["BatchMarginals", "Explanation", "JunctionTree", "Marginals"]
 # Below this many entries one tree for all evidence is faster than a tree for each.
 _ONE_TREE = 20_000
 
-# Rows of evidence are worked through in this many parts, whatever the number of cores: sums do not depend on it.
+# Rows of evidence are processed in this many parts for any number of cores, so that sums do not depend on it.
 _PARTS = 16
 
 

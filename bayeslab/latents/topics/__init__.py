@@ -1,1 +1,1 @@
-"""Topics of the words of documents: latent Dirichlet allocation and its kin."""
+"""Topics of the words of documents: latent Dirichlet allocation and related models."""

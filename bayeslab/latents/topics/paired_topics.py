@@ -1,12 +1,12 @@
-r"""Topics of documents in several languages at once, which share the proportions of topics.
+r"""Polylingual topics: documents in several languages with common topic proportions.
 
 A document has one vector of proportions, and in each language l words from that language's own topics [1]_:
 
 .. math:: \theta_d \sim \mathrm{Dirichlet}(\alpha), \quad \phi^l_k \sim \mathrm{Dirichlet}(\beta), \quad
    z^l_{di} \sim \theta_d, \quad w^l_{di} \sim \phi^l_{z^l_{di}}.
 
-Topic k is then the same in all languages, as it goes with the same documents: its words translate each other without a
-dictionary. With proportions and topics integrated out, tokens are drawn by
+Topic k then has the same meaning in all languages, since it occurs in the same documents: its words are translations of
+each other, found without a dictionary. With proportions and topics integrated out, tokens are drawn by
 
 .. math:: p(z^l_{di} = k \mid \text{rest}) \propto (n_{dk} + \alpha_k) \frac{n^l_{kw} + \beta}{n^l_k + V_l \beta}
 

@@ -1,13 +1,14 @@
-r"""How well the most probable words of a topic go together in documents, with intervals over draws of the topics.
+r"""Coherence of a topic's most probable words in documents, with intervals over draws of the topics.
 
-Of the first M words of a topic every pair is looked at. With D documents, :math:`D_a` of which have word a and
+The coherence uses every pair of the first M words of a topic. With D documents, :math:`D_a` of which have word a and
 :math:`D_{ab}` both, the coherence is the mean over pairs of
 
 .. math:: \text{UMass} = \log \frac{D_{ab} + 1}{D_b} \quad (b \text{ the more probable}), \qquad
    \text{NPMI} = \log \frac{D_{ab} D}{D_a D_b} \Big/ \log \frac{D}{D_{ab}}
 
 [1]_ [2]_. NPMI goes from -1 (never together) through 0 (independent) to 1.
-Both say what readers see, not what documents' probability says: they are no way to choose the number of topics.
+Both measure how readers judge topics, not the probability of documents: they are not suited for choosing the number of
+topics.
 
 References
 ----------

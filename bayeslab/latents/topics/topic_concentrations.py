@@ -5,8 +5,8 @@ Each concentration has a gamma prior. Given the counts :math:`n_{dk}` of topics 
 .. math:: p(\alpha_k \mid n) \propto p(\alpha_k) \prod_d \frac{\Gamma(A)}{\Gamma(A + N_d)}
    \frac{\Gamma(\alpha_k + n_{dk})}{\Gamma(\alpha_k)}, \qquad A = \textstyle\sum_k \alpha_k,
 
-and the one of words in topics likewise. Their logarithms are drawn by slices [1]_. Unequal :math:`\alpha_k` let topics
-be common or rare [2]_.
+and likewise for the concentration of words in topics. Their logarithms are drawn by slice sampling [1]_. Unequal
+:math:`\alpha_k` allow common and rare topics [2]_.
 
 References
 ----------

@@ -1,4 +1,4 @@
-r"""Topics whose number is not fixed: hierarchical Dirichlet processes.
+r"""Topic models with an unbounded number of topics: hierarchical Dirichlet processes.
 
 Topics have weights in the whole corpus, and documents share them [1]_:
 
@@ -10,9 +10,9 @@ With :math:`w_k` the weight of topic k and :math:`w_u` that of all topics withou
    p(z_{di} = \text{new} \mid \text{rest}) \propto \alpha w_u / V,
 
 and the weights, given how many tables :math:`m_k` serve topic k, from Dirichlet(:math:`m_1, \ldots, m_K, \gamma`)
-(the direct assignment of [1]_, section 5.3). The concentrations are drawn too, by auxiliary variables [1]_ [2]_. Token
-after token two topics that are one do not find together, nor does one that is two come apart: after every sweep some
-proposals split or merge whole topics [3]_.
+(the direct assignment of [1]_, section 5.3). The concentrations are drawn too, by auxiliary variables [1]_ [2]_.
+Updates of single tokens hardly merge two equal topics or split a mixed one: after every sweep some proposals split or
+merge whole topics [3]_.
 
 References
 ----------

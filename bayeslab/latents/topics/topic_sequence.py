@@ -1,6 +1,6 @@
-r"""Topics of documents from successive days, whose proportions are chained from day to day.
+r"""Topics of documents by day, with topic concentrations that follow a random walk from day to day.
 
-The concentrations of a day's documents go on from those of the day before in logarithms [1]_:
+The log concentrations of a day's documents are a random walk [1]_:
 
 .. math:: \log \alpha_{tk} \sim \mathrm{Normal}(\log \alpha_{t-1,k}, \tau^2), \quad
    \theta_d \sim \mathrm{Dirichlet}(\alpha_{t(d)}), \quad z_{di} \sim \theta_d, \quad w_{di} \sim \phi_{z_{di}},
