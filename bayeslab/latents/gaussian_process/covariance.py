@@ -18,7 +18,7 @@ word                   hyperparameters, in this order       k(x, z), without sca
 ``Linear``             scale, center                        (x - center) · (z - center)
 ``Polynomial``         degree, offset, scale                (x · z + offset)^degree
 ``Brownian``           scale                                min(x, z), of x ≥ 0
-``White``              scale                                1 where both are the same row
+``White``              scale                                1 if both are the same row, otherwise 0
 ``Constant``           scale                                1
 ``Coregion``           rank, weight, specific               (W W' + diag(specific)) of the rows' levels
 ``ChangePoint``        location, steepness                  (1 - s(x)) k1 (1 - s(z)) + s(x) k2 s(z), s logistic
@@ -62,15 +62,15 @@ type Role = Literal[
     "lengthscale", "scale", "variance", "alpha", "period", "center", "offset", "location", "steepness", "weight",
     "specific",
 ]  # fmt: skip
-# Hyperparameters that may be any number; all others are positive.
+# Hyperparameters on the real line; all others are positive.
 _REAL = frozenset(("center", "location", "weight"))
-# Numbers of these may be zero.
+# Hyperparameters that may be fixed at zero.
 _NOT_NEGATIVE = frozenset(("scale", "variance", "offset", "specific"))
 
 
 @dataclass(frozen=True, slots=True)
 class _Word:
-    """A covariance function: what its call takes."""
+    """A covariance function and the arguments of its call."""
 
     positional: tuple[str, ...]
     columns: tuple[int, int]
@@ -128,9 +128,9 @@ class Parameter:
         lengthscale, scale (a standard deviation), variance, alpha, period, center, offset, location, steepness,
         weight or specific.
     word : str
-        The covariance function it is first used in; "" for a factor in front.
+        The covariance function in which it first occurs; "" for a leading factor.
     columns : tuple of str
-        The input columns it has to do with.
+        The input columns that it concerns.
     """
 
     name: str
@@ -140,7 +140,7 @@ class Parameter:
 
     @property
     def support(self) -> Literal["positive", "real"]:
-        """Where its values lie."""
+        """Support of its values."""
         return "real" if self.role in _REAL else "positive"
 
 
@@ -153,7 +153,7 @@ class Node:
     word : str
         A covariance function of the table above, ``+`` or ``*`` (of ``children``), or ``factor``.
     text : str
-        As it was written.
+        Text of the node.
     columns : tuple of str
     arguments : mapping of str to tuple of Argument
         By role; one for each column of a lengthscale or center.
@@ -170,7 +170,7 @@ class Node:
     children: tuple[Node, ...] = ()
 
     def leaves(self) -> Iterator[Node]:
-        """The nodes that are not sums or products, in the order of writing; change points before what they join."""
+        """The nodes that are not sums or products, in order; change points precede the functions they join."""
         if self.word not in "+*":
             yield self
         for child in self.children:
@@ -215,7 +215,7 @@ class Kernel:
         text
             The expression.
         columns
-            Names of the columns there are; None: not known yet, and every name that is not a hyperparameter is one.
+            Names of the available columns; None: unknown, so that every name that is not a hyperparameter is a column.
         hyperparameters
             Names that are hyperparameters (those with a prior of their own).
         levels
@@ -225,7 +225,7 @@ class Kernel:
         Raises
         ------
         ModelError
-            With the column of the problem in ``offset``.
+            The expression is invalid; ``offset`` is the position of the error.
         """
         return replace(cls.read(parse(text).tree, columns, hyperparameters, levels), text=text)
 
@@ -249,12 +249,12 @@ class Kernel:
 
     @property
     def categorical(self) -> frozenset[str]:
-        """Columns that are categories."""
+        """Categorical columns."""
         return frozenset(c for leaf in self.root.leaves() if leaf.word == "Coregion" for c in leaf.columns)
 
     @property
     def stationary(self) -> bool:
-        """Whether it depends on x - z only."""
+        """Whether the function is stationary: it depends on x - z only."""
         return all(WORDS[leaf.word].stationary for leaf in self.root.leaves() if leaf.word != "factor")
 
     def components(self) -> dict[str, Kernel]:
@@ -270,7 +270,7 @@ class Kernel:
         return out
 
     def free_of_noise(self) -> Kernel | None:
-        """Without the terms that are ``White`` alone; None where nothing else is there."""
+        """The kernel without pure ``White`` terms; None if there are no others."""
         if self.root.word != "+":
             return None if self.root.word == "White" else self
         kept = tuple(term for term in self.root.children if not _white(term))
@@ -362,7 +362,7 @@ def _parameters(root: Node) -> tuple[Parameter, ...]:
 
 
 class _Reader:
-    """From the checked syntax tree to nodes."""
+    """Converts the checked syntax tree to nodes."""
 
     def __init__(
         self, columns: Collection[str] | None, hyperparameters: frozenset[str], levels: Mapping[str, Sequence[str]]
@@ -378,7 +378,7 @@ class _Reader:
         return self._expression(tree, free=True)
 
     def _expression(self, node: ast.expr, free: bool) -> Node:
-        """A covariance function; ``free``: where no scale is written, one is a hyperparameter."""
+        """Read a covariance function; ``free``: if no scale is written, it becomes a hyperparameter."""
         match node:
             case ast.BinOp(op=ast.Add()):
                 terms = tuple(self._expression(term, free) for term in _flattened(node, ast.Add))
@@ -533,7 +533,7 @@ class _Reader:
         return out
 
     def _option(self, node: ast.Call, word: str, given: dict[str, ast.expr]) -> int:
-        """The whole number that a word takes: a degree, a rank."""
+        """The integer option of a function: a degree or a rank."""
         if word == "Polynomial":
             match given.pop("degree", None):
                 case ast.Constant(value=int() as degree) if 1 <= degree <= _MAX_DEGREE and degree is not True:
@@ -654,13 +654,13 @@ def _flattened(node: ast.expr, kind: type[ast.operator]) -> list[ast.expr]:
 
 
 def _identifiers(levels: Sequence[str]) -> list[str]:
-    """Names of levels as parts of a name; their numbers where two of them would be the same."""
+    """Names of levels as parts of a name; their numbers if two names would be equal."""
     out = [re.sub(r"\W+", "_", level).strip("_") for level in levels]
     return out if all(out) and len(set(out)) == len(out) else [str(i) for i in range(len(levels))]
 
 
 def _calls(node: ast.expr) -> bool:
-    """Whether a covariance function is in it, so that it is no plain factor."""
+    """Whether an expression contains a covariance function, so that it is not a plain factor."""
     return any(isinstance(part, ast.Call) for part in ast.walk(node))
 
 
@@ -668,7 +668,7 @@ def _calls(node: ast.expr) -> bool:
 
 
 class _Compiler:
-    """From nodes to the program of the stack machine."""
+    """Compiles nodes to the program of the stack machine."""
 
     def __init__(self, kernel: Kernel):
         self.kernel = kernel

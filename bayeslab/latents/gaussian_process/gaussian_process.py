@@ -2,18 +2,19 @@
 
 Observations y are normal with mean ``design @ coefficients`` and covariance C = K(x, x) + diag(noise). Then everything
 follows from the Cholesky factor of C: the posterior of the function, of each additive term of the kernel, the log
-marginal likelihood, and predictions of every observation from all others. Where the coefficients of the mean have a
-normal prior with variances ``prior_variances`` they are integrated out, as a further linear term of the covariance.
+marginal likelihood, and leave-one-out predictions. If the coefficients of the mean have a normal prior with variances
+``prior_variances``, they are integrated out as a further linear term of the covariance.
 
 ``LOG_MARGINAL`` is the kernel for :class:`bayeslab.evidence.EvidenceOp`: the vector is θ, the noise's standard
 deviation and the coefficients; the arrays are the program of the covariance function (four), the inputs by column
 (columns, n), y, the design (n, p), known noise variances (n,), and the share of the mean variance that is added to the
 diagonal.
 
-Other observations have no such form. ``LOG_LIKELIHOOD`` is the log likelihood of the function at distinct inputs, made
-of standard normals z: f = design @ coefficients + (L z)[place] with L the factor of K. Its vector is θ, two parameters
-of the likelihood, the coefficients and z; the arrays are the program, the distinct inputs by column, the place (n,) of
-each observation among them, y, trials, design, the share added to the diagonal, and :func:`likelihood_words`.
+Non-normal observations have no closed form. ``LOG_LIKELIHOOD`` is the log likelihood of the function at distinct
+inputs, made of standard normals z: f = design @ coefficients + (L z)[place] with L the factor of K. Its vector is θ,
+two parameters of the likelihood, the coefficients and z; the arrays are the program, the distinct inputs by column, the
+place (n,) of each observation among them, y, trials, design, the share added to the diagonal, and
+:func:`likelihood_words`.
 
 References
 ----------
@@ -51,13 +52,13 @@ __all__ = [
 ]
 
 LOG_MARGINAL = "bayeslab.latents.gaussian_process.covariance_kernels:log_marginal"
-# The same of sums of Matérn processes of one column, in n steps.
+# The same for sums of Matérn processes of one column, in n steps.
 LOG_MARGINAL_IN_TIME = "bayeslab.latents.gaussian_process.state_space_kernels:log_marginal"
 LOG_LIKELIHOOD = "bayeslab.latents.gaussian_process.covariance_kernels:log_likelihood_whitened"
 
 
 def likelihood_words(likelihood: str, link: str) -> np.ndarray:
-    """A likelihood and its link as the compiled code knows them."""
+    """Codes of a likelihood and its link for the compiled code."""
     from bayeslab.latents.gaussian_process import covariance_kernels as kernels
 
     codes = {
@@ -70,12 +71,12 @@ def likelihood_words(likelihood: str, link: str) -> np.ndarray:
     return np.array([codes[likelihood], kernels.PROBIT if link == "probit" else kernels.LOGIT], np.int64)
 
 
-# Up to so many rows a matrix is worked on by one thread: more would mostly wait for each other.
+# Up to this many rows linear algebra uses one thread: several would mostly wait for each other.
 _SMALL = 1_000
 
 
 def threads(n: int) -> AbstractContextManager[Any]:
-    """Linear algebra of small matrices by one thread, of large ones by as many as there are."""
+    """Context: one thread for linear algebra of small matrices, all threads for large ones."""
     return threadpool_limits(limits=1, user_api="blas") if n <= _SMALL else nullcontext()
 
 
@@ -91,8 +92,7 @@ def factor(
     Parameters
     ----------
     nugget
-        The share of the mean variance that is added in any case. More, up to a millionth, is added where there is no
-        factor otherwise.
+        Jitter, as a share of the mean variance. More, up to a millionth, is added if there is no factor otherwise.
 
     Raises
     ------
@@ -116,7 +116,7 @@ def factor(
 
 
 def by_term[T](kernel: Kernel, predict: Callable[[Kernel], T]) -> dict[str, T]:
-    """What is said of each term of a kernel's sum that is not white noise, by its text."""
+    """Apply a function to each term of a kernel's sum except white noise, by the term's text."""
     return {name: predict(term) for name, term in kernel.components().items() if term.free_of_noise() is not None}
 
 
@@ -144,7 +144,7 @@ class LeaveOneOut:
 
     @classmethod
     def around(cls, residuals: np.ndarray, gap: np.ndarray, variance: np.ndarray) -> LeaveOneOut:
-        """From how far each observation is above its prediction, and the variance of that."""
+        """From the difference of each observation from its prediction, and its variance."""
         return cls(residuals - gap, variance, -0.5 * np.log(2 * np.pi * variance) - 0.5 * gap**2 / variance)
 
 
@@ -162,11 +162,11 @@ class GaussianProcess:
     noise : ndarray (n,)
         Variances of the observations.
     design : ndarray (n, p) or None
-        Of a mean whose coefficients are integrated out: normal with mean zero and variances ``prior_variances``.
+        Design matrix of a mean with integrated coefficients: normal with mean zero and variances ``prior_variances``.
     nugget : float
         See :func:`factor`.
     known : (ndarray, float) or None
-        The factor and its jitter, where they are known.
+        The factor and its jitter, if already computed.
     """
 
     kernel: Kernel
@@ -187,7 +187,7 @@ class GaussianProcess:
             return factor(self.kernel, self.theta, self.x, self.noise, nugget=self.nugget)
         whole = self.kernel.matrix(self.theta, self.x) + (self.design * self.prior_variances) @ self.design.T
         for share in (0.0, 1e-12, 1e-10, 1e-8, 1e-6):
-            # What the model says is a share of the function's variance, and none of a vague prior of the mean.
+            # The model's jitter is a share of the function's variance, without a vague prior of the mean.
             jitter = max(self.usual_jitter, share * float(np.mean(np.diagonal(whole))))
             try:
                 return np.linalg.cholesky(whole + np.diag(self.noise + jitter)), jitter
@@ -204,12 +204,12 @@ class GaussianProcess:
 
     @property
     def jitter(self) -> float:
-        """What was added to the diagonal so that there is a factor."""
+        """Jitter that was added to the diagonal to obtain a factor."""
         return self._factor[1]
 
     @property
     def usual_jitter(self) -> float:
-        """What is added in any case."""
+        """Jitter that is always added."""
         return self.nugget * float(np.mean(self.kernel.diagonal(self.theta, self.x)))
 
     @property
@@ -246,9 +246,9 @@ class GaussianProcess:
         Parameters
         ----------
         term
-            One of ``kernel.components()``: of that part of the sum only.
+            One of ``kernel.components()``, to predict only that term of the sum.
         design
-            At ``z``, where coefficients are integrated out: the mean function is then part of the function.
+            Design matrix at ``z``, if coefficients are integrated out; the mean is then part of the function.
         """
         part = self._term(term)
         m = len(z)
@@ -294,7 +294,7 @@ class GaussianProcess:
         return by_term(self.kernel, lambda term: self.predict(z, term))
 
     def leave_one_out(self) -> LeaveOneOut:
-        """Every observation predicted from all others, without fitting again ([1]_, 5.10 to 5.12)."""
+        """Leave-one-out prediction of every observation, without refitting ([1]_, 5.10 to 5.12)."""
         from scipy.linalg import lapack
 
         inverse, status = lapack.dpotri(self.lower, lower=1)

@@ -1,9 +1,9 @@
-"""Hyperparameters of a Gaussian process at the maximum of their marginal likelihood (level-II maximum likelihood).
+"""Hyperparameters of a Gaussian process by maximum marginal likelihood (type-II maximum likelihood).
 
-The search is over logarithms of what is positive, and over all else in units of its width. It ends where a step by the
-curvature there, measured rather than guessed on the way, promises next to nothing. With many rows a part of them comes
-first: where the likelihood of the part is highest is a good start, and the curvature there, which grows in proportion
-to the rows, is the first guess of the curvature of all. Then few evaluations with all rows are left to do.
+The search uses logarithms of positive parameters, and units of their width for the others. It ends where a Newton step,
+with a measured curvature rather than the quasi-Newton estimate, promises a negligible gain. With many rows a subset
+comes first: the maximum of its likelihood is a good start, and the curvature there, scaled in proportion to the rows,
+is the first estimate of the full curvature. Then few evaluations with all rows remain.
 
 References
 ----------
@@ -20,9 +20,9 @@ import numpy as np
 
 __all__ = ["Maximum", "maximise"]
 
-# Log likelihood that may be missing to the top.
+# Tolerated gap of the log likelihood to the maximum.
 _GAIN = 1e-3
-# Step of the differences of slopes that measure the curvature, in logarithms or widths.
+# Step of the finite differences of gradients for the curvature, in logarithms or widths.
 _STEP = 1e-4
 
 
@@ -34,16 +34,16 @@ class Regression(Protocol):
 
 @dataclass(frozen=True, eq=False)
 class Maximum:
-    """Where a search ended.
+    """Result of a search.
 
     Attributes
     ----------
     parameters : ndarray
     log_evidence : float
     converged : bool
-        Whether the slope, measured by the curvature, promises less than a thousandth of log likelihood more.
+        Whether a Newton step promises a gain of less than a thousandth of log likelihood.
     evaluations : int
-        With all rows.
+        Number of evaluations with all rows.
     """
 
     parameters: np.ndarray
@@ -68,17 +68,17 @@ def maximise(
     ----------
     regression : Regression
     start : array of shape (p,)
-        On natural scales.
+        Start on natural scales.
     positive : array of bool of shape (p,)
         Which parameters are searched for by their logarithms.
     part : Regression, optional
-        The same with some of the rows, to begin with.
+        The problem with a subset of the rows, searched first.
     share : float
         Rows of ``part`` over all rows.
     fixed : array of bool of shape (p,), optional
         Which parameters stay at their start.
     width : array of shape (p,), optional
-        A distance that matters, such as a prior's width, of parameters that are not positive; 1 if left out.
+        Typical scale, such as a prior's width, of parameters that are not positive; default 1.
     """
     start, positive = np.asarray(start, float), np.asarray(positive, bool)
     free = np.ones(len(start), bool) if fixed is None else ~np.asarray(fixed, bool)
@@ -118,10 +118,10 @@ def _search(
     inverse: np.ndarray | None,
     logarithms: np.ndarray,
 ) -> tuple[np.ndarray, np.ndarray, float, np.ndarray]:
-    """Quasi-Newton steps with backtracking; they end where the next promises next to nothing.
+    """Quasi-Newton steps with backtracking, until the next step promises a negligible gain.
 
-    The curvature that steps have taught may lack whole directions, in which a slope then seems to promise nothing. So
-    it is measured before the search ends, unless the one it began with was.
+    The quasi-Newton curvature may be wrong in directions not yet explored, in which a gradient then seems to promise no
+    gain. Therefore it is measured before the search ends, unless the initial one was measured.
     """
     identity = np.eye(len(u))
     value, slope = objective(u)
@@ -160,7 +160,7 @@ def _search(
 def _inverse_curvature(
     objective: Callable[[np.ndarray], tuple[float, np.ndarray]], u: np.ndarray, slope: np.ndarray
 ) -> np.ndarray:
-    """The inverse of the second derivatives, by differences of slopes; what bends down counts as bending up."""
+    """The inverse Hessian by finite differences of gradients; negative curvature is reflected."""
     turned = np.array([objective(u + _STEP * axis)[1] - slope for axis in np.eye(len(u))]) / _STEP
     size = np.sqrt(np.abs(np.diag(turned)))
     size[size == 0] = 1.0

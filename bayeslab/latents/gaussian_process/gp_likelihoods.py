@@ -1,7 +1,7 @@
-r"""Likelihoods of observations whose predictor is a latent function f: derivatives, and averages over f.
+r"""Likelihoods with a latent function f as predictor: derivatives for Laplace's approximation, and averages over f.
 
-Laplace's approximation needs of log p(y | f), row by row: the value, its first derivative, W = - the second, and the
-derivative of W; and for each parameter of the likelihood the derivatives of those by it.
+Laplace's approximation needs for log p(y | f), row by row: the value, its first derivative, W (minus the second
+derivative), and the derivative of W; and the derivatives of value, slope and W by each parameter of the likelihood.
 
 ===================== ============== ================================ ======================
 word                  link           y                                parameters
@@ -48,7 +48,7 @@ __all__ = [
 # Of averages over a standard normal.
 NODES, WEIGHTS = np.polynomial.hermite_e.hermegauss(64)
 WEIGHTS = WEIGHTS / WEIGHTS.sum()
-# exp of more than this overflows in what follows; the mode is never there.
+# exp of larger numbers overflows below; the mode is never there.
 _LARGEST = 300.0
 
 
@@ -72,7 +72,7 @@ class Derivatives:
 
 
 class Likelihood(Protocol):
-    """p(y | f), with y inside.
+    """The likelihood p(y | f) at given observations y.
 
     Attributes
     ----------
@@ -88,11 +88,11 @@ class Likelihood(Protocol):
         ...
 
     def steep(self, f: np.ndarray, values: np.ndarray) -> np.ndarray:
-        """Weights, none negative, with which Newton's step goes uphill: W where it is never negative."""
+        """Non-negative weights for ascending Newton steps; equal to W if that is never negative."""
         ...
 
     def start(self) -> np.ndarray:
-        """Where to look for the mode."""
+        """Start of the search for the mode."""
         ...
 
     def mean(self, f: np.ndarray, values: np.ndarray) -> np.ndarray:
@@ -101,7 +101,7 @@ class Likelihood(Protocol):
 
 
 def averaged(likelihood: Likelihood, mean: np.ndarray, variance: np.ndarray, values: np.ndarray) -> np.ndarray:
-    """E[y] of new rows where f is normal, by Gauss-Hermite quadrature with 64 nodes."""
+    """E[y] of new rows for normal f, by Gauss-Hermite quadrature with 64 nodes."""
     sd = np.sqrt(variance)
     return np.asarray(sum(w * likelihood.mean(mean + x * sd, values) for x, w in zip(NODES, WEIGHTS, strict=True)))
 

@@ -1,4 +1,4 @@
-r"""Gaussian processes as sums of a few fixed functions with normal weights: cost n m² once, and m³ for each evaluation.
+r"""Hilbert-space Gaussian processes: sums of m fixed functions, at a cost of n m² once and m³ for each evaluation.
 
 On a box that is larger than the data, a stationary process is approximately Σ √S(ω_j) φ_j(x) w_j with standard
 normal w, where φ_j are the sines that vanish at the walls, ω_j their frequencies and S the spectral density of the
@@ -6,15 +6,15 @@ covariance function [1]_. The functions do not depend on the hyperparameters: th
 evidence and its gradient need Φ'Φ and Φ'y only. Periodic kernels have a cosine series of their own, constants and
 linear kernels are such sums as they stand.
 
-The box has to be wide enough for the longest lengthscale and the sines fast enough for the shortest. As in [2]_
+The box must be wide enough for the longest lengthscale, and the sines fast enough for the shortest. As in [2]_
 a box of half-width c s, for inputs in a domain of half-width s, has c at least 1.2, and m = b c s / ℓ_min functions,
 but the rules here hold at the edges of the domain and with little noise, too. Walls mirror the process: at an edge the
 variance is k(0) - k(2 d) with d the distance of the wall, which is a ℓ_max with a = 1.86 for ExpQuad, 1.79 for Matern52
 and 1.92 for Matern32, so that 0.1 % of the variance is missing there (1 % for Matérn). The share of the variance at
 frequencies above ω is that of Student's distribution with 2ν degrees of freedom outside ± ω ℓ: b leaves out 0.1 % of
 it in one column (2.1, 4.4, 8.2) and 1 % in several (1.6, 2.6, 3.7; the values of [2]_ are 1.75, 2.65, 3.42). Functions
-multiply over the columns of a term: more than three columns are too many. Inputs outside the domain are refused: near
-the walls the functions are no such process.
+multiply over the columns of a term: more than three columns are too many. Inputs outside the domain are refused,
+because the approximation fails near the walls.
 
 References
 ----------
@@ -68,13 +68,13 @@ class Box:
     Attributes
     ----------
     low, high : float
-        The domain: where the functions serve.
+        Ends of the domain, where the approximation holds.
     half_width : float
-        Of the box, around the middle of the domain.
+        Half-width of the box around the middle of the domain.
     n : int
-        How many sines.
+        Number of sines.
     shortest, longest : float
-        The lengthscales that they serve.
+        Range of lengthscales that they can approximate.
     """
 
     low: float
@@ -89,7 +89,7 @@ class Box:
         return 0.5 * (self.low + self.high)
 
     def outside(self, column: np.ndarray) -> np.ndarray:
-        """Which values are not in the domain."""
+        """Which values are outside the domain."""
         slack = 1e-9 * self.half_width
         return (column < self.low - slack) | (column > self.high + slack)
 
@@ -107,7 +107,7 @@ class _Term:
 
 
 def _terms(kernel: Kernel) -> list[_Term] | str:
-    """The terms of the sum, or why they have no such form; white noise is left out."""
+    """The terms of the sum, without white noise, or the reason why they have no such form."""
     children = kernel.root.children if kernel.root.word == "+" else (kernel.root,)
     signal = kernel.free_of_noise()
     kept = () if signal is None else (signal.root.children if signal.root.word == "+" else (signal.root,))
@@ -163,7 +163,7 @@ def _term(node: Node) -> _Term | str:
 
 
 def reason_against(kernel: Kernel) -> str | None:
-    """Why a covariance function has no such form; None where it has."""
+    """Reason why a covariance function has no such form; None if it has."""
     terms = _terms(kernel)
     return terms if isinstance(terms, str) else None
 
@@ -351,7 +351,7 @@ def choose_basis(
     domain: Mapping[str, tuple[float, float]] | None = None,
     harmonics: int | None = None,
 ) -> HilbertBasis:
-    """A box and functions that serve a range of lengthscales.
+    """Choose a box and functions for a range of lengthscales.
 
     Parameters
     ----------
@@ -364,7 +364,7 @@ def choose_basis(
     functions : int or sequence of int, optional
         How many for each column, instead of what the rule says; a sequence is by the kernel's columns.
     domain : mapping of str to (float, float), optional
-        By column, where predictions are wanted; the range of the inputs without it.
+        Range of predictions by column; default: the range of the inputs.
     harmonics : int, optional
         Cosines for periodic terms; without it, as many as leave out a share of the variance below 1e-6 at the smallest
         lengthscale, at most 60.
@@ -399,7 +399,7 @@ def choose_basis(
 
 @dataclass(frozen=True, slots=True)
 class Unserved:
-    """A lengthscale of a posterior that the sines of a column do not serve.
+    """A lengthscale outside the range that the sines of a column can approximate.
 
     Attributes
     ----------
@@ -429,18 +429,18 @@ class Unserved:
 
     @property
     def functions(self) -> int:
-        """How many sines would serve."""
+        """Number of sines that would suffice."""
         return int(np.ceil(1.1 * self.box.n * self.box.shortest / self.value))
 
     @property
     def domain(self) -> tuple[float, float]:
-        """A domain whose box would serve."""
+        """A domain whose box would suffice."""
         span = 0.5 * (self.value - self.box.longest)
         return self.box.low - span, self.box.high + span
 
 
 def unserved(basis: HilbertBasis, draws: Mapping[str, np.ndarray]) -> list[Unserved]:
-    """Lengthscales that the functions do not serve: of a posterior by draws of hyperparameters, or given as numbers."""
+    """Lengthscales, drawn or fixed, outside the range that the functions can approximate."""
     out = []
     for term in basis.terms:
         for part in term.spectral:
@@ -450,7 +450,7 @@ def unserved(basis: HilbertBasis, draws: Mapping[str, np.ndarray]) -> list[Unser
                 values = draws[argument.name] if argument.value is None else np.array([argument.value])
                 low, high = np.quantile(values, [0.05, 0.95])
                 box, name = basis.walls[term.text, column], argument.name or f"the lengthscale of {column}"
-                # A number is what the box was made for, unless the functions are fewer.
+                # The box suits a fixed number, unless there are fewer functions.
                 if low < box.shortest * (1.0 - 1e-9):
                     out.append(Unserved(name, column, float(low), box))
                 if high > 2.0 * box.longest:
@@ -658,7 +658,7 @@ class HilbertRegression:
         return self.kernel.diagonal_gradient(theta, one, weight) - signal.diagonal_gradient(theta, one, weight)
 
     def _from_products(self, parameters: np.ndarray) -> tuple[float, np.ndarray, float, np.ndarray]:
-        """Where all rows have the same noise v: from A = √S Φ'Φ √S alone."""
+        """For a common noise variance v of all rows: from A = √S Φ'Φ √S alone."""
         from scipy.linalg import cho_solve
 
         theta, sd, coefficients = self._split(parameters)
@@ -681,7 +681,7 @@ class HilbertRegression:
         return float(value), to_log_s, float(to_noise), to_coefficients
 
     def _from_rows(self, parameters: np.ndarray) -> tuple[float, np.ndarray, float, np.ndarray]:
-        """Where each row has a noise of its own."""
+        """For noise variances that differ between rows."""
         from scipy.linalg import cho_solve
 
         posterior = self.posterior(parameters)

@@ -2,12 +2,11 @@ r"""Laplace's approximation of Gaussian processes whose observations are not nor
 
 The posterior of the latent values f is replaced by the normal at its mode with the curvature there. The mode is
 found by Newton's steps on Ψ(a) = log p(y | m + K a) - a'K a / 2 with B = I + W^½ K W^½, whose eigenvalues are at least
-one [1]_; the log evidence is approximately Ψ - ½ log |B|, and its gradient counts in that the mode moves. For
-Student's t, where W may be negative, steps take weights that are not, and at the mode I + K W stands for B
-[2]_.
+one [1]_; the log evidence is approximately Ψ - ½ log |B|, and its gradient includes the shift of the mode. For
+Student's t, where W may be negative, steps use non-negative weights, and I + K W replaces B at the mode [2]_.
 
-Prediction averages over the normal latent value; the mean of 0/1 outcomes is a probability that counts the
-uncertainty about f in, and is nearer to one half than that at the mode.
+Predictions average over the normal latent value; the mean of 0/1 outcomes is a probability that includes the
+uncertainty of f, and is nearer to one half than the probability at the mode.
 
 References
 ----------
