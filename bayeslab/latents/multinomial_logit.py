@@ -1,4 +1,4 @@
-"""Multinomial logits with soft targets: how weights, or transitions, depend on inputs.
+"""Multinomial logits with soft targets: weights, or transitions, that depend on inputs.
 
 References
 ----------

@@ -5,10 +5,9 @@ A chain's transitions come in one of two forms, told apart by type when a kernel
 only the possible transitions. ``n_steps`` is 1 where all steps share one matrix; otherwise entry t
 leads from row t - 1 to row t.
 
-Probabilities are filtered on the linear scale, normalised at every row. That is exact as long as
-no state that is possible underflows and later becomes the one that matters. A state that is lost
-does no harm where all that it leads to is also reached from others; where it is not, the sequence is
-done again with logarithms.
+Probabilities are filtered on the linear scale, normalised at every row. This is exact as long as no possible state
+underflows and later becomes relevant. A lost state does no harm if all of its successors are also reached from other
+states; otherwise the sequence is recomputed with logarithms.
 """
 
 from __future__ import annotations

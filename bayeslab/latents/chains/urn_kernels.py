@@ -1,8 +1,8 @@
 """Compiled recursions of chains that draw from urns without replacement, in logarithms.
 
-A share says what each urn has given so far. Row t is drawn at one of the shares ``begins[t]`` to ``begins[t + 1]``;
-a draw from urn k at share g has probability ``exp(weights[g, k])`` and leads to share ``targets[g, k]`` of the next
-row, or -1 where none follows.
+A share is the number of balls drawn so far from each urn. Row t is drawn at one of the shares ``begins[t]`` to
+``begins[t + 1]``; a draw from urn k at share g has probability ``exp(weights[g, k])`` and leads to share ``targets[g,
+k]`` of the next row, or -1 where none follows.
 """
 
 from __future__ import annotations

@@ -8,8 +8,8 @@ and the slopes are n Σ⁻¹ (x̄ - m) in m, (Σ⁻¹ C Σ⁻¹ - n Σ⁻¹) W i
 K × K matrix M = I + W' Ψ⁻¹ W is ever inverted: with U = Ψ⁻¹ W and V = U M⁻¹, Σ⁻¹ = Ψ⁻¹ - V U', and Σ⁻¹ W = V. A pass
 costs O(D² K), whatever the number of rows. Rows with missing cells are summed up pattern by pattern.
 
-Where the noise of a column is next to nothing beside its loadings (a Heywood case) both terms of Σ⁻¹ are huge and their
-difference is rounding, while Σ itself is as good as any covariance: then Σ is inverted, which costs O(D³).
+If the noise of a column is negligible relative to its loadings (a Heywood case), both terms of Σ⁻¹ are huge and their
+difference is rounding error, while Σ itself is well conditioned: then Σ is inverted, which costs O(D³).
 """
 
 from __future__ import annotations

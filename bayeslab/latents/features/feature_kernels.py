@@ -1,9 +1,10 @@
-"""Compiled steps of binary factor models: rows of Z in turns, and likelihoods with weights or features summed out.
+"""Compiled steps of binary factor models: updates of the rows of Z, and likelihoods with weights or features summed
+out.
 
-The weights A of the features have normal priors and are integrated out. What is kept of them is their posterior given
-all rows but one: means ``mean`` (K, D) and, in units of the noise variance, one covariance ``spread`` (K, K) for all
-columns. A row is taken out and put back by a change of rank one, so that a sweep costs O(N K (K + D)) instead of the
-O(N² K) of the collapsed likelihood (Doshi-Velez and Ghahramani 2009); the conditionals are the same.
+The weights A of the features have normal priors and are integrated out. The kernels maintain their posterior given all
+rows but one: means ``mean`` (K, D) and, in units of the noise variance, one covariance ``spread`` (K, K) for all
+columns. A row is removed and added by a rank-one update, so that a sweep costs O(N K (K + D)) instead of the O(N² K) of
+the collapsed likelihood (Doshi-Velez and Ghahramani 2009); the conditionals are the same.
 """
 
 from __future__ import annotations

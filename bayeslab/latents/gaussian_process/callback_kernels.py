@@ -1,6 +1,6 @@
-"""A Python function called from compiled code through its address, which enters as data.
+"""Calls of a Python function from compiled code through its address, which is passed as data.
 
-So what is compiled does not depend on the function, and is found in the cache by every process.
+Compiled code therefore does not depend on the function, and every process finds it in the cache.
 """
 
 from __future__ import annotations

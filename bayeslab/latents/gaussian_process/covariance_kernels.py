@@ -1,4 +1,4 @@
-"""Compiled evaluation of covariance functions, and what is computed from them with one Cholesky factor.
+"""Compiled evaluation of covariance functions, and computations with one Cholesky factor.
 
 A covariance function is a postfix program, one row of ``ops`` for each instruction, run on a row of the matrix at a
 time, a tile of columns at once. So one compiled machine serves every model, and no intermediate is larger than a tile.

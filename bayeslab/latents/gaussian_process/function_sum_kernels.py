@@ -1,4 +1,4 @@
-"""Functions integrated out of normal rows: log evidence and gradient in the numbers of the functions and of the rows.
+"""Functions integrated out of normal rows: log evidence and gradient by the parameters of functions and rows.
 
 Row i is normal with mean μ_i + c_i f(p_i) and standard deviation σ_i, where p_i is the point that it has. Of all rows
 of a point only two sums matter, w = Σ c²/σ² and t = Σ c (y - μ) / σ²: so matrices have a row for each point. The

@@ -116,7 +116,7 @@ def factor(
 
 
 def by_term[T](kernel: Kernel, predict: Callable[[Kernel], T]) -> dict[str, T]:
-    """Apply a function to each term of a kernel's sum except white noise, by the term's text."""
+    """Predictions for each term of a kernel's sum except white noise, by the term's text."""
     return {name: predict(term) for name, term in kernel.components().items() if term.free_of_noise() is not None}
 
 

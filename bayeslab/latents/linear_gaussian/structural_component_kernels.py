@@ -1,4 +1,4 @@
-"""Kernels of one component of a structural time series: its values, made of standard normals, and their derivatives.
+"""Kernels of one component of a structural time series: its values from standard normals, and their derivatives.
 
 A component has the state x[1] = a + A z[1], x[t] = T x[t-1] + R z[t] and the value h' x[t]: the form of Durbin and
 Koopman (2012), Time Series Analysis by State Space Methods, 2nd ed., section 3.1, with R Q R' written as R R'.

@@ -1,8 +1,8 @@
-"""Sums over discrete variables, one variable after another, in logarithms.
+"""Variable elimination for discrete variables, in logarithms.
 
-All tables lie in one flat vector; the plan says by offsets and strides where a step finds its factors. A step
-multiplies the factors of one variable and sums it out; what is left is a table over its neighbours, appended to the
-vector, or, where it has none, one number of the total. The gradient goes through the steps in reverse.
+All tables are in one flat vector; the plan has the offsets and strides of each step's factors. A step multiplies the
+factors of one variable and sums it out; the result is a table over its neighbours, appended to the vector, or, without
+neighbours, one number of the total. The gradient runs through the steps in reverse.
 
 A plan is eight arrays of integers:
 

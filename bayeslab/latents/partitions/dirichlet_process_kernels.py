@@ -1,8 +1,9 @@
 """Compiled sweeps over partitions of rows, the parameters of their clusters integrated out.
 
-A cluster is a vector of what its rows say of the parameters, from which the predictive density of one more row, or of
-one of its rows given the others, follows at once: nothing is taken out and put back for a row that stays. ``blocks``
-has a row (code, first column, columns or levels, where it is in a cluster, where its hyperparameters are) for each:
+A cluster is a vector of posterior statistics of its parameters, which give the predictive density of a further row, or
+of one of its rows given the others, directly: a row that stays in its cluster needs no removal and insertion.
+``blocks`` has a row (code, first column, columns or levels, position in a cluster, position of its hyperparameters) for
+each:
 
 ====  ==========================  =====================================  ====================  =======================
 code  block                       a cluster's numbers                    hyperparameters       columns
