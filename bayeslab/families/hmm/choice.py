@@ -1,20 +1,20 @@
-"""How many states: each number fitted by EM, and the one with the highest score kept.
+"""Choice of the number of states: each number is fitted by EM, and the one with the highest score is chosen.
 
 =============  ==========================================================================================
 ``choose``     score, on the scale of a log likelihood
 =============  ==========================================================================================
 ``bic``        log likelihood - ½ P log N at the mode of the posterior [1]_, N rows with an observed cell
 ``aic``        log likelihood - P
-``held_out``   log likelihood of what the fit has not seen, in folds [2]_: whole sequences; of a single
-               sequence blocks of rows, log p(block | all other rows)
-``loo``        each sequence left out in turn; of a single one each row of its second half predicted from
-               the rows before it, by fits that have seen only earlier rows [3]_
-``forward``    as held_out, but instead of fitting every number anew the state that explains its rows worst
-               is split in two, until that no longer helps [4]_
+``held_out``   log likelihood of held-out data, in folds [2]_: whole sequences; for a single sequence
+               blocks of rows, log p(block | all other rows)
+``loo``        each sequence left out in turn; for a single sequence each row of its second half is
+               predicted from the preceding rows, by fits to earlier rows only [3]_
+``forward``    as held_out, but instead of refitting every number, the state that fits its rows worst is
+               split in two until that no longer improves the score [4]_
 =============  ==========================================================================================
 
-P counts free parameters. At the mode, under weak priors, no state can shrink to a point, where the likelihood has no
-bound. Searches, folds and blocks are the same for every number and in every run.
+P is the number of free parameters. At the mode, under weak priors, no state can collapse to a point, where the
+likelihood is unbounded. Searches, folds and blocks are the same for every number and in every run.
 
 References
 ----------
@@ -53,10 +53,10 @@ __all__ = ["CRITERIA", "candidate", "choose_states", "hidden_of", "settled"]
 
 CRITERIA = ("bic", "aic", "held_out", "loo", "forward")
 
-# Where what was chosen is kept with the data, so that a run that is opened again need not choose again.
+# Key under which the data store the chosen number, so that a reopened run need not choose again.
 _KEPT = "number of states"
 _RESTARTS, _FOLDS, _MOST_FOLDS, _BLOCKS, _ORIGINS = 4, 5, 50, 50, 5
-# Of forward search: so many of the states that explain their rows worst are split, one at a time.
+# For forward search: number of worst-fitting states that are split, one at a time.
 _SPLIT = 3
 
 type Values = Mapping[str, np.ndarray]
@@ -64,13 +64,13 @@ type Values = Mapping[str, np.ndarray]
 
 @dataclass(frozen=True, eq=False)
 class Split:
-    """What a fit sees, and what it is judged by.
+    """Training part of the data, and the score of the held-out part.
 
     Attributes
     ----------
     train : Hidden
     score : callable
-        Log likelihoods of what was left out, at parameters.
+        Returns log likelihoods of the held-out data at given parameters.
     """
 
     train: Hidden
@@ -81,9 +81,9 @@ class Split:
 
 
 def settled(model: Model, data: Data) -> tuple[Model, NumberChoice | None]:
-    """The model with one number of states, and the choice of that number, unless it was given or chosen before.
+    """The model with one number of states, and the choice of that number (None if it was given or chosen before).
 
-    The data keep the number, as they keep other values of the fit.
+    The data store the number, like other values of the fit.
     """
     spec, choice = cast("HMM", model.model), None
     if not spec.ranged:
@@ -105,7 +105,7 @@ def choose_states(model: Model, data: Data) -> NumberChoice:
     Raises
     ------
     ModelError, DataError
-        EM does not apply; too little to leave anything out.
+        EM does not apply, or there are too few data to hold any out.
     """
     spec = cast("HMM", model.model)
     low, high = spec.ranged
@@ -122,14 +122,14 @@ def choose_states(model: Model, data: Data) -> NumberChoice:
 
 
 def _points(hidden: Hidden, recipes: list[tuple[str, Any]], *, near: bool) -> np.ndarray:
-    """Log likelihoods of all that is left out; ``near``: of sequences, by searches from the fit to all of them."""
+    """Log likelihoods of all held-out data; ``near``: for sequences, by searches from the fit to all of them."""
     begun = _fit(hidden).parameters if near and recipes[0][0] == "sequences" else None
     splits = [split_of(hidden, recipe) for recipe in recipes]
     return np.concatenate([split.score(_fit(split.train, begun).parameters) for split in splits])
 
 
 def candidate(model: Model, data: Data, n: int) -> Hidden:
-    """The model with so many states on its data."""
+    """The model with this number of states, resolved on its data."""
     return hidden_at(_with(model, n), data)
 
 
@@ -137,7 +137,7 @@ def candidate(model: Model, data: Data, n: int) -> Hidden:
 
 
 def _problem(hidden: Hidden) -> Any:
-    """EM's problem and starting points: with priors where their mode has a closed form."""
+    """EM's problem and starting points, with priors if their mode has a closed form."""
     plan = expectation_maximisation.plan(hidden)
     if isinstance(plan, str):
         raise ModelError(f"the number of states is chosen by fits with EM, which does not apply: {plan}",
@@ -149,7 +149,7 @@ def _problem(hidden: Hidden) -> Any:
 
 
 def _fit(hidden: Hidden, start: Values | None = None) -> EMResult:
-    """The best of several searches, or the end of one that begins at ``start``."""
+    """The best of several searches, or the end of one search from ``start``."""
     problem, draw = _problem(hidden)
     if start is not None:
         return maximise(problem, start, variant="accelerated", tolerance=1e-4)
@@ -163,11 +163,11 @@ def _penalised(hidden: Hidden, criterion: str) -> float:
     return _fit(hidden).log_likelihood - float(penalty)
 
 
-# --------------------------------------------------------------------------------- what is left out
+# --------------------------------------------------------------------------------- held-out data
 
 
 def _splits(hidden: Hidden, criterion: str) -> tuple[list[tuple[str, Any]], str]:
-    """Recipes for :func:`split_of`, the same for every number of states, and what they leave out."""
+    """Recipes for :func:`split_of`, the same for every number of states, and a description of the held-out data."""
     if hidden.sequences.n_sequences > 1:
         folds = min(hidden.sequences.n_sequences, _MOST_FOLDS if criterion == "loo" else _FOLDS)
         fold = _folds(hidden, folds)
@@ -189,7 +189,7 @@ def _splits(hidden: Hidden, criterion: str) -> tuple[list[tuple[str, Any]], str]
 
 
 def _folds(hidden: Hidden, folds: int) -> np.ndarray:
-    """The fold of each sequence; those of a class are spread evenly."""
+    """The fold of each sequence; sequences of a class are spread evenly over folds."""
     n = hidden.sequences.n_sequences
     order = np.random.default_rng(n).permutation(n)
     if isinstance(hidden.chain, ClassChain):
@@ -206,7 +206,7 @@ def _folds(hidden: Hidden, folds: int) -> np.ndarray:
 
 
 def split_of(hidden: Hidden, recipe: tuple[str, Any]) -> Split:
-    """What a fit sees and is judged by."""
+    """Training part and score of one split."""
     kind, what = recipe
     if kind == "sequences":
         test = hidden.of_sequences(np.flatnonzero(what))
@@ -228,7 +228,7 @@ def split_of(hidden: Hidden, recipe: tuple[str, Any]) -> Split:
 
 
 def _forward(candidates: Mapping[int, Hidden], recipes: list[tuple[str, Any]], how: str) -> NumberChoice:
-    """One state more at a time, every fold going on from its own fit, until what was left out gains nothing."""
+    """Add one state at a time, each fold continuing from its own fit, until the held-out score no longer improves."""
     sizes = sorted(candidates)
     if isinstance(candidates[sizes[0]].chain, ClassChain):
         raise ModelError(
@@ -250,7 +250,7 @@ def _forward(candidates: Mapping[int, Hidden], recipes: list[tuple[str, Any]], h
 
 
 def _grown(hidden: Hidden, fit: EMResult, larger: Hidden) -> EMResult:
-    """The best fit with one state more from splits of the states that explain their rows worst."""
+    """The best fit with one more state, from splits of the states that fit their rows worst."""
     values = dict(fit.parameters)
     posterior = hidden.law(values).expected().posterior
     density = np.where(posterior > 0, hidden.log_emission(values), 0.0)
@@ -264,7 +264,7 @@ def _grown(hidden: Hidden, fit: EMResult, larger: Hidden) -> EMResult:
 
 
 def _halved(hidden: Hidden, posterior: np.ndarray, state: int, larger: Hidden) -> dict[str, np.ndarray] | None:
-    """Where a search with one state more begins: the rows of a state in two groups of similar ones."""
+    """Start of a search with one more state: the rows of a state in two groups of similar rows."""
     observed = ~np.isnan(hidden.rows).all(axis=1)
     mine = np.flatnonzero(observed & (posterior.argmax(axis=1) == state))
     if len(mine) < 4:
@@ -280,5 +280,5 @@ def _halved(hidden: Hidden, posterior: np.ndarray, state: int, larger: Hidden) -
 
 
 def hidden_of(model: Model, data: Data) -> Hidden:
-    """The model on its data, with the number of states settled."""
+    """The model resolved on its data, with the number of states fixed."""
     return hidden_at(settled(model, data)[0], data)
