@@ -3,25 +3,25 @@
 Contract. A learner module has
 
 ``Options``
-    a frozen :class:`bayeslab.language.spec.Spec`: what a model file may say of this learner. The module's classes, with
-    ``options=Options``, check their parameters by it (:mod:`bayeslab.learners.toolbox.estimator`).
+    a frozen :class:`bayeslab.language.spec.Spec` that declares the options of the learner. The module's classes, with
+    ``options=Options``, check their parameters against it (:mod:`bayeslab.learners.toolbox.estimator`).
 ``TASKS``
-    what it can learn, of ``classification`` and ``regression``.
+    the tasks that the learner supports: ``classification``, ``regression`` or both.
 ``CATEGORIES``
-    how columns of names reach it: ``codes`` (one column of whole numbers, in the order of the levels),
-    ``indicators`` (a column of 0 and 1 for each level), or ``texts`` (all inputs are text, and reach it as they are).
+    how categorical columns are encoded: ``codes`` (one column of whole numbers, in the order of the levels),
+    ``indicators`` (a column of 0 and 1 for each level), or ``texts`` (all inputs are text and are passed unchanged).
 ``SCALE``
-    whether number columns are standardised first, as distances, penalties and gradients need it.
+    whether numeric columns are standardised first, which distances, penalties and gradients need.
 ``MISSING``
-    whether it understands NaN.
+    whether the learner accepts missing cells (NaN).
 ``build(options, task, categorical) -> estimator``
-    the scikit-learn estimator, not fitted; ``categorical`` are the positions of columns that hold codes.
+    the unfitted scikit-learn estimator; ``categorical`` holds the positions of the columns of codes.
 ``reported(estimator) -> dict`` (optional)
-    what was learned, for the table of a fit: name to (dims, array).
+    the learned quantities shown in the table of a fit: name to (dims, array).
 ``curves(estimator) -> dict`` (optional)
-    how training went: name to (dims, array), the last dimension ``pass`` (over the rows) or ``round`` (of boosting).
+    the training curves: name to (dims, array); the last dimension is ``pass`` (over the rows) or ``round`` (boosting).
 ``examples() -> list``
-    estimators that the module defines, as scikit-learn's checks of estimators are to see them.
+    instances of the module's estimators on which scikit-learn's estimator checks are run.
 
-scikit-learn supplies the solvers that it has; the others are written here to the same protocol.
+Solvers that scikit-learn has are used from there; the others are written here to the same protocol.
 """

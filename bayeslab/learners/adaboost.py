@@ -1,10 +1,11 @@
-r"""Learner ``adaboost``: weak learners one after the other, each on rows weighted by what the ones before got wrong.
+r"""Learner ``adaboost``: weak learners trained in sequence, each with more weight on the rows misclassified so far.
 
-After a round with the weighted error :math:`\epsilon` the weights of rows that were right are multiplied by
-:math:`\epsilon/(1-\epsilon)`, all are normalised, and the learner gets the vote :math:`z = \log((1-\epsilon)/\epsilon)`
-[1]_ (a printed pseudo-code that has :math:`\log(1-\epsilon)/\epsilon` is a misprint). The weak learner here is a
-single test, or any other learner; one that takes no weights sees rows drawn by weight (``resample``). Boosting goes on
-lowering the error on other rows after its own is zero because margins still grow [2]_.
+After a round with the weighted error :math:`\epsilon` the weights of correctly classified rows are multiplied by
+:math:`\epsilon/(1-\epsilon)`, all weights are normalised, and the learner gets the vote
+:math:`z = \log((1-\epsilon)/\epsilon)` [1]_ (some printed pseudo-code has the misprint
+:math:`\log(1-\epsilon)/\epsilon`). The weak learner is a decision stump (a single test) or any other learner; a learner
+that takes no row weights is trained on rows resampled by weight (``resample``). Boosting can lower the test error even
+after the training error is zero, because the margins still grow [2]_.
 
 References
 ----------
@@ -65,18 +66,21 @@ class Options(LearnerOptions):
         "max_depth": {"weak": ("tree",), "estimator": (None,)},
     }
     n_estimators: int = Field(
-        100, ge=1, le=MANY, description="Rounds; fewer when a learner is perfect or no better than chance."
+        100,
+        ge=1,
+        le=MANY,
+        description="Maximum number of rounds; boosting stops when a learner is perfect or no better than chance.",
     )
-    weak: Literal["stump", "naive_bayes", "tree"] = Field("stump", description="The learner of a round.")
+    weak: Literal["stump", "naive_bayes", "tree"] = Field("stump", description="Weak learner of each round.")
     estimator: Member | None = Field(
-        None, description="Any other learner of a round: {learner: WORD, ...its options}; takes the place of weak."
+        None, description="Any other weak learner, {learner: WORD, ...its options}; replaces weak."
     )
-    max_depth: int = Field(2, ge=1, le=10**9, description="Depth of weak: tree.")
-    resample: bool = Field(False, description="Rows drawn by weight in place of weighted rows.")
+    max_depth: int = Field(2, ge=1, le=10**9, description="Depth of the trees of weak: tree.")
+    resample: bool = Field(False, description="Resample rows by weight instead of weighting them.")
 
 
 class Stump(ClassifierMixin, Estimator, options=Options):
-    """A single test: the column, and the cut or the branches, with the least weighted error.
+    """A decision stump: the single test, with its cut or branches, that has the smallest weighted error.
 
     Parameters
     ----------
@@ -87,9 +91,9 @@ class Stump(ClassifierMixin, Estimator, options=Options):
     ----------
     column_ : int
     cut_ : float
-        Of a number column: up to it the first branch, above the second.
+        For a numeric column: values up to the cut take the first branch, larger values the second.
     says_ : ndarray of int
-        The class of each branch, by position.
+        Position of the class that each branch predicts.
     """
 
     def __init__(self, categorical: tuple[int, ...] = ()) -> None:
@@ -116,14 +120,14 @@ class Stump(ClassifierMixin, Estimator, options=Options):
         return self
 
     def predict(self, X: Any) -> np.ndarray:
-        """The class of the branch; values that training rows did not have go with the first."""
+        """Return the class of the branch; values absent from the training rows take the first branch."""
         check_is_fitted(self)
         X = validate_data(self, X, reset=False, dtype=np.float64)
         return np.asarray(self.classes_[branch(X, self.column_, self.cut_, self.says_, self._n_values)])
 
 
 def sorted_columns(X: Array, categorical: tuple[int, ...]) -> tuple[Array, NDArray[np.int32], NDArray[np.int64]]:
-    """Columns one after the other, the order that sorts each, and the number of values of codes (else 0)."""
+    """Return the columns as rows, the sort order of each, and the number of codes of each (0 for numbers)."""
     table = np.ascontiguousarray(X.T)
     order = np.argsort(table, axis=1, kind="stable").astype(np.int32)
     n_values = np.zeros(len(table), np.int64)
@@ -135,7 +139,7 @@ def sorted_columns(X: Array, categorical: tuple[int, ...]) -> tuple[Array, NDArr
 
 
 def branch(X: Array, column: int, cut: float, says: NDArray[np.int64], n_values: NDArray[np.int64]) -> Any:
-    """Positions of the classes that a stump says."""
+    """Return the positions of the classes that a stump predicts."""
     x = X[:, column]
     if n_values[column] == 0:
         return np.where(x <= cut, says[0], says[1])
@@ -154,7 +158,7 @@ class AdaBoost(ClassifierMixin, Estimator, options=Options):
     categorical : tuple of int
         Columns of codes, for stumps.
     resample : bool
-        Draw rows by weight in place of weighting them; always with learners that take no weights.
+        Resample rows by weight instead of weighting them; always done for learners that take no weights.
     random_state : int or None
 
     Attributes
@@ -164,7 +168,7 @@ class AdaBoost(ClassifierMixin, Estimator, options=Options):
     errors_ : ndarray
         Weighted error of each round.
     estimators_ : list
-        Learners of the rounds; of stumps (column, cut, classes of branches).
+        Learner of each round; a stump is stored as (column, cut, classes of its branches).
     """
 
     def __init__(
@@ -179,7 +183,7 @@ class AdaBoost(ClassifierMixin, Estimator, options=Options):
         self.resample, self.random_state = resample, random_state
 
     def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
-        """Boost; ends early when a learner is right on all weight, or not on half of it."""
+        """Boost; stop early when a learner has weighted error zero, or at least one half."""
         X, y = validate_data(self, X, y, dtype=np.float64)
         check_classification_targets(y)
         weights = _check_sample_weight(sample_weight, X, dtype=np.float64)
@@ -240,7 +244,7 @@ class AdaBoost(ClassifierMixin, Estimator, options=Options):
         return np.asarray(validate_data(self, X, reset=False, dtype=np.float64))
 
     def staged_votes(self, X: Any) -> Iterator[Array]:
-        """Votes of each class after each round, shape (rows, classes); the same array, changed."""
+        """Yield the votes for each class after each round, shape (rows, classes); one array, updated in place."""
         X = self._checked(X)
         total, at = np.zeros((len(X), len(self.classes_))), np.arange(len(X))
         for made, z in zip(self.estimators_, self.votes_, strict=True):
@@ -248,23 +252,23 @@ class AdaBoost(ClassifierMixin, Estimator, options=Options):
             yield total
 
     def staged_predict(self, X: Any) -> Iterator[np.ndarray]:
-        """The class of each row after each round."""
+        """Yield the predicted class of each row after each round."""
         for total in self.staged_votes(X):
             yield self.classes_[total.argmax(axis=1)]
 
     def decision_function(self, X: Any) -> np.ndarray:
-        """Votes over their sum: of two classes those of the second less those of the first, else one column a class."""
+        """Return the share of votes: second class minus first for two classes, otherwise one column per class."""
         *_, total = self.staged_votes(X)
         share = total / self.votes_.sum()
         return np.asarray(share[:, 1] - share[:, 0] if len(self.classes_) == 2 else share)
 
     def predict(self, X: Any) -> np.ndarray:
-        """The class with most votes."""
+        """The class with the most votes."""
         *_, total = self.staged_votes(X)
         return np.asarray(self.classes_[total.argmax(axis=1)])
 
     def staged_margins(self, X: Any, y: Any) -> Iterator[Array]:
-        """Share of votes for the true class less that for the best other, in [-1, 1], after each round."""
+        """Yield the margins after each round, as :meth:`margins` defines them."""
         at = np.searchsorted(self.classes_, np.asarray(y))
         rows = np.arange(len(at))
         for total, votes in zip(self.staged_votes(X), np.cumsum(self.votes_), strict=True):
@@ -274,26 +278,26 @@ class AdaBoost(ClassifierMixin, Estimator, options=Options):
             yield true_share - share.max(axis=1)
 
     def margins(self, X: Any, y: Any) -> Array:
-        """Share of votes for the true class less that for the best other, in [-1, 1]."""
+        """Return the margins: share of votes for the true class minus the largest share of another, in [-1, 1]."""
         *_, last = self.staged_margins(X, y)
         return last
 
 
 def build(options: Options, task: str, categorical: tuple[int, ...] = ()) -> BaseEstimator:
-    """AdaBoost over the weak learner asked for."""
+    """Return AdaBoost over the requested weak learner."""
     weak: Any = None
     if options.estimator is not None:
         weak = built(options.estimator, task, categorical)
     elif options.weak == "naive_bayes":
         weak = GaussianNB()
     elif options.weak == "tree":
-        # Trees of scikit-learn read single precision, and take values within 1e-7 for equal: not in any unit.
+        # scikit-learn's trees use single precision and treat values within 1e-7 as equal, so they depend on the unit.
         weak = make_pipeline(StandardScaler(), DecisionTreeClassifier(max_depth=options.max_depth))
     return AdaBoost(weak, options.n_estimators, categorical, options.resample)
 
 
 def reported(estimator: Any) -> dict[str, tuple[tuple[str, ...], np.ndarray]]:
-    """Rounds, and the weighted errors of the first and the last."""
+    """Return the number of rounds, and the weighted errors of the first and the last."""
     return {
         "rounds": ((), np.array(float(len(estimator.votes_)))),
         "first_error": ((), np.array(estimator.errors_[0])),
@@ -307,5 +311,5 @@ def curves(estimator: Any) -> dict[str, tuple[tuple[str, ...], np.ndarray]]:
 
 
 def examples() -> list[BaseEstimator]:
-    """For scikit-learn's checks."""
+    """Estimators for scikit-learn's checks."""
     return [AdaBoost(n_estimators=20), Stump()]

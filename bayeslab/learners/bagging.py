@@ -1,8 +1,8 @@
 r"""Learner ``bagging``: one learner, trained on many bootstrap samples of the rows, averaged.
 
-A sample of N rows with replacement holds :math:`1 - (1 - 1/N)^N \to 0.632` of them. Averages help learners that change
-much with the sample (trees, nets), less those that do not (nearest neighbours) [1]_. Samples of fewer rows
-(``max_samples``) make learners less alike; the median of numbers does not follow a learner that went wild.
+A bootstrap sample of N rows contains a share :math:`1 - (1 - 1/N)^N \to 0.632` of the distinct rows. Averaging helps
+unstable learners (trees, nets) more than stable ones (nearest neighbours) [1]_. Smaller samples (``max_samples``) make
+the learners less correlated; the median of numbers is robust to a single wild prediction.
 
 References
 ----------
@@ -52,25 +52,27 @@ class Options(LearnerOptions):
         "average": {"task": ("regression",)},
     }
     estimator: Member | None = Field(
-        None, description="What is trained: {learner: WORD, ...its options}; left out: decision_tree, regression_tree."
+        None, description="Base learner, {learner: WORD, ...its options}; default: decision_tree or regression_tree."
     )
     n_estimators: int = Field(100, ge=1, le=MANY, description="Number of bootstrap samples.")
-    max_samples: float = Field(1.0, gt=0, le=1, description="Rows of a sample, as a share of all.")
-    average: Literal["mean", "median"] = Field("mean", description="Of numbers; probabilities have a mean.")
+    max_samples: float = Field(1.0, gt=0, le=1, description="Size of a sample, as a share of the rows.")
+    average: Literal["mean", "median"] = Field(
+        "mean", description="How predicted numbers are combined; probabilities are always averaged."
+    )
 
 
 def distinct_fraction(n_rows: int) -> float:
-    """Expected share of the rows that a bootstrap sample of the same size holds."""
+    """Return the expected share of distinct rows in a bootstrap sample of the same size."""
     if n_rows < 1:
         raise ValueError(f"a sample needs a row; given: {n_rows}")
     return float(-np.expm1(n_rows * np.log1p(-1 / n_rows))) if n_rows > 1 else 1.0
 
 
 class MedianBagging(BaggingRegressor):
-    """Bagging of regressions whose answer is the median of all; parameters are those of ``BaggingRegressor``."""
+    """Bagged regression that predicts the median of its members; parameters are those of ``BaggingRegressor``."""
 
     def predict(self, X: Any) -> Array:
-        """The median of the members' answers."""
+        """Return the median of the members' predictions."""
         check_is_fitted(self)
         X = validate_data(self, X, accept_sparse=["csr", "csc"], dtype=None, ensure_all_finite=False, reset=False)
         pairs = zip(self.estimators_, self.estimators_features_, strict=True)
@@ -78,10 +80,10 @@ class MedianBagging(BaggingRegressor):
 
 
 def build(options: Options, task: str, categorical: tuple[int, ...] = ()) -> BaseEstimator:
-    """scikit-learn's bagging; of regressions also with the median."""
+    """Return scikit-learn's bagging, or its variant with the median for regression."""
     usual = {"learner": "decision_tree" if task == "classification" else "regression_tree"}
     one = built(options.estimator or usual, task, categorical)
-    # As many rows as there are: a share of all would be warned of where these are few.
+    # A count instead of a share: scikit-learn warns of a share when there are few rows.
     rows = options.max_samples if options.max_samples < 1 else None
     if task == "classification":
         if options.average == "median":
@@ -92,12 +94,12 @@ def build(options: Options, task: str, categorical: tuple[int, ...] = ()) -> Bas
 
 
 def reported(estimator: Any) -> dict[str, tuple[tuple[str, ...], np.ndarray]]:
-    """The share of the rows that a learner saw, on average."""
+    """Return the mean share of the rows that a member was trained on."""
     n = max(int(rows.max()) for rows in estimator.estimators_samples_) + 1
     share = np.mean([len(np.unique(rows)) / n for rows in estimator.estimators_samples_])
     return {"rows_seen": ((), np.array(share))}
 
 
 def examples() -> list[BaseEstimator]:
-    """For scikit-learn's checks."""
+    """Estimators for scikit-learn's checks."""
     return [MedianBagging(n_estimators=11)]

@@ -1,8 +1,9 @@
-r"""Learner ``boosted_regression``: regressions one after the other, each where the ones before err.
+r"""Learner ``boosted_regression``: regressions trained in sequence, each on the errors of the ones before.
 
-``drucker``: rows are drawn with probabilities that rise with their error over the largest one, and the answer is the
-weighted median of all [1]_. ``threshold``: an error above a threshold counts as wrong, as a wrong class does in
-AdaBoost [2]_. ``residual``: each learner is trained on what the sum of the ones before leaves [3]_.
+``drucker``: rows are drawn with probabilities that increase with their error relative to the largest error, and the
+prediction is the weighted median of all learners [1]_. ``threshold``: a row with an error above a threshold counts as
+wrong, as a misclassified row does in AdaBoost [2]_. ``residual``: each learner is trained on the residuals of the sum
+of the learners before it [3]_.
 
 References
 ----------
@@ -44,7 +45,7 @@ Array = NDArray[np.float64]
 
 TASKS = ("regression",)
 CATEGORIES: Literal["codes", "indicators"] = "codes"
-# Trees of scikit-learn read single precision, and take values within 1e-7 for equal: not in any unit.
+# scikit-learn's trees use single precision and treat values within 1e-7 as equal, so they depend on the unit.
 SCALE = True
 MISSING = False
 
@@ -57,24 +58,26 @@ class Options(LearnerOptions):
         "threshold": {"method": ("threshold",)},
         "loss": {"method": ("drucker",)},
     }
-    method: Literal["drucker", "threshold", "residual"] = Field("residual", description="What the next one is after.")
-    estimator: Member | None = Field(
-        None, description="What is trained: {learner: WORD, ...its options}; left out: a tree of depth 3."
+    method: Literal["drucker", "threshold", "residual"] = Field(
+        "residual", description="How a round uses the errors so far."
     )
-    n_estimators: int = Field(100, ge=1, le=MANY, description="Rounds; fewer when nothing is left.")
-    learning_rate: float = Field(0.1, gt=0, le=1, description="Of method: residual, the share of each answer added.")
+    estimator: Member | None = Field(
+        None, description="Base learner, {learner: WORD, ...its options}; default: a tree of depth 3."
+    )
+    n_estimators: int = Field(100, ge=1, le=MANY, description="Maximum number of rounds; fewer when no error is left.")
+    learning_rate: float = Field(0.1, gt=0, le=1, description="method: residual: share of each prediction added.")
     threshold: float | None = Field(
         None,
         gt=0,
-        description="Of method: threshold, an error above it is wrong; left out: third quartile of the first errors.",
+        description="method: threshold: larger errors are wrong; default: third quartile of the first errors.",
     )
     loss: Literal["linear", "square", "exponential"] = Field("linear", description="Of method: drucker.")
 
 
 class ResidualBoost(EnsembleRegressor, options=Options):
-    """Each learner is trained on the residuals of the sum so far, and a share of its answer is added.
+    """Gradient boosting for squared error: each learner is trained on the residuals of the sum so far.
 
-    The share is lowered to the best one where the whole would raise the squared error of the training rows.
+    A share of its prediction is added; if that would raise the training error, the optimal share is added instead.
 
     Parameters
     ----------
@@ -90,9 +93,9 @@ class ResidualBoost(EnsembleRegressor, options=Options):
         The mean of the outcomes.
     estimators_ : list
     steps_ : ndarray
-        The share of each answer.
+        Share of each learner's prediction that was added.
     errors_ : ndarray
-        Mean squared error of the training rows before the first and after each learner: never rises.
+        Training mean squared error before the first learner and after each learner; it never increases.
     """
 
     def __init__(
@@ -102,11 +105,11 @@ class ResidualBoost(EnsembleRegressor, options=Options):
         self.learning_rate, self.random_state = learning_rate, random_state
 
     def fit(self, X: Any, y: Any) -> Self:
-        """Go on until rounds are over, or a learner finds nothing in the residuals."""
+        """Boost until all rounds are used, or a learner no longer lowers the error."""
         X, y = self._rows(X, y)
         rng = self._rng()
         one = DecisionTreeRegressor(max_depth=3) if self.estimator is None else self.estimator
-        # Trees take differences of squares, and impurities below 1e-16 as none.
+        # Trees compute differences of squares and treat impurities below 1e-16 as zero.
         left, self.start_, self._size = levelled(np.asarray(y, float))
         self.estimators_: list[Any] = []
         steps, errors = [], [float(np.mean(left**2))]
@@ -114,7 +117,7 @@ class ResidualBoost(EnsembleRegressor, options=Options):
             made = trained(one, X, left, rng)
             predicted = np.asarray(made.predict(X), float)
             size = float(predicted @ predicted)
-            # Along the answer the squared error is a parabola: beyond twice its lowest point it rises.
+            # The squared error is a parabola in the step: beyond twice the minimiser it exceeds its start.
             best = float(predicted @ left) / size if size > 0 else 0.0
             if best <= 1e-12:
                 break
@@ -127,7 +130,7 @@ class ResidualBoost(EnsembleRegressor, options=Options):
         return self
 
     def staged_predict(self, X: Any) -> Iterator[Array]:
-        """The sum after each learner."""
+        """Yield the sum after each learner."""
         X = self._new(X)
         total = np.zeros(len(X))
         for step, one in zip(self.steps_, self.estimators_, strict=True):
@@ -135,7 +138,7 @@ class ResidualBoost(EnsembleRegressor, options=Options):
             yield self.start_ + self._size * total
 
     def predict(self, X: Any) -> Array:
-        """The sum of all."""
+        """Return the sum over all learners."""
         X = self._new(X)
         total = np.zeros(len(X))
         for step, one in zip(self.steps_, self.estimators_, strict=True):
@@ -144,7 +147,7 @@ class ResidualBoost(EnsembleRegressor, options=Options):
 
 
 class ThresholdBoost(EnsembleRegressor, options=Options):
-    """AdaBoost whose wrong rows are those with an error above a threshold; rows are drawn by weight.
+    """AdaBoost.RT: rows with an error above a threshold count as wrong; rows are drawn by weight.
 
     Parameters
     ----------
@@ -152,7 +155,7 @@ class ThresholdBoost(EnsembleRegressor, options=Options):
         None: a tree of depth 3.
     n_estimators : int
     threshold : float or None
-        None: the third quartile of the errors of the first learner, so that it is wrong on a quarter of the rows.
+        None: the third quartile of the first learner's errors, so that it is wrong on a quarter of the rows.
     random_state : int or None
 
     Attributes
@@ -160,9 +163,9 @@ class ThresholdBoost(EnsembleRegressor, options=Options):
     threshold_ : float
     estimators_ : list
     votes_ : ndarray
-        log((1 − e)/e) of each.
+        log((1 − e)/e) for the weighted error e of each learner.
     weights_ : ndarray
-        Of the training rows, after the last round.
+        Weights of the training rows after the last round.
     """
 
     def __init__(
@@ -172,7 +175,7 @@ class ThresholdBoost(EnsembleRegressor, options=Options):
         self.threshold, self.random_state = threshold, random_state
 
     def fit(self, X: Any, y: Any) -> Self:
-        """Draw, train, mark, weigh; ends early when a learner is right everywhere."""
+        """Boost; stop early when a learner is right on all rows."""
         X, y = self._rows(X, y)
         rng = self._rng()
         one = DecisionTreeRegressor(max_depth=3) if self.estimator is None else self.estimator
@@ -189,7 +192,7 @@ class ThresholdBoost(EnsembleRegressor, options=Options):
             wrong = gap > self.threshold_
             error = float(weights[wrong].sum())
             if error >= 0.5 and self.estimators_:
-                # No better than chance by these weights: the round is lost, and weights start again from equal ones.
+                # No better than chance under these weights: discard the round and restart from equal weights.
                 weights = np.full(len(y), 1 / len(y))
                 continue
             error = min(max(error, 1e-10), 0.5 - 1e-3)
@@ -203,7 +206,7 @@ class ThresholdBoost(EnsembleRegressor, options=Options):
         return self
 
     def staged_predict(self, X: Any) -> Iterator[Array]:
-        """The weighted mean of the learners so far, after each."""
+        """Yield the weighted mean of the learners so far, after each round."""
         X = self._new(X)
         total = np.zeros(len(X))
         for vote, weight, one in zip(self.votes_, np.cumsum(self.votes_), self.estimators_, strict=True):
@@ -211,14 +214,14 @@ class ThresholdBoost(EnsembleRegressor, options=Options):
             yield total / weight
 
     def predict(self, X: Any) -> Array:
-        """The mean of all, weighted by their votes."""
+        """Return the mean of all learners, weighted by their votes."""
         X = self._new(X)
         given = np.array([one.predict(X) for one in self.estimators_], float)
         return np.asarray(self.votes_ @ given / self.votes_.sum())
 
 
 def build(options: Options, task: str, categorical: tuple[int, ...] = ()) -> BaseEstimator:
-    """The method asked for; Drucker's is scikit-learn's."""
+    """Return the requested method; Drucker's is scikit-learn's."""
     one = DecisionTreeRegressor(max_depth=3)
     if options.estimator is not None:
         one = built(options.estimator, task, categorical)
@@ -230,10 +233,10 @@ def build(options: Options, task: str, categorical: tuple[int, ...] = ()) -> Bas
 
 
 def reported(estimator: Any) -> dict[str, tuple[tuple[str, ...], np.ndarray]]:
-    """Rounds."""
+    """Return the number of rounds."""
     return {"rounds": ((), np.array(float(len(estimator.estimators_))))}
 
 
 def examples() -> list[BaseEstimator]:
-    """For scikit-learn's checks."""
+    """Estimators for scikit-learn's checks."""
     return [ResidualBoost(n_estimators=20, learning_rate=0.5), ThresholdBoost(n_estimators=15)]

@@ -1,11 +1,10 @@
-r"""Learner ``cascade``: cheap members first; a row goes on to the next only where the one before is not sure.
+r"""Learner ``cascade``: members ordered from cheap to costly; a row is passed on while the current member is unsure.
 
-Stage j answers where its largest probability reaches :math:`\theta_j`, with
-:math:`1/K < \theta_j \le \theta_{j+1} < 1`: a row below :math:`\theta_j` could not be answered by a stage that asks for
-less. Each stage after the first is trained on rows drawn by how far the one before misses them. Training rows of which
-no stage is sure are the exceptions: they are stored, and nearest neighbours among them answer last [1]_. Of regressions
-a stage passes a row on where its standard error, estimated from its errors on the nearest rows left out, is above the
-threshold.
+Stage j classifies a row if its largest probability reaches :math:`\theta_j`; the thresholds do not decrease,
+:math:`1/K < \theta_j \le \theta_{j+1} < 1`. Each stage after the first is trained on rows resampled in proportion to
+the loss of the stage before. Training rows of which no stage is sure are stored as exceptions, and nearest neighbours
+among them decide last [1]_. In regression, a stage passes a row on if its standard error, estimated from its errors on
+the nearest held-out rows, is above the threshold.
 
 References
 ----------
@@ -57,18 +56,18 @@ MISSING = False
 
 
 class Options(MemberOptions):
-    """Options of a cascade; the members are its stages, in their order."""
+    """Options of a cascade; the members are its stages, in order."""
 
     thresholds: list[float] | None = Field(
         None,
-        description="One a stage: the least probability, rising; of regressions the largest standard error, falling."
-        " Left out: from 0.8 to 0.95; of regressions quantiles of the first stage's.",
+        description="One per stage: smallest probability (not decreasing), or largest standard error (not increasing)."
+        " Default: from 0.8 to 0.95; in regression quantiles of the first stage's standard errors.",
     )
-    n_neighbors: int = Field(5, ge=1, le=10**9, description="Of the exceptions that answer last.")
+    n_neighbors: int = Field(5, ge=1, le=10**9, description="Neighbours among the exceptions, which decide last.")
 
 
 class _Stages(Ensemble, options=Options):
-    """What cascades of both kinds do."""
+    """Code that both cascades share."""
 
     def __init__(
         self,
@@ -91,7 +90,7 @@ class _Stages(Ensemble, options=Options):
         return given
 
     def _store(self, X: Array, target: Any, unsure: NDArray[np.bool_]) -> None:
-        """The rows of which no stage is sure."""
+        """Store the rows of which no stage is sure."""
         self.exceptions_ = np.flatnonzero(unsure)
         self._tail = None
         if n := len(self.exceptions_):
@@ -102,7 +101,7 @@ class _Stages(Ensemble, options=Options):
         raise NotImplementedError
 
     def _answers(self, X: Array, out: Array) -> NDArray[np.int64]:
-        """Fill in answers; the stage of each row."""
+        """Fill ``out`` with the predictions and return the stage of each row."""
         stage = np.full(len(X), len(self.estimators_))
         left = np.arange(len(X))
         for j in range(len(self.estimators_)):
@@ -117,7 +116,10 @@ class _Stages(Ensemble, options=Options):
         return stage
 
     def mean_cost(self, X: Any, costs: Sequence[float]) -> float:
-        """Mean cost of an answer, from the cost of each stage and of the neighbours; a row pays all up to its own."""
+        """Return the mean cost of a prediction, from the costs of the stages and of the neighbours, in order.
+
+        A row costs the sum over all stages up to the one that answers it.
+        """
         stage = self.stages(X)
         total = np.cumsum(costs)
         if len(total) != len(self.estimators_) + 1:
@@ -125,12 +127,12 @@ class _Stages(Ensemble, options=Options):
         return float(total[stage].mean())
 
     def stages(self, X: Any) -> NDArray[np.int64]:
-        """The stage that answers each row; the last number is the exceptions'."""
+        """Return the stage that answers each row; the last number stands for the exceptions."""
         raise NotImplementedError
 
 
 def harder(loss: Array, rng: Any) -> NDArray[np.int64]:
-    """Rows drawn by what they lack, with a little for all so that no class is lost."""
+    """Return rows resampled in proportion to their loss plus a small constant, so that no class is lost."""
     weights = np.maximum(loss, 0) + 0.05 * max(float(loss.mean()), 1e-12)
     return np.asarray(rng.choice(len(loss), len(loss), p=weights / weights.sum()), np.int64)
 
@@ -153,11 +155,11 @@ class CascadeClassifier(EnsembleClassifier, _Stages):
     estimators_ : list
     thresholds_ : ndarray
     exceptions_ : ndarray of int
-        Training rows of which no stage was sure; without any the last stage answers what is left.
+        Training rows of which no stage was sure; if there are none, the last stage answers all remaining rows.
     """
 
     def fit(self, X: Any, y: Any) -> Self:
-        """Stage by stage, on what the one before misses."""
+        """Train stage by stage, each on the rows that the stage before misses."""
         X, codes = self._rows(X, y)
         rng, members, k = self._rng(), self._members(), len(self.classes_)
         self.thresholds_ = self._checked_thresholds(len(members), k)
@@ -174,7 +176,7 @@ class CascadeClassifier(EnsembleClassifier, _Stages):
         return self
 
     def _stage_left_out(self, one: Any, X: Array, codes: Any, loss: Array | None, rng: Any) -> Array:
-        """Probabilities of rows by stages that were not trained on them."""
+        """Return out-of-fold probabilities of one stage."""
         out = np.zeros((len(X), len(self.classes_)))
         for inside, outside in splits(codes, self.cv, rng):
             at = inside if loss is None else inside[harder(loss[inside], rng)]
@@ -188,7 +190,7 @@ class CascadeClassifier(EnsembleClassifier, _Stages):
         return self._rising(n_stages, n_classes)
 
     def suits(self, n_rows: int, n_columns: int, n_classes: int) -> None:
-        """Rows for all folds, and a threshold for each stage."""
+        """Check that there are rows for all folds and one threshold per stage."""
         super().suits(n_rows, n_columns, n_classes)
         if self.thresholds is not None:
             self._rising(len(self._members()), n_classes)
@@ -211,14 +213,14 @@ class CascadeClassifier(EnsembleClassifier, _Stages):
         return shares(self._tail, X, len(self.classes_))
 
     def predict_proba(self, X: Any) -> Array:
-        """Probabilities by the stage that is sure, or by the exceptions."""
+        """Return the probabilities from the first stage that is sure, or from the exceptions."""
         X = self._new(X)
         out = np.zeros((len(X), len(self.classes_)))
         self._answers(X, out)
         return out
 
     def stages(self, X: Any) -> NDArray[np.int64]:
-        """The stage that answers each row; the last number is the exceptions'."""
+        """Return the stage that answers each row; the last number stands for the exceptions."""
         X = self._new(X)
         return self._answers(X, np.zeros((len(X), len(self.classes_))))
 
@@ -231,10 +233,10 @@ class CascadeRegressor(EnsembleRegressor, _Stages):
     estimators : list of estimators or None
         Stages; None: a linear one, a tree and the nearest neighbour.
     thresholds : sequence of float or None
-        Largest standard error with which each stage answers, not rising; None: the third quartile, ..., the first
-        quartile of the first stage's.
+        Largest standard error at which each stage answers, not increasing; None: the third quartile, ..., the first
+        quartile of the first stage's standard errors.
     n_neighbors : int
-        Of the exceptions, and of rows whose errors give the standard error (four times as many).
+        Neighbours among the exceptions; four times as many neighbours give the standard error.
     cv : int
     random_state : int or None
 
@@ -246,7 +248,7 @@ class CascadeRegressor(EnsembleRegressor, _Stages):
     """
 
     def fit(self, X: Any, y: Any) -> Self:
-        """Stages on all rows; their errors on rows left out."""
+        """Train the stages on all rows and store their errors on held-out rows."""
         X, y = self._rows(X, y)
         rng = self._rng()
         self._squares = (self._left_out(X, y, rng) - y) ** 2
@@ -263,7 +265,7 @@ class CascadeRegressor(EnsembleRegressor, _Stages):
         return self._falling(len(errors))
 
     def suits(self, n_rows: int, n_columns: int, n_classes: int) -> None:
-        """Rows for all folds, and a threshold for each stage."""
+        """Check that there are rows for all folds and one threshold per stage."""
         super().suits(n_rows, n_columns, n_classes)
         if self.thresholds is not None:
             self._falling(len(self._members()))
@@ -275,7 +277,7 @@ class CascadeRegressor(EnsembleRegressor, _Stages):
         return given
 
     def standard_errors(self, stage: int, X: Any) -> Array:
-        """Root mean squared error of a stage on the nearest training rows, left out when it answered them."""
+        """Return the root mean squared out-of-fold error of a stage on the nearest training rows."""
         at = self._near.kneighbors(self._new(X), return_distance=False)
         return np.asarray(np.sqrt(self._squares[stage][at].mean(axis=1)))
 
@@ -289,30 +291,30 @@ class CascadeRegressor(EnsembleRegressor, _Stages):
         return np.asarray(self._tail.predict(X), float)
 
     def predict(self, X: Any) -> Array:
-        """The number by the stage that is sure, or by the exceptions."""
+        """Return the prediction of the first stage that is sure, or of the exceptions."""
         X = self._new(X)
         out = np.zeros(len(X))
         self._answers(X, out)
         return out
 
     def stages(self, X: Any) -> NDArray[np.int64]:
-        """The stage that answers each row; the last number is the exceptions'."""
+        """Return the stage that answers each row; the last number stands for the exceptions."""
         X = self._new(X)
         return self._answers(X, np.zeros(len(X)))
 
 
 def build(options: Options, task: str, categorical: tuple[int, ...] = ()) -> BaseEstimator:
-    """The stages."""
+    """Return the cascade for the task."""
     kind = CascadeClassifier if task == "classification" else CascadeRegressor
     return kind(built_all(options.learners, task), options.thresholds, options.n_neighbors, options.cv)
 
 
 def reported(estimator: Any) -> dict[str, tuple[tuple[str, ...], np.ndarray]]:
-    """Thresholds, and the number of exceptions."""
+    """Return the thresholds and the number of exceptions."""
     exceptions = np.array(float(len(estimator.exceptions_)))
     return {"threshold": (("stage",), estimator.thresholds_), "exceptions": ((), exceptions)}
 
 
 def examples() -> list[BaseEstimator]:
-    """For scikit-learn's checks."""
+    """Estimators for scikit-learn's checks."""
     return [CascadeClassifier(cv=2), CascadeRegressor(cv=2)]

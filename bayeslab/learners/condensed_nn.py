@@ -1,7 +1,8 @@
-r"""Learner ``condensed_nn``: the nearest of a few rows that stand for all.
+r"""Learner ``condensed_nn``: nearest neighbour on a small subset of the rows that classifies all rows correctly.
 
-Rows are taken over one by one when those kept so far get their class wrong, again and again until all training rows
-come out right [1]_: the rows near the borders of the classes stay, those deep inside go.
+A row is added to the subset if the rows kept so far misclassify it; passes over the rows are repeated until all
+training rows are classified correctly [1]_. Rows near the class boundaries are kept, rows deep inside a class are
+dropped.
 
 References
 ----------
@@ -36,19 +37,21 @@ MISSING = False
 class Options(LearnerOptions):
     """Options of condensing."""
 
-    p: Power = Field(2.0, description="Of the Minkowski distance, at most 16 or infinite: 1 Manhattan, 2 Euclidean.")
-    shuffle: bool = Field(True, description="Rows are visited in random order; otherwise in their own.")
+    p: Power = Field(
+        2.0, description="Power of the Minkowski distance, at most 16 or infinite: 1 Manhattan, 2 Euclidean."
+    )
+    shuffle: bool = Field(True, description="Visit the rows in random order instead of the given order.")
 
 
 class CondensedNN(ClassifierMixin, Estimator, options=Options):
-    """1-NN on rows that get all training rows right.
+    """1-NN on a subset of the rows that classifies all training rows correctly.
 
-    Equal rows with different classes count as one, of the class that most of them have.
+    Identical rows with different classes count as one row of their most frequent class.
 
     Parameters
     ----------
     p : float
-        Of the Minkowski distance.
+        Power of the Minkowski distance.
     shuffle : bool
     categorical : tuple of int
         Columns of codes; they count one where they differ.
@@ -57,7 +60,7 @@ class CondensedNN(ClassifierMixin, Estimator, options=Options):
     Attributes
     ----------
     kept_ : ndarray
-        Positions of the rows that stay, in the order in which they were taken.
+        Positions of the kept rows, in the order in which they were added.
     """
 
     def __init__(
@@ -66,7 +69,7 @@ class CondensedNN(ClassifierMixin, Estimator, options=Options):
         self.p, self.shuffle, self.categorical, self.random_state = p, shuffle, categorical, random_state
 
     def fit(self, X: Any, y: Any) -> Self:
-        """Take rows until all are right."""
+        """Add rows until all training rows are classified correctly."""
         X, y = validate_data(self, X, y, dtype=np.float64)
         check_classification_targets(y)
         self.classes_, codes = np.unique(y, return_inverse=True)
@@ -82,7 +85,7 @@ class CondensedNN(ClassifierMixin, Estimator, options=Options):
         return self
 
     def _distances(self, X: Any) -> Array:
-        """To the nearest row kept of each class; infinite of a class that has none."""
+        """Return the distance to the nearest kept row of each class; infinite for a class without kept rows."""
         check_is_fitted(self)
         queries = self._space.points(np.asarray(validate_data(self, X, reset=False, dtype=np.float64)))
         out = np.full((len(queries), len(self.classes_)), np.inf)
@@ -91,20 +94,20 @@ class CondensedNN(ClassifierMixin, Estimator, options=Options):
         return out
 
     def decision_function(self, X: Any) -> Array:
-        """How much nearer: of two classes the distance to the first less that to the second, else a column a class."""
+        """Return scores: distance to the first class minus that to the second, or for more classes one column each."""
         distances = self._distances(X)
-        # A class that has no row of its own is farther than any.
+        # A class without kept rows is farther than any other.
         distances = np.where(np.isfinite(distances), distances, 2 * distances[np.isfinite(distances)].max() + 1)
         return np.asarray(distances[:, 0] - distances[:, 1] if len(self.classes_) == 2 else -distances)
 
     def predict(self, X: Any) -> np.ndarray:
-        """The class of the nearest row kept, of equals the first class."""
+        """Return the class of the nearest kept row; the first class on a tie."""
         nearest = self._distances(X).argmin(axis=1)
         return np.asarray(self.classes_[nearest])
 
 
 def _agreed(points: Array, codes: NDArray[Any], n_classes: int) -> NDArray[np.int64]:
-    """Of equal rows the class that most of them have."""
+    """Return for each row the most frequent class among the rows identical to it."""
     _, group = np.unique(points, axis=0, return_inverse=True)
     counts = np.zeros((int(group.max()) + 1, n_classes))
     np.add.at(counts, (group.ravel(), codes), 1)
@@ -112,7 +115,7 @@ def _agreed(points: Array, codes: NDArray[Any], n_classes: int) -> NDArray[np.in
 
 
 def _condensed(points: Array, codes: NDArray[np.int64], order: NDArray[np.int64], p: float) -> NDArray[np.int64]:
-    """Rows that get all right; one look at all rows when one is kept, so each always knows how far each class is."""
+    """Return the kept rows; the distance of every row to every class is updated whenever a row is added."""
     distance = np.full((len(points), int(codes.max()) + 1), np.inf)
     kept: list[int] = []
     there = np.zeros(len(points), dtype=bool)
@@ -128,7 +131,7 @@ def _condensed(points: Array, codes: NDArray[np.int64], order: NDArray[np.int64]
     while wrong:
         wrong = False
         for row in order:
-            # A row that is kept is right but for rounding.
+            # A kept row is at distance zero from itself except for rounding.
             if distance[row].argmin() != codes[row] and not there[row]:
                 keep(int(row))
                 wrong = True
@@ -141,10 +144,10 @@ def build(options: Options, task: str, categorical: tuple[int, ...] = ()) -> Bas
 
 
 def reported(estimator: Any) -> dict[str, tuple[tuple[str, ...], np.ndarray]]:
-    """Rows that stay."""
+    """Return the number of kept rows."""
     return {"kept": ((), np.array(float(len(estimator.kept_))))}
 
 
 def examples() -> list[BaseEstimator]:
-    """For scikit-learn's checks."""
+    """Estimators for scikit-learn's checks."""
     return [CondensedNN()]

@@ -1,14 +1,14 @@
-r"""Learner ``convolutional``: a convolutional net of LeNet's shape, for images given as rows of pixels.
+r"""Learner ``convolutional``: a convolutional net of the LeNet type, for images given as rows of pixels.
 
-An image is put into the middle of 32 × 32 pixels. Each unit of the first hidden layer sees a small square of it; units
-of one map share their weights, so that a map answers "where is this?", and an image that is shifted by a stride has its
-maps shifted by one. Twelve maps of 8 × 8 (768 units) are followed by twelve of 4 × 4 (192), 30 units that see all of
-them, and the outputs [1]_. Down-sampling is the stride. Training is by back-propagation, with steps of Adam that
-become smaller, on images that are shifted, turned and scaled anew in every pass.
+An image is centred in 32 × 32 pixels. Each unit of the first hidden layer sees a small square of it. The units of a
+feature map share their weights, so an image shifted by one stride has its maps shifted by one unit. Twelve maps of 8 ×
+8 (768 units) are followed by twelve maps of 4 × 4 (192 units), a fully connected layer of 30 units, and the outputs
+[1]_. The stride does the down-sampling. Training is by back-propagation and Adam with a decreasing step size, on images
+that are randomly shifted, rotated and scaled in every pass.
 
-``boosted`` trains three of them by the scheme of Schapire [2]_, [3]_: the second on images of which the first has half
-wrong, the third on images on which the two disagree; moved images are drawn until there are enough. Their outputs are
-added up.
+``boosted`` trains three nets by Schapire's scheme [2]_, [3]_: the second on images of which the first misclassifies
+half, the third on images on which the first two disagree; augmented images are drawn until there are enough. The
+outputs of the three are averaged.
 
 References
 ----------
@@ -70,14 +70,16 @@ SIDE = 32
 class Options(LearnerOptions):
     """Options of a convolutional net."""
 
-    boosted: bool = Field(False, description="Three nets, each after the first on what those before find hard.")
+    boosted: bool = Field(
+        False, description="Train three nets, the second and third on images that are hard for those before."
+    )
     max_iter: int = Field(60, ge=1, le=10_000_000, description="Passes over the images.")
-    batch_size: int = Field(32, ge=1, le=10**9, description="Images of a step.")
-    learning_rate_init: float = Field(2e-3, gt=0, description="Size of the first steps; they fall to 0 as a cosine.")
-    alpha: float = Field(1e-2, ge=0, description="Strength of the penalty of squared weights.")
-    shift: float = Field(2.0, ge=0, description="Pixels by which images are shifted at most.")
-    angle: float = Field(10.0, ge=0, description="Degrees by which they are turned at most.")
-    scale: float = Field(0.1, ge=0, lt=1, description="Share by which they are scaled at most.")
+    batch_size: int = Field(32, ge=1, le=10**9, description="Images per step.")
+    learning_rate_init: float = Field(2e-3, gt=0, description="Initial step size; it falls to 0 along a cosine.")
+    alpha: float = Field(1e-2, ge=0, description="Strength of the penalty on squared weights.")
+    shift: float = Field(2.0, ge=0, description="Largest shift of an image, in pixels.")
+    angle: float = Field(10.0, ge=0, description="Largest rotation, in degrees.")
+    scale: float = Field(0.1, ge=0, lt=1, description="Largest change of size, as a share.")
 
 
 class Shape(LearnerOptions):
@@ -94,7 +96,7 @@ class Shape(LearnerOptions):
 
     @property
     def sides(self) -> tuple[int, int, int]:
-        """Side of the input and of the maps of both layers."""
+        """Return the side of the input and of the maps of both layers."""
         out = [SIDE]
         for kernel, stride, padding in zip(self.kernels, self.strides, self.paddings, strict=True):
             out.append((out[-1] + 2 * padding - kernel) // stride + 1)
@@ -102,12 +104,12 @@ class Shape(LearnerOptions):
 
     @property
     def units(self) -> tuple[int, int, int]:
-        """Units of the three hidden layers."""
+        """Return the number of units of the three hidden layers."""
         _, first, second = self.sides
         return self.maps[0] * first**2, self.maps[1] * second**2, self.hidden
 
     def shapes(self, n_classes: int) -> list[tuple[int, int]]:
-        """Shape of the weights of each layer; biases are one for each column."""
+        """Return the shape of the weights of each layer; there is one bias per column."""
         return [
             (self.kernels[0] ** 2, self.maps[0]),
             (self.maps[0] * self.kernels[1] ** 2, self.maps[1]),
@@ -126,9 +128,9 @@ def split_windows(flat: Single, shapes: list[tuple[int, int]]) -> list[tuple[Sin
 
 
 def padded(X: Any) -> Single:
-    """Rows of pixels as images in the middle of 32 × 32; small ones are enlarged by a whole factor first.
+    """Return rows of pixels as images centred in 32 × 32; small images are enlarged by a whole factor first.
 
-    Pixels that are no square number are laid out in the next larger square, row by row.
+    If the number of pixels is not a square, they are laid out in the next larger square, row by row.
     """
     X = np.asarray(X, np.float32)
     side = math.isqrt(X.shape[1] - 1) + 1
@@ -144,7 +146,10 @@ def padded(X: Any) -> Single:
 
 
 def _windows(images: Single, kernel: int, stride: int, padding: int) -> Single:
-    """What each unit sees, (images * units, maps * kernel * kernel), of images (images, maps, side, side)."""
+    """Return the receptive field of each unit, (images * units, maps * kernel * kernel).
+
+    ``images`` has the shape (images, maps, side, side).
+    """
     n_maps = images.shape[1]
     edged = np.pad(images, ((0, 0), (0, 0), (padding, padding), (padding, padding)))
     windows = sliding_window_view(edged, (kernel, kernel), axis=(2, 3))[:, :, ::stride, ::stride]
@@ -152,7 +157,7 @@ def _windows(images: Single, kernel: int, stride: int, padding: int) -> Single:
 
 
 def maps(layers: list[tuple[Single, Single]], images: Single, shape: Shape) -> list[Single]:
-    """What every layer puts out, and what its units saw: windows, maps, windows, maps, hidden units, probabilities."""
+    """Return receptive fields and outputs by layer: windows, maps, windows, maps, hidden units, probabilities."""
     _, first, second = shape.sides
     (w1, b1), (w2, b2), (w3, b3), (w4, b4) = layers
     n = len(images)
@@ -179,7 +184,7 @@ def maps(layers: list[tuple[Single, Single]], images: Single, shape: Shape) -> l
 def gradient(
     flat: Single, images: Single, targets: Single, shape: Shape, into: Single | None = None
 ) -> tuple[float, Single]:
-    """Mean log loss of images, and its derivative by all weights: those of a map add up over its units."""
+    """Return the mean log loss and its gradient in all weights; the gradient of a map sums over its units."""
     shapes = shape.shapes(targets.shape[1])
     into = np.empty_like(flat) if into is None else into
     layers, slots = split_windows(flat, shapes), split_windows(into, shapes)
@@ -197,7 +202,7 @@ def gradient(
     delta = delta.reshape(h2.shape)
     np.matmul(seen2.T, delta, out=slots[1][0])
     np.sum(delta, axis=0, out=slots[1][1])
-    # Each unit below gets what all windows that it lies in send back.
+    # Each unit below receives the sum over all windows that contain it.
     back = np.zeros((n, first, first, shape.maps[0]), flat.dtype)
     scatter(delta @ layers[1][0].T, back, shape.kernels[1], shape.strides[1], shape.paddings[1])
     delta = back.reshape(h1.shape)
@@ -215,16 +220,16 @@ class Convolutional(ClassifierMixin, Estimator, options=Options):
     max_iter, batch_size : int
     learning_rate_init, alpha : float
     shift, angle, scale : float
-        Greatest move of images in training: pixels, degrees, share.
+        Largest random shift (pixels), rotation (degrees) and change of size (share) in training.
     random_state : int or None
 
     Attributes
     ----------
     weights_ : ndarray of float32
-        All weights.
+        All weights, as one vector.
     shape_ : Shape
     loss_curve_ : list of float
-        Log loss of each pass, on moved images.
+        Log loss of each pass, on augmented images.
     """
 
     def __init__(
@@ -253,7 +258,7 @@ class Convolutional(ClassifierMixin, Estimator, options=Options):
         return self._learn(self._images(X), codes, self.classes_)
 
     def _learn(self, images: Single, codes: Any, classes: Any) -> Self:
-        """Train on images as the net sees them."""
+        """Train on padded images."""
         self.classes_, self.shape_ = classes, Shape()
         rng = check_random_state(self.random_state)
         flat = self._start(rng)
@@ -300,7 +305,7 @@ class Convolutional(ClassifierMixin, Estimator, options=Options):
         return self._says(self._images(X))
 
     def _says(self, images: Single) -> np.ndarray:
-        """Probabilities, for images as the net sees them."""
+        """Return the class probabilities of padded images."""
         layers = split_windows(self.weights_, self.shape_.shapes(len(self.classes_)))
         blocks = (images[at : at + 256] for at in range(0, len(images), 256))
         out = np.concatenate([maps(layers, x, self.shape_)[-1] for x in blocks]).astype(float)
@@ -318,22 +323,22 @@ class BoostedConvolutional(ClassifierMixin, Estimator, options=Options):
     Parameters
     ----------
     estimator : Convolutional or None
-        What is trained three times.
+        The net that is trained three times.
     random_state : int or None
 
     Attributes
     ----------
     estimators_ : list of Convolutional
-        Three; fewer when there are no rows for the next, because the ones before are right on all.
+        Three nets; fewer if no images are left for the next because the nets before are right on all.
     sets_ : list of tuple (ndarray, ndarray)
-        Images of 32 × 32 pixels, as nets see them, and codes of classes, that the second and the third learned from.
+        Training images (32 × 32 pixels) and class codes of the second and the third net.
     """
 
     def __init__(self, estimator: Any = None, random_state: Any = None) -> None:
         self.estimator, self.random_state = estimator, random_state
 
     def fit(self, X: Any, y: Any) -> Self:
-        """Train one after the other."""
+        """Train the three nets in sequence."""
         X, y = validate_data(self, X, y, dtype=np.float64)
         check_classification_targets(y)
         model = Convolutional() if self.estimator is None else self.estimator
@@ -353,7 +358,7 @@ class BoostedConvolutional(ClassifierMixin, Estimator, options=Options):
         return self
 
     def _drawn(self, images: Single, codes: Any, rng: Any, chosen: Any) -> tuple[Single, Any]:
-        """Moved images that pass the filter, as many as there are images; after twenty passes as many as there were."""
+        """Return as many augmented images that pass the filter as there are images, or those found in twenty passes."""
         kept, n = [], 0
         model = self.estimators_[0]
         for _ in range(20):
@@ -368,32 +373,32 @@ class BoostedConvolutional(ClassifierMixin, Estimator, options=Options):
         return both[0][: len(images)], both[1][: len(images)]
 
     def predict_proba(self, X: Any) -> np.ndarray:
-        """The average of what the nets put out."""
+        """Return the mean of the nets' probabilities."""
         check_is_fitted(self)
         X = validate_data(self, X, reset=False, dtype=np.float64)
         images = self.estimators_[0]._images(X)
         return np.asarray(np.mean([net._says(images) for net in self.estimators_], axis=0))
 
     def predict(self, X: Any) -> np.ndarray:
-        """The class with the greatest average."""
+        """Return the class with the largest mean probability."""
         best = self.predict_proba(X).argmax(axis=1)
         return np.asarray(self.classes_[best])
 
 
 def _half_wrong(predicted: Any, codes: Any, rng: Any) -> NDArray[np.int64]:
-    """All images that the first net has wrong, each followed by one that it has right."""
+    """Return all images that the first net misclassifies, each followed by one that it classifies correctly."""
     wrong, right = np.flatnonzero(predicted[0] != codes), np.flatnonzero(predicted[0] == codes)
     n = min(len(wrong), len(right))
     return np.column_stack([wrong[:n], rng.permutation(right)[:n]]).ravel()
 
 
 def _disagreed(predicted: Any, codes: Any, rng: Any) -> NDArray[np.int64]:
-    """Images of which the first two nets say different classes."""
+    """Return the images on which the first two nets disagree."""
     return np.flatnonzero(predicted[0] != predicted[1])
 
 
 def build(options: Options, task: str, categorical: tuple[int, ...] = ()) -> BaseEstimator:
-    """The net, or three."""
+    """Return the net, or three boosted nets."""
     given = options.model_dump()
     boosted = given.pop("boosted")
     net = Convolutional(**given)
@@ -401,7 +406,7 @@ def build(options: Options, task: str, categorical: tuple[int, ...] = ()) -> Bas
 
 
 def reported(estimator: Any) -> dict[str, tuple[tuple[str, ...], np.ndarray]]:
-    """Nets, weights of each, passes, the last loss of the first."""
+    """Return the number of nets, weights per net and passes, and the final loss of the first net."""
     nets = getattr(estimator, "estimators_", [estimator])
     return {
         "nets": ((), np.array(float(len(nets)))),
@@ -412,12 +417,12 @@ def reported(estimator: Any) -> dict[str, tuple[tuple[str, ...], np.ndarray]]:
 
 
 def curves(estimator: Any) -> dict[str, tuple[tuple[str, ...], np.ndarray]]:
-    """Loss of each pass, of boosted nets for each net."""
+    """Return the loss of each pass, for every net if boosted."""
     nets = getattr(estimator, "estimators_", [estimator])
     return by_pass("loss", [net.loss_curve_ for net in nets], "net")
 
 
 def examples() -> list[BaseEstimator]:
-    """For scikit-learn's checks."""
+    """Estimators for scikit-learn's checks."""
     quick = Convolutional(max_iter=8, learning_rate_init=0.01, shift=0.0, angle=0.0, scale=0.0)
     return [quick, BoostedConvolutional(Convolutional(max_iter=6, learning_rate_init=0.02, shift=0, angle=0, scale=0))]

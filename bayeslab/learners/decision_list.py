@@ -1,8 +1,9 @@
 r"""Learner ``decision_list``: an ordered list of tests, each a conjunction of at most k literals.
 
-The first test that a row passes decides. The greedy learner takes the smallest test that picks out rows of one class
-only (of equally small ones the one that covers most), and goes on with the other rows; if no test does, the rows are
-not a k-decision list and the rest get their most frequent class [1]_. Every tree of depth k is such a list.
+The first test that a row passes determines its class. The greedy learner takes the smallest test that covers rows of
+one class only (among tests of equal size, the one that covers most rows) and continues with the remaining rows. If
+there is no such test, no k-decision list is consistent with the rows, and the rest get their most frequent class [1]_.
+Every decision tree of depth k is such a list.
 
 References
 ----------
@@ -36,12 +37,12 @@ MISSING = False
 class Options(LearnerOptions):
     """Options of the list."""
 
-    k: int = Field(2, ge=1, le=3, description="Literals of a test, at most.")
-    cuts: int = Field(8, ge=1, le=MANY, description="Thresholds tried of a number column: quantiles.")
+    k: int = Field(2, ge=1, le=3, description="Maximum number of literals in a test.")
+    cuts: int = Field(8, ge=1, le=MANY, description="Thresholds tried for a numeric column, at its quantiles.")
 
 
 class DecisionList(ClassifierMixin, Estimator, options=Options):
-    """A list of conjunctions and what each says.
+    """A list of conjunctions, each with the class that it predicts.
 
     Parameters
     ----------
@@ -49,21 +50,21 @@ class DecisionList(ClassifierMixin, Estimator, options=Options):
     categorical : tuple of int
         Columns of codes, tested for equality and inequality; others are compared with thresholds.
     cuts : int
-        Thresholds tried of a number column.
+        Thresholds tried for a numeric column.
 
     Attributes
     ----------
     rules_ : list of Rule
-        In order; the last has no condition.
+        The rules in order; the last has no condition.
     consistent_ : bool
-        Whether the list gives every training row its class.
+        Whether the list classifies every training row correctly.
     """
 
     def __init__(self, k: int = 2, categorical: tuple[int, ...] = (), cuts: int = 8) -> None:
         self.k, self.categorical, self.cuts = k, categorical, cuts
 
     def fit(self, X: Any, y: Any) -> Self:
-        """Take one test after the other, the smallest first."""
+        """Add one test after the other, the smallest first."""
         X, y = validate_data(self, X, y, dtype=np.float64)
         check_classification_targets(y)
         self.classes_, codes = np.unique(y, return_inverse=True)
@@ -101,13 +102,13 @@ class DecisionList(ClassifierMixin, Estimator, options=Options):
     def _next(
         self, literals: list[Rule], passed: NDArray[np.bool_], codes: Any, left: NDArray[np.bool_]
     ) -> tuple[tuple[tuple[int, str, float], ...], NDArray[np.bool_]] | None:
-        """The smallest test that picks out rows of one class; of these the one that covers most, then the first."""
+        """Return the smallest test that covers one class only; on a tie the one that covers most, then the first."""
         if not literals:
             return None  # columns that do not vary have no test
         by_class = [(passed[:, left & (codes == c)]).astype(np.float32) for c in range(len(self.classes_))]
         for size in range(1, self.k + 1):
             best: tuple[float, tuple[int, ...]] | None = None
-            # Rows of each class that pass the first tests and one more: for all last tests at once.
+            # Counts by class of the rows that pass the first tests and one more, for all last tests at once.
             for first in itertools.combinations(range(len(literals)), max(size - 2, 0)):
                 inside = [part[:, part[list(first)].all(axis=0)] if first else part for part in by_class]
                 if size == 1:
@@ -135,19 +136,19 @@ class DecisionList(ClassifierMixin, Estimator, options=Options):
         return out
 
     def predict(self, X: Any) -> np.ndarray:
-        """What the first test that each row passes says."""
+        """Return the class of the first test that each row passes."""
         check_is_fitted(self)
         return self._predicted(validate_data(self, X, reset=False, dtype=np.float64))
 
     def decision_function(self, X: Any) -> np.ndarray:
-        """One for the class that is said, minus one for others; of two classes a single column."""
+        """Return 1 for the predicted class and −1 for others; a single column for two classes."""
         predicted = self.predict(X)
         scores = np.where(predicted[:, None] == self.classes_, 1.0, -1.0)
         return np.asarray(scores[:, -1] if len(self.classes_) == 2 else scores)
 
     @classmethod
     def from_tree(cls, tree: MultiwayTree) -> Self:
-        """The list that says what a tree says: k is its depth."""
+        """Return the decision list equivalent to a tree; k is the depth of the tree."""
         check_is_fitted(tree)
         made = cls(k=max(tree.depth_, 1), categorical=tree.categorical)
         made.classes_, made.n_features_in_ = tree.classes_, tree.n_features_in_
@@ -158,12 +159,12 @@ class DecisionList(ClassifierMixin, Estimator, options=Options):
 
 
 def build(options: Options, task: str, categorical: tuple[int, ...] = ()) -> BaseEstimator:
-    """The list."""
+    """Return the decision list."""
     return DecisionList(options.k, categorical, options.cuts)
 
 
 def reported(estimator: Any) -> dict[str, tuple[tuple[str, ...], np.ndarray]]:
-    """Number of tests, and whether they fit all rows."""
+    """Return the number of tests and whether they are consistent with all rows."""
     return {
         "tests": ((), np.array(float(len(estimator.rules_) - 1))),
         "consistent": ((), np.array(float(estimator.consistent_))),
@@ -171,5 +172,5 @@ def reported(estimator: Any) -> dict[str, tuple[tuple[str, ...], np.ndarray]]:
 
 
 def examples() -> list[BaseEstimator]:
-    """For scikit-learn's checks."""
+    """Estimators for scikit-learn's checks."""
     return [DecisionList(cuts=24)]

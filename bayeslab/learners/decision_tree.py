@@ -1,19 +1,19 @@
-r"""Learner ``decision_tree``: trees of tests that tell most about the class, one branch for every value.
+r"""Learner ``decision_tree``: trees that split on the most informative column, with one branch for every value.
 
 A test is chosen by the information it gains,
 
 .. math:: \mathrm{Gain}(A) = H(C) - \sum_v \frac{n_v}{n} H(C \mid A = v),
 
-or by that over the information of the division itself (gain ratio), which does not favour columns of many values [1]_.
-Number columns are cut in two where the class changes. Greedy growth goes on until the rows of a node agree; then
-tests that chance explains are cut off again: of a node with leaves below it the deviation
-:math:`\Delta = \sum_k \sum_c (n_{kc} - \hat n_{kc})^2 / \hat n_{kc}` from no relation at all is compared with the
-:math:`\chi^2` distribution with (branches − 1)(classes − 1) degrees of freedom [2]_ (the source's first edition has the
-sample size for the number of values). Instead, tests can be cut off that make the description of tree and exceptions
-longer [3]_. Rows with a missing cell go down all branches, in proportion [1]_.
+or by the gain ratio, the gain divided by the entropy of the split itself, which does not favour columns with many
+values [1]_. Numeric columns are split in two at a place where the class changes. The tree is grown greedily until the
+rows of each node agree, and is then pruned: for a node whose children are leaves, the deviation from independence
+:math:`\Delta = \sum_k \sum_c (n_{kc} - \hat n_{kc})^2 / \hat n_{kc}` is compared with the :math:`\chi^2` distribution
+with (branches − 1)(classes − 1) degrees of freedom [2]_ (the first edition of the source has the sample size in place
+of the number of values). Alternatively, tests that lengthen the description of the tree and its exceptions are pruned
+[3]_. Rows with a missing cell go down all branches, in proportion [1]_.
 
-A tree is a set of rules, a path each (:meth:`MultiwayTree.rules`), and rules in order are a tree
-(:meth:`MultiwayTree.from_rules`).
+A tree is equivalent to a set of rules, one for each path (:meth:`MultiwayTree.rules`); conversely, ordered rules define
+a tree (:meth:`MultiwayTree.from_rules`).
 
 References
 ----------
@@ -71,28 +71,31 @@ class Options(LearnerOptions):
     applies: ClassVar[Applies] = {
         "significance": {"pruning": ("significance",)},
     }
-    criterion: Literal["gain", "gain_ratio"] = Field("gain", description="What tests are chosen by.")
+    criterion: Literal["gain", "gain_ratio"] = Field("gain", description="Criterion by which tests are chosen.")
     significance: float | None = Field(
-        0.05, gt=0, lt=1, description="Tests below which chance is as good are cut off at this level; null: none are."
+        0.05, gt=0, lt=1, description="Significance level of the pruning test; null: no pruning."
     )
     pruning: Literal["significance", "bits"] = Field(
-        "significance", description="What cuts tests off: chance, or a description in bits that they make longer."
+        "significance", description="Pruning criterion: a significance test, or the description length in bits."
     )
-    equality: bool = Field(False, description="Tests of one value against the rest, not a branch for every value.")
-    max_nodes: int | None = Field(None, ge=1, le=10**9, description="Growth, breadth first, ends at so many nodes.")
-    min_gain: float = Field(0.0, ge=0, description="Growth stops early where no test gains more (bits).")
+    equality: bool = Field(False, description="Split one value from the rest instead of a branch for every value.")
+    max_nodes: int | None = Field(None, ge=1, le=10**9, description="Maximum number of nodes; growth is breadth first.")
+    min_gain: float = Field(0.0, ge=0, description="A node becomes a leaf if no test gains more than this, in bits.")
     min_rows: int = Field(2, ge=2, le=10**9, description="Nodes with fewer rows are leaves.")
 
 
 def entropy(counts: Any) -> float:
-    """Entropy of a distribution given by counts or probabilities, in bits."""
+    """Return the entropy in bits of a distribution given by counts or probabilities."""
     p = np.asarray(counts, float)
     p = p[p > 0] / p.sum()
     return float(-(p * np.log2(p)).sum())
 
 
 def deviation(counts: Any) -> tuple[float, int]:
-    """Deviation Δ of a table (branches, classes) from no relation, and its degrees of freedom; empty rows left out."""
+    """Return the χ² deviation Δ of a table (branches, classes) from independence, and its degrees of freedom.
+
+    Empty branches are ignored.
+    """
     table = np.asarray(counts, float)
     table = table[table.sum(axis=1) > 0][:, table.sum(axis=0) > 0]
     expected = table.sum(axis=1, keepdims=True) * table.sum(axis=0) / table.sum()
@@ -108,9 +111,9 @@ class Node:
     counts : ndarray, shape (n_classes,)
         Weights of the training rows by class.
     column : int or None
-        The column that is tested; None of a leaf.
+        The column that is tested; None for a leaf.
     cut : float
-        Of a number column: rows up to it go to the first child; of an equality test: the value.
+        For a numeric column: rows up to the cut go to the first child. For an equality test: the value.
     children : list of Node
     """
 
@@ -123,12 +126,12 @@ class Node:
 
     @property
     def distribution(self) -> Array:
-        """Shares of the classes; of a node without rows those of its parent."""
+        """Class frequencies; those of the parent if the node has no rows."""
         counts = self.counts if self.counts.sum() > 0 or self.fallback is None else self.fallback
         return np.asarray(counts / counts.sum())
 
     def walk(self) -> Iterator[Node]:
-        """This node and all below."""
+        """Yield this node and all its descendants."""
         yield self
         for child in self.children:
             yield from child.walk()
@@ -150,7 +153,7 @@ class Rule:
     label: Any
 
     def covers(self, X: Any) -> NDArray[np.bool_]:
-        """Which rows meet all conditions."""
+        """Return which rows meet all conditions."""
         table = np.asarray(X, float)
         out = np.ones(len(table), bool)
         for column, sign, value in self.conditions:
@@ -165,15 +168,15 @@ class MultiwayTree(ClassifierMixin, Estimator, options=Options):
     Parameters
     ----------
     categorical : tuple of int
-        Columns of codes 0, 1, ...; all others are numbers.
+        Columns of codes 0, 1, ...; all other columns are numeric.
     criterion : {"gain", "gain_ratio"}
     significance : float or None
-        Level of the tests that are cut off after growth; None: none are.
+        Significance level of the pruning test; None: no pruning.
     pruning : {"significance", "bits"}
-        With ``bits`` tests are cut off that make the description of tree and rows longer, and the level is of no use.
+        With ``bits``, tests that lengthen the description of tree and rows are pruned, and the level is ignored.
     equality : bool
     max_nodes : int or None
-        Growth, breadth first, ends at so many nodes.
+        Maximum number of nodes; growth is breadth first.
     min_gain : float
     min_rows : int
 
@@ -203,7 +206,7 @@ class MultiwayTree(ClassifierMixin, Estimator, options=Options):
         return tags
 
     def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
-        """Grow, then cut off what chance explains."""
+        """Grow the tree, then prune it."""
         X, y = validate_data(self, X, y, dtype=np.float64, ensure_all_finite="allow-nan")
         check_classification_targets(y)
         weights = _check_sample_weight(sample_weight, X, dtype=np.float64)
@@ -256,7 +259,7 @@ class MultiwayTree(ClassifierMixin, Estimator, options=Options):
         return root
 
     def _compiled(self, X: Array, codes: NDArray[np.int64], weights: Array, rows: NDArray[np.int64]) -> Node:
-        """The same tree of complete rows, grown in one compiled call."""
+        """Return the tree for rows without missing cells, grown in one compiled call."""
         n_classes = len(self.classes_)
         columns, cuts, gains, first, counts = grow(
             X,
@@ -285,13 +288,13 @@ class MultiwayTree(ClassifierMixin, Estimator, options=Options):
         return nodes[0]
 
     def _chosen(self, gain: Array, info: Array, cut: Array) -> int | None:
-        """The column of the best test, the first of equals; None where none divides the rows or gains enough."""
+        """Return the column of the best test, the first on a tie; None if no test splits the rows and gains enough."""
         open_ = ~np.isnan(cut)
         if not open_.any() or gain[open_].max() < self.min_gain or (self.min_gain > 0 and gain.max() <= self.min_gain):
             return None
         value = np.where(open_, gain, -np.inf)
         if self.criterion == "gain_ratio":
-            # Among tests of at least average gain: tiny divisions have large ratios.
+            # Only tests of at least average gain compete: very uneven splits have large ratios.
             least = gain[open_].mean() - 1e-12
             value = np.where(open_ & (gain >= least), gain / np.maximum(info, 1e-300), -np.inf)
         return int(np.flatnonzero(value >= value.max() - 1e-12)[0])
@@ -304,7 +307,7 @@ class MultiwayTree(ClassifierMixin, Estimator, options=Options):
         return [values == v for v in range(self._n_values[column])]
 
     def predict_proba(self, X: Any) -> np.ndarray:
-        """Shares of the classes in the leaves; values that training rows did not have stop at the node above."""
+        """Return the class frequencies of the leaves; a value absent from training stops at the node that tests it."""
         check_is_fitted(self)
         X = validate_data(self, X, reset=False, dtype=np.float64, ensure_all_finite="allow-nan")
         out = np.zeros((len(X), len(self.classes_)))
@@ -329,7 +332,7 @@ class MultiwayTree(ClassifierMixin, Estimator, options=Options):
         return out
 
     def predict(self, X: Any) -> np.ndarray:
-        """The most frequent class of the leaf; of equals the first."""
+        """Return the most frequent class of the leaf; the first on a tie."""
         p = self.predict_proba(X)
         return np.asarray(self.classes_[(p >= p.max(axis=1, keepdims=True) - 1e-12).argmax(axis=1)])
 
@@ -346,7 +349,7 @@ class MultiwayTree(ClassifierMixin, Estimator, options=Options):
         return _depth(self.root_)
 
     def rules(self) -> list[Rule]:
-        """The tree as rules, one for each leaf: a disjunction of conjunctions for every class."""
+        """Return the tree as rules, one per leaf: a disjunction of conjunctions for every class."""
         check_is_fitted(self)
         return list(self._rules(self.root_, ()))
 
@@ -364,10 +367,10 @@ class MultiwayTree(ClassifierMixin, Estimator, options=Options):
             yield from self._rules(child, (*path, condition))
 
     def description_length(self) -> float:
-        """Bits of the tree and of the training rows that its leaves get wrong [3]_.
+        """Return the description length in bits of the tree and of the training rows that it misclassifies [3]_.
 
-        A node says whether it is a leaf, a test which column (and of numbers which of the cuts); a leaf its class, and
-        which of its rows are exceptions.
+        Each node encodes whether it is a leaf. A test encodes its column (and, for numbers, its cut); a leaf encodes
+        its class and which of its rows are exceptions.
         """
         check_is_fitted(self)
         return float(self._bits(self.root_, len(self._n_values)))
@@ -385,13 +388,13 @@ class MultiwayTree(ClassifierMixin, Estimator, options=Options):
         return float(1 + np.log2(len(self.classes_)) + np.log2(n + 1) + which)
 
     def _test_bits(self, node: Node, columns: int) -> tuple[float, int]:
-        """Bits of a test, and the columns that are left below it: codes are asked once, numbers again and again."""
+        """Return the bits of a test and the number of columns left below it; only numeric columns are tested again."""
         coded = self._n_values[node.column] > 0
         cuts = 0.0 if coded else np.log2(max(node.counts.sum(), 1))
         return float(1 + np.log2(max(columns, 1)) + cuts), max(columns - 1, 1) if coded else columns
 
     def _shorten(self, node: Node, columns: int) -> float:
-        """Bits of a node once tests below it that cost more than they save are cut off."""
+        """Prune the tests below a node that cost more than they save, and return the bits of the node."""
         leaf = self._leaf_bits(node)
         if node.column is None:
             return leaf
@@ -404,19 +407,19 @@ class MultiwayTree(ClassifierMixin, Estimator, options=Options):
 
     @classmethod
     def from_rules(cls, rules: Sequence[Rule], n_values: Sequence[int], equality: bool = False) -> Self:
-        """A tree that answers what the first rule does that covers a row: of a list, or of another tree.
+        """Return the tree equivalent to ordered rules: a row gets the label of the first rule that covers it.
 
-        The first condition of the first rule that is still open is tested; in each branch the rules are what is left
-        of them there. Of the rules of a tree it is that tree again.
+        Each node tests the first undecided condition of the first rule; the branches keep the rules that are still
+        possible. The rules of a tree give the same tree again.
 
         Parameters
         ----------
         rules
-            In order. All rows are covered by one of them, for instance by a last one without conditions.
+            The rules in order. Every row must be covered, for instance by a last rule without conditions.
         n_values
-            Number of values of each column of codes; 0 of a number column.
+            Number of values of each column of codes; 0 for a numeric column.
         equality
-            Tests of one value against the rest, not a branch for every value.
+            Split one value from the rest instead of a branch for every value.
         """
         made = cls(tuple(j for j, n in enumerate(n_values) if n), equality=equality)
         made.classes_ = np.unique([rule.label for rule in rules])
@@ -449,7 +452,7 @@ class MultiwayTree(ClassifierMixin, Estimator, options=Options):
 
 
 def _left(rule: Rule, known: tuple[tuple[float, ...], ...], n_values: NDArray[np.int64]) -> Rule | None:
-    """A rule without the conditions that are known to hold; None where one is known not to."""
+    """Return a rule without the conditions known to hold; None if one is known not to hold."""
     open_ = []
     for column, sign, value in rule.conditions:
         possible = known[column]
@@ -470,7 +473,7 @@ def _depth(node: Node) -> int:
 
 
 def _prune(node: Node, level: float) -> None:
-    """Bottom up: a test above leaves is cut off when its deviation is what chance gives."""
+    """Prune bottom up: remove a test above leaves if its deviation is not significant."""
     from scipy.stats import chi2
 
     for child in node.children:
@@ -488,7 +491,7 @@ def build(options: Options, task: str, categorical: tuple[int, ...] = ()) -> Bas
 
 
 def reported(estimator: Any) -> dict[str, tuple[tuple[str, ...], np.ndarray]]:
-    """Size, depth and bits of the tree."""
+    """Return the size, depth and description length of the tree."""
     return {
         "nodes": ((), np.array(float(estimator.n_nodes_))),
         "leaves": ((), np.array(float(estimator.n_leaves_))),
@@ -498,5 +501,5 @@ def reported(estimator: Any) -> dict[str, tuple[tuple[str, ...], np.ndarray]]:
 
 
 def examples() -> list[BaseEstimator]:
-    """For scikit-learn's checks."""
+    """Estimators for scikit-learn's checks."""
     return [MultiwayTree(), MultiwayTree(criterion="gain_ratio", significance=0.05)]

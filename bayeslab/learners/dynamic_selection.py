@@ -1,8 +1,8 @@
-"""Learner ``dynamic_selection``: for each row the member that is best on the nearest training rows answers.
+"""Learner ``dynamic_selection``: each row is predicted by the member that is best on the nearest training rows.
 
-Members are judged by answers for rows that they have not seen, or one that knows its rows by heart would always be
-chosen. Of classifiers the number of right answers among the k nearest rows counts, and among equals their probability
-of the true class; of regressions the mean absolute error.
+Members are compared by out-of-fold predictions; otherwise a member that memorises its rows would always be chosen. For
+classifiers the number of correct predictions among the k nearest rows counts, and on a tie their probability of the
+true class; for regressions the mean absolute error.
 
 References
 ----------
@@ -46,17 +46,19 @@ MISSING = False
 class Options(MemberOptions):
     """Options of dynamic selection."""
 
-    n_neighbors: int = Field(15, ge=1, le=10**9, description="Nearest training rows on which members are judged.")
+    n_neighbors: int = Field(
+        15, ge=1, le=10**9, description="Number of nearest training rows on which members are compared."
+    )
 
 
 class _Local(Ensemble, options=Options):
-    """The member with the least loss on the nearest rows."""
+    """Choice of the member with the smallest loss on the nearest rows."""
 
     def __init__(self, estimators: Any = None, n_neighbors: int = 15, cv: int = 5, random_state: Any = None) -> None:
         self.estimators, self.n_neighbors, self.cv, self.random_state = estimators, n_neighbors, cv, random_state
 
     def fit(self, X: Any, y: Any) -> Self:
-        """Judge members on rows left out, then train them on all."""
+        """Compute the members' losses on held-out rows, then train them on all rows."""
         X, target = self._rows(X, y)
         rng = self._rng()
         self.losses_ = self._losses(self._left_out(X, target, rng), target)
@@ -72,7 +74,7 @@ class _Local(Ensemble, options=Options):
         return np.asarray(self.losses_[:, at].mean(axis=2).argmin(axis=0), np.int64)
 
     def chosen(self, X: Any) -> NDArray[np.int64]:
-        """Position of the member that answers, for each row."""
+        """Return the position of the member chosen for each row."""
         return self._chosen(self._new(X))
 
     def _answer(self, X: Any) -> Array:
@@ -95,17 +97,17 @@ class SelectionClassifier(EnsembleClassifier, _Local):
     ----------
     estimators_ : list
     losses_ : ndarray, shape (members, rows)
-        Out of fold.
+        Out-of-fold losses.
     """
 
     def _losses(self, left_out: Array, target: Any) -> Array:
         wrong = left_out.argmax(axis=2) != target
-        # Fewer than one wrong answer, so that it decides among equals only.
+        # Weighs less than one wrong prediction, so it only breaks ties.
         unsure = 1 - left_out[:, np.arange(len(target)), target]
         return np.asarray(wrong + unsure / (self.n_neighbors + 1))
 
     def predict_proba(self, X: Any) -> Array:
-        """Probabilities by the member that is chosen."""
+        """Return the probabilities of the chosen member."""
         return self._answer(X)
 
 
@@ -117,34 +119,34 @@ class SelectionRegressor(EnsembleRegressor, _Local):
     estimators : list of estimators or None
         Members; None: a linear one, a tree and the nearest neighbour.
     n_neighbors, cv, random_state
-        As of :class:`SelectionClassifier`.
+        As in :class:`SelectionClassifier`.
 
     Attributes
     ----------
     estimators_ : list
     losses_ : ndarray, shape (members, rows)
-        Absolute errors out of fold.
+        Out-of-fold absolute errors.
     """
 
     def _losses(self, left_out: Array, target: Any) -> Array:
         return np.asarray(np.abs(left_out - target))
 
     def predict(self, X: Any) -> Array:
-        """The number that the chosen member says."""
+        """Return the prediction of the chosen member."""
         return self._answer(X)
 
 
 def build(options: Options, task: str, categorical: tuple[int, ...] = ()) -> BaseEstimator:
-    """The members, chosen locally."""
+    """Return the estimator for the task."""
     kind = SelectionClassifier if task == "classification" else SelectionRegressor
     return kind(built_all(options.learners, task), options.n_neighbors, options.cv)
 
 
 def reported(estimator: Any) -> dict[str, tuple[tuple[str, ...], np.ndarray]]:
-    """The mean loss of each member on rows left out."""
+    """Return the mean loss of each member on held-out rows."""
     return {"loss": (("member",), estimator.losses_.mean(axis=1))}
 
 
 def examples() -> list[BaseEstimator]:
-    """For scikit-learn's checks."""
+    """Estimators for scikit-learn's checks."""
     return [SelectionClassifier(cv=2), SelectionRegressor(cv=2)]

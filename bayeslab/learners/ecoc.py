@@ -1,11 +1,11 @@
-r"""Learner ``ecoc``: many classes by learners of two, each on the classes as one column of a code matrix divides them.
+r"""Learner ``ecoc``: error-correcting output codes: many classes by binary learners, one per column of a code matrix.
 
-An entry +1 or −1 puts a class on a side, 0 leaves its rows out. The class is that whose row agrees best with the
-answers, :math:`\sum_j w_{ij} d_j`: of crisp answers :math:`d_j = \pm 1` the nearest by Hamming distance, so that
-:math:`\lfloor (D - 1)/2 \rfloor` errors are corrected where rows differ in D places [1]_; of probabilities
-:math:`d_j = 2 p_j - 1` (soft votes). Codes: one against all, pairs, all columns, random, chosen for distance, or
-learned: learners are added one at a time, each dividing the two classes that are most often taken for one another on
-rows left out [2]_.
+An entry +1 or −1 assigns a class to one side of a binary problem; 0 omits its rows. The predicted class is the one
+whose row of the matrix agrees best with the binary predictions, :math:`\sum_j w_{ij} d_j`. With crisp predictions
+:math:`d_j = \pm 1` it is the nearest row by Hamming distance, so that :math:`\lfloor (D - 1)/2 \rfloor` errors are
+corrected if the rows differ in at least D places [1]_; with probabilities :math:`d_j = 2 p_j - 1` (soft votes). The
+code is one against all, all pairs, exhaustive, random, optimised for distance, or learned: columns are added one at a
+time, each separating the two classes that are most often confused on held-out rows [2]_.
 
 References
 ----------
@@ -59,7 +59,7 @@ TASKS = ("classification",)
 CATEGORIES: Literal["codes", "indicators"] = "codes"
 SCALE = False
 MISSING = False
-# Classes up to which all columns are written down.
+# Largest number of classes for which all columns are listed.
 _ALL = 12
 
 
@@ -70,7 +70,7 @@ class Options(LearnerOptions):
         "n_learners": {"code": ("random", "optimised", "learned")},
     }
     estimator: Member | None = Field(
-        None, description="The learner of two classes: {learner: WORD, ...its options}; left out: logistic."
+        None, description="Binary learner, {learner: WORD, ...its options}; default: logistic."
     )
     code: Literal["one_against_all", "pairwise", "exhaustive", "random", "optimised", "learned"] = Field(
         "pairwise", description="The code matrix."
@@ -79,18 +79,20 @@ class Options(LearnerOptions):
         None,
         ge=1,
         le=MANY,
-        description="Columns of a random, optimised or learned code; left out: 10 log2 of the classes.",
+        description="Columns of a random, optimised or learned code; default: 10 log2 of the number of classes.",
     )
-    decode: Literal["soft", "hamming"] = Field("soft", description="Probabilities or crisp answers.")
+    decode: Literal["soft", "hamming"] = Field(
+        "soft", description="Decode probabilities (soft) or crisp predictions (hamming)."
+    )
 
 
 def one_against_all(n_classes: int) -> Code:
-    """+1 on the diagonal, −1 elsewhere."""
+    """Code with +1 on the diagonal and −1 elsewhere."""
     return 2 * np.eye(n_classes, dtype=np.int64) - 1
 
 
 def pairwise(n_classes: int) -> Code:
-    """A column for each pair (12, 13, ..., 23, ...): the first +1, the second −1, others 0."""
+    """Code with a column for each pair (12, 13, ..., 23, ...): +1 for the first class, −1 for the second, else 0."""
     pairs = list(itertools.combinations(range(n_classes), 2))
     out = np.zeros((n_classes, len(pairs)), np.int64)
     for j, (a, b) in enumerate(pairs):
@@ -99,7 +101,7 @@ def pairwise(n_classes: int) -> Code:
 
 
 def exhaustive(n_classes: int) -> Code:
-    """All 2^(K−1) − 1 ways to divide the classes in two; the first class is always +1."""
+    """Code of all 2^(K−1) − 1 ways to split the classes in two; the first class is always +1."""
     if n_classes > _ALL:
         raise ValueError(f"{n_classes} classes have {2 ** (n_classes - 1) - 1} columns: take code random or optimised")
     rest = np.array(list(itertools.product((1, -1), repeat=n_classes - 1)), np.int64)[1:]
@@ -107,7 +109,7 @@ def exhaustive(n_classes: int) -> Code:
 
 
 def random_code(n_classes: int, n_columns: int, rng: np.random.RandomState) -> Code:
-    """Different random columns of ±1, none constant and none the opposite of another."""
+    """Code of distinct random columns of ±1; none is constant or the negative of another."""
     if n_classes <= _ALL:
         every = exhaustive(n_classes)
         chosen = every[:, rng.permutation(every.shape[1])[:n_columns]]
@@ -122,14 +124,14 @@ def random_code(n_classes: int, n_columns: int, rng: np.random.RandomState) -> C
 
 
 def row_distance(code: Any) -> int:
-    """The fewest places in which the rows of two classes differ, where both have an entry."""
+    """Smallest number of places in which the rows of two classes differ, among places where both are not 0."""
     code = np.asarray(code)
     pairs = itertools.combinations(code, 2)
     return min(int(np.sum(a * b < 0)) for a, b in pairs)
 
 
 def column_distance(code: Any) -> int:
-    """The fewest places in which two columns, or one and the opposite of another, differ."""
+    """Smallest number of places in which two columns, or one column and the negative of another, differ."""
     columns = np.asarray(code).T
     if len(columns) < 2:
         return len(columns[0])
@@ -137,9 +139,9 @@ def column_distance(code: Any) -> int:
 
 
 def optimised(n_classes: int, n_columns: int, rng: np.random.RandomState, n_tries: int = 200) -> Code:
-    """Columns with the largest row distance, and of equals the largest column distance.
+    """Code with the largest row distance and, on a tie, the largest column distance.
 
-    All choices are tried where there are at most 20,000, else random ones are bettered by exchanges of a column.
+    All choices are tried if there are at most 20,000; otherwise random ones are improved by exchanging single columns.
     """
     pool = exhaustive(n_classes) if n_classes <= _ALL else random_code(n_classes, 20 * n_columns, rng)
     n_columns = min(n_columns, pool.shape[1])
@@ -162,29 +164,29 @@ def _quality(code: Code) -> tuple[int, int]:
 
 
 def decoded(code: Any, answers: Any) -> Array:
-    """How well each row of the code agrees with answers in [−1, 1], (rows, columns): the mean over its entries.
+    """Mean agreement of each row of the code with predictions in [−1, 1] of shape (rows, columns).
 
-    Of a pairwise code the mean over the pairs that a class is in.
+    For a pairwise code this is the mean over the pairs that contain the class.
     """
     code = np.asarray(code, float)
     return np.asarray(np.asarray(answers, float) @ code.T / np.abs(code).sum(axis=1))
 
 
 class OutputCodes(EnsembleClassifier, options=Options):
-    """Learners of two classes, put together by a code.
+    """Binary learners combined by an output code.
 
     Parameters
     ----------
     estimator : estimator or None
-        The learner of two classes; None: a tree of depth 5.
+        The binary learner; None: a tree of depth 5.
     code : str or array of -1, 0, 1, shape (classes, columns)
     n_learners : int or None
-        Columns of a random, optimised or learned code; None: 10 log2 of the classes, at most all columns.
+        Columns of a random, optimised or learned code; None: 10 log2 of the number of classes, at most all columns.
     decode : {"soft", "hamming"}
     cv : int
         Folds of a learned code.
     n_candidates : int
-        Columns tried for each that is learned.
+        Candidates tried for each learned column.
     random_state : int or None
 
     Attributes
@@ -207,7 +209,7 @@ class OutputCodes(EnsembleClassifier, options=Options):
         self.cv, self.n_candidates, self.random_state = cv, n_candidates, random_state
 
     def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
-        """Write or learn the code, train a learner for each column."""
+        """Construct or learn the code, and train a learner for each column."""
         X, codes, weights = self._weighted_rows(X, y, sample_weight)
         rng = self._rng()
         one = DecisionTreeClassifier(max_depth=5) if self.estimator is None else self.estimator
@@ -237,7 +239,7 @@ class OutputCodes(EnsembleClassifier, options=Options):
         raise ValueError(f"no code {self.code!r}")
 
     def _learned(self, X: Array, codes: Code, weights: Array | None, one: Any, n_columns: int, rng: Any) -> Code:
-        """Add the column, of some that divide the two classes most confused, that errs least on rows left out."""
+        """Learn the code: add the column that separates the two most confused classes with the least held-out error."""
         k = len(self.classes_)
         pool = exhaustive(k) if k <= _ALL else random_code(k, 50 * n_columns, rng)
         left = list(rng.permutation(pool.shape[1]))
@@ -274,12 +276,12 @@ class OutputCodes(EnsembleClassifier, options=Options):
         return 2 * p - 1
 
     def answers(self, X: Any) -> Array:
-        """What the learners say, from −1 to 1, shape (rows, columns)."""
+        """Predictions of the binary learners, from −1 to 1, shape (rows, columns)."""
         X = self._new(X)
         return np.column_stack([self._answer(shares(one, X, 2)[:, 1]) for one in self.estimators_])
 
     def decision_function(self, X: Any) -> Array:
-        """Agreement with the rows of the code: of two classes that of the second less that of the first."""
+        """Agreement with the rows of the code; for two classes the second minus the first."""
         answers = self.answers(X)
         agreement = decoded(self.code_, answers)
         return np.asarray(agreement[:, 1] - agreement[:, 0] if len(self.classes_) == 2 else agreement)
@@ -301,13 +303,13 @@ def _checked_code(given: Any, n_classes: int) -> Code:
 
 
 def build(options: Options, task: str, categorical: tuple[int, ...] = ()) -> BaseEstimator:
-    """The code and its learner."""
+    """Return the output-code classifier."""
     one = built(options.estimator or {"learner": "logistic"}, task, categorical)
     return OutputCodes(one, options.code, options.n_learners, options.decode)
 
 
 def reported(estimator: Any) -> dict[str, tuple[tuple[str, ...], np.ndarray]]:
-    """The number of learners, and in how many places rows differ."""
+    """Return the number of learners and the row distance of the code."""
     distance = row_distance(estimator.code_)
     return {
         "learners": ((), np.array(float(estimator.code_.shape[1]))),
@@ -316,5 +318,5 @@ def reported(estimator: Any) -> dict[str, tuple[tuple[str, ...], np.ndarray]]:
 
 
 def examples() -> list[BaseEstimator]:
-    """For scikit-learn's checks."""
+    """Estimators for scikit-learn's checks."""
     return [OutputCodes(), OutputCodes(code="learned", n_learners=3, cv=2, n_candidates=2)]

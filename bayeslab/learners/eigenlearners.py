@@ -1,6 +1,6 @@
-"""Learner ``eigenlearners``: principal components of members' probabilities, and logistic regression on them.
+"""Learner ``eigenlearners``: logistic regression on the principal components of the members' probabilities.
 
-Members that are much alike share a component; the combiner sees fewer inputs, and they are uncorrelated.
+Similar members share a component, so that the combiner has fewer inputs, which are uncorrelated.
 
 References
 ----------
@@ -40,9 +40,9 @@ class Options(MemberOptions):
         "share": {"n_components": (None,)},
     }
     n_components: int | None = Field(
-        None, ge=1, le=MANY, description="Components kept; left out: by their share of variance."
+        None, ge=1, le=MANY, description="Number of components; default: as many as reach the share of variance."
     )
-    share: float = Field(0.95, gt=0, lt=1, description="Share of variance that the components kept have.")
+    share: float = Field(0.95, gt=0, lt=1, description="Share of the variance that the kept components explain.")
 
 
 class Eigenlearners(EnsembleClassifier, options=Options):
@@ -53,7 +53,7 @@ class Eigenlearners(EnsembleClassifier, options=Options):
     estimators : list of estimators or None
         Members; None: a tree, naive Bayes and nearest neighbours.
     n_components : int or None
-        None: as many as have the share of variance.
+        None: as many as explain the share of variance.
     share : float
     cv : int
     random_state : int or None
@@ -63,7 +63,7 @@ class Eigenlearners(EnsembleClassifier, options=Options):
     estimators_ : list
     pca_ : PCA
     components_ : ndarray, shape (rows, components)
-        Of the training rows, out of fold.
+        Out-of-fold components of the training rows.
     combiner_ : LogisticRegression
     """
 
@@ -79,7 +79,7 @@ class Eigenlearners(EnsembleClassifier, options=Options):
         self.cv, self.random_state = cv, random_state
 
     def fit(self, X: Any, y: Any) -> Self:
-        """Probabilities out of fold, components, combiner; members are then trained on all rows."""
+        """Fit components and combiner on out-of-fold probabilities; then train the members on all rows."""
         X, codes = self._rows(X, y)
         rng = self._rng()
         table = _flat(self._left_out(X, codes, rng))
@@ -98,7 +98,7 @@ class Eigenlearners(EnsembleClassifier, options=Options):
         return np.asarray(self.pca_.transform(_flat(given)))
 
     def predict_proba(self, X: Any) -> Array:
-        """Probabilities by the combiner."""
+        """Class probabilities from the combiner."""
         at = self.components(X)
         return np.asarray(self.combiner_.predict_proba(self._scaler.transform(at)))
 
@@ -119,5 +119,5 @@ def reported(estimator: Any) -> dict[str, tuple[tuple[str, ...], np.ndarray]]:
 
 
 def examples() -> list[BaseEstimator]:
-    """For scikit-learn's checks."""
+    """Estimators for scikit-learn's checks."""
     return [Eigenlearners(cv=2)]

@@ -1,8 +1,8 @@
 """Learner ``find_s``: the most specific conjunction that covers every positive example.
 
-A hypothesis asks every input for one value, or for none in particular; the most specific one that agrees with the
-positive rows is their common values. It is a most probable hypothesis whenever more specific ones are more probable
-beforehand [1]_ (section 6.3.2), which is the learner's bias.
+A hypothesis requires one value of each input, or allows any value. The most specific hypothesis consistent with the
+positive rows consists of the values that they have in common. It is a maximum a posteriori hypothesis whenever more
+specific hypotheses have a higher prior probability [1]_ (section 6.3.2); this is the learner's inductive bias.
 
 References
 ----------
@@ -37,7 +37,7 @@ class Options(LearnerOptions):
         None,
         ge=0,
         le=10**9,
-        description="Number of the class that is the concept, in the order of the levels; left out: the last.",
+        description="Index of the positive class (the concept) in the order of the levels; default: the last.",
     )
 
 
@@ -52,9 +52,9 @@ class FindS(ClassifierMixin, Estimator, options=Options):
     Attributes
     ----------
     hypothesis_ : ndarray, shape (n_features,)
-        The value that each input must have, NaN where any will do.
+        The value that each input must have; NaN allows any value.
     consistent_ : bool
-        Whether no negative row is covered: if one is, no conjunction agrees with the rows.
+        Whether no negative row is covered; if one is, no conjunction is consistent with the rows.
     """
 
     def __init__(self, positive: int | None = None) -> None:
@@ -67,11 +67,11 @@ class FindS(ClassifierMixin, Estimator, options=Options):
         return tags
 
     def suits(self, n_rows: int, n_columns: int, n_classes: int) -> None:
-        """Two classes, of which ``positive`` is one."""
+        """Check that there are two classes and that ``positive`` is one of them."""
         one_of_two(n_classes, self.positive)
 
     def fit(self, X: Any, y: Any) -> Self:
-        """Generalise as little as the positive rows force."""
+        """Find the values that all positive rows have in common."""
         X, y = validate_data(self, X, y)
         check_classification_targets(y)
         self.classes_ = np.unique(y)
@@ -87,7 +87,7 @@ class FindS(ClassifierMixin, Estimator, options=Options):
         return np.asarray((np.isnan(self.hypothesis_) | (self.hypothesis_ == X)).all(axis=1))
 
     def predict(self, X: Any) -> np.ndarray:
-        """The concept, where a row has all values that it asks for."""
+        """Return the positive class for rows that have all required values."""
         check_is_fitted(self)
         covered = self._covers(validate_data(self, X, reset=False))
         if len(self.classes_) == 1:
@@ -96,19 +96,19 @@ class FindS(ClassifierMixin, Estimator, options=Options):
         return np.where(covered, self.classes_[self.positive_], other)
 
     def decision_function(self, X: Any) -> np.ndarray:
-        """1 for covered rows and -1 for others, turned round where the first class is the concept."""
+        """Return 1 for covered rows and -1 for others; the signs are reversed if the concept is the first class."""
         check_is_fitted(self)
         covered = self._covers(validate_data(self, X, reset=False))
         return np.where(covered, 1.0, -1.0) * (1 if self.positive_ == len(self.classes_) - 1 else -1)
 
 
 def build(options: Options, task: str, categorical: tuple[int, ...] = ()) -> BaseEstimator:
-    """Find-S over columns of codes; number columns count as names of their values."""
+    """Return Find-S; numeric columns are treated as categorical."""
     return FindS(options.positive)
 
 
 def reported(estimator: Any) -> dict[str, tuple[tuple[str, ...], np.ndarray]]:
-    """The value asked of each input (NaN: any), and whether a conjunction agrees with all rows."""
+    """Return the required value of each input (NaN: any) and whether a conjunction is consistent with all rows."""
     return {
         "value": (("input",), estimator.hypothesis_),
         "consistent": ((), np.array(float(estimator.consistent_))),
@@ -116,5 +116,5 @@ def reported(estimator: Any) -> dict[str, tuple[tuple[str, ...], np.ndarray]]:
 
 
 def examples() -> list[BaseEstimator]:
-    """For scikit-learn's checks."""
+    """Estimators for scikit-learn's checks."""
     return [FindS()]

@@ -1,11 +1,11 @@
-r"""Learner ``kernel_density``: a density of each class from Gaussian windows on its rows, and Bayes' rule.
+r"""Learner ``kernel_density``: Bayes' rule with a Gaussian kernel density estimate for each class.
 
 .. math:: \hat p(x) = \frac{1}{N} \sum_i \frac{1}{(w\sqrt{2\pi})^d} \exp\left(-\frac{\|x - x_i\|^2}{2w^2}\right)
 
-The normaliser is :math:`(w\sqrt{2\pi})^d`; :math:`(w^2\sqrt{2\pi})^d`, which is in print, makes the density integrate
-to :math:`w^{-d}`. The width is the one under which rows left out are most probable. The density by the k nearest
-rows, :math:`k/(N V_k)` with the volume of the ball that holds them, adapts to where the rows are instead [2]_; of a
-joint density and one of its margins comes :math:`p(y|x) = p(x, y)/p(x)`.
+The normaliser is :math:`(w\sqrt{2\pi})^d`; the :math:`(w^2\sqrt{2\pi})^d` found in print makes the density integrate to
+:math:`w^{-d}`. The width maximises the leave-one-out likelihood. The k-nearest-neighbour density :math:`k/(N V_k)`,
+with the volume :math:`V_k` of the ball that contains the k nearest rows, adapts to the local density of the rows
+instead [2]_. A joint density and a marginal density give the conditional density :math:`p(y|x) = p(x, y)/p(x)`.
 
 References
 ----------
@@ -61,17 +61,17 @@ class Options(LearnerOptions):
     """Options of kernel densities."""
 
     width: float | None = Field(
-        None, gt=0, description="Standard deviation of the windows; left out: by rows left out, one for each class."
+        None, gt=0, description="Standard deviation of the windows; default: chosen for each class by leaving one out."
     )
 
 
 def left_out_log_density(X: Array, widths: Array) -> Array:
-    """For each width the mean log density of each row under the windows on the others."""
+    """Return the mean leave-one-out log density for each width."""
     n, d = X.shape
     total = np.zeros(len(widths))
     step = max(1, _BLOCK // n)
     for a in range(0, n, step):
-        # Differences, not products: equal rows are at distance zero.
+        # Differences, not products, so that identical rows are at distance exactly zero.
         squared = pairwise_distances(X[a : a + step], X, metric="euclidean") ** 2
         squared[np.arange(len(squared)), np.arange(a, a + len(squared))] = np.inf
         total += [logsumexp(-0.5 * squared / w**2, axis=1).sum() for w in widths]
@@ -79,24 +79,24 @@ def left_out_log_density(X: Array, widths: Array) -> Array:
 
 
 def _chosen(X: Array) -> float:
-    """The width with the largest density of rows left out, on a grid around the rule of thumb."""
+    """Return the width with the largest leave-one-out likelihood, on a grid around the rule of thumb."""
     n, d = X.shape
     spread = float(np.sqrt(X.var(axis=0).mean()))
     if n < 2 or spread == 0:
         return 1.0
     thumb = spread * (4 / (d + 2)) ** (1 / (d + 4)) * n ** (-1 / (d + 4))
-    # Rows that occur twice have no best width but zero; the grid ends.
+    # With duplicated rows the likelihood has no maximum above width zero; the grid bounds it.
     widths = thumb * np.geomspace(0.1, 4, 25)
     return float(widths[int(np.argmax(left_out_log_density(X, widths)))])
 
 
 class KernelDensity(DensityMixin, Estimator, options=Options):
-    """A density by Gaussian windows.
+    """Gaussian kernel density estimate.
 
     Parameters
     ----------
     width : float or None
-        None: the one under which rows left out are most probable.
+        None: the one with the largest leave-one-out likelihood.
 
     Attributes
     ----------
@@ -124,7 +124,7 @@ class KernelDensity(DensityMixin, Estimator, options=Options):
 
 
 class NeighborDensity(DensityMixin, Estimator, options=Options):
-    """A density by the k nearest rows: k over N times the volume of the ball that just holds them.
+    """Nearest-neighbour density: k/(N V), with the volume V of the smallest ball that contains the k nearest rows.
 
     Parameters
     ----------
@@ -144,7 +144,7 @@ class NeighborDensity(DensityMixin, Estimator, options=Options):
         return self
 
     def score_samples(self, X: Any) -> Array:
-        """Log density of each row; infinite where k rows lie at it."""
+        """Log density of each row; infinite where k training rows are identical to it."""
         check_is_fitted(self)
         X = validate_data(self, X, reset=False, dtype=np.float64)
         radius, d = self._index.kneighbors(X, self.n_neighbors)[0][:, -1], X.shape[1]
@@ -158,7 +158,7 @@ class NeighborDensity(DensityMixin, Estimator, options=Options):
 
 
 def conditional_density(joint: Any, x: Any, values: Any) -> Array:
-    """Density of the last column at these values, given the others: p(y|x) = p(x, y)/p(x).
+    """Conditional density of the last column at these values, given the others: p(y|x) = p(x, y)/p(x).
 
     Parameters
     ----------
@@ -181,12 +181,12 @@ class KernelDensityClassifier(ClassifierMixin, Estimator, options=Options):
     Parameters
     ----------
     width : float or None
-        None: chosen for each class by its rows left out.
+        None: chosen for each class by leaving one out.
 
     Attributes
     ----------
     widths_ : ndarray
-        Of each class.
+        Width for each class.
     """
 
     def __init__(self, width: float | None = None) -> None:
@@ -230,5 +230,5 @@ def reported(estimator: Any) -> dict[str, tuple[tuple[str, ...], np.ndarray]]:
 
 
 def examples() -> list[BaseEstimator]:
-    """For scikit-learn's checks."""
+    """Estimators for scikit-learn's checks."""
     return [KernelDensityClassifier(), KernelDensity(), NeighborDensity(5)]

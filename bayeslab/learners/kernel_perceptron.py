@@ -1,9 +1,9 @@
 r"""Learner ``kernel_perceptron``: a perceptron in the feature space of a kernel.
 
-Its weights are a sum over rows, each with the number of times it was wrong, so that only inner products are needed:
-:math:`f(x) = \sum_i c_i y_i K(x_i, x)`. The default uses the average of all such sums that there were, which comes
-close to the vote of all of them [1]_ (section 5) and generalises like a margin classifier. Several classes are each
-told from the rest.
+The weight vector is a sum over rows, each multiplied by the number of times it was misclassified, so that only inner
+products are needed: :math:`f(x) = \sum_i c_i y_i K(x_i, x)`. By default the averages of these sums over all steps are
+used, which come close to the vote of all intermediate perceptrons [1]_ (section 5) and generalise like a margin
+classifier. With more than two classes each class is separated from the rest.
 
 References
 ----------
@@ -43,18 +43,18 @@ class Options(LearnerOptions):
         "degree": {"kernel": ("poly",)},
     }
     kernel: Literal["linear", "poly", "rbf", "laplacian"] = Field("rbf", description="The kernel.")
-    gamma: float | None = Field(None, gt=0, description="Of the kernel; left out: one over the number of columns.")
+    gamma: float | None = Field(None, gt=0, description="Scale of the kernel; default: one over the number of columns.")
     degree: int = Field(2, ge=1, le=100, description="Of poly: (gamma x·z + 1) to this power.")
-    max_iter: int = Field(10, ge=1, le=10_000_000, description="At most so many passes over the rows.")
-    averaged: bool = Field(True, description="The average over all steps, not the last sum.")
+    max_iter: int = Field(10, ge=1, le=10_000_000, description="Maximum number of passes over the rows.")
+    averaged: bool = Field(True, description="Use the average over all steps instead of the last weights.")
 
 
-# Kernels of scikit-learn that only Python has.
+# scikit-learn kernels that are available from Python only.
 _MORE = ("precomputed", "cosine", "sigmoid", "polynomial", "chi2", "additive_chi2")
 
 
 class KernelPerceptron(ClassifierMixin, Estimator, options=Options, words={"kernel": _MORE}):
-    """A perceptron on inner products.
+    """A perceptron in its dual form, on kernel values.
 
     Parameters
     ----------
@@ -71,9 +71,9 @@ class KernelPerceptron(ClassifierMixin, Estimator, options=Options, words={"kern
     Attributes
     ----------
     dual_coef_ : ndarray, shape (n_units, n_support)
-        Signed (average) counts of the rows that were ever wrong.
+        Signed (averaged) counts for the rows that were ever misclassified.
     support_ : ndarray of int
-        Those rows.
+        Positions of those rows.
     n_updates_ : ndarray of int
     converged_ : bool
     """
@@ -103,7 +103,7 @@ class KernelPerceptron(ClassifierMixin, Estimator, options=Options, words={"kern
         return np.asarray(pairwise_kernels(X, Z, metric=self.kernel, filter_params=True, **given), float)
 
     def fit(self, X: Any, y: Any) -> Self:
-        """Pass over the rows until one pass changes nothing."""
+        """Pass over the rows until a pass makes no mistake."""
         X, y = validate_data(self, X, y, dtype=np.float64)
         check_classification_targets(y)
         self.classes_ = np.unique(y)
@@ -136,7 +136,7 @@ class KernelPerceptron(ClassifierMixin, Estimator, options=Options, words={"kern
         return self
 
     def decision_function(self, X: Any) -> np.ndarray:
-        """Scores, shape (rows,) of two classes, else (rows, classes)."""
+        """Scores, shape (rows,) for two classes, else (rows, classes)."""
         check_is_fitted(self)
         X = validate_data(self, X, reset=False, dtype=np.float64)
         kernel = X[:, self.support_] if self.kernel == "precomputed" else self._kernel(X, self._rows)
@@ -156,7 +156,7 @@ def build(options: Options, task: str, categorical: tuple[int, ...] = ()) -> Bas
 
 
 def reported(estimator: Any) -> dict[str, tuple[tuple[str, ...], np.ndarray]]:
-    """Rows that carry the decision, and changes."""
+    """Return the number of support rows and of updates."""
     return {
         "n_support": ((), np.array(float(len(estimator.support_)))),
         "updates": ((), np.array(float(estimator.n_updates_.sum()))),
@@ -165,5 +165,5 @@ def reported(estimator: Any) -> dict[str, tuple[tuple[str, ...], np.ndarray]]:
 
 
 def examples() -> list[BaseEstimator]:
-    """For scikit-learn's checks."""
+    """Estimators for scikit-learn's checks."""
     return [KernelPerceptron(), KernelPerceptron(kernel="poly", averaged=False)]

@@ -1,9 +1,9 @@
-r"""Learner ``kernel_regression``: the average of all rows, weighted by how near they are.
+r"""Learner ``kernel_regression``: the average of all rows, weighted by a kernel of the distance (Nadaraya-Watson).
 
 .. math:: \hat y(q) = \sum_i K(\|x_i - q\|)\, y_i \big/ \sum_i K(\|x_i - q\|)
 
-[1]_, [2]_; of classes the weighted vote. The weights add up to one; as the width goes to zero the nearest row answers
-alone. The width is the one with the least error when each row is predicted by the others.
+[1]_, [2]_; for classes the weighted vote. The weights sum to one; as the width goes to zero only the nearest row
+counts. The width minimises the leave-one-out error.
 
 References
 ----------
@@ -52,9 +52,11 @@ _BLOCK = 4_000_000
 class Options(LearnerOptions):
     """Options of kernel regression."""
 
-    kernel: Window = Field("gaussian", description="How weights fall with the distance.")
+    kernel: Window = Field("gaussian", description="Kernel: how the weights decrease with the distance.")
     width: float | None = Field(
-        None, gt=0, description="Standard deviation, or whole width of other kernels; left out: by rows left out."
+        None,
+        gt=0,
+        description="Standard deviation, or full width of other kernels; default: chosen by leaving one out.",
     )
 
 
@@ -67,9 +69,9 @@ class _Weighted(Estimator, options=Options):
         self.width_ = float(self.width or self._chosen())
 
     def _chosen(self) -> float:
-        """The width with the least error of rows left out."""
+        """Return the width with the smallest leave-one-out error."""
         n = len(self._points)
-        # A few hundred rows tell which width is best as well as all.
+        # A few hundred rows are enough to choose the width.
         asked = np.unique(np.linspace(0, n - 1, min(n, 500)).astype(int))
         gaps = pairwise_distances(self._points[asked], self._points)
         gaps[np.arange(len(asked)), asked] = np.inf
@@ -83,11 +85,11 @@ class _Weighted(Estimator, options=Options):
         return float(widths[int(np.argmin(errors))])
 
     def _loss(self, predicted: Array, asked: NDArray[np.int64]) -> float:
-        # Squared error, of classes that of the shares (Brier).
+        # Squared error; for classes that of the probabilities (Brier score).
         return float(((predicted - self._target[asked]) ** 2).sum())
 
     def _shares(self, gaps: Array, width: float) -> Array:
-        """Weights of all rows, each line of sum one; where no window reaches, the nearest rows share."""
+        """Return the weights, each line summing to one; where no window reaches, the nearest rows share the weight."""
         log = log_window(self.kernel, gaps, width)
         nearest = gaps == gaps.min(axis=1, keepdims=True)
         log[nearest] = np.maximum(log[nearest], -1e300)
@@ -119,7 +121,7 @@ class KernelRegression(RegressorMixin, _Weighted):
     ----------
     kernel : {"gaussian", "quadratic", "triangular", "tricube", "uniform"}
     width : float or None
-        None: the one with the least error of rows left out.
+        None: the one with the smallest leave-one-out error.
 
     Attributes
     ----------
@@ -146,7 +148,7 @@ class KernelVote(ClassifierMixin, _Weighted):
     Parameters
     ----------
     kernel, width
-        As of :class:`KernelRegression`.
+        As in :class:`KernelRegression`.
 
     Attributes
     ----------
@@ -170,7 +172,7 @@ class KernelVote(ClassifierMixin, _Weighted):
         return np.asarray(shares / shares.sum(axis=1, keepdims=True))
 
     def predict(self, X: Any) -> np.ndarray:
-        """The class with most votes."""
+        """The class with the most votes."""
         best = self.predict_proba(X).argmax(axis=1)
         return np.asarray(self.classes_[best])
 
@@ -187,5 +189,5 @@ def reported(estimator: Any) -> dict[str, tuple[tuple[str, ...], np.ndarray]]:
 
 
 def examples() -> list[BaseEstimator]:
-    """For scikit-learn's checks."""
+    """Estimators for scikit-learn's checks."""
     return [KernelRegression(), KernelVote(kernel="quadratic")]

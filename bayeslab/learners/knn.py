@@ -1,12 +1,14 @@
-r"""Learner ``knn``: the answer of the k nearest training rows.
+r"""Learner ``knn``: k nearest neighbours.
 
-Classes by plurality, or with votes :math:`1/d^2`; numbers by the mean, the median, a linear function of the neighbours,
-or the line from each point to the next. With a training row at the query itself, votes by distance are its alone
-[2]_. Training only stores the rows. Leaving each row out costs one search for k + 1 neighbours and no refit.
-scikit-learn's trees are searched; :class:`KDTree` is the textbook's, which counts the points that it examines.
+Classes are predicted by plurality or by votes weighted by :math:`1/d^2`; numbers by the mean, the median, a linear fit
+to the neighbours, or linear interpolation. If a training row coincides with the query, it alone decides a vote weighted
+by distance [2]_. Training only stores the rows. Leave-one-out errors need one search for k + 1 neighbours and no refit.
+Neighbours are found by scikit-learn's trees; :class:`KDTree` is the textbook algorithm, which counts the points that it
+examines.
 
-Neighbours are near in few dimensions only: the cube that holds k of N points of the unit cube has the side
-:math:`(k/N)^{1/n}`, and the share :math:`1 - 0.98^n` of its volume is within one percent of its surface.
+Neighbours are near only in few dimensions: a cube that contains k of N points spread evenly over the n-dimensional unit
+cube has the side :math:`(k/N)^{1/n}`, and a share :math:`1 - 0.98^n` of the volume of the unit cube is within 0.01 of
+its surface.
 
 References
 ----------
@@ -67,21 +69,25 @@ class Options(LearnerOptions):
         "gamma": {"metric": ("kernel",), "kernel": ("poly", "rbf", "laplacian")},
     }
     n_neighbors: Annotated[int, Field(ge=1, le=10**9)] | Literal["leave_one_out"] = Field(
-        5, description="Neighbours that answer, or leave_one_out: the odd number with the least error that way."
+        5, description="Number of neighbours, or leave_one_out: the odd number with the smallest leave-one-out error."
     )
-    weights: Literal["uniform", "distance"] = Field("uniform", description="Votes all alike, or 1/d².")
+    weights: Literal["uniform", "distance"] = Field("uniform", description="Equal votes, or votes weighted by 1/d².")
     combine: Literal["mean", "median", "linear", "interpolate"] = Field(
-        "mean", description="Of a regression: what is made of the neighbours; interpolate needs one input."
+        "mean", description="Regression: how neighbours are combined; interpolate needs a single input."
     )
-    metric: Metric = Field("minkowski", description="The distance; local adapts to the classes around each query.")
-    p: Power = Field(2.0, description="Of the Minkowski distance, at most 16 or infinite: 1 Manhattan, 2 Euclidean.")
-    kernel: Literal["linear", "poly", "rbf", "laplacian", "cosine"] = Field("rbf", description="Of metric: kernel.")
-    gamma: float | None = Field(None, gt=0, description="Of that kernel; left out: one over the number of columns.")
+    metric: Metric = Field("minkowski", description="Distance; local adapts to the classes around each query.")
+    p: Power = Field(
+        2.0, description="Power of the Minkowski distance, at most 16 or infinite: 1 Manhattan, 2 Euclidean."
+    )
+    kernel: Literal["linear", "poly", "rbf", "laplacian", "cosine"] = Field(
+        "rbf", description="Kernel of metric: kernel."
+    )
+    gamma: float | None = Field(None, gt=0, description="Scale of the kernel; default: one over the number of columns.")
     algorithm: Literal["auto", "kd_tree", "ball_tree", "brute"] = Field("auto", description="How neighbours are found.")
 
 
 class _Neighbourly(Estimator, options=Options):
-    """What both tasks share: the rows, the search, and leaving rows out."""
+    """Code that both tasks share: the rows, the search, and leave-one-out errors."""
 
     n_neighbors: Any
     weights: str
@@ -106,7 +112,7 @@ class _Neighbourly(Estimator, options=Options):
             self.n_neighbors_ = int(self.n_neighbors)
 
     def suits(self, n_rows: int, n_columns: int, n_classes: int) -> None:
-        """As many rows as neighbours; one input of what interpolates, classes of what adapts to them."""
+        """Check that there are enough rows, one input for interpolation, and classes for the local metric."""
         if n_classes == 0 and self.metric == "local":
             raise ValueError("metric local adapts to classes; a regression has none")
         if n_classes == 0 and getattr(self, "combine", "") == "interpolate":
@@ -127,7 +133,7 @@ class _Neighbourly(Estimator, options=Options):
         return self._space.points(np.asarray(validate_data(self, X, reset=False, dtype=np.float64)))
 
     def kneighbors(self, X: Any, n_neighbors: int | None = None) -> tuple[Array, Rows]:
-        """Distances to and positions of the nearest training rows, nearest first, of equals the first row first."""
+        """Distances and positions of the nearest training rows, nearest first; ties in the order of the rows."""
         return self._nearest(self._queries(X), n_neighbors or self.n_neighbors_)
 
     def _nearest(self, queries: Array, k: int) -> tuple[Array, Rows]:
@@ -145,24 +151,24 @@ class _Neighbourly(Estimator, options=Options):
         raise ValueError("metric local adapts to classes; a regression has none")
 
     def _votes(self, distances: Array) -> Array:
-        """Shares of the neighbours, each line of sum one."""
+        """Weights of the neighbours, each line summing to one."""
         if self.weights == "uniform":
             return np.full(distances.shape, 1 / distances.shape[1])
         exact = distances == 0
-        # In units of the nearest, so that no inverse overflows.
+        # Distances in units of the nearest, so that no inverse overflows.
         nearest = np.where(exact.any(axis=1), 1.0, distances[:, 0])[:, None]
         with np.errstate(divide="ignore"):
             vote = np.where(exact.any(axis=1)[:, None], exact, (nearest / distances) ** 2)
         return np.asarray(vote / vote.sum(axis=1, keepdims=True))
 
     def _without_own(self, k: int) -> tuple[Array, Rows]:
-        """Neighbours of each training row but itself."""
+        """Neighbours of each training row, without the row itself."""
         n = len(self._points)
         if not 1 <= k < n:
             raise ValueError(f"leaving one of n_samples = {n} rows out, there are not {k} neighbours")
         distances, rows = self._nearest(self._points, k + 1)
         itself = rows == np.arange(n)[:, None]
-        # Among more than k equal rows a row need not be found; then the last one goes.
+        # Among more than k identical rows the row itself may be missing; the last neighbour is then dropped.
         itself[~itself.any(axis=1), -1] = True
         kept = ~itself
         return distances[kept].reshape(n, k), rows[kept].reshape(n, k)
@@ -171,9 +177,9 @@ class _Neighbourly(Estimator, options=Options):
         raise NotImplementedError
 
     def leave_one_out_errors(self, n_neighbors: Sequence[int] | Rows) -> Array:
-        """For each number of neighbours the share of errors, or mean squared error, each row predicted by the others.
+        """Leave-one-out error for each number of neighbours: the error rate, or the mean squared error.
 
-        One search for the largest number serves them all. The covariance of metric mahalanobis stays that of all rows.
+        One search for the largest number serves all. The Mahalanobis metric keeps the covariance of all rows.
         """
         check_is_fitted(self, "n_features_in_")
         distances, rows = self._without_own(int(np.max(n_neighbors)))
@@ -186,22 +192,22 @@ class KNNClassifier(ClassifierMixin, _Neighbourly):
     Parameters
     ----------
     n_neighbors : int or "leave_one_out"
-        The word: the odd number, up to 49, with the least error when each row is predicted by the others.
+        ``"leave_one_out"``: the odd number up to 49 with the smallest leave-one-out error.
     weights : {"uniform", "distance"}
-        ``distance``: votes of 1/d²; rows at the query itself outvote all others.
+        ``distance``: votes weighted by 1/d²; only rows identical to the query count if there are any.
     metric : {"minkowski", "hamming", "mahalanobis", "kernel", "local"}
     p : float
-        Of the Minkowski distance.
+        Power of the Minkowski distance.
     kernel : str
-        One that :func:`sklearn.metrics.pairwise.pairwise_kernels` knows.
+        A kernel of :func:`sklearn.metrics.pairwise.pairwise_kernels`.
     gamma : float or None
     algorithm : {"auto", "kd_tree", "ball_tree", "brute"}
     categorical : tuple of int
-        Columns of codes; they count one where they differ.
+        Columns of codes; two different codes are at distance one.
     n_local : int or None
-        Of the local metric: rows that decide it; None: a fifth of all, at least 50.
+        Local metric: number of rows that determine it; None: a fifth of all, at least 50.
     epsilon : float
-        Of the local metric: how round neighbourhoods stay.
+        Local metric: weight of the identity matrix; larger values give rounder neighbourhoods.
 
     Attributes
     ----------
@@ -240,7 +246,7 @@ class KNNClassifier(ClassifierMixin, _Neighbourly):
         return local_metric(self._points, self._target, query, min(n_local, n), self.epsilon)
 
     def local_metric(self, x: Any) -> Array:
-        """The metric around a query, shape (columns, columns): distances are the root of (z - x)' M (z - x)."""
+        """Local metric M at a query, shape (columns, columns): distances are the root of (z - x)' M (z - x)."""
         return self._metric_at(self._queries(np.atleast_2d(x))[0])
 
     def _shares(self, distances: Array, rows: Rows) -> Array:
@@ -258,12 +264,12 @@ class KNNClassifier(ClassifierMixin, _Neighbourly):
         return self._shares(*self.kneighbors(X))
 
     def predict(self, X: Any) -> np.ndarray:
-        """The class with most votes, of equals the first."""
+        """The class with the most votes; the first on a tie."""
         shares = self.predict_proba(X)
         return np.asarray(self.classes_[shares.argmax(axis=1)])
 
     def leave_one_out(self) -> np.ndarray:
-        """The class of each training row by the others."""
+        """Leave-one-out prediction of the class of each training row."""
         check_is_fitted(self)
         return np.asarray(self.classes_[self._shares(*self._without_own(self.n_neighbors_)).argmax(axis=1)])
 
@@ -274,10 +280,10 @@ class KNNRegressor(RegressorMixin, _Neighbourly):
     Parameters
     ----------
     n_neighbors, weights, metric, p, kernel, gamma, algorithm, categorical
-        As of :class:`KNNClassifier`, without the local metric.
+        As in :class:`KNNClassifier`, without the local metric.
     combine : {"mean", "median", "linear", "interpolate"}
-        ``median`` takes no weights; ``linear`` is least squares on the neighbours (the smallest slopes, where they do
-        not decide them); ``interpolate`` joins the points of one input by lines and is level beyond them.
+        ``median`` takes no weights; ``linear`` is least squares on the neighbours (the minimum-norm slopes if they are
+        not determined); ``interpolate`` joins the points of one input by lines and is constant beyond them.
 
     Attributes
     ----------
@@ -336,7 +342,7 @@ class KNNRegressor(RegressorMixin, _Neighbourly):
         return self._value(*self._nearest(queries, self.n_neighbors_), queries)
 
     def leave_one_out(self) -> Array:
-        """The number of each training row by the others."""
+        """Leave-one-out prediction for each training row."""
         check_is_fitted(self)
         if self.combine == "interpolate":
             raise ValueError("combine interpolate has no cheap way to leave a row out: refit without it")
@@ -344,12 +350,12 @@ class KNNRegressor(RegressorMixin, _Neighbourly):
 
 
 def neighbourhood_side(k: int, n_rows: int, n_columns: int) -> float:
-    """Side of the cube that holds k of so many uniform rows of a unit cube, on average."""
+    """Side of the cube that contains, on average, k of ``n_rows`` uniform rows of the unit cube."""
     return float((k / n_rows) ** (1 / n_columns))
 
 
 def shell_share(n_columns: int, thickness: float = 0.01) -> float:
-    """Share of a unit cube that lies within this distance of its surface."""
+    """Share of the volume of the unit cube within distance ``thickness`` of its surface."""
     return float(1 - (1 - 2 * thickness) ** n_columns)
 
 
@@ -371,7 +377,7 @@ def build(options: Options, task: str, categorical: tuple[int, ...] = ()) -> Bas
 
 
 def reported(estimator: Any) -> dict[str, tuple[tuple[str, ...], np.ndarray]]:
-    """Neighbours that answer; where they were chosen by leaving rows out, the error that way."""
+    """Return the number of neighbours and, if it was chosen by leaving one out, the leave-one-out error."""
     out: dict[str, tuple[tuple[str, ...], np.ndarray]] = {"n_neighbors": ((), np.array(float(estimator.n_neighbors_)))}
     if estimator.n_neighbors == "leave_one_out":
         out["leave_one_out_error"] = ((), np.array(estimator.leave_one_out_error_))
@@ -379,7 +385,7 @@ def reported(estimator: Any) -> dict[str, tuple[tuple[str, ...], np.ndarray]]:
 
 
 def examples() -> list[BaseEstimator]:
-    """For scikit-learn's checks."""
+    """Estimators for scikit-learn's checks."""
     return [
         KNNClassifier(),
         KNNClassifier(weights="distance", metric="mahalanobis"),

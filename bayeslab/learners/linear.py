@@ -1,10 +1,10 @@
-r"""Learner ``linear``: linear regression, exact or by gradient descent, with or without a penalty.
+r"""Learner ``linear``: linear regression, in closed form or by gradient descent, with an optional penalty.
 
-The penalty is of squares (ridge) or of absolute values (lasso).
+The penalty is on squared weights (ridge) or on absolute weights (lasso).
 
 The squared error :math:`\sum_i (y_i - w \cdot x_i)^2` is convex, with its minimum at
-:math:`(X^\top X)^{-1} X^\top y`. A penalty :math:`\lambda \sum_j w_j^2` shrinks all weights and does not depend on the
-axes; :math:`\lambda \sum_j |w_j|` makes some of them zero and does [1]_.
+:math:`(X^\top X)^{-1} X^\top y`. The penalty :math:`\lambda \sum_j w_j^2` shrinks all weights and is invariant to
+rotations of the inputs; :math:`\lambda \sum_j |w_j|` sets some weights to zero and is not invariant [1]_.
 
 References
 ----------
@@ -61,18 +61,20 @@ class Options(LearnerOptions):
         "rate": {"solver": ("batch", "stochastic")},
         "decay": {"solver": ("batch", "stochastic")},
     }
-    penalty: Literal["none", "ridge", "lasso"] = Field("none", description="What weights are penalised by.")
+    penalty: Literal["none", "ridge", "lasso"] = Field("none", description="Penalty on the weights.")
     alpha: float = Field(
         1.0,
         gt=0,
-        description="Strength: squared errors plus alpha Σ w² (ridge); half their mean plus alpha Σ |w| (lasso).",
+        description="Strength: squared errors plus alpha Σ w² (ridge), or half their mean plus alpha Σ |w| (lasso).",
     )
     solver: Literal["exact", "batch", "stochastic"] = Field(
         "exact", description="Closed form (lasso: coordinate descent), or gradient descent over all rows or row by row."
     )
-    rate: float | None = Field(None, gt=0, description="Learning rate of gradient descent; left out: one that is safe.")
+    rate: float | None = Field(
+        None, gt=0, description="Learning rate of gradient descent; default: a rate that cannot diverge."
+    )
     decay: float = Field(0.0, ge=0, description="The rate of step t is rate · decay / (decay + t); 0: constant.")
-    max_iter: int = Field(1000, ge=1, le=10_000_000, description="Passes over the rows.")
+    max_iter: int = Field(1000, ge=1, le=10_000_000, description="Maximum number of passes over the rows.")
 
 
 class GradientLinear(RegressorMixin, Estimator, options=Options):
@@ -84,13 +86,13 @@ class GradientLinear(RegressorMixin, Estimator, options=Options):
         A step of ``batch`` is the mean gradient over all rows; it converges for rates below 2 over the largest
         eigenvalue of X'X / n.
     ridge : float
-        Penalty of the squared weights, beside the sum of squared errors.
+        Penalty on the squared weights, added to the sum of squared errors.
     rate : float or None
         None: one over that eigenvalue, or over the largest squared length of a row (stochastic).
     decay : float
         The rate of step t is ``rate * decay / (decay + t)``; constant for ``decay=0``.
     max_iter : int
-        Passes over the rows.
+        Maximum number of passes over the rows.
     tol : float
         Stop when the mean gradient is smaller (batch).
     random_state : int or None
@@ -100,11 +102,11 @@ class GradientLinear(RegressorMixin, Estimator, options=Options):
     coef_ : ndarray, shape (n_features,)
     intercept_ : float
     losses_ : ndarray
-        Mean squared error after each pass, the training curve.
+        Mean squared error after each pass: the training curve.
     weights_ : ndarray, shape (passes, n_features + 1)
         Intercept and coefficients after each pass.
     converged_ : bool
-        Whether the mean gradient is zero but for 1e-4 (stochastic: 1e-3) of a row's.
+        Whether the mean gradient is below 1e-4 (stochastic: 1e-3) of a single row's gradient.
     """
 
     def __init__(
@@ -121,7 +123,7 @@ class GradientLinear(RegressorMixin, Estimator, options=Options):
         self.max_iter, self.tol, self.random_state = max_iter, tol, random_state
 
     def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
-        """Descend from zero weights."""
+        """Run gradient descent from zero weights."""
         X, y = validate_data(self, X, y, dtype=np.float64, y_numeric=True)
         y = np.asarray(y, float)
         weight = _check_sample_weight(sample_weight, X)
@@ -167,12 +169,12 @@ class GradientLinear(RegressorMixin, Estimator, options=Options):
 
 @dataclass(frozen=True, eq=False)
 class Path:
-    """Weights by the strength of the penalty.
+    """Regularisation path: the weights by the strength of the penalty.
 
     Attributes
     ----------
     alphas : ndarray
-        Falling.
+        Penalty strengths, decreasing.
     coefficients : ndarray, shape (alphas, columns)
     """
 
@@ -181,14 +183,14 @@ class Path:
 
 
 def path(X: Any, y: Any, penalty: Literal["ridge", "lasso"], n_alphas: int = 100) -> Path:
-    """Weights of centred columns along a range of penalties: for the lasso from the one that makes all weights zero.
+    """Regularisation path of centred columns; the lasso starts at the penalty that sets all weights to zero.
 
     Parameters
     ----------
     X, y
         Shapes (rows, columns) and (rows,).
     n_alphas
-        Strengths, evenly spaced in logarithms over three (lasso) or six (ridge) powers of ten.
+        Number of strengths, evenly spaced in logarithms over three (lasso) or six (ridge) powers of ten.
     """
     x = np.asarray(X, float) - np.mean(X, axis=0)
     target = np.asarray(y, float) - np.mean(y)
@@ -227,5 +229,5 @@ def curves(estimator: Any) -> dict[str, tuple[tuple[str, ...], np.ndarray]]:
 
 
 def examples() -> list[BaseEstimator]:
-    """For scikit-learn's checks."""
+    """Estimators for scikit-learn's checks."""
     return [GradientLinear(), GradientLinear(solver="stochastic", decay=1000.0)]

@@ -1,6 +1,6 @@
-r"""Learner ``locally_weighted``: for each query a linear function of its own, by what lies near.
+r"""Learner ``locally_weighted``: locally weighted linear regression: a separate linear fit around each query.
 
-Around a query q a function :math:`f(x) = w_0 + w \cdot (x - q)` has the least error by one of three criteria [1]_:
+Around a query q, the function :math:`f(x) = w_0 + w \cdot (x - q)` minimises one of three criteria [1]_:
 
 .. math::
 
@@ -8,7 +8,7 @@ Around a query q a function :math:`f(x) = w_0 + w \cdot (x - q)` has the least e
    E_3 = \tfrac12 \sum_{x \in k\text{NN}} K(d(q, x)) (y - f(x))^2.
 
 The closed form is weighted least squares; the gradient rule :math:`\Delta w_j = \eta \sum_x K(d(q, x))(y - f(x)) a_j`
-comes to the same.
+converges to the same solution.
 
 References
 ----------
@@ -58,21 +58,24 @@ class Options(LearnerOptions):
         "width": {"criterion": ("E2", "E3")},
     }
     criterion: Literal["E1", "E2", "E3"] = Field(
-        "E3", description="E1: the nearest rows alike; E2: all rows by the kernel; E3: the nearest rows by the kernel."
+        "E3",
+        description="E1: nearest rows, equal weights; E2: all rows, kernel weights; E3: nearest rows, kernel weights.",
     )
     n_neighbors: int | None = Field(
         None,
         ge=1,
         le=10**9,
-        description="Nearest rows of E1 and E3, and of the width; left out: by the error of rows left out.",
+        description="Nearest rows for E1, E3 and the default width; default: chosen by leaving one out.",
     )
-    kernel: Window = Field("quadratic", description="How weights fall with the distance.")
+    kernel: Window = Field("quadratic", description="Kernel: how the weights decrease with the distance.")
     width: float | None = Field(
         None,
         gt=0,
-        description="Width of the kernel; left out: it ends where the nearest rows do (gaussian: half of that).",
+        description="Width of the kernel; default: it just covers the nearest rows (gaussian: half of that).",
     )
-    solver: Literal["exact", "gradient"] = Field("exact", description="Weighted least squares, or descent to it.")
+    solver: Literal["exact", "gradient"] = Field(
+        "exact", description="Weighted least squares in closed form, or by gradient descent."
+    )
 
 
 class LocallyWeighted(RegressorMixin, Estimator, options=Options):
@@ -82,16 +85,16 @@ class LocallyWeighted(RegressorMixin, Estimator, options=Options):
     ----------
     criterion : {"E1", "E2", "E3"}
     n_neighbors : int or None
-        Of E1 and E3, and of the width where none is given; all rows where there are fewer. None: the number with the
-        least error when (some hundred) rows are predicted by the others.
+        Used by E1 and E3, and for the width if none is given; all rows if there are fewer. None: the number with the
+        smallest leave-one-out error (on some hundred rows).
     kernel : {"gaussian", "quadratic", "triangular", "tricube", "uniform"}
     width : float or None
-        None: around each query a little more than what holds its nearest rows.
+        None: for each query slightly more than needed to cover its nearest rows.
     solver : {"exact", "gradient"}
     max_steps : int
-        Steps of the gradient.
+        Maximum number of gradient steps.
     tol : float
-        It stops when no weight moves by more.
+        Gradient descent stops when no weight moves by more than this.
 
     Attributes
     ----------
@@ -133,7 +136,7 @@ class LocallyWeighted(RegressorMixin, Estimator, options=Options):
         return int(tried[int(np.argmin(errors))])
 
     def row_weights(self, x: Any) -> Array:
-        """Weight of each training row around a query."""
+        """Weight of each training row for a query."""
         check_is_fitted(self)
         return self._weights(np.asarray(x, float), self.n_neighbors_)
 
@@ -153,7 +156,7 @@ class LocallyWeighted(RegressorMixin, Estimator, options=Options):
             inside[order] = log[order]
             log = inside
         top = float(log.max())
-        # Where the kernel reaches no row, the nearest one is all there is.
+        # If the kernel reaches no row, only the nearest row counts.
         return np.exp(log - top) if np.isfinite(top) else (np.arange(len(gap)) == order[0]).astype(float)
 
     def _reach(self, gap: Array, order: NDArray[np.int64]) -> float:
@@ -163,28 +166,28 @@ class LocallyWeighted(RegressorMixin, Estimator, options=Options):
         return farthest / 2 if self.kernel == "gaussian" else 2 * farthest
 
     def local_coefficients(self, x: Any) -> Array:
-        """Value at the query, and slopes."""
+        """Return the fitted value at the query, followed by the slopes."""
         check_is_fitted(self)
         coefficients, converged = self._local(np.asarray(x, float), self.n_neighbors_)
         self._warn(0 if converged else 1, 1)
         return coefficients
 
     def _local(self, query: Array, n_neighbors: int, without: int | None = None) -> tuple[Array, bool]:
-        """Value and slopes at a query, and whether a descent to them has converged."""
+        """Return value and slopes at a query, and whether gradient descent has converged."""
         weight = self._weights(query, n_neighbors, without)
         kept = weight > 0
         weight, target = weight[kept] / weight.sum(), self._target[kept]
         rows = np.column_stack([np.ones(kept.sum()), self._points[kept] - query])
         if self.solver == "gradient":
             return self._descended(rows, target, weight)
-        # Around the weighted mean: directions without a spread get no slope.
+        # Centred at the weighted mean; directions without variation get slope zero.
         centre, height = weight @ rows[:, 1:], float(weight @ target)
         root = np.sqrt(weight)
         slope = np.linalg.pinv(root[:, None] * (rows[:, 1:] - centre), rcond=1e-8) @ (root * (target - height))
         return np.concatenate([[height - centre @ slope], slope]), True
 
     def _descended(self, rows: Array, target: Array, weight: Array) -> tuple[Array, bool]:
-        """Coefficients by descent, and whether it ended before its steps were used up."""
+        """Return the coefficients from gradient descent, and whether it converged before the last step."""
         curvature = (weight[:, None] * rows).T @ rows
         rate = 1 / float(np.linalg.eigvalsh(curvature)[-1])
         coefficients = np.zeros(rows.shape[1])
@@ -203,7 +206,7 @@ class LocallyWeighted(RegressorMixin, Estimator, options=Options):
         warn_unless(n == 0, self, f"{text}: allow more, or take solver exact")
 
     def predict(self, X: Any) -> Array:
-        """The value of its own function at each query."""
+        """Return the value of the local fit at each query."""
         check_is_fitted(self)
         X = validate_data(self, X, reset=False, dtype=np.float64)
         fits = [self._local(x, self.n_neighbors_) for x in X]
@@ -217,10 +220,10 @@ def build(options: Options, task: str, categorical: tuple[int, ...] = ()) -> Bas
 
 
 def reported(estimator: Any) -> dict[str, tuple[tuple[str, ...], np.ndarray]]:
-    """Nearest rows that a query looks at."""
+    """Return the number of nearest rows used for a query."""
     return {"n_neighbors": ((), np.array(float(estimator.n_neighbors_)))}
 
 
 def examples() -> list[BaseEstimator]:
-    """For scikit-learn's checks."""
+    """Estimators for scikit-learn's checks."""
     return [LocallyWeighted(), LocallyWeighted("E2", kernel="gaussian")]

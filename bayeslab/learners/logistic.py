@@ -1,9 +1,9 @@
-r"""Learner ``logistic``: logistic regression by likelihood or by squared error, by Newton steps or by gradient descent.
+r"""Learner ``logistic``: logistic regression by likelihood or squared error, with Newton steps or gradient descent.
 
 The output is :math:`h_w(x) = 1/(1 + e^{-w \cdot x})`. The log likelihood has the gradient
-:math:`\sum_i (y_i - h_w(x_i))\,x_i` and one maximum; the squared error, as backpropagation has it,
-:math:`\sum_i (y_i - h)\,h(1-h)\,x_i`, and may have several minima [1]_. Rows that a plane separates have no maximum of
-the likelihood: a penalty (``C``) keeps weights finite.
+:math:`\sum_i (y_i - h_w(x_i))\,x_i` and is concave. The squared error, used in back-propagation, has the (negative)
+gradient :math:`\sum_i (y_i - h)\,h(1-h)\,x_i` and may have several minima [1]_. If a plane separates the classes, the
+likelihood has no maximum; the penalty (``C``) keeps the weights finite.
 
 References
 ----------
@@ -62,16 +62,18 @@ class Options(LearnerOptions):
     }
     solver: Literal["newton", "batch", "stochastic"] = Field(
         "newton",
-        description="Newton-like steps (scikit-learn's), gradient descent over all rows, or row by row; of more"
-        " than two classes newton is multinomial, and the others are one class against the rest.",
+        description="Newton-like steps (scikit-learn), gradient descent over all rows, or row by row. With more"
+        " than two classes newton is multinomial; the others fit one class against the rest.",
     )
     loss: Literal["likelihood", "squared"] = Field(
-        "likelihood", description="What is descended; squared error only with batch or stochastic."
+        "likelihood", description="Loss to minimise; squared error only with batch or stochastic."
     )
-    C: float = Field(1.0, gt=0, description="Inverse strength of the penalty of squared weights.")
-    rate: float | None = Field(None, gt=0, description="Learning rate of gradient descent; left out: one that is safe.")
+    C: float = Field(1.0, gt=0, description="Inverse strength of the penalty on squared weights.")
+    rate: float | None = Field(
+        None, gt=0, description="Learning rate of gradient descent; default: a rate that cannot diverge."
+    )
     decay: float = Field(0.0, ge=0, description="The rate of step t is rate · decay / (decay + t); 0: constant.")
-    max_iter: int = Field(1000, ge=1, le=10_000_000, description="Passes over the rows.")
+    max_iter: int = Field(1000, ge=1, le=10_000_000, description="Maximum number of passes over the rows.")
 
 
 def loss(weights: Any, rows: Any, targets: Any, kind: Literal["likelihood", "squared"] = "likelihood") -> float:
@@ -101,7 +103,7 @@ def gradient(weights: Any, rows: Any, targets: Any, kind: Literal["likelihood", 
 
 
 class GradientLogistic(ClassifierMixin, Estimator, options=Options):
-    """Logistic units trained by gradient descent, one a class against the rest where there are more than two.
+    """Logistic regression trained by gradient descent, one class against the rest if there are more than two.
 
     Parameters
     ----------
@@ -109,13 +111,13 @@ class GradientLogistic(ClassifierMixin, Estimator, options=Options):
     solver : {"batch", "stochastic"}
         A step of ``batch`` is the mean gradient over all rows.
     C : float
-        Inverse strength of the penalty of squared weights, as scikit-learn has it.
+        Inverse strength of the penalty on squared weights, as in scikit-learn.
     rate : float or None
         None: four over the largest eigenvalue of X'X / n, or over the largest squared length of a row (stochastic).
     decay : float
         The rate of step t is ``rate * decay / (decay + t)``; constant for ``decay=0``.
     max_iter : int
-        Passes over the rows.
+        Maximum number of passes over the rows.
     tol : float
         Stop when the mean gradient is smaller (batch).
     random_state : int or None
@@ -125,9 +127,9 @@ class GradientLogistic(ClassifierMixin, Estimator, options=Options):
     coef_, intercept_ : ndarray
         Shapes (n_units, n_features) and (n_units,).
     losses_ : list of ndarray
-        For each unit the mean loss after each pass, the training curve.
+        For each unit the mean loss after each pass: the training curve.
     converged_ : bool
-        Whether the mean gradient is zero but for 1e-4 (stochastic: 1e-3) of a row's.
+        Whether the mean gradient is below 1e-4 (stochastic: 1e-3) of a single row's gradient.
     """
 
     def __init__(
@@ -145,7 +147,7 @@ class GradientLogistic(ClassifierMixin, Estimator, options=Options):
         self.max_iter, self.tol, self.random_state = max_iter, tol, random_state
 
     def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
-        """Descend from zero weights."""
+        """Run gradient descent from zero weights."""
         X, y = validate_data(self, X, y, dtype=np.float64)
         check_classification_targets(y)
         weight = _check_sample_weight(sample_weight, X)
@@ -200,14 +202,14 @@ class GradientLogistic(ClassifierMixin, Estimator, options=Options):
         return w, np.array(curve), settled(left, rows, weight, 1.0, self.solver == "stochastic")
 
     def decision_function(self, X: Any) -> np.ndarray:
-        """Log odds, shape (rows,) of two classes, else (rows, classes)."""
+        """Log odds, shape (rows,) for two classes, else (rows, classes)."""
         check_is_fitted(self)
         X = validate_data(self, X, reset=False, dtype=np.float64)
         scores = X @ self.coef_.T + self.intercept_
         return np.asarray(scores[:, 0] if len(self.classes_) == 2 else scores)
 
     def predict_proba(self, X: Any) -> np.ndarray:
-        """Outputs; of several units made to add up to one."""
+        """Class probabilities; with several units their outputs are normalised to sum to one."""
         p = expit(self.decision_function(X))
         if len(self.classes_) == 2:
             return np.column_stack([1 - p, p])
@@ -242,5 +244,5 @@ def curves(estimator: Any) -> dict[str, tuple[tuple[str, ...], np.ndarray]]:
 
 
 def examples() -> list[BaseEstimator]:
-    """For scikit-learn's checks."""
+    """Estimators for scikit-learn's checks."""
     return [GradientLogistic(), GradientLogistic(loss="squared", solver="stochastic", max_iter=100)]

@@ -1,12 +1,12 @@
 r"""Learner ``lsh``: nearest neighbours by locality-sensitive hashing, for many rows and many columns.
 
-As ``knn`` with Euclidean distances, but a query is compared only with the rows that share a bucket with it in one of
-many hash tables: a few thousand among millions. A row within ``radius`` of the query is among them with probability
-``recall`` at least (the (r, cr) guarantee of [1]_); the sizes of the tables follow from that and from how far rows
-are apart. :class:`LSHIndex` is the index by itself: its ``near`` returns, for a query with a point within r, one
-within cr as often as promised, and none farther away. A query with no candidate at all is compared with every row.
-Where the nearest rows are hardly nearer than any (many columns without structure) the promise is kept, but much of
-the table is looked at and nothing is saved.
+Like ``knn`` with Euclidean distances, but a query is compared only with the rows that share a bucket with it in one of
+many hash tables: a few thousand among millions. A row within ``radius`` of the query is among these candidates with
+probability at least ``recall`` (the (r, cr) guarantee of [1]_); the sizes of the tables follow from this guarantee and
+the distances between rows. :class:`LSHIndex` is the index itself: for a query with a point within r, its ``near``
+returns a point within cr with at least that probability, and never a point farther away. A query without candidates is
+compared with every row. If the nearest rows are hardly nearer than all others (many columns without structure), the
+guarantee still holds, but most rows are examined and no time is saved.
 
 References
 ----------
@@ -53,16 +53,16 @@ MISSING = False
 class Options(LearnerOptions):
     """Options of hashing."""
 
-    n_neighbors: int = Field(5, ge=1, le=10**9, description="Neighbours that answer.")
+    n_neighbors: int = Field(5, ge=1, le=10**9, description="Number of neighbours.")
     radius: float | None = Field(
-        None, gt=0, description="Rows within it are found; left out: what holds the neighbours of nine in ten rows."
+        None, gt=0, description="Search radius; default: it contains the neighbours of nine in ten rows."
     )
-    recall: float = Field(0.9, gt=0, lt=1, description="Probability, at least, that each of them is found.")
-    max_tables: int = Field(48, ge=1, le=10_000, description="Hash tables, at most.")
+    recall: float = Field(0.9, gt=0, lt=1, description="Minimum probability of finding each row within the radius.")
+    max_tables: int = Field(48, ge=1, le=10_000, description="Maximum number of hash tables.")
 
 
 class _Hashed(Estimator, options=Options):
-    """The rows in hash tables."""
+    """Nearest neighbours from hash tables."""
 
     def __init__(
         self,
@@ -76,7 +76,7 @@ class _Hashed(Estimator, options=Options):
         self.max_tables, self.random_state = max_tables, random_state
 
     def suits(self, n_rows: int, n_columns: int, n_classes: int) -> None:
-        """As many rows as neighbours."""
+        """Check that there are at least as many rows as neighbours."""
         if not 1 <= self.n_neighbors <= n_rows:
             raise ValueError(
                 f"n_neighbors is {self.n_neighbors!r}, and there are n_samples = {n_rows} rows: take fewer"
@@ -90,7 +90,7 @@ class _Hashed(Estimator, options=Options):
         self.index_ = LSHIndex(X, self.radius_, self.recall, "euclidean", self.max_tables, rng)
 
     def kneighbors(self, X: Any) -> tuple[Array, NDArray[np.int64]]:
-        """Distances and positions of the nearest candidates; infinite and -1 where there are fewer."""
+        """Distances and positions of the nearest candidates; infinite and -1 if there are fewer candidates."""
         check_is_fitted(self)
         queries = np.asarray(validate_data(self, X, reset=False, dtype=np.float64))
         neighbours = self.index_.query(queries, self.n_neighbors)
@@ -109,9 +109,9 @@ class LSHClassifier(ClassifierMixin, _Hashed):
     ----------
     n_neighbors : int
     radius : float or None
-        Rows within it are found; None: the distance that holds the neighbours of nine in ten rows.
+        Search radius; None: the distance that contains the neighbours of nine in ten rows.
     recall : float
-        With this probability, at least.
+        Minimum probability of finding each row within the radius.
     max_tables : int
     random_state : int or None
 
@@ -137,7 +137,7 @@ class LSHClassifier(ClassifierMixin, _Hashed):
         return np.asarray(counts / counts.sum(axis=1, keepdims=True))
 
     def predict(self, X: Any) -> np.ndarray:
-        """The class with most votes, of equals the first."""
+        """The class with the most votes; the first on a tie."""
         shares = self.predict_proba(X)
         return np.asarray(self.classes_[shares.argmax(axis=1)])
 
@@ -148,7 +148,7 @@ class LSHRegressor(RegressorMixin, _Hashed):
     Parameters
     ----------
     n_neighbors, radius, recall, max_tables, random_state
-        As of :class:`LSHClassifier`.
+        As in :class:`LSHClassifier`.
 
     Attributes
     ----------
@@ -190,5 +190,5 @@ def reported(estimator: Any) -> dict[str, tuple[tuple[str, ...], np.ndarray]]:
 
 
 def examples() -> list[BaseEstimator]:
-    """For scikit-learn's checks."""
+    """Estimators for scikit-learn's checks."""
     return [LSHClassifier(recall=0.99), LSHRegressor(recall=0.99)]

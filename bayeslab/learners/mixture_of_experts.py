@@ -1,10 +1,11 @@
-r"""Learner ``mixture_of_experts``: linear experts, and a gate that says how far each is to be asked for an input.
+r"""Learner ``mixture_of_experts``: linear experts and a gate that weights them for each input.
 
 .. math:: p(y \mid x) = \sum_j g_j(x)\, p(y \mid x, j), \qquad g = \operatorname{softmax}(Vx)
 
-Experts of numbers are linear with normal noise of their own, experts of classes softmax. Expectation maximisation [2]_:
-shares :math:`h_{nj} \propto g_j(x_n) p(y_n \mid x_n, j)`, then weighted regressions, and the gate towards the shares by
-Newton-like steps. Several starts; the one of the highest likelihood is kept.
+Experts for numbers are linear regressions, each with its own normal noise; experts for classes are softmax regressions.
+The mixture is fitted by expectation maximisation [2]_: the E-step computes responsibilities
+:math:`h_{nj} \propto g_j(x_n) p(y_n \mid x_n, j)`; the M-step fits weighted regressions, and fits the gate to the
+responsibilities by Newton-like steps. Of several random starts the one with the highest likelihood is kept.
 
 References
 ----------
@@ -54,16 +55,16 @@ class Options(LearnerOptions):
     """Options of a mixture of experts."""
 
     n_experts: int = Field(3, ge=1, le=1000, description="Number of experts.")
-    alpha: float = Field(1.0, ge=0, description="Penalty on squared weights of the gate and of experts of classes.")
-    max_iter: int = Field(100, ge=1, le=10_000_000, description="Most rounds of expectation maximisation.")
-    tol: float = Field(1e-4, gt=0, description="Ends when the mean log likelihood rises by less.")
-    n_init: int = Field(5, ge=1, le=MANY, description="Starts.")
+    alpha: float = Field(1.0, ge=0, description="Penalty on squared weights of the gate and of experts for classes.")
+    max_iter: int = Field(100, ge=1, le=10_000_000, description="Maximum number of EM iterations.")
+    tol: float = Field(1e-4, gt=0, description="EM stops when the mean log likelihood increases by less than this.")
+    n_init: int = Field(5, ge=1, le=MANY, description="Number of random starts.")
 
 
 def _softmax_weights(
     rows: Array, shares: Array, row_weights: Array, alpha: float, start: Array, max_iter: int
 ) -> Array:
-    """Weights (outputs, columns) of the softmax nearest to shares, by weighted cross entropy and a penalty."""
+    """Weights (outputs, columns) of the softmax regression on shares, by penalised weighted cross entropy."""
 
     def loss(flat: Array) -> tuple[float, Array]:
         weights = flat.reshape(start.shape)
@@ -79,7 +80,7 @@ def _softmax_weights(
 
 
 class _Gated(Ensemble, options=Options):
-    """What both mixtures do: starts, expectation maximisation, the gate."""
+    """Code that both mixtures share: random starts, expectation maximisation, the gate."""
 
     gate_: Array
     n_iter_: int
@@ -109,7 +110,7 @@ class _Gated(Ensemble, options=Options):
 
     def _run(self, rows: Array, target: Any, rng: Any) -> Any:
         best: tuple[float, Any] | None = None
-        # Products of small matrices, many thousand times: threads only wait for each other.
+        # Many thousand products of small matrices: more threads would only slow them down.
         with threadpool_limits(1, "blas"):
             for _ in range(self.n_init):
                 result = self._once(rows, target, rng)
@@ -124,7 +125,7 @@ class _Gated(Ensemble, options=Options):
         return experts
 
     def _once(self, rows: Array, target: Any, rng: Any) -> tuple[tuple[Array, Any], list[float]]:
-        # Rows belong to the nearest of some rows at first, so that experts start in regions.
+        # Start by assigning each row to the nearest of some random rows, so that every expert starts in a region.
         centres = rows[rng.permutation(len(rows))[: self.n_experts]]
         distance = ((rows[:, None, :] - centres[None, :, :]) ** 2).sum(axis=2)
         near = np.zeros((len(rows), self.n_experts))
@@ -145,7 +146,7 @@ class _Gated(Ensemble, options=Options):
         return (gate, experts), climbs
 
     def gate(self, X: Any) -> Array:
-        """Shares of the experts, (rows, experts)."""
+        """Gate: weights of the experts, shape (rows, experts)."""
         rows = _with_one(self._new(X))
         return np.asarray(special.softmax(rows @ self.gate_.T, axis=1))
 
@@ -155,13 +156,13 @@ def _with_one(X: Array) -> Array:
 
 
 class ExpertRegressor(EnsembleRegressor, _Gated):
-    """Linear experts of a number, gated.
+    """Mixture of linear regressions with a gate.
 
     Parameters
     ----------
     n_experts : int
     alpha : float
-        Penalty of the gate.
+        Penalty on the squared weights of the gate.
     max_iter : int
     tol : float
     n_init : int
@@ -171,21 +172,21 @@ class ExpertRegressor(EnsembleRegressor, _Gated):
     ----------
     gate_ : ndarray, shape (experts, inputs + 1)
     coef_ : ndarray, shape (experts, inputs + 1)
-        The last is the intercept.
+        The last column is the intercept.
     sigma_ : ndarray
-        Noise of each expert.
+        Noise standard deviation of each expert.
     log_likelihoods_ : ndarray
-        Mean log likelihood, round by round.
+        Mean log likelihood after each iteration.
     converged_ : bool
-        Whether the last round raised it by less than ``tol``.
+        Whether the last iteration increased it by less than ``tol``.
     """
 
     def fit(self, X: Any, y: Any) -> Self:
-        """Expectation maximisation from some starts."""
+        """Run expectation maximisation from several starts."""
         X, y = self._rows(X, y)
         if len(X) < 2:
             raise ValueError(f"experts need two rows; there is n_samples = {len(X)}")
-        # Squares of outcomes far from zero, or of other orders of magnitude, would lose all digits.
+        # Squares of very large or small outcomes would lose all digits.
         target, level, size = levelled(np.asarray(y, float))
         self._floor = max(1e-6 * float(np.var(target)), 1e-12)
         coef, sigma = self._run(_with_one(X), target, self._rng())
@@ -215,16 +216,16 @@ class ExpertRegressor(EnsembleRegressor, _Gated):
         return np.asarray(-0.5 * z**2 - np.log(sigma) - HALF_LOG_2PI)
 
     def experts(self, X: Any) -> Array:
-        """What each expert says, (rows, experts)."""
+        """Prediction of each expert, shape (rows, experts)."""
         return np.asarray(_with_one(self._new(X)) @ self.coef_.T)
 
     def predict(self, X: Any) -> Array:
-        """The mean of the experts by their shares."""
+        """Mean of the experts, weighted by the gate."""
         return np.asarray((self.gate(X) * self.experts(X)).sum(axis=1))
 
 
 class ExpertClassifier(EnsembleClassifier, _Gated):
-    """Softmax experts of classes, gated; parameters are those of :class:`ExpertRegressor`.
+    """Mixture of softmax regressions with a gate; parameters are those of :class:`ExpertRegressor`.
 
     Attributes
     ----------
@@ -234,7 +235,7 @@ class ExpertClassifier(EnsembleClassifier, _Gated):
     """
 
     def fit(self, X: Any, y: Any) -> Self:
-        """Expectation maximisation from some starts."""
+        """Run expectation maximisation from several starts."""
         X, codes = self._rows(X, y)
         self.coef_ = self._run(_with_one(X), np.eye(len(self.classes_))[codes], self._rng())
         return self
@@ -252,7 +253,7 @@ class ExpertClassifier(EnsembleClassifier, _Gated):
         return np.asarray(np.einsum("njk,nk->nj", log_p, target))
 
     def predict_proba(self, X: Any) -> Array:
-        """The experts' probabilities by their shares."""
+        """Probabilities of the experts, averaged with the weights of the gate."""
         g = self.gate(X)
         p = special.softmax(np.einsum("nd,jkd->njk", _with_one(self._new(X)), self.coef_), axis=2)
         return np.asarray(np.einsum("nj,njk->nk", g, p))
@@ -265,7 +266,7 @@ def build(options: Options, task: str, categorical: tuple[int, ...] = ()) -> Bas
 
 
 def reported(estimator: Any) -> dict[str, tuple[tuple[str, ...], np.ndarray]]:
-    """The gate's weights of the inputs, and the likelihood reached."""
+    """Return the weights of the gate and the final log likelihood."""
     return {
         "gate": (("expert", "column"), estimator.gate_[:, :-1]),
         "mean_log_likelihood": ((), np.array(estimator.log_likelihoods_[-1])),
@@ -273,5 +274,5 @@ def reported(estimator: Any) -> dict[str, tuple[tuple[str, ...], np.ndarray]]:
 
 
 def examples() -> list[BaseEstimator]:
-    """For scikit-learn's checks."""
+    """Estimators for scikit-learn's checks."""
     return [ExpertRegressor(2, n_init=1, max_iter=15), ExpertClassifier(2, n_init=1, max_iter=10)]

@@ -1,12 +1,12 @@
-r"""Learner ``multiple_kernel``: a support vector machine that chooses among kernels.
+r"""Learner ``multiple_kernel``: a support vector machine that learns a weighted sum of kernels.
 
-Its kernel is :math:`\sum_m \beta_m K_m` with weights of zero or more that add up to one, learned with the machine:
-the least of :math:`\tfrac12 \sum_m \lVert f_m \rVert^2 / \beta_m + C \sum \text{errors}`, which is convex in all of it
-[1]_. With the machine fixed the best weights are :math:`\beta_m \propto \lVert f_m \rVert`, where
+The kernel is :math:`\sum_m \beta_m K_m` with non-negative weights that sum to one. Weights and machine jointly minimise
+:math:`\tfrac12 \sum_m \lVert f_m \rVert^2 / \beta_m + C \sum \text{errors}`, which is jointly convex [1]_. For a fixed
+machine the optimal weights are :math:`\beta_m \propto \lVert f_m \rVert`, where
 :math:`\lVert f_m \rVert^2 = \beta_m^2 \sum_{ij} \alpha_i \alpha_j y_i y_j K_m(x_i, x_j)` [2]_; machine and weights are
-improved in turn until the duality gap is small. Most weights go to zero. Kernels are divided by the variance of the
-training rows in their feature space, so that weights can be compared. Of several classes each is told from the rest,
-with the same weights.
+updated in turn until the duality gap is small. Most weights go to zero. Each kernel is divided by the variance of the
+training rows in its feature space, so that the weights are comparable. With more than two classes each class is
+separated from the rest, with the same kernel weights.
 
 References
 ----------
@@ -62,21 +62,21 @@ class Options(LearnerOptions):
     applies: ClassVar[Applies] = {
         "epsilon": {"task": ("regression",)},
     }
-    kernels: list[Kind] = Field(["linear", "poly", "rbf"], min_length=1, description="Kinds of kernels.")
+    kernels: list[Kind] = Field(["linear", "poly", "rbf"], min_length=1, description="The kinds of kernel to combine.")
     gammas: list[Positive] = Field(
         [0.1, 1.0, 10.0],
         min_length=1,
-        description="Of rbf and laplacian, one kernel each, in units of one over the number of columns.",
+        description="Scales of rbf and laplacian, one kernel each, in units of one over the number of columns.",
     )
     degree: int = Field(2, ge=1, le=100, description="Of poly: (x·z / columns + 1) to this power.")
-    each_input: bool = Field(False, description="Each kernel also for each column alone, which weighs the inputs.")
-    C: float = Field(1.0, gt=0, description="Price of a row in the street; large: a hard margin.")
-    epsilon: float = Field(0.1, ge=0, description="Of a regression: errors that cost nothing, in standard deviations.")
-    max_iter: int = Field(100, ge=1, le=10_000_000, description="Rounds of machine and weights at most.")
+    each_input: bool = Field(False, description="Add each kernel on each single column, which weights the inputs.")
+    C: float = Field(1.0, gt=0, description="Cost of margin violations; large values give a hard margin.")
+    epsilon: float = Field(0.1, ge=0, description="Regression: errors up to this are free, in standard deviations.")
+    max_iter: int = Field(100, ge=1, le=10_000_000, description="Maximum number of rounds of machine and weights.")
 
 
 class _Combined(Estimator, options=Options):
-    """What both tasks share: the kernels, and rounds of machine and weights."""
+    """Code that both tasks share: the kernels, and the alternating updates of machine and weights."""
 
     kernels: Any
     gammas: Any
@@ -112,20 +112,20 @@ class _Combined(Estimator, options=Options):
         return np.asarray(pairwise_kernels(a, b, metric=kind, filter_params=True, **given), float)
 
     def _learn(self, X: Array, sides: Sequence[Array]) -> None:
-        """Machines, one for each of ``sides``, and the weights that serve them all."""
+        """Fit one machine for each of ``sides``, and the kernel weights that they share."""
         self._kernels = self._named(X.shape[1])
         grams = np.empty((len(self._kernels), len(X), len(X)))
         for m, one in enumerate(self._kernels):
             grams[m] = check_gram(self._values(one, X, X), one[0])
         spread = np.trace(grams, axis1=1, axis2=2) / len(X) - grams.mean(axis=(1, 2))
-        # A kernel that says the same of all rows stays as it is.
+        # A kernel without variance over the rows is not scaled.
         self.scales_ = np.where(spread > 1e-12, 1 / np.maximum(spread, 1e-12), 1.0)
         grams *= self.scales_[:, None, None]
         weights = np.full(len(grams), 1 / len(grams))
         self.objectives_: list[float] = []
         for _ in range(self.max_iter):
             self._machines = [self._solver().fit(np.tensordot(weights, grams, 1), side) for side in sides]
-            # Of each kernel the sum over machines of α' K α, α with its signs.
+            # For each kernel the sum over machines of α' K α, with signed α.
             curves = np.zeros(len(grams))
             for machine in self._machines:
                 at, c = machine.support_, machine.dual_coef_[0]
@@ -135,7 +135,7 @@ class _Combined(Estimator, options=Options):
             self.objectives_.append(self._dual(sides) - 0.5 * mean)
             self.gap_ = float(curves.max() - mean) / max(mean, _SOFT)
             self.weights_ = weights
-            # Where no kernel has a curve the machines are constant, and any weights are best.
+            # If no kernel contributes, the machines are constant and any weights are optimal.
             if self.gap_ < self.tol or mean <= _SOFT:
                 break
             norms = weights * np.sqrt(curves)
@@ -158,12 +158,12 @@ class _Combined(Estimator, options=Options):
         raise NotImplementedError
 
     def _scores(self, X: Any) -> Array:
-        """Of each machine, shape (rows, machines)."""
+        """Score of each machine, shape (rows, machines)."""
         check_is_fitted(self)
         X = np.asarray(validate_data(self, X, reset=False, dtype=np.float64))
         wide = np.zeros((len(X), self._n))
         for weight, scale, one in zip(self.weights_, self.scales_, self._kernels, strict=True):
-            # Of outcomes that do not vary there are no support vectors.
+            # Constant outcomes have no support vectors.
             if weight > 0 and len(self.support_):
                 wide[:, self.support_] += weight * scale * self._values(one, X, self._rows)
         answers = "decision_function" if hasattr(self._machines[0], "decision_function") else "predict"
@@ -171,18 +171,18 @@ class _Combined(Estimator, options=Options):
 
 
 class MultipleKernelClassifier(ClassifierMixin, _Combined):
-    """A support vector machine on a weighted sum of kernels: a class.
+    """Support vector classification with a weighted sum of kernels.
 
     Parameters
     ----------
     kernels : sequence of str or callable
         ``linear``, ``poly``, ``rbf``, ``laplacian`` or functions of two sets of rows.
     gammas : sequence of float
-        Of ``rbf`` and ``laplacian``, in units of one over the number of columns.
+        Scales of ``rbf`` and ``laplacian``, in units of one over the number of columns.
     degree : int
         Of ``poly``.
     each_input : bool
-        Also one of each for each column alone.
+        Add each kernel on each single column.
     C : float
     max_iter : int
     tol : float
@@ -191,12 +191,12 @@ class MultipleKernelClassifier(ClassifierMixin, _Combined):
     Attributes
     ----------
     weights_ : ndarray
-        Of the kernels; zero or more, of sum one.
+        Kernel weights, non-negative and summing to one.
     kernel_names_ : list of str
     gap_ : float
         Relative duality gap at the end.
     objectives_ : list of float
-        Value of the dual problem round by round; never rises.
+        Dual objective after each round; it never increases.
     """
 
     def __init__(
@@ -230,7 +230,7 @@ class MultipleKernelClassifier(ClassifierMixin, _Combined):
         return self
 
     def decision_function(self, X: Any) -> Array:
-        """Scores: of two classes above zero for the second, else each class against the rest."""
+        """Scores: for two classes positive for the second class, else one column per class against the rest."""
         scores = self._scores(X)
         return scores[:, 0] if len(self.classes_) == 2 else scores
 
@@ -242,19 +242,19 @@ class MultipleKernelClassifier(ClassifierMixin, _Combined):
 
 
 class MultipleKernelRegressor(RegressorMixin, _Combined):
-    """A support vector machine on a weighted sum of kernels: a number.
+    """Support vector regression with a weighted sum of kernels.
 
     Parameters
     ----------
     kernels, gammas, degree, each_input, C, max_iter, tol
-        As of :class:`MultipleKernelClassifier`.
+        As in :class:`MultipleKernelClassifier`.
     epsilon : float
-        Errors that cost nothing.
+        Errors up to this size have no cost.
 
     Attributes
     ----------
     weights_, kernel_names_, gap_, objectives_
-        As of :class:`MultipleKernelClassifier`.
+        As in :class:`MultipleKernelClassifier`.
     """
 
     def __init__(
@@ -291,7 +291,7 @@ class MultipleKernelRegressor(RegressorMixin, _Combined):
 
 
 def build(options: Options, task: str, categorical: tuple[int, ...] = ()) -> BaseEstimator:
-    """A machine on several kernels; numbers to predict are standardised, so that C and epsilon have no unit."""
+    """Return the machine; numeric targets are standardised, so that C and epsilon have no unit."""
     given = options.model_dump()
     epsilon = given.pop("epsilon")
     if task == "classification":
@@ -300,7 +300,7 @@ def build(options: Options, task: str, categorical: tuple[int, ...] = ()) -> Bas
 
 
 def reported(estimator: Any) -> dict[str, tuple[tuple[str, ...], np.ndarray]]:
-    """Kernels in use and their weights, and support vectors."""
+    """Return the kernels with positive weight, their weights, and the number of support vectors."""
     machine = getattr(estimator, "regressor_", estimator)
     used = np.flatnonzero(machine.weights_ > 0.01)
     out: dict[str, tuple[tuple[str, ...], np.ndarray]] = {
@@ -310,5 +310,5 @@ def reported(estimator: Any) -> dict[str, tuple[tuple[str, ...], np.ndarray]]:
 
 
 def examples() -> list[BaseEstimator]:
-    """For scikit-learn's checks."""
+    """Estimators for scikit-learn's checks."""
     return [MultipleKernelClassifier(max_iter=5), MultipleKernelRegressor(max_iter=5)]

@@ -1,15 +1,15 @@
 r"""Learner ``neural_network``: feed-forward nets of any depth, trained by back-propagation.
 
-Units of a layer put out :math:`g(\sum_i w_{ij} a_i + b_j)`. Weights start small and random, once (a printed
-pseudo-code that draws them anew in every pass never learns), and go down the gradient of the loss: over all rows
-(``batch_size`` at least their number), row by row (1), or over small batches; with momentum or with steps of Adam.
-Small weights keep tanh and logistic units in their linear part, so that a penalty of squares (``alpha``) and an early
-stop both leave fewer effective parameters [1]_.
+The units of a layer have the outputs :math:`g(\sum_i w_{ij} a_i + b_j)`. Weights are initialised once with small random
+values (some printed pseudo-code draws them anew in every pass and never learns). The loss is minimised by gradient
+descent over all rows (``batch_size`` at least their number), row by row (1), or over mini-batches, with momentum or
+with Adam. Small weights keep tanh and logistic units in their linear range, so that a penalty on squared weights
+(``alpha``) and early stopping both reduce the effective number of parameters [1]_.
 
-After training a net can lose what it does not need: weights with the least saliency :math:`h_{kk} w_k^2 / 2`, the
-loss that leaving them out costs (optimal brain damage [2]_), or hidden units that contribute least [3]_, their mean
-output folded into the bias of the units above. Rounds end when the loss on rows held out rises. How many units there
-should be in the first place is chosen by cross-validation: ``tune: {hidden_layer_sizes: [[2], [4], [8]]}``.
+After training a net can be pruned: weights with the smallest saliency :math:`h_{kk} w_k^2 / 2`, the increase of the
+loss when they are removed (optimal brain damage [2]_), or the hidden units that contribute least [3]_, whose mean
+output is added to the bias of the units above. Pruning stops when the loss on held-out rows increases. Choose the
+number of units by cross-validation: ``tune: {hidden_layer_sizes: [[2], [4], [8]]}``.
 
 References
 ----------
@@ -72,43 +72,45 @@ class Options(LearnerOptions):
         "prune_step": {"prune": ("weights", "units")},
     }
     hidden_layer_sizes: list[Count] = Field(
-        [100], description="Units of each hidden layer; an empty list: none, the inputs straight to the outputs."
+        [100], description="Units of each hidden layer; an empty list connects the inputs to the outputs."
     )
     activation: Literal["tanh", "relu", "logistic", "identity"] = Field(
-        "relu", description="What hidden units do with their weighted sum."
+        "relu", description="Activation function of the hidden units."
     )
     loss: Literal["log", "squared"] | None = Field(
-        None, description="What is descended; left out: log of a classification, squared of a regression."
+        None, description="Loss to minimise; default: log for classification, squared for regression."
     )
     output: Literal["softmax", "sigmoid"] = Field(
-        "softmax", description="Probabilities of classes together, or each on its own; two classes share one unit."
+        "softmax", description="Joint probabilities (softmax), or one sigmoid per class; two classes share one unit."
     )
-    solver: Literal["adam", "sgd"] = Field("adam", description="Adam, or gradient descent with momentum.")
+    solver: Literal["adam", "sgd"] = Field("adam", description="Optimiser: Adam, or gradient descent with momentum.")
     learning_rate_init: float | None = Field(
-        None, gt=0, description="Size of steps; left out: 0.001 of adam, 0.1 of sgd."
+        None, gt=0, description="Learning rate; default: 0.001 for adam, 0.1 for sgd."
     )
-    momentum: float = Field(0.9, ge=0, lt=1, description="Share of the step before, for sgd.")
+    momentum: float = Field(0.9, ge=0, lt=1, description="Momentum of sgd: share of the previous step that is added.")
     batch_size: int = Field(
-        32, ge=1, le=10**9, description="Rows of a step: 1 is row by row; no fewer than rows: all of them."
+        32, ge=1, le=10**9, description="Rows per step; 1: row by row; the number of rows or more: all rows."
     )
-    max_iter: int = Field(300, ge=1, le=10_000_000, description="At most so many passes over the rows.")
-    alpha: float = Field(1e-4, ge=0, description="Strength of the penalty of squared weights.")
-    tol: float = Field(1e-4, ge=0, description="A pass that lowers the loss by less counts as none.")
+    max_iter: int = Field(300, ge=1, le=10_000_000, description="Maximum number of passes over the rows.")
+    alpha: float = Field(1e-4, ge=0, description="Strength of the penalty on squared weights.")
+    tol: float = Field(1e-4, ge=0, description="A pass that lowers the loss by less than this counts as no progress.")
     n_iter_no_change: int = Field(
-        10, ge=1, le=10**9, description="Passes without a better loss, or score, that end training."
+        10, ge=1, le=10**9, description="Training stops after this many passes without progress."
     )
-    early_stopping: bool = Field(False, description="Watch rows held out, and keep the weights best on them.")
+    early_stopping: bool = Field(False, description="Monitor held-out rows and keep the weights that are best on them.")
     validation_fraction: float = Field(
-        0.1, gt=0, lt=1, description="Share of rows held out, for early_stopping and for prune."
+        0.1, gt=0, lt=1, description="Share of held-out rows for early_stopping and prune."
     )
     prune: Literal["none", "weights", "units"] = Field(
-        "none", description="After training take out weights (optimal brain damage) or hidden units."
+        "none", description="After training, remove weights (optimal brain damage) or hidden units."
     )
-    prune_step: float = Field(0.2, gt=0, lt=1, description="Share of those left that a round takes out.")
+    prune_step: float = Field(
+        0.2, gt=0, lt=1, description="Share of the remaining weights or units removed in each round."
+    )
 
 
 class _Network(Estimator, options=Options, single=("hidden_layer_sizes",)):
-    """What the two tasks share."""
+    """Code that both tasks share."""
 
     def __init__(
         self,
@@ -138,12 +140,12 @@ class _Network(Estimator, options=Options, single=("hidden_layer_sizes",)):
         self.random_state = random_state
 
     def _train(self, X: Array, targets: Array, weights: Array | None, output: Any, kind: Any) -> None:
-        """Weights, the training curve, and what is left after pruning."""
+        """Train, record the training curve, and prune."""
         rng = check_random_state(self.random_state)
         self._loss = kind
         hidden = tuple(int(n) for n in np.atleast_1d(np.asarray(self.hidden_layer_sizes, int)))
         sizes = (X.shape[1], *hidden, targets.shape[1])
-        # Weights, their gradient and the moments of steps.
+        # Weights, their gradient and the moments of the optimiser.
         need = 6 * 8 * n_weights(sizes)
         if need > available_bytes():
             raise ParameterError(
@@ -185,7 +187,7 @@ class _Network(Estimator, options=Options, single=("hidden_layer_sizes",)):
     def _descend(
         self, net: Layers, X: Array, targets: Array, weights: Any, mask: Array, rng: Any, held: Any, passes: int
     ) -> bool:
-        """Passes over the rows; whether they end because they bring nothing. The weights change in place."""
+        """Descend in place and return whether training stopped for lack of progress."""
         n, size = len(X), min(int(self.batch_size), len(X))
         slot, penalised = np.empty_like(net.values), np.zeros_like(net.values)
         for w, _ in net.split(penalised):
@@ -245,7 +247,7 @@ class _Network(Estimator, options=Options, single=("hidden_layer_sizes",)):
     def _pruned(
         self, net: Layers, X: Array, targets: Array, weights: Any, mask: Array, rng: Any, held: Any
     ) -> tuple[Layers, Array]:
-        """Take out, train on, until the loss on rows held out rises by a twentieth."""
+        """Prune and retrain until the loss on held-out rows increases by a twentieth."""
         allowed = 1.05 * loss(net, held[0], held[1], self._loss, held[2]) + self.tol
         take = _without_weights if self.prune == "weights" else _without_units
         while True:
@@ -265,7 +267,7 @@ class _Network(Estimator, options=Options, single=("hidden_layer_sizes",)):
 
 
 def saliency(net: Layers, X: Array, targets: Array, kind: Any = "log") -> Array:
-    """What taking out each weight or bias costs, to second order: half the curvature times its square.
+    """Saliency: the increase of the loss to second order when a weight or bias is removed, half curvature times square.
 
     References
     ----------
@@ -275,7 +277,7 @@ def saliency(net: Layers, X: Array, targets: Array, kind: Any = "log") -> Array:
 
 
 def contributions(net: Layers, X: Array) -> list[Array]:
-    """For each hidden layer what its units contribute: spread of the output times length of the weights that leave."""
+    """Contribution of the units of each hidden layer: spread of the output times the norm of the outgoing weights."""
     outs = forward(net, X)
     return [
         outs[i].std(axis=0) * np.linalg.norm(w, axis=1) for i, (w, _) in enumerate(net.weights) if i
@@ -283,7 +285,7 @@ def contributions(net: Layers, X: Array) -> list[Array]:
 
 
 def _without_weights(net: Layers, X: Array, targets: Array, kind: Any, mask: Array, share: float) -> Array | None:
-    """The mask without the least salient weights; biases stay."""
+    """Return the mask without the least salient weights; biases are kept."""
     is_weight = np.zeros(len(mask), bool)
     for w, _ in net.split(is_weight):
         w[:] = True
@@ -297,7 +299,7 @@ def _without_weights(net: Layers, X: Array, targets: Array, kind: Any, mask: Arr
 
 
 def _without_units(net: Layers, X: Array, targets: Array, kind: Any, mask: Array, share: float) -> Array | None:
-    """The mask without the units that contribute least; one stays in every layer."""
+    """Return the mask without the units that contribute least; every layer keeps at least one."""
     outs, masks, removed = forward(net, X), net.split(mask), 0
     for i, each in enumerate(contributions(net, X)):
         alive = np.flatnonzero(masks[i + 1][0].any(axis=1))
@@ -312,7 +314,7 @@ def _without_units(net: Layers, X: Array, targets: Array, kind: Any, mask: Array
 
 
 class NeuralNetworkClassifier(ClassifierMixin, _Network):
-    """A feed-forward net that puts out probabilities of classes.
+    """A feed-forward net whose outputs are class probabilities.
 
     Parameters
     ----------
@@ -321,7 +323,7 @@ class NeuralNetworkClassifier(ClassifierMixin, _Network):
     loss : {"log", "squared"} or None
         None: log.
     output : {"softmax", "sigmoid"}
-        Two classes share one sigmoid unit in any case.
+        Two classes always share one sigmoid unit.
     solver : {"adam", "sgd"}
     learning_rate_init : float or None
     momentum : float
@@ -341,11 +343,11 @@ class NeuralNetworkClassifier(ClassifierMixin, _Network):
     coefs_, intercepts_ : list of ndarray
         Weights and biases of each layer.
     mask_ : ndarray of bool
-        Which of ``network_.values`` pruning has left.
+        Which of ``network_.values`` remain after pruning.
     loss_curve_, validation_curve_ : list of float
-        Loss of each pass on the rows, and on rows held out.
+        Loss of each pass on the training rows and on held-out rows.
     converged_ : bool
-        Whether training ended because passes brought nothing more.
+        Whether training stopped for lack of progress.
     """
 
     def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
@@ -365,7 +367,7 @@ class NeuralNetworkClassifier(ClassifierMixin, _Network):
         return self
 
     def predict_proba(self, X: Any) -> np.ndarray:
-        """Probabilities; of sigmoids of several classes their shares."""
+        """Class probabilities; sigmoid outputs of several classes are normalised."""
         out = self._put_out(X)
         if len(self.classes_) == 2:
             return np.column_stack([1 - out, out])
@@ -387,7 +389,7 @@ class NeuralNetworkRegressor(RegressorMixin, _Network):
     activation : {"tanh", "relu", "logistic", "identity"}
     loss : {"squared"} or None
     output : str
-        Of no effect.
+        Has no effect.
     solver : {"adam", "sgd"}
     learning_rate_init : float or None
     momentum : float
@@ -412,7 +414,7 @@ class NeuralNetworkRegressor(RegressorMixin, _Network):
     """
 
     def suits(self, n_rows: int, n_columns: int, n_classes: int) -> None:
-        """Numbers are descended to by squared errors."""
+        """Check that the loss is the squared error."""
         if self.loss not in (None, "squared"):
             raise ValueError(f"the loss of a regression is squared, not {self.loss!r}")
 
@@ -444,7 +446,7 @@ def build(options: Options, task: str, categorical: tuple[int, ...] = ()) -> Bas
 
 
 def reported(estimator: Any) -> dict[str, tuple[tuple[str, ...], np.ndarray]]:
-    """Weights there are and those left, passes, the last loss."""
+    """Return the number of weights before and after pruning, the passes, and the final loss."""
     return {
         "weights": ((), np.array(float(n_weights(estimator.network_.sizes)))),
         "weights_left": ((), np.array(float(estimator.mask_.sum()))),
@@ -454,8 +456,8 @@ def reported(estimator: Any) -> dict[str, tuple[tuple[str, ...], np.ndarray]]:
 
 
 def curves(estimator: Any) -> dict[str, tuple[tuple[str, ...], np.ndarray]]:
-    """Loss of each pass, also on rows held out if there are any."""
-    # Passes after pruning watch no rows.
+    """Loss of each pass, and on held-out rows if there are any."""
+    # Passes after pruning do not monitor held-out rows.
     watched = np.full(len(estimator.loss_curve_), np.nan)
     watched[: len(estimator.validation_curve_)] = estimator.validation_curve_
     losses = by_pass("loss", [estimator.loss_curve_])
@@ -463,7 +465,7 @@ def curves(estimator: Any) -> dict[str, tuple[tuple[str, ...], np.ndarray]]:
 
 
 def examples() -> list[BaseEstimator]:
-    """For scikit-learn's checks."""
+    """Estimators for scikit-learn's checks."""
     quick: dict[str, Any] = {
         "hidden_layer_sizes": (20,),
         "learning_rate_init": 0.02,

@@ -1,14 +1,14 @@
-r"""Learner ``perceptron``: a threshold unit, its weights moved by every row that it gets wrong.
+r"""Learner ``perceptron``: a threshold unit whose weights are updated by every misclassified row.
 
 .. math:: w \leftarrow w + \alpha\,(y - h_w(x))\,x, \qquad h_w(x) = [w \cdot x \ge 0].
 
-On rows that a plane separates with a margin :math:`\gamma`, all within a distance R of the origin, the number of
-changes is at most :math:`(R/\gamma)^2`, in whatever order the rows come [2]_. On others it never ends with a constant
-rate; with a rate that falls like 1/t it settles. What is used in the end can be the last weights, the best of all
-passes (``pocket``), their average, or a vote of all weights there were, each with as many votes as rows it survived
-[3]_.
+If a plane separates the rows with a margin :math:`\gamma`, and all rows are within a distance R of the origin, the
+number of updates is at most :math:`(R/\gamma)^2`, in any order of the rows [2]_. On inseparable rows the perceptron
+never converges at a constant rate; at a rate that decreases like 1/t it settles. The final classifier uses the last
+weights, the best weights of all passes (``pocket``), their average, or a vote of all intermediate weights, each with as
+many votes as the number of rows it survived [3]_.
 
-Several classes are each told from the rest.
+With more than two classes each class is separated from the rest.
 
 References
 ----------
@@ -64,14 +64,14 @@ class Options(LearnerOptions):
     rate: float = Field(1.0, gt=0, description="Learning rate of the first step.")
     decay: float = Field(0.0, ge=0, description="The rate of step t is rate · decay / (decay + t); 0: constant.")
     use: Literal["last", "pocket", "averaged", "voted"] = Field(
-        "averaged", description="The last weights, the best of all passes, their average, or a vote of all of them."
+        "averaged", description="Weights to use: the last, the best of all passes, their average, or a vote of all."
     )
-    max_iter: int = Field(1000, ge=1, le=10_000_000, description="At most so many passes over the rows.")
-    shuffle: bool = Field(True, description="A new order of the rows in every pass.")
+    max_iter: int = Field(1000, ge=1, le=10_000_000, description="Maximum number of passes over the rows.")
+    shuffle: bool = Field(True, description="Visit the rows in a new random order in every pass.")
 
 
 class Perceptron(ClassifierMixin, Estimator, options=Options):
-    """A perceptron, one for each class against the rest where there are more than two.
+    """A perceptron; with more than two classes one for each class against the rest.
 
     Parameters
     ----------
@@ -79,27 +79,27 @@ class Perceptron(ClassifierMixin, Estimator, options=Options):
         The rate of step t is ``rate * decay / (decay + t)``; constant for ``decay=0``.
     use : {"last", "pocket", "averaged", "voted"}
     max_iter : int
-        Passes over the rows; fewer when a pass changes nothing.
+        Maximum number of passes over the rows; training stops after a pass without an update.
     shuffle : bool
-        A new order of the rows in every pass; otherwise the order in which they are given.
+        Visit the rows in a new random order in every pass instead of the given order.
     at_zero : {0, 1}
-        What a score of exactly 0 says.
+        The class (0 or 1) predicted for a score of exactly 0.
     random_state : int or None
 
     Attributes
     ----------
     coef_ : ndarray, shape (n_units, n_features)
-        One unit for two classes (for the second), else one a class.
+        One unit for two classes (positive for the second), else one per class.
     intercept_ : ndarray, shape (n_units,)
     errors_ : list of ndarray
-        For each unit the rows wrong under the weights after each pass: the training curve.
+        For each unit the number of misclassified rows after each pass: the training curve.
     n_iter_, n_updates_ : ndarray of int
-        Passes, and changes of the weights, for each unit.
+        Number of passes and of weight updates for each unit.
     converged_ : bool
-        Whether each unit had a pass without a change.
+        Whether each unit had a pass without an update.
     update_bounds_ : ndarray
-        For each unit the most changes that there could have been in any order of the rows, by the margin that its last
-        weights have; NaN where it did not converge, or did not go from zero weights at a constant rate.
+        For each unit an upper bound on the number of updates in any order of the rows, from the margin of its last
+        weights; NaN if it did not converge, or did not start from zero weights with a constant rate.
     """
 
     def __init__(
@@ -116,12 +116,12 @@ class Perceptron(ClassifierMixin, Estimator, options=Options):
         self.shuffle, self.at_zero, self.random_state = shuffle, at_zero, random_state
 
     def fit(self, X: Any, y: Any, coef_init: Any = None, intercept_init: Any = None) -> Self:
-        """Pass over the rows until one pass changes nothing.
+        """Pass over the rows until a pass makes no mistake.
 
         Parameters
         ----------
         coef_init, intercept_init
-            Weights to start from; default zero.
+            Initial weights; default zero.
         """
         X, y = validate_data(self, X, y, dtype=np.float64)
         check_classification_targets(y)
@@ -197,14 +197,14 @@ class Perceptron(ClassifierMixin, Estimator, options=Options):
         }  # fmt: skip
 
     def _settled(self, weights: Array, before: Array) -> bool:
-        """Whether the last pass, at a rate that falls, moved the weights by less than a thousandth."""
+        """Whether the last pass, at a decreasing rate, changed the weights by less than a thousandth."""
         return self.decay > 0 and bool(np.linalg.norm(weights - before) <= 1e-3 * np.linalg.norm(weights))
 
     def _says(self, scores: Array) -> NDArray[np.bool_]:
         return scores >= 0 if self.at_zero else scores > 0
 
     def decision_function(self, X: Any) -> np.ndarray:
-        """Scores, shape (rows,) of two classes, else (rows, classes); of a vote its majority."""
+        """Scores, shape (rows,) for two classes, else (rows, classes); for a vote its majority."""
         check_is_fitted(self)
         X = validate_data(self, X, reset=False, dtype=np.float64)
         if self._votes is None:
@@ -225,20 +225,20 @@ class Perceptron(ClassifierMixin, Estimator, options=Options):
 
 
 def novikoff_bound(X: Any, y: Any, coef: Any, intercept: float = 0.0) -> float:
-    """At most so many changes, as a plane that separates the rows shows: (R/γ)² with the bias input among the inputs.
+    """Novikoff's bound (R/γ)² on the number of updates, from a separating plane; the bias counts as an input.
 
     Parameters
     ----------
     y
-        Two values of any kind, such as truth values or -1 and 1; the plane has that on its positive side which comes
-        last in order.
+        Two values of any kind, such as truth values or -1 and 1; the value that is last in order is on the positive
+        side of the plane.
     coef, intercept
         The plane.
 
     Raises
     ------
     OptionError
-        The plane does not separate the rows, or labels, rows and coefficients do not fit each other.
+        The plane does not separate the rows, or the shapes of labels, rows and coefficients do not match.
     """
     points, weights = real(X, "X", ndim=2), real(coef, "coef").ravel()
     side = two_sides(y, "y")
@@ -256,7 +256,7 @@ def novikoff_bound(X: Any, y: Any, coef: Any, intercept: float = 0.0) -> float:
 
 
 def _changes_at_most(rows: Array, side: Array, weights: Array) -> float:
-    """(R/γ)² for rows on the sides 1 and -1; NaN where a row is on the plane or on its wrong side."""
+    """Return (R/γ)² for rows on the sides 1 and -1; NaN if a row is on the plane or on the wrong side."""
     margin = float((side * (rows @ weights)).min()) / max(float(np.linalg.norm(weights)), 1e-300)
     return float((np.linalg.norm(rows, axis=1).max() / margin) ** 2) if margin > 0 else np.nan
 
@@ -267,7 +267,7 @@ def build(options: Options, task: str, categorical: tuple[int, ...] = ()) -> Bas
 
 
 def reported(estimator: Any) -> dict[str, tuple[tuple[str, ...], np.ndarray]]:
-    """Weights of the standardised columns, changes, and how many there could have been."""
+    """Return the weights of the standardised columns, the number of updates, and its bound."""
     unit = () if len(estimator.coef_) == 1 else ("class",)
     weights = estimator.coef_[0] if not unit else estimator.coef_
     out = {
@@ -277,16 +277,16 @@ def reported(estimator: Any) -> dict[str, tuple[tuple[str, ...], np.ndarray]]:
         "converged": ((), np.array(float(estimator.converged_))),
     }
     if np.all(np.isfinite(estimator.update_bounds_)):
-        # Classes that overlap have no bound.
+        # Overlapping classes have no bound.
         out["most_updates"] = (unit, estimator.update_bounds_[0] if not unit else estimator.update_bounds_)
     return out
 
 
 def curves(estimator: Any) -> dict[str, tuple[tuple[str, ...], np.ndarray]]:
-    """Training rows that the weights get wrong after each pass."""
+    """Number of misclassified training rows after each pass."""
     return by_pass("errors", estimator.errors_)
 
 
 def examples() -> list[BaseEstimator]:
-    """For scikit-learn's checks."""
+    """Estimators for scikit-learn's checks."""
     return [Perceptron(max_iter=50), Perceptron(max_iter=20, use="voted"), Perceptron(max_iter=50, use="averaged")]

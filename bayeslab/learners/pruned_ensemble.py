@@ -1,9 +1,9 @@
-"""Learner ``pruned_ensemble``: of several members the subset whose mean answers best for rows left out.
+"""Learner ``pruned_ensemble``: the subset of the members whose mean predicts held-out rows best.
 
-Forward search adds the best member next, backward search takes away the one least missed, floating search adds and then
-takes away as long as that gives a better subset of its size than was known [1]_. Each goes on through all sizes and
-keeps the best subset seen, so that it is never worse, on those rows, than all members together; floating search also
-looks at what forward search saw.
+Forward search adds the member that helps most, backward search removes the member that matters least, and floating
+search adds a member and then removes members as long as this gives a better subset of its size than known so far [1]_.
+Each search continues through all sizes and keeps the best subset, so that on those rows it is never worse than all
+members together. Floating search also evaluates the subsets of forward search.
 
 References
 ----------
@@ -51,11 +51,11 @@ MISSING = False
 class Options(MemberOptions):
     """Options of ensemble pruning."""
 
-    search: Search = Field("floating", description="How subsets are searched.")
+    search: Search = Field("floating", description="Search algorithm for the subset.")
 
 
 def quality(given: Array, target: Any, subset: tuple[int, ...]) -> Quality:
-    """Accuracy of the mean of a subset, and of equals less Brier score; of numbers less mean squared error."""
+    """Quality of the mean of a subset: accuracy, then minus Brier score; for numbers minus mean squared error."""
     mean = given[list(subset)].mean(axis=0)
     if given.ndim == 2:
         return -float(np.mean((mean - target) ** 2)), 0.0
@@ -65,7 +65,7 @@ def quality(given: Array, target: Any, subset: tuple[int, ...]) -> Quality:
 
 
 class _Known:
-    """Subsets that were looked at, and the best of each size."""
+    """The evaluated subsets, and the best of each size."""
 
     def __init__(self, given: Array, target: Any) -> None:
         self.given, self.target = given, target
@@ -79,7 +79,7 @@ class _Known:
         return self.seen[subset]
 
     def keep(self, subset: tuple[int, ...]) -> bool:
-        """Whether it is better than any of its size."""
+        """Record a subset; return whether it is the best of its size so far."""
         score = self.of(subset)
         if len(subset) in self.best and score <= self.best[len(subset)][0]:
             return False
@@ -112,7 +112,7 @@ class _Known:
         while len(now) < len(self.given):
             now = self.grown(now)
             self.keep(now)
-            # Take away while that betters what is known of the smaller size.
+            # Remove members while this improves on the best known subset of the smaller size.
             while len(now) > 2 and self.keep(self.shrunk(now)):
                 now = self.shrunk(now)
 
@@ -130,12 +130,12 @@ def selected(given: Any, target: Any, search: Search = "floating") -> tuple[int,
     """
     known = _Known(np.asarray(given, float), np.asarray(target))
     {"forward": known.forward, "backward": known.backward, "floating": known.floating}[search]()
-    # Of equals the fewest members.
+    # On a tie the smallest subset.
     return max(known.best.values(), key=lambda entry: (entry[0], -len(entry[1])))[1]
 
 
 class _Pruned(Ensemble, options=Options):
-    """The best subset on rows left out."""
+    """Members selected by the quality of their mean on held-out rows."""
 
     def __init__(
         self, estimators: Any = None, search: Search = "floating", cv: int = 5, random_state: Any = None
@@ -143,7 +143,7 @@ class _Pruned(Ensemble, options=Options):
         self.estimators, self.search, self.cv, self.random_state = estimators, search, cv, random_state
 
     def fit(self, X: Any, y: Any) -> Self:
-        """Choose by rows left out, then train the chosen on all."""
+        """Select members on held-out rows, then train the selected members on all rows."""
         X, target = self._rows(X, y)
         rng, members = self._rng(), self._members()
         self.kept_ = selected(self._left_out(X, target, rng), target, self.search)
@@ -169,7 +169,7 @@ class PrunedClassifier(EnsembleClassifier, _Pruned):
     ----------
     kept_ : tuple of int
     estimators_ : list
-        Those kept.
+        The selected members.
     """
 
     def predict_proba(self, X: Any) -> Array:
@@ -192,10 +192,10 @@ def build(options: Options, task: str, categorical: tuple[int, ...] = ()) -> Bas
 
 
 def reported(estimator: Any) -> dict[str, tuple[tuple[str, ...], np.ndarray]]:
-    """Positions of the members kept, counted from 1."""
+    """Return the positions of the selected members, counted from 1."""
     return {"kept": (("place",), np.array(estimator.kept_, float) + 1)}
 
 
 def examples() -> list[BaseEstimator]:
-    """For scikit-learn's checks."""
+    """Estimators for scikit-learn's checks."""
     return [PrunedClassifier(cv=2), PrunedRegressor(cv=2)]

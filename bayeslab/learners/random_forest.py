@@ -1,4 +1,4 @@
-"""Learner ``random_forest``: many trees, each of a bootstrap sample and random subsets of the inputs, averaged.
+"""Learner ``random_forest``: the average of many trees grown on bootstrap samples and random subsets of the inputs.
 
 References
 ----------
@@ -21,7 +21,7 @@ __all__ = ["CATEGORIES", "MISSING", "SCALE", "TASKS", "Options", "build", "examp
 
 TASKS = ("classification", "regression")
 CATEGORIES: Literal["codes", "indicators"] = "indicators"
-# scikit-learn's trees read single precision: columns far from zero would lose their digits.
+# scikit-learn's trees use single precision: columns far from zero would lose their digits.
 SCALE = True
 MISSING = True
 
@@ -31,14 +31,14 @@ class Options(LearnerOptions):
 
     n_estimators: int = Field(500, ge=1, le=MANY, description="Number of trees.")
     max_features: Share | Count | Literal["sqrt", "log2"] | None = Field(
-        None, description="Inputs tried at a split; left out: the root of their number, for regression a third."
+        None, description="Inputs tried at a split; default: square root of their number, or a third for regression."
     )
-    min_samples_leaf: int = Field(1, ge=1, le=10**9, description="Fewest rows of a leaf.")
-    max_depth: int | None = Field(None, ge=1, le=10**9, description="Depth of the trees; left out: no limit.")
+    min_samples_leaf: int = Field(1, ge=1, le=10**9, description="Minimum number of rows in a leaf.")
+    max_depth: int | None = Field(None, ge=1, le=10**9, description="Maximum depth of the trees; default: no limit.")
 
 
 class Forest(RandomForestRegressor):
-    """scikit-learn's forest, of outcomes about zero and of size one: its impurities are differences of squares."""
+    """scikit-learn's forest on standardised outcomes, since its impurities are differences of squares."""
 
     def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
         """Grow the trees."""
@@ -60,7 +60,7 @@ def build(options: Options, task: str, categorical: tuple[int, ...] = ()) -> Bas
 
 
 def reported(estimator: Any) -> dict[str, tuple[tuple[str, ...], np.ndarray]]:
-    """How much each column of the matrix lowers impurity, and how deep trees are."""
+    """Return the impurity importance of each column of the design matrix, and the depth of the trees."""
     depth = np.mean([tree.get_depth() for tree in estimator.estimators_])
     return {"importance": (("column",), estimator.feature_importances_), "mean_depth": ((), np.array(depth))}
 

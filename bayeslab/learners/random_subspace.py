@@ -1,4 +1,4 @@
-"""Learner ``random_subspace``: one learner, trained many times on all rows and a random subset of the columns.
+"""Learner ``random_subspace``: the average of one learner trained many times on random subsets of the columns.
 
 References
 ----------
@@ -20,7 +20,7 @@ from bayeslab.learners.toolbox.members import Member, built
 __all__ = ["CATEGORIES", "MISSING", "SCALE", "TASKS", "Options", "build", "examples", "reported"]
 
 TASKS = ("classification", "regression")
-# Of columns of codes a subset would not know which they are.
+# With codes, a subset would not know which of its columns are categorical.
 CATEGORIES: Literal["codes", "indicators"] = "indicators"
 SCALE = False
 MISSING = False
@@ -30,14 +30,14 @@ class Options(LearnerOptions):
     """Options of random subspaces."""
 
     estimator: Member | None = Field(
-        None, description="What is trained: {learner: WORD, ...its options}; left out: decision_tree, regression_tree."
+        None, description="Base learner, {learner: WORD, ...its options}; default: decision_tree or regression_tree."
     )
     n_estimators: int = Field(100, ge=1, le=MANY, description="Number of subsets.")
-    max_features: float = Field(0.5, gt=0, le=1, description="Columns of a subset, as a share of all.")
+    max_features: float = Field(0.5, gt=0, le=1, description="Size of a subset, as a share of the columns.")
 
 
 def build(options: Options, task: str, categorical: tuple[int, ...] = ()) -> BaseEstimator:
-    """scikit-learn's bagging, of columns in place of rows."""
+    """Return scikit-learn's bagging, with subsets of columns instead of rows."""
     usual = {"learner": "decision_tree" if task == "classification" else "regression_tree"}
     one = built(options.estimator or usual, task)
     kind = BaggingClassifier if task == "classification" else BaggingRegressor
@@ -45,7 +45,7 @@ def build(options: Options, task: str, categorical: tuple[int, ...] = ()) -> Bas
 
 
 def reported(estimator: Any) -> dict[str, tuple[tuple[str, ...], np.ndarray]]:
-    """How many learners have each column."""
+    """Return how many members use each column."""
     counts = np.zeros(estimator.n_features_in_)
     for columns in estimator.estimators_features_:
         counts[columns] += 1

@@ -1,9 +1,9 @@
-r"""Learner ``rbf_network``: a linear function of Gaussian bumps.
+r"""Learner ``rbf_network``: a radial basis function network: a linear function of Gaussian basis functions.
 
-:math:`\hat f(x) = w_0 + \sum_u w_u \exp(-\|x - c_u\|^2/2\sigma_u^2)`, trained in two stages [1]_: first centres and
-widths, from the inputs alone; then the weights, which are least squares. A bump on every row joins all training
-values; fewer are placed by clustering (k-means, or a mixture of Gaussians with widths of its own), or each on the row
-farthest from the ones before, so that more centres contain the fewer.
+:math:`\hat f(x) = w_0 + \sum_u w_u \exp(-\|x - c_u\|^2/2\sigma_u^2)`, trained in two stages [1]_: first the centres and
+widths, from the inputs alone; then the weights, by least squares. With a basis function on every row the network
+interpolates the training values. Fewer centres are placed by clustering (k-means, or a mixture of Gaussians, which also
+gives the widths), or one after the other on the row farthest from the centres so far, so that the centres are nested.
 
 References
 ----------
@@ -57,17 +57,19 @@ class Options(LearnerOptions):
         "n_centres": {"centres": ("kmeans", "mixture", "farthest")},
     }
     centres: Literal["all", "kmeans", "mixture", "farthest"] = Field(
-        "kmeans", description="Where the bumps are: on all rows, on clusters, or each on the row farthest from others."
+        "kmeans", description="Placement of the centres: all rows, clusters, or farthest-first rows."
     )
-    n_centres: int = Field(20, ge=1, le=MANY, description="Bumps; all different rows where there are fewer.")
+    n_centres: int = Field(
+        20, ge=1, le=MANY, description="Number of basis functions; all distinct rows if there are fewer."
+    )
     width: float | None = Field(
-        None, gt=0, description="Their standard deviation; left out: from how far centres are apart, or the mixture."
+        None, gt=0, description="Standard deviation; default: from the spacing of the centres, or the mixture."
     )
-    alpha: float = Field(1e-6, ge=0, description="Penalty of the squared weights; 0: least squares.")
+    alpha: float = Field(1e-6, ge=0, description="Penalty on the squared weights; 0: least squares.")
 
 
 class _Bumps(Estimator, options=Options):
-    """Bumps placed, and least squares on them."""
+    """Placement of the basis functions, and least squares on them."""
 
     def __init__(
         self,
@@ -94,7 +96,7 @@ class _Bumps(Estimator, options=Options):
             mixture = GaussianMixture(
                 k, covariance_type="spherical", reg_covar=1e-4, max_iter=1000, random_state=rng
             ).fit(X)
-            # Neighbouring bumps are to overlap: twice the deviation, and twice the way to the next centre at least.
+            # Neighbours must overlap: twice the deviation, and at least twice the distance to the next centre.
             self.centres_ = mixture.means_
             widths = 2 * np.maximum(np.sqrt(mixture.covariances_), _to_next(mixture.means_))
         if self.width is not None:
@@ -106,7 +108,7 @@ class _Bumps(Estimator, options=Options):
         return np.exp(-0.5 * gap**2)
 
     def _solve(self, X: Array, target: Array) -> None:
-        """Least squares; the constant is not penalised."""
+        """Solve the least squares problem; the intercept is not penalised."""
         bumps = self._bumps(X)
         centre, level = bumps.mean(axis=0), target.mean(axis=0)
         rows, wanted = bumps - centre, target - level
@@ -123,7 +125,7 @@ class _Bumps(Estimator, options=Options):
 
 
 def farthest_first(X: Array, k: int) -> Array:
-    """The row nearest to the mean, then always the row farthest from those chosen."""
+    """Return k rows: the row nearest to the mean, then repeatedly the row farthest from those chosen."""
     chosen = [int(np.argmin(np.linalg.norm(X - X.mean(axis=0), axis=1)))]
     gap = np.linalg.norm(X - X[chosen[0]], axis=1)
     while len(chosen) < k:
@@ -133,7 +135,7 @@ def farthest_first(X: Array, k: int) -> Array:
 
 
 def _to_next(centres: Array) -> Array:
-    """Distance of each centre to the nearest other one; zero of one alone."""
+    """Distance of each centre to the nearest other centre; zero for a single centre."""
     if len(centres) < 2:
         return np.zeros(len(centres))
     gap = pairwise_distances(centres)
@@ -142,22 +144,22 @@ def _to_next(centres: Array) -> Array:
 
 
 def _spacing(centres: Array) -> float:
-    """Twice the mean distance of a centre to the next."""
+    """Twice the mean distance of a centre to the nearest other centre."""
     return 2 * float(_to_next(centres).mean()) or 1.0
 
 
 class RBFRegressor(RegressorMixin, _Bumps):
-    """A number, linear in Gaussian bumps.
+    """Regression on Gaussian basis functions.
 
     Parameters
     ----------
     centres : {"all", "kmeans", "mixture", "farthest"}
     n_centres : int
-        All different rows where there are fewer.
+        All distinct rows are centres if there are fewer.
     width : float or None
-        None: twice the mean distance between neighbouring centres; of a mixture of each component's own.
+        None: twice the mean distance between neighbouring centres; with ``mixture`` the width of each component.
     alpha : float
-        Penalty of the squared weights.
+        Penalty on the squared weights.
     random_state : int or None
 
     Attributes
@@ -168,7 +170,7 @@ class RBFRegressor(RegressorMixin, _Bumps):
     """
 
     def fit(self, X: Any, y: Any) -> Self:
-        """Place the bumps, then solve."""
+        """Place the basis functions, then solve for the weights."""
         X, y = validate_data(self, X, y, dtype=np.float64, y_numeric=True)
         self._place(X)
         self._solve(X, np.asarray(y, float))
@@ -180,12 +182,12 @@ class RBFRegressor(RegressorMixin, _Bumps):
 
 
 class RBFClassifier(ClassifierMixin, _Bumps):
-    """The class whose indicator, linear in Gaussian bumps, is largest.
+    """Classification by regression of the class indicators on Gaussian basis functions.
 
     Parameters
     ----------
     centres, n_centres, width, alpha, random_state
-        As of :class:`RBFRegressor`.
+        As in :class:`RBFRegressor`.
 
     Attributes
     ----------
@@ -193,7 +195,7 @@ class RBFClassifier(ClassifierMixin, _Bumps):
     """
 
     def fit(self, X: Any, y: Any) -> Self:
-        """Place the bumps, then solve."""
+        """Place the basis functions, then solve for the weights."""
         X, y = validate_data(self, X, y, dtype=np.float64)
         check_classification_targets(y)
         self.classes_, codes = np.unique(y, return_inverse=True)
@@ -204,7 +206,7 @@ class RBFClassifier(ClassifierMixin, _Bumps):
         return self
 
     def decision_function(self, X: Any) -> Array:
-        """Outputs, a column a class; of two classes the second less the first."""
+        """Outputs, one column per class; for two classes the second minus the first."""
         value = self._value(X)
         return np.asarray(value[:, 1] - value[:, 0] if len(self.classes_) == 2 else value)
 
@@ -222,7 +224,7 @@ def build(options: Options, task: str, categorical: tuple[int, ...] = ()) -> Bas
 
 
 def reported(estimator: Any) -> dict[str, tuple[tuple[str, ...], np.ndarray]]:
-    """Number of bumps and their mean width."""
+    """Return the number of basis functions and their mean width."""
     return {
         "centres": ((), np.array(float(len(estimator.centres_)))),
         "width": ((), np.array(float(estimator.widths_.mean()))),
@@ -230,5 +232,5 @@ def reported(estimator: Any) -> dict[str, tuple[tuple[str, ...], np.ndarray]]:
 
 
 def examples() -> list[BaseEstimator]:
-    """For scikit-learn's checks."""
+    """Estimators for scikit-learn's checks."""
     return [RBFRegressor(), RBFClassifier(centres="farthest")]

@@ -1,12 +1,13 @@
 r"""Learner ``recursive_least_squares``: linear regression that is updated row by row.
 
-After every row the coefficients are those of least squares (with a small ridge) over all rows seen so far; with a
-forgetting factor :math:`\lambda < 1` old rows count less. An update costs the square of the number of inputs [1]_:
+After every row the coefficients equal the least squares solution (with a small ridge penalty) on all rows so far. With
+a forgetting factor :math:`\lambda < 1` old rows count less. The cost of an update is quadratic in the number of inputs
+[1]_:
 
 .. math:: k = \frac{P x}{\lambda + x^\top P x}, \quad w \leftarrow w + k\,(y - x^\top w), \quad
    P \leftarrow (P - k x^\top P)/\lambda.
 
-Outcomes y are measured from the first one, so that their zero does not matter.
+Outcomes y are centred at the first outcome, so that the result does not depend on their origin.
 
 References
 ----------
@@ -46,16 +47,18 @@ MISSING = False
 class Options(LearnerOptions):
     """Options of the recursion."""
 
-    forgetting: float = Field(1.0, gt=0, le=1, description="Factor by which a row's weight falls with each later row.")
+    forgetting: float = Field(
+        1.0, gt=0, le=1, description="Factor by which the weight of a row decreases with each later row."
+    )
     ridge: float = Field(
         1e-6,
         gt=0,
-        description="Penalty of the squared coefficients, the intercept's about the first outcome, before any row.",
+        description="Initial penalty on the squared coefficients; the intercept is shrunk to the first outcome.",
     )
 
 
 class RecursiveLeastSquares(RegressorMixin, Estimator, options=Options):
-    """Least squares, one row after the other.
+    """Recursive least squares: one row after the other.
 
     Parameters
     ----------
@@ -73,18 +76,18 @@ class RecursiveLeastSquares(RegressorMixin, Estimator, options=Options):
         self.forgetting, self.ridge = forgetting, ridge
 
     def fit(self, X: Any, y: Any) -> Self:
-        """Start anew, and take the rows in their order."""
+        """Restart, and process the rows in order."""
         for name in ("coef_", "_inverse"):
             if hasattr(self, name):
                 delattr(self, name)
         return self.partial_fit(X, y)
 
     def partial_fit(self, X: Any, y: Any) -> Self:
-        """Go on with more rows."""
+        """Update the fit with more rows."""
         first = not hasattr(self, "_inverse")
         X, y = validate_data(self, X, y, reset=first, y_numeric=True)
         if first:
-            # Outcomes are measured from the first one, which the penalty of the intercept takes as its zero.
+            # Outcomes are centred at the first one, to which the penalty shrinks the intercept.
             self._level = float(y[0])
             self._inverse = np.eye(X.shape[1] + 1) / self.ridge
             self._weights = np.zeros(X.shape[1] + 1)
@@ -110,5 +113,5 @@ def reported(estimator: Any) -> dict[str, tuple[tuple[str, ...], np.ndarray]]:
 
 
 def examples() -> list[BaseEstimator]:
-    """For scikit-learn's checks."""
+    """Estimators for scikit-learn's checks."""
     return [RecursiveLeastSquares()]

@@ -1,8 +1,8 @@
-r"""Learner ``regression_tree``: a tree of cuts with a linear function in every leaf.
+r"""Learner ``regression_tree``: a regression tree with a linear function in every leaf.
 
-The cut that leaves the least squared error around the best linear functions of its two sides is taken, until a side
-has too few rows or the error falls by less than a share of the whole. With ``leaves: constant`` it is an ordinary
-regression tree, which scikit-learn grows; all its cuts are tried.
+Each split minimises the squared error around the least squares fits on its two sides. Growth stops when a side would
+have too few rows or the error decreases by less than a share of the total. With ``leaves: constant`` it is an ordinary
+regression tree, grown by scikit-learn with all possible cuts.
 
 References
 ----------
@@ -41,11 +41,13 @@ class Options(LearnerOptions):
     applies: ClassVar[Applies] = {
         "cuts": {"leaves": ("linear",)},
     }
-    leaves: Literal["linear", "constant"] = Field("linear", description="What a leaf holds.")
-    min_rows: int = Field(10, ge=2, le=10**9, description="Fewest rows of a leaf.")
-    min_gain: float = Field(0.01, ge=0, lt=1, description="A cut lowers the squared error by this share of the whole.")
-    max_depth: int | None = Field(None, ge=0, le=10**9, description="Depth; left out: no limit.")
-    cuts: int = Field(64, ge=1, le=MANY, description="Of linear leaves, cuts tried of a column: quantiles.")
+    leaves: Literal["linear", "constant"] = Field("linear", description="Function in each leaf.")
+    min_rows: int = Field(10, ge=2, le=10**9, description="Minimum number of rows in a leaf.")
+    min_gain: float = Field(
+        0.01, ge=0, lt=1, description="Minimum decrease of the squared error by a split, as a share of the total."
+    )
+    max_depth: int | None = Field(None, ge=0, le=10**9, description="Maximum depth; default: no limit.")
+    cuts: int = Field(64, ge=1, le=MANY, description="Cuts tried per column for linear leaves, at quantiles.")
 
 
 @dataclass
@@ -65,7 +67,7 @@ class Leaf:
     sides: list[Leaf] = field(default_factory=list)
 
     def walk(self) -> Iterator[Leaf]:
-        """This node and all below."""
+        """Yield this node and all its descendants."""
         yield self
         for side in self.sides:
             yield from side.walk()
@@ -105,10 +107,10 @@ class LinearTree(RegressorMixin, Estimator, options=Options):
         )
 
     def fit(self, X: Any, y: Any) -> Self:
-        """Cut greedily."""
+        """Grow the tree greedily."""
         X, y = validate_data(self, X, y, dtype=np.float64, y_numeric=True)
         y = np.asarray(y, float)
-        # Sums of squares of columns far from zero, or of other orders of magnitude, would lose all digits.
+        # Sums of squares of very large or small columns would lose all digits.
         level = float(y.mean())
         if self.leaves == "constant":
             self.root_ = self._constant(X, y - level)
@@ -121,7 +123,7 @@ class LinearTree(RegressorMixin, Estimator, options=Options):
         return self
 
     def _constant(self, X: Array, y: Array) -> Leaf:
-        """The tree of scikit-learn, on the ranks of the columns: it reads single precision, and only order matters."""
+        """Return scikit-learn's tree on the ranks of the columns: it uses single precision, and only order matters."""
         spread = float(y.std())
         if self.max_depth == 0 or spread == 0 or len(y) < 2 * self.min_rows:
             return Leaf(np.array([y.mean()]), len(y))
@@ -143,7 +145,7 @@ class LinearTree(RegressorMixin, Estimator, options=Options):
         return nodes[0]
 
     def _linear(self, X: Array, y: Array) -> Leaf:
-        """Our own tree, whose leaves hold linear functions."""
+        """Return the tree with linear leaves."""
         middle = X.mean(axis=0)
         spread = np.where(X.std(axis=0) > 0, X.std(axis=0), 1.0)
         rows = np.column_stack([np.ones(len(X)), (X - middle) / spread])
@@ -167,7 +169,7 @@ class LinearTree(RegressorMixin, Estimator, options=Options):
         return node
 
     def _best_cut(self, X: Array, rows: Array, y: Array, at: NDArray[np.int64]) -> tuple[float, int, float] | None:
-        """Squared error, column and place of the best cut."""
+        """Return squared error, column and position of the best cut."""
         least = max(self.min_rows, 1)
         best: tuple[float, int, float] | None = None
         if len(at) < 2 * least:
@@ -181,7 +183,7 @@ class LinearTree(RegressorMixin, Estimator, options=Options):
                 places = places[np.unique(np.linspace(0, len(places) - 1, self.cuts).round().astype(int))]
             if not len(places):
                 continue
-            # Sums over the rows below each place, from sums over the runs between places.
+            # Sums over the rows below each cut, accumulated from sums between cuts.
             edges = np.concatenate([[0], places])
             squares = np.cumsum(np.add.reduceat(a[:, :, None] * a[:, None, :], edges, axis=0)[:-1], axis=0)
             products = np.cumsum(np.add.reduceat(a * t[:, None], edges, axis=0)[:-1], axis=0)
@@ -196,7 +198,7 @@ class LinearTree(RegressorMixin, Estimator, options=Options):
         return best
 
     def predict(self, X: Any) -> np.ndarray:
-        """The linear function of the leaf that a row falls into."""
+        """Return the value of the linear function of each row's leaf."""
         check_is_fitted(self)
         X = validate_data(self, X, reset=False, dtype=np.float64)
         rows = np.column_stack([np.ones(len(X)), X if self.leaves == "linear" else X[:, :0]])
@@ -212,7 +214,7 @@ class LinearTree(RegressorMixin, Estimator, options=Options):
 
 
 def _fitted(squares: Array, products: Array, total: float) -> tuple[Array, float]:
-    """Least-squares weights and squared error from sums of products; tiny ridge where columns do not vary."""
+    """Least squares weights and error from sums of products; a tiny ridge handles constant columns."""
     scale = np.trace(squares) / len(squares)
     weights = np.linalg.solve(squares + 1e-10 * max(scale, 1e-300) * np.eye(len(squares)), products)
     return weights, max(total - 2 * float(weights @ products) + float(weights @ squares @ weights), 0.0)
@@ -229,5 +231,5 @@ def reported(estimator: Any) -> dict[str, tuple[tuple[str, ...], np.ndarray]]:
 
 
 def examples() -> list[BaseEstimator]:
-    """For scikit-learn's checks."""
+    """Estimators for scikit-learn's checks."""
     return [LinearTree(), LinearTree(leaves="constant", min_rows=2)]

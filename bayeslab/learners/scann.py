@@ -1,8 +1,8 @@
-r"""Learner ``scann``: correspondence analysis of members' crisp answers, and the nearest class mean there.
+r"""Learner ``scann``: correspondence analysis of the members' predicted classes, then the nearest class mean.
 
-Answers for rows left out are written as indicators, a column for each member and class. Their correspondence analysis
-(singular values of the standardised residuals of a table) gives coordinates that are uncorrelated, however alike the
-members are; a row is of the class whose mean is nearest [1]_.
+Out-of-fold predictions are coded as indicators, one column for each member and class. Their correspondence analysis
+(the singular value decomposition of the standardised residuals of the table) gives coordinates that are uncorrelated,
+however similar the members are. A row is assigned to the class with the nearest mean [1]_.
 
 References
 ----------
@@ -35,11 +35,11 @@ MISSING = False
 class Options(MemberOptions):
     """Options of SCANN."""
 
-    n_components: int | None = Field(None, ge=1, le=MANY, description="Dimensions kept; left out: all that there are.")
+    n_components: int | None = Field(None, ge=1, le=MANY, description="Number of dimensions; default: all.")
 
 
 class Scann(EnsembleClassifier, options=Options):
-    """Nearest class means in the correspondence analysis of members' answers.
+    """Nearest class mean in the correspondence analysis of the members' predictions.
 
     Parameters
     ----------
@@ -53,9 +53,9 @@ class Scann(EnsembleClassifier, options=Options):
     ----------
     estimators_ : list
     inertias_ : ndarray
-        Squared singular values, of the dimensions kept.
+        Squared singular values of the kept dimensions.
     coordinates_ : ndarray, shape (rows, dimensions)
-        Of the training rows.
+        Coordinates of the training rows.
     means_ : ndarray, shape (classes, dimensions)
     """
 
@@ -65,13 +65,13 @@ class Scann(EnsembleClassifier, options=Options):
         self.estimators, self.n_components, self.cv, self.random_state = estimators, n_components, cv, random_state
 
     def fit(self, X: Any, y: Any) -> Self:
-        """Answers out of fold, their analysis, class means; members are then trained on all rows."""
+        """Analyse out-of-fold predictions and compute class means; then train the members on all rows."""
         X, codes = self._rows(X, y)
         rng, members, k = self._rng(), self._members(), len(self.classes_)
         table = _indicators(self._left_out(X, codes, rng))
         mass = table.mean(axis=0) / len(members)
         used = mass > 0
-        # All rows have the same mass, 1/N: every member says one class.
+        # All rows have the same mass, 1/N, because every member predicts one class.
         residuals = (table[:, used] / len(members) - mass[used]) / np.sqrt(mass[used]) / np.sqrt(len(X))
         _, singular, right = np.linalg.svd(residuals, full_matrices=False)
         n = int(np.sum(singular > 1e-9 * max(float(singular.max(initial=0)), 1e-9)))
@@ -86,7 +86,7 @@ class Scann(EnsembleClassifier, options=Options):
         return self
 
     def _placed(self, table: Array) -> Array:
-        """Coordinates of rows from their profiles, the analysed or new ones."""
+        """Coordinates of rows, analysed or new, from their profiles."""
         n_members = len(self._mass) // len(self.classes_)
         return np.asarray((table / n_members - self._mass) @ self._axes.T)
 
@@ -95,7 +95,7 @@ class Scann(EnsembleClassifier, options=Options):
         return self._placed(_indicators(self._outputs(self._new(X))))
 
     def decision_function(self, X: Any) -> Array:
-        """Less the squared distance to each class mean: of two classes that of the second less that of the first."""
+        """Minus the squared distance to each class mean; for two classes the second minus the first."""
         at = self.coordinates(X)
         scores = -((at[:, None, :] - self.means_) ** 2).sum(axis=2)
         return np.asarray(scores[:, 1] - scores[:, 0] if len(self.classes_) == 2 else scores)
@@ -108,7 +108,7 @@ class Scann(EnsembleClassifier, options=Options):
 
 
 def _indicators(given: Array) -> Array:
-    """Crisp answers as 0 and 1, (rows, members × classes)."""
+    """Predicted classes as indicators, shape (rows, members × classes)."""
     crisp = np.eye(given.shape[2])[given.argmax(axis=2)]
     return np.asarray(np.moveaxis(crisp, 0, 1).reshape(given.shape[1], -1))
 
@@ -119,10 +119,10 @@ def build(options: Options, task: str, categorical: tuple[int, ...] = ()) -> Bas
 
 
 def reported(estimator: Any) -> dict[str, tuple[tuple[str, ...], np.ndarray]]:
-    """Inertia of the dimensions kept."""
+    """Return the inertia of the kept dimensions."""
     return {"inertia": (("dimension",), estimator.inertias_)}
 
 
 def examples() -> list[BaseEstimator]:
-    """For scikit-learn's checks."""
+    """Estimators for scikit-learn's checks."""
     return [Scann(cv=2)]

@@ -1,8 +1,8 @@
 """Learner ``schapire``: boosting by three learners, the third trained where the first two disagree.
 
-The first learner has a third of the rows. Of the next third the second one gets the rows on which the first errs and
-as many on which it is right. Of the last third the third one gets the rows on which the two disagree. Its answer
-decides where they disagree. Each of the three can be such an ensemble itself (``levels``) [1]_.
+The first learner is trained on a third of the rows. The second is trained on the rows of the next third that the first
+misclassifies and as many that it classifies correctly. The third is trained on the rows of the last third on which the
+first two disagree; it decides when they disagree. Each of the three can be such an ensemble itself (``levels``) [1]_.
 
 References
 ----------
@@ -40,7 +40,7 @@ Codes = NDArray[np.int64]
 
 TASKS = ("classification",)
 CATEGORIES: Literal["codes", "indicators"] = "codes"
-# Trees of scikit-learn read single precision, and take values within 1e-7 for equal: not in any unit.
+# scikit-learn's trees use single precision and treat values within 1e-7 as equal, so they depend on the unit.
 SCALE = True
 MISSING = False
 
@@ -49,40 +49,40 @@ class Options(LearnerOptions):
     """Options of boosting by three learners."""
 
     estimator: Member | None = Field(
-        None, description="The weak learner: {learner: WORD, ...its options}; left out: a tree of depth 2."
+        None, description="Weak learner, {learner: WORD, ...its options}; default: a tree of depth 2."
     )
-    levels: int = Field(1, ge=0, le=4, description="1: three learners; 2: three of three; ... Rows are shared out.")
+    levels: int = Field(1, ge=0, le=4, description="1: three learners; 2: three times three; ... They share the rows.")
 
 
 def majority_of_three(error: float) -> float:
-    """Bound of the error of three learners, each with this error on the rows that it is made for: 3e² − 2e³."""
+    """Bound 3e² − 2e³ on the error of three learners, each with error e on its own distribution of rows."""
     return 3 * error**2 - 2 * error**3
 
 
 class SchapireBoost(EnsembleClassifier, options=Options):
-    """Three learners; needs many rows, for each sees a part of them.
+    """Boosting by three learners; needs many rows, because each is trained on a part of them.
 
     Parameters
     ----------
     estimator : estimator or None
         The weak learner; None: a tree of depth 2.
     levels : int
-        0: the learner alone.
+        0: a single learner.
     random_state : int or None
 
     Attributes
     ----------
     tree_ : estimator or tuple
-        The learner, or three of what a level below has.
+        The learner, or three ensembles of the level below.
     sizes_ : list of int
-        Rows that each learner at the bottom was trained on.
+        Number of training rows of each learner at the lowest level.
     """
 
     def __init__(self, estimator: Any = None, levels: int = 1, random_state: Any = None) -> None:
         self.estimator, self.levels, self.random_state = estimator, levels, random_state
 
     def fit(self, X: Any, y: Any) -> Self:
-        """Share the rows out, train."""
+        """Divide the rows and train the learners."""
         X, codes = self._rows(X, y)
         rng = self._rng()
         one = DecisionTreeClassifier(max_depth=2) if self.estimator is None else self.estimator
@@ -100,7 +100,7 @@ class SchapireBoost(EnsembleClassifier, options=Options):
         wrong = _says(a, X[second]) != codes[second]
         hard, easy = second[wrong], second[~wrong]
         if not len(hard):
-            # Nothing on which it errs: the other two could only repeat it.
+            # It makes no errors: the other two could only repeat it.
             return a
         at = np.concatenate([hard, easy[: len(hard)]])
         b = self._three(one, X[at], codes[at], level - 1, rng)
@@ -110,7 +110,7 @@ class SchapireBoost(EnsembleClassifier, options=Options):
         return a, b, self._three(one, X[apart], codes[apart], level - 1, rng)
 
     def predict_proba(self, X: Any) -> Array:
-        """1 for the class that is said."""
+        """Probability 1 for the predicted class."""
         X = self._new(X)
         return np.asarray(np.eye(len(self.classes_))[_says(self.tree_, X)])
 
@@ -123,7 +123,7 @@ def _says(tree: Any, X: Array) -> Codes:
 
 
 def build(options: Options, task: str, categorical: tuple[int, ...] = ()) -> BaseEstimator:
-    """Three of the learner."""
+    """Return the boosted ensemble of the learner."""
     one = DecisionTreeClassifier(max_depth=2)
     if options.estimator is not None:
         one = built(options.estimator, task, categorical)
@@ -131,11 +131,11 @@ def build(options: Options, task: str, categorical: tuple[int, ...] = ()) -> Bas
 
 
 def reported(estimator: Any) -> dict[str, tuple[tuple[str, ...], np.ndarray]]:
-    """How many learners there are at the bottom, and the fewest rows of one."""
+    """Return the number of learners at the lowest level, and their smallest number of rows."""
     sizes = estimator.sizes_
     return {"learners": ((), np.array(float(len(sizes)))), "fewest_rows": ((), np.array(float(min(sizes))))}
 
 
 def examples() -> list[BaseEstimator]:
-    """For scikit-learn's checks."""
+    """Estimators for scikit-learn's checks."""
     return [SchapireBoost(DecisionTreeClassifier(max_depth=5))]

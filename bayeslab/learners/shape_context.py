@@ -1,14 +1,14 @@
-r"""Learner ``shape_context``: images are alike when the outline of one, bent a little, is that of the other.
+r"""Learner ``shape_context``: nearest images by shape contexts: how well the outline of one can be bent onto the other.
 
-Points are spread over the outlines. Each sees the others in a histogram of log radius and angle, its shape context;
-points of two shapes are paired so that the sum of the costs between contexts, :math:`\tfrac12\chi^2`, is least (an
-assignment problem). A thin-plate spline, stiff enough not to turn a digit into another, can bend the first shape onto
-its partners, and pairing begins again (``n_iter``; worth its cost where shapes are sheared or bent). The distance adds
-up how different contexts remain, how much the brightness differs around the pairs, and how much was bent [1]_; the k
-nearest images vote.
+Points are spread over the outlines. The shape context of a point is a log-polar histogram of the positions of all other
+points. The points of two shapes are paired so that the sum of the costs between contexts, :math:`\tfrac12\chi^2`, is
+minimal (an assignment problem). A thin-plate spline, stiff enough not to turn one digit into another, can bend the
+first shape onto its partners, after which the points are paired again (``n_iter``; worth its cost if shapes are sheared
+or bent). The distance is the sum of the remaining cost between contexts, the difference in brightness around the pairs,
+and the bending energy [1]_; the k nearest images vote.
 
-Comparing costs milliseconds. Only ``n_candidates`` training images, those with the most similar pixels, are compared
-with an image, unless all are asked for.
+A comparison takes milliseconds. By default an image is compared only with the ``n_candidates`` training images with the
+most similar pixels.
 
 References
 ----------
@@ -58,7 +58,7 @@ CATEGORIES: Literal["codes", "indicators"] = "indicators"
 SCALE = False
 MISSING = False
 
-# Rings and sectors, radii of the first and the last ring in mean distances, and the share of the normals in a cost [1].
+# Rings and sectors, radii of the first and last ring in mean distances, and the weight of the normals in a cost [1].
 _RINGS, _SECTORS, _INNER, _OUTER, _TANGENTS = 5, 12, 0.125, 2.0, 0.1
 # Weights of brightness and bending in the distance of digits [1].
 _BRIGHTNESS, _BENDING = 1.6, 0.3
@@ -74,36 +74,36 @@ class Options(LearnerOptions):
         None,
         min_length=2,
         max_length=2,
-        description="Height and width; the columns are the pixels, line by line. Left out: square.",
+        description="Height and width; the columns are the pixels, line by line. Default: square.",
     )
-    n_neighbors: int = Field(3, ge=1, le=10**9, description="Images that vote.")
-    n_points: int = Field(100, ge=5, le=10_000, description="Points of an outline.")
+    n_neighbors: int = Field(3, ge=1, le=10**9, description="Number of nearest images that vote.")
+    n_points: int = Field(100, ge=5, le=10_000, description="Number of points on an outline.")
     n_candidates: int | None = Field(
         30,
         ge=1,
         le=MANY,
-        description="Training images that are compared, those with the most similar pixels; null: all.",
+        description="Number of training images compared, those with the most similar pixels; null: all.",
     )
     n_iter: int = Field(
-        0, ge=0, le=1000, description="How often the outline is bent onto its pairs; at three times the cost or more."
+        0, ge=0, le=1000, description="Number of times the outline is bent onto its pairs; at least triples the cost."
     )
     smoothing: float = Field(
-        20.0, ge=0, description="How stiff it is then: small, points go to their partners; large, only affine maps."
+        20.0, ge=0, description="Stiffness of the spline: small: points move to their partners; large: affine."
     )
 
 
 def outline(image: Any, n_points: int = 100) -> tuple[Array, Array]:
     """Points spread over the outlines of an image, and the angles of their normals.
 
-    An outline runs where the brightness, on lines between pixels, is half way between darkest and brightest. An image
-    that has too few such places is made finer first, of up to eight times as many lines.
+    The outline is the level set half way between the darkest and the brightest pixel, with linear interpolation between
+    pixels. An image with too few outline points is refined first, to up to eight times as many lines.
 
     Returns
     -------
     points : ndarray, shape (up to n_points, 2)
-        Row and column, in pixels. None of an image of one brightness.
+        Row and column, in pixels. Empty for an image of constant brightness.
     angles : ndarray
-        Radians; the direction in which it gets brighter.
+        Direction of increasing brightness, in radians.
     """
     original = np.asarray(image, float)
     points, level = _crossings(original)
@@ -114,14 +114,14 @@ def outline(image: Any, n_points: int = 100) -> tuple[Array, Array]:
         places = (np.array(original.shape) - 1) / np.maximum(np.array(fine.shape) - 1, 1)
         points = _crossings(fine, level)[0] * places
     points = points[spread(points, n_points)]
-    # Of a line of pixels the outline has normals along the line.
+    # In an image of one line the normals point along the line.
     slopes = [np.gradient(original, axis=k) if original.shape[k] > 1 else np.zeros_like(original) for k in (0, 1)]
     down, right = (map_coordinates(s, points.T, order=1, mode="nearest") for s in slopes)
     return points, np.arctan2(down, right)
 
 
 def _crossings(image: Array, level: float | None = None) -> tuple[Array, float]:
-    """Where lines between neighbouring pixels have the level, shape (places, 2)."""
+    """Points between neighbouring pixels at which the brightness crosses the level, shape (points, 2)."""
     if level is None:
         level = (float(image.min()) + float(image.max())) / 2
     places = []
@@ -138,14 +138,14 @@ def _crossings(image: Array, level: float | None = None) -> tuple[Array, float]:
 
 @dataclass(frozen=True, eq=False)
 class Shape:
-    """An image as shape matching sees it.
+    """An image prepared for shape matching.
 
     Attributes
     ----------
     image : ndarray, shape (height, width)
         Brightness from 0 to 1.
     points, angles : ndarray
-        As of :func:`outline`.
+        As returned by :func:`outline`.
     contexts : ndarray, shape (points, cells)
         Shares of the other points in rings and sectors.
     """
@@ -177,7 +177,7 @@ def thin_plate(points: Array, targets: Array, smoothing: float) -> tuple[Array, 
     points, targets
         Shape (n, 2).
     smoothing
-        0 goes through all targets; large leaves the affine map of least squares.
+        0 interpolates all targets; large values approach the least squares affine map.
     """
     n = len(points)
     squared = ((points[:, None] - points[None]) ** 2).sum(axis=2)
@@ -187,7 +187,7 @@ def thin_plate(points: Array, targets: Array, smoothing: float) -> tuple[Array, 
     whole = np.zeros((n + 3, n + 3))
     whole[:n, :n] = bend + smoothing * np.eye(n)
     whole[:n, n:], whole[n:, :n] = plane, plane.T
-    # Points on a line leave the affine map undecided.
+    # Collinear points do not determine the affine map.
     right = np.vstack([targets, np.zeros((3, 2))])
     try:
         solved = np.linalg.solve(whole, right)
@@ -199,16 +199,16 @@ def thin_plate(points: Array, targets: Array, smoothing: float) -> tuple[Array, 
 
 
 def shape_distance(a: Shape, b: Shape, n_iter: int = 0, smoothing: float = 20.0) -> float:
-    """How far two shapes are apart: contexts, brightness around pairs, and bending of a onto b; 0 of equal images.
+    """Shape distance: contexts, brightness around pairs, and the bending of a onto b; 0 for identical images.
 
     Parameters
     ----------
     a, b
-        Shapes of images of the same size.
+        Shapes of images of equal size.
     n_iter
-        How often a is bent and points are paired again.
+        Number of times a is bent and the points are paired again.
     smoothing
-        Of the spline, as of :func:`thin_plate`, in units of the mean distance of points from their middle.
+        Smoothing of :func:`thin_plate`, in units of the mean distance of the points from their centre.
     """
     if not len(a.points) or not len(b.points):
         return 0.0 if len(a.points) == len(b.points) else 1.0 + _BRIGHTNESS
@@ -218,7 +218,7 @@ def shape_distance(a: Shape, b: Shape, n_iter: int = 0, smoothing: float = 20.0)
     for _ in range(n_iter):
         if len(rows) < 4:
             break
-        # In units of the mean distance, so that images of any size are smoothed alike.
+        # In units of the mean distance, so that smoothing does not depend on the size of the images.
         unit = max(float(np.linalg.norm(b.points - b.points.mean(axis=0), axis=1).mean()), 1e-12)
         moved, energy = thin_plate(a.points[rows] / unit, b.points[columns] / unit, smoothing)
         points, angles = moved * unit, a.angles[rows]
@@ -240,26 +240,26 @@ def _brightness(a: Shape, b: Shape, rows: Any, columns: Any) -> float:
 
 
 class ShapeContextKNN(ClassifierMixin, Estimator, options=Options):
-    """The nearest images by shape distance vote.
+    """k nearest neighbours by shape distance.
 
     Parameters
     ----------
     n_neighbors : int
     n_points : int
-        Points of an outline.
+        Number of points on an outline.
     n_candidates : int or None
-        Training images that are compared with an image, those with the most similar pixels; None: all.
+        Number of training images compared with an image, those with the most similar pixels; None: all.
     n_iter : int
-        How often outlines are bent and points paired again.
+        Number of times outlines are bent and points are paired again.
     smoothing : float
-        How stiff they are when bent: small, every point goes to its partner; large, there are only affine maps.
+        Stiffness of the spline: small: every point moves to its partner; large: only affine maps.
     image_shape : (int, int) or None
         Height and width; None: square, or one line of pixels.
 
     Attributes
     ----------
     shapes_ : list of Shape
-        Of the training images.
+        Shapes of the training images.
     """
 
     def __init__(
@@ -276,12 +276,12 @@ class ShapeContextKNN(ClassifierMixin, Estimator, options=Options):
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
-        # Columns that are no images have no outlines.
+        # Columns that are not images have no outlines.
         tags.classifier_tags.poor_score = True
         return tags
 
     def fit(self, X: Any, y: Any) -> Self:
-        """Find the outlines."""
+        """Compute the outlines of the training images."""
         X, y = validate_data(self, X, y, dtype=np.float64)
         check_classification_targets(y)
         if not 1 <= self.n_neighbors <= len(X):
@@ -300,7 +300,7 @@ class ShapeContextKNN(ClassifierMixin, Estimator, options=Options):
         return [Shape.of(one, self.n_points) for one in X.reshape(-1, *self.image_shape_)]
 
     def distances(self, X: Any) -> Array:
-        """Shape distances, shape (images, training images); of those that are not compared infinity."""
+        """Shape distances, shape (images, training images); infinite for pairs that are not compared."""
         return self._distances(self._new(X))
 
     def _distances(self, shapes: list[Shape]) -> Array:
@@ -313,7 +313,7 @@ class ShapeContextKNN(ClassifierMixin, Estimator, options=Options):
             else:
                 apart = ((self._pixels - shape.image.ravel()) ** 2).sum(axis=1)
                 compared = np.argpartition(apart, k - 1)[:k]
-            # Matrices of a hundred rows: threads would wait for each other longer than they work.
+            # Matrices of a hundred rows: more threads would only slow them down.
             with threadpool_limits(1, "blas"):
                 for j in compared:
                     out[i, j] = shape_distance(shape, self.shapes_[j], self.n_iter, self.smoothing)
@@ -327,7 +327,7 @@ class ShapeContextKNN(ClassifierMixin, Estimator, options=Options):
         return np.asarray(votes.mean(axis=1))
 
     def predict(self, X: Any) -> np.ndarray:
-        """The class with most votes; of equals that of the nearest image."""
+        """The class with the most votes; on a tie that of the nearest image."""
         shapes = self._new(X)
         nearest = np.argsort(self._distances(shapes), axis=1, kind="stable")[:, : self.n_neighbors]
         votes = (self._codes[nearest][:, :, None] == np.arange(len(self.classes_))).sum(axis=1)
@@ -341,7 +341,7 @@ def build(options: Options, task: str, categorical: tuple[int, ...] = ()) -> Bas
 
 
 def reported(estimator: Any) -> dict[str, tuple[tuple[str, ...], np.ndarray]]:
-    """Images, and the mean number of points."""
+    """Return the number of images and the mean number of points."""
     return {
         "n_images": ((), np.array(float(len(estimator.shapes_)))),
         "mean_points": ((), np.array(np.mean([len(s.points) for s in estimator.shapes_]))),
@@ -349,5 +349,5 @@ def reported(estimator: Any) -> dict[str, tuple[tuple[str, ...], np.ndarray]]:
 
 
 def examples() -> list[BaseEstimator]:
-    """For scikit-learn's checks."""
+    """Estimators for scikit-learn's checks."""
     return [ShapeContextKNN(n_points=10, n_candidates=3)]

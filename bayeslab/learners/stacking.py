@@ -1,12 +1,12 @@
-r"""Learner ``stacking``: members' answers for rows that they have not seen are the inputs of a learner that combines.
+r"""Learner ``stacking``: a combining learner whose inputs are the members' out-of-fold predictions.
 
-The combiner [1]_ is linear (least squares, or logistic regression), a linear one whose weights are positive and sum to
-one (``constrained``) [2]_, or a tree, which uses only some of the members [3]_. Unlike votes, weights of the linear
-combiner may be negative, need not sum to one, and there is a bias.
+The combiner [1]_ is linear (least squares, or logistic regression), linear with non-negative weights that sum to one
+(``constrained``) [2]_, or a tree, which uses only some of the members [3]_. Unlike in voting, the weights of the linear
+combiner may be negative and need not sum to one, and there is an intercept.
 
-The constrained problem is solved exactly: on the simplex :math:`y - Fw = (y1^T - F)w = Dw`, and the least
-:math:`\|Dw\|^2 + (1^T w - 1)^2` over :math:`w \ge 0`, divided by its sum, is the least :math:`\|Dw\|^2` there, for
-along a ray :math:`s u` the least over s is :math:`a/(1+a)` with :math:`a = \|Du\|^2`.
+The constrained problem is solved exactly. On the simplex :math:`y - Fw = (y1^T - F)w = Dw`. The minimiser of
+:math:`\|Dw\|^2 + (1^T w - 1)^2` over :math:`w \ge 0`, divided by its sum, minimises :math:`\|Dw\|^2` on the simplex,
+because along a ray :math:`s u` the minimum over s is :math:`a/(1+a)` with :math:`a = \|Du\|^2`.
 
 References
 ----------
@@ -68,12 +68,12 @@ class Options(MemberOptions):
     applies: ClassVar[Applies] = {
         "max_depth": {"combiner": ("tree",)},
     }
-    combiner: Combiner = Field("constrained", description="What is trained on their answers.")
-    max_depth: int = Field(3, ge=1, le=10**9, description="Depth of combiner: tree.")
+    combiner: Combiner = Field("constrained", description="Learner trained on the members' out-of-fold predictions.")
+    max_depth: int = Field(3, ge=1, le=10**9, description="Maximum depth of combiner: tree.")
 
 
 def simplex_weights(outputs: Any, y: Any, sample_weight: Any = None) -> Array:
-    """Weights, none below 0 and with the sum 1, of the least squared error.
+    """Non-negative weights summing to 1 that minimise the squared error.
 
     Parameters
     ----------
@@ -97,7 +97,7 @@ def simplex_weights(outputs: Any, y: Any, sample_weight: Any = None) -> Array:
 
 
 class _Stacked(Ensemble, options=Options):
-    """Members, their answers out of fold, and what combines them."""
+    """Members, their out-of-fold predictions, and the combiner."""
 
     classes_: np.ndarray
     combiner_: Any
@@ -115,7 +115,7 @@ class _Stacked(Ensemble, options=Options):
         self.cv, self.random_state = cv, random_state
 
     def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
-        """Train members in folds, the combiner, and members on all rows."""
+        """Train members in folds, then the combiner, then the members on all rows."""
         X, target, weights = self._weighted_rows(X, y, sample_weight)
         rng = self._rng()
         self.left_out_ = self._left_out(X, target, rng, weights)
@@ -136,21 +136,21 @@ class _Stacked(Ensemble, options=Options):
         raise NotImplementedError
 
     def _inputs(self, given: Array) -> Array:
-        """What the combiner sees, (rows, columns)."""
+        """Inputs of the combiner, shape (rows, columns)."""
         raise NotImplementedError
 
 
 class StackedClassifier(EnsembleClassifier, _Stacked):
-    """Classifiers, combined by one that is trained on their probabilities out of fold.
+    """Classifiers, combined by a learner trained on their out-of-fold probabilities.
 
     Parameters
     ----------
     estimators : list of estimators or None
         Members; None: a tree, naive Bayes and nearest neighbours.
     combiner : {"linear", "constrained", "tree"} or estimator
-        ``constrained``: one weight a member, of the least Brier score.
+        ``constrained``: one weight per member, minimising the Brier score.
     max_depth : int
-        Of the tree.
+        Maximum depth of the tree.
     cv : int
     random_state : int or None
 
@@ -159,11 +159,11 @@ class StackedClassifier(EnsembleClassifier, _Stacked):
     estimators_ : list
         Members trained on all rows.
     left_out_ : ndarray, shape (members, rows, classes)
-        What the combiner was trained on.
+        Out-of-fold probabilities on which the combiner was trained.
     combiner_ : estimator
-        None where it is constrained.
+        None if ``constrained``.
     weights_ : ndarray
-        Where it is constrained.
+        Weights of the members; only if ``constrained``.
     """
 
     def _constrained(self, target: Any, weights: Array | None) -> Array:
@@ -178,7 +178,7 @@ class StackedClassifier(EnsembleClassifier, _Stacked):
         return DecisionTreeClassifier(max_depth=self.max_depth) if self.combiner == "tree" else self.combiner
 
     def _inputs(self, given: Array) -> Array:
-        # The last class follows from the others.
+        # The last class is determined by the others.
         return np.moveaxis(given[:, :, :-1], 0, 1).reshape(given.shape[1], -1)
 
     def predict_proba(self, X: Any) -> Array:
@@ -190,19 +190,19 @@ class StackedClassifier(EnsembleClassifier, _Stacked):
 
 
 class StackedRegressor(EnsembleRegressor, _Stacked):
-    """Regressions, combined by one that is trained on their answers out of fold.
+    """Regressions, combined by a learner trained on their out-of-fold predictions.
 
     Parameters
     ----------
     estimators : list of estimators or None
         Members; None: a linear one, a tree and the nearest neighbour.
     combiner, max_depth, cv, random_state
-        As of :class:`StackedClassifier`.
+        As in :class:`StackedClassifier`.
 
     Attributes
     ----------
     estimators_, combiner_, weights_
-        As of :class:`StackedClassifier`.
+        As in :class:`StackedClassifier`.
     left_out_ : ndarray, shape (members, rows)
     """
 
@@ -218,7 +218,7 @@ class StackedRegressor(EnsembleRegressor, _Stacked):
         return given.T
 
     def predict(self, X: Any) -> Array:
-        """What the combiner makes of the members' answers."""
+        """Prediction of the combiner from the members' predictions."""
         given = self._outputs(self._new(X))
         if self.combiner_ is None:
             return np.asarray(self.weights_ @ given)
@@ -226,14 +226,14 @@ class StackedRegressor(EnsembleRegressor, _Stacked):
 
 
 def build(options: Options, task: str, categorical: tuple[int, ...] = ()) -> BaseEstimator:
-    """The members and what combines them."""
+    """Return the stacked estimator for the task."""
     kind = StackedClassifier if task == "classification" else StackedRegressor
     members = built_all(options.learners, task, categorical)
     return kind(members, options.combiner, options.max_depth, options.cv)
 
 
 def reported(estimator: Any) -> dict[str, tuple[tuple[str, ...], np.ndarray]]:
-    """Weights of members, where each has one."""
+    """Return the weights of the members, if each has one."""
     if estimator.combiner_ is None:
         return {"weight": (("member",), estimator.weights_)}
     if isinstance(estimator.combiner_, LinearRegression):
@@ -243,7 +243,7 @@ def reported(estimator: Any) -> dict[str, tuple[tuple[str, ...], np.ndarray]]:
 
 
 def examples() -> list[BaseEstimator]:
-    """For scikit-learn's checks."""
+    """Estimators for scikit-learn's checks."""
     return [
         StackedClassifier(cv=2),
         StackedClassifier(combiner="tree", cv=2),

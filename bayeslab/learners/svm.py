@@ -1,14 +1,14 @@
-r"""Learner ``svm``: support vector machines; the widest street between classes in the feature space of a kernel.
+r"""Learner ``svm``: support vector machines: the maximum margin between classes in the feature space of a kernel.
 
 The dual problem is the maximum of :math:`\sum_i \alpha_i - \tfrac12 \sum_{ij} \alpha_i \alpha_j y_i y_j K(x_i, x_j)`
 over :math:`0 \le \alpha_i \le C`, :math:`\sum_i \alpha_i y_i = 0` [1]_; the decision is the sign of
 :math:`\sum_i \alpha_i y_i K(x, x_i) + b`, where only support vectors have :math:`\alpha_i > 0`. With the linear kernel
-:math:`w = \sum_i \alpha_i y_i x_i` (with the :math:`y_i`, which a printed form leaves out). The street is
-:math:`2/\lVert w \rVert` wide. A finite C lets rows into it at a price (soft margin). Numbers are learned with a tube
-of :math:`\epsilon` around the function in which errors cost nothing. libsvm solves [2]_; several classes are told
-apart pair by pair.
+:math:`w = \sum_i \alpha_i y_i x_i` (with the :math:`y_i`, which one printed form omits). The street between the classes
+is :math:`2/\lVert w \rVert` wide. A finite C allows rows inside the street at a cost (soft margin). Regression uses a
+tube of half-width :math:`\epsilon` around the function, inside which errors have no cost. The solver is libsvm [2]_;
+more than two classes are separated pair by pair.
 
-Any kernel may be given, also one on objects that are no numbers; its matrix of the training rows is tested, since
+Any kernel may be given, also on objects that are not numbers. Its Gram matrix on the training rows is tested, because
 without Mercer's condition the dual problem has no meaning.
 
 References
@@ -57,10 +57,10 @@ TASKS = ("classification", "regression")
 CATEGORIES: Literal["codes", "indicators"] = "indicators"
 SCALE = True
 MISSING = False
-# Kernels that libsvm evaluates itself, all of Mercer's kind (poly with coef0 of zero or more).
+# Kernels that libsvm evaluates itself; all are Mercer kernels (poly for coef0 of zero or more).
 _OWN = ("linear", "poly", "rbf")
-# Where libsvm stops in models. Which of the answers within its tolerance it ends at depends on the last bits of the
-# data, so on their units too; its kernel values have 24 bits, which is what limits answers beyond this.
+# libsvm's stopping tolerance in models. Which solution within its tolerance libsvm returns depends on the last bits of
+# the data, hence on their units; its kernel values have 24 bits, which limits the accuracy beyond this.
 _TOLERANCE = 1e-6
 
 
@@ -75,25 +75,25 @@ class Options(LearnerOptions):
         "class_weight": {"task": ("classification",)},
     }
     kernel: Literal["linear", "poly", "rbf", "laplacian"] = Field("rbf", description="The kernel.")
-    C: float = Field(1.0, gt=0, description="Price of a row in the street; large: a hard margin.")
+    C: float = Field(1.0, gt=0, description="Cost of margin violations; large values give a hard margin.")
     gamma: Positive | Literal["scale", "auto"] = Field(
-        "scale", description="Of poly, rbf and laplacian; scale: one over columns times variance, auto: over columns."
+        "scale", description="Scale of poly, rbf, laplacian; scale: 1/(columns × variance); auto: 1/columns."
     )
-    degree: int = Field(3, ge=1, le=100, description="Of poly: (gamma x·z + coef0) to this power.")
-    coef0: float = Field(1.0, ge=0, description="Of poly.")
-    epsilon: float = Field(0.1, ge=0, description="Of a regression: errors that cost nothing, in standard deviations.")
+    degree: int = Field(3, ge=1, le=100, description="Degree of poly, (gamma x·z + coef0)^degree.")
+    coef0: float = Field(1.0, ge=0, description="Constant term of poly.")
+    epsilon: float = Field(0.1, ge=0, description="Regression: errors up to this are free, in standard deviations.")
     class_weight: Literal["balanced"] | None = Field(
         None,
-        description="balanced: errors in rare classes cost more; probabilities are as of equally frequent ones.",
+        description="balanced: errors in rare classes cost more; probabilities assume equal class frequencies.",
     )
 
 
-# Kernels of scikit-learn that only Python has.
+# scikit-learn kernels that are available from Python only.
 _MORE = ("precomputed", "cosine", "sigmoid", "chi2", "additive_chi2")
 
 
 class _Machine(Estimator, options=Options, words={"kernel": _MORE}):
-    """What both tasks share: libsvm, kernels of any kind, and the width of the street."""
+    """Code that both tasks share: libsvm, kernels of any kind, and the width of the street."""
 
     kernel: Any
     C: float
@@ -125,7 +125,7 @@ class _Machine(Estimator, options=Options, words={"kernel": _MORE}):
         return np.asarray(pairwise_kernels(X, Z, metric=self.kernel, filter_params=True, **given), float)
 
     def _checked(self, X: Any, y: Any) -> tuple[Any, Any]:
-        """Rows as numbers; a kernel that is a function has its own idea of rows."""
+        """Rows as numbers; a kernel function may take rows of any kind."""
         numeric = is_regressor(self)
         if callable(self.kernel):
             check_consistent_length(X, y)
@@ -136,7 +136,7 @@ class _Machine(Estimator, options=Options, words={"kernel": _MORE}):
     def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
         """Solve the dual problem; a kernel that libsvm does not know is first tested on the rows.
 
-        ``X`` may hold anything where the kernel is a function of two sets of rows.
+        ``X`` may hold objects of any kind if the kernel is a function of two sets of rows.
         """
         X, y = self._checked(X, y)
         self.gamma_ = 1.0 if callable(self.kernel) or self.kernel == "precomputed" else self._gamma(X)
@@ -157,13 +157,13 @@ class _Machine(Estimator, options=Options, words={"kernel": _MORE}):
         return self
 
     def _solver_input(self, X: Any) -> Any:
-        """Rows as the solver takes them: numbers, or kernel values with the training rows."""
+        """Input of the solver: the rows as numbers, or their kernel values with the training rows."""
         check_is_fitted(self)
         if not callable(self.kernel):
             X = validate_data(self, X, reset=False, dtype=np.float64)
         if self.kernel in _OWN or self.kernel == "precomputed":
             return X
-        # Of the training rows only the support vectors are asked for.
+        # Only kernel values with the support vectors are needed.
         values = self._between(X, self.support_vectors_)
         wide = np.zeros((len(values), self._n_rows))
         wide[:, self.support_] = values
@@ -176,7 +176,7 @@ class _Machine(Estimator, options=Options, words={"kernel": _MORE}):
 
     @property
     def dual_variables_(self) -> Array:
-        r"""The :math:`\alpha` of support vectors, shape (machines of a row, support vectors)."""
+        r"""The :math:`\alpha` of the support vectors, shape (n_classes - 1, n_support)."""
         return np.asarray(np.abs(self.dual_coef_))
 
     def _norms(self) -> Array:
@@ -192,33 +192,34 @@ class _Machine(Estimator, options=Options, words={"kernel": _MORE}):
 
 
 class SVMClassifier(ClassifierMixin, _Machine):
-    r"""Support vector machine: a class.
+    r"""Support vector classification.
 
     Parameters
     ----------
     C : float
-        Price of a row in the street.
+        Cost of margin violations.
     kernel : str or callable
-        ``linear``, ``poly``, ``rbf``; any other that :func:`sklearn.metrics.pairwise.pairwise_kernels` knows; or
-        ``precomputed``, for X the kernel's matrix; or a function of two sets of rows of any kind, which returns it.
+        ``linear``, ``poly``, ``rbf``; any other kernel of :func:`sklearn.metrics.pairwise.pairwise_kernels`;
+        ``precomputed`` if X is the kernel matrix; or a function of two sets of rows of any kind that returns the
+        matrix.
     gamma : float or {"scale", "auto"}
     degree, coef0 : number
-        Of ``poly``: (gamma x·z + coef0) to the power.
+        Parameters of ``poly``, (gamma x·z + coef0)^degree.
     class_weight : dict or "balanced" or None
 
     Attributes
     ----------
     support_ : ndarray of int
-        Rows that are support vectors.
+        Positions of the support vectors.
     support_vectors_ : array or list
     dual_coef_ : ndarray, shape (n_classes - 1, n_support)
-        :math:`\alpha_i y_i`; of several classes those of each pair, in libsvm's order.
+        :math:`\alpha_i y_i`; with more than two classes those of each pair, in libsvm's order.
     dual_variables_ : ndarray
         :math:`\alpha_i`.
     intercept_ : ndarray
-        b, which is added.
+        The constant b.
     coef_ : ndarray
-        w, with the linear kernel.
+        The weights w, for the linear kernel only.
     """
 
     def __init__(
@@ -250,7 +251,7 @@ class SVMClassifier(ClassifierMixin, _Machine):
     def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
         """Solve the dual problem; a kernel that libsvm does not know is first tested on the rows.
 
-        ``X`` may hold anything where the kernel is a function of two sets of rows.
+        ``X`` may hold objects of any kind if the kernel is a function of two sets of rows.
         """
         check_classification_targets(y)
         super().fit(X, y, sample_weight)
@@ -258,7 +259,7 @@ class SVMClassifier(ClassifierMixin, _Machine):
         return self
 
     def decision_function(self, X: Any) -> Array:
-        """Scores: of two classes above zero for the second, else one column a class, from the pairs' votes."""
+        """Scores: for two classes positive for the second, else one column per class, from the votes of the pairs."""
         solver_input = self._solver_input(X)
         return np.asarray(self.solver_.decision_function(solver_input))
 
@@ -280,9 +281,9 @@ class SVMClassifier(ClassifierMixin, _Machine):
         return float(self.dual_variables_.sum() - 0.5 * self._norms().sum())
 
     def slacks(self, X: Any, y: Any) -> Array:
-        r"""How far, in units of half the street, each row is on the wrong side of its border; of two classes.
+        r"""Slacks :math:`\max(0, 1 - y f(x))` for two classes: the margin violation of each row, in half street widths.
 
-        The price of a row in the street is C times this; :math:`\max(0, 1 - y f(x))`.
+        The cost of a margin violation is C times the slack.
         """
         scores = self.decision_function(X)
         if len(self.classes_) != 2:
@@ -291,21 +292,21 @@ class SVMClassifier(ClassifierMixin, _Machine):
 
 
 class SVMRegressor(RegressorMixin, _Machine):
-    """Support vector machine: a number.
+    """Support vector regression.
 
     Parameters
     ----------
     C : float
-        Price of an error beyond the tube.
+        Cost of errors beyond the tube.
     epsilon : float
         Half the width of the tube.
     kernel, gamma, degree, coef0
-        As of :class:`SVMClassifier`.
+        As in :class:`SVMClassifier`.
 
     Attributes
     ----------
     support_, support_vectors_, dual_coef_, dual_variables_, intercept_, coef_
-        As of :class:`SVMClassifier`; support vectors are the rows on the tube or outside.
+        As in :class:`SVMClassifier`; support vectors are the rows on the tube or outside it.
     """
 
     def __init__(
@@ -336,7 +337,7 @@ class SVMRegressor(RegressorMixin, _Machine):
 
 
 def build(options: Options, task: str, categorical: tuple[int, ...] = ()) -> BaseEstimator:
-    """A support vector machine; numbers to predict are standardised, so that C and epsilon have no unit."""
+    """Return the machine; numeric targets are standardised, so that C and epsilon have no unit."""
     given = options.model_dump()
     epsilon, weights = given.pop("epsilon"), given.pop("class_weight")
     if task == "classification":
@@ -346,7 +347,7 @@ def build(options: Options, task: str, categorical: tuple[int, ...] = ()) -> Bas
 
 
 def reported(estimator: Any) -> dict[str, tuple[tuple[str, ...], np.ndarray]]:
-    """Support vectors, in the street too (at the price C), and of two classes the street's width."""
+    """Return the numbers of support vectors and of those inside the street, and for two classes its width."""
     machine = getattr(estimator, "regressor_", estimator)
     out: dict[str, tuple[tuple[str, ...], np.ndarray]] = {
         "n_support": ((), np.array(float(len(machine.support_)))),
@@ -355,12 +356,12 @@ def reported(estimator: Any) -> dict[str, tuple[tuple[str, ...], np.ndarray]]:
     }
     if len(getattr(machine, "classes_", ())) == 2:
         width = machine.street_widths()[0]
-        if np.isfinite(width):  # without a direction that tells the classes apart there is no street
+        if np.isfinite(width):  # w = 0 separates nothing: there is no street
             out["street_width"] = ((), width)
         out["intercept"] = ((), np.array(machine.intercept_[0]))
     return out
 
 
 def examples() -> list[BaseEstimator]:
-    """For scikit-learn's checks."""
+    """Estimators for scikit-learn's checks."""
     return [SVMClassifier(), SVMClassifier(kernel="laplacian"), SVMRegressor()]

@@ -1,7 +1,7 @@
-"""Learner ``table_lookup``: the answer that was stored for exactly this row, otherwise a default.
+"""Learner ``table_lookup``: the stored outcome of an identical training row, otherwise a default.
 
-The simplest learner there is, and what the others are measured by: it generalises not at all. Rows stored more than
-once answer with their most frequent class, or their mean.
+The simplest learner, and a baseline for the others: it does not generalise at all. Rows stored more than once give
+their most frequent class, or their mean.
 """
 
 from __future__ import annotations
@@ -44,36 +44,34 @@ class Options(LearnerOptions):
     applies: ClassVar[Applies] = {
         "default": {"task": ("regression",)},
     }
-    default: float | None = Field(
-        None, description="Of a regression: the answer for rows not stored; left out: the mean. Of classes: all shares."
-    )
+    default: float | None = Field(None, description="Regression: prediction for rows not stored; default: the mean.")
 
 
 class _Table(Estimator, options=Options):
     def _stored(self, X: Array) -> NDArray[np.int64]:
-        """Positions in the table; a new row where there is none."""
+        """Positions in the table; new rows are added."""
         self._position: dict[bytes, int] = {}
         return np.array([self._position.setdefault(key, len(self._position)) for key in _keys(X)], np.int64)
 
     def _positions(self, X: Any) -> NDArray[np.int64]:
-        """Positions in the table; -1 of rows that are not stored."""
+        """Positions in the table; -1 for rows that are not stored."""
         check_is_fitted(self, "n_rows_")
         table = np.asarray(validate_data(self, X, reset=False, dtype=np.float64))
         return np.array([self._position.get(key, -1) for key in _keys(table)], np.int64)
 
 
 def _keys(X: Array) -> list[bytes]:
-    # A negative zero is zero.
+    # Negative zero counts as zero.
     return [row.tobytes() for row in np.ascontiguousarray(X + 0.0)]
 
 
 class TableLookup(ClassifierMixin, _Table):
-    """Classes by exact match; otherwise the shares of all rows.
+    """Classes by exact match; otherwise the class frequencies of all rows.
 
     Attributes
     ----------
     n_rows_ : int
-        Different rows stored.
+        Number of distinct rows stored.
     """
 
     def __sklearn_tags__(self) -> Any:
@@ -95,12 +93,12 @@ class TableLookup(ClassifierMixin, _Table):
         return self
 
     def predict_proba(self, X: Any) -> Array:
-        """Shares of the classes among the rows stored alike; of all rows, where there are none."""
+        """Class frequencies among the identical stored rows; those of all rows if there are none."""
         at = self._positions(X)
         return np.asarray(self._shares[at])
 
     def predict(self, X: Any) -> np.ndarray:
-        """The most frequent class, of equals the first."""
+        """The most frequent class; the first on a tie."""
         shares = self.predict_proba(X)
         return np.asarray(self.classes_[shares.argmax(axis=1)])
 
@@ -111,12 +109,12 @@ class TableLookupRegressor(RegressorMixin, _Table):
     Parameters
     ----------
     default : float or None
-        The answer for rows that are not stored; None: the mean.
+        Prediction for rows that are not stored; None: the mean.
 
     Attributes
     ----------
     n_rows_ : int
-        Different rows stored.
+        Number of distinct rows stored.
     """
 
     def __init__(self, default: float | None = None) -> None:
@@ -137,7 +135,7 @@ class TableLookupRegressor(RegressorMixin, _Table):
         return self
 
     def predict(self, X: Any) -> Array:
-        """The mean of the rows stored alike, or the default."""
+        """The mean of the identical stored rows, or the default."""
         at = self._positions(X)
         return np.asarray(self._means[at])
 
@@ -148,10 +146,10 @@ def build(options: Options, task: str, categorical: tuple[int, ...] = ()) -> Bas
 
 
 def reported(estimator: Any) -> dict[str, tuple[tuple[str, ...], np.ndarray]]:
-    """Different rows stored."""
+    """Return the number of distinct rows stored."""
     return {"rows": ((), np.array(float(estimator.n_rows_)))}
 
 
 def examples() -> list[BaseEstimator]:
-    """For scikit-learn's checks."""
+    """Estimators for scikit-learn's checks."""
     return [TableLookup(), TableLookupRegressor()]

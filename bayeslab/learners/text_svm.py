@@ -1,10 +1,10 @@
-r"""Learner ``text_svm``: a support vector machine of texts, by what two texts have in common.
+r"""Learner ``text_svm``: a support vector machine on texts, with string or tree kernels.
 
-The input is one column of text. Two texts are alike as far as they share subsequences of letters or words, those with
-gaps counting less (the string subsequence kernel [1]_), or, where the texts are trees in brackets such as ``(S (NP
-John) (VP sleeps))``, fragments of trees [2]_. Nothing is cut out of the texts beforehand: the machine sees inner
-products only, in a space with a dimension for each subsequence or fragment. The kernels are in
-:mod:`bayeslab.learners.toolbox.string_kernel` and :mod:`bayeslab.learners.toolbox.tree_kernel`, the machine is that of
+The input is one column of text. The kernel counts the subsequences of letters or words that two texts share, where
+subsequences with gaps count less (the string subsequence kernel [1]_). If the texts are bracketed trees such as
+``(S (NP John) (VP sleeps))``, it counts shared tree fragments [2]_. No features are extracted: the machine uses only
+inner products in a space with one dimension for each subsequence or fragment. The kernels are in
+:mod:`bayeslab.learners.toolbox.string_kernel` and :mod:`bayeslab.learners.toolbox.tree_kernel`; the machine is that of
 the learner ``svm``.
 
 References
@@ -43,7 +43,7 @@ MISSING = False
 
 
 class Options(LearnerOptions):
-    """Options of the machine of texts."""
+    """Options of the support vector machine on texts."""
 
     applies: ClassVar[Applies] = {
         "unit": {"kernel": ("subsequence",)},
@@ -52,30 +52,30 @@ class Options(LearnerOptions):
         "class_weight": {"task": ("classification",)},
     }
     kernel: Literal["subsequence", "tree"] = Field(
-        "subsequence", description="What texts may share: subsequences, or fragments of trees in brackets."
+        "subsequence", description="Kernel: shared subsequences, or shared fragments of bracketed trees."
     )
-    unit: Literal["letters", "words"] = Field("letters", description="Of subsequence: what they consist of.")
-    length: int = Field(3, ge=1, le=1000, description="Of subsequence: letters or words of one.")
+    unit: Literal["letters", "words"] = Field("letters", description="Symbols of the subsequences.")
+    length: int = Field(3, ge=1, le=1000, description="Number of symbols in a subsequence.")
     decay: float = Field(
-        0.5, gt=0, le=1, description="Weight of each place that a subsequence spans, or of each node of a fragment."
+        0.5, gt=0, le=1, description="Factor per position that a subsequence spans, or per node of a fragment."
     )
-    C: float = Field(10.0, gt=0, description="Price of a row in the street; large: a hard margin.")
-    epsilon: float = Field(0.1, ge=0, description="Of a regression: errors that cost nothing, in standard deviations.")
+    C: float = Field(10.0, gt=0, description="Cost of margin violations; large values give a hard margin.")
+    epsilon: float = Field(0.1, ge=0, description="Regression: errors up to this are free, in standard deviations.")
     class_weight: Literal["balanced"] | None = Field(
         None,
-        description="balanced: errors in rare classes cost more; probabilities are as of equally frequent ones.",
+        description="balanced: errors in rare classes cost more; probabilities assume equal class frequencies.",
     )
 
 
 @dataclass(frozen=True)
 class TextKernel:
-    """A kernel of texts for columns of them: of arrays of the shape (rows, 1), or of lists.
+    """A text kernel for a column of texts: an array of shape (rows, 1), or a list.
 
     Attributes
     ----------
     kernel : SubsequenceKernel or TreeKernel
     words : bool
-        Whether texts are cut into words first.
+        Whether texts are split into words first.
     """
 
     kernel: SubsequenceKernel | TreeKernel
@@ -98,7 +98,7 @@ class TextKernel:
 
 
 def build(options: Options, task: str, categorical: tuple[int, ...] = ()) -> BaseEstimator:
-    """The machine with the kernel asked for."""
+    """Return the support vector machine with the requested kernel."""
     tree = options.kernel == "tree"
     kernel = TextKernel(
         TreeKernel(options.decay) if tree else SubsequenceKernel(options.length, options.decay),
@@ -112,12 +112,12 @@ def build(options: Options, task: str, categorical: tuple[int, ...] = ()) -> Bas
 
 
 def reported(estimator: Any) -> dict[str, tuple[tuple[str, ...], np.ndarray]]:
-    """As of the learner svm."""
+    """Return the same quantities as the learner svm."""
     out = svm.reported(estimator)
     out.pop("gamma")
     return out
 
 
 def examples() -> list[BaseEstimator]:
-    """For scikit-learn's checks: none, the machine is that of the learner svm."""
+    """Estimators for scikit-learn's checks: none, the machine is that of the learner svm."""
     return []

@@ -1,10 +1,10 @@
-r"""Learner ``tiling``: a net of threshold units that grows, unit by unit and layer by layer, until no error is left.
+r"""Learner ``tiling``: a net of threshold units grown unit by unit and layer by layer until it makes no training error.
 
-The first unit of a layer, its master, is trained by the pocket algorithm [2]_ to say the class. Where rows of both
-classes still put the same on all units of the layer, a further unit is trained on just such rows. When no two classes
-look the same, the next layer is built on this one: its master makes fewer errors than the one before, so that the
-growth ends with none [1]_. Rows that are equal but of different classes can never be told apart; then, or after
-``max_layers``, the net ends with the errors it has. Several classes have a net each, against the rest.
+The first unit of a layer, its master, is trained by the pocket algorithm [2]_ to predict the class. While rows of both
+classes have the same outputs on all units of the layer, a further unit is trained on such a group of rows. Once no two
+classes share a pattern of outputs, the next layer is built on this one. Its master makes fewer errors than the master
+before, so that growth ends without training errors [1]_. Identical rows of different classes can never be separated;
+then, or after ``max_layers``, errors remain. With more than two classes there is one net per class, against the rest.
 
 References
 ----------
@@ -41,13 +41,13 @@ MISSING = False
 class Options(LearnerOptions):
     """Options of tiling."""
 
-    max_iter: int = Field(200, ge=1, le=10_000_000, description="Passes over the rows for each unit.")
-    max_layers: int = Field(20, ge=1, le=10_000, description="At most so many layers.")
-    max_units: int = Field(200, ge=1, le=MANY, description="At most so many units in a layer.")
+    max_iter: int = Field(200, ge=1, le=10_000_000, description="Number of passes over the rows for each unit.")
+    max_layers: int = Field(20, ge=1, le=10_000, description="Maximum number of layers.")
+    max_units: int = Field(200, ge=1, le=MANY, description="Maximum number of units in a layer.")
 
 
 class Tiling(ClassifierMixin, Estimator, options=Options):
-    """Threshold units grown for the errors that remain.
+    """The tiling algorithm: threshold units added for the remaining errors.
 
     Parameters
     ----------
@@ -59,9 +59,9 @@ class Tiling(ClassifierMixin, Estimator, options=Options):
     layers_ : list of list of ndarray
         For each net the weights of its layers, (1 + inputs, units) with the bias first; the first unit is the master.
     errors_ : list of list of int
-        Rows that the master of each layer has wrong.
+        Number of rows misclassified by the master of each layer.
     converged_ : bool
-        Whether all rows are right that can be.
+        Whether every row that can be classified correctly is.
     """
 
     def __init__(
@@ -82,7 +82,7 @@ class Tiling(ClassifierMixin, Estimator, options=Options):
         nets = [self._grow(X, np.where(y == c, 1.0, -1.0), rng) for c in positives]
         self.layers_, self.errors_ = [n[0] for n in nets], [n[1] for n in nets]
         self.n_iter_ = max(len(n) for n in self.layers_)
-        # Of equal rows of several classes only one class can be right.
+        # Among identical rows of several classes only one class can be predicted correctly.
         _, group = np.unique(X, axis=0, return_inverse=True)
         tables = [np.bincount(2 * group.ravel() + (y == c), minlength=2 * group.max() + 2) for c in positives]
         hopeless = [int(table.reshape(-1, 2).min(axis=1).sum()) for table in tables]
@@ -123,7 +123,7 @@ class Tiling(ClassifierMixin, Estimator, options=Options):
         orders = np.array([rng.permutation(len(rows)) for _ in range(self.max_iter)])
         best, wrong = pocket(rows, side, orders, start.copy())
         if wrong and np.all(_says(rows @ best) == _says(rows @ best)[0]) and np.ptp(rows, axis=0).any():
-            # A unit that says the same of all rows tells nothing apart; cut one row off by its distance.
+            # A unit with the same output for all rows separates nothing; cut off one row by its distance instead.
             return _cut_off(rows)
         return np.asarray(best)
 
@@ -133,7 +133,7 @@ class Tiling(ClassifierMixin, Estimator, options=Options):
         return np.column_stack([_master(X, layers) for layers in self.layers_])
 
     def decision_function(self, X: Any) -> np.ndarray:
-        """The weighted sum of the last master, over the length of its weights; one column a net of several classes."""
+        """Weighted sum of the last master over the norm of its weights; with several classes one column per net."""
         scores = self._scores(X)
         return np.asarray(scores[:, 0] if len(self.classes_) == 2 else scores)
 
@@ -149,10 +149,10 @@ def _says(scores: Array) -> Array:
 
 
 def _one_more_right(rows: Array, side: Array) -> Array:
-    """Weights that say what the master of the layer below says, but for one pattern that it has wrong.
+    """Weights that repeat the master of the layer below except on one pattern that it misclassifies.
 
-    With N units besides the master (the bias among them) that have the weight 1/(N - 1) times the class and their value
-    in this pattern, they outvote the master there and nowhere else.
+    Each of the N units besides the master (including the bias) has the weight 1/(N - 1) times the class times its value
+    in this pattern; together they outvote the master on this pattern and nowhere else.
     """
     patterns, group = np.unique(rows, axis=0, return_inverse=True)
     lost = np.bincount(group.ravel(), side * rows[:, 1], minlength=len(patterns))
@@ -163,7 +163,7 @@ def _one_more_right(rows: Array, side: Array) -> Array:
 
 
 def _mixed(codes: Array, side: Array) -> NDArray[np.int64] | None:
-    """Rows of the largest group that looks the same on all units but holds both classes."""
+    """Rows of the largest group with equal outputs on all units but both classes."""
     _, group = np.unique(codes, axis=0, return_inverse=True)
     group = group.ravel()
     total, positive = np.bincount(group), np.bincount(group, side > 0)
@@ -172,7 +172,7 @@ def _mixed(codes: Array, side: Array) -> NDArray[np.int64] | None:
 
 
 def _cut_off(rows: Array) -> Array:
-    """The plane that cuts off the row farthest from the middle."""
+    """Plane that cuts off the row farthest from the centre."""
     inputs = rows[:, 1:]
     middle = inputs.mean(axis=0)
     far = inputs[((inputs - middle) ** 2).sum(axis=1).argmax()] - middle
@@ -194,7 +194,7 @@ def build(options: Options, task: str, categorical: tuple[int, ...] = ()) -> Bas
 
 
 def reported(estimator: Any) -> dict[str, tuple[tuple[str, ...], np.ndarray]]:
-    """Layers, units, and rows that are still wrong, of all nets."""
+    """Return the numbers of layers, units and remaining errors over all nets."""
     return {
         "layers": ((), np.array(float(sum(len(n) for n in estimator.layers_)))),
         "units": ((), np.array(float(sum(w.shape[1] for n in estimator.layers_ for w in n)))),
@@ -203,5 +203,5 @@ def reported(estimator: Any) -> dict[str, tuple[tuple[str, ...], np.ndarray]]:
 
 
 def examples() -> list[BaseEstimator]:
-    """For scikit-learn's checks."""
+    """Estimators for scikit-learn's checks."""
     return [Tiling(max_iter=50)]

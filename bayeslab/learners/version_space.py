@@ -1,18 +1,18 @@
-r"""Learner ``version_space``: all conjunctions at once, each as probable as the rows make it.
+r"""Learner ``version_space``: the posterior distribution over all conjunctions.
 
-A hypothesis asks every input for one value, or for none in particular; one more says no to everything. Numbers are cut
-at quantiles, so that a value is a range. With the prior of the hypotheses and a chance :math:`\epsilon` that a row has
-the wrong class Bayes' theorem gives
+A hypothesis requires one value of each input, or allows any value; one further hypothesis covers no row. Numeric
+columns are binned at quantiles. With a prior on the hypotheses and a probability :math:`\epsilon` that a row has the
+wrong class, Bayes' theorem gives
 
 .. math:: P(h \mid D) \propto P(h)\, \epsilon^{\text{wrong}} (1 - \epsilon)^{\text{right}}.
 
-Without noise and with equal priors that is one over the size of the version space for each hypothesis that agrees with
-all rows, and 0 for others [1]_. A row is classified by the vote of all hypotheses, each with its probability
-(``bayes``, which errs least on average), or by the most probable one (``map``). When more specific conjunctions are
-more probable beforehand the latter is what Find-S finds.
+Without noise and with a uniform prior this is one over the size of the version space for each hypothesis consistent
+with all rows, and 0 for the others [1]_. A row is classified by the vote of all hypotheses, weighted by their posterior
+probabilities (``bayes``, which has the smallest expected error), or by the most probable hypothesis (``map``). If more
+specific conjunctions have a higher prior probability, ``map`` gives the hypothesis of Find-S.
 
-All hypotheses are gone through, which is less than it seems: how many rows each of them covers is the sum of two
-entries of the same table for one input less, as in a data cube [2]_.
+All hypotheses are enumerated. This is cheaper than it seems, because the number of rows that each of them covers is a
+sum of entries of a table with one input less, as in a data cube [2]_.
 
 References
 ----------
@@ -52,50 +52,52 @@ class Options(LearnerOptions):
     """Options of the version space."""
 
     prior: Literal["uniform", "specific", "general"] = Field(
-        "uniform", description="All conjunctions alike, or each value asked for doubles (halves) the probability."
+        "uniform", description="Prior: uniform, or each required value doubles (halves) the probability."
     )
-    noise: float = Field(0.0, ge=0, lt=0.5, description="Chance that a row has the wrong class.")
-    use: Literal["bayes", "map"] = Field("bayes", description="The vote of all, or the most probable conjunction.")
-    cuts: int = Field(2, ge=1, le=MANY, description="Places at which a number column is cut: quantiles.")
+    noise: float = Field(0.0, ge=0, lt=0.5, description="Probability that a row has the wrong class.")
+    use: Literal["bayes", "map"] = Field(
+        "bayes", description="Classify by the vote of all hypotheses (bayes) or by the most probable one (map)."
+    )
+    cuts: int = Field(2, ge=1, le=MANY, description="Number of cuts of a numeric column, at quantiles.")
     positive: int | None = Field(
         None,
         ge=0,
         le=10**9,
-        description="Number of the class that is the concept, in the order of the levels; left out: the last.",
+        description="Index of the positive class (the concept) in the order of the levels; default: the last.",
     )
 
 
 class VersionSpace(ClassifierMixin, Estimator, options=Options):
-    """The posterior of all conjunctions of values.
+    """The posterior distribution over all conjunctions of values.
 
     Parameters
     ----------
     categorical : tuple of int
-        Columns of codes; all others are numbers, cut at quantiles.
+        Columns of codes; all other columns are numeric and are binned at quantiles.
     prior : {"uniform", "specific", "general"}
     noise : float
-        Chance that a row has the wrong class, below one half.
+        Probability that a row has the wrong class, below one half.
     use : {"bayes", "map"}
     cuts : int
-        Places at which a number column is cut.
+        Number of cuts of a numeric column.
     positive : int or None
         Position of the concept in ``classes_``; None: the last.
 
     Attributes
     ----------
     values_ : list of ndarray
-        The codes of each input in the training rows; of a number column the numbers of its ranges.
+        The codes of each input in the training rows; for a numeric column the indices of its bins.
     edges_ : dict of int to ndarray
-        Where number columns are cut.
+        Bin edges of the numeric columns.
     posterior_ : ndarray, shape (values of input 1 + 1, values of input 2 + 1, ...)
-        Probability of each conjunction; the last place along an axis asks nothing of that input.
+        Probability of each conjunction; the last position along an axis allows any value of that input.
     nothing_ : float
         Probability of the hypothesis that covers no row.
     n_consistent_ : int
-        Hypotheses that agree with all rows: the size of the version space.
+        Number of hypotheses consistent with all rows: the size of the version space.
     hypothesis_ : ndarray, shape (n_features,)
-        The value that the most probable conjunction asks of each input, NaN where any will do; all NaN and
-        ``nothing_`` above all others where it covers nothing.
+        The value that the most probable conjunction requires of each input; NaN allows any value. All NaN, with
+        ``nothing_`` larger than all other probabilities, if the most probable hypothesis covers no row.
     """
 
     def __init__(
@@ -113,16 +115,16 @@ class VersionSpace(ClassifierMixin, Estimator, options=Options):
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
         tags.classifier_tags.multi_class = False
-        # What is no conjunction of a few values is not learned.
+        # Targets that are not a conjunction of a few values cannot be learned.
         tags.classifier_tags.poor_score = True
         return tags
 
     def suits(self, n_rows: int, n_columns: int, n_classes: int) -> None:
-        """Two classes, of which ``positive`` is one."""
+        """Check that there are two classes and that ``positive`` is one of them."""
         one_of_two(n_classes, self.positive)
 
     def fit(self, X: Any, y: Any) -> Self:
-        """Go through all conjunctions of the values there are."""
+        """Compute the posterior probabilities of all conjunctions."""
         X, y = validate_data(self, X, y, dtype=np.float64)
         check_classification_targets(y)
         self.classes_ = np.unique(y)
@@ -146,14 +148,14 @@ class VersionSpace(ClassifierMixin, Estimator, options=Options):
         return self
 
     def _coded(self, X: Array) -> Array:
-        """Codes; of numbers the ranges that they lie in."""
+        """Codes; for numeric columns the bins."""
         out = X.copy()
         for j, edges in self.edges_.items():
             out[:, j] = np.searchsorted(edges, X[:, j], side="left")
         return out
 
     def _weigh(self, wrong: Array, n: int, shape: tuple[int, ...]) -> None:
-        """Posterior probabilities, from the rows that each hypothesis has wrong; the last covers nothing."""
+        """Set the posterior from the errors of each hypothesis; the last hypothesis covers no row."""
         log_prior = np.zeros(shape)
         for axis, size in enumerate(shape):
             asked = np.ones(size)
@@ -161,7 +163,7 @@ class VersionSpace(ClassifierMixin, Estimator, options=Options):
             along = [1] * len(shape)
             along[axis] = size
             log_prior = log_prior - _PRIORS[self.prior] * np.log(2) * asked.reshape(along)
-        # What covers nothing is more specific than any.
+        # The hypothesis that covers no row is more specific than any other.
         score = np.append(log_prior.ravel(), -_PRIORS[self.prior] * np.log(2) * (len(shape) + 1))
         self.n_consistent_ = int(np.sum(wrong == 0))
         if self.noise > 0:
@@ -171,7 +173,7 @@ class VersionSpace(ClassifierMixin, Estimator, options=Options):
         else:
             score[wrong > 0] = -np.inf
         p = np.exp(score - logsumexp(score))
-        # Of equals the first in the order of the values.
+        # On a tie the first in the order of the values.
         best = int(np.flatnonzero(p >= p.max() * (1 - 1e-9))[0])
         self.posterior_, self.nothing_, self.map_probability_ = p[:-1].reshape(shape), float(p[-1]), float(p[best])
         self.hypothesis_ = np.full(len(shape), np.nan)
@@ -185,7 +187,7 @@ class VersionSpace(ClassifierMixin, Estimator, options=Options):
                     self.hypothesis_[j] = values[at[j]]
             if self.use == "map":
                 weights[at] = 1.0
-        # Of every row that there can be the probability of the hypotheses that cover it; the last place: another value.
+        # Total probability of the hypotheses that cover each possible row; the last position is any other value.
         share = weights
         for axis in range(len(shape)):
             by_value, any_value = np.split(share, [shape[axis] - 1], axis=axis)
@@ -193,7 +195,7 @@ class VersionSpace(ClassifierMixin, Estimator, options=Options):
         self._share = share
 
     def predict_proba(self, X: Any) -> np.ndarray:
-        """Probability of the classes: of the hypotheses that cover the row, and of noise."""
+        """Class probabilities, from the hypotheses that cover the row and the noise."""
         check_is_fitted(self)
         X = validate_data(self, X, reset=False, dtype=np.float64)
         at = []
@@ -207,7 +209,7 @@ class VersionSpace(ClassifierMixin, Estimator, options=Options):
         return np.column_stack([1 - p, p] if self.positive_ == 1 else [p, 1 - p])
 
     def predict(self, X: Any) -> np.ndarray:
-        """The more probable class; of equals the concept."""
+        """The more probable class; the concept on a tie."""
         p = self.predict_proba(X)
         if len(self.classes_) == 1:
             return np.repeat(self.classes_, len(p))
@@ -216,7 +218,7 @@ class VersionSpace(ClassifierMixin, Estimator, options=Options):
 
 
 def _covered(cells: list[NDArray[np.int64]], sizes: list[int], rows: NDArray[np.bool_]) -> Array:
-    """Rows that each conjunction covers: counts of cells, and along each axis their sum for any value."""
+    """Number of rows that each conjunction covers: cell counts, with their sum (any value) appended to each axis."""
     counts = np.zeros(sizes)
     np.add.at(counts, tuple(cell[rows] for cell in cells), 1.0)
     for axis in range(len(sizes)):
@@ -230,7 +232,7 @@ def build(options: Options, task: str, categorical: tuple[int, ...] = ()) -> Bas
 
 
 def reported(estimator: Any) -> dict[str, tuple[tuple[str, ...], np.ndarray]]:
-    """Size of the version space, the most probable conjunction (NaN: any value) and its probability."""
+    """Return the size of the version space, the most probable conjunction (NaN: any value) and its probability."""
     return {
         "consistent": ((), np.array(float(estimator.n_consistent_))),
         "value": (("input",), estimator.hypothesis_),
@@ -239,5 +241,5 @@ def reported(estimator: Any) -> dict[str, tuple[tuple[str, ...], np.ndarray]]:
 
 
 def examples() -> list[BaseEstimator]:
-    """For scikit-learn's checks."""
+    """Estimators for scikit-learn's checks."""
     return [VersionSpace(noise=0.1)]

@@ -1,13 +1,13 @@
-r"""Learner ``virtual_svm``: a support vector machine of images that knows what does not change them.
+r"""Learner ``virtual_svm``: a support vector machine for images that is trained on transformed support vectors.
 
-A machine is trained; its support vectors, which alone carry the decision, are shifted by a pixel (turned, scaled), each
-with the class that it had; a second machine is trained on them and their copies [1]_. It learns from transformed
-examples at the price of a few copies of the support vectors, not of all rows.
+A first machine is trained. Its support vectors, which alone determine the decision, are shifted by a pixel (and
+optionally rotated and scaled) with their classes unchanged, and a second machine is trained on them and their copies
+[1]_. This gives invariance to the transformations at the cost of copies of the support vectors, not of all rows.
 
-What is near in an image belongs together: the local kernel is built on products of pixels that lie close to each
-other, :math:`K(x, z) = \bigl(\sum_{|a - b| \le r} c_{a-b}\, x_a x_b z_a z_b\bigr)^d`, with pyramids for c and pixels
-from -1 to 1 [2]_. Other
-kernels do not see which pixels are neighbours at all: with all pixels in another order they decide the same.
+The local kernel uses products of nearby pixels,
+:math:`K(x, z) = \bigl(\sum_{|a - b| \le r} c_{a-b}\, x_a x_b z_a z_b\bigr)^d`, with pyramid-shaped weights c and pixels
+from -1 to 1 [2]_. Other kernels ignore which pixels are neighbours: their decisions do not change if all pixels are
+permuted.
 
 References
 ----------
@@ -64,19 +64,23 @@ class Options(LearnerOptions):
         None,
         min_length=2,
         max_length=2,
-        description="Height and width; the columns are the pixels, line by line. Left out: square.",
+        description="Height and width; the columns are the pixels, line by line. Default: square.",
     )
-    shift: int = Field(1, ge=0, le=100, description="Support vectors are moved by up to so many pixels.")
-    rotation: float = Field(0.0, ge=0, lt=90, description="And turned by so many degrees both ways.")
-    scale: float = Field(1.0, ge=1, description="And enlarged by this factor, and reduced.")
+    shift: int = Field(1, ge=0, le=100, description="Largest shift of the support vectors, in pixels.")
+    rotation: float = Field(
+        0.0, ge=0, lt=90, description="Rotation of the support vectors both ways, in degrees; 0: none."
+    )
+    scale: float = Field(1.0, ge=1, description="Factor by which support vectors are enlarged and reduced; 1: none.")
     kernel: Literal["linear", "poly", "rbf", "local"] = Field(
-        "rbf", description="The kernel; local: products of pixels that are close to each other."
+        "rbf", description="The kernel; local: products of nearby pixels."
     )
-    C: float = Field(10.0, gt=0, description="Price of a row in the street; large: a hard margin.")
-    gamma: Positive | Literal["scale", "auto"] = Field("scale", description="Of poly and rbf, as of the learner svm.")
-    degree: int = Field(2, ge=1, le=100, description="Of poly and local: the power.")
-    coef0: float = Field(1.0, ge=0, description="Of poly and local.")
-    reach: int = Field(2, ge=0, le=100, description="Of local: pixels this far apart, and nearer, are multiplied.")
+    C: float = Field(10.0, gt=0, description="Cost of margin violations; large values give a hard margin.")
+    gamma: Positive | Literal["scale", "auto"] = Field("scale", description="Scale of poly and rbf, as in svm.")
+    degree: int = Field(2, ge=1, le=100, description="Degree of poly and local.")
+    coef0: float = Field(1.0, ge=0, description="Constant term of poly and local.")
+    reach: int = Field(
+        2, ge=0, le=100, description="Kernel local: largest distance between pixels that are multiplied."
+    )
 
 
 def local_products(X: Any, shape: tuple[int, int], reach: int) -> Array:
@@ -89,7 +93,7 @@ def local_products(X: Any, shape: tuple[int, int], reach: int) -> Array:
     shape
         Their height and width.
     reach
-        0: squares of pixels only. The weight of a pair falls with its distance along each axis to zero at reach + 1.
+        0: squares of pixels only. The weight of a pair decreases along each axis to zero at a distance of reach + 1.
     """
     images = np.asarray(X, float).reshape(-1, *shape)
     n, (height, width) = len(images), shape
@@ -99,7 +103,7 @@ def local_products(X: Any, shape: tuple[int, int], reach: int) -> Array:
             if abs(j) >= width:
                 continue
             weight = (1 - i / (reach + 1)) * (1 - abs(j) / (reach + 1))
-            # Each pair once; pairs of two pixels count twice in the sum over both.
+            # Each pair is listed once; pairs of different pixels count twice in the sum.
             factor = np.sqrt(weight * (1 if i == j == 0 else 2))
             one = images[:, : height - i, max(-j, 0) : width - max(j, 0)]
             other = images[:, i:, max(j, 0) : width - max(-j, 0)]
@@ -115,21 +119,21 @@ class VirtualSVM(ClassifierMixin, Estimator, options=Options):
     C : float
     kernel : {"linear", "poly", "rbf", "local"}
     gamma : float or {"scale", "auto"}
-        Of ``poly`` and ``rbf``; with ``local`` of its features.
+        Scale of ``poly`` and ``rbf``; for ``local`` applied to its features.
     degree, coef0 : number
-        Of ``poly`` and ``local``: (gamma x·z + coef0) to the power, with ``local`` of its features.
+        Parameters of ``poly`` and ``local``, (gamma x·z + coef0)^degree; for ``local`` applied to its features.
     image_shape : (int, int) or None
         Height and width; None: square, or one line of pixels.
     shift : int
-        Pixels by which support vectors are moved at most, along both axes.
+        Largest shift of the support vectors along both axes, in pixels.
     rotation : float
         Degrees; 0: none.
     scale : float
         A factor; 1: none.
     reach : int
-        Of ``local``: how far apart pixels are that are multiplied.
+        Kernel ``local``: largest distance between pixels that are multiplied.
     rounds : int
-        How often support vectors are transformed and trained on again.
+        Number of times the support vectors are transformed and the machine is trained again.
     cache_size : float
         Megabytes for libsvm's kernel values.
 
@@ -138,11 +142,11 @@ class VirtualSVM(ClassifierMixin, Estimator, options=Options):
     low_, high_ : float
         Darkest and brightest pixel.
     first_ : SVC
-        The machine of the rows themselves.
+        The machine trained on the rows themselves.
     solver_ : SVC
-        The machine that decides.
+        The final machine.
     n_virtual_ : int
-        Rows that it was trained on: support vectors and copies.
+        Number of rows that it was trained on: support vectors and copies.
     """
 
     def __init__(
@@ -166,7 +170,7 @@ class VirtualSVM(ClassifierMixin, Estimator, options=Options):
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
-        # Products of columns in no order lose their signs.
+        # Products of unordered columns lose their signs.
         tags.classifier_tags.poor_score = self.kernel == "local"
         return tags
 
@@ -185,7 +189,7 @@ class VirtualSVM(ClassifierMixin, Estimator, options=Options):
     def _features(self, X: Array) -> Array:
         if self.kernel != "local":
             return X
-        # From -1, dark, to 1: two dark pixels are as much alike as two bright ones.
+        # From -1 (dark) to 1, so that two dark pixels are as similar as two bright ones.
         middle, half = (self.high_ + self.low_) / 2, (self.high_ - self.low_) / 2
         return local_products((X - middle) / (half if half > 0 else 1.0), self.image_shape_, self.reach)
 
@@ -206,7 +210,7 @@ class VirtualSVM(ClassifierMixin, Estimator, options=Options):
         return self
 
     def _transformed(self, X: Array, y: Any) -> tuple[Array, Any]:
-        """Rows and their copies, equal ones once."""
+        """Rows and their transformed copies, without duplicates."""
         images = X.reshape(-1, *self.image_shape_)
         parts = [X, *(c.reshape(len(X), -1) for c in copies(images, self.shift, self.rotation, self.scale))]
         rows, classes = np.vstack(parts), np.tile(y, len(parts))
@@ -221,7 +225,7 @@ class VirtualSVM(ClassifierMixin, Estimator, options=Options):
         return self._features(validate_data(self, X, reset=False, dtype=np.float64))
 
     def decision_function(self, X: Any) -> Array:
-        """Scores: of two classes above zero for the second, else one column a class, from the pairs' votes."""
+        """Scores: for two classes positive for the second, else one column per class, from the votes of the pairs."""
         solver_input = self._solver_input(X)
         return np.asarray(self.solver_.decision_function(solver_input))
 
@@ -232,12 +236,12 @@ class VirtualSVM(ClassifierMixin, Estimator, options=Options):
 
 
 def build(options: Options, task: str, categorical: tuple[int, ...] = ()) -> BaseEstimator:
-    """The machine of transformed support vectors."""
+    """Return the virtual support vector machine."""
     return VirtualSVM(**options.model_dump())
 
 
 def reported(estimator: Any) -> dict[str, tuple[tuple[str, ...], np.ndarray]]:
-    """Support vectors before and after, and the rows that the second machine saw."""
+    """Return the numbers of support vectors before and after, and of rows of the second machine."""
     return {
         "n_support_first": ((), np.array(float(len(estimator.first_.support_)))),
         "n_virtual": ((), np.array(float(estimator.n_virtual_))),
@@ -246,5 +250,5 @@ def reported(estimator: Any) -> dict[str, tuple[tuple[str, ...], np.ndarray]]:
 
 
 def examples() -> list[BaseEstimator]:
-    """For scikit-learn's checks; columns in any order are one line of pixels there, which nothing moves."""
+    """Estimators for scikit-learn's checks; unordered columns are one line of pixels there, without shifts."""
     return [VirtualSVM(kernel="rbf", shift=0), VirtualSVM(kernel="local", shift=0, rotation=5.0)]

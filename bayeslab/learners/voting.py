@@ -1,10 +1,10 @@
 r"""Learner ``voting``: several learners trained on the same rows, their outputs combined by a fixed rule.
 
-Of outputs :math:`d_{ji}` of learner j for class i the rules are [1]_: the sum (mean), a weighted sum, the median, the
-smallest, the largest, the product, and the plurality of crisp answers. Weights are given, or follow the accuracy on
-rows left out (``weighted``), or are posterior probabilities of the learners, so that the sum averages over models
-(``bayesian``): :math:`P(M_j \mid D) \propto \prod_n P(y_n \mid x_n, M_j)`, with rows left out in place of a marginal
-likelihood. Numbers are combined by the same rules but product and plurality.
+The outputs :math:`d_{ji}` of learner j for class i are combined by their sum (mean), weighted sum, median, minimum,
+maximum or product, or by plurality of the predicted classes [1]_. Weights are given or derived from the accuracy on
+held-out rows (``weighted``), or they are posterior probabilities of the learners, which is Bayesian model averaging
+(``bayesian``): :math:`P(M_j \mid D) \propto \prod_n P(y_n \mid x_n, M_j)`, computed on held-out rows in place of a
+marginal likelihood. Numbers are combined by the same rules except product and plurality.
 
 References
 ----------
@@ -65,24 +65,24 @@ class Options(MemberOptions):
         "weights": {"rule": ("weighted", "bayesian")},
         "normalise": {"task": ("classification",)},
     }
-    rule: Rule = Field("sum", description="How outputs are combined.")
+    rule: Rule = Field("sum", description="Rule by which the outputs are combined.")
     weights: list[NonNegative] | None = Field(
-        None, description="Of rule: weighted; left out: from accuracy out of fold."
+        None, description="Weights of rule: weighted; default: from out-of-fold accuracy."
     )
     normalise: bool = Field(
-        False, description="Raw scores of classifiers, standardised on the training rows, in place of probabilities."
+        False, description="Combine standardised raw scores of classifiers instead of probabilities."
     )
 
 
 def majority_error(n_voters: int, error: float) -> float:
-    """Probability that more than half of independent voters err.
+    """Probability that more than half of the independent voters are wrong.
 
     Parameters
     ----------
     n_voters : int
         An odd number.
     error : float
-        Probability that one errs.
+        Probability that one voter is wrong.
     """
     if count(n_voters, "n_voters", 1) % 2 == 0:
         raise OptionError(f"a majority has an odd number of voters; given: {n_voters}", code="out-of-range")
@@ -91,7 +91,7 @@ def majority_error(n_voters: int, error: float) -> float:
 
 
 def variance_of_mean(covariance: Any) -> float:
-    """Variance of the mean of outputs with a covariance: a sum of variances and covariances over L squared."""
+    """Variance of the mean of L outputs: the sum of their covariance matrix divided by L²."""
     covariance = real(covariance, "covariance", ndim=2)
     if covariance.shape[0] != covariance.shape[1]:
         raise OptionError(f"a covariance is square, not of the shape {covariance.shape}", code="wrong-shape")
@@ -99,7 +99,7 @@ def variance_of_mean(covariance: Any) -> float:
 
 
 def combined(given: Any, rule: Rule = "sum", weights: Sequence[float] | Array | None = None) -> Array:
-    """Combine outputs.
+    """Combine the outputs of the members.
 
     Parameters
     ----------
@@ -107,12 +107,12 @@ def combined(given: Any, rule: Rule = "sum", weights: Sequence[float] | Array | 
         Probabilities (members, rows, classes), or numbers (members, rows).
     rule : str
     weights : sequence of float
-        Of the rules weighted and bayesian; left out: equal.
+        Weights for the rules weighted and bayesian; default: equal.
 
     Returns
     -------
     ndarray
-        Without the axis of members; not normalised.
+        Combined outputs, without the axis of members; not normalised.
     """
     given = real(given, "outputs of members")
     if rule not in _RULES:
@@ -134,13 +134,13 @@ def combined(given: Any, rule: Rule = "sum", weights: Sequence[float] | Array | 
 
 
 def posterior_weights(log_likelihood: Any) -> Array:
-    """P(M_j | D) under equal priors, from the log probabilities of the rows under each member (members, rows)."""
+    """P(M_j | D) under a uniform prior, from the log probabilities of the rows, shape (members, rows)."""
     logs = real(log_likelihood, "log_likelihood", ndim=2, finite=False)
     return np.asarray(special.softmax(logs.sum(axis=1)))
 
 
 def _scores(estimator: Any, X: Array, n_classes: int) -> Array:
-    """Raw scores (rows, classes), where the estimator has them, else log probabilities."""
+    """Raw scores (rows, classes) if the estimator has them, else log probabilities."""
     out = np.zeros((len(X), n_classes))
     if not hasattr(estimator, "decision_function"):
         probabilities = outputs([estimator], X, n_classes)[0]
@@ -164,10 +164,10 @@ class VotingClassifier(EnsembleClassifier, options=Options):
         Members; None: a tree, naive Bayes and nearest neighbours.
     rule : {"sum", "weighted", "bayesian", "median", "min", "max", "product", "plurality"}
     weights : list of float or None
-        Of rule ``weighted``; None: accuracy on rows left out, less that of always saying the largest class.
+        Weights of rule ``weighted``; None: held-out accuracy minus that of always predicting the largest class.
     normalise : bool
-        Combine raw scores, standardised by their mean and standard deviation on the training rows, then squashed to
-        (0, 1) by softmax: their scale does not matter.
+        Combine raw scores, standardised by their mean and standard deviation on the training rows and mapped to (0, 1)
+        by softmax, so that their scale does not matter.
     cv : int
     random_state : int or None
 
@@ -190,12 +190,12 @@ class VotingClassifier(EnsembleClassifier, options=Options):
         self.cv, self.random_state = cv, random_state
 
     def suits(self, n_rows: int, n_columns: int, n_classes: int) -> None:
-        """Rows for all folds where weights are learned."""
+        """Check that there are rows for all folds if weights are learned."""
         if _learns_weights(self):
             super().suits(n_rows, n_columns, n_classes)
 
     def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
-        """Train all members; their weights out of fold."""
+        """Train all members, and compute their weights out of fold."""
         X, codes, rows = self._weighted_rows(X, y, sample_weight)
         rng, n_classes = self._rng(), len(self.classes_)
         self.weights_ = self._weights(X, codes, rng, rows)
@@ -221,7 +221,7 @@ class VotingClassifier(EnsembleClassifier, options=Options):
         return posterior_weights(of_truth if rows is None else rows * of_truth)
 
     def predict_proba(self, X: Any) -> Array:
-        """The combined outputs over their sum."""
+        """Combined outputs, normalised to sum to one."""
         X = self._new(X)
         n_classes = len(self.classes_)
         if self.normalise:
@@ -232,12 +232,12 @@ class VotingClassifier(EnsembleClassifier, options=Options):
             given = self._outputs(X)
         total = combined(given, self.rule, self.weights_)
         size = total.sum(axis=1, keepdims=True)
-        # All classes vetoed: nothing is known.
+        # All classes have output zero: no information.
         return np.asarray(np.where(size > 0, total / np.where(size > 0, size, 1), 1 / n_classes))
 
 
 class VotingRegressor(EnsembleRegressor, options=Options):
-    """Regressions combined.
+    """Regressions combined by a fixed rule.
 
     Parameters
     ----------
@@ -245,7 +245,7 @@ class VotingRegressor(EnsembleRegressor, options=Options):
         Members; None: a linear one, a tree and the nearest neighbour.
     rule : {"sum", "weighted", "bayesian", "median", "min", "max"}
     weights : list of float or None
-        Of rule ``weighted``; None: inverse mean squared errors on rows left out.
+        Weights of rule ``weighted``; None: inverse mean squared errors on held-out rows.
     cv : int
     random_state : int or None
 
@@ -262,7 +262,7 @@ class VotingRegressor(EnsembleRegressor, options=Options):
         self.cv, self.random_state = cv, random_state
 
     def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
-        """Train all members; their weights out of fold."""
+        """Train all members, and compute their weights out of fold."""
         X, y, rows = self._weighted_rows(X, y, sample_weight)
         self.suits(len(X), X.shape[1], 0)
         rng = self._rng()
@@ -271,7 +271,7 @@ class VotingRegressor(EnsembleRegressor, options=Options):
         return self
 
     def suits(self, n_rows: int, n_columns: int, n_classes: int) -> None:
-        """A rule for numbers, and rows for all folds where weights are learned."""
+        """Check that the rule applies to numbers, and that there are rows for all folds if weights are learned."""
         if _learns_weights(self):
             super().suits(n_rows, n_columns, n_classes)
         if self.rule in ("product", "plurality"):
@@ -297,7 +297,7 @@ class VotingRegressor(EnsembleRegressor, options=Options):
 
 
 def build(options: Options, task: str, categorical: tuple[int, ...] = ()) -> BaseEstimator:
-    """The members, voting."""
+    """Return the voting estimator for the task."""
     members = built_all(options.learners, task, categorical)
     if options.weights is not None and len(options.weights) != len(members):
         raise ValueError(f"{len(options.weights)} weights for {len(members)} learners: one each")
@@ -314,5 +314,5 @@ def reported(estimator: Any) -> dict[str, tuple[tuple[str, ...], np.ndarray]]:
 
 
 def examples() -> list[BaseEstimator]:
-    """For scikit-learn's checks."""
+    """Estimators for scikit-learn's checks."""
     return [VotingClassifier(rule="weighted", cv=2), VotingRegressor(rule="bayesian", cv=2)]

@@ -12,7 +12,7 @@ __all__ = ["warp"]
 
 @njit(cache=True)
 def warp(images: Any, turns: Any, shifts: Any, out: Any) -> None:
-    """Every pixel of ``out`` from where its turn about the middle, after undoing the shift, says it comes from."""
+    """Fill ``out``: interpolate each pixel at its source, found by undoing the shift and turning about the centre."""
     n, height, width = images.shape
     middle_row, middle_column = np.float32((height - 1) / 2), np.float32((width - 1) / 2)
     for k in range(n):

@@ -1,4 +1,4 @@
-"""What windows send back to the units that they see."""
+"""Back-propagation from the windows of a convolution to the units below."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ __all__ = ["scatter"]
 
 @njit(cache=True)
 def scatter(windows: Any, out: Any, kernel: int, stride: int, padding: int) -> None:
-    """Add every window (images * units, maps * kernel * kernel) to the places it lies over, in ``out``.
+    """Add every window (images * units, maps * kernel * kernel) to the positions that it covers in ``out``.
 
     Parameters
     ----------

@@ -14,7 +14,7 @@ __all__ = ["by_pass"]
 def by_pass(
     name: str, curves: Sequence[Any], units: str = "class"
 ) -> dict[str, tuple[tuple[str, ...], NDArray[np.float64]]]:
-    """What ``curves`` of a learner module returns: one row a unit, NaN after its last pass; of no units nothing."""
+    """Return value of a learner module's ``curves``: one row per unit, NaN after its last pass; empty without units."""
     if not len(curves):
         return {}
     out = np.full((len(curves), max(map(len, curves))), np.nan)

@@ -1,4 +1,4 @@
-"""Kernels of perceptrons and of gradient descent one row at a time; rows carry a leading 1 for the bias."""
+"""Kernels of perceptrons and of stochastic gradient descent; rows have a leading 1 for the bias."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import numpy as np
 
 __all__ = ["LIKELIHOOD", "LINEAR", "SQUARED", "kernel_perceptron", "perceptron", "stochastic"]
 
-# What the output of a unit is and which loss its gradient is of.
+# Output function of a unit, and the loss of its gradient.
 LINEAR, LIKELIHOOD, SQUARED = 0, 1, 2
 
 
@@ -35,10 +35,11 @@ def perceptron(
     votes: np.ndarray,
     survived: np.ndarray,
 ) -> tuple[int, int]:
-    """One pass in the given order.
+    """One pass of the perceptron in the given order.
 
-    Changes the weights; adds them to ``total`` after every row; keeps the weights before each change in ``votes`` with
-    the number of rows that they survived, as far as there is room. Returns the numbers of steps and of changes.
+    Updates the weights in place, adds them to ``total`` after every row, and stores the weights before each update in
+    ``votes`` with the number of rows that they survived, as far as there is room. Returns the numbers of steps and of
+    updates.
 
     The rate of step t is ``rate * decay / (decay + t)``, or ``rate`` where ``decay`` is 0.
     """
@@ -71,8 +72,8 @@ def kernel_perceptron(
 ) -> int:
     """One pass of a perceptron in its dual form; labels are -1 and 1.
 
-    ``counts`` (how often each row was wrong) and ``scores`` (of all rows under them) are changed; ``summed`` has the
-    counts added up over all steps. A wrong row costs one row of the Gram matrix, a right one nothing.
+    Updates ``counts`` (number of mistakes on each row) and ``scores`` (of all rows) in place; ``summed`` accumulates
+    the counts over all steps. A misclassified row costs one row of the Gram matrix, a correctly classified row nothing.
     """
     changes = 0
     n = order.shape[0]
@@ -82,7 +83,7 @@ def kernel_perceptron(
             counts[at] += 1
             for j in range(gram.shape[0]):
                 scores[j] += labels[at] * gram[at, j]
-            # Present after this step and all later ones of the pass.
+            # It counts after this step and all later steps of the pass.
             summed[at] += n - i
             changes += 1
     return changes
@@ -101,7 +102,7 @@ def stochastic(
     steps: int,
     shrink: float,
 ) -> int:
-    """One pass of gradient descent row by row; ``shrink`` is the penalty of squared weights (not of the bias)."""
+    """One pass of stochastic gradient descent; ``shrink`` is the penalty on squared weights, without the bias."""
     for i in range(order.shape[0]):
         at = order[i]
         row = rows[at]

@@ -1,8 +1,8 @@
-"""What every learner does alike: parameters checked by one declaration, convergence told once.
+"""Base classes of the learners: parameter checks from one declaration, and convergence warnings.
 
-``Options`` of a learner's module declares what a model file may say. The class reads the same declaration when it is
-fitted, so that a parameter given in Python has the bounds and the words that it has in a file, and the same error.
-Parameters that a file does not have are declared by the annotations of ``__init__``.
+``Options`` of a learner module declares the options of a model file. The estimator class checks its parameters against
+the same declaration when it is fitted, so that Python and model files have the same bounds, allowed values and errors.
+Parameters that a model file does not have are declared by the annotations of ``__init__``.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ __all__ = [
     "warn_unless",
 ]
 
-# Members of an ensemble, units, tables: more take days and all of memory.
+# Upper limit for members, units and tables: more would take days and all of the memory.
 MANY = 100_000
 
 Positive = Annotated[float, Field(gt=0)]
@@ -56,31 +56,31 @@ _STRICT = ConfigDict(strict=True, allow_inf_nan=False)
 
 
 class ParameterError(OptionError, ValueError):
-    """A parameter of a learner is out of range; scikit-learn expects ValueErrors."""
+    """A parameter of a learner is out of range; it is also the ValueError that scikit-learn expects."""
 
 
 type Applies = Mapping[str, Mapping[str, tuple[Any, ...]]]
 
 
 class LearnerOptions(Spec):
-    """Base of the options of learners: numbers are finite."""
+    """Base class of the options of learners; all numbers must be finite."""
 
     model_config = ConfigDict(allow_inf_nan=False)
-    # Options that do something only where other options, or the task, have one of these values.
+    # Options that have an effect only if other options, or the task, have one of these values.
     applies: ClassVar[Applies] = {}
 
     @classmethod
     def without_effect(
         cls, given: Mapping[str, Any], tuned: Mapping[str, list[Any]], task: str | None
     ) -> tuple[str, str] | None:
-        """The first option that is given and can have no effect, and why; None where all have one.
+        """Return the first given option that can have no effect, and the reason; None if all have an effect.
 
         Parameters
         ----------
         given, tuned
-            Values given, and values to choose from.
+            Given values, and candidate values for tuning.
         task
-            Classification or regression; None where the data decide.
+            Classification or regression; None if the data determine it.
         """
         for name, conditions in cls.applies.items():
             if (name not in given or given[name] == cls.model_fields[name].default) and name not in tuned:
@@ -107,7 +107,7 @@ def _shown(option: str, values: Sequence[Any]) -> str:
 
 
 def _plain(value: Any) -> Any:
-    """NumPy's numbers as Python's, sequences of them as lists."""
+    """Convert NumPy numbers to Python numbers, and sequences of them to lists."""
     if isinstance(value, np.generic):
         return value.item()
     if isinstance(value, np.ndarray) and value.ndim == 1:
@@ -122,7 +122,7 @@ def _is_plain(value: Any) -> bool:
 
 @functools.cache
 def _declared(kind: type[Estimator]) -> dict[str, tuple[TypeAdapter[Any], bool, Any]]:
-    """Of each parameter what it may be, whether objects that a file cannot hold pass, and its default."""
+    """For each parameter: its type, whether objects that a file cannot hold are allowed, and its default."""
     fields = kind._options.model_fields if kind._options is not None else {}
     hints = get_type_hints(kind.__init__, include_extras=True)
     out: dict[str, tuple[TypeAdapter[Any], bool, Any]] = {}
@@ -182,16 +182,16 @@ def _check_seed(name: str, seed: Any) -> None:
 
 
 class Estimator(BaseEstimator):
-    """Base of the learners: parameters are checked and warnings gathered whenever one is fitted.
+    """Base class of the learners: ``fit`` checks the parameters and collects convergence warnings.
 
     Parameters
     ----------
     options : type of Spec, optional
-        Class keyword: what declares the parameters of the same names.
+        Class keyword: the declaration of the parameters with the same names.
     words : mapping of str to tuple of str, optional
-        Class keyword: words of a parameter that only Python has.
+        Class keyword: values of a parameter that are allowed in Python only.
     single : tuple of str, optional
-        Class keyword: parameters that are lists in a file, of which Python takes one entry alone.
+        Class keyword: parameters that are lists in a file but for which Python also accepts a single entry.
     """
 
     _options: ClassVar[type[Spec] | None] = None
@@ -217,11 +217,11 @@ class Estimator(BaseEstimator):
                 setattr(cls, method, _guarded(vars(cls)[method]))
 
     def suits(self, n_rows: int, n_columns: int, n_classes: int) -> None:
-        """Raise :class:`ValueError` where the parameters cannot be used on such rows; numbers have 0 classes."""
+        """Raise :class:`ValueError` if the parameters do not suit the data; regression has 0 classes."""
 
 
 def _guarded[F: Callable[..., Any]](method: F) -> F:
-    """The method, parameters checked before; what does not converge inside is told once, after it."""
+    """Wrap a method: check the parameters first, and issue one warning for all that did not converge."""
 
     @functools.wraps(method)
     def fit(self: Any, X: Any, *args: Any, **kwargs: Any) -> Any:
@@ -239,12 +239,12 @@ def _guarded[F: Callable[..., Any]](method: F) -> F:
 
 
 def warn_unless(converged: bool, estimator: Any, text: str) -> bool:
-    """Warn as scikit-learn does where a descent has not converged; the answer is ``converged``.
+    """Issue scikit-learn's ConvergenceWarning unless converged; return ``converged``.
 
     Parameters
     ----------
     text
-        What has not, and what to do.
+        What has not converged, and what to do.
     """
     if not converged:
         warnings.warn(f"{type(estimator).__name__}: {text}", ConvergenceWarning, stacklevel=3)
@@ -255,7 +255,7 @@ def warn_unless(converged: bool, estimator: Any, text: str) -> bool:
 
 
 def one_of_two(n_classes: int, positive: int | None) -> None:
-    """Raise :class:`ValueError` unless there are two classes at most, and ``positive`` is the number of one of them."""
+    """Raise :class:`ValueError` unless there are at most two classes and ``positive`` is the index of one of them."""
     if n_classes > 2:
         raise ValueError(f"Only binary classification is supported; there are {n_classes} classes")
     if positive is not None and not 0 <= positive < n_classes:

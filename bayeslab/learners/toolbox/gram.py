@@ -1,4 +1,4 @@
-"""Gram matrices: the test of Mercer's condition on the rows at hand, and its error."""
+"""Gram matrices: the test of Mercer's condition on the given rows, and its error."""
 
 from __future__ import annotations
 
@@ -11,30 +11,30 @@ __all__ = ["check_gram", "smallest_eigenvalue"]
 
 Array = NDArray[np.float64]
 
-# Beyond so many rows a principal submatrix is tested: eigenvalues cost the cube of the rows.
+# With more rows a principal submatrix is tested, because eigenvalues cost the cube of the number of rows.
 _MOST_ROWS = 3000
 
 
 def smallest_eigenvalue(gram: Any) -> float:
-    """The smallest eigenvalue of a symmetric matrix; a kernel's Gram matrices have none below zero."""
+    """Smallest eigenvalue of a symmetric matrix; Gram matrices of a kernel have no negative eigenvalue."""
     return float(np.linalg.eigvalsh(np.asarray(gram, float))[0])
 
 
 def check_gram(gram: Any, name: str = "kernel") -> Array:
-    """A kernel matrix of training rows, as an array, once it is known to be symmetric and positive semi-definite.
+    """Check that a Gram matrix is symmetric and positive semi-definite, and return it as an array.
 
     Parameters
     ----------
     gram
-        Shape (rows, rows). Of more than 3,000 rows the principal submatrix of 3,000 rows spread evenly is tested.
+        Shape (rows, rows). For more than 3,000 rows, a principal submatrix of 3,000 evenly spaced rows is tested.
     name
-        What the error calls it.
+        Name of the kernel in the error.
 
     Raises
     ------
     ValueError
-        Not square, not symmetric, or with a negative eigenvalue beyond rounding: no space of features has these inner
-        products, and the dual problem has no maximum.
+        The matrix is not square, not symmetric, or has a negative eigenvalue beyond rounding: no feature space has
+        these inner products, and the dual problem has no maximum.
     """
     values = np.asarray(gram, float)
     if values.ndim != 2 or values.shape[0] != values.shape[1]:
@@ -48,7 +48,7 @@ def check_gram(gram: Any, name: str = "kernel") -> Array:
         raise ValueError(f"the {name} matrix is not symmetric: K(x, z) and K(z, x) differ by up to {skew:.3g}")
     rounding = 1e-10 * float(np.abs(np.diagonal(tested)).sum())
     try:
-        # Much cheaper than eigenvalues; it succeeds where all are above minus the rounding.
+        # Much cheaper than eigenvalues; it succeeds if all of them are above minus the rounding error.
         np.linalg.cholesky(tested + rounding * np.eye(len(tested)))
     except np.linalg.LinAlgError:
         least = smallest_eigenvalue(tested)

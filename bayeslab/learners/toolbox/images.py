@@ -1,4 +1,4 @@
-"""Rows that are images: their shape, and shifted, turned and scaled copies."""
+"""Images stored as rows: their shape, and shifted, rotated and scaled copies."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ Array = NDArray[np.float64]
 
 
 def image_shape(n_columns: int, given: Sequence[int] | None = None) -> tuple[int, int]:
-    """Height and width of the images in rows of so many columns.
+    """Height and width of images stored as rows.
 
     Parameters
     ----------
     n_columns
-        Pixels.
+        Number of pixels.
     given
-        What is known of it; None: square, or one line of pixels where their number is no square.
+        The given shape; None: square, or one line of pixels if their number is not a square.
     """
     if given is not None:
         height, width = (int(n) for n in given)
@@ -35,13 +35,13 @@ def image_shape(n_columns: int, given: Sequence[int] | None = None) -> tuple[int
 
 
 def shifts(reach: int, diagonal: bool = True) -> list[tuple[int, int]]:
-    """Shifts down and right by up to ``reach`` pixels, but the one that does nothing; along one axis or also both."""
+    """Non-zero shifts (down, right) by up to ``reach`` pixels, along one axis or, if ``diagonal``, along both."""
     steps = range(-reach, reach + 1)
     return [(i, j) for i in steps for j in steps if (i, j) != (0, 0) and (diagonal or i == 0 or j == 0)]
 
 
 def shifted(images: Any, down: int, right: int) -> Array:
-    """Images, shape (images, height, width), moved by whole pixels; pixels that move in are the darkest of all."""
+    """Images (images, height, width) shifted by whole pixels; new pixels have the darkest value of all images."""
     images = np.asarray(images, float)
     out = np.full_like(images, images.min(initial=0.0) if images.size else 0.0)
     height, width = images.shape[1:]
@@ -58,10 +58,10 @@ def _slices(step: int, size: int) -> tuple[slice, slice]:
 
 
 def turned(images: Any, degrees: float = 0.0, scale: float = 1.0) -> Array:
-    """Images turned about their middle against the clock, and enlarged, with lines between pixels."""
+    """Images rotated anticlockwise about their centre and enlarged, by bilinear interpolation."""
     images = np.asarray(images, float)
     angle = math.radians(degrees)
-    # From pixels of the result to those of the image; rows count downwards.
+    # Map from pixels of the result to pixels of the image; rows count downwards.
     back = np.array([[math.cos(angle), math.sin(angle)], [-math.sin(angle), math.cos(angle)]]) / scale
     middle = (np.array(images.shape[1:]) - 1) / 2
     dark = float(images.min(initial=0.0)) if images.size else 0.0
@@ -69,7 +69,7 @@ def turned(images: Any, degrees: float = 0.0, scale: float = 1.0) -> Array:
 
 
 def copies(images: Any, reach: int, degrees: float, scale: float) -> Iterator[Array]:
-    """The images under each transformation: shifts, both turns, and both changes of size."""
+    """Yield the images under each transformation: shifts, both rotations, and both changes of size."""
     for down, right in shifts(reach):
         yield shifted(images, down, right)
     if degrees:

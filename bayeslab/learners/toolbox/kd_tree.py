@@ -1,8 +1,8 @@
-r"""A k-d tree: halves of halves, cut at medians, searched with backtracking.
+r"""A k-d tree: recursive median cuts, searched with backtracking.
 
-A search goes down to the leaf of the query, then back, and into the other side of a cut only where the cut is nearer
-than the k-th point found so far. That saves much when there are many more points than :math:`2^n`; with fewer, nearly
-every leaf is visited [1]_.
+A search descends to the leaf of the query and then backtracks; it enters the other side of a cut only if the cut is
+nearer than the k-th nearest point so far. This saves much time if there are many more points than :math:`2^n` in n
+dimensions; with fewer points nearly every leaf is visited [1]_.
 
 References
 ----------
@@ -34,11 +34,11 @@ class Found:
     distances : ndarray, shape (queries, k)
         Nearest first.
     rows : ndarray, shape (queries, k)
-        Of equals the first row first.
+        Their rows; ties in the order of the rows.
     examined : ndarray, shape (queries,)
-        Points whose distance was computed.
+        Number of points whose distance was computed.
     leaves : ndarray, shape (queries,)
-        Leaves visited.
+        Number of leaves visited.
     """
 
     distances: Array
@@ -54,9 +54,9 @@ class KDTree:
     ----------
     points : ndarray, shape (points, dimensions)
     leaf_size : int
-        Points of a leaf, at most.
+        Maximum number of points in a leaf.
     split : {"widest", "cyclic"}
-        The axis of a cut: that of the widest spread, or depth modulo dimensions.
+        Axis of a cut: the axis of widest spread, or the depth modulo the number of dimensions.
     """
 
     def __init__(self, points: Any, leaf_size: int = 8, split: Literal["widest", "cyclic"] = "widest") -> None:

@@ -1,4 +1,4 @@
-"""Kernels of k-d trees: building by medians, and the search that turns back where nearer points may lie."""
+"""Kernels of k-d trees: construction by medians, and search with backtracking."""
 
 from __future__ import annotations
 
@@ -12,16 +12,16 @@ __all__ = ["build", "search"]
 def build(
     points: np.ndarray, leaf_size: int, widest: bool
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
-    """Rows in the order of the leaves; of each node the axis (-1: a leaf), the cut, its rows and its second child.
+    """Return the rows in leaf order, and for each node the axis (-1: a leaf), the cut, its rows and its second child.
 
-    The first child of node i is i + 1. An axis is that of the widest spread, or the depth modulo the dimensions.
+    The first child of node i is i + 1. The axis has the widest spread, or is the depth modulo the dimensions.
     """
     n, d = points.shape
     rows = np.arange(n)
     most = 2 * n + 1
     axis, cut = np.full(most, -1, np.int64), np.zeros(most)
     span, second = np.zeros((most, 2), np.int64), np.zeros(most, np.int64)
-    # Of each node to be made: first and last row, depth, and whose second child it is.
+    # For each pending node: first and last row, depth, and the node whose second child it is.
     stack = np.empty((most, 4), np.int64)
     stack[0, 0], stack[0, 1], stack[0, 2], stack[0, 3] = 0, n, 0, -1
     top, made = 1, 0
@@ -69,7 +69,7 @@ def search(
     queries: np.ndarray,
     k: int,
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
-    """Squared distances and rows of the k nearest, of equals the first row; points examined and leaves visited."""
+    """Return squared distances and rows of the k nearest (ties by row), points examined and leaves visited."""
     m, d = queries.shape
     best, best_rows = np.full((m, k), np.inf), np.full((m, k), -1, np.int64)
     examined, leaves = np.zeros(m, np.int64), np.zeros(m, np.int64)
@@ -78,7 +78,7 @@ def search(
         stack[0], bound[0], top = 0, 0.0, 1
         while top > 0:
             top -= 1
-            # The far side of a cut: turned back to only if something nearer can lie there.
+            # The far side of a cut is visited only if a nearer point can be there.
             if bound[top] > best[q, k - 1]:
                 continue
             node = stack[top]

@@ -1,10 +1,11 @@
-r"""Layers of units: what they put out, and the derivatives of the loss by back-propagation.
+r"""Layers of units: outputs, and derivatives of the loss by back-propagation.
 
-A unit puts out :math:`g(\sum_i w_{ij} a_i + b_j)`; the bias input is +1 here (a source that has -1 has the other sign
-of the weight). With :math:`\Delta_k = g'(in_k) \times (a_k - y_k)` at an output of the squared loss, and
-:math:`\Delta_j = g'(in_j) \sum_k w_{jk} \Delta_k` below it, the derivative by a weight is :math:`a_i \Delta_j` [1]_.
-Printed derivations drop a factor of 2 that the learning rate absorbs; with the half in the loss nothing is dropped.
-Second derivatives go back the same way, leaving out what mixes two units of a layer [2]_.
+The output of a unit is :math:`g(\sum_i w_{ij} a_i + b_j)`; the bias input is +1 (sources with a bias input of -1 have
+the opposite sign of the bias weight). With :math:`\Delta_k = g'(in_k) \times (a_k - y_k)` at an output of the squared
+loss, and :math:`\Delta_j = g'(in_j) \sum_k w_{jk} \Delta_k` below it, the derivative in a weight is
+:math:`a_i \Delta_j` [1]_. Printed derivations drop a factor of 2, which the learning rate absorbs; with the factor one
+half in the loss nothing is dropped. Second derivatives are propagated in the same way, ignoring mixed terms between
+units of a layer [2]_.
 
 References
 ----------
@@ -36,16 +37,16 @@ _TINY = np.finfo(float).tiny
 
 @dataclass(frozen=True, eq=False)
 class Layers:
-    """A feed-forward network; its numbers are views of one vector.
+    """A feed-forward network whose weights and biases are views of one vector.
 
     Parameters
     ----------
     sizes : tuple of int
-        Units of each layer, inputs and outputs among them.
+        Units of each layer, including inputs and outputs.
     activation
-        Of hidden units.
+        Activation of the hidden units.
     output
-        Of the last layer.
+        Activation of the output layer.
     values : ndarray
         All weights and biases, layer by layer.
     """
@@ -84,7 +85,7 @@ class Layers:
         output: Output,
         rng: np.random.Generator | np.random.RandomState,
     ) -> Layers:
-        """Small weights, as Glorot and Bengio (2010) have them; of rectifiers as He et al. (2015); biases 0."""
+        """Random weights after Glorot and Bengio (2010), for rectifiers after He et al. (2015); biases are 0."""
         made = cls(sizes, activation, output, np.zeros(n_weights(sizes)))
         for (w, _), n_in, n_out in zip(made.weights, sizes[:-1], sizes[1:], strict=True):
             bound = np.sqrt(6 / n_in) if activation == "relu" else np.sqrt(6 / (n_in + n_out))
@@ -100,7 +101,7 @@ def n_weights(sizes: Sequence[int], hidden_bias: bool = True, output_bias: bool 
 
 
 def _activate(z: Array, kind: str) -> Array:
-    """In place."""
+    """Apply the activation in place."""
     if kind == "tanh":
         return np.asarray(np.tanh(z, out=z))
     if kind == "relu":
@@ -128,14 +129,15 @@ def forward(net: Layers, X: Array) -> list[Array]:
 
 
 def loss(net: Layers, X: Array, targets: Array, kind: Loss = "log", row_weights: Array | None = None) -> float:
-    """The loss summed over outputs, and averaged over rows.
+    """Loss, summed over outputs and averaged over rows.
 
     Parameters
     ----------
     targets
         Shape (rows, outputs).
     kind
-        ``log``: minus the log likelihood of a softmax, or of one coin a sigmoid; ``squared``: half the squared error.
+        ``log``: minus the log likelihood of a softmax, or of one Bernoulli per sigmoid; ``squared``: half the squared
+        error.
     """
     return _loss(forward(net, X)[-1], targets, kind, net.output, row_weights)
 
@@ -151,7 +153,7 @@ def _loss(out: Array, targets: Array, kind: str, output: str, row_weights: Array
 
 
 def _slope(out: Array, kind: str) -> Array | None:
-    """Derivative of the activation, from what it put out; None: one."""
+    """Derivative of the activation as a function of its output; None means one."""
     if kind == "tanh":
         return np.asarray(1 - out * out)
     if kind == "relu":
@@ -164,7 +166,7 @@ def _slope(out: Array, kind: str) -> Array | None:
 
 
 def _at_outputs(out: Array, targets: Array, kind: str, output: str) -> Array:
-    """Derivative of the loss of each row by the weighted sums of the outputs."""
+    """Derivative of each row's loss in the weighted sums of the output units."""
     error = out - targets
     if kind == "log":
         # The slope of a softmax or a sigmoid cancels.
@@ -183,12 +185,12 @@ def gradient(
     row_weights: Array | None = None,
     into: Array | None = None,
 ) -> tuple[float, Array]:
-    """The loss, and its derivative by all weights and biases: back-propagation.
+    """Loss and its gradient in all weights and biases, by back-propagation.
 
     Parameters
     ----------
     into
-        A vector like ``net.values`` to write to.
+        Vector like ``net.values`` that receives the gradient.
     """
     flat = np.empty_like(net.values) if into is None else into
     outs = forward(net, X)
@@ -213,8 +215,8 @@ def gradient(
 def curvature(net: Layers, X: Array, targets: Array, kind: Loss = "log") -> Array:
     """Second derivative of the loss by each weight and bias, positive, as optimal brain damage approximates it.
 
-    Diagonal, and with squared first derivatives in place of second derivatives of activations (Levenberg and
-    Marquardt), which vanish on average where the net fits.
+    Only the diagonal is computed, with squared first derivatives in place of second derivatives of activations
+    (Levenberg-Marquardt); the neglected terms vanish on average where the net fits.
     """
     flat = np.empty_like(net.values)
     outs = forward(net, X)

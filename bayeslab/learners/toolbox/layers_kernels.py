@@ -1,4 +1,4 @@
-"""Steps of descent over a vector of weights, in one pass and in place."""
+"""Optimiser steps on a vector of weights, in one pass and in place."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ __all__ = ["adam", "add_penalty", "momentum"]
 
 @njit(cache=True, fastmath={"contract", "arcp", "nsz", "reassoc"})
 def adam(values: Any, gradient: Any, first: Any, second: Any, rate: float, step: int) -> None:
-    """A step of Adam (Kingma and Ba, 2015) with its own constants."""
+    """A step of Adam (Kingma and Ba, 2015) with its default constants."""
     b1, b2, epsilon = 0.9, 0.999, 1e-8
     size = rate * np.sqrt(1 - b2**step) / (1 - b1**step)
     for i in range(len(values)):
@@ -24,7 +24,7 @@ def adam(values: Any, gradient: Any, first: Any, second: Any, rate: float, step:
 
 @njit(cache=True)
 def momentum(values: Any, gradient: Any, velocity: Any, rate: float, share: float) -> None:
-    """A step downhill, with a share of the step before it."""
+    """A step of gradient descent with momentum."""
     for i in range(len(values)):
         velocity[i] = share * velocity[i] - rate * gradient[i]
         values[i] += velocity[i]
@@ -32,6 +32,6 @@ def momentum(values: Any, gradient: Any, velocity: Any, rate: float, share: floa
 
 @njit(cache=True)
 def add_penalty(gradient: Any, values: Any, strength: Any) -> None:
-    """The derivative of half the strengths times squared values."""
+    """Add the gradient of half the strengths times squared values."""
     for i in range(len(values)):
         gradient[i] += strength[i] * values[i]

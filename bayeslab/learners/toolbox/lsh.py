@@ -1,14 +1,14 @@
-r"""Locality-sensitive hashing: an index of near points.
+r"""Locality-sensitive hashing: an index for near points.
 
-Near points fall into the same bucket of a random hash function more often than far ones. Bits of a point [1]_ do so
-under Hamming's distance, with probability :math:`1 - d/n`; under the Euclidean distance the cells of width w of random
-projections [2]_,
+Near points fall into the same bucket of a random hash function more often than distant points. For the Hamming distance
+the hash functions are single bits [1]_, which agree with probability :math:`1 - d/n`; for the Euclidean distance they
+are the cells of width w of random projections [2]_, with
 
 .. math:: p(d) = 1 - 2\Phi(-w/d) - \frac{2}{\sqrt{2\pi}\,w/d}\left(1 - e^{-w^2/2d^2}\right).
 
-A table joins k of them, and L tables are asked: a point within the radius is missed with probability
-:math:`(1 - p^k)^L` at most. Cells next to that of the query are asked too, the nearest first [3]_, which needs fewer
-tables; how often a probe hits is simulated, and its lower confidence bound is what counts.
+A table combines k hash functions, and L tables are searched: a point within the radius is missed with probability at
+most :math:`(1 - p^k)^L`. The cells next to the cell of the query are probed too, the nearest first [3]_, which needs
+fewer tables; the hit probability of the probes is simulated, and its lower confidence bound is used.
 
 References
 ----------
@@ -35,18 +35,18 @@ __all__ = ["Candidates", "LSHIndex", "Plan", "collision", "typical_radius"]
 
 Array = NDArray[np.float64]
 
-# Nanoseconds, roughly: what the choice of k, L and w weighs against each other.
+# Rough costs in nanoseconds, for the choice of k, L and w.
 _PROJECT, _PROBE, _CANDIDATE = 8.0, 150.0, 120.0
 _WIDTHS = (1.0, 1.5, 2.0, 3.0, 4.0, 6.0, 10.0)
 _LENGTHS = (1, 2, 3, 4, 6, 8, 10, 12, 14, 16, 20, 24, 28)
 _PROBES = (1, 4, 8, 16, 32, 64)
 _SIMULATED = 1000
-# With fewer points more tables are cheap, and simulations are not.
+# With fewer points further tables are cheap, but simulations are not.
 _FEW = 5000
 
 
 def collision(distance: Any, width: float) -> Array:
-    """Probability that two points so far apart share the cell of a random projection."""
+    """Probability that two points at this distance share the cell of a random projection."""
     ratio = width / np.maximum(np.asarray(distance, float), 1e-300)
     with np.errstate(over="ignore"):
         tail = 2 / (math.sqrt(2 * math.pi) * ratio) * -np.expm1(-0.5 * ratio**2)
@@ -60,15 +60,15 @@ class Plan:
     Attributes
     ----------
     width : float
-        Of cells, in units of the radius; zero of bits.
+        Width of the cells, in units of the radius; zero for bits.
     length : int
-        Hash functions of a table, k.
+        Number k of hash functions per table.
     tables : int
-        L.
+        Number L of tables.
     probes : int
-        Cells asked in each table.
+        Number of cells probed in each table.
     hit : float
-        Probability, at least, that a table returns a point at the radius.
+        Lower bound on the probability that a table returns a point at the radius.
     """
 
     width: float
@@ -79,22 +79,22 @@ class Plan:
 
     @property
     def recall(self) -> float:
-        """Probability, at least, that a point within the radius is among the candidates."""
+        """Lower bound on the probability that a point within the radius is among the candidates."""
         return 1 - (1 - self.hit) ** self.tables
 
 
 @dataclass(frozen=True, eq=False)
 class Candidates:
-    """What a query found.
+    """The result of a query.
 
     Attributes
     ----------
     distances : ndarray, shape (queries, k)
-        Nearest first; infinite where there were fewer candidates.
+        Distances, nearest first; infinite if there are fewer candidates.
     rows : ndarray, shape (queries, k)
-        -1 there.
+        Rows of the candidates; -1 if there are fewer.
     examined : ndarray, shape (queries,)
-        Candidates whose distance was computed.
+        Number of candidates whose distance was computed.
     """
 
     distances: Array
@@ -103,7 +103,7 @@ class Candidates:
 
 
 def typical_radius(points: NDArray[Any], k: int, rng: np.random.Generator, share: float = 0.9) -> float:
-    """Distance within which this share of (a sample of) points has its k-th neighbour."""
+    """Distance within which this share of the points (of a sample) has its k-th neighbour."""
     asked = rng.choice(len(points), min(len(points), 64), replace=False)
     k = min(k, len(points) - 1)
     if k < 1:
@@ -119,20 +119,20 @@ def typical_radius(points: NDArray[Any], k: int, rng: np.random.Generator, share
 
 
 class LSHIndex:
-    """Tables of buckets over points.
+    """Hash tables over points.
 
     Parameters
     ----------
     points : ndarray, shape (points, dimensions)
-        Under Hamming's distance of zeros and ones.
+        Zeros and ones for the Hamming distance.
     radius : float
-        Points within it are to be found.
+        Search radius.
     recall : float
-        With this probability, at least, each of them.
+        Minimum probability of finding each point within the radius.
     metric : {"euclidean", "hamming"}
     max_tables : int
     rng : numpy.random.Generator
-        Draws the hash functions.
+        Random generator for the hash functions.
 
     Attributes
     ----------
@@ -159,14 +159,14 @@ class LSHIndex:
             raise ValueError("the hash functions of Hamming's distance pick bits: points hold zeros and ones")
         rng = rng or np.random.default_rng(0)
         self.metric, self.radius, self.recall = metric, float(radius), recall
-        # Bits stay bits; numbers are centred, so that single precision is enough.
+        # Numbers, but not bits, are centred, so that single precision is enough.
         self._centre = table.mean(axis=0) if metric == "euclidean" else np.zeros(table.shape[1])
         self.points = np.ascontiguousarray(table - self._centre, np.float32)
         self.plan = self._planned(max_tables, rng)
         self._hash(rng)
 
     def _planned(self, max_tables: int, rng: np.random.Generator) -> Plan:
-        """The cheapest sizes that keep the promise, by the distances between a sample of points."""
+        """Return the cheapest plan that has the recall, from the distances between a sample of points."""
         n, d = self.points.shape
         left = self.points[rng.integers(0, n, 64)]
         right = self.points[rng.integers(0, n, min(n, 2000))]
@@ -187,7 +187,7 @@ class LSHIndex:
         return best[1]
 
     def _plans(self, sample: Array, d: int, rng: np.random.Generator) -> Any:
-        """Plans, and the share of points that a bucket returns."""
+        """Yield plans, and the share of points that a bucket returns."""
         if self.metric == "hamming":
             near = 1 - self.radius / d
             for length in _LENGTHS:
@@ -251,7 +251,7 @@ class LSHIndex:
         return np.ascontiguousarray(asked - self._centre, np.float32)
 
     def query(self, queries: Any, k: int = 1) -> Candidates:
-        """The k nearest of the candidates of each query."""
+        """Return the k nearest candidates of each query."""
         asked = self._asked(queries)
         if not 1 <= k <= len(self.points):
             raise ValueError(f"k is {k!r}, and there are {len(self.points)} points")
@@ -270,10 +270,10 @@ class LSHIndex:
         return Candidates(wide if self.metric == "hamming" else np.sqrt(wide), rows, examined)
 
     def near(self, queries: Any, factor: float = 2.0) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-        """A point within ``factor`` times the radius of each query, or -1; and how many points were examined.
+        """Return a point within ``factor`` times the radius of each query (or -1), and the number of points examined.
 
-        Where there is a point within the radius, one within ``factor`` times the radius is returned with probability
-        ``recall`` at least; no point farther away is ever returned.
+        If there is a point within the radius, a point within ``factor`` times the radius is returned with probability
+        at least ``recall``; no point farther away is ever returned.
         """
         if not factor >= 1:
             raise ValueError(f"factor is at least 1, not {factor!r}")
@@ -292,7 +292,7 @@ class LSHIndex:
         )
 
     def measured_recall(self, queries: Any, k: int = 1) -> float:
-        """Share of the k true nearest points, found by comparing with all, that the index returns."""
+        """Share of the true k nearest points, found by brute force, that the index returns."""
         asked = self._asked(queries)
         mine = self.query(queries, k).rows
         hits = 0
@@ -304,5 +304,5 @@ class LSHIndex:
 
 
 def _factors(rng: np.random.Generator, tables: int, length: int) -> NDArray[np.int64]:
-    """Odd numbers: a table's cells, times them, add up to a key."""
+    """Odd random factors; the key of a table is the sum of its cells times the factors."""
     return rng.integers(-(2**62), 2**62, (tables, length)) | 1

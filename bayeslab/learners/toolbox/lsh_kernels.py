@@ -34,7 +34,7 @@ def buckets(projected: np.ndarray, factors: np.ndarray, bits: int) -> np.ndarray
 
 @numba.njit(cache=True)
 def sorted_buckets(bucket: np.ndarray, bits: int) -> tuple[np.ndarray, np.ndarray]:
-    """Of one table: where each bucket starts, and the rows by bucket."""
+    """For one table: the start of each bucket, and the rows sorted by bucket."""
     n, size = len(bucket), 1 << bits
     starts = np.zeros(size + 1, np.int32)
     for i in range(n):
@@ -59,10 +59,11 @@ def _probes(
     heap: np.ndarray,
     order: np.ndarray,
 ) -> int:
-    """What to add to the key of a query: the cells around it, the nearest first; the number of them.
+    """Key offsets of the cells around a query, the nearest first; return their number.
 
-    A step over the nearer wall of a cell costs the squared distance to it. Sets of steps come in the order of their
-    sums from a heap: a set is followed by its last step moved on, and by one step more.
+    A step over a wall of the cell costs the squared distance to the wall. Sets of steps are generated in the order of
+    their total cost from a heap: each set is followed by the set with its last step advanced, and by the set with one
+    further step.
     """
     length = len(fraction)
     out[0] = 0
@@ -74,7 +75,7 @@ def _probes(
         cost[2 * j + 1], step[2 * j + 1] = (1.0 - fraction[j]) ** 2, factors[j]
     steps = min(2 * length, 24)
     used = np.int64(0)
-    # The cheapest steps in order: length is small, so by selection.
+    # Sort the steps by cost; selection sort, because length is small.
     for a in range(steps):
         best = -1
         for j in range(2 * length):
@@ -140,7 +141,7 @@ def _down(heap: np.ndarray, size: int) -> None:
 
 @numba.njit(cache=True)
 def hit_ranks(fraction: np.ndarray, offset: np.ndarray, factors: np.ndarray, n_probes: int) -> np.ndarray:
-    """Of simulated pairs: the probe of the query that reaches the other's cell; ``n_probes`` where none does."""
+    """For simulated pairs: the rank of the probe that reaches the other point's cell; ``n_probes`` if none does."""
     m, length = fraction.shape
     out, cost, step = np.empty(n_probes, np.int64), np.empty(2 * length), np.empty(2 * length, np.int64)
     heap, order = np.empty((4 * n_probes + 8, 3)), np.empty(2 * length, np.int64)
@@ -186,7 +187,7 @@ def nearest(
     n_probes: int,
     k: int,
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Squared distances and rows of the k nearest candidates (-1: there were fewer), and how many candidates."""
+    """Return squared distances and rows of the k nearest candidates (-1 if fewer), and the number of candidates."""
     m, n = len(queries), len(points)
     tables, length = factors.shape
     best, best_rows = np.full((m, k), np.inf, np.float32), np.full((m, k), -1, np.int64)
@@ -240,7 +241,7 @@ def first_near(
     n_probes: int,
     limit: float,
 ) -> tuple[np.ndarray, np.ndarray]:
-    """The first candidate whose squared distance is at most the limit (-1: none), and how many were examined."""
+    """Return the first candidate within the limit on the squared distance (-1: none), and the number examined."""
     m = len(queries)
     tables, length = factors.shape
     first, examined = np.full(m, -1, np.int64), np.zeros(m, np.int64)

@@ -1,6 +1,6 @@
-"""What ensembles share: members named in a model file, their seeds, weights of rows, outputs, and outputs out of fold.
+"""Shared code of ensembles: members from a model file, seeds, row weights, outputs, and out-of-fold outputs.
 
-Weights of rows are handed on to members that take them; a member that takes none sees rows drawn by weight.
+Row weights are passed to members that accept them; other members are trained on rows resampled by weight.
 """
 
 from __future__ import annotations
@@ -91,17 +91,17 @@ Member = Annotated[dict[str, Any], AfterValidator(_known)]
 
 
 class MemberOptions(LearnerOptions):
-    """Options of every ensemble of several members."""
+    """Options of all ensembles of several members."""
 
     learners: list[Member] = Field(
         default_factory=list,
-        description="Members: {learner: WORD, ...its options}; left out: a linear one, a tree and a forest.",
+        description="Members, each {learner: WORD, ...its options}; default: a linear one, a tree and a forest.",
     )
-    cv: int = Field(5, ge=2, le=MANY, description="Folds in which rows are left out.")
+    cv: int = Field(5, ge=2, le=MANY, description="Number of cross-validation folds.")
 
 
 def built(given: Mapping[str, Any], task: str, categorical: tuple[int, ...] = ()) -> Any:
-    """The estimator of one member; columns of codes and of numbers reach it as its module asks for them."""
+    """Return the estimator of one member, with its columns encoded and scaled as its module requires."""
     word = given["learner"]
     module = registry.load("learners", word)
     if task not in module.TASKS:
@@ -117,7 +117,7 @@ def built(given: Mapping[str, Any], task: str, categorical: tuple[int, ...] = ()
         return module.build(options, task, categorical)
     names = "passthrough" if codes else OneHotEncoder(handle_unknown="ignore", sparse_output=False)
     numbers = StandardScaler() if module.SCALE else "passthrough"
-    # Columns of codes come first here.
+    # Columns of codes come first.
     made = module.build(options, task, tuple(range(len(categorical))) if codes else ())
     if not categorical:
         return Pipeline([("columns", numbers), ("learner", made)])
@@ -126,19 +126,19 @@ def built(given: Mapping[str, Any], task: str, categorical: tuple[int, ...] = ()
 
 
 def built_all(members: Sequence[Mapping[str, Any]], task: str, categorical: tuple[int, ...] = ()) -> list[Any]:
-    """The estimators of all members; of none three that differ: a linear one, a tree and a forest."""
+    """Return the estimators of all members; by default a linear one, a tree and a forest."""
     return [built(one, task, categorical) for one in members or _USUAL[task]]
 
 
 def seeded(estimator: Any, rng: np.random.RandomState) -> Any:
-    """A copy that is not trained, all its random numbers from ``rng``."""
+    """Return an unfitted copy whose random numbers all come from ``rng``."""
     made = clone(estimator)
     wanted = [n for n in made.get_params(deep=True) if n == "random_state" or n.endswith("__random_state")]
     return made.set_params(**{name: int(rng.randint(np.iinfo(np.int32).max)) for name in sorted(wanted)})
 
 
 def weight_name(estimator: Any) -> str | None:
-    """The keyword with which ``fit`` takes weights of rows, of a pipeline for its last step; None: it takes none."""
+    """Return the keyword of ``fit`` for row weights (for a pipeline, of its last step); None if there is none."""
     prefix = ""
     while isinstance(estimator, Pipeline):
         name, estimator = estimator.steps[-1]
@@ -147,7 +147,7 @@ def weight_name(estimator: Any) -> str | None:
 
 
 def drawn(target: Any, weights: Array, rng: np.random.RandomState) -> NDArray[np.int64]:
-    """Rows drawn by weight, as many as there are; of codes with more than one, where that can be."""
+    """Draw as many rows as there are, by weight; for codes with more than one class if possible."""
     several = len(np.unique(target)) > 1 and np.asarray(target).dtype.kind == "i"
     for _ in range(100):
         at = rng.choice(len(target), len(target), p=weights / weights.sum())
@@ -157,7 +157,7 @@ def drawn(target: Any, weights: Array, rng: np.random.RandomState) -> NDArray[np
 
 
 def trained(estimator: Any, X: Array, target: Any, rng: np.random.RandomState, weights: Array | None = None) -> Any:
-    """A copy trained on the rows; of rows with one class (codes) one that says it."""
+    """Return a fitted copy; for codes of a single class a classifier that always predicts it."""
     if np.asarray(target).dtype.kind == "i" and len(np.unique(target)) == 1:
         return DummyClassifier(strategy="most_frequent").fit(X, target)
     made = seeded(estimator, rng)
@@ -170,7 +170,7 @@ def trained(estimator: Any, X: Array, target: Any, rng: np.random.RandomState, w
 
 
 def shares(estimator: Any, X: Array, n_classes: int) -> Array:
-    """Probabilities of all classes (codes), shape (rows, classes); of a learner without them its crisp answer."""
+    """Class probabilities, shape (rows, classes); 0 and 1 for a learner that only predicts the class."""
     out = np.zeros((len(X), n_classes))
     if hasattr(estimator, "predict_proba"):
         out[:, np.asarray(estimator.classes_, int)] = estimator.predict_proba(X)
@@ -180,20 +180,20 @@ def shares(estimator: Any, X: Array, n_classes: int) -> Array:
 
 
 def outputs(estimators: Sequence[Any], X: Array, n_classes: int) -> Array:
-    """Of each member: probabilities (members, rows, classes), or with no classes numbers (members, rows)."""
+    """Outputs of the members: probabilities (members, rows, classes), or without classes numbers (members, rows)."""
     if not n_classes:
         return np.array([np.ravel(one.predict(X)) for one in estimators], float)
     return np.array([shares(one, X, n_classes) for one in estimators])
 
 
 def enough(n_rows: int, n_folds: int) -> None:
-    """Raise :class:`ValueError` where there are fewer rows than folds."""
+    """Raise :class:`ValueError` if there are fewer rows than folds."""
     if n_rows < n_folds:
         raise ValueError(f"{n_folds} folds need {n_folds} rows; there is n_samples = {n_rows}: take fewer folds (cv)")
 
 
 def splits(target: Any, n_folds: int, rng: np.random.RandomState) -> Iterator[tuple[Any, Any]]:
-    """Folds; of codes stratified where every class has rows enough."""
+    """Yield training and test rows of the folds; for codes stratified if every class has enough rows."""
     enough(len(target), n_folds)
     seed = int(rng.randint(np.iinfo(np.int32).max))
     counts = np.bincount(target) if np.asarray(target).dtype.kind == "i" else np.zeros(1, int)
@@ -210,7 +210,7 @@ def out_of_fold(
     rng: np.random.RandomState,
     weights: Array | None = None,
 ) -> Array:
-    """Outputs as of :func:`outputs`, each row's by members that have not seen it."""
+    """Out-of-fold outputs: as :func:`outputs`, but each row is predicted by members not trained on it."""
     shape = (len(estimators), len(X), n_classes) if n_classes else (len(estimators), len(X))
     out = np.zeros(shape)
     for inside, outside in splits(target, n_folds, rng):
@@ -221,7 +221,7 @@ def out_of_fold(
 
 
 class Ensemble(Estimator):
-    """What ensembles of both tasks do alike."""
+    """Base class of ensembles for both tasks."""
 
     estimators: Any
     cv: int
@@ -229,18 +229,18 @@ class Ensemble(Estimator):
     estimators_: list[Any]
 
     def _rows(self, X: Any, y: Any) -> tuple[Array, Any]:
-        """Rows as numbers, and codes of classes or numbers."""
+        """Rows as numbers, and the target as class codes or numbers."""
         raise NotImplementedError
 
     def suits(self, n_rows: int, n_columns: int, n_classes: int) -> None:
-        """Rows for all folds."""
+        """Check that there are rows for all folds."""
         enough(n_rows, getattr(self, "cv", 1))
 
     def _usual(self) -> list[Any]:
         raise NotImplementedError
 
     def _weighted_rows(self, X: Any, y: Any, sample_weight: Any) -> tuple[Array, Any, Array | None]:
-        """Rows and their weights; a row of weight 0 is not there."""
+        """Rows and their weights; rows of weight 0 are dropped."""
         if sample_weight is None:
             return *self._rows(X, y), None
         X, y = validate_data(self, X, y, dtype=None, ensure_all_finite=False)
@@ -264,7 +264,7 @@ class Ensemble(Estimator):
         return np.asarray(validate_data(self, X, reset=False, dtype=np.float64))
 
     def _left_out(self, X: Array, target: Any, rng: np.random.RandomState, weights: Array | None = None) -> Array:
-        """Answers of the members for rows that they have not seen."""
+        """Out-of-fold outputs of the members."""
         return out_of_fold(self._members(), X, target, self._n_classes, self.cv, rng, weights)
 
     def _train(
@@ -277,7 +277,7 @@ class Ensemble(Estimator):
 
 
 class EnsembleClassifier(ClassifierMixin, Ensemble):
-    """What classifiers of several members do alike: rows checked, classes as codes, answers by ``predict_proba``."""
+    """Base class of ensemble classifiers: checks rows, encodes classes, predicts from ``predict_proba``."""
 
     def _rows(self, X: Any, y: Any) -> tuple[Array, Codes]:
         X, y = validate_data(self, X, y, dtype=np.float64)
@@ -297,7 +297,7 @@ class EnsembleClassifier(ClassifierMixin, Ensemble):
 
 
 class EnsembleRegressor(RegressorMixin, Ensemble):
-    """What regressions of several members do alike."""
+    """Base class of ensemble regressors."""
 
     def _rows(self, X: Any, y: Any) -> tuple[Array, Array]:
         X, y = validate_data(self, X, y, dtype=np.float64, y_numeric=True)

@@ -1,10 +1,10 @@
-r"""Distances between rows, and the nearest rows under them.
+r"""Distances between rows, and nearest neighbours under these distances.
 
-Minkowski distances, and Mahalanobis' as Euclidean ones of whitened rows, are found by scikit-learn's trees or by brute
-force; Hamming's counts differing columns; a kernel induces :math:`d^2(x, z) = k(x, x) + k(z, z) - 2k(x, z)`. Columns of
-codes count one where they differ. The discriminant adaptive metric [1]_ shrinks, around each query, the directions in
-which the classes do not differ:
-:math:`\Sigma = W^{-1/2}(W^{-1/2} B W^{-1/2} + \epsilon I) W^{-1/2}`, from the covariances of the rows nearby within
+Minkowski distances are searched with scikit-learn's trees or by brute force, and so is the Mahalanobis distance, as the
+Euclidean distance of whitened rows. The Hamming distance counts differing columns. A kernel induces the distance
+:math:`d^2(x, z) = k(x, x) + k(z, z) - 2k(x, z)`. Two different codes of a categorical column are at distance one. The
+discriminant adaptive metric [1]_ shrinks, around each query, the directions in which the classes do not differ:
+:math:`\Sigma = W^{-1/2}(W^{-1/2} B W^{-1/2} + \epsilon I) W^{-1/2}`, with the covariances of the nearby rows within
 (W) and between (B) classes.
 
 References
@@ -31,27 +31,27 @@ Array = NDArray[np.float64]
 Rows = NDArray[np.int64]
 Metric = Literal["minkowski", "hamming", "mahalanobis", "kernel", "local"]
 METRICS = ("minkowski", "hamming", "mahalanobis", "kernel", "local")
-# Of a Minkowski distance, short of infinity.
+# Largest finite power of a Minkowski distance.
 LARGEST_POWER = 16
 _BLOCK = 4_000_000
-# Rows on which a kernel is tested.
+# Number of rows on which a kernel is tested.
 _TESTED = 300
 
 
 def sorted_rows(distances: Array, rows: Rows) -> tuple[Array, Rows]:
-    """Each line by distance, equals by row."""
+    """Sort each line by distance, ties by row."""
     order = np.lexsort((rows, distances), axis=1)
     return np.take_along_axis(distances, order, 1), np.take_along_axis(rows, order, 1)
 
 
 def check_power(p: float) -> float:
-    """The power of a Minkowski distance.
+    """Check and return the power of a Minkowski distance.
 
     Raises
     ------
     ValueError
-        Below one there is no triangle inequality; powers of small differences vanish above :data:`LARGEST_POWER`, long
-        after the largest difference decides alone.
+        The power is below one (no triangle inequality), or finite but above :data:`LARGEST_POWER`, where powers of
+        small differences underflow although the largest difference alone has long decided.
     """
     if not 1 <= p <= LARGEST_POWER and p != np.inf:
         why = "below, the triangle inequality fails" if p < 1 else "above, take inf: the largest difference decides"
@@ -64,7 +64,7 @@ Power = Annotated[float, Field(allow_inf_nan=True), AfterValidator(check_power)]
 
 @dataclass(frozen=True, eq=False)
 class Space:
-    """How rows become points, and how far apart points are.
+    """The mapping of rows to points, and the distance between points.
 
     Attributes
     ----------
@@ -72,11 +72,11 @@ class Space:
     p : float
         Of the Minkowski distance.
     levels : dict
-        Number of codes in the training rows of each column of codes.
+        Number of codes of each categorical column in the training rows.
     whitening : ndarray or None
-        Times the points' differences; of Mahalanobis' distance.
+        Matrix that multiplies differences of points; for the Mahalanobis distance.
     kernel : str
-        One that :func:`sklearn.metrics.pairwise.pairwise_kernels` knows; of the induced distance.
+        Kernel of :func:`sklearn.metrics.pairwise.pairwise_kernels` for the induced distance.
     gamma : float or None
     """
 
@@ -97,13 +97,13 @@ class Space:
         kernel: str = "rbf",
         gamma: float | None = None,
     ) -> Space:
-        """The space of these training rows.
+        """Return the space for these training rows.
 
         Raises
         ------
         ValueError
-            No such metric; p below one (no triangle inequality) or above 16; a kernel without Mercer's condition, on
-            some of the rows; columns of codes that hold other numbers.
+            The metric is unknown; p is below one (no triangle inequality) or above 16; the kernel violates Mercer's
+            condition on some of the rows; or columns of codes contain other numbers.
         """
         if metric not in METRICS:
             raise ValueError(f"metric is one of {', '.join(METRICS)}, not {metric!r}")
@@ -122,20 +122,20 @@ class Space:
         return cls(metric, 2.0, levels, _whitening(plain.points(X)))
 
     def points(self, X: Array) -> Array:
-        """Points: of a column of codes one indicator a level, so long that two levels are one apart."""
+        """Map rows to points; a column of codes becomes indicators scaled so that two levels are at distance one."""
         if self.metric == "hamming" or not (self.levels or self.whitening is not None):
             return X
         long = 2 ** (-1 / self.p) if np.isfinite(self.p) else 1.0
         parts = []
         for j in range(X.shape[1]):
             n = self.levels.get(j)
-            # What the training rows did not have is one more level.
+            # Codes absent from the training rows are one further level.
             parts.append(X[:, [j]] if n is None else long * (np.minimum(X[:, [j]], n) == np.arange(n + 1)))
         points = np.column_stack(parts)
         return points if self.whitening is None else points @ self.whitening
 
     def between(self, a: Array, b: Array) -> Array:
-        """All distances of points, shape (a, b)."""
+        """All pairwise distances, shape (a, b)."""
         if self.metric == "hamming":
             return pairwise_distances(a, b, metric="hamming") * a.shape[1]
         if self.metric != "kernel":
@@ -155,7 +155,7 @@ class Space:
 
 
 def _whitening(points: Array) -> Array:
-    """A root of the inverse covariance; directions in which rows do not vary are left out."""
+    """A square root of the inverse covariance; directions without variation are dropped."""
     centred = points - points.mean(axis=0)
     _, s, vt = np.linalg.svd(centred, full_matrices=False)
     spread = s / np.sqrt(max(len(points) - 1, 1))
@@ -172,7 +172,7 @@ class Neighbours:
     ----------
     space : Space
     points : ndarray
-        Training rows, as the space's points.
+        Training rows, as points of the space.
     algorithm : {"auto", "kd_tree", "ball_tree", "brute"}
     """
 
@@ -189,16 +189,16 @@ class Neighbours:
             self._index = NearestNeighbors(algorithm=algorithm, metric="minkowski", p=space.p).fit(points)
 
     def nearest(self, queries: Array, k: int) -> tuple[Array, Rows]:
-        """Distances and rows of the k nearest, nearest first, of equals the first row first.
+        """Distances and rows of the k nearest neighbours, nearest first; ties in the order of the rows.
 
-        Of equals at the last place a tree keeps any.
+        If there is a tie for the last place, a tree may keep any of the tied rows.
         """
         if self._index is None:
             return self._by_all(queries, k)
         distances, rows = self._index.kneighbors(queries, k)
         if self.space.metric == "hamming":
             return sorted_rows(distances * queries.shape[1], rows)
-        # Brute force in blocks rounds; a query that is a training row is at distance zero.
+        # Brute force in blocks rounds; a query identical to a training row must be at distance zero.
         step = max(1, _BLOCK // (k * max(queries.shape[1], 1)))
         for a in range(0, len(queries), step):
             gap = self.points[rows[a : a + step]] - queries[a : a + step, None, :]
@@ -210,7 +210,7 @@ class Neighbours:
         step = max(1, _BLOCK // len(self.points))
         for a in range(0, len(queries), step):
             table = self.space.between(queries[a : a + step], self.points)
-            # Counts of columns are often equal: the first rows go first.
+            # Column counts are often tied: the first rows come first.
             key = np.round(table) * len(self.points) + np.arange(len(self.points))
             key = key if self.space.metric == "hamming" else table
             rows = np.argpartition(key, k - 1, axis=1)[:, :k]
@@ -228,11 +228,11 @@ def local_metric(
     points, classes
         Training points, and the codes of their classes.
     n_local
-        How many of the nearest points decide.
+        Number of nearest points that determine the metric.
     epsilon
-        How round the neighbourhood stays.
+        Weight of the identity matrix; larger values give rounder neighbourhoods.
     n_iter
-        How often the neighbourhood is found anew.
+        Number of times the neighbourhood is recomputed.
     """
     d = len(query)
     metric = np.eye(d)

@@ -10,7 +10,7 @@ __all__ = ["update"]
 
 @numba.njit(cache=True)
 def update(inverse: np.ndarray, weights: np.ndarray, rows: np.ndarray, targets: np.ndarray, forgetting: float) -> None:
-    """Take rows one after the other; ``inverse`` (P) and ``weights`` are changed in place."""
+    """Process the rows in order; ``inverse`` (P) and ``weights`` are updated in place."""
     n = weights.shape[0]
     gain, product = np.empty(n), np.empty(n)
     for i in range(rows.shape[0]):
@@ -27,7 +27,7 @@ def update(inverse: np.ndarray, weights: np.ndarray, rows: np.ndarray, targets: 
             gain[a] = product[a] / total
             weights[a] += gain[a] * error
         for a in range(n):
-            # Symmetric to the last bit, or rounding grows.
+            # Keep P exactly symmetric, otherwise rounding errors grow.
             for b in range(a + 1):
                 value = (inverse[a, b] - gain[a] * product[b]) / forgetting
                 inverse[a, b] = value

@@ -1,4 +1,4 @@
-"""Kernels of shape matching: spread-out points, log-polar histograms, and what it costs to pair them."""
+"""Kernels of shape matching: spread-out points, log-polar histograms, and pairing costs."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ __all__ = ["costs", "histograms", "spread"]
 
 @numba.njit(cache=True)
 def spread(points: np.ndarray, n: int) -> np.ndarray:
-    """Positions of n points far apart: first that farthest from the middle, then always the farthest that is left."""
+    """Positions of n points far apart: the point farthest from the centre, then repeatedly the farthest remaining."""
     m = points.shape[0]
     out = np.empty(min(n, m), np.int64)
     if m == 0:
@@ -22,7 +22,7 @@ def spread(points: np.ndarray, n: int) -> np.ndarray:
     at, best = 0, -1.0
     for i in range(m):
         d = (points[i, 0] - mean_x) ** 2 + (points[i, 1] - mean_y) ** 2
-        # Of places that rounding tells apart the first.
+        # If distances differ only by rounding, take the first.
         if d > best + 1e-9:
             at, best = i, d
     for k in range(out.shape[0]):
@@ -43,8 +43,8 @@ def spread(points: np.ndarray, n: int) -> np.ndarray:
 def histograms(points: np.ndarray, n_radii: int, n_angles: int, inner: float, outer: float) -> np.ndarray:
     """Share of the other points in each cell of rings, equal in log radius, and sectors around each point.
 
-    Radii are in units of the mean distance of all pairs; beyond the last ring points do not count, within the first
-    they belong to it. Shape (points, n_radii · n_angles).
+    Radii are in units of the mean distance of all pairs. Points beyond the last ring do not count; points inside the
+    first ring belong to it. Shape (points, n_radii · n_angles).
     """
     n = points.shape[0]
     out = np.zeros((n, n_radii * n_angles))
@@ -86,7 +86,7 @@ def costs(a: np.ndarray, b: np.ndarray, turn_a: np.ndarray, turn_b: np.ndarray, 
         for j in range(m):
             total = 0.0
             for k in range(bins):
-                # No branch for empty cells: so that the loop is done several cells at a time.
+                # No branch for empty cells, so that the loop can be vectorised.
                 d = a[i, k] - b[j, k]
                 total += d * d / (a[i, k] + b[j, k] + 1e-30)
             turned = 0.5 * (1 - math.cos(turn_a[i] - turn_b[j]))

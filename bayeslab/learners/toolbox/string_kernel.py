@@ -1,11 +1,11 @@
-r"""The string subsequence kernel: how many subsequences two texts share, those with gaps counting less.
+r"""The string subsequence kernel: shared subsequences of two texts, where subsequences with gaps count less.
 
 A subsequence of ``length`` symbols that spans l places of a text, gaps included, has the weight :math:`\lambda^l`; the
 kernel is the inner product of the weights over all subsequences, :math:`K(s, t) = \sum_u \phi_u(s) \phi_u(t)`, computed
-in :math:`O(n |s| |t|)` without listing them [1]_. Divided by :math:`\sqrt{K(s, s) K(t, t)}` long texts do not outweigh
-short ones. It is a Mercer kernel, by what it is.
+in :math:`O(n |s| |t|)` without listing them [1]_. Division by :math:`\sqrt{K(s, s) K(t, t)}` prevents long texts from
+outweighing short ones. It is a Mercer kernel by construction.
 
-Symbols are letters, or anything that can be looked up: words, notes, nucleotides.
+Symbols are letters or any other hashable objects, such as words, notes or nucleotides.
 
 References
 ----------
@@ -28,24 +28,24 @@ __all__ = ["SubsequenceKernel"]
 
 @dataclass(frozen=True)
 class SubsequenceKernel:
-    """The subsequence kernel of texts, to be called with one set of texts or two.
+    """The subsequence kernel; call it with one set of texts or two.
 
     It can be given as ``kernel`` to :class:`bayeslab.learners.svm.SVMClassifier`, which then learns from texts.
 
     Attributes
     ----------
     length : int
-        Symbols of a subsequence.
+        Number of symbols in a subsequence.
     decay : float
-        What each place that a subsequence spans multiplies its weight by, in (0, 1]; near 0 gaps hardly count, 1: as
-        much as no gaps.
+        Factor of the weight for each position that a subsequence spans, in (0, 1]; near 0 subsequences with gaps hardly
+        count, at 1 gaps do not matter.
     normalise : bool
-        Whether each text has the value 1 with itself.
+        Whether to scale so that each text has the value 1 with itself.
 
     Raises
     ------
     OptionError
-        A length below one, or a decay that is not in (0, 1].
+        The length is below one, or the decay is not in (0, 1].
 
     Examples
     --------
@@ -66,12 +66,12 @@ class SubsequenceKernel:
             raise OptionError(f"decay is above 0 and at most 1, not {self.decay!r}", code="out-of-range")
 
     def __call__(self, texts: Sequence[Sequence[Hashable]], others: Sequence[Sequence[Hashable]] | None = None) -> Any:
-        """Kernel values, shape (texts, others); a text shorter than the subsequences has none in common with any.
+        """Kernel values, shape (texts, others); a text shorter than the subsequences shares none with any text.
 
         Parameters
         ----------
         texts, others
-            Strings, or sequences of symbols; left out: the texts themselves.
+            Strings, or sequences of symbols; ``others`` defaults to the texts themselves.
         """
         from bayeslab.learners.toolbox.subsequence_kernels import table
 
@@ -96,7 +96,7 @@ class SubsequenceKernel:
 
 
 def _coded(texts: Sequence[Sequence[Hashable]], codes: dict[Hashable, int]) -> tuple[np.ndarray, np.ndarray]:
-    """Symbols as whole numbers, one text after the other, and where each ends."""
+    """Concatenated texts with symbols as whole numbers, and the end of each text."""
     if isinstance(texts, str):
         raise OptionError(f"a list of texts is wanted, not the one text {texts[:20]!r}", code="wrong-type")
     symbols = [codes.setdefault(symbol, len(codes)) for text in texts for symbol in text]

@@ -26,17 +26,17 @@ def best_stump(
     n_values: np.ndarray,
     n_classes: int,
 ) -> tuple[int, float, np.ndarray, float]:
-    """Column, cut, the class of each branch and the weighted error of the best stump.
+    """Return the column, cut, class of each branch and weighted error of the best stump.
 
-    ``table`` and ``order`` have the shape (columns, rows); ``order`` sorts the number columns. Columns of codes
-    (``n_values`` > 0) have a branch for every value, and of numbers two, up to the cut and above.
+    ``table`` and ``order`` have the shape (columns, rows); ``order`` sorts the numeric columns. Columns of codes
+    (``n_values`` > 0) have a branch for every value; numeric columns have two branches, up to the cut and above it.
     """
     d, n = table.shape
     total = np.zeros(n_classes)
     for i in range(n):
         total[classes[i]] += weights[i]
     whole = total.sum()
-    # Without any test the most frequent class: what a stump has to beat.
+    # Baseline that a stump has to beat: always the most frequent class.
     best_error, best_column, best_cut = np.inf, 0, np.nan
     most = 2
     for j in range(d):

@@ -10,17 +10,17 @@ __all__ = ["subsequences", "table"]
 
 @numba.njit(cache=True)
 def subsequences(s: np.ndarray, t: np.ndarray, length: int, decay: float) -> float:
-    """Sum over common subsequences of the length of ``decay`` to the power of the stretches that they span in both."""
+    """Sum over common subsequences of this length of ``decay`` to the power of the total span in both texts."""
     n, m = s.shape[0], t.shape[0]
     if min(n, m) < length:
         return 0.0
-    # prefix[i, j]: of the subsequences so far in s[:i] and t[:j], stretches counted to the ends of both.
+    # prefix[i, j]: sum over common subsequences of s[:i] and t[:j], with spans counted to the ends of both.
     prefix = np.ones((n + 1, m + 1))
     square = decay * decay
     for _ in range(length - 1):
         following = np.zeros((n + 1, m + 1))
         for i in range(1, n + 1):
-            # Of those that end with s[i-1]: the sum over its places in t[:j].
+            # Subsequences that end with s[i-1]: the sum over its positions in t[:j].
             ending = 0.0
             for j in range(1, m + 1):
                 ending *= decay
@@ -40,7 +40,7 @@ def subsequences(s: np.ndarray, t: np.ndarray, length: int, decay: float) -> flo
 def table(
     a: np.ndarray, a_ends: np.ndarray, b: np.ndarray, b_ends: np.ndarray, length: int, decay: float, same: bool
 ) -> np.ndarray:
-    """Kernel values of all pairs; sequences lie one after the other, each up to its end. ``same``: a and b are one."""
+    """Kernel values of all pairs of concatenated sequences, given their ends. ``same``: a and b are identical."""
     n, m = a_ends.shape[0], b_ends.shape[0]
     out = np.zeros((n, m))
     for i in range(n):

@@ -13,10 +13,10 @@ def fragments(
     a: np.ndarray, a_first: np.ndarray, a_inner: np.ndarray, b: np.ndarray, b_first: np.ndarray, b_inner: np.ndarray,
     decay: float,
 ) -> float:  # fmt: skip
-    """Sum over pairs of nodes of the fragments that both begin.
+    """Sum over pairs of nodes of the weights of the common fragments rooted at both.
 
-    ``a`` holds the number of the production of each node, ``a_inner`` the places of its children that have children,
-    from ``a_first`` of the node to that of the next.
+    ``a`` holds the code of the production of each node. ``a_inner`` holds the positions of the children that have
+    children themselves; those of a node run from its ``a_first`` to that of the next node.
     """
     n, m = a.shape[0], b.shape[0]
     common = np.zeros((n, m))
@@ -26,7 +26,7 @@ def fragments(
             if a[i] != b[j]:
                 continue
             value = decay
-            # Equal productions have as many children with children.
+            # Nodes with equal productions have equally many children with children.
             for k in range(a_first[i + 1] - a_first[i]):
                 value *= 1.0 + common[a_inner[a_first[i] + k], b_inner[b_first[j] + k]]
             common[i, j] = value
@@ -39,7 +39,7 @@ def table(
     codes: np.ndarray, first: np.ndarray, inner: np.ndarray, node_ends: np.ndarray, inner_ends: np.ndarray, n: int,
     decay: float, same: bool,
 ) -> np.ndarray:  # fmt: skip
-    """Kernel values of the first n trees with the others, or with themselves; trees lie one after the other."""
+    """Kernel values of the first n trees with the others, or with themselves; the trees are concatenated."""
     others = node_ends.shape[0] - 1 - n
     m = n if same else others
     out = np.zeros((n, m))

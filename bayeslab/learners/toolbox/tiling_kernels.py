@@ -11,18 +11,18 @@ __all__ = ["pocket"]
 
 @njit(cache=True)
 def pocket(rows: Any, side: Any, orders: Any, weights: Any) -> tuple[Any, int]:
-    """Weights with the fewest rows wrong, and how many; with the ratchet: all rows are counted after each pass.
+    """Return the weights with the fewest errors, and their number; all rows are checked after each pass (ratchet).
 
     Parameters
     ----------
     rows
-        With a column of ones.
+        The rows, with a column of ones.
     side
-        -1 and 1.
+        The classes, -1 and 1.
     orders
         Order of the rows in each pass.
     weights
-        To start from; changed.
+        Initial weights; changed in place.
     """
     best, fewest = weights.copy(), _wrong(rows, side, weights)
     for order in orders:

@@ -1,14 +1,14 @@
-r"""The tree kernel: how many fragments two trees share, larger ones counting less.
+r"""The tree kernel: shared fragments of two trees, where larger fragments count less.
 
-A fragment of a tree begins at a node and goes down; of each node in it there are all children or none. One with r nodes
-that have children has the weight :math:`\lambda^r`, and the kernel is the inner product of the weighted numbers of all
-fragments, :math:`K(s, t) = \sum_f \lambda^{r(f)} n_f(s)\, n_f(t)`. There are exponentially many, and they need not be
-listed: with :math:`C(a, b)` the part of fragments that begin at the nodes a and b,
+A fragment of a tree is rooted at a node and contains, for each of its nodes, either all children or none. A fragment
+with r nodes that have children has the weight :math:`\lambda^r`, and the kernel is the weighted inner product of the
+fragment counts, :math:`K(s, t) = \sum_f \lambda^{r(f)} n_f(s)\, n_f(t)`. There are exponentially many fragments, but
+they need not be listed: with :math:`C(a, b)` the contribution of the fragments rooted at the nodes a and b,
 
 .. math:: C(a, b) = \lambda \prod_k \bigl(1 + C(a_k, b_k)\bigr)
 
-where both nodes have the same label and children with the same labels, else 0; and :math:`K = \sum_{ab} C(a, b)` [1]_.
-Divided by :math:`\sqrt{K(s, s) K(t, t)}` large trees do not outweigh small ones. It is a Mercer kernel, by what it is.
+if both nodes have the same label and children with the same labels, else 0; and :math:`K = \sum_{ab} C(a, b)` [1]_.
+Division by :math:`\sqrt{K(s, s) K(t, t)}` prevents large trees from outweighing small ones. It is a Mercer kernel.
 
 References
 ----------
@@ -34,12 +34,12 @@ _PIECES = re.compile(r"[()]|[^\s()]+")
 
 
 def read_tree(text: str) -> Tree:
-    """A tree written in brackets, ``(S (NP John) (VP (V sees) (NP Mary)))``: label first, then the children.
+    """Parse a bracketed tree, ``(S (NP John) (VP (V sees) (NP Mary)))``: label first, then the children.
 
     Raises
     ------
     OptionError
-        Brackets that do not match, or no label.
+        The brackets do not match, or a label is missing.
     """
     stack: list[list[Any]] = [[]]
     for piece in _PIECES.findall(text):
@@ -63,22 +63,22 @@ def read_tree(text: str) -> Tree:
 
 @dataclass(frozen=True)
 class TreeKernel:
-    """The tree kernel, to be called with one set of trees or two.
+    """The tree kernel; call it with one set of trees or two.
 
     It can be given as ``kernel`` to :class:`bayeslab.learners.svm.SVMClassifier`, which then learns from trees.
 
     Attributes
     ----------
     decay : float
-        What each node with children multiplies the weight of a fragment by, in (0, 1]; small: large fragments hardly
-        count.
+        Factor of the weight of a fragment for each node with children, in (0, 1]; if it is small, large fragments
+        hardly count.
     normalise : bool
-        Whether each tree has the value 1 with itself.
+        Whether to scale so that each tree has the value 1 with itself.
 
     Raises
     ------
     OptionError
-        A decay that is not in (0, 1].
+        The decay is not in (0, 1].
 
     Examples
     --------
@@ -101,8 +101,8 @@ class TreeKernel:
         Parameters
         ----------
         trees, others
-            Trees in brackets, or as tuples of a label and children, which are labels or tuples; left out: the trees
-            themselves.
+            Bracketed trees, or tuples of a label and children, which are labels or tuples; ``others`` defaults to the
+            trees themselves.
         """
         from bayeslab.learners.toolbox.subtree_kernels import fragments, table
 
@@ -123,7 +123,7 @@ class TreeKernel:
 
 
 def _nodes(tree: Any, codes: dict[Hashable, int]) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Productions of the nodes that have children, children first; where their own such children are."""
+    """Productions of the inner nodes, children first, and the positions of their inner children."""
     root = read_tree(tree) if isinstance(tree, str) else tree
     if not isinstance(root, tuple) or len(root) < 2:
         raise OptionError(
@@ -131,7 +131,7 @@ def _nodes(tree: Any, codes: dict[Hashable, int]) -> tuple[np.ndarray, np.ndarra
         )
     productions: list[int] = []
     first, inner = [0], []
-    # Without recursion: chains of any length. A node is met twice, before and after its children.
+    # No recursion, so that chains may have any length. Each node is visited before and after its children.
     stack: list[tuple[Tree, list[int] | None]] = [(root, None)]
     places: list[list[int]] = [[]]
     while stack:
@@ -143,7 +143,7 @@ def _nodes(tree: Any, codes: dict[Hashable, int]) -> tuple[np.ndarray, np.ndarra
             stack += [(child, None) for child in reversed(below)]
             continue
         places.pop()
-        # Labels tell apart what has children from what has none.
+        # The label records whether a node has children.
         right = tuple((c[0], len(c) > 1) if isinstance(c, tuple) else (c, False) for c in node[1:])
         productions.append(codes.setdefault((node[0], right), len(codes)))
         inner += mine

@@ -1,4 +1,4 @@
-"""Kernels of trees: how much each column tells of the class in a node, and whole trees of complete rows."""
+"""Kernels of decision trees: the best test of every column in a node, and whole trees for complete rows."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ __all__ = ["best_splits", "grow"]
 
 @numba.njit(cache=True)
 def _information(counts: np.ndarray, total: float) -> float:
-    """Total times entropy in bits."""
+    """Return the total times the entropy in bits."""
     out = 0.0
     for c in range(counts.shape[0]):
         if counts[c] > 0.0:
@@ -30,11 +30,11 @@ def best_splits(
     n_classes: int,
     equality: bool,
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Gain, split information (both in bits) and cut of every column's best test in a node.
+    """Return the gain, split information (both in bits) and cut of every column's best test in a node.
 
-    ``n_values`` is 0 for number columns, which are cut in two between rows of different classes; columns of codes are
-    divided by all values, or with ``equality`` into one value and the rest. Rows whose cell is NaN count for no branch:
-    the gain is that of the other rows times their share.
+    ``n_values`` is 0 for numeric columns, which are split in two between rows of different classes. Columns of codes
+    are split by all values, or with ``equality`` into one value and the rest. Rows with a missing cell (NaN) belong to
+    no branch: the gain is that of the other rows times their share.
     """
     d = table.shape[1]
     gain, info, cut = np.zeros(d), np.zeros(d), np.full(d, np.nan)
@@ -94,7 +94,7 @@ def best_splits(
         below = np.zeros(n_classes)
         under = 0.0
         a = 0
-        # Runs of equal values; a cut can only be best where the class changes.
+        # Runs of equal values; the best cut is always where the class changes.
         last_class, mixed = -1, False
         while a < m:
             b = a
@@ -122,7 +122,7 @@ def best_splits(
 
 @numba.njit(cache=True)
 def _chosen(gain: np.ndarray, info: np.ndarray, cut: np.ndarray, ratio: bool, min_gain: float) -> int:
-    """The column of the best test, the first of equals; -1 where none divides the rows or gains enough."""
+    """Return the column of the best test, the first on a tie; -1 if no test splits the rows and gains enough."""
     most, mean, n_open = -1.0, 0.0, 0
     for j in range(gain.shape[0]):
         if not math.isnan(cut[j]):
@@ -131,7 +131,7 @@ def _chosen(gain: np.ndarray, info: np.ndarray, cut: np.ndarray, ratio: bool, mi
             n_open += 1
     if n_open == 0 or most < min_gain or (min_gain > 0.0 and most <= min_gain):
         return -1
-    # Ratios are compared among tests of at least average gain: tiny divisions have large ones.
+    # Only tests of at least average gain compete: very uneven splits have large ratios.
     least = mean / n_open - 1e-12 if ratio else -1.0
     best, column = -np.inf, -1
     for j in range(gain.shape[0]):
@@ -157,9 +157,9 @@ def grow(
     min_rows: int,
     max_nodes: int,
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
-    """A whole tree of rows without missing cells, breadth first.
+    """Grow a whole tree on rows without missing cells, breadth first.
 
-    Returns each node's column (-1 of a leaf), cut, gain, first child (children follow one another) and counts.
+    Returns the column (-1 for a leaf), cut, gain, first child (children are consecutive) and counts of each node.
     """
     room = 64
     column, cut_at = np.full(room, -1, np.int64), np.full(room, np.nan)

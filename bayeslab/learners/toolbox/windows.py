@@ -1,8 +1,8 @@
-r"""Windows: how the weight of an example falls with its distance from the query.
+r"""Kernel windows: the weight of a row as a function of its distance from the query.
 
-Each is a function of the distance that is symmetric, largest at zero, where it is one, and of finite area. ``width``
-is the standard deviation of the Gaussian, and for the others the whole width of the interval where the window is
-positive: the quadratic one is :math:`K(d) = \max(0, 1 - (2|d|/k)^2)`.
+Each window is a symmetric function of the distance with maximum one at zero and finite area. ``width`` is the standard
+deviation of the Gaussian; for the others it is the full width of the interval on which the window is positive. The
+quadratic window, for example, is :math:`K(d) = \max(0, 1 - (2|d|/k)^2)` with width k.
 
 References
 ----------
@@ -64,7 +64,7 @@ def window(name: str, distance: Array, width: float) -> Array:
     Raises
     ------
     ValueError
-        No such window, or a width that is not positive.
+        The window is unknown, or the width is not positive.
     """
     if name not in WINDOWS:
         raise ValueError(f"kernel is one of {', '.join(WINDOWS)}, not {name!r}")
@@ -74,7 +74,7 @@ def window(name: str, distance: Array, width: float) -> Array:
 
 
 def log_window(name: str, distance: Array, width: float) -> Array:
-    """Their logarithms; those of the Gaussian do not run out of numbers far from the query."""
+    """Logarithms of the weights; the Gaussian does not underflow far from the query."""
     if name == "gaussian" and width > 0:
         with np.errstate(over="ignore"):
             return -0.5 * (np.asarray(distance, float) / width) ** 2
