@@ -1,1 +1,1 @@
-"""Decisions under uncertainty, on plain arrays: actions under a loss, and how good probabilities are."""
+"""Decisions under uncertainty, on plain arrays: actions under a loss, and scores of predicted probabilities."""

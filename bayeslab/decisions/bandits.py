@@ -1,8 +1,8 @@
-r"""Bandits: one of K actions at a time, its reward only known once it was taken.
+r"""Multi-armed bandits: choose one of K actions at a time; only the reward of the chosen action is observed.
 
-Values are learned by :math:`Q(a) \leftarrow Q(a) + \eta\,(r - Q(a))`; with :math:`\eta = 1/n` they are means, with a
-constant :math:`\eta` they follow rewards that change. A policy has to explore: at random now and then, by optimism
-[1]_, or by drawing from the posterior [2]_.
+Action values are learned by :math:`Q(a) \leftarrow Q(a) + \eta\,(r - Q(a))`. With :math:`\eta = 1/n` they are means;
+with a constant :math:`\eta` they track changing rewards. A policy has to explore: by occasional random actions, by
+optimism [1]_, or by drawing from the posterior [2]_.
 
 References
 ----------
@@ -30,22 +30,22 @@ type Reward = Callable[[int, np.random.Generator], float]
 
 
 def updated(value: float, reward: float, rate: float) -> float:
-    """The value moved towards a reward by a share of the gap."""
+    """Return the value after moving it towards the reward by the share ``rate`` of the difference."""
     return value + rate * (reward - value)
 
 
 @dataclass(frozen=True, eq=False)
 class Played:
-    """What was done and learned.
+    """The actions taken in a bandit, and the values learned.
 
     Attributes
     ----------
     actions : ndarray of int
     rewards : ndarray
     values : ndarray, shape (actions,)
-        Values at the end.
+        Final action values.
     counts : ndarray of int
-        How often each action was taken.
+        Number of times each action was taken.
     """
 
     actions: NDArray[np.int64]
@@ -64,19 +64,19 @@ def play(
     epsilon: float = 0.1,
     rate: float | None = None,
 ) -> Played:
-    """Play a bandit; every action is tried once first, twice by ``thompson``: one reward says nothing of the variance.
+    """Play a bandit; first every action is tried once, or twice for ``thompson``, which needs a variance.
 
     Parameters
     ----------
     reward
-        The reward of an action, given its number and a generator.
+        Function that returns the reward of an action, given its number and a random generator.
     policy
         ``greedy``, ``epsilon_greedy``, ``ucb`` (upper confidence bound, rewards in [0, 1]) or ``thompson`` (normal
         posteriors of the means under a flat prior, with the pooled variance of the rewards).
     epsilon
-        Share of random actions.
+        Probability of a random action for ``epsilon_greedy``.
     rate
-        Constant step of the values; None: means.
+        Constant step size of the values; None: means.
     """
     if policy not in POLICIES:
         raise OptionError(f"unknown policy '{policy}'{hint(policy, POLICIES)}", code="unknown-word")

@@ -1,17 +1,17 @@
-"""Influence diagrams: what to do, step by step, and what it is worth to know more first.
+"""Influence diagrams: optimal sequential decisions, and the value of information.
 
-A diagram has chance nodes with conditional tables, decisions with options, and utilities that add
-up [1]_. An arc into a decision says that something is known by then; what was known or done once is
-never forgotten. The best policy sees every decision as a function of its past. It follows by going
-back in time: average over what will not have been seen, choose the best option for each thing that
-will have been, average over that, choose again, ...
+A diagram has chance nodes with conditional tables, decisions with options, and utilities that are added
+[1]_. An arc into a decision means that its tail is known when the decision is taken; what was known or
+decided before is never forgotten. The optimal policy makes every decision a function of its past. It is
+found backwards in time: sum over what is never observed, maximise over the last decision for each
+observed past, sum over what is first observed before that decision, maximise again, ...
 
 .. math:: \\sum_{I_0} \\max_{D_1} \\sum_{I_1} \\max_{D_2} \\cdots \\sum_{I_n} \\prod_v p(v \\mid pa(v)) \\sum_k u_k
 
-Variables are eliminated one at a time with pairs of potentials, probabilities φ and utilities ψ:
-averaging X out makes φ' = Σ φ and ψ' = Σ φψ / φ', deciding D makes ψ' = max ψ [2]_. Factors stay
-apart as long as they can [3]_, and observations that cannot change the best option are found
-beforehand by d-separation and left out [4]_.
+Variables are eliminated one at a time on pairs of potentials, probabilities φ and utilities ψ: summing
+out X gives φ' = Σ φ and ψ' = Σ φψ / φ'; maximising over D gives ψ' = max ψ [2]_. Factors are multiplied
+as late as possible [3]_, and observations that cannot change the best option are found beforehand by
+d-separation and dropped [4]_.
 
 References
 ----------
@@ -52,35 +52,35 @@ __all__ = [
     "value_of_information",
 ]
 
-# Bytes for an entry of a table that is made as a product and then summed.
+# Bytes per entry of a table that is formed as a product and then summed.
 _BYTES = 16
 
 
 @dataclass(frozen=True, eq=False)
 class InfluenceDiagram:
-    """Chance, decisions and utilities.
+    """An influence diagram: chance nodes, decisions and utilities.
 
     Parameters
     ----------
     states : mapping of str to tuple of str
         The states of each chance node and the options of each decision, in order.
     parents : mapping of str to tuple of str
-        Of a chance node, what its table is conditional on; of a decision, what is known when it is
-        taken (what was known or decided before need not be repeated); of a utility, what it depends
-        on. Nodes without parents may be left out.
+        For a chance node, the variables that its table is conditional on; for a decision, what is known
+        when it is taken (earlier knowledge and decisions need not be repeated); for a utility, the
+        variables it depends on. Nodes without parents may be omitted.
     tables : mapping of str to ndarray
         P(chance node | parents): shape (states of parent 1, ..., states of the node).
     utilities : mapping of str to ndarray
-        Shape (states of parent 1, ..., states of the last parent). They are added.
+        Shape (states of parent 1, ..., states of the last parent). The utilities are added.
     decisions : tuple of str
-        In the order in which they are taken.
+        The decisions in the order in which they are taken.
     name : str
 
     Raises
     ------
     ModelError
-        An unknown parent, a circle, a table of the wrong shape or one that does not sum to one, a
-        utility that is not finite, or a decision that leads to one that is taken before it.
+        An unknown parent, a cycle, a table of the wrong shape or one that does not sum to one, a
+        utility that is not finite, or a decision with an arc into an earlier decision.
     """
 
     states: Mapping[str, tuple[str, ...]]
@@ -121,16 +121,16 @@ class InfluenceDiagram:
         known: Mapping[str, Sequence[str]],
         utilities: Mapping[str, tuple[Sequence[str], Any]],
     ) -> InfluenceDiagram:
-        """Decisions about the variables of a network, which they do not change.
+        """Return a diagram of decisions about the variables of a network; the decisions do not affect the network.
 
         Parameters
         ----------
         decisions
             Each decision and its options.
         known
-            What is known when a decision is taken.
+            For each decision, the variables that are known when it is taken.
         utilities
-            Each utility: what it depends on, and its table.
+            For each utility, the variables it depends on and its table.
 
         Examples
         --------
@@ -146,7 +146,7 @@ class InfluenceDiagram:
 
     @property
     def graph(self) -> nx.DiGraph:
-        """The structure; nodes say their ``kind``: chance, decision or utility."""
+        """The graph of the diagram; the node attribute ``kind`` is chance, decision or utility."""
         out = nx.DiGraph(name=self.name)
         for node, above in self.parents.items():
             kind = "utility" if node in self.utilities else "decision" if node in self.decisions else "chance"
@@ -155,7 +155,7 @@ class InfluenceDiagram:
         return out
 
     def past(self, decision: str) -> tuple[str, ...]:
-        """What is known when the decision is taken: earlier decisions, what they knew, and what is new."""
+        """Return what is known when a decision is taken: earlier decisions, their past, and new observations."""
         self._check_decision(decision)
         known: dict[str, None] = {}
         for earlier in self.decisions:
@@ -196,7 +196,7 @@ def _chance_tables(
     tables: Mapping[str, np.ndarray],
     decisions: tuple[str, ...],
 ) -> Mapping[str, np.ndarray]:
-    """Checked and normalised as those of a network in which the decisions are roots."""
+    """Check and normalise the tables as those of a network in which the decisions are roots."""
     for decision in decisions:
         if decision in tables:
             raise ModelError(f"'{decision}' is a decision: it has options and no table", code="conflict")
@@ -231,9 +231,9 @@ class Rule:
     decision : str
     options : tuple of str
     known : mapping of str to tuple of str
-        What the choice depends on, and the states of each.
+        The variables that the choice depends on, with their states.
     choices : ndarray of int
-        The number of the option to take: one axis for each name in ``known``.
+        Index of the option to take, with one axis for each variable in ``known``.
     """
 
     decision: str
@@ -242,7 +242,7 @@ class Rule:
     choices: np.ndarray
 
     def choose(self, past: Mapping[str, str]) -> str:
-        """The option to take. What the choice does not depend on may be left out of ``past``."""
+        """Return the option to take; ``past`` may omit variables that the choice does not depend on."""
         for name in self.known:
             if name not in past:
                 raise EvidenceError(f"'{self.decision}' depends on '{name}': say its state", code="incomplete")
@@ -250,7 +250,7 @@ class Rule:
         return self.options[int(self.choices[tuple(codes[name] for name in self.known)])]
 
     def rows(self) -> list[dict[str, str]]:
-        """The rule as a table: the state of everything known, and the option under the decision's name."""
+        """Return the rule as rows: the states of the known variables, and the option under the name of the decision."""
         return [
             {name: states[code] for (name, states), code in zip(self.known.items(), place, strict=True)}
             | {self.decision: self.options[int(option)]}
@@ -260,40 +260,40 @@ class Rule:
 
 @dataclass(frozen=True, eq=False)
 class Policy:
-    """The best rules and what they are worth.
+    """The optimal rules and their expected utility.
 
     Attributes
     ----------
     rules : mapping of str to Rule
     expected_utility : float
-        Of following them: the largest that any policy reaches.
+        Expected utility of following the rules: the maximum over all policies.
     """
 
     rules: Mapping[str, Rule]
     expected_utility: float
 
     def choose(self, decision: str, past: Mapping[str, str] | None = None) -> str:
-        """The option to take, given what is known."""
+        """Return the option to take, given what is known."""
         if decision not in self.rules:
             raise ModelError(f"no rule for '{decision}'{hint(decision, self.rules)}", code="unknown-variable")
         return self.rules[decision].choose(past or {})
 
 
 def solve(diagram: InfluenceDiagram, given: Mapping[str, Any] | None = None) -> Policy:
-    """The policy with the largest expected utility; of equally good options the first.
+    """Return the policy with the largest expected utility; the first option on a tie.
 
     Parameters
     ----------
     given
-        What is known already, and earlier decisions that are taken: variable to state, or to a
-        mapping from states to likelihoods. Rules are then for the decisions that remain.
+        What is already known, and decisions already taken: variable to state, or to a mapping from
+        states to likelihoods. The rules are then for the remaining decisions.
 
     Raises
     ------
     EngineRefusal
         The diagram is too large; the message says how large.
     EvidenceError
-        What is given cannot be, or comes after a decision that remains.
+        The evidence is impossible, or is observed only after a remaining decision.
     """
     problem = _problem(diagram, given or {})
     steps = _plan(problem)
@@ -301,12 +301,12 @@ def solve(diagram: InfluenceDiagram, given: Mapping[str, Any] | None = None) -> 
 
 
 def expected_utilities(diagram: InfluenceDiagram, given: Mapping[str, Any] | None = None) -> dict[str, float]:
-    """What each option of the first decision that remains is worth, if all later ones are taken well.
+    """Return the expected utility of each option of the first remaining decision, if later ones are optimal.
 
     Parameters
     ----------
     given
-        As in :func:`solve`. The option is taken whatever is seen before it and not given.
+        As in :func:`solve`. The option is taken regardless of observations before it that are not given.
     """
     remaining = [d for d in diagram.decisions if d not in (given or {})]
     if not remaining:
@@ -318,9 +318,9 @@ def expected_utilities(diagram: InfluenceDiagram, given: Mapping[str, Any] | Non
 
 
 def under_policy(diagram: InfluenceDiagram, rules: Mapping[str, Rule]) -> InfluenceDiagram:
-    """The diagram with some decisions turned into chance nodes that follow their rules.
+    """Return the diagram with decisions replaced by chance nodes that follow their rules.
 
-    With a rule for every decision, its tables are those of an ordinary network.
+    With a rule for every decision, the result is an ordinary network with utilities.
     """
     parents, tables = dict(diagram.parents), dict(diagram.tables)
     for decision, rule in rules.items():
@@ -334,13 +334,13 @@ def under_policy(diagram: InfluenceDiagram, rules: Mapping[str, Rule]) -> Influe
         parents[decision] = tuple(rule.known)
         tables[decision] = np.eye(len(diagram.states[decision]))[rule.choices]
     remaining = tuple(d for d in diagram.decisions if d not in rules)
-    # What a rule forgets later decisions may still know.
+    # Later decisions may still know what a rule ignores.
     parents |= {d: tuple(n for n in diagram.past(d)) for d in remaining}
     return replace(diagram, parents=parents, tables=tables, decisions=remaining)
 
 
 def evaluate(diagram: InfluenceDiagram, rules: Mapping[str, Rule]) -> float:
-    """Expected utility of following the rules, and the best ones where there are none."""
+    """Return the expected utility of following the rules, with optimal decisions where no rule is given."""
     return solve(under_policy(diagram, rules)).expected_utility
 
 
@@ -350,11 +350,11 @@ def value_of_information(
     decision: str,
     given: Mapping[str, Any] | None = None,
 ) -> float:
-    """How much expected utility it adds to know chance variables before a decision.
+    """Return the gain in expected utility from knowing chance variables before a decision.
 
-    For the quantity that matters itself this is the expected value of perfect information, for a test
-    or a sample the expected value of sample information; the price one should pay at most, if
-    utility is money.
+    For the quantity of interest itself this is the expected value of perfect information; for a test or
+    a sample it is the expected value of sample information. If utility is money, it is the largest price
+    worth paying.
 
     References
     ----------
@@ -377,9 +377,9 @@ def value_of_information(
 def information_values(
     diagram: InfluenceDiagram, given: Mapping[str, Any] | None = None
 ) -> dict[tuple[str, str], float]:
-    """(decision, variable) → value of knowing the variable before the decision, largest first.
+    """Return (decision, variable) → value of knowing the variable before the decision, largest first.
 
-    All chance variables that are not known by then and depend neither on the decision nor on a later one.
+    Includes all chance variables that are not known by then and depend neither on the decision nor on a later one.
     """
     out = {}
     for place, decision in enumerate(diagram.decisions):
@@ -394,7 +394,7 @@ def information_values(
 
 
 def required_observations(diagram: InfluenceDiagram) -> dict[str, tuple[str, ...]]:
-    """For each decision, the part of its past that can change the best option, by d-separation.
+    """Return, for each decision, the part of its past that can change the best option, by d-separation.
 
     References
     ----------
@@ -421,7 +421,7 @@ def _required(
 
 @dataclass(frozen=True, eq=False)
 class _Potential:
-    """A table over some variables; ``heads`` are those whose sum makes it one (a conditional table)."""
+    """A table over some variables; summing a conditional table over its ``heads`` gives one."""
 
     scope: tuple[str, ...]
     table: np.ndarray
@@ -430,7 +430,7 @@ class _Potential:
 
 @dataclass(frozen=True, eq=False)
 class _Problem:
-    """What is to be eliminated, in blocks from the last to the first: chance nodes, then a decision."""
+    """An elimination problem: blocks of variables from last to first, each of chance nodes and then a decision."""
 
     states: Mapping[str, tuple[str, ...]]
     probabilities: tuple[_Potential, ...]
@@ -470,7 +470,7 @@ def _problem(diagram: InfluenceDiagram, given: Mapping[str, Any]) -> _Problem:
 def _blocks(
     decisions: list[str], required: Mapping[str, tuple[str, ...]], chance: set[str], codes: Mapping[str, int]
 ) -> list[tuple[frozenset[str], str | None]]:
-    """Strong elimination order: last what is never seen, then decisions and what is first seen before each."""
+    """Strong elimination order: the never observed nodes, then decisions and what is first observed before each."""
     observed: set[str] = set(codes)
     before: list[tuple[frozenset[str], str | None]] = []
     decided: str | None = None
@@ -484,7 +484,7 @@ def _blocks(
 
 
 def _observe(diagram: InfluenceDiagram, given: Mapping[str, Any]) -> tuple[InfluenceDiagram, dict[str, int]]:
-    """Arcs from what is given to the first decision that remains; virtual evidence as seen children."""
+    """Enter the evidence: arcs into the first remaining decision, and virtual evidence as observed children."""
     evidence = read_evidence(diagram.states, given)
     taken = [d for d in diagram.decisions if d in given]
     for decision in taken:
@@ -529,7 +529,7 @@ type _Scopes = list[tuple[tuple[str, ...], frozenset[str]]]
 
 
 def _plan(problem: _Problem) -> list[str]:
-    """The order of elimination, found on scopes alone; cheapest next within a block."""
+    """Elimination order, found from the scopes alone; within a block the cheapest variable is next."""
     sizes = {v: len(s) for v, s in problem.states.items()}
     probabilities: _Scopes = [(p.scope, p.heads) for p in problem.probabilities]
     utilities = [u.scope for u in problem.utilities]
@@ -561,7 +561,7 @@ def _plan(problem: _Problem) -> list[str]:
 
 
 def _cost(variable: str, probabilities: _Scopes, utilities: list[tuple[str, ...]], sizes: Mapping[str, int]) -> int:
-    """Entries of the tables that averaging the variable out makes."""
+    """Number of table entries created by summing out the variable."""
     joined = _union(scope for scope, _ in probabilities if variable in scope)
     touched = [_union((joined, scope)) for scope in utilities if variable in scope]
     return sum(prod(sizes[v] for v in scope) for scope in (joined, *touched))
@@ -610,7 +610,7 @@ def _average(
     weight = _Potential(scope, _product(inside, scope), frozenset().union(*(p.heads for p in inside)) - {variable})
     total = _Potential(scope[:-1], weight.table.sum(axis=-1), weight.heads)
     left = [p for p in probabilities if variable not in p.scope]
-    # A conditional table whose own variables are all summed out is one everywhere.
+    # A conditional table is one everywhere once its head variables are summed out.
     left += [total] if total.heads else []
     return left, [_expected(u, weight, total) if variable in u.scope else u for u in utilities]
 
@@ -620,12 +620,12 @@ def _expected(utility: _Potential, weight: _Potential, total: _Potential) -> _Po
     scope = (*(v for v in _union((weight.scope, utility.scope)) if v != variable), variable)
     value = (_aligned(weight, scope) * _aligned(utility, scope)).sum(axis=-1)
     mass = _aligned(total, scope[:-1])
-    # Where the past is impossible nothing depends on the value.
+    # For an impossible past the value has no effect.
     return _Potential(scope[:-1], np.divide(value, mass, out=np.zeros_like(value), where=mass > 0))
 
 
 def _settle(decision: str, probabilities: list[_Potential]) -> list[_Potential]:
-    """The chance of what was seen before a decision does not depend on it: a factor that says so is constant there."""
+    """Drop the decision from probability factors: they are constant in it, because the past does not depend on it."""
     inside = [p for p in probabilities if decision in p.scope]
     if not inside:
         return probabilities
@@ -647,7 +647,7 @@ def _decide(
 
 
 def _aligned(potential: _Potential, scope: tuple[str, ...]) -> np.ndarray:
-    """The table with the axes of ``scope``, of length one where it does not depend on the variable."""
+    """Table with the axes of ``scope``; axes on which it does not depend have length one."""
     order = sorted(range(len(potential.scope)), key=lambda i: scope.index(potential.scope[i]))
     sizes = dict(zip(potential.scope, potential.table.shape, strict=True))
     return potential.table.transpose(order).reshape([sizes.get(v, 1) for v in scope])

@@ -1,7 +1,7 @@
 """The action with the smallest expected loss.
 
-A posterior says how likely each state is; a loss says what each action costs in each state. The
-best action minimises the posterior expectation of the loss [1]_:
+A loss gives the cost of each action in each state. The best action minimises the posterior expectation
+of the loss [1]_:
 
 =====================  ==================================  =============================
 loss                   L(state y, action a)                best action
@@ -39,7 +39,7 @@ LOSSES = ("squared", "absolute", "zero_one")
 
 @dataclass(frozen=True, slots=True)
 class Asymmetric:
-    """Linear loss that charges ``under`` a unit for actions below the state and ``over`` for those above.
+    """Piecewise linear loss: ``under`` per unit for actions below the state, ``over`` per unit for actions above it.
 
     ``Asymmetric(9, 1)`` leads to the 90 % quantile.
     """
@@ -53,7 +53,7 @@ class Asymmetric:
 
     @property
     def quantile(self) -> float:
-        """The probability whose quantile is the best action."""
+        """Probability level of the quantile that is the best action."""
         return 1 / (1 + self.over / self.under)
 
 
@@ -62,12 +62,12 @@ type Loss = Literal["squared", "absolute", "zero_one"] | Asymmetric
 
 @dataclass(frozen=True, slots=True)
 class Decision:
-    """Best actions and what they are expected to cost.
+    """Best actions and their expected loss.
 
     Attributes
     ----------
     action : ndarray
-        Numbers, or positions in the list of actions of a loss matrix.
+        Numbers, or column indices of a loss matrix.
     expected_loss : ndarray
     """
 
@@ -76,19 +76,19 @@ class Decision:
 
 
 def incurred(states: np.ndarray, actions: np.ndarray, loss: Loss | Array = "squared") -> Array:
-    """What actions cost in the states that came about; nothing where they are right.
+    """Return the loss of the actions in the states that occurred; zero for the correct action.
 
     Parameters
     ----------
     states, actions
-        Numbers or names; under a matrix positions.
+        Numbers or names; indices for a loss matrix.
     loss
         ``squared``, ``absolute``, ``zero_one``, an :class:`Asymmetric`, or a matrix (states, actions).
 
     Raises
     ------
     OptionError
-        An unknown loss, shapes that do not fit, or positions that the matrix does not have.
+        The loss is unknown, the shapes do not match, or an index is outside the matrix.
     """
     states, actions = np.asarray(states), np.asarray(actions)
     try:
@@ -118,7 +118,7 @@ def _gap(states: np.ndarray, actions: np.ndarray) -> Array:
 
 
 def from_draws(draws: np.ndarray, loss: Loss = "squared") -> Decision:
-    """Best actions for quantities known by draws.
+    """Return the best actions for quantities given by posterior draws.
 
     Parameters
     ----------
@@ -130,7 +130,7 @@ def from_draws(draws: np.ndarray, loss: Loss = "squared") -> Decision:
     Raises
     ------
     OptionError
-        An unknown loss, or no draws.
+        The loss is unknown, or there are no draws.
     """
     draws = np.asarray(draws)
     if not draws.ndim or not len(draws):
@@ -167,7 +167,7 @@ def _mode(draws: np.ndarray) -> Decision:
 
 
 def expected_losses(probabilities: Array, matrix: Array) -> Array:
-    """Expected loss of every action.
+    """Return the expected loss of every action.
 
     Parameters
     ----------
@@ -199,13 +199,13 @@ def expected_losses(probabilities: Array, matrix: Array) -> Array:
 
 
 def _sums_to_one(probabilities: Array) -> bool:
-    """Whether they do along the last axis, but for rows whose probabilities are not known."""
+    """Whether the probabilities sum to one along the last axis, except in rows of unknown probabilities."""
     total = probabilities.sum(axis=-1)
     return bool((np.isnan(total) | (np.abs(total - 1) <= 1e-6)).all())
 
 
 def from_probabilities(probabilities: Array, matrix: Array) -> Decision:
-    """Best actions under a loss matrix; of equally good actions the first.
+    """Return the best actions under a loss matrix; the first action on a tie.
 
     Parameters
     ----------

@@ -1,13 +1,13 @@
 r"""Markov decision processes: states, actions, rewards, and the policy with the highest expected return.
 
-The value of a policy solves a linear system, :math:`V^\pi = r^\pi + \gamma P^\pi V^\pi`; that of the best policy
-Bellman's equation [1]_
+The value of a policy solves a linear system, :math:`V^\pi = r^\pi + \gamma P^\pi V^\pi`; the value of the optimal
+policy solves Bellman's equation [1]_
 
 .. math:: V^*(s) = \max_a \Bigl(r(s, a) + \gamma \sum_{s'} P(s' \mid s, a) V^*(s')\Bigr),
 
-which value iteration approaches by a factor :math:`\gamma` each sweep and policy iteration reaches in finitely many
-steps [2]_. Of a process that is only partly observed the probabilities of the states, the belief, are what to act on
-[3]_: it is filtered like that of a hidden Markov model whose transitions depend on the action.
+Value iteration reduces the distance to the solution by the factor :math:`\gamma` in each sweep; policy iteration
+reaches it in finitely many steps [2]_. In a partially observed process, actions depend on the probabilities of the
+states, the belief [3]_; it is filtered as in a hidden Markov model whose transitions depend on the action.
 
 References
 ----------
@@ -33,20 +33,20 @@ __all__ = ["MDP", "Solution", "discounted_return", "maze", "policy_iteration", "
 
 Array = NDArray[np.float64]
 
-# Values this near to each other, against the largest, are equal but for rounding.
+# Values that differ by less than this share of the largest value count as equal.
 _EQUAL = 1e-10
 MOVES = {"north": (-1, 0), "east": (0, 1), "south": (1, 0), "west": (0, -1)}
 
 
 def discounted_return(rewards: Any, discount: float = 1.0) -> float:
-    """The sum of rewards, each discounted by the steps before it."""
+    """Return the discounted sum of rewards."""
     each = real(rewards, "rewards", ndim=1, empty=True)
     return float(each @ number(discount, "discount", 0, 1) ** np.arange(len(each)))
 
 
 @dataclass(frozen=True, eq=False)
 class MDP:
-    """A decision process with known dynamics.
+    """A Markov decision process with known dynamics.
 
     Parameters
     ----------
@@ -55,16 +55,16 @@ class MDP:
     rewards : ndarray, shape (states, actions)
         Expected reward of an action in a state.
     discount : float
-        Between 0 and 1; 1 only where every policy ends in a terminal state.
+        Discount factor between 0 and 1; 1 only if policies end in a terminal state.
     terminal : sequence of int
-        States that absorb, with reward zero.
+        Absorbing states, with reward zero.
     states, actions : sequence of str
-        Names; left out: numbers.
+        Names; default: numbers.
 
     Raises
     ------
     DataError
-        Shapes that do not fit, rows that do not add up to one, a terminal state that is left or rewarded.
+        The shapes do not match, rows do not sum to one, or a terminal state can be left or has a reward.
     """
 
     transitions: Array
@@ -112,7 +112,7 @@ class MDP:
         return int(self.transitions.shape[0])
 
     def action_values(self, value: Array) -> Array:
-        """Q: the return of each action when the values of the next states are these, shape (states, actions)."""
+        """Return the action values Q for these values of the next states, shape (states, actions)."""
         given = real(value, "value", ndim=1, finite=False)
         if len(given) != self.n_states:
             raise OptionError(
@@ -121,19 +121,19 @@ class MDP:
         return np.asarray(self.rewards + self.discount * (self.transitions @ given).T)
 
     def policy_value(self, policy: Any) -> Array:
-        """Expected return of a policy from every state, by a linear system.
+        """Return the expected return of a policy from every state, by solving a linear system.
 
         Parameters
         ----------
         policy
-            An action for each state, or their probabilities, shape (states, actions).
+            An action for each state, or action probabilities of shape (states, actions).
 
         Raises
         ------
         OptionError
-            Actions that there are not, or probabilities that do not add up to one.
+            An action does not exist, or the probabilities do not sum to one.
         DataError
-            Without discount, a policy that never ends from some state.
+            Without discounting, the policy never ends from some state.
         """
         chance = self._probabilities(policy)
         reward = (chance * self.rewards).sum(axis=1)
@@ -151,7 +151,7 @@ class MDP:
         return out
 
     def _ending(self, moves: Array) -> NDArray[np.int64]:
-        """States from which a terminal state can be reached: where all can, the policy ends with probability one."""
+        """States from which a terminal state is reachable; if all are, the policy ends with probability one."""
         reached = np.zeros(self.n_states, bool)
         reached[np.asarray(self.terminal, int)] = True
         while True:
@@ -179,7 +179,7 @@ class MDP:
         return np.eye(self.n_actions)[actions]
 
     def simulate(self, policy: Any, start: int, n_steps: int, rng: np.random.Generator) -> tuple[np.ndarray, Array]:
-        """States (steps + 1,) and expected rewards (steps,) of one run."""
+        """Simulate one run; return the states (steps + 1,) and the expected rewards (steps,)."""
         chance = self._probabilities(policy)
         count(start, "start", 0, self.n_states - 1)
         count(n_steps, "n_steps")
@@ -194,15 +194,15 @@ class MDP:
 
 @dataclass(frozen=True, eq=False)
 class Solution:
-    """The best policy.
+    """The optimal policy.
 
     Attributes
     ----------
     value : ndarray
-        Its return from every state.
+        Expected return of the optimal policy from every state.
     action_values : ndarray, shape (states, actions)
     policy : ndarray of int
-        Of equally good actions the first.
+        Action in each state; the first on a tie.
     sweeps : int
     trace : list of ndarray
         Values after each sweep.
@@ -222,9 +222,9 @@ def _solution(process: MDP, value: Array, trace: list[Array]) -> Solution:
 
 
 def value_iteration(process: MDP, tolerance: float = 1e-10, max_sweeps: int = 100_000) -> Solution:
-    """Sweeps over the states until no value changes by more than ``tolerance`` times the largest reward.
+    """Value iteration: sweep until no value changes by more than ``tolerance`` times the largest reward.
 
-    Actions whose values differ by less than 1e-10 of the largest value are equally good: the first is taken.
+    Actions whose values differ by less than 1e-10 of the largest value are tied; the first is taken.
     """
     number(tolerance, "tolerance", 0)
     count(max_sweeps, "max_sweeps", 1)
@@ -243,7 +243,7 @@ def value_iteration(process: MDP, tolerance: float = 1e-10, max_sweeps: int = 10
 
 
 def policy_iteration(process: MDP, start: Any = None) -> Solution:
-    """A policy evaluated and improved until no action is better, by more than 1e-10 of the largest value."""
+    """Policy iteration: evaluate and improve until no action is better by more than 1e-10 of the largest value."""
     policy = np.zeros(process.n_states, np.int64) if start is None else positions(start, "start", process.n_actions)
     trace: list[Array] = []
     while True:
@@ -258,14 +258,14 @@ def policy_iteration(process: MDP, start: Any = None) -> Solution:
 
 
 def maze(plan: str, *, step: float = 0.0, goal: float = 100.0, discount: float = 0.9) -> MDP:
-    """A maze as a decision process.
+    """Return a maze as a Markov decision process.
 
     Parameters
     ----------
     plan
         Lines of ``#`` (wall), ``.`` (floor) and ``G`` (exit).
     step, goal
-        Reward of a move, and of the move to an exit.
+        Reward of a move, and of a move to an exit.
     """
     rows = [line.strip() for line in plan.strip().splitlines()]
     cells = [(r, c) for r, line in enumerate(rows) for c, mark in enumerate(line) if mark != "#"]
@@ -289,23 +289,23 @@ def maze(plan: str, *, step: float = 0.0, goal: float = 100.0, discount: float =
 
 
 def update_belief(belief: Any, transitions: Array, observation_probabilities: Array, observation: int) -> Array:
-    """Probabilities of the states after an action and what was then observed.
+    """Return the belief (state probabilities) after an action and an observation.
 
     Parameters
     ----------
     belief
-        Probabilities before, shape (states,).
+        Belief before the action, shape (states,).
     transitions
-        Of the action that was taken, shape (states, states).
+        Transition matrix of the action taken, shape (states, states).
     observation_probabilities
-        Shape (states, observations), in the state that was reached.
+        Probabilities of the observations in the new state, shape (states, observations).
 
     Raises
     ------
     OptionError
-        Probabilities that do not add up to one, shapes that do not fit, or an observation that there is not.
+        Probabilities do not sum to one, shapes do not match, or the observation does not exist.
     DataError
-        The observation was impossible.
+        The observation has probability zero.
     """
     before = distributions(belief, "belief", ndim=1)
     moves = distributions(transitions, "transitions", ndim=2)

@@ -1,14 +1,14 @@
-r"""Is one model better than another, by scores on the same splits? A Bayesian answer.
+r"""Bayesian comparison of two models by their scores on the same splits.
 
-Scores of cross-validation are correlated: training sets overlap. For the mean difference :math:`\mu` of n scores with
-mean :math:`\bar x` and variance :math:`s^2`, correlated by :math:`\rho`, the posterior under the usual improper prior
-is a Student t distribution with n − 1 degrees of freedom [1]_ (eq. 6),
+Cross-validation scores are correlated, because the training sets overlap. Given n score differences with mean
+:math:`\bar x`, variance :math:`s^2` and correlation :math:`\rho`, the posterior of the mean difference :math:`\mu`
+under the usual improper prior is a Student t distribution with n − 1 degrees of freedom [1]_ (eq. 6),
 
 .. math:: \mu \sim t_{n-1}\!\left(\bar x, \left(\tfrac{1}{n} + \tfrac{\rho}{1-\rho}\right) s^2\right),
 
-with the share of rows left out for :math:`\rho` [2]_. A difference smaller than a margin counts as none. With
-:math:`s^2=0` there is no posterior: a few differences that coincide, as of shares of right answers they often do, say
-nothing of how they vary.
+where :math:`\rho` is the share of held-out rows [2]_. A difference smaller than a margin counts as no difference. With
+:math:`s^2=0` there is no posterior: a few identical differences, which are common for accuracies, say nothing about
+their variance.
 
 References
 ----------
@@ -31,20 +31,20 @@ from bayeslab.errors import OptionError
 
 __all__ = ["PairedDifference", "correlated_t"]
 
-# Differences that differ by less, relative to themselves, coincide but for rounding.
+# Relative tolerance below which differences count as identical.
 _ROUNDING = 1e-12
 
 
 @dataclass(frozen=True, slots=True)
 class PairedDifference:
-    """What is known of a mean difference of scores.
+    """Posterior of a mean difference of scores.
 
     Attributes
     ----------
     mean, scale, dof : float
-        Of the Student t posterior.
+        Parameters of the Student t posterior.
     better, same, worse : float
-        Probability that the difference is above the margin, within it, below it; NaN where all differences coincide.
+        Probability that the difference is above, within or below the margin; NaN if all differences are identical.
     """
 
     mean: float
@@ -55,7 +55,7 @@ class PairedDifference:
     worse: float
 
     def interval(self, probability: float = 0.89) -> tuple[float, float]:
-        """The central interval of the mean difference; NaN where all differences coincide."""
+        """Return the central interval of the mean difference; NaN if all differences are identical."""
         from scipy.stats import t
 
         number(probability, "probability", 0, 1, above=True, below=True)
@@ -64,16 +64,16 @@ class PairedDifference:
 
 
 def correlated_t(differences: NDArray[np.float64], left_out: float, margin: float = 0.0) -> PairedDifference:
-    """The posterior of the mean difference of scores on the same splits.
+    """Return the posterior of the mean difference of scores on the same splits.
 
     Parameters
     ----------
     differences
-        One for each split, first minus second.
+        One difference for each split, first model minus second.
     left_out
-        Share of the rows that a split leaves out, the correlation of two scores.
+        Share of held-out rows in a split, used as the correlation of two scores.
     margin
-        A difference up to this counts as none.
+        Differences up to this size count as no difference.
     """
     from scipy.stats import t
 
@@ -90,7 +90,7 @@ def correlated_t(differences: NDArray[np.float64], left_out: float, margin: floa
     if np.ptp(each) <= _ROUNDING * np.abs(each).max():
         unknown = float("nan")
         return PairedDifference(mean, 0.0, n - 1, unknown, unknown, unknown)
-    unit = float(np.abs(each).max())  # whose square may vanish or overflow
+    unit = float(np.abs(each).max())  # its square may underflow or overflow
     scale = unit * float(np.sqrt((1 / n + left_out / (1 - left_out)) * (each / unit).var(ddof=1)))
     above = float(t.sf((margin - mean) / scale, n - 1))
     below = float(t.cdf((-margin - mean) / scale, n - 1))

@@ -1,7 +1,7 @@
-r"""Leaving the hard cases undecided: how many to reject for the rest to have few errors.
+r"""Reject option: the share of cases to leave undecided so that the others have few errors.
 
-Cases are decided in the order of the confidence in them. Where confidence is right, the error among those decided falls
-with every case that is rejected [1]_.
+The cases with the lowest confidence are rejected first. If the confidence ranks the cases correctly, the error among
+the remaining cases falls with every rejected case [1]_.
 
 References
 ----------
@@ -24,7 +24,7 @@ Array = NDArray[np.float64]
 
 
 def margin(scores: Any) -> Array:
-    """Confidence: the best score of each case less the second, of scores (cases, classes)."""
+    """Return the confidence of each case: its best score minus its second best; scores of shape (cases, classes)."""
     given = real(scores, "scores", ndim=2)
     if given.shape[1] < 2:
         raise OptionError(
@@ -36,16 +36,16 @@ def margin(scores: Any) -> Array:
 
 
 def rejection_curve(confidence: Any, wrong: Any) -> tuple[Array, Array]:
-    """Shares of cases rejected, from none on, and the error among those that are left.
+    """Return the shares of rejected cases, starting at zero, and the error rates among the remaining cases.
 
     Cases with the same confidence are rejected together.
 
     Parameters
     ----------
     confidence
-        One number a case.
+        One number per case.
     wrong
-        Whether its decision is wrong: truth values, or 1 and 0.
+        Whether the decision of each case is wrong: truth values, or 1 and 0.
     """
     sure, wrong = real(confidence, "confidence"), truths(wrong, "wrong")
     if sure.shape != wrong.shape or sure.ndim != 1:
@@ -60,7 +60,7 @@ def rejection_curve(confidence: Any, wrong: Any) -> tuple[Array, Array]:
 
 
 def share_rejected(confidence: Any, wrong: Any, error: float = 0.005) -> float:
-    """The smallest share to reject for the rest to have at most this error; 1: even the surest are wrong."""
+    """Return the smallest share to reject so that the rest has at most this error rate; 1 if no share is enough."""
     number(error, "error", 0, 1)
     shares, errors = rejection_curve(confidence, wrong)
     enough = np.flatnonzero(errors <= error)

@@ -1,4 +1,4 @@
-"""How good predicted probabilities are: proper scores and calibration.
+"""Evaluation of predicted probabilities: proper scores and calibration.
 
 References
 ----------
@@ -29,19 +29,19 @@ Array = NDArray[np.float64]
 
 
 def brier_score(probabilities: Array, outcomes: NDArray[np.int64]) -> float:
-    """Mean squared distance of the probabilities from what happened [1]_: 0 is perfect, 2 the worst.
+    """Return the Brier score, the mean squared distance of probabilities from outcomes [1]_: 0 is perfect, 2 the worst.
 
     Parameters
     ----------
     probabilities
         Shape (case, state).
     outcomes
-        The state of each case, by position.
+        Index of the observed state of each case.
 
     Raises
     ------
     OptionError
-        Probabilities that do not add up to one, or outcomes that are no positions of states.
+        Probabilities do not sum to one, or outcomes are not indices of states.
     """
     given, at = _cases(probabilities, outcomes)
     happened = np.eye(given.shape[1])[at]
@@ -49,14 +49,14 @@ def brier_score(probabilities: Array, outcomes: NDArray[np.int64]) -> float:
 
 
 def log_score(probabilities: Array, outcomes: NDArray[np.int64]) -> float:
-    """Mean log probability of what happened [2]_: 0 is perfect, −∞ if the impossible happened."""
+    """Return the mean log probability of the outcomes [2]_: 0 is perfect, −∞ if one had probability 0."""
     given, at = _cases(probabilities, outcomes)
     with np.errstate(divide="ignore"):
         return float(np.log(given[np.arange(len(at)), at]).mean())
 
 
 def _cases(probabilities: Any, outcomes: Any) -> tuple[Array, NDArray[np.int64]]:
-    """Probabilities of states (case, state) and the position of the state of each case."""
+    """Return checked probabilities (case, state) and outcome indices."""
     given = distributions(probabilities, "probabilities", ndim=2)
     at = positions(outcomes, "outcomes", given.shape[1])
     if at.shape != given.shape[:1]:
@@ -69,18 +69,18 @@ def _cases(probabilities: Any, outcomes: Any) -> tuple[Array, NDArray[np.int64]]
 
 @dataclass(frozen=True, slots=True)
 class CalibrationBins:
-    """Predicted probabilities in bins, and how often the event happened in each.
+    """Binned predicted probabilities, and the frequency of the event in each bin.
 
     Attributes
     ----------
     predicted : ndarray
-        Mean probability in the bin.
+        Mean predicted probability in the bin.
     observed : ndarray
         Share of cases in which the event happened.
     lower, upper : ndarray
-        Interval of the share.
+        Interval for the share.
     count : ndarray
-        Cases in the bin, or the sum of their weights.
+        Number of cases in the bin, or the sum of their weights.
     """
 
     predicted: Array
@@ -97,22 +97,21 @@ def calibration_bins(
     ci_prob: float = 0.89,
     weights: Array | None = None,
 ) -> CalibrationBins:
-    """Cases sorted into bins of equally many (ties stay together), with Jeffreys intervals [4]_ (section 4.3).
+    """Return calibration bins of equal counts (ties stay together), with Jeffreys intervals [4]_ (section 4.3).
 
     Parameters
     ----------
     probabilities
-        Predicted probability of the event, one a case.
+        Predicted probability of the event for each case.
     happened
-        Whether it happened: truth values, or 1 and 0.
+        Whether the event happened: truth values, or 1 and 0.
     weights
-        What each case counts; None: 1. Less where several are of one row, and say no more of it than one.
+        Weight of each case; None: 1. Use smaller weights if several cases come from one row and are not independent.
 
     Raises
     ------
     OptionError
-        Probabilities outside 0 to 1, outcomes that are no truth values, weights that are not above 0, or lengths that
-        differ.
+        Probabilities are outside 0 to 1, outcomes are not truth values, weights are not above 0, or lengths differ.
     """
     from scipy.stats import beta
 
@@ -151,7 +150,7 @@ def class_bins(
     ci_prob: float = 0.89,
     weights: Array | None = None,
 ) -> tuple[str, CalibrationBins]:
-    """One curve for all classes: of two that of the second; of more every case counts once for each (``any``)."""
+    """Return one curve for all classes: that of the second of two; else every case counts once per class (``any``)."""
     given, at = _cases(probabilities, outcomes)
     if given.shape[1] != len(classes):
         raise OptionError(

@@ -1,14 +1,14 @@
-"""When to stop looking and sell: a bag of candies of unknown make-up.
+"""Optimal stopping: when to stop unwrapping candies and sell the rest of a bag of unknown composition.
 
-Ann unwraps candies from a bag one at a time; what she unwraps is hers to enjoy and cannot be sold.
-At any time she may sell the rest to Bob, who values flavours differently and pays what the wrapped
-candies are worth to him, given all that both have seen. Unwrapping tells what the bag is like, and
-leaves less to sell.
+Ann unwraps candies from a bag one at a time; she enjoys the unwrapped candies and cannot sell them. At
+any time she may sell the rest to Bob, who values the flavours differently and pays what the wrapped
+candies are worth to him, given everything both have observed. Unwrapping gives information about the
+bag, but leaves less to sell.
 
-The state is how many of either flavour have been seen, for under exchangeable draws nothing else
-matters. With p the probability that the next candy is a lime, the value of going on is an
-expectation over two states with one more candy unwrapped, so values follow backwards from the
-empty bag [1]_ [2]_:
+The state is the number of unwrapped candies of either flavour; under exchangeable draws nothing else
+matters. With p the probability that the next candy is a lime, the value of continuing is an expectation
+over two states with one more unwrapped candy, so the values are computed backwards from the empty bag
+[1]_ [2]_:
 
 .. math:: V(l, c) = \\max\\{(N - l - c)\\,[p\\,b_l + (1 - p)\\,b_c],\\;
           p\\,[a_l + V(l + 1, c)] + (1 - p)\\,[a_c + V(l, c + 1)]\\}
@@ -32,13 +32,13 @@ from bayeslab.errors import ModelError
 
 __all__ = ["CandyTrade", "StoppingRule", "best_stopping"]
 
-# Candies whose square of states fits into memory.
+# Largest number of candies; the number of states is quadratic in it.
 _CANDIES = 5000
 
 
 @dataclass(frozen=True)
 class CandyTrade:
-    """The bag, and what its candies are worth to either.
+    """The prior over bags, and the values of the candies to seller and buyer.
 
     Parameters
     ----------
@@ -48,9 +48,9 @@ class CandyTrade:
         Share of limes in each kind of bag; each candy in it is a lime with this probability.
     n_candies : int
     seller : (float, float)
-        What unwrapping a lime, and a cherry, is worth to Ann.
+        Value to Ann of unwrapping a lime, and of a cherry.
     buyer : (float, float)
-        What a lime, and a cherry, is worth to Bob.
+        Value to Bob of a lime, and of a cherry.
     """
 
     prior: tuple[float, ...]
@@ -77,7 +77,7 @@ class CandyTrade:
                 )
 
     def lime_probability(self, limes: ArrayLike, cherries: ArrayLike) -> np.ndarray:
-        """That the next candy is a lime, after so many of either; NaN where no kind of bag allows them."""
+        """Return the probability that the next candy is a lime, given the counts; NaN if no kind of bag allows them."""
         from scipy.special import logsumexp, xlogy
 
         share, counts = np.asarray(self.lime_share, float), [np.asarray(n, float)[..., None] for n in (limes, cherries)]
@@ -89,18 +89,18 @@ class CandyTrade:
 
 @dataclass(frozen=True, eq=False)
 class StoppingRule:
-    """What to do after every number of limes and cherries.
+    """The optimal rule for every number of unwrapped limes and cherries.
 
     Attributes
     ----------
     value : ndarray (N + 1, N + 1)
-        ``value[limes, cherries]``: expected utility from here on; NaN where such candies cannot be.
+        ``value[limes, cherries]``: expected utility from this state on; NaN for impossible states.
     price : ndarray (N + 1, N + 1)
-        What Bob pays for the rest.
+        Price that Bob pays for the rest.
     sell : ndarray of bool (N + 1, N + 1)
-        Whether to sell; as soon as it is not worse than going on.
+        Whether to sell: as soon as selling is at least as good as continuing.
     sell_now, never_sell : float
-        Expected utility of selling the whole bag at once, and of unwrapping all of it.
+        Expected utility of selling the whole bag at once, and of unwrapping all candies.
     """
 
     value: np.ndarray
@@ -111,12 +111,12 @@ class StoppingRule:
 
     @property
     def expected_utility(self) -> float:
-        """Of the best rule, before anything is unwrapped."""
+        """Expected utility of the optimal rule before any candy is unwrapped."""
         return float(self.value[0, 0])
 
 
 def best_stopping(trade: CandyTrade) -> StoppingRule:
-    """The rule with the largest expected utility, by backward induction over (limes, cherries)."""
+    """Return the rule with the largest expected utility, by backward induction over (limes, cherries)."""
     n = trade.n_candies
     limes, cherries = np.indices((n + 1, n + 1))
     left = n - limes - cherries
@@ -134,5 +134,5 @@ def best_stopping(trade: CandyTrade) -> StoppingRule:
 
 
 def _mean(p: np.ndarray, lime: np.ndarray | float, cherry: np.ndarray | float) -> np.ndarray:
-    """An expectation over the next candy; what cannot come has no value and adds nothing."""
+    """Expectation over the next candy; impossible candies contribute nothing."""
     return p * np.nan_to_num(lime) + (1 - p) * np.nan_to_num(cherry)
