@@ -1,1 +1,1 @@
-"""What learning can promise: numbers of examples, of hypotheses, of mistakes. Plain functions, no models."""
+"""Learning theory: bounds on examples, hypotheses and mistakes, and classical networks, as plain functions."""

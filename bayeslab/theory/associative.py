@@ -1,18 +1,18 @@
-r"""Symmetric networks of units that say -1 or 1: Hopfield's memory, and the Boltzmann machine.
+r"""Symmetric networks of units with values -1 and 1: the Hopfield network and the Boltzmann machine.
 
 With symmetric weights and no weight of a unit to itself, the energy
 
 .. math:: E(s) = -\tfrac{1}{2} \sum_{ij} w_{ij} s_i s_j - \sum_i b_i s_i
 
-never rises when one unit after the other takes the sign of its input: the net settles, and patterns
-whose products were added up as weights (Hebb) are where it settles, as long as there are not many: about 0.138 N
-patterns of N units are recalled with few wrong bits, and beyond that the memory breaks down [1]_, [2]_.
+never increases when one unit after the other takes the sign of its input, so the network converges. With weights from
+Hebb's rule, the sum of the patterns' outer products, it converges to the stored patterns as long as there are few:
+about 0.138 N patterns can be recalled by N units with few wrong bits; beyond that the memory breaks down [1]_, [2]_.
 
-In a Boltzmann machine a unit says 1 with probability :math:`1/(1 + e^{-2 h_i/T})` of its input
-:math:`h_i = \sum_j w_{ij} s_j + b_i`. The states then have the Gibbs distribution
-:math:`P(s) \propto e^{-E(s)/T}`. The gradient of the log likelihood of what visible units say is a difference of two
-averages, :math:`\langle s_i s_j\rangle` with the visible units held at the data and of the machine left alone [3]_.
-Cooling the temperature from high to low finds states of low energy.
+In a Boltzmann machine a unit with input :math:`h_i = \sum_j w_{ij} s_j + b_i` is 1 with probability
+:math:`1/(1 + e^{-2 h_i/T})`. The states then have the Gibbs distribution :math:`P(s) \propto e^{-E(s)/T}`. The gradient
+of the log likelihood of the visible units is a difference of two averages of :math:`\langle s_i s_j\rangle`: with the
+visible units clamped to the data, and with the machine running freely [3]_. Lowering the temperature gradually finds
+states of low energy.
 
 References
 ----------
@@ -47,7 +47,7 @@ _FEW, _WRITTEN_OUT = 16, 20
 
 
 def all_states(n: int) -> Array:
-    """All 2 to the power of n states of -1 and 1."""
+    """Return all 2^n states of -1 and 1."""
     n = count(n, "n, the number of units whose states are written out,", 0, _WRITTEN_OUT)
     return np.array(list(itertools.product([-1.0, 1.0], repeat=n))).reshape(2**n, n)
 
@@ -72,12 +72,12 @@ def _check_warm(temperature: float) -> None:
 
 @dataclass(frozen=True, eq=False)
 class Hopfield:
-    """An associative memory.
+    """A Hopfield network: an associative memory.
 
     Parameters
     ----------
     weights : ndarray, shape (units, units)
-        Symmetric, 0 on the diagonal.
+        Symmetric weights with zero diagonal.
     """
 
     weights: Array
@@ -87,7 +87,7 @@ class Hopfield:
 
     @classmethod
     def of(cls, patterns: Any) -> Hopfield:
-        """The memory of patterns, shape (patterns, units), by the rule of Hebb."""
+        """Return the network that stores patterns of shape (patterns, units), by Hebb's rule."""
         patterns = np.atleast_2d(real(patterns, "patterns", ndim=(1, 2)))
         n = patterns.shape[1]
         patterns = _signs(patterns, n)
@@ -96,14 +96,14 @@ class Hopfield:
         return cls(weights)
 
     def energy(self, states: Any) -> Array:
-        """Energy of each state."""
+        """Return the energy of each state."""
         s = _signs(states, len(self.weights))
         return np.asarray(-0.5 * np.einsum("ni,ij,nj->n", s, self.weights, s))
 
     def recall(self, start: Any, rng: np.random.Generator, max_passes: int = 100) -> tuple[Array, Array, bool]:
-        """One unit after the other takes the sign of its input, in random order, until none changes.
+        """Update one unit after the other to the sign of its input, in random order, until none changes.
 
-        A unit whose input is 0 stays as it is.
+        A unit with input 0 keeps its value.
 
         Returns
         -------
@@ -134,12 +134,12 @@ class Hopfield:
 
 @dataclass(frozen=True, eq=False)
 class BoltzmannMachine:
-    """Stochastic symmetric units, the visible ones first.
+    """A Boltzmann machine: stochastic symmetric units, the visible ones first.
 
     Parameters
     ----------
     weights : ndarray, shape (units, units)
-        Symmetric, 0 on the diagonal.
+        Symmetric weights with zero diagonal.
     bias : ndarray, shape (units,)
     n_visible : int
     """
@@ -160,23 +160,23 @@ class BoltzmannMachine:
 
     @classmethod
     def random(cls, n_visible: int, n_hidden: int, rng: np.random.Generator, scale: float = 0.1) -> BoltzmannMachine:
-        """Small random weights."""
+        """Return a machine with small random weights."""
         n = count(n_visible, "n_visible", 1) + count(n_hidden, "n_hidden")
         upper = np.triu(rng.normal(0, number(scale, "scale", 0), (n, n)), 1)
         return cls(upper + upper.T, np.zeros(n), n_visible)
 
     def energy(self, states: Any) -> Array:
-        """Energy of each state of all units."""
+        """Return the energy of each state of all units."""
         s = _signs(states, len(self.weights))
         return np.asarray(-0.5 * np.einsum("ni,ij,nj->n", s, self.weights, s) - s @ self.bias)
 
     def distribution(self, temperature: float = 1.0) -> tuple[Array, Array]:
-        """All states, and their probabilities, by enumeration.
+        """Return all states and their probabilities, by enumeration.
 
         Raises
         ------
         OptionError
-            More than 16 units, or a temperature that is not above 0.
+            There are more than 16 units, or the temperature is not above 0.
         """
         self._few()
         _check_warm(temperature)
@@ -198,21 +198,21 @@ class BoltzmannMachine:
         start: Any,
         held: int = 0,
     ) -> Array:
-        """Gibbs sampling of many machines at once: a pass over the units for each temperature.
+        """Run Gibbs sampling for many machines at once, with one pass over the units for each temperature.
 
         Parameters
         ----------
         temperatures
-            One for each pass; falling ones are simulated annealing.
+            One for each pass; decreasing temperatures give simulated annealing.
         start
             Shape (machines, units).
         held
-            So many of the first units are not drawn.
+            Number of leading units that are clamped, that is, not sampled.
 
         Returns
         -------
         ndarray
-            The last states, (machines, units).
+            The final states, shape (machines, units).
         """
         s = _signs(start, len(self.bias)).copy()
         count(held, "held", 0, len(self.bias))
@@ -224,7 +224,7 @@ class BoltzmannMachine:
         return s
 
     def log_likelihood(self, visible: Any) -> float:
-        """Mean log probability of visible states, hidden ones summed out by enumeration."""
+        """Return the mean log probability of visible states, with hidden units summed out by enumeration."""
         self._few()
         v = _signs(visible, self.n_visible)
         free = logsumexp(-self.energy(all_states(len(self.bias))))
@@ -235,7 +235,7 @@ class BoltzmannMachine:
         return np.column_stack([np.tile(visible, (len(hidden), 1)), hidden])
 
     def statistics(self, visible: Any) -> tuple[Array, Array, Array, Array]:
-        """Averages of s_i s_j and of s_i, with the visible units held at the data and left alone, by enumeration."""
+        """Return averages of s_i s_j and s_i by enumeration, with clamped visible units and of the free machine."""
         self._few()
         v = _signs(visible, self.n_visible)
         states, free = self.distribution()
@@ -250,13 +250,13 @@ class BoltzmannMachine:
         return held, held_mean, (states * free[:, None]).T @ states, free @ states
 
     def learned(self, visible: Any, rate: float = 0.1, steps: int = 100) -> tuple[BoltzmannMachine, Array]:
-        """The machine after steps of the learning rule, with averages by enumeration.
+        """Return the machine after gradient steps of the learning rule, with averages by enumeration.
 
         Returns
         -------
         machine : BoltzmannMachine
         log_likelihoods : ndarray
-            Before each step and after the last.
+            Mean log likelihood before each step and after the last.
         """
         number(rate, "rate", 0, above=True)
         count(steps, "steps")
@@ -275,7 +275,7 @@ class BoltzmannMachine:
     def learned_by_sampling(
         self, visible: Any, rng: np.random.Generator, rate: float = 0.05, steps: int = 200, passes: int = 5
     ) -> BoltzmannMachine:
-        """The learning rule with averages over Gibbs draws; machines left alone go on from step to step."""
+        """Return the machine learned with averages over Gibbs draws; the free chains persist between steps."""
         number(rate, "rate", 0, above=True)
         count(steps, "steps")
         count(passes, "passes", 1)

@@ -1,13 +1,13 @@
-r"""Case-based reasoning: stored designs found by what they do, as graphs of qualitative influences.
+r"""Case-based reasoning: retrieval of stored designs by function, described by graphs of qualitative influences.
 
-A case is a design and the graph of its function: variables (flows, temperatures, controls), and arcs that say that one
-grows (+) or falls (-) with another. A query is the graph of a function that is wanted. A case whose graph is the
-query's, but for the names of variables, solves it. Otherwise cases are ranked by how many arcs of the query the best
-match of their graph explains, and several cases are put together, each for arcs that are still open, as CADET designs
-water taps from a library of parts [1]_. A chain of influences may stand for one arc, of the product of its signs:
-:func:`elaborations` writes a function in other ways that say the same.
+A case is a design and the graph of its function: variables (flows, temperatures, controls) and arcs along which the
+effect increases (+) or decreases (-) with the cause. A query is the graph of a wanted function. A case whose graph is
+isomorphic to the query solves it. Otherwise cases are ranked by the number of query arcs that the best match of their
+graph explains, and several cases are combined, each for arcs that are still unexplained, as CADET designs water taps
+from a library of parts [1]_. A chain of influences is equivalent to one arc with the product of its signs:
+:func:`elaborations` gives equivalent forms of a function.
 
-Cases are not rows of a table, so this is no learner of :mod:`bayeslab.learners`.
+Cases are not rows of a table, so this is not a learner of :mod:`bayeslab.learners`.
 
 References
 ----------
@@ -33,24 +33,24 @@ __all__ = ["Case", "Match", "elaborations", "influences", "match", "retrieve", "
 
 Arc = tuple[str, str]
 
-# Variables of a graph, and maps of variables that are tried, in about a second: their number grows with the factorial.
+# Limits of about a second, on variables of a graph and on maps tried; the number of maps grows factorially.
 _VARIABLES, _TRIALS = 200, 20_000
 
 
 def influences(arcs: Mapping[Arc, str] | Iterable[tuple[str, str, str]], kinds: Mapping[str, str]) -> nx.DiGraph:
-    """A graph of qualitative influences.
+    """Return a graph of qualitative influences.
 
     Parameters
     ----------
     arcs
         (cause, effect) to "+" or "-", or triples (cause, effect, sign).
     kinds
-        Variable to what it is, as flow, temperature, control; only variables of one kind match.
+        Kind of each variable, such as flow, temperature, control; only variables of the same kind match.
 
     Raises
     ------
     OptionError
-        A sign that is neither; a variable without a kind; an arc given twice or to itself.
+        A sign is neither "+" nor "-", a variable has no kind, or an arc is a duplicate or a self-loop.
     """
     graph = nx.DiGraph()
     for name, kind in kinds.items():
@@ -76,9 +76,9 @@ class Case:
     ----------
     name : str
     function : networkx.DiGraph
-        As :func:`influences` makes it.
+        Graph as returned by :func:`influences`.
     design : object
-        Whatever describes how it is built.
+        Any description of how it is built.
     """
 
     name: str
@@ -88,19 +88,19 @@ class Case:
 
 @dataclass(frozen=True, eq=False)
 class Match:
-    """A case beside a query.
+    """The match of a case to a query.
 
     Attributes
     ----------
     case : Case
     variables : dict
-        Variables of the query to those of the case.
+        Map from variables of the query to variables of the case.
     arcs : frozenset
         Arcs of the query that the case explains.
     exact : bool
-        The case does what is wanted, and nothing else.
+        Whether the case has exactly the wanted function.
     surplus : int
-        Arcs of the case that nobody asked for.
+        Number of arcs of the case that the query does not contain.
     """
 
     case: Case
@@ -119,17 +119,17 @@ def _same_sign(a: Mapping[str, Any], b: Mapping[str, Any]) -> bool:
 
 
 def match(query: nx.DiGraph, case: Case, wanted: frozenset[Arc] | None = None) -> Match:
-    """The best match of a case: the same graph, otherwise the map of variables that explains most arcs.
+    """Return the best match of a case: an isomorphism, or else the map of variables that explains most arcs.
 
     Parameters
     ----------
     wanted
-        The arcs that count; left out: all of the query.
+        The query arcs that count; default: all.
 
     Raises
     ------
     OptionError
-        The graphs have so many variables of one kind that the best map is not found in 20,000 trials.
+        The graphs have too many variables of one kind: the best map is not found in 20,000 trials.
     """
     for name, graph in (("the query", query), (f"the case '{case.name}'", case.function)):
         if len(graph) > _VARIABLES:
@@ -161,7 +161,7 @@ def _explained(query: nx.DiGraph, other: nx.DiGraph, variables: Mapping[str, str
 
 @dataclass
 class _Search:
-    """Backtracking over maps of variables, cut where even all open arcs would not do better."""
+    """Branch and bound over maps of variables; the bound counts all open arcs as explained."""
 
     query: nx.DiGraph
     other: nx.DiGraph
@@ -197,13 +197,13 @@ class _Search:
         return sum(_explained(self.query, self.other, variables, arc) for arc in arcs)
 
     def _open(self, at: int) -> int:
-        """Arcs with an end that is still to be mapped."""
+        """Number of arcs with an end that is not yet mapped."""
         rest = set(self.order[at:])
         return sum(u in rest or v in rest for u, v in self.query.edges)
 
 
 def _largest_common(query: nx.DiGraph, case: Case) -> dict[str, str]:
-    # Variables with many arcs first: their wrong maps are found out early.
+    # Variables with many arcs first, so that wrong maps are detected early.
     search = _Search(query, case.function, sorted(query.nodes, key=lambda n: (-query.degree(n), n)))
     try:
         search.run(0, {}, 0)
@@ -213,9 +213,10 @@ def _largest_common(query: nx.DiGraph, case: Case) -> dict[str, str]:
 
 
 def retrieve(query: nx.DiGraph, library: Iterable[Case], n: int | None = None) -> list[Match]:
-    """Cases that do some of what is wanted, best first.
+    """Return the cases that explain some of the query, best first.
 
-    Exact ones come first, then those that explain most arcs, of equals those that do least besides, then by name.
+    Exact matches come first, then those that explain most arcs; ties are broken by the fewest surplus arcs, then by
+    name.
     """
     if n is not None:
         count(n, "n")
@@ -225,9 +226,9 @@ def retrieve(query: nx.DiGraph, library: Iterable[Case], n: int | None = None) -
 
 
 def synthesize(query: nx.DiGraph, library: Iterable[Case]) -> tuple[list[Match], frozenset[Arc]]:
-    """Cases that together do what is wanted, and the arcs that none explains.
+    """Return cases that together explain the query, and the arcs that none explains.
 
-    Greedy: always the case that explains most of the arcs that are open.
+    The search is greedy: it always adds the case that explains most of the open arcs.
     """
     cases = list(library)
     exact = next((m for m in retrieve(query, cases) if m.exact), None)
@@ -246,12 +247,12 @@ def synthesize(query: nx.DiGraph, library: Iterable[Case]) -> tuple[list[Match],
 
 
 def elaborations(query: nx.DiGraph, kind: str, name: str = "x") -> Iterator[nx.DiGraph]:
-    """The function with one arc, each in turn, led through a new variable: A → B as A → x → B, signs multiplied.
+    """Yield the function with each arc in turn replaced by a chain, A → B by A → x → B, with the same product of signs.
 
     Parameters
     ----------
     kind
-        Of the new variable.
+        Kind of the new variable.
     """
     if name in query:
         raise OptionError(f"there is a variable {name!r} already: give another name", code="name-clash")

@@ -1,9 +1,9 @@
-r"""Curves through points: what a set of basis functions can reach, and Ockham's razor.
+r"""Curve fitting: the curves that a set of basis functions can represent, and Ockham's razor.
 
-A hypothesis is :math:`h(x) = \sum_j w_j \phi_j(x)`. With as many functions as points some curve goes through all of
-them, a polynomial of degree n - 1 through n points, and says little about what lies between. Of several spaces of
-curves the simplest is preferred that has one which agrees with the data [1]_; whether the space has the true function
-at all (whether the problem is realizable) matters more than how many functions it has.
+A hypothesis is :math:`h(x) = \sum_j w_j \phi_j(x)`. With as many functions as points some curve passes through all
+points, such as a polynomial of degree n - 1 through n points, and says little about values in between. Ockham's razor
+prefers the simplest space with a curve that agrees with the data [1]_. Whether the space contains the true function
+(whether the problem is realizable) matters more than the number of its functions.
 
 References
 ----------
@@ -28,7 +28,7 @@ __all__ = ["Basis", "Curve", "fit_curve", "polynomial", "simplest"]
 
 Array = NDArray[np.float64]
 Basis = Sequence[Callable[[Array], Array]]
-# Powers beyond it overflow at numbers of two digits.
+# Higher powers overflow for two-digit numbers.
 _DEGREE = 150
 
 
@@ -42,7 +42,7 @@ class Curve:
     weights : ndarray
         One for each function.
     residual : float
-        The greatest distance from a point that it was fitted to.
+        Largest absolute residual at the fitted points.
     """
 
     basis: Basis
@@ -50,12 +50,12 @@ class Curve:
     residual: float
 
     def __call__(self, x: Any) -> Array:
-        """Its values."""
+        """Return the values of the curve."""
         return np.asarray(_columns(x, self.basis) @ self.weights)
 
 
 def polynomial(degree: int) -> Basis:
-    """The powers of x up to a degree, the constant first."""
+    """Return the powers of x up to a degree, the constant first."""
     count(degree, "degree", 0, _DEGREE)
     return [partial(_power, k) for k in range(degree + 1)]
 
@@ -71,7 +71,7 @@ def _columns(x: Any, basis: Basis) -> Array:
 
 
 def fit_curve(x: Any, y: Any, basis: Basis) -> Curve:
-    """The curve of least squares.
+    """Return the least squares curve.
 
     Parameters
     ----------
@@ -89,34 +89,34 @@ def fit_curve(x: Any, y: Any, basis: Basis) -> Curve:
         raise DataError(
             "a function of the basis is infinite at some point: scale x, or take a lower degree", code="not-finite"
         )
-    # Powers of large x differ by orders of magnitude.
+    # Scale, because powers of large x differ by orders of magnitude.
     scale = np.maximum(np.abs(columns).max(axis=0), 1e-300)
     weights = np.linalg.lstsq(columns / scale, target, rcond=None)[0] / scale
     return Curve(basis, weights, float(np.abs(columns @ weights - target).max()))
 
 
 def simplest(x: Any, y: Any, spaces: Sequence[Basis], tolerance: float = 1e-6) -> tuple[int, Curve]:
-    """The first of the spaces, the simplest first, that has a curve through all points.
+    """Return the first space that has a curve through all points; list the simplest space first.
 
     Parameters
     ----------
     tolerance
-        How far a point may lie from the curve, as a share of the spread of y; rounding errors of y are allowed always.
+        Largest residual, as a share of the spread of y; rounding errors of y are always allowed.
 
     Returns
     -------
     position : int
-        Of the space.
+        Index of the space.
     curve : Curve
 
     Raises
     ------
     DataError
-        None has: the problem is not realizable in any of them.
+        No space has such a curve: the problem is not realizable in any of them.
     """
     number(tolerance, "tolerance", 0)
     target = real(y, "y", ndim=1, error=DataError)
-    # Values far from zero are only known to their last digits.
+    # Values far from zero have a rounding error.
     allowed = max(tolerance * float(np.std(target)), 64 * np.finfo(float).eps * float(np.abs(target).max()))
     for position, basis in enumerate(spaces):
         curve = fit_curve(x, y, basis)

@@ -1,18 +1,18 @@
-r"""Where the error of a learner comes from: noise, what its space lacks, too few examples, and its search.
+r"""Decomposition of a learner's error: noise, approximation, estimation and search.
 
 With squared loss the expected error on new rows is a sum of four parts [1]_, [2]_:
 
 noise
     the variance of the outcome given the inputs, which no function can predict;
 approximation
-    how far the best function of the learner's space is from the truth: unrealizability;
+    the distance of the best function in the learner's space from the truth (unrealizability);
 estimation
-    what it costs to choose by a sample and not by the truth; mostly the variance of the choice from sample to sample,
-    which falls with their size;
+    the cost of fitting to a sample instead of the truth; mostly the variance of the fit between samples, which
+    decreases with the sample size;
 search
-    what it costs not to find the function that fits the sample best.
+    the cost of not finding the function that fits the sample best.
 
-They are told apart by simulation, where the truth is known.
+The parts are estimated by simulation with a known truth.
 
 References
 ----------
@@ -45,7 +45,7 @@ class ErrorSources:
     ----------
     noise, approximation, estimation, search : float
     variance : float
-        Of the choice from sample to sample, a part of ``estimation``.
+        Variance of the fit between samples, a part of ``estimation``.
     """
 
     noise: float
@@ -56,7 +56,7 @@ class ErrorSources:
 
     @property
     def total(self) -> float:
-        """The expected error."""
+        """Total expected error."""
         return self.noise + self.approximation + self.estimation + self.search
 
 
@@ -73,29 +73,29 @@ def error_sources(
     n_new: int = 2000,
     n_many: int = 20_000,
 ) -> ErrorSources:
-    """Parts of the error of a regression learner.
+    """Return the parts of the error of a regression learner, by simulation.
 
     Parameters
     ----------
     learner
         A scikit-learn regressor.
     draw
-        Inputs, shape (rows, columns), from a random generator and their number.
+        Function that draws inputs of shape (rows, columns), given a random generator and the number of rows.
     truth
-        What is to be learned, by inputs.
+        The true function of the inputs.
     noise
-        Standard deviation of outcomes around it.
+        Standard deviation of the outcomes around the truth.
     n_examples
-        Examples of a sample.
+        Number of examples in a training sample.
     exact
-        A regressor that finds the function of the learner's space with the least squared error; left out: the learner
-        does, and its search costs nothing.
+        A regressor that finds the least squares function in the learner's space; default: the learner itself, so that
+        the search error is zero.
     n_samples
-        Samples that are learned from.
+        Number of training samples.
     n_new
-        Rows on which errors are measured.
+        Number of rows on which errors are measured.
     n_many
-        Rows without noise that stand for the truth, from which ``exact`` learns the best function of its space.
+        Number of noise-free rows from which ``exact`` learns the best function of its space.
     """
     from sklearn.base import clone
 

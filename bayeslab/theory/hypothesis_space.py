@@ -1,7 +1,7 @@
-"""Hypothesis spaces that can be written out: version spaces, the most probable hypothesis, approximate correctness.
+"""Enumerable hypothesis spaces: version spaces, most probable hypotheses, approximate correctness.
 
-With equally probable hypotheses and no noise the posterior of a hypothesis is one over the size of the version space if
-it agrees with the data and zero if it does not, so that every consistent learner finds a most probable hypothesis.
+With a uniform prior and no noise, the posterior probability of a hypothesis is one over the size of the version space
+if it is consistent with the data and zero otherwise, so that every consistent learner finds a most probable hypothesis.
 
 References
 ----------
@@ -23,19 +23,19 @@ from bayeslab.errors import DataError, OptionError
 
 __all__ = ["HypothesisSpace", "boolean_inputs", "boolean_space"]
 
-# Inputs whose truth table is written out.
+# Largest number of inputs whose truth table is listed.
 _ROWS = 20
 
 Array = NDArray[np.float64]
 
 
 def boolean_inputs(n: int) -> np.ndarray:
-    """All rows of a truth table, shape (2**n, n)."""
+    """Return all rows of a truth table, shape (2**n, n)."""
     return np.array(list(itertools.product([0, 1], repeat=count(n, "n, the number of inputs,", 1, _ROWS))), np.int8)
 
 
 def boolean_space(n: int) -> HypothesisSpace:
-    """All Boolean functions of n inputs, n ≤ 4, equally probable."""
+    """Return the space of all Boolean functions of n ≤ 4 inputs, with a uniform prior."""
     rows = 2 ** count(n, "n, the number of inputs whose functions are written out,", 1, 4)
     codes = np.arange(2**rows, dtype=np.uint32)
     tables = ((codes[:, None] >> np.arange(rows, dtype=np.uint32)) & 1).astype(np.int8)
@@ -44,14 +44,14 @@ def boolean_space(n: int) -> HypothesisSpace:
 
 @dataclass(frozen=True, eq=False)
 class HypothesisSpace:
-    """Hypotheses by what each says of every input.
+    """A hypothesis space given by the value of each hypothesis at every input.
 
     Parameters
     ----------
     tables : ndarray, shape (hypotheses, inputs)
-        The value of each hypothesis at each of the inputs there are.
+        The value of each hypothesis at each input.
     prior : ndarray or None
-        Probabilities of the hypotheses; None: equal.
+        Prior probabilities of the hypotheses; None: uniform.
     """
 
     tables: np.ndarray
@@ -79,12 +79,12 @@ class HypothesisSpace:
         return np.full(len(self.tables), 1 / len(self.tables)) if self.prior is None else np.asarray(self.prior, float)
 
     def consistent(self, inputs: Any, values: Any) -> NDArray[np.bool_]:
-        """The version space: which hypotheses have these values at these inputs (by number)."""
+        """Return the version space: which hypotheses have these values at these inputs (given by number)."""
         at, given = self._examples(inputs, values)
         return np.asarray((self.tables[:, at] == given).all(axis=1))
 
     def _examples(self, inputs: Any, values: Any) -> tuple[NDArray[np.int64], np.ndarray]:
-        """Inputs by number, and a value for each."""
+        """Return the input numbers and their values, checked."""
         at, given = (
             positions(inputs, "inputs", self.tables.shape[1]),
             comparable(values, self.tables, ("values", "tables"))[0],
@@ -97,7 +97,7 @@ class HypothesisSpace:
         return at, given
 
     def realizes(self, truth: Any) -> bool:
-        """Whether a hypothesis has the values of ``truth`` at all inputs: whether it can be learned without error."""
+        """Return whether some hypothesis has the values of ``truth`` at all inputs (realizability)."""
         given, _ = comparable(truth, self.tables, ("the values of truth", "tables"))
         if given.shape != self.tables.shape[1:]:
             raise OptionError(
@@ -107,12 +107,12 @@ class HypothesisSpace:
         return bool((self.tables == given).all(axis=1).any())
 
     def posterior(self, inputs: Any, values: Any, noise: float = 0.0) -> Array:
-        """Probability of each hypothesis after noisy or noise-free values.
+        """Return the posterior probability of each hypothesis, given noisy or noise-free values.
 
         Parameters
         ----------
         noise
-            Probability that a value is reported wrong.
+            Probability that an observed value is wrong.
 
         Raises
         ------
@@ -129,15 +129,15 @@ class HypothesisSpace:
         return np.asarray(softmax(logs))
 
     def most_probable(self, inputs: Any, values: Any, noise: float = 0.0) -> int:
-        """The number of a most probable hypothesis; of equals the first."""
+        """Return the number of a most probable hypothesis; the first on a tie."""
         return int(self.posterior(inputs, values, noise).argmax())
 
     def probability(self, inputs: Any, values: Any) -> Array:
-        """Posterior probability that the value is 1 at each input, averaged over the hypotheses."""
+        """Return the posterior probability of value 1 at each input, averaged over the hypotheses."""
         return np.asarray(self.posterior(inputs, values) @ (self.tables == 1))
 
     def errors(self, truth: int, distribution: Array | None = None) -> Array:
-        """The probability with which each hypothesis differs from hypothesis ``truth``."""
+        """Return the error of each hypothesis: the probability that it differs from hypothesis ``truth``."""
         n_inputs = self.tables.shape[1]
         weights = np.full(n_inputs, 1 / n_inputs)
         if distribution is not None:
@@ -151,6 +151,6 @@ class HypothesisSpace:
         return np.asarray((self.tables != self.tables[at]) @ weights)
 
     def approximately_correct(self, truth: int, epsilon: float) -> int:
-        """How many hypotheses differ from the truth with a probability of at most epsilon."""
+        """Return the number of hypotheses with an error of at most epsilon."""
         number(epsilon, "epsilon", 0, 1)
         return int((self.errors(truth) <= epsilon + 1e-12).sum())

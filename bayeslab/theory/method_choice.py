@@ -1,6 +1,6 @@
-"""Which learner to try first: rules of thumb by what is known of the data [1]_.
+"""Rules of thumb for which learner to try first, given facts about the data [1]_.
 
-They say where to begin; cross-validation says where to end.
+They suggest a starting point; the final choice is by cross-validation.
 
 References
 ----------
@@ -15,31 +15,31 @@ from bayeslab.arrays import count
 
 __all__ = ["Suggestion", "suggested"]
 
-# Fewer inputs than that, or every row is far from every other.
+# With more inputs every row is far from every other.
 _FEW_INPUTS = 20
-# The time of the dual problem grows with the square of the rows at least.
+# The cost of the dual problem is at least quadratic in the number of rows.
 _MANY_ROWS = 50_000
 
 
 @dataclass(frozen=True)
 class Suggestion:
-    """A learner, by its word in a model file, and the rule."""
+    """A suggested learner, by its name in a model file, and the rule behind it."""
 
     learner: str
     why: str
 
 
 def suggested(n_rows: int, n_inputs: int, n_discrete: int = 0, *, irrelevant: bool = False) -> tuple[Suggestion, ...]:
-    """Learners to try, the first one first.
+    """Return the learners to try, in order.
 
     Parameters
     ----------
     n_rows, n_inputs
         Size of the table.
     n_discrete
-        How many of the inputs are columns of names.
+        Number of categorical inputs.
     irrelevant
-        Whether many of the inputs are believed to say nothing of the target.
+        Whether many of the inputs are believed to be irrelevant to the target.
     """
     count(n_rows, "n_rows", 1)
     count(n_inputs, "n_inputs", 1)

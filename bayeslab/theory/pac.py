@@ -1,13 +1,13 @@
-r"""Probably approximately correct learning: how many examples are enough.
+r"""Probably approximately correct (PAC) learning: sufficient numbers of examples.
 
 A hypothesis whose error exceeds :math:`\epsilon` agrees with N independent examples with probability at most
 :math:`(1-\epsilon)^N`. So with
 
 .. math:: N \ge \frac{1}{\epsilon}\left(\ln\frac{1}{\delta} + \ln|H|\right)
 
-examples, with probability :math:`1-\delta` every hypothesis of a space H that agrees with all of them has an error of
-at most :math:`\epsilon` [1]_. What is learnable depends on the size of the space: its logarithm is exponential in n for
-all Boolean functions of n inputs, polynomial for decision lists of short conjunctions [2]_.
+examples, with probability at least :math:`1-\delta` every hypothesis of a space H that agrees with all of them has an
+error of at most :math:`\epsilon` [1]_. Learnability depends on the size of the space: its logarithm is exponential in n
+for all Boolean functions of n inputs, but polynomial for decision lists of short conjunctions [2]_.
 
 References
 ----------
@@ -33,23 +33,23 @@ __all__ = [
     "weights_rule_of_thumb",
 ]
 
-# Inputs whose Boolean functions have a number of at most 10⁶ bits, and one whose logarithm is a float.
+# Largest numbers of inputs for which the number of Boolean functions has at most 10⁶ bits, and a finite logarithm.
 _WRITTEN_OUT, _FLOATS = 20, 1000
-# Inputs whose conjunctions are counted at once, and conjunctions whose lists have a logarithm that is a float.
+# Largest numbers of inputs for counting conjunctions, and of conjunctions for a finite logarithm of their lists.
 _LITERALS, _LGAMMA = 500, 1e305
 
 
 def sample_size(log_hypotheses: float, epsilon: float, delta: float) -> float:
-    """Examples that are enough for a consistent hypothesis to be probably approximately correct; round up.
+    """Return the number of examples that make any consistent hypothesis probably approximately correct; round up.
 
     Parameters
     ----------
     log_hypotheses
         Natural logarithm of the number of hypotheses.
     epsilon
-        Error that is allowed.
+        Allowed error.
     delta
-        Probability that it is exceeded all the same.
+        Allowed probability that the error is exceeded.
     """
     for name, value in (("epsilon", epsilon), ("delta", delta)):
         number(value, name, 0, 1, above=True, below=True)
@@ -58,31 +58,31 @@ def sample_size(log_hypotheses: float, epsilon: float, delta: float) -> float:
 
 
 def survival_bound(epsilon: float, n_examples: int) -> float:
-    """Probability, at most, that a hypothesis with an error above epsilon agrees with all examples."""
+    """Return an upper bound on the probability that a hypothesis with error above epsilon agrees with all examples."""
     return float((1 - number(epsilon, "epsilon", 0, 1)) ** count(n_examples, "n_examples"))
 
 
 def boolean_functions(n: int) -> int:
-    """Number of Boolean functions of n inputs, 2 to the power of 2 to the power of n."""
+    """Return the number of Boolean functions of n inputs, 2^(2^n)."""
     return 1 << (1 << _inputs(n, _WRITTEN_OUT))
 
 
 def log_boolean_functions(n: int) -> float:
-    """Its natural logarithm."""
+    """Return the natural logarithm of the number of Boolean functions of n inputs."""
     return float(2 ** _inputs(n, _FLOATS)) * math.log(2)
 
 
 def conjunctions(n: int, k: int) -> int:
-    """Number of conjunctions of at most k literals of n inputs: the sum of C(2n, i) for i up to k.
+    """Return the number of conjunctions of at most k literals of n inputs: the sum of C(2n, i) for i up to k.
 
-    As the source counts: also with an input and its negation.
+    As in the source, this includes conjunctions with an input and its negation.
     """
     n, k = _inputs(n, _LITERALS), count(k, "k, the number of literals,")
     return sum(math.comb(2 * n, i) for i in range(min(k, 2 * n) + 1))
 
 
 def log_decision_lists(n: int, k: int) -> float:
-    """Logarithm of a bound on the number of k-decision lists: 3 to the power c times c factorial, c conjunctions."""
+    """Return the logarithm of the bound 3^c c! on the number of k-decision lists, for c conjunctions."""
     c = conjunctions(n, k)
     if c > _LGAMMA:
         raise OptionError(
@@ -93,7 +93,7 @@ def log_decision_lists(n: int, k: int) -> float:
 
 
 def weights_rule_of_thumb(n_weights: int) -> tuple[float, int]:
-    """Examples that a network of W weights asks for: of the order W ln W, and the rule of thumb 10 W."""
+    """Return the examples needed for a network of W weights: W ln W (order of magnitude), and 10 W (rule of thumb)."""
     n = count(n_weights, "n_weights", 1)
     return n * math.log(n), 10 * n
 

@@ -1,8 +1,8 @@
-r"""Networks whose outputs are fed back as inputs: :math:`s_{t+1} = g(W s_t + b + u_t)`.
+r"""Recurrent networks, whose outputs are fed back as inputs: :math:`s_{t+1} = g(W s_t + b + u_t)`.
 
-Such a net is a dynamical system: it may settle, swing between states, or be chaotic, and what it does depends on where
-it starts, so that it has a short-term memory [1]_. How fast two runs from nearly the same start part is the Lyapunov
-exponent: below 0 they meet, above 0 the run is chaotic.
+Such a net is a dynamical system: it may converge, oscillate, or be chaotic, and its behaviour depends on its initial
+state, so that it has a short-term memory [1]_. The Lyapunov exponent is the rate at which two runs from nearby states
+diverge: below 0 they converge, above 0 the run is chaotic.
 
 References
 ----------
@@ -29,7 +29,7 @@ Array = NDArray[np.float64]
 
 @dataclass(frozen=True, eq=False)
 class Recurrent:
-    """A net of units that all feed back, each a step later.
+    """A fully recurrent net with a delay of one step.
 
     Parameters
     ----------
@@ -56,7 +56,7 @@ class Recurrent:
             )
 
     def step(self, state: Any, inputs: Any = 0.0) -> Array:
-        """The state a step later."""
+        """Return the next state."""
         at = real(state, "state")
         if at.shape != self.bias.shape:
             raise OptionError(
@@ -68,7 +68,7 @@ class Recurrent:
         return np.asarray(np.tanh(z) if self.activation == "tanh" else expit(z))
 
     def run(self, start: Any, n: int, inputs: Any = None) -> Array:
-        """States from the start on, shape (n + 1, units); ``inputs`` has a row for each step."""
+        """Return the states from the start on, shape (n + 1, units); ``inputs`` has a row for each step."""
         units = len(self.bias)
         out = np.empty((count(n, "n, the number of steps,") + 1, units))
         first = real(start, "start")
@@ -84,7 +84,7 @@ class Recurrent:
         return out
 
     def period(self, start: Any, n: int = 2000, longest: int = 64, tol: float = 1e-9) -> int | None:
-        """Steps after which the state comes again once it has run for n steps: 1 is a fixed point; None: none seen."""
+        """Return the period of the state after n steps: 1 for a fixed point, None if no period is found."""
         number(tol, "tol", 0)
         late = self.run(start, count(n, "n") + count(longest, "longest", 1))[n:]
         for k in range(1, longest + 1):
@@ -93,14 +93,14 @@ class Recurrent:
         return None
 
     def lyapunov(self, start: Any, n: int = 5000, burn_in: int = 500) -> float:
-        """Mean logarithm of how much a small change of the state grows in a step."""
+        """Return the Lyapunov exponent: the mean logarithm of the growth of a small perturbation in a step."""
         if self.activation == "threshold":
             raise OptionError(
                 "a threshold has no slope, and a net of thresholds no Lyapunov exponent", code="not-applicable"
             )
         count(n, "n, the number of steps,", 1)
         state = self.run(start, burn_in)[-1]
-        # In no direction that a net made by hand would map to nothing.
+        # A generic direction, which a hand-made net is unlikely to map to zero.
         along, total = np.cos(np.arange(len(state))), 0.0
         for _ in range(n):
             state = self.step(state)
@@ -115,9 +115,9 @@ class Recurrent:
 
 
 def doubling(strength: float) -> Recurrent:
-    """Two logistic units, one that excites and one that inhibits (Wang 1991).
+    """Return a net of two logistic units, one excitatory and one inhibitory (Wang 1991).
 
-    As the strength grows a fixed point gives way to cycles of 2, 4, ... steps, and these to chaos.
+    As the strength increases, a fixed point gives way to cycles of 2, 4, ... steps, and then to chaos.
     """
     weights = number(strength, "strength") * np.array([[-5.0, 5.0], [-25.0, 25.0]])
     return Recurrent(weights, np.zeros(2), "logistic")

@@ -1,8 +1,8 @@
-r"""Linear separability: decided by a linear programme, counted for Boolean inputs.
+r"""Linear separability: tested by a linear programme, and counts of threshold functions of Boolean inputs.
 
-Labels are separable by a plane when some w, b satisfy :math:`y_i (w \cdot x_i + b) \ge 1` for all i. In d dimensions
-d + 1 points in general position are separable under each of their labellings, d + 2 are not: the Vapnik-Chervonenkis
-dimension of half-spaces is d + 1 [1]_. Of the Boolean functions of n inputs few are threshold functions [2]_.
+Labels are linearly separable if some w, b satisfy :math:`y_i (w \cdot x_i + b) \ge 1` for all i. In d dimensions, d + 1
+points in general position are separable under every labelling, but d + 2 points never are: the Vapnik-Chervonenkis
+dimension of half-spaces is d + 1 [1]_. Few of the Boolean functions of n inputs are threshold functions [2]_.
 
 References
 ----------
@@ -24,30 +24,30 @@ from bayeslab.errors import BayeslabError, OptionError
 
 __all__ = ["separable", "separating_plane", "shattered", "threshold_functions"]
 
-# What scipy's linprog calls a programme without a solution.
+# Status of scipy's linprog for an infeasible programme.
 _INFEASIBLE = 2
 # Largest absolute integer weight needed for n inputs [2].
 _WEIGHTS = {1: 1, 2: 1, 3: 2, 4: 3, 5: 5}
 
 
 def separating_plane(points: Any, labels: Any) -> np.ndarray | None:
-    """Bias and weights (d + 1,) with a score of at least 1 on one side and at most -1 on the other, or None.
+    """Return bias and weights (d + 1,) with scores of at least 1 on one side and at most -1 on the other, or None.
 
-    Points of two labels that are nearer than about 1e-9 of a column's range count as touching, and no plane separates
-    them.
+    Points with different labels that are nearer than about 1e-9 of a column's range count as identical, so that no
+    plane separates them.
 
     Parameters
     ----------
     points
         Shape (points, d).
     labels
-        Two values of any kind, one a point: truth values, 0 and 1, -1 and 1, names. The one that comes last in order
+        Two values of any kind, one for each point: truth values, 0 and 1, -1 and 1, names. The value last in order
         has the scores of at least 1.
 
     Raises
     ------
     OptionError
-        Points that are not finite numbers, more than two labels, or another number of labels than of points.
+        Points are not finite, there are more than two labels, or the numbers of labels and points differ.
     """
     from scipy.optimize import linprog
 
@@ -74,27 +74,27 @@ def separating_plane(points: Any, labels: Any) -> np.ndarray | None:
 
 
 def separable(points: Any, labels: Any) -> bool:
-    """Whether a plane has all points of one label on one side and all others on the other.
+    """Return whether a plane separates the points of the two labels.
 
-    Points nearer than about 1e-9 of a column's range count as touching.
+    Points nearer than about 1e-9 of a column's range count as identical.
     """
     return separating_plane(points, labels) is not None
 
 
 def shattered(points: Any) -> bool:
-    """Whether half-spaces realise each labelling of the points."""
+    """Return whether half-spaces shatter the points, that is, realise every labelling."""
     x = real(points, "points", ndim=2)
     if len(x) > x.shape[1] + 1:
-        # More than d + 1 points never are [1]_.
+        # More than d + 1 points are never shattered [1]_.
         return False
-    # Opposite labellings are separable together: half of them are enough.
+    # A labelling is separable if and only if its opposite is: half of them are enough.
     return all(separable(x, [False, *rest]) for rest in itertools.product([False, True], repeat=len(x) - 1))
 
 
 def threshold_functions(n: int) -> int:
-    """Number of Boolean functions of n inputs that one threshold unit realises, n ≤ 5.
+    """Return the number of Boolean functions of n ≤ 5 inputs that one threshold unit realises.
 
-    All integer weights that are needed are tried, with each threshold.
+    All necessary integer weights are tried with every threshold.
     """
     n = count(n, "n, the number of inputs of threshold functions,", 1, max(_WEIGHTS))
     inputs = np.array(list(itertools.product([0, 1], repeat=n)), np.int64)

@@ -1,10 +1,10 @@
-r"""Whether examples come from one distribution, each on its own, as guarantees of learning assume.
+r"""Tests of whether examples are independent and identically distributed, as learning guarantees assume.
 
-Rows that arrive in an order can be asked two things. Does the level move? The partial sums
-:math:`S_k = \sum_{i \le k} (x_i - \bar x) / (s \sqrt n)` of independent rows with one mean look like a Brownian bridge,
-whose greatest distance from zero has the distribution of Kolmogorov; a drift or a jump shows as a peak [1]_. Does a row
-depend on the one before? Rows above and below the median change sides as often as chance has it, or there are too few
-runs (rows like those before) or too many (rows that swing) [2]_.
+For rows that arrive in an order there are two questions. Does the level change? The partial sums
+:math:`S_k = \sum_{i \le k} (x_i - \bar x) / (s \sqrt n)` of independent rows with a constant mean approach a Brownian
+bridge, whose maximum absolute value has the Kolmogorov distribution; a drift or a jump shows as a peak [1]_. Does a row
+depend on the row before? The number of runs above and below the median is compared with its distribution under
+independence: too few runs indicate positive dependence, too many indicate alternation [2]_.
 
 References
 ----------
@@ -31,16 +31,16 @@ Array = NDArray[np.float64]
 
 @dataclass(frozen=True)
 class Drift:
-    """What the sums of a stream say of its level.
+    """Result of the test for a change of level.
 
     Attributes
     ----------
     statistic : float
-        The greatest absolute partial sum.
+        Largest absolute partial sum.
     p_value : float
-        Chance of one as great from independent rows with one mean.
+        Probability of a value at least as large for independent rows with a constant mean.
     at : int
-        Rows before the likeliest place of a jump.
+        Number of rows before the likeliest position of a jump.
     """
 
     statistic: float
@@ -50,16 +50,16 @@ class Drift:
 
 @dataclass(frozen=True)
 class Runs:
-    """How often a stream changes sides.
+    """Result of the runs test.
 
     Attributes
     ----------
     runs : int
-        Stretches of rows on one side of the median.
+        Number of runs of rows on one side of the median.
     statistic : float
-        Their number in standard deviations from what is expected; below 0: too few.
+        Standardised number of runs; below 0: fewer than expected.
     p_value : float
-        Chance of a number as far off, either way, from independent rows.
+        Two-sided p-value for independent rows.
     """
 
     runs: int
@@ -75,17 +75,17 @@ def _stream(values: Any) -> Array:
 
 
 def drift_test(values: Any) -> Drift:
-    """Whether the mean of a stream moves: of inputs, or of 0 and 1 where a learner is right and wrong.
+    """Test whether the mean of a stream changes, for instance of an input or of a learner's errors (0 and 1).
 
-    Rows that depend on their neighbours let the sums wander as well.
+    Dependence between neighbouring rows also leads to large partial sums.
     """
     from scipy.stats import kstwobign
 
     x = _stream(values)
-    # Equal values may have a standard deviation of rounding errors.
+    # The standard deviation of identical values may be a rounding error.
     if np.ptp(x) == 0:
         return Drift(0.0, 1.0, len(x))
-    # In units of the range, whose square neither vanishes nor overflows.
+    # In units of the range, so that squares neither underflow nor overflow.
     x = (x - x.mean()) / np.ptp(x)
     sums = np.cumsum(x) / (float(x.std(ddof=1)) * np.sqrt(len(x)))
     at = int(np.abs(sums).argmax())
@@ -94,9 +94,9 @@ def drift_test(values: Any) -> Drift:
 
 
 def runs_test(values: Any) -> Runs:
-    """Whether rows of a stream are on the same side of the median as the row before more or less often than by chance.
+    """Test whether successive rows are on the same side of the median more or less often than by chance.
 
-    Rows on the median are left out, unless they are the smaller values of a stream of two values.
+    Rows equal to the median are dropped, unless they are the smaller of only two values.
     """
     from scipy.stats import norm
 

@@ -1,11 +1,12 @@
-r"""Randomized weighted majority: advice of K experts followed with few more mistakes than the best of them makes.
+r"""Randomized weighted majority: follow K experts with few more mistakes than the best of them.
 
-Each step an expert is drawn in proportion to its weight and followed; experts that were wrong have their weights
-multiplied by :math:`\beta`. The expected number of mistakes M, whatever the sequence, obeys [1]_
+In each step an expert is drawn with probability proportional to its weight and followed; the weights of experts that
+were wrong are multiplied by :math:`\beta`. For any sequence the expected number of mistakes M satisfies [1]_
 
 .. math:: M < \frac{M^* \ln(1/\beta) + \ln K}{1 - \beta},
 
-with :math:`M^*` those of the best expert. With :math:`\beta` near one at the right rate the average regret vanishes.
+where :math:`M^*` is the number of mistakes of the best expert. If :math:`\beta` approaches one at the right rate, the
+average regret vanishes.
 
 References
 ----------
@@ -29,16 +30,16 @@ __all__ = ["Followed", "best_beta", "follow", "mistake_bound"]
 
 @dataclass(frozen=True, eq=False)
 class Followed:
-    """What came of following.
+    """Result of following the experts.
 
     Attributes
     ----------
     mistakes : int
-        Of the experts drawn.
+        Mistakes of the experts drawn.
     expected_mistakes : float
-        Their expectation over the draws.
+        Expected mistakes over the random draws.
     best_mistakes : int
-        Those of the best expert.
+        Mistakes of the best expert.
     weights : ndarray, shape (steps + 1, experts)
         Normalised weights before each step and at the end.
     """
@@ -55,11 +56,11 @@ def follow(advice: Any, outcomes: Any, beta: float, rng: np.random.Generator) ->
     Parameters
     ----------
     advice
-        What each expert says at each step, shape (steps, experts).
+        Prediction of each expert at each step, shape (steps, experts).
     outcomes
-        What was right, shape (steps,).
+        Correct outcomes, shape (steps,).
     beta
-        Factor of a wrong expert's weight, between 0 and 1.
+        Factor for the weight of an expert that was wrong, between 0 and 1.
     """
     predictions, truth = comparable(advice, outcomes, ("advice", "outcomes"))
     if predictions.ndim != 2 or predictions.shape[:1] != truth.shape or not predictions.size:
@@ -69,7 +70,7 @@ def follow(advice: Any, outcomes: Any, beta: float, rng: np.random.Generator) ->
         )
     _check(beta)
     wrong = predictions != truth[:, None]
-    # Weights are powers of beta: exact however long the sequence is.
+    # Weights are powers of beta, kept as exponents so that long sequences cannot underflow.
     before = np.vstack([np.zeros(predictions.shape[1]), np.cumsum(wrong, axis=0)])
     log_weights = (before - before.min(axis=1, keepdims=True)) * math.log(beta)
     weights = np.exp(log_weights)
@@ -83,7 +84,7 @@ def follow(advice: Any, outcomes: Any, beta: float, rng: np.random.Generator) ->
 
 
 def mistake_bound(best_mistakes: float, n_experts: int, beta: float) -> float:
-    """The expected number of mistakes is smaller than this."""
+    """Return the upper bound on the expected number of mistakes."""
     _check(beta)
     number(best_mistakes, "best_mistakes", 0)
     count(n_experts, "n_experts", 1)
@@ -91,7 +92,7 @@ def mistake_bound(best_mistakes: float, n_experts: int, beta: float) -> float:
 
 
 def best_beta(n_steps: int, n_experts: int) -> float:
-    """The factor for a sequence of known length that leaves a regret of the order of its root [2]_."""
+    """Return the factor for a sequence of known length whose regret is of the order of its square root [2]_."""
     count(n_steps, "n_steps", 1)
     count(n_experts, "n_experts", 2)
     return 1 - min(0.5, math.sqrt(math.log(n_experts) / n_steps))
