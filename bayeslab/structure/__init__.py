@@ -1,1 +1,1 @@
-"""Graphs of random variables on networkx: what a structure says before any number is known; no PyMC."""
+"""Graphs of random variables on networkx: independence, causal effects and structure learning; no PyMC."""

@@ -1,7 +1,8 @@
-"""How sure edges are, by the bootstrap: learn from rows drawn again and count what comes back.
+"""Bootstrap confidence in edges: learn from resampled rows and count how often each edge is found.
 
-Each sample draws as many rows as there are, with replacement; the confidence in an edge is how often it was found [1]_.
-It measures how stable a search is, which is no posterior probability: what a search finds wrongly every time is sure.
+Each sample draws as many rows as there are, with replacement; the confidence in an edge is the share of samples in
+which it is found [1]_. The confidence measures the stability of a search and is not a posterior probability: an edge
+that the search wrongly finds every time has confidence 1.
 
 References
 ----------
@@ -32,20 +33,20 @@ if TYPE_CHECKING:
 __all__ = ["EdgeConfidence", "bootstrap"]
 
 
-# Samples: a confidence is then known to 0.0005.
+# Default number of samples: the resolution of a confidence is then 0.0005.
 _MOST = 1_000_000
 
 
 @dataclass(frozen=True, eq=False)
 class EdgeConfidence:
-    """Shares of bootstrap samples.
+    """Confidence in edges, as shares of bootstrap samples.
 
     Attributes
     ----------
     names : tuple of str
     directed : ndarray, shape (n, n)
-        At [from, to], how often the edge was found in that direction; an edge that the equivalence class leaves open
-        counts half for each.
+        At [from, to], the share of samples with the edge in that direction; an edge without a direction in the
+        equivalence class counts half for each direction.
     n_samples : int
     """
 
@@ -55,15 +56,15 @@ class EdgeConfidence:
 
     @cached_property
     def joined(self) -> NDArray[np.float64]:
-        """How often two variables were joined, shape (n, n)."""
+        """Share of samples in which two variables are adjacent, shape (n, n)."""
         return np.asarray(self.directed + self.directed.T)
 
     @property
     def threshold(self) -> float:
-        """Where the confidences fall apart into high and low.
+        """The threshold that separates high from low confidences.
 
-        That of the cuts for which the confidences are nearest to those of a graph whose edges are sure and whose
-        other pairs are never found, in the distance between cumulative distributions [2]_.
+        It minimises the distance between the cumulative distribution of the confidences and that of a graph whose edges
+        all have confidence 1 and whose other pairs have confidence 0 [2]_.
         """
         values = np.sort(self.joined[np.triu_indices(len(self.names), 1)])
         if not values.size:
@@ -71,16 +72,16 @@ class EdgeConfidence:
         points = np.concatenate([[0.0], values, [1.0]])
         below = np.arange(len(points) - 1) / len(values)
         widths = np.diff(points)
-        # A graph with a share t of pairs not joined has the distribution function t on [0, 1).
+        # A graph with a share t of non-adjacent pairs has the distribution function t on [0, 1).
         away = [float(np.sum(np.abs(below - t) * widths)) for t in below]
         cut = int(np.argmin(away))
         return float(values[cut]) if cut < len(values) else float(np.nextafter(values[-1], 2))
 
     def graph(self, threshold: float | None = None) -> nx.DiGraph:
-        """Edges at least as sure as the threshold, in their more frequent direction; it may have circles.
+        """Edges with at least the threshold confidence, in their more frequent direction; there may be cycles.
 
-        Both directions if they are equally frequent. Edges carry ``confidence`` and ``direction``, the share of that
-        direction among the samples with the edge.
+        Both directions are present if they are equally frequent. Edges have ``confidence`` and ``direction``, the share
+        of that direction among the samples with the edge.
         """
         limit = self.threshold if threshold is None else threshold
         out = nx.DiGraph()
@@ -93,12 +94,12 @@ class EdgeConfidence:
         return out
 
     def table(self) -> pd.DataFrame:
-        """Edges found at least once, the surest first.
+        """Edges found at least once, highest confidence first.
 
         Returns
         -------
         pandas.DataFrame
-            ``from``, ``to``, ``joined`` (how often the two were joined) and ``directed`` (how often in this direction).
+            ``from``, ``to``, ``joined`` (share of samples with the edge) and ``directed`` (share in this direction).
         """
         import pandas as pd
 
@@ -115,9 +116,9 @@ def bootstrap(
     Parameters
     ----------
     data
-        Rows as scores read them (:meth:`bayeslab.structure.data.Observations.of`); their weights are whole numbers.
+        Rows (:meth:`bayeslab.structure.data.Observations.of`); their weights are whole numbers.
     learn
-        From rows to a DAG: ``lambda rows: tabu.search(load("bdeu", rows)).graph``, for one.
+        Function from rows to a DAG, for example ``lambda rows: tabu.search(load("bdeu", rows)).graph``.
     rng
         Draws the samples.
     samples

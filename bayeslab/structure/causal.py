@@ -1,11 +1,11 @@
-"""What happens if we act, from a graph of causes.
+"""Causal effects of interventions, from a causal graph.
 
-Setting X from outside cuts the arrows into X: the other tables stay as they are. P(y | do(x)) is
-the answer of the network after that surgery, P(y | x) that of the network as it is; they differ
-where X and Y have a common cause [1]_. From observations alone P(y | do(x)) follows if the graph
-offers enough:
+Setting X from outside removes the arrows into X and leaves the other tables unchanged. P(y | do(x)) is
+computed in the network after this surgery, P(y | x) in the network as it is; they differ if, for
+instance, X and Y have a common cause [1]_. P(y | do(x)) can be computed from observational data alone if
+the graph has one of these sets:
 
-- *back door*: variables Z, none of them below X, that block every path into X from Y,
+- *back door*: variables Z, none of them a descendant of X, that block every path from Y into X,
 
   .. math:: P(y \\mid do(x)) = \\sum_z P(z)\\, P(y \\mid x, z)
 
@@ -14,7 +14,7 @@ offers enough:
 
   .. math:: P(y \\mid do(x)) = \\sum_z P(z \\mid x) \\sum_{x'} P(x')\\, P(y \\mid x', z)
 
-Other effects are identified by neither, yet by longer formulas, which the ID algorithm finds [3]_.
+Some other effects are identified by longer formulas, which the ID algorithm finds [3]_.
 
 References
 ----------
@@ -59,18 +59,17 @@ __all__ = [
 
 
 def intervene(network: DiscreteNetwork, do: Mapping[str, Any]) -> DiscreteNetwork:
-    """The network after acting on it: parents cut off, the state set.
+    """Return the network after an intervention: the arcs from the parents are removed and the state is set.
 
     Parameters
     ----------
     do
-        Variable to the state it is set to, or to a mapping from states to the probabilities with which
-        it is set to them.
+        Variable to the state it is set to, or to a mapping from states to probabilities.
 
     Raises
     ------
     EvidenceError
-        An unknown variable or state, or probabilities that do not add up to one.
+        An unknown variable or state, or probabilities that do not sum to one.
 
     Examples
     --------
@@ -97,7 +96,7 @@ def intervene(network: DiscreteNetwork, do: Mapping[str, Any]) -> DiscreteNetwor
 
 
 def observational(network: DiscreteNetwork, treatment: str, outcome: str) -> np.ndarray:
-    """P(outcome | treatment): one row for each state of the treatment; NaN for states that never occur."""
+    """Return P(outcome | treatment), one row for each state of the treatment; NaN for states that never occur."""
     _two(network.graph, treatment, outcome)
     joint = eliminate(network, (treatment, outcome))
     with np.errstate(invalid="ignore"):
@@ -107,12 +106,12 @@ def observational(network: DiscreteNetwork, treatment: str, outcome: str) -> np.
 def interventional(
     network: DiscreteNetwork, treatment: str, outcome: str, given: Mapping[str, Any] | None = None
 ) -> np.ndarray:
-    """P(outcome | do(treatment), given), by surgery: one row for each state of the treatment.
+    """Return P(outcome | do(treatment), given) by graph surgery, one row for each state of the treatment.
 
     Parameters
     ----------
     given
-        Evidence seen after the treatment was set.
+        Evidence observed after the treatment was set.
     """
     _two(network.graph, treatment, outcome)
     rows = (eliminate(intervene(network, {treatment: state}), (outcome,), given) for state in network.states[treatment])
@@ -122,16 +121,16 @@ def interventional(
 def back_door_adjusted(
     network: DiscreteNetwork, treatment: str, outcome: str, adjust_for: str | Iterable[str]
 ) -> np.ndarray:
-    """The back-door formula on the observational distribution: one row for each state of the treatment.
+    """Return the back-door formula on the observational distribution, one row for each state of the treatment.
 
-    It is P(outcome | do(treatment)) if ``adjust_for`` meets the back-door criterion; this is not
-    checked here, so that one can see what adjusting for the wrong variables does.
+    It equals P(outcome | do(treatment)) if ``adjust_for`` meets the back-door criterion; this is not
+    checked, so that the effect of adjusting for the wrong variables can be shown.
 
     Raises
     ------
     ModelError
-        Some state of the treatment never occurs together with values of ``adjust_for`` that do: then
-        observations say nothing about it.
+        A state of the treatment never occurs together with some occurring values of ``adjust_for``, so
+        that the formula is undefined (positivity).
     """
     names = _others(network.graph, treatment, outcome, adjust_for)
     joint = eliminate(network, (*names, treatment, outcome))
@@ -150,15 +149,15 @@ def back_door_adjusted(
 def front_door_adjusted(
     network: DiscreteNetwork, treatment: str, outcome: str, through: str | Iterable[str]
 ) -> np.ndarray:
-    """The front-door formula on the observational distribution: one row for each state of the treatment.
+    """Return the front-door formula on the observational distribution, one row for each state of the treatment.
 
-    It is P(outcome | do(treatment)) if ``through`` meets the front-door criterion; this is not checked
-    here.
+    It equals P(outcome | do(treatment)) if ``through`` meets the front-door criterion; this is not
+    checked.
 
     Raises
     ------
     ModelError
-        Some state of the treatment never occurs together with values of ``through`` that do.
+        A state of the treatment never occurs together with some occurring values of ``through``.
     """
     names = _others(network.graph, treatment, outcome, through)
     joint = eliminate(network, (*names, treatment, outcome))
@@ -182,15 +181,15 @@ def average_effect(
     values: str | Mapping[str, float] | None = None,
     contrast: tuple[str, str] | None = None,
 ) -> float:
-    """E[outcome | do(treatment = second)] − E[outcome | do(treatment = first)].
+    """Return E[outcome | do(treatment = second)] − E[outcome | do(treatment = first)].
 
     Parameters
     ----------
     values
-        A number for each state of the outcome, or the state whose probability is meant; the second
-        one, if there are two.
+        A number for each state of the outcome, or the state whose probability is compared; default: the
+        second of two states.
     contrast
-        The two states of the treatment (from, to); both in their order, if there are two.
+        The two states of the treatment (from, to); default: the two states in order.
     """
     scores = _scores(network.states[_known(network, outcome)], outcome, values)
     options = network.states[_known(network, treatment)]
@@ -259,7 +258,7 @@ def _without_arrows_from(graph: nx.DiGraph, names: Iterable[str]) -> nx.DiGraph:
 
 
 def is_back_door_set(graph: nx.DiGraph, treatment: str, outcome: str, names: str | Iterable[str]) -> bool:
-    """Whether adjusting for these variables meets the back-door criterion."""
+    """Return whether adjusting for these variables meets the back-door criterion."""
     chosen = frozenset(_others(graph, treatment, outcome, names))
     below = nx.descendants(graph, treatment)
     back = _without_arrows_from(graph, [treatment])
@@ -269,18 +268,18 @@ def is_back_door_set(graph: nx.DiGraph, treatment: str, outcome: str, names: str
 def back_door_sets(
     graph: nx.DiGraph, treatment: str, outcome: str, observed: Iterable[str] | None = None
 ) -> Iterator[frozenset[str]]:
-    """All minimal sets of observed variables that meet the back-door criterion, one after another.
+    """Yield all minimal sets of observed variables that meet the back-door criterion.
 
     Parameters
     ----------
     observed
-        What can be measured; all variables if left out.
+        The variables that can be measured; default: all.
 
     Yields
     ------
     frozenset of str
-        Of no set yielded can a variable be left out. The empty set alone means that nothing
-        confounds. There may be very many: take as many as needed.
+        Minimal sets: no variable can be omitted. The empty set alone means that there is no
+        confounding. There may be very many sets: take as many as needed.
     """
     usable = _candidates(graph, treatment, outcome, observed) - nx.descendants(graph, treatment)
     back = _without_arrows_from(graph, [treatment])
@@ -293,7 +292,7 @@ def back_door_sets(
 
 
 def is_front_door_set(graph: nx.DiGraph, treatment: str, outcome: str, names: str | Iterable[str]) -> bool:
-    """Whether these variables meet the front-door criterion."""
+    """Return whether these variables meet the front-door criterion."""
     chosen = frozenset(_others(graph, treatment, outcome, names))
     return (
         not chosen & d_connected(_without_arrows_from(graph, [treatment]), treatment)
@@ -305,12 +304,12 @@ def is_front_door_set(graph: nx.DiGraph, treatment: str, outcome: str, names: st
 def front_door_sets(
     graph: nx.DiGraph, treatment: str, outcome: str, observed: Iterable[str] | None = None
 ) -> Iterator[frozenset[str]]:
-    """All minimal sets of observed variables that meet the front-door criterion, one after another.
+    """Yield all minimal sets of observed variables that meet the front-door criterion.
 
     Parameters
     ----------
     observed
-        What can be measured; all variables if left out.
+        The variables that can be measured; default: all.
     """
     usable = _candidates(graph, treatment, outcome, observed)
     usable -= d_connected(_without_arrows_from(graph, [treatment]), treatment)
@@ -320,7 +319,7 @@ def front_door_sets(
         return mediators if _intercepts(graph, treatment, outcome, mediators) else None
 
     def within(names: frozenset[str]) -> frozenset[str] | None:
-        # A proper subset that will do leaves out some variable and lies in the largest one without it.
+        # A valid proper subset omits some variable and lies in the largest valid set without that variable.
         best = largest(names)
         while best is not None:
             smaller = (candidate for v in sorted(best) if (candidate := largest(best - {v})) is not None)
@@ -334,7 +333,7 @@ def front_door_sets(
 
 
 def _unconfounded(graph: nx.DiGraph, treatment: str, outcome: str, names: frozenset[str]) -> frozenset[str]:
-    """The largest subset whose back-door paths to the outcome the treatment blocks [4]_."""
+    """Return the largest subset whose back-door paths to the outcome are blocked by the treatment [4]_."""
     while True:
         cut = _without_arrows_from(graph, names)
         confounded = names & d_connected(cut, outcome, {treatment})
@@ -351,7 +350,7 @@ def _intercepts(graph: nx.DiGraph, treatment: str, outcome: str, names: frozense
 def _all_minimal(
     within: Callable[[frozenset[str]], frozenset[str] | None], usable: frozenset[str]
 ) -> Iterator[frozenset[str]]:
-    """All minimal solutions, from a function that finds one inside a set: each other one lacks some member of it."""
+    """Yield all minimal solutions, given a function that finds one in a set; any other one lacks some member of it."""
     solutions: set[frozenset[str]] = set()
     tried, queue = {usable}, deque([usable])
     while queue:
@@ -371,15 +370,15 @@ def _all_minimal(
 
 @dataclass(frozen=True, slots=True)
 class Identification:
-    """How an effect follows from observations.
+    """How an effect is identified from the observational distribution.
 
     Attributes
     ----------
     criterion : str
-        ``no effect`` (the outcome is not below the treatment), ``back-door``, ``front-door``,
-        ``do-calculus`` (by neither, but identifiable) or ``none`` (no formula exists).
+        ``no effect`` (the outcome is not a descendant of the treatment), ``back-door``, ``front-door``,
+        ``do-calculus`` (identifiable, but by neither of these) or ``none`` (not identifiable).
     names : frozenset of str
-        The variables that have to be observed besides treatment and outcome.
+        Variables that must be observed besides treatment and outcome.
     formula : str
     """
 
@@ -401,15 +400,15 @@ class Identification:
         return ", ".join(sorted(self.names)) or "nothing to adjust for"
 
     def estimate(self, network: DiscreteNetwork) -> np.ndarray:
-        """P(outcome | do(treatment)) by the formula from the observational distribution of a network.
+        """Return P(outcome | do(treatment)) by the formula, from the observational distribution of a network.
 
-        The network need not have the variables that are not observed, nor the causal directions: only
-        its joint distribution is used.
+        The network need not contain unobserved variables or have causal directions: only its joint
+        distribution is used.
 
         Raises
         ------
         ModelError
-            The effect is not identifiable, or the formula needs what never occurs.
+            The effect is not identifiable, or the formula conditions on an event of probability zero.
         """
         if self.criterion == "none":
             raise ModelError(self.formula, code="not-identified")
@@ -423,15 +422,15 @@ class Identification:
 
 
 def identify(graph: nx.DiGraph, treatment: str, outcome: str, observed: Iterable[str] | None = None) -> Identification:
-    """How the effect of the treatment on the outcome follows from observed variables, if it does.
+    """Identify the effect of the treatment on the outcome from observed variables, if that is possible.
 
-    The back door is tried first, then the front door, then the ID algorithm, which finds a formula
-    whenever there is one [3]_.
+    The back-door criterion is tried first, then the front-door criterion, then the ID algorithm, which
+    finds a formula whenever there is one [3]_.
 
     Parameters
     ----------
     observed
-        What can be measured; all variables if left out.
+        The variables that can be measured; default: all.
     """
     usable = _candidates(graph, treatment, outcome, observed)
     if outcome not in nx.descendants(graph, treatment):

@@ -1,11 +1,12 @@
-"""What constraint-based searches share: the edges that no test explains away, and the colliders among them.
+"""Shared parts of constraint-based searches: the skeleton from independence tests, and its colliders.
 
-Two variables that are not joined in a DAG are independent given the parents of one of them; so it is enough
-to look among the variables still joined to either. In the stable form [1]_ those are taken as they were when
-sets of one size began to be looked at, and which edges stay does not depend on the order of the variables.
-An unshielded triple a - b - c (a, c not joined) is a collider a → b ← c exactly when the sets that separate a
-and c leave b out. From data the sets disagree; one decides by the set with the largest p-value [2]_, by the
-majority of the separating sets [1]_, or by the one found first, which depends on the order.
+Two variables that are not adjacent in a DAG are independent given the parents of one of them, so it is enough
+to search for separating sets among the current neighbours of either. In the stable form [1]_ the neighbours
+are fixed while sets of one size are tested, so that the skeleton does not depend on the order of the
+variables. An unshielded triple a - b - c (a, c not adjacent) is a collider a → b ← c if and only if the sets
+that separate a and c do not contain b. On data the separating sets may disagree; the decision is then made by
+the set with the largest p-value [2]_, by the majority of the separating sets [1]_, or by the set found first,
+which depends on the order.
 
 References
 ----------
@@ -46,13 +47,13 @@ type ColliderRule = Literal["max_p", "majority", "first"]
 type Triple = tuple[int, int, int]
 
 _RULES = ("max_p", "majority", "first")
-# P-values nearer than this are equal: the order of a sum may differ.
+# P-values nearer than this count as equal, because the order of summation may differ.
 _TIE = 1e-9
 
 
 @dataclass(frozen=True, slots=True)
 class Removal:
-    """An edge that was taken out, and the independence that says so.
+    """A removed edge, and the independence that removed it.
 
     Attributes
     ----------
@@ -73,17 +74,17 @@ class Removal:
 
 @dataclass(frozen=True, eq=False)
 class Result:
-    """What a constraint-based search found.
+    """Result of a constraint-based search.
 
     Attributes
     ----------
     graph : PartialGraph
     tests : int
-        Number of different tests.
+        Number of distinct tests.
     trace : tuple of Removal
-        The edges taken out, in order.
+        The removed edges, in order.
     conflicts : tuple of str
-        What the tests say that cannot all hold; none if they are those of a DAG.
+        Contradictions between the tests; empty if they are those of a DAG.
     """
 
     graph: PartialGraph
@@ -94,7 +95,7 @@ class Result:
 
 @dataclass
 class Asked:
-    """A test that remembers its answers, and the level at which it says 'dependent'."""
+    """A test with cached results and a significance level."""
 
     test: IndependenceTest
     alpha: float
@@ -102,7 +103,7 @@ class Asked:
 
     @classmethod
     def of(cls, data: Any, test: str | None, alpha: float) -> Asked:
-        """Of a test object, or of a table and the name of a test."""
+        """Create from a test object, or from a table and the name of a test."""
         if not 0.0 < alpha < 1.0:
             raise OptionError(f"alpha is a probability between 0 and 1, not {alpha:g}", code="out-of-range")
         if callable(data):
@@ -134,7 +135,7 @@ class Asked:
 
 @dataclass(frozen=True, slots=True)
 class Separation:
-    """A set that makes a pair independent."""
+    """A set given which a pair is independent."""
 
     given: tuple[int, ...]
     p_value: float
@@ -142,17 +143,17 @@ class Separation:
 
 @dataclass(frozen=True, eq=False)
 class Skeleton:
-    """Edges that stay, and how the others were explained.
+    """The remaining edges, and the separating sets of the others.
 
     Attributes
     ----------
     joined : ndarray of bool, shape (n, n)
     separations : dict
-        The separating set found first, for each pair (x, y) with x < y that was tested apart.
+        The first separating set found, for each separated pair (x, y) with x < y.
     largest : int
-        Size of the largest sets that were looked at.
+        Size of the largest conditioning sets tested.
     farther : dict
-        All separating sets of pairs that only sets with variables joined to neither separate.
+        All separating sets of pairs that are separated only by sets with variables adjacent to neither.
     """
 
     joined: NDArray[np.bool_]
@@ -175,16 +176,16 @@ def skeleton(
     keep: NDArray[np.bool_] | None = None,
     above: NDArray[np.bool_] | None = None,
 ) -> Skeleton:
-    """Take out every edge between variables that some set makes independent.
+    """Return the skeleton: remove every edge between variables that are independent given some set.
 
     Parameters
     ----------
     max_given
-        Size of the largest sets.
+        Size of the largest conditioning sets.
     start, keep : ndarray of bool, shape (n, n)
-        The edges there are at first, and those that stay whatever tests say; symmetric.
+        The initial edges, and those that are never removed; symmetric.
     above : ndarray of bool, shape (n, n)
-        At [v, u] whether u may be a parent of v; separating sets are looked for among possible parents.
+        At [v, u] whether u may be a parent of v; separating sets consist of possible parents.
     """
     if max_given is not None and max_given < 0:
         raise OptionError(f"max_given is a number of variables, 0 or more, not {max_given}", code="out-of-range")
@@ -212,7 +213,7 @@ def _enough(around: Sequence[Sequence[int]], x: int, y: int, size: int) -> bool:
 
 
 def _candidates(around: Sequence[Sequence[int]], x: int, y: int, size: int) -> Iterator[tuple[int, ...]]:
-    """Sets of one size among the variables around x or around y, each once."""
+    """Yield the sets of one size among the neighbours of x or of y, each once."""
     near = [v for v in around[x] if v != y]
     yield from combinations(near, size)
     inside = set(near)
@@ -232,9 +233,9 @@ def _first(asked: Asked, x: int, y: int, sets: Iterable[tuple[int, ...]]) -> Sep
 def separating_sets(
     asked: Asked, skeleton: Skeleton, x: int, y: int, above: NDArray[np.bool_] | None = None
 ) -> list[Separation]:
-    """Every set among the variables joined to x or to y, now that edges are known, that makes them independent.
+    """Return all sets among the final neighbours of x or of y that make them independent.
 
-    The set that took the edge out is not among them if its members are joined no longer: which set that was
+    The set that removed the edge is not included if its members are no longer neighbours: which set that was
     depends on the order of the variables.
     """
     pair = (min(x, y), max(x, y))
@@ -250,7 +251,7 @@ def separating_sets(
 def deciding_sets(
     asked: Asked, skeleton: Skeleton, x: int, y: int, rule: ColliderRule, above: NDArray[np.bool_] | None = None
 ) -> list[Separation]:
-    """The separating sets of a pair that a rule listens to."""
+    """Return the separating sets of a pair that a collider rule uses."""
     known = skeleton.separations.get((min(x, y), max(x, y)))
     if rule == "first" and known is not None:
         return [known]
@@ -262,20 +263,20 @@ def deciding_sets(
 
 
 def share_with(sets: Sequence[Separation], v: int) -> float:
-    """The share of the sets which contain v; one half of none."""
+    """Return the share of the sets that contain v; one half if there are no sets."""
     return sum(v in s.given for s in sets) / len(sets) if sets else 0.5
 
 
 def judge_triples(
     asked: Asked, skeleton: Skeleton, rule: ColliderRule = "max_p", above: NDArray[np.bool_] | None = None
 ) -> dict[Triple, float | None]:
-    """Whether each unshielded triple (a, b, c), a < c, is a collider.
+    """Decide whether each unshielded triple (a, b, c), a < c, is a collider.
 
     Returns
     -------
     dict
-        How sure one is of each collider, larger is surer; ``None`` for triples that are none or for which the
-        sets do not agree. Equal numbers are equal evidence.
+        Strength of evidence for each collider; ``None`` for triples that are not colliders or on which the sets
+        do not agree.
     """
     if rule not in _RULES:
         raise OptionError(f"no rule '{rule}' for colliders{hint(rule, _RULES)}", code="unknown-word")
@@ -293,7 +294,7 @@ def judge_triples(
 
 
 def unshielded(joined: NDArray[np.bool_]) -> Iterator[Triple]:
-    """Triples a - b - c with a < c and no edge between a and c."""
+    """Yield the triples a - b - c with a < c and no edge between a and c."""
     for b in range(len(joined)):
         for a, c in combinations(np.flatnonzero(joined[b]).tolist(), 2):
             if not joined[a, c]:

@@ -1,4 +1,4 @@
-"""What is known of a structure beforehand: edges it must have or must not have, tiers, numbers of parents."""
+"""Prior constraints on a structure: required and forbidden edges, tiers, limits on the numbers of parents."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ type Edge = tuple[str, str]
 
 
 def n_words(n: int) -> int:
-    """Words of 64 bits that hold a set of n variables."""
+    """Number of 64-bit words that hold a set of n variables."""
     return max(1, (n + 63) // 64)
 
 
@@ -38,19 +38,19 @@ def members_of(mask: NDArray[np.uint64]) -> tuple[int, ...]:
 
 @dataclass(frozen=True)
 class Constraints:
-    """Constraints on a DAG, checked against each other when they are made.
+    """Constraints on a DAG, checked for consistency when they are created.
 
     Parameters
     ----------
     names : tuple of str
         The variables.
     required, forbidden : frozenset of (str, str)
-        Edges (from, to) that every graph has, and that none has.
+        Edges (from, to) that every graph must contain, and edges that no graph may contain.
     tiers : tuple of tuple of str
-        Groups of variables, earliest first: no edge leads from a later group to an earlier one. Variables in no tier
-        are free.
+        Groups of variables, earliest first: no edge leads from a later group to an earlier one. Variables without a
+        tier are unconstrained.
     max_parents : int or mapping of str to int, optional
-        The largest number of parents, of all variables or of each.
+        Largest number of parents, for all variables or for each.
     candidates : mapping of str to tuple of str, optional
         The only variables that may be parents of a variable.
 
@@ -78,7 +78,7 @@ class Constraints:
         max_parents: int | Mapping[str, int] | None = None,
         candidates: Mapping[str, Sequence[str]] | None = None,
     ) -> Constraints:
-        """From lists, as files hold them."""
+        """Create from lists, as in files."""
         return cls(
             tuple(names),
             frozenset(_edge(edge, "required") for edge in required),
@@ -161,7 +161,7 @@ class Constraints:
 
     @cached_property
     def limits(self) -> NDArray[np.int64]:
-        """The largest number of parents of each variable; n - 1 where there is no limit."""
+        """The largest number of parents of each variable; n - 1 without a limit."""
         free = max(0, self.n - 1)
         if isinstance(self.max_parents, Mapping):
             return np.array([min(free, self.max_parents.get(v, free)) for v in self.names], dtype=np.int64)
@@ -213,13 +213,13 @@ class Constraints:
         )
 
     def allowed_sets(self, child: int, sets: NDArray[np.uint64]) -> NDArray[np.bool_]:
-        """The same for many sets given as bits, shape (n_sets, n_words)."""
+        """As :meth:`allows`, for many sets given as bits, shape (n_sets, n_words)."""
         inside = ~np.any(sets & ~self.allowed_masks[child], axis=1)
         complete = ~np.any(self.needed_masks[child] & ~sets, axis=1)
         return inside & complete & (np.bitwise_count(sets).sum(axis=1) <= self.limits[child])
 
     def check(self, graph: nx.DiGraph) -> None:
-        """Raise a ModelError that names the constraint which a graph violates."""
+        """Raise a ModelError that names the violated constraint, if the graph violates one."""
         for v in self.names:
             above = set(graph.predecessors(v)) if v in graph else set()
             for u in sorted({u for u, w in self.required if w == v} - above):
@@ -243,7 +243,7 @@ def edge_of(given: str | Sequence[str]) -> Edge:
     Raises
     ------
     ModelError
-        It is neither.
+        The input is neither.
     """
     if isinstance(given, str):
         first, arrow, second = (part.strip() for part in given.partition("->"))

@@ -1,12 +1,12 @@
-"""Counting over many sets of variables: one sum over cells for each set, shared by all scores that need it.
+"""Counting over many sets of variables: one sum over cells per set, shared by all families that need it.
 
-The score of a family is a difference of two such sums for most scores: log p(v | parents) = c(parents and v) -
-c(parents). So what is counted are sets of variables ("cliques"), each once, instead of families: four times fewer for
-families of three parents.
+For most scores the score of a family is a difference of two such sums: log p(v | parents) = c(parents and v) -
+c(parents). Therefore sets of variables ("cliques") are counted, each once, instead of families: four times fewer for
+families with three parents.
 
-Two ways to count do the same: *codes* give each row the number of its cell and count rows one by one; *bits* hold each
-cell as a set of rows, 64 to the machine word, and count by intersecting. Which is faster follows from the numbers of
-rows and cells.
+There are two equivalent ways to count: *codes* give each row the number of its cell and count row by row; *bits* store
+each cell as a set of rows, 64 per machine word, and count by intersection. The numbers of rows and cells determine
+which is faster.
 """
 
 from __future__ import annotations
@@ -26,24 +26,24 @@ from bayeslab.structure.data import Observations
 
 __all__ = ["CellSums", "CliqueCounter", "SetIndex", "n_sets"]
 
-# Values of functions of a count are tabulated up to this count, in tables of this many numbers together.
+# Functions of a count are tabulated up to this count, with tables of at most this many numbers in total.
 _LONGEST_TABLE, _TABLE_SIZE = 1 << 15, 1 << 23
-# Counts from here on are far enough from 0 for a series.
+# Stirling's series is used from this count on.
 _FROM_STIRLING = 16
-# More rows than this are not laid out as bits.
+# Largest number of rows that are stored as bits.
 _MOST_BITS = 1 << 26
-# Below this many sets, starting threads costs more than they save.
+# With fewer sets, starting threads costs more than it saves.
 _THREADS_FROM = 5_000
 
 
 def n_sets(n: int, largest: int) -> int:
-    """Number of sets of at most ``largest`` of n variables."""
+    """Number of subsets of n variables with at most ``largest`` members."""
     return sum(math.comb(n, k) for k in range(min(n, largest) + 1))
 
 
 @dataclass(frozen=True)
 class SetIndex:
-    """Numbers of the sets of at most ``largest`` of n variables: by size, then colexicographic."""
+    """Numbering of the subsets of n variables with at most ``largest`` members: by size, then colexicographic."""
 
     n: int
     largest: int
@@ -67,16 +67,16 @@ class SetIndex:
 
 @dataclass(frozen=True)
 class CellSums:
-    """Which function of a count is summed over the cells of a set of variables.
+    """The function of a count that is summed over the cells of a set of variables.
 
     Attributes
     ----------
     kind : {"log_gamma", "entropy"}
         log Gamma(count + shift) - log Gamma(shift), or count log count.
     ess : float
-        The shift is this over the number of cells, if it is positive.
+        If positive, the shift is this divided by the number of cells.
     shifts : tuple of float
-        Else the shifts, one a type of sum.
+        Otherwise the shifts, one per type of sum.
     """
 
     kind: Literal["log_gamma", "entropy"]
@@ -97,7 +97,7 @@ class CellSums:
         return np.asarray(gammaln(count + shifts) - gammaln(shifts))
 
     def table(self, products: NDArray[np.float64], largest: int) -> NDArray[np.float64]:
-        """Values at counts 0, 1, ..., one row a shift; not beyond what memory is worth."""
+        """Values at counts 0, 1, ..., one row per shift, up to a limit on memory."""
         from scipy.special import gammaln, xlogy
 
         shifts = self.ess / products if self.ess > 0 else np.array(self.shifts or (1.0,))
@@ -106,7 +106,7 @@ class CellSums:
         if self.kind == "entropy":
             return np.asarray(xlogy(counts, counts))[None, :]
         out = np.empty((len(shifts), length))
-        for shift, row in zip(shifts, out, strict=True):  # what a row needs stays in the cache
+        for shift, row in zip(shifts, out, strict=True):  # row by row, so that the data stay in the cache
             row[:_FROM_STIRLING] = gammaln(counts[:_FROM_STIRLING] + shift)
             row[_FROM_STIRLING:] = _log_gamma(counts[_FROM_STIRLING:] + shift)
             row -= gammaln(shift)
@@ -114,7 +114,7 @@ class CellSums:
 
 
 def _log_gamma(x: NDArray[np.float64]) -> NDArray[np.float64]:
-    """log Gamma of numbers from ``_FROM_STIRLING`` on by Stirling's series: the first term left out is below 1e-17."""
+    """log Gamma by Stirling's series, from ``_FROM_STIRLING`` on; the first omitted term is below 1e-17."""
     inverse = 1.0 / x
     square = inverse * inverse
     series = np.full_like(x, 1.0 / 156)
@@ -134,7 +134,7 @@ class CliqueCounter:
 
     @cached_property
     def _whole(self) -> bool:
-        """Whether all weights are whole numbers, so that counts are and can be looked up."""
+        """Whether all weights, and therefore all counts, are whole numbers, so that values can be tabulated."""
         return bool(self.data.weights.dtype.kind in "iu")
 
     @cached_property
@@ -146,7 +146,7 @@ class CliqueCounter:
         return np.ascontiguousarray(self.data.weights, dtype=np.int64 if self._whole else np.float64)
 
     def _function(self, cards: NDArray[np.int64], largest: int) -> tuple[Any, ...]:
-        """What kernels know of the function: n_types, kind, ess, shifts, products, table."""
+        """Description of the function for the kernels: n_types, kind, ess, shifts, products, table."""
         products = _products(cards, largest) if self.sums.ess > 0 else np.zeros(0)
         table = np.zeros((1, 0))
         if self._whole and (self.sums.ess <= 0 or 0 < len(products) <= 1024):
@@ -156,7 +156,7 @@ class CliqueCounter:
         return self.sums.n_types, kind, float(self.sums.ess), shifts, products, table
 
     def families(self, child: int, sets: NDArray[np.uint64], row: int) -> NDArray[np.float64]:
-        """Sums of some parent sets (type ``row``) and of these with the child (type 0), shape (n_sets, 2)."""
+        """Sums for parent sets (type ``row``) and for the sets with the child (type 0), shape (n_sets, 2)."""
         out = np.zeros((len(sets), 2))
         sets, cards, function = np.ascontiguousarray(sets, dtype=np.uint64), self.data.cards, self._any_function
         largest = int(np.bitwise_count(sets).sum(axis=1).max(initial=0)) + 1
@@ -170,12 +170,12 @@ class CliqueCounter:
     def sparse_families(
         self, child: int, candidates: NDArray[np.int64], index: SetIndex, ess: float, out: NDArray[np.float64]
     ) -> None:
-        """BDs of a child given each set of candidates in the index, written in the order of the sets' numbers."""
+        """BDs of a child for each set of candidates in the index, in the order of the numbers of the sets."""
         cards, shape = self.data.cards, (candidates, index.largest, index.binomial, index.offsets, ess, out)
         if self.by_bits(cards[candidates], index.largest + 1):
             bits, starts, n_rows = self._bits
             room = _room(cards[candidates], index.largest + 1, n_rows)
-            # One row of room to spare: a cell is written before it is known to occur.
+            # One spare row: a cell is written before it is known to occur.
             self._kernels.sparse_families_by_bits(bits, starts, cards, n_rows, room + 1, child, *shape)
         else:
             self._kernels.sparse_families_by_codes(self._columns, cards, self._weights, self._whole, child, *shape)
@@ -188,11 +188,11 @@ class CliqueCounter:
 
     @cached_property
     def _any_function(self) -> tuple[Any, ...]:
-        """The function with tables for as many numbers of cells as are worth it."""
+        """The function, tabulated for as many numbers of cells as is worthwhile."""
         return self._function(self.data.cards, 4)
 
     def prepare(self) -> None:
-        """Work out what threads will share."""
+        """Compute what the threads share."""
         _ = self._whole, self._weights, self._columns
         if self._whole and self.data.n_rows <= _MOST_BITS:
             _ = self._bits
@@ -207,14 +207,14 @@ class CliqueCounter:
         threads: int = 1,
         tick: Callable[[], None] | None = None,
     ) -> NDArray[np.float64]:
-        """Sums of all sets that begin with each variable and have at most limits[that variable] members.
+        """Sums for all sets that begin with each variable and have at most limits[variable] members.
 
         Parameters
         ----------
         variables
-            Numbers of the variables walked over; sets are numbered by their positions here.
+            Numbers of the variables; sets are numbered by positions in this list.
         parent_limit
-            Sets of more variables than this are no parents and get the first type of sum only.
+            Larger sets are not parent sets and get the first type of sum only.
 
         Returns
         -------
@@ -244,7 +244,7 @@ class CliqueCounter:
         return out
 
     def _all_by_bits(self, largest: int) -> bool:
-        """That of all variables; searches ask for few sets at a time."""
+        """:meth:`by_bits` for all variables, for searches that need few sets at a time."""
         known = self._answers
         if largest not in known:
             known[largest] = self.by_bits(self.data.cards, largest)
@@ -255,7 +255,7 @@ class CliqueCounter:
         return {}
 
     def by_bits(self, cards: NDArray[np.int64], largest: int) -> bool:
-        """Whether intersecting rows of bits is faster than going through the rows."""
+        """Whether counting by bits is faster than counting row by row."""
         if not self._whole or self.data.n_rows > _MOST_BITS:
             return False
         n_rows = int(self.data.n_rows)
@@ -280,7 +280,7 @@ class CliqueCounter:
 def in_threads(
     work: Callable[[int], None], tasks: Sequence[int], threads: int, tick: Callable[[], None] | None = None
 ) -> None:
-    """Do all tasks; what they write must not depend on their order."""
+    """Run all tasks in threads; their results must not depend on their order."""
     if threads <= 1 or len(tasks) <= 1:
         for task in tasks:
             work(task)
@@ -294,7 +294,7 @@ def in_threads(
 
 
 def _products(cards: NDArray[np.int64], largest: int) -> NDArray[np.float64]:
-    """All numbers of cells that sets of at most ``largest`` variables can have; empty if they are very many."""
+    """All possible numbers of cells of sets of at most ``largest`` variables; empty if there are very many."""
     kinds, products, reach = np.unique(cards).astype(float), np.ones(1), np.ones(1)
     for _ in range(largest):
         reach = np.unique(np.outer(reach, kinds)) if kinds.size else reach
@@ -305,6 +305,6 @@ def _products(cards: NDArray[np.int64], largest: int) -> NDArray[np.float64]:
 
 
 def _room(cards: NDArray[np.int64], largest: int, n_rows: int) -> int:
-    """Number of cells that occur at most in a set that is not of the largest size."""
+    """Upper bound on the number of occurring cells of a set below the largest size."""
     top = np.sort(cards)[::-1][: max(largest - 1, 0)]
     return max(1, min(n_rows, math.prod(map(int, top))))

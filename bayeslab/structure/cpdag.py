@@ -1,11 +1,11 @@
-"""Structures that data cannot tell apart: equivalence classes of directed acyclic graphs.
+"""Markov equivalence classes of directed acyclic graphs.
 
-Two DAGs state the same independences exactly when they have the same edges, directions aside, and the
-same v-structures: a → v ← b with a and b not joined [1]_. An edge is *compelled* if it has the same
-direction in every member of its class, else *reversible*; the CPDAG draws the compelled ones as arrows
-and the reversible ones without direction. Compelled edges are found by going along a topological order
-[2]_; given a part of the directions, Meek's rules find all that follow from them [3]_; a DAG of a
-class is found by taking off one sink after another [4]_.
+Two DAGs imply the same independences if and only if they have the same skeleton and the same
+v-structures a → v ← b with a and b not adjacent [1]_. An edge is *compelled* if it has the same
+direction in every member of the class, otherwise *reversible*; the CPDAG draws compelled edges as arrows
+and reversible edges without direction. Compelled edges are found along a topological order [2]_; given
+some of the directions, Meek's rules find all that follow from them [3]_; a DAG of a class is found by
+removing one sink after another [4]_.
 
 References
 ----------
@@ -67,7 +67,7 @@ def _checked(graph: nx.DiGraph) -> nx.DiGraph:
 
 
 def v_structures(graph: nx.DiGraph) -> frozenset[VStructure]:
-    """All a → v ← b with a and b not joined, as pairs ({a, b}, v)."""
+    """Return all v-structures a → v ← b with a and b not adjacent, as pairs ({a, b}, v)."""
     return frozenset(
         (frozenset(pair), v)
         for v in graph
@@ -77,7 +77,7 @@ def v_structures(graph: nx.DiGraph) -> frozenset[VStructure]:
 
 
 def equivalent(first: nx.DiGraph, second: nx.DiGraph) -> bool:
-    """Whether two DAGs state the same independences."""
+    """Return whether two DAGs are Markov equivalent, that is, imply the same independences."""
     if set(_checked(first)) != set(_checked(second)):
         return False
     same_edges = set(map(frozenset, first.edges)) == set(map(frozenset, second.edges))
@@ -92,22 +92,22 @@ def _bits(mask: int) -> Iterator[int]:
 
 
 def compelled_parents(parents: Sequence[int]) -> list[int]:
-    """The parents of each variable whose edge is compelled.
+    """Return the parents of each variable along compelled edges.
 
     Parameters
     ----------
     parents : sequence of int
-        The parents of each variable as bits of one number: bit u for variable u. The graph has no circle.
+        The parents of each variable as bits of one number: bit u for variable u. The graph is acyclic.
 
     Returns
     -------
     list of int
-        The same, for the compelled edges only.
+        The same for the compelled edges only.
 
     References
     ----------
-    Chickering (1995), Order-Edges and Label-Edges [2]_: they label all edges into a variable when they come to the
-    one from its latest parent.
+    Chickering (1995), Order-Edges and Label-Edges [2]_: all edges into a variable are labelled when the edge from its
+    latest parent is reached.
     """
     compelled = [0] * len(parents)
     order = _topological(parents)
@@ -136,7 +136,7 @@ def _topological(parents: Sequence[int]) -> list[int]:
 
 
 def cpdag(graph: nx.DiGraph) -> PartialGraph:
-    """The class of a DAG: compelled edges as arrows, reversible ones without direction."""
+    """Return the CPDAG of a DAG: compelled edges as arrows, reversible edges without direction."""
     names = tuple(_checked(graph))
     number = {v: i for i, v in enumerate(names)}
     parents = [sum(1 << number[u] for u in graph.predecessors(v)) for v in names]
@@ -148,33 +148,33 @@ def cpdag(graph: nx.DiGraph) -> PartialGraph:
 
 
 def compelled_edges(graph: nx.DiGraph) -> frozenset[tuple[str, str]]:
-    """The edges of a DAG that every member of its class has in the same direction."""
+    """Return the edges of a DAG that have the same direction in every member of its class."""
     return cpdag(graph).directed
 
 
 def reversible_edges(graph: nx.DiGraph) -> frozenset[frozenset[str]]:
-    """The edges of a DAG whose direction differs between members of its class."""
+    """Return the edges of a DAG whose direction differs between members of its class."""
     return cpdag(graph).undirected
 
 
 def meek_closure(marks: NDArray[np.int8]) -> NDArray[np.int8]:
-    """Every direction that follows from those given, without a new v-structure and without a circle.
+    """Return the marks with every direction that follows from the given ones by Meek's rules.
 
     Parameters
     ----------
     marks : ndarray of int8, shape (n, n)
-        As those of a PartialGraph with arrows and undirected edges only.
+        Marks of a PartialGraph with arrows and undirected edges only.
 
     Returns
     -------
     ndarray of int8, shape (n, n)
-        An edge for which both directions follow, or whose direction closes a circle, stays undirected: the
-        marks given then belong to no class, which :func:`extension` says. The order of the variables does not
-        matter.
+        An edge for which both directions follow, or whose direction closes a cycle, stays undirected: the given
+        marks then belong to no class, and :func:`extension` raises an error. The result does not depend on the
+        order of the variables.
 
     References
     ----------
-    Meek (1995), rules 1 to 4 [3]_; the fourth is needed only where directions come from elsewhere than
+    Meek (1995), rules 1 to 4 [3]_; the fourth is needed only for directions that do not come from
     v-structures.
     """
     marks = marks.copy()
@@ -203,9 +203,9 @@ def _proposed(marks: NDArray[np.int8]) -> NDArray[np.bool_]:
     apart = ~joined & ~np.eye(len(marks), dtype=bool)
     out = free & (_meets(arrows.T, apart) | _meets(arrows, arrows))
     for a, c in np.argwhere(free & ~out).tolist():
-        # Rule 3: two nodes that are not joined, each a — b → c.
+        # Rule 3: two non-adjacent nodes b, each a — b → c.
         between = free[a] & arrows[:, c]
-        # Rule 4: a — d → b → c with a and b joined, d and c apart.
+        # Rule 4: a — d → b → c with a and b adjacent, d and c not adjacent.
         before = free[a] & apart[:, c] & (arrows & (joined[a] & arrows[:, c])).any(axis=1)
         out[a, c] = apart[np.ix_(between, between)].any() or before.any()
     return out
@@ -227,7 +227,7 @@ def reachable(arrows: NDArray[np.bool_]) -> NDArray[np.bool_]:
 
 
 def extension(graph: PartialGraph | nx.DiGraph) -> nx.DiGraph:
-    """A DAG with the edges, the arrows and no other v-structures than those of a partially directed graph.
+    """Return a DAG with the edges, arrows and v-structures of a partially directed graph, and no other v-structures.
 
     Parameters
     ----------
@@ -238,7 +238,7 @@ def extension(graph: PartialGraph | nx.DiGraph) -> nx.DiGraph:
     Raises
     ------
     ModelError
-        There is no such DAG: tests of independence on few rows can contradict each other. Or the graph has
+        There is no such DAG, as tests of independence on few rows can contradict each other; or the graph has
         other marks.
 
     References
@@ -283,22 +283,22 @@ def _mask(row: NDArray[np.bool_]) -> int:
 
 
 def _simplicial(v: int, free: Sequence[int], joined: Sequence[int], left: int) -> bool:
-    """Whether each undirected neighbour of v is joined to all other neighbours of v."""
+    """Whether each undirected neighbour of v is adjacent to all other neighbours of v."""
     around = joined[v] & left
     return all(not around & ~joined[u] & ~(1 << u) for u in _bits(free[v] & left))
 
 
 def members(graph: PartialGraph | nx.DiGraph) -> Iterator[nx.DiGraph]:
-    """All DAGs of a class.
+    """Yield all DAGs of a class.
 
     Parameters
     ----------
     graph
-        A DAG, whose class is meant, or a partially directed graph as :func:`extension` takes it.
+        A DAG that represents its class, or a partially directed graph as for :func:`extension`.
 
     Notes
     -----
-    A class has up to n! members: that of a complete graph on n nodes.
+    A class has up to n! members; the class of a complete graph on n nodes has n!.
     """
     if isinstance(graph, nx.DiGraph) and nx.is_directed_acyclic_graph(graph):
         graph = cpdag(graph)
@@ -335,8 +335,8 @@ def _aligned(first: PartialGraph, second: PartialGraph) -> tuple[NDArray[np.int8
 def hamming_distance(first: PartialGraph | nx.DiGraph, second: PartialGraph | nx.DiGraph) -> int:
     """Structural Hamming distance: pairs of variables with an edge in one graph only, or of another kind.
 
-    An edge turned round counts once. Of two DAGs the directions as they are count; see
-    :func:`class_distance` for their classes.
+    A reversed edge counts once. For two DAGs the directions are compared as they are; see
+    :func:`class_distance` to compare their classes.
     """
     a, b = _aligned(PartialGraph.of(first), PartialGraph.of(second))
     return int(np.count_nonzero(np.triu((a != b) | (a.T != b.T))))
@@ -354,7 +354,7 @@ def class_distance(first: PartialGraph | nx.DiGraph, second: PartialGraph | nx.D
 
 @dataclass(frozen=True, slots=True)
 class Counts:
-    """What was found right (tp), found wrongly (fp), and not found (fn)."""
+    """Numbers of true positives (tp), false positives (fp) and false negatives (fn)."""
 
     tp: int
     fp: int
@@ -362,31 +362,31 @@ class Counts:
 
     @property
     def precision(self) -> float:
-        """The part of what was found that is right; nan if nothing was found."""
+        """Share of the found items that are correct; NaN if nothing was found."""
         return self.tp / (self.tp + self.fp) if self.tp + self.fp else float("nan")
 
     @property
     def recall(self) -> float:
-        """The part of what is there that was found; nan if nothing is there."""
+        """Share of the true items that were found; NaN if there are none."""
         return self.tp / (self.tp + self.fn) if self.tp + self.fn else float("nan")
 
     @property
     def f1(self) -> float:
-        """Harmonic mean of precision and recall; nan if nothing was found and nothing is there."""
+        """Harmonic mean of precision and recall; NaN if nothing was found and there are no true items."""
         total = 2 * self.tp + self.fp + self.fn
         return 2 * self.tp / total if total else float("nan")
 
 
 @dataclass(frozen=True, slots=True)
 class Comparison:
-    """A learned graph beside the true one.
+    """Comparison of a learned graph with the true graph.
 
     Attributes
     ----------
     skeleton : Counts
         Edges without direction.
     arrows : Counts
-        Arrows; one turned round is both a wrong and a missing one.
+        Arrows; a reversed arrow is both a false positive and a false negative.
     distance, class_distance : int
         Structural Hamming distance of the graphs, and of their equivalence classes.
     """
@@ -397,7 +397,7 @@ class Comparison:
     class_distance: int
 
     def row(self) -> dict[str, float]:
-        """All numbers under one name each, for a table."""
+        """All numbers by name, as a row of a table."""
         parts = {"skeleton": self.skeleton, "arrows": self.arrows}
         numbers = {
             f"{what}_{word}": getattr(counts, word)
@@ -408,7 +408,7 @@ class Comparison:
 
 
 def compare(learned: PartialGraph | nx.DiGraph, truth: PartialGraph | nx.DiGraph) -> Comparison:
-    """Count what a learned graph has right.
+    """Compare a learned graph with the true graph.
 
     Raises
     ------
@@ -431,5 +431,5 @@ def _counts(learned: NDArray[np.bool_], there: NDArray[np.bool_]) -> Counts:
 def comparison_table(
     learned: Mapping[str, PartialGraph | nx.DiGraph], truth: PartialGraph | nx.DiGraph
 ) -> list[dict[str, float | str]]:
-    """One row for each learned graph, with its name under ``graph``; a list that dataframes are made from."""
+    """Return one row for each learned graph, with its name under ``graph``, as a list for a dataframe."""
     return [{"graph": name, **compare(graph, truth).row()} for name, graph in learned.items()]

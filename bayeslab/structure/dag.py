@@ -1,11 +1,11 @@
-"""What a directed acyclic graph says before any number is known.
+"""Independence in directed acyclic graphs: d-separation, Markov blankets, implied independences.
 
-A path between X and Y is *open* given Z if every node between its ends lets information through:
-a chain (a → v → b) or a fork (a ← v → b) does while v is not given, a collider (a → v ← b) does
-once v or something below it is given. X and Y are d-separated by Z if no path is open; every
-distribution that factorises along the graph then makes X independent of Y given Z [1]_, and almost
-every one makes them dependent otherwise. Open paths are found by walking from X and remembering
-only where one stands and from which side one came, which takes time linear in the graph [2]_.
+A path between X and Y is *open* given Z if every inner node transmits information: a chain (a → v → b)
+or a fork (a ← v → b) is open while v is not given, a collider (a → v ← b) is open once v or one of its
+descendants is given. X and Y are d-separated by Z if no path is open. In every distribution that
+factorises along the graph, X is then independent of Y given Z [1]_; otherwise they are dependent in
+almost every such distribution. Open paths are found by a walk from X whose state is the current node and
+the side it was entered from, in time linear in the size of the graph [2]_.
 
 Functions take a ``networkx.DiGraph`` and return plain results.
 
@@ -49,12 +49,12 @@ __all__ = [
     "separator",
 ]
 
-# Where one stands, and whether one came along an arrow (from above) or against one (from below).
+# State of the walk: a node, and whether it was entered along an arrow (from above) or against one (from below).
 type _Place = tuple[str, bool]
 
 
 def names_in(graph: nx.DiGraph, names: str | Iterable[str]) -> frozenset[str]:
-    """One name or several, each a node of the graph."""
+    """Return one or several names as a set, after checking that each is a node of the graph."""
     members = frozenset(names_of(names, "a set of variables"))
     for name in members:
         if name not in graph:
@@ -80,28 +80,28 @@ def _sets(
 def d_separated(
     graph: nx.DiGraph, left: str | Iterable[str], right: str | Iterable[str], given: str | Iterable[str] = ()
 ) -> bool:
-    """Whether the graph makes ``left`` and ``right`` independent given ``given``.
+    """Return whether ``left`` and ``right`` are d-separated by ``given``.
 
     Parameters
     ----------
     left, right, given
-        A name, or a set of names; without common members.
+        A name, or a set of names; the sets are disjoint.
 
     Raises
     ------
     ModelError
-        An unknown name, overlapping sets, or a graph with a circle.
+        An unknown name, overlapping sets, or a graph with a cycle.
     """
     return bool(nx.is_d_separator(graph, *map(set, _sets(graph, left, right, given))))
 
 
 def separator(graph: nx.DiGraph, x: str, y: str) -> frozenset[str] | None:
-    """A minimal set given which two variables are independent; None where they are adjacent.
+    """Return a minimal set that d-separates two variables; None if they are adjacent.
 
     Raises
     ------
     ModelError
-        An unknown name, the same name twice, or a graph with a circle.
+        An unknown name, the same name twice, or a graph with a cycle.
     """
     left, right, _ = map(set, _sets(graph, x, y, ()))
     minimal = nx.find_minimal_d_separator(graph, left, right)
@@ -109,9 +109,9 @@ def separator(graph: nx.DiGraph, x: str, y: str) -> frozenset[str] | None:
 
 
 def d_connected(graph: nx.DiGraph, sources: str | Iterable[str], given: str | Iterable[str] = ()) -> frozenset[str]:
-    """The variables that an open path joins to one of the sources; neither the sources nor the given.
+    """Return the variables d-connected to one of the sources, without the sources and the given variables.
 
-    Time is linear in nodes and edges.
+    The time is linear in the numbers of nodes and edges.
     """
     x, _, z = _sets(graph, sources, (), given)
     return frozenset(node for node, _ in _walk(graph, x, z)) - x - z
@@ -119,7 +119,7 @@ def d_connected(graph: nx.DiGraph, sources: str | Iterable[str], given: str | It
 
 @dataclass(frozen=True, slots=True)
 class OpenPath:
-    """A path that carries information, and what opens it.
+    """An open path, and the given variables that open it.
 
     Attributes
     ----------
@@ -127,7 +127,7 @@ class OpenPath:
     arrows : tuple of str
         ``→`` or ``←`` between consecutive nodes.
     opened_by : mapping of str to str
-        Each collider on the path and the given variable, itself or below it, that opens it.
+        For each collider on the path, the given variable (itself or a descendant) that opens it.
     """
 
     nodes: tuple[str, ...]
@@ -143,14 +143,14 @@ class OpenPath:
 def open_path(
     graph: nx.DiGraph, left: str | Iterable[str], right: str | Iterable[str], given: str | Iterable[str] = ()
 ) -> OpenPath | None:
-    """A shortest open path, the reason why two sets are not separated; ``None`` if they are.
+    """Return a shortest open path between two sets; ``None`` if they are d-separated.
 
     See Also
     --------
     d_separated
     """
     x, y, z = _sets(graph, left, right, given)
-    # A shortest open walk never meets a node twice: cutting the loop out leaves it open.
+    # A shortest open walk visits no node twice: without its loop it would still be open.
     came_from: dict[_Place, _Place | None] = {}
     for place in _walk(graph, x, z, came_from):
         if place[0] in y:
@@ -164,7 +164,7 @@ def _walk(
     given: frozenset[str],
     came_from: dict[_Place, _Place | None] | None = None,
 ) -> Iterator[_Place]:
-    """Every place information from the sources gets to, breadth first."""
+    """Breadth-first walk from the sources along open paths."""
     opening = _ancestors(graph, given)
     reached = {} if came_from is None else came_from
     reached |= {(node, False): None for node in sorted(sources)}
@@ -197,7 +197,7 @@ def _path(graph: nx.DiGraph, end: _Place, came_from: Mapping[_Place, _Place | No
 
 
 def _ancestors(graph: nx.DiGraph, nodes: frozenset[str]) -> frozenset[str]:
-    """The nodes and everything above them."""
+    """Return the nodes and their ancestors."""
     ancestors, stack = set(nodes), list(nodes)
     while stack:
         new = [parent for parent in graph.predecessors(stack.pop()) if parent not in ancestors]
@@ -207,7 +207,7 @@ def _ancestors(graph: nx.DiGraph, nodes: frozenset[str]) -> frozenset[str]:
 
 
 def markov_blanket(graph: nx.DiGraph, variable: str) -> frozenset[str]:
-    """Parents, children, and the children's other parents: given these, nothing else matters."""
+    """Return the Markov blanket: parents, children, and the other parents of the children."""
     (name,) = names_in(graph, variable)
     children = set(graph.successors(name))
     above = {parent for child in children for parent in graph.predecessors(child)}
@@ -215,12 +215,12 @@ def markov_blanket(graph: nx.DiGraph, variable: str) -> frozenset[str]:
 
 
 def moral_graph(graph: nx.DiGraph) -> nx.Graph:
-    """Parents of a common child joined, directions dropped; attributes of nodes are kept."""
+    """Return the moral graph: parents of a common child are joined, directions dropped; node attributes are kept."""
     return nx.moral_graph(graph)
 
 
 def ancestral_graph(graph: nx.DiGraph, nodes: str | Iterable[str]) -> nx.DiGraph:
-    """The part of the graph that consists of some nodes and everything above them.
+    """Return the subgraph of some nodes and their ancestors.
 
     X and Y are d-separated by Z exactly when Z separates them in the moral graph of the ancestral
     graph of all three [3]_.
@@ -242,16 +242,16 @@ class Independence:
 
 
 def implied_independences(graph: nx.DiGraph, basis: Literal["local", "pairwise"] = "local") -> list[Independence]:
-    """Statements from which every independence of the graph follows.
+    """Return independence statements from which all others follow.
 
     Parameters
     ----------
     basis
-        ``local``: each variable is independent of what is not below it, given its parents; all
-        d-separations follow [3]_. ``pairwise``: one statement for each pair without an edge, given the
-        parents of the later one: the ones to test against data. All d-separations follow where
-        independence of A and of B is independence of both together, as in Gaussian distributions;
-        in discrete ones it need not be (exclusive or).
+        ``local``: each variable is independent of its non-descendants given its parents; all
+        d-separations follow [3]_. ``pairwise``: one statement for each non-adjacent pair, given the
+        parents of the later variable; use these to test against data. All d-separations follow from
+        them if independence of A and of B implies joint independence, as in Gaussian distributions;
+        for discrete variables this may fail (exclusive or).
     """
     if basis == "local":
         return [statement for node in graph if (statement := _local(graph, node)) is not None]
@@ -274,11 +274,11 @@ def _local(graph: nx.DiGraph, node: str) -> Independence | None:
 
 @cache
 def count_dags(n_nodes: int) -> int:
-    """How many directed acyclic graphs there are on named nodes: 1, 1, 3, 25, 543, 29281, …
+    """Return the number of directed acyclic graphs on labelled nodes: 1, 1, 3, 25, 543, 29281, …
 
     References
     ----------
-    Robinson (1977): inclusion and exclusion over the k nodes without parents.
+    Robinson (1977): inclusion-exclusion over the k nodes without parents.
     """
     if n_nodes < 0:
         raise ModelError(f"a graph has 0 nodes or more, not {n_nodes}", code="out-of-range")
@@ -291,13 +291,13 @@ def count_dags(n_nodes: int) -> int:
 
 
 def parameter_counts(graph: nx.DiGraph, n_states: Mapping[str, int] | None = None) -> dict[str, int]:
-    """Free parameters of the full table of each variable; their sum is that of the network.
+    """Return the number of free parameters of each variable's full table.
 
     Parameters
     ----------
     n_states
-        How many states each variable has; without it the ``states`` that the graph's nodes carry are
-        counted, as those of :attr:`bayeslab.latents.networks.network.DiscreteNetwork.graph`.
+        Number of states of each variable; default: the lengths of the node attribute ``states``, as in
+        :attr:`bayeslab.latents.networks.network.DiscreteNetwork.graph`.
     """
     sizes = {v: len(states) for v, states in graph.nodes(data="states") if states} if n_states is None else n_states
     for node in graph:

@@ -1,7 +1,7 @@
-"""What structure learning looks at: complete rows of discrete states, of numbers, or of both.
+"""Data for structure learning: complete rows of discrete states, numbers, or both.
 
-Equal rows of discrete data are one row with a weight where that saves work, so that counts cost
-what the different rows cost.
+Identical rows of discrete data are merged into one weighted row where that saves work, so that the cost
+of counting depends on the number of distinct rows.
 """
 
 from __future__ import annotations
@@ -26,15 +26,15 @@ __all__ = ["MOST_STATES", "Kind", "Observations", "measured"]
 
 type Kind = Literal["discrete", "continuous", "mixed"]
 
-# A column of whole numbers with more different values than these is of measurements, not of states.
+# A column of whole numbers with more distinct values than this holds measurements, not states.
 MOST_STATES = 20
 
 
 def measured(values: NDArray[Any]) -> bool:
-    """Whether the numbers of a column, those that are there, are measurements, and not states.
+    """Whether the non-missing numbers of a column are measurements rather than states.
 
-    They are if some are not whole, or if they have more than :data:`MOST_STATES` different values; but for numbers that
-    count the rows, which are names of these.
+    They are measurements if some are not whole, or if they have more than :data:`MOST_STATES` distinct values, unless
+    they number the rows and are therefore row names.
     """
     if values.dtype.kind == "f" and np.any(values != np.floor(values)):
         return True
@@ -47,7 +47,7 @@ def measured(values: NDArray[Any]) -> bool:
 
 @dataclass(frozen=True, eq=False)
 class Observations:
-    """Complete rows, in the form that scores read.
+    """Complete rows, in the form that scores use.
 
     Attributes
     ----------
@@ -59,10 +59,10 @@ class Observations:
     values : ndarray of float, shape (n_distinct, n), by column
         Values of continuous variables, 0 elsewhere; of shape (0, n) if all are discrete.
     weights : ndarray, shape (n_distinct,)
-        How often each row occurs: integers, or any numbers >= 0 for expected counts.
+        Number of occurrences of each row: integers, or any numbers >= 0 for expected counts.
     elsewhere : object, optional
-        Where the rows are, if they are not here: in DuckDB (:mod:`bayeslab.structure.duckdb_counts`). Scores that are
-        sums over cells ask it for counts.
+        Rows stored in DuckDB instead of here (:mod:`bayeslab.structure.duckdb_counts`). Scores that are sums over cells
+        get their counts from it.
     """
 
     names: tuple[str, ...]
@@ -96,15 +96,15 @@ class Observations:
 
     @cached_property
     def in_range(self) -> tuple[NDArray[np.float64], NDArray[np.int32]]:
-        """Values over powers of two, so that squares of very large or very small ones are floats; and the exponents.
+        """Values divided by powers of two so that their squares neither overflow nor underflow, and the exponents.
 
-        The division is exact: ``np.ldexp(*in_range)`` are the values.
+        The division is exact: ``np.ldexp(*in_range)`` gives the values.
         """
         exponents = np.frexp(np.abs(self.values).max(axis=0, initial=0.0))[1]
         return np.ldexp(self.values, -exponents), exponents
 
     def digest(self) -> str:
-        """SHA-256 of everything."""
+        """SHA-256 of all contents."""
         sha = hashlib.sha256(repr((self.names, self.states)).encode())
         if self.elsewhere is not None:
             sha.update(self.elsewhere.digest().encode())
@@ -138,18 +138,18 @@ class Observations:
         Parameters
         ----------
         data
-            A dataframe (pandas, polars, pyarrow), a mapping of columns, a Dataset, or Observations, which stay as
-            they are.
+            A dataframe (pandas, polars, pyarrow), a mapping of columns, a Dataset, or Observations, which are returned
+            unchanged.
         kind
             ``discrete``: every column holds states. ``continuous``: every column holds numbers. ``mixed``: columns of
-            text and truth values, and those named in ``states``, hold states, the others numbers.
+            text and truth values, and those named in ``states``, hold states; the others hold numbers.
         states
-            States of a variable in order; left out, those that occur, sorted.
+            States of a variable in order; default: the states that occur, sorted.
 
         Raises
         ------
         DataError
-            Missing cells, values that are no states, numbers that are not finite.
+            Missing cells, values that are not states, or numbers that are not finite.
         """
         if isinstance(data, cls):
             return data
@@ -185,7 +185,7 @@ class Observations:
         weights: NDArray[Any] | None = None,
         values: NDArray[np.float64] | None = None,
     ) -> Observations:
-        """From numbers of states, shape (n_rows, n), in the order of ``states``.
+        """Create from state numbers, shape (n_rows, n), in the order of ``states``.
 
         Parameters
         ----------
@@ -231,7 +231,7 @@ class Observations:
         return cls(names, levels, packed, numbers, w)
 
     def take(self, rows: NDArray[np.integer]) -> Observations:
-        """Some of the rows (with repetition, for a bootstrap), by their numbers among the distinct rows."""
+        """Return some of the distinct rows by number, with repetition for a bootstrap."""
         values = self.values[rows] if len(self.values) else None
         states = dict(zip(self.names, self.states, strict=True))
         return Observations.of_codes(self.codes[rows], states, weights=self.weights[rows], values=values)
@@ -257,7 +257,7 @@ def columns_of(data: Any) -> dict[str, Any]:
 
 
 def _one_a_row(name: str, column: Any) -> Any:
-    """The column, of which each row has one value."""
+    """Return the column after checking that each row has one value."""
     if isinstance(column, Column | CodedColumn):
         return column
     if isinstance(column, str | bytes) or not hasattr(column, "__len__") or getattr(column, "ndim", 1) != 1:
@@ -265,7 +265,7 @@ def _one_a_row(name: str, column: Any) -> Any:
     if isinstance(column, np.ndarray) and column.dtype.kind != "O":
         return column
     if any(kind.__hash__ is None or issubclass(kind, tuple) for kind in set(map(type, column))):
-        values, missing = as_values(column, f"column '{name}'")  # which refuses most of them
+        values, missing = as_values(column, f"column '{name}'")  # raises for most of them
         if values.ndim != 1:
             raise DataError(f"column '{name}' does not hold one value a row", code="not-a-column")
         return Column(values, None, missing)
@@ -274,7 +274,7 @@ def _one_a_row(name: str, column: Any) -> Any:
 
 @dataclass(frozen=True, eq=False)
 class CodedColumn:
-    """A column as its different words and which of them each cell is; -1 for none."""
+    """A column as its distinct words, and the index of each cell's word; -1 for a missing cell."""
 
     words: list[Any]
     codes: NDArray[np.int64]
@@ -283,7 +283,7 @@ class CodedColumn:
         return len(self.codes)
 
     def read(self, missing: Collection[str]) -> CodedColumn:
-        """The column as it would be read from a file: no spaces around words, and no word for missing cells."""
+        """Return the column as read from a file: words stripped of spaces, and words for missing cells removed."""
         words = [str(word).strip() for word in self.words]
         if words == self.words and not any(word in missing for word in words):
             return self
@@ -293,13 +293,13 @@ class CodedColumn:
 
 
 def _coded(series: Any) -> Any:
-    """A column of text by its different words, where the dataframe can tell them faster than a loop; else a list."""
+    """Return a text column as CodedColumn if the dataframe can factorise it faster than a loop, else as a list."""
     native = series.to_native()
     if not hasattr(native, "factorize"):  # pandas has it
         return series.to_list()
     try:
         codes, words = native.factorize()
-    except TypeError:  # cells that have no hash, such as lists
+    except TypeError:  # unhashable cells, such as lists
         return series.to_list()
     words = list(words)
     if all(isinstance(word, str) for word in words):
@@ -308,7 +308,7 @@ def _coded(series: Any) -> Any:
 
 
 def _read(name: str, column: Any, kind: Kind, states: Sequence[Any] | None) -> tuple[tuple[str, ...] | None, Any]:
-    """States and codes of a discrete column; None and values of a continuous one."""
+    """Return states and codes of a discrete column, or None and the values of a continuous one."""
     if isinstance(column, CodedColumn):
         if np.any(column.codes < 0):
             raise _missing(name, column.codes < 0)
@@ -382,7 +382,7 @@ def _text(name: str) -> DataError:
 
 
 def lacking(absent: NDArray[np.bool_]) -> str:
-    """How many cells are missing, and where."""
+    """Describe how many cells are missing, and where."""
     rows = np.flatnonzero(absent) + 1
     if len(rows) == 1:
         return f"1 missing cell (row {rows[0]})"
@@ -421,9 +421,9 @@ def _warn_of_odd_columns(coded: Mapping[str, tuple[tuple[str, ...] | None, Any]]
 
 
 def _compressed(codes: NDArray[Any], weights: NDArray[Any]) -> tuple[NDArray[Any], NDArray[Any]]:
-    """Equal rows as one, where at least half of them go; the total weight stays."""
+    """Merge identical rows if this removes at least half of the rows; the total weight is preserved."""
     cards = codes.max(axis=0, initial=0).astype(np.int64) + 1
-    # A first look at a part of the rows: most tables of many columns have no equal rows worth looking for.
+    # Check a part of the rows first: most tables with many columns have few identical rows.
     part = codes[: min(len(codes), 1000)]
     if math.prod(map(int, cards)) > len(codes) and len(_unique_rows(part)[0]) > 0.7 * len(part):
         return codes, weights
@@ -436,7 +436,7 @@ def _compressed(codes: NDArray[Any], weights: NDArray[Any]) -> tuple[NDArray[Any
 
 
 def _unique_rows(codes: NDArray[np.integer]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """Numbers of the first of each kind of row, in the order of the rows' codes, and the kind of each row."""
+    """Return the first position of each distinct row, sorted by codes, and the index of each row's distinct row."""
     cards = codes.max(axis=0, initial=0).astype(np.int64) + 1
     if math.prod(map(int, cards)) < 2**62:
         keys: NDArray[Any] = np.zeros(len(codes), np.int64)

@@ -1,8 +1,8 @@
-"""Counts by DuckDB: for CSV and Parquet files that are larger than memory.
+"""Counting with DuckDB, for CSV and Parquet files that are larger than memory.
 
-The files are read once, into a table of state numbers that DuckDB keeps (and moves to disk when memory is short), equal
-rows as one row with a weight. If that table is small, it becomes ordinary :class:`Observations`; if not, each set
-of variables is counted where it lies, by ``GROUP BY GROUPING SETS``, many sets in one pass. Scores are the same.
+The files are read once into a DuckDB table of state numbers, in which identical rows are merged into weighted rows;
+DuckDB moves the table to disk when memory is short. A small table becomes ordinary :class:`Observations`; otherwise
+sets of variables are counted in DuckDB by ``GROUP BY GROUPING SETS``, many sets in one pass. The scores are the same.
 
 Needs the extra ``bayeslab[duckdb]``.
 """
@@ -27,7 +27,7 @@ from bayeslab.structure.data import Observations
 
 __all__ = ["DuckCounter", "DuckRows", "observations"]
 
-# GROUPING() tells sets apart by at most 63 columns; more sets than this in one pass gain little.
+# GROUPING() distinguishes sets by at most 63 columns; more sets than this in one pass gain little.
 _COLUMNS, _SETS = 60, 48
 
 
@@ -38,18 +38,18 @@ def observations(
     states: Mapping[str, Sequence[Any]] | None = None,
     fetch: int = 50_000_000,
 ) -> Observations:
-    """Rows of files, for scores of discrete variables.
+    """Read rows from files, for scores of discrete variables.
 
     Parameters
     ----------
     source
         A CSV or Parquet file, or a pattern such as ``data/*.parquet``.
     columns
-        Which columns to use; all if left out.
+        Columns to use; default: all.
     states
-        States of a variable in order; left out, those that occur, sorted.
+        States of a variable in order; default: the states that occur, sorted.
     fetch
-        Rows are fetched if they, equal ones being one, have at most this many cells; else they stay in DuckDB.
+        Rows are fetched if the distinct rows have at most this many cells; otherwise they stay in DuckDB.
 
     Raises
     ------
@@ -93,7 +93,7 @@ def _quoted(name: str) -> str:
 def _states(
     connection: Any, given: str, names: Sequence[str], states: dict[str, Sequence[Any]], where: str
 ) -> dict[str, tuple[str, ...]]:
-    """States of each column: those given, or those that occur; numbers in the order of numbers."""
+    """States of each column: the given states, or those that occur; numbers are sorted numerically."""
     out: dict[str, tuple[str, ...]] = {}
     gone = ", ".join(f"COUNT(*) - COUNT({_quoted(name)})" for name in names)
     missing = connection.execute(f"SELECT {gone} FROM {given}").fetchone()
@@ -105,7 +105,7 @@ def _states(
                 where=where,
                 code="missing",
             )
-        # What the file calls each state, with a place for the number that replaces it.
+        # The word of each state in the file, with a placeholder for its number.
         place = f"s{len(out)}"
         connection.execute(
             f"CREATE TABLE {place} AS SELECT DISTINCT {_quoted(name)} AS v, NULL::SMALLINT AS c FROM {given}"
@@ -128,7 +128,7 @@ def _states(
 
 
 def _sorted(words: list[Any]) -> list[Any]:
-    """Words in order; those of a text file that are all numbers, in the order of numbers."""
+    """Sort words; if all words of a text file are numbers, sort them numerically."""
     try:
         return sorted(words, key=float)
     except ValueError:
@@ -143,7 +143,7 @@ def _shown(word: Any) -> str:
 
 
 def _encoded(connection: Any, given: str, levels: Mapping[str, tuple[str, ...]]) -> DuckRows:
-    """Numbers of states instead of words, equal rows as one with a weight."""
+    """Replace words by state numbers and merge identical rows into weighted rows."""
     numbers = ", ".join(f"s{i}.c AS c{i}" for i in range(len(levels)))
     joins = " ".join(f"JOIN s{i} ON t.{_quoted(name)} = s{i}.v" for i, name in enumerate(levels))
     connection.execute(
@@ -163,13 +163,13 @@ class DuckRows:
     lock: Any = field(default_factory=threading.Lock)
 
     def digest(self) -> str:
-        """A sum over hashes of the rows; the same for the same rows and version of DuckDB."""
+        """Sum of the hashes of the rows; identical for identical rows and the same version of DuckDB."""
         with self.lock:
             row = self.connection.execute("SELECT SUM(hash(held)::HUGEINT)::VARCHAR FROM held").fetchone()
         return str(row[0])
 
     def table(self, members: Sequence[int], cards: Sequence[int]) -> NDArray[np.float64]:
-        """The counts of every cell of some variables, an axis each."""
+        """Return the contingency table of some variables, one axis per variable."""
         out = np.zeros([cards[u] for u in members])
         names = [f"c{u}" for u in members]
         with self.lock:
@@ -180,11 +180,11 @@ class DuckRows:
         return out
 
     def counter(self, data: Observations, sums: CellSums) -> DuckCounter:
-        """What counts them, for the sums of a score."""
+        """Return the counter for the sums of a score."""
         return DuckCounter(self, data.cards, sums)
 
     def counts(self, sets: Sequence[tuple[int, ...]]) -> Iterator[tuple[int, NDArray[np.float64]]]:
-        """The counts that are not zero of each of some sets of variables, with the number of the set."""
+        """Yield, for each set of variables, its number and its non-zero counts."""
         for numbers in _batches(sets):
             used = sorted({u for i in numbers for u in sets[i]})
             place = {u: len(used) - 1 - k for k, u in enumerate(used)}
@@ -194,14 +194,14 @@ class DuckRows:
             with self.lock:
                 cells = self.connection.execute(query).fetchnumpy()
             mark, n = np.asarray(cells["g"], dtype=np.int64), np.asarray(cells["n"], dtype=np.float64)
-            # A bit of the mark is 0 where the column is in the set.
+            # A bit of the mark is 0 if the column is in the set.
             every = (1 << len(used)) - 1
             for i in numbers:
                 yield i, n[mark == every - sum(1 << place[u] for u in sets[i])]
 
 
 def _batches(sets: Sequence[tuple[int, ...]]) -> Iterator[list[int]]:
-    """Numbers of different sets to be counted in one pass."""
+    """Yield batches of set numbers to be counted in one pass."""
     batch: list[int] = []
     used: set[int] = set()
     batched: set[tuple[int, ...]] = set()
@@ -218,17 +218,17 @@ def _batches(sets: Sequence[tuple[int, ...]]) -> Iterator[list[int]]:
 
 @dataclass(frozen=True, eq=False)
 class DuckCounter:
-    """Sums over cells as :class:`bayeslab.structure.counts.CliqueCounter` has them, counted by DuckDB."""
+    """Sums over cells as in :class:`bayeslab.structure.counts.CliqueCounter`, counted by DuckDB."""
 
     rows: DuckRows
     cards: NDArray[np.int64]
     sums: CellSums
 
     def prepare(self) -> None:
-        """Nothing is shared."""
+        """Do nothing: there is no shared state."""
 
     def _values(self, counts: NDArray[np.float64], members: Sequence[int]) -> NDArray[np.float64]:
-        """Sums of one set, one a type."""
+        """Sums for one set, one per type."""
         if self.sums.kind == "entropy":
             return np.array([xlogy(counts, counts).sum()])
         cells = float(np.prod(self.cards[list(members)], dtype=float))
@@ -236,7 +236,7 @@ class DuckCounter:
         return np.array([(gammaln(counts + s) - gammaln(s)).sum() for s in shifts])
 
     def families(self, child: int, sets: NDArray[np.uint64], row: int) -> NDArray[np.float64]:
-        """Sums of some parent sets (type ``row``) and of these with the child (type 0), shape (n_sets, 2)."""
+        """Sums for parent sets (type ``row``) and for the sets with the child (type 0), shape (n_sets, 2)."""
         parents = [members_of(mask) for mask in sets]
         wanted = [*parents, *(tuple(sorted((*parent_set, child))) for parent_set in parents)]
         out = np.zeros((len(wanted), self.sums.n_types))
@@ -254,7 +254,7 @@ class DuckCounter:
         threads: int = 1,
         tick: Callable[[], None] | None = None,
     ) -> NDArray[np.float64]:
-        """Sums of all sets that begin with each variable and have at most limits[that variable] members."""
+        """Sums for all sets that begin with each variable and have at most limits[variable] members."""
         out = np.zeros((index.size, self.sums.n_types))
         out[0] = self.sums.of_total(self.rows.n_rows)
         for root in range(len(variables)):

@@ -1,9 +1,9 @@
-"""Nets in time: a template for one step, copied along the slices.
+"""Dynamic Bayes nets: a template for one time step, repeated over the slices.
 
-A dynamic Bayes net repeats itself: the variables of slice t depend on each other and on those of
-earlier slices, by the same tables at every t. An initial network says how it begins. Unrolled over
-a number of slices it is an ordinary network, with variables ``X[0]``, ``X[1]``, …; filtering,
-smoothing and prediction are then queries [1]_.
+In a dynamic Bayes net the variables of slice t depend on each other and on those of earlier slices, by
+the same tables at every t. An initial network gives the distribution of the first slices. Unrolled over
+a number of slices it is an ordinary network with variables ``X[0]``, ``X[1]``, …; filtering, smoothing
+and prediction are then queries [1]_.
 
 References
 ----------
@@ -31,19 +31,18 @@ _LAGGED = re.compile(r"(.+)\[t(?:\s*-\s*(\d+))?\]")
 
 @dataclass(frozen=True, eq=False)
 class Template:
-    """How a dynamic net begins and how it goes on.
+    """A dynamic Bayes net: its initial network and its transition tables.
 
     Parameters
     ----------
     initial : DiscreteNetwork
-        Slice 0: a variable ``X`` is ``X[0]``. Where parents lie k slices back, the first k slices,
-        with variables ``X[0]`` … ``X[k-1]``. It need not have all variables, only those that later
-        slices depend on.
+        Slice 0; a variable ``X`` is ``X[0]``. If parents lie k slices back: the first k slices, with
+        variables ``X[0]`` … ``X[k-1]``. It needs only the variables that later slices depend on.
     states : mapping of str to tuple of str
         The states of each variable of the later slices.
     parents : mapping of str to sequence
         Parents in the order of the table's axes: ``"X"`` or ``"X[t]"`` for the same slice, ``"X[t-1]"``
-        or ``("X", -1)`` for the slice before, and so on; roots may be left out.
+        or ``("X", -1)`` for the slice before, and so on; roots may be omitted.
     tables : mapping of str to ndarray
         P(variable | parents), the same for all slices.
     name : str
@@ -51,8 +50,8 @@ class Template:
     Raises
     ------
     ModelError
-        What is wrong in the first slice after the initial ones: an unknown parent, a circle, a table
-        of the wrong shape, a variable whose past the initial network does not say.
+        An unknown parent, a cycle, a table of the wrong shape, or a variable whose past is not in the
+        initial network.
     """
 
     initial: DiscreteNetwork
@@ -79,7 +78,7 @@ class Template:
 
     @property
     def n_initial(self) -> int:
-        """Slices that the initial network holds."""
+        """Number of slices in the initial network."""
         return 1 + max((_place(v)[1] for v in self.initial.states), default=0)
 
 
@@ -103,12 +102,12 @@ def _reference(parent: str | tuple[str, int]) -> tuple[str, int]:
 
 
 def unroll(template: Template, n_slices: int) -> DiscreteNetwork:
-    """The network over slices 0 … ``n_slices`` − 1.
+    """Return the network unrolled over slices 0 … ``n_slices`` − 1.
 
     Parameters
     ----------
     n_slices
-        All slices, the initial ones among them.
+        Total number of slices, including the initial ones.
 
     Returns
     -------

@@ -1,8 +1,8 @@
 """Compiled sums over all DAGs and all orders of a few variables, by dynamic programming over subsets.
 
-Numbers that span thousands of nats are held as a float and a power of two, so that nothing overflows, nothing
-underflows and no logarithm is taken in the inner loops. A set of variables is an integer, bit u being variable u;
-parents of v are indexed by the set with bit v squeezed out.
+Numbers that span thousands of nats are stored as a float and a power of two, so that there is no overflow or underflow
+and no logarithm in the inner loops. A set of variables is an integer, with bit u for variable u; parent sets of v are
+indexed by the set with bit v removed.
 """
 
 from __future__ import annotations
@@ -14,11 +14,11 @@ import numpy as np
 
 __all__ = ["best_scores", "best_sets", "order_sums", "subset_sums", "sum_over_dags", "sums_below"]
 
-_LOW = -(1 << 28)  # the exponent of nothing
+_LOW = -(1 << 28)  # exponent of zero
 _OFFSET = 1100  # 2 ** -1100 is 0
 
-# Terms below these powers of two are left out: relative to the sum they belong to, and to the sum over all DAGs.
-# Terms of one expansion never grow as its set T grows, so that what is left out takes all larger sets along.
+# Terms below these powers of two are dropped: relative to the sum they belong to, and to the sum over all DAGs.
+# Terms of an expansion never increase as its set T grows, so that dropping a set drops all its supersets.
 _RELATIVE, _ABSOLUTE, _NEGLIGIBLE = -66, -120, -85
 
 
@@ -32,16 +32,16 @@ def _powers():  # type: ignore[no-untyped-def]
 
 @numba.njit(cache=True, nogil=True, inline="always")
 def _squeeze(s, v):  # type: ignore[no-untyped-def]
-    """A set without v as an index: bit v taken out."""
+    """Return a set without v as an index: bit v removed."""
     low = (1 << v) - 1
     return (s & low) | ((s >> 1) & ~low)
 
 
 @numba.njit(cache=True, nogil=True)
 def subset_sums(n, pointer, sets, scores):  # type: ignore[no-untyped-def]
-    """Sums over the parent sets inside each set, as (float, exponent), each of shape (n, 2 ** (n - 1)).
+    """Sums over the parent sets within each set, as (float, exponent), each of shape (n, 2 ** (n - 1)).
 
-    Scores are logarithms to the base 2.
+    Scores are base-2 logarithms.
     """
     size = 1 << (n - 1)
     power = _powers()
@@ -69,10 +69,10 @@ def subset_sums(n, pointer, sets, scores):  # type: ignore[no-untyped-def]
 
 @numba.njit(cache=True, nogil=True)
 def _heaviest_orders(n, value, exponent):  # type: ignore[no-untyped-def]
-    """Log 2 weight of the heaviest order of each set, and of the heaviest completion of each set; -inf if none is.
+    """Log2 weight of the heaviest order of each set, and of its heaviest completion; -inf if there is none.
 
-    The weight of an order, a product of subset sums, is a lower bound of a sum over DAGs; at most n! orders make up all
-    of it.
+    The weight of an order, a product of subset sums, is a lower bound on a sum over DAGs; at most n! orders account for
+    all of it.
     """
     full = (1 << n) - 1
     above, below = np.full(full + 1, -np.inf), np.full(full + 1, -np.inf)
@@ -131,13 +131,13 @@ def _members_out(n, s):  # type: ignore[no-untyped-def]
 def sum_over_dags(n, value, exponent):  # type: ignore[no-untyped-def]
     """Sums over the DAGs on each set S: Z(S) = sum over T of (-1)^(|T|+1) Z(S - T) prod of z_v(S - T) over v in T.
 
-    Returns Z relative to powers of two, these, and the powers for completions.
+    Returns Z relative to powers of two, these powers, and the powers for completions.
     """
     full = (1 << n) - 1
     power = _powers()
     above, below = _heaviest_orders(n, value, exponent)
     factorial = _log_factorials(n)
-    # Scale and least exponent that counts, side by side: they are read together, out of order.
+    # Scale and smallest exponent that counts, stored together because they are read together in random order.
     level = np.empty((full + 1, 2), np.int32)
     scale, scale_below = _floors(above), _floors(below)
     for s in range(full + 1):
@@ -182,7 +182,7 @@ def sum_over_dags(n, value, exponent):  # type: ignore[no-untyped-def]
 
 @numba.njit(cache=True, nogil=True, inline="always")
 def _spread(n, u, v, weight, value, exponent, power, edges, below):  # type: ignore[no-untyped-def]
-    """Add the probability that U is above v and all else below it to what follows from it."""
+    """Add the probability that the non-descendants of v are exactly U to the edge and path probabilities."""
     place = _squeeze(u, v)
     z, e = value[v, place], exponent[v, place]
     for w in range(n):
@@ -198,10 +198,10 @@ def _spread(n, u, v, weight, value, exponent, power, edges, below):  # type: ign
 
 @numba.njit(cache=True, nogil=True)
 def sums_below(n, value, exponent, total, scale, scale_below):  # type: ignore[no-untyped-def]
-    """Probabilities of edges [u, v] and of directed paths [u, v], and for each v what all probabilities add up to.
+    """Probabilities of edges [u, v] and directed paths [u, v], and for each v the sum of the probabilities.
 
-    For each U from large to small: the sum over completions of U, and for each v outside the probability that the
-    variables not below v are exactly U.
+    For each U from large to small: the sum over completions of U, and for each v outside U the probability that the
+    non-descendants of v are exactly U.
     """
     full = (1 << n) - 1
     power = _powers()
@@ -258,7 +258,7 @@ def sums_below(n, value, exponent, total, scale, scale_below):  # type: ignore[n
 
 @numba.njit(cache=True, nogil=True)
 def order_sums(n, value, exponent):  # type: ignore[no-untyped-def]
-    """The same for orders: log 2 of the sum over orders, probabilities of edges, that u comes before v, and a check."""
+    """The same for orders: log2 of the sum, probabilities of edges and of u before v, and a check."""
     full = (1 << n) - 1
     power = _powers()
     above, below = _heaviest_orders(n, value, exponent)
@@ -304,7 +304,7 @@ def _first_inside(sets, begin, end, outside):  # type: ignore[no-untyped-def]
 
 @numba.njit(cache=True, nogil=True)
 def best_scores(n, pointer, sets, scores):  # type: ignore[no-untyped-def]
-    """Score of the best DAG on each set of variables; parent sets best first."""
+    """Score of the best DAG on each set of variables; parent sets are sorted best first."""
     full = (1 << n) - 1
     best = np.full(full + 1, -np.inf)
     best[0] = 0.0
@@ -323,7 +323,7 @@ def best_scores(n, pointer, sets, scores):  # type: ignore[no-untyped-def]
 
 @numba.njit(cache=True, nogil=True)
 def best_sets(n, pointer, sets, scores, best):  # type: ignore[no-untyped-def]
-    """Numbers of the parent sets of the best DAG: last variables taken off one at a time."""
+    """Numbers of the parent sets of the best DAG, found by removing the last variable repeatedly."""
     out = np.full(n, -1, np.int64)
     s = (1 << n) - 1
     while s:

@@ -5,23 +5,23 @@ inclusion and exclusion over sets T of variables without children [1]_ [2]_,
 
 .. math:: Z(S) = \sum_{\emptyset \ne T \subseteq S} (-1)^{|T|+1} Z(S \setminus T) \prod_{v \in T} z_v(S \setminus T),
 
-in 3^n steps. The same expansion read from the other end, with Y(U) the sum over the ways to add the variables outside U
-to a DAG on U, gives for each v and U the probability that the variables that are *not* below v are exactly U,
+in 3^n steps. The same expansion in the other direction, with Y(U) the sum over the ways to add the variables outside U
+to a DAG on U, gives for each v and U the probability that the *non-descendants* of v are exactly U,
 
 .. math:: h_v(U) = \frac{Z(U)}{Z(V)} \sum_{T \ni v} (-1)^{|T|+1} Y(U \cup T) \prod_{w \in T} z_w(U),
 
-and with it both edges and directed paths:
+and from it the probabilities of edges and of directed paths:
 
 .. math:: P(u \to v) = \sum_{U \ni u} h_v(U)\Big(1 - \frac{z_v(U \setminus u)}{z_v(U)}\Big),
    \qquad P(v \rightsquigarrow w) = \sum_{U \not\ni w} h_v(U).
 
-Signs alternate, yet little is lost: the terms add up to at most 2^k times the result, k being the number of variables
-without children. How far the h_v are from adding up to one is reported with every result.
+The signs alternate, but little precision is lost: the absolute terms sum to at most 2^k times the result, where k is
+the number of variables without children. The deviation of the sum of the h_v from one is reported with every result.
 
-*Order-modular.* Each DAG counts once for each order of the variables that it agrees with [3]_: 2^n n steps, all terms
-positive, but another prior: DAGs with many orders weigh more.
+*Order-modular.* Each DAG counts once for each consistent order of the variables [3]_. This takes 2^n n steps and all
+terms are positive, but the prior is different: DAGs with many consistent orders have more weight.
 
-*The best DAG* [4]_: for each set of variables the best last one.
+*The best DAG* [4]_: for each set of variables, the best last variable.
 
 References
 ----------
@@ -63,10 +63,10 @@ class DagPosterior:
     paths : ndarray, shape (n, n)
         Probability of a directed path from u to v at [u, v].
     log_sum : float
-        Log of the sum over DAGs of the exponential of their scores. Less :func:`log_count` it is, with a uniform prior
+        Log of the sum over DAGs of the exponentiated scores. Minus :func:`log_count` it is, with a uniform prior
         and a Bayesian score, the log evidence of the data.
     defect : float
-        The largest distance from 1 of probabilities that add up to 1: how exact floating point was.
+        Largest deviation from 1 of probabilities that should sum to 1: the numerical accuracy.
     """
 
     names: tuple[str, ...]
@@ -78,7 +78,7 @@ class DagPosterior:
 
 @dataclass(frozen=True, eq=False)
 class OrderPosterior:
-    """Exact posterior probabilities with an order-modular prior: a DAG weighs once for each order it agrees with.
+    """Exact posterior probabilities with an order-modular prior: a DAG counts once for each consistent order.
 
     Attributes
     ----------
@@ -88,9 +88,9 @@ class OrderPosterior:
     before : ndarray, shape (n, n)
         Probability that u comes before v at [u, v].
     log_sum : float
-        Log of the sum over orders, and DAGs that agree with them, of the exponential of the scores.
+        Log of the sum over orders, and DAGs consistent with them, of the exponentiated scores.
     defect : float
-        The largest distance from 1 of probabilities that add up to 1.
+        Largest deviation from 1 of probabilities that should sum to 1.
     """
 
     names: tuple[str, ...]
@@ -101,26 +101,26 @@ class OrderPosterior:
 
 
 def dag_posterior(table: ScoreTable, *, memory: float | None = None) -> DagPosterior:
-    """Probabilities of all edges and directed paths, summed over all DAGs.
+    """Return the posterior probabilities of all edges and directed paths, by a sum over all DAGs.
 
     Parameters
     ----------
     table
-        Scores of parent sets; sets that are not in it have no probability.
+        Scores of parent sets; sets that are not in it have probability zero.
     memory
-        Megabytes that may be taken; left out, half of what the machine has.
+        Memory limit in megabytes; default: half of the machine's memory.
 
     Raises
     ------
     EngineRefusal
-        Too many variables; the message has the forecast and what to use instead.
+        There are too many variables; the message has the forecast and the alternative.
     ModelError
-        No DAG can be made of the parent sets.
+        The parent sets form no DAG.
 
     Notes
     -----
-    On one core at most about 0.5 s for 16 variables, and three times as long for each further one, if nothing is known;
-    the more the data say, the more of the sums is negligible: 20 variables of 1,000 rows take some seconds.
+    On one core this takes at most about 0.5 s for 16 variables, and three times as long for each further variable. The
+    more informative the data, the more terms are negligible: 20 variables with 1,000 rows take some seconds.
     """
     n = _checked(table, "exact sums over DAGs", 1.2e-8 * 3.0**table.n, memory)
     from bayeslab.structure.exact_kernels import sum_over_dags, sums_below
@@ -135,7 +135,7 @@ def dag_posterior(table: ScoreTable, *, memory: float | None = None) -> DagPoste
 
 
 def order_posterior(table: ScoreTable, *, memory: float | None = None) -> OrderPosterior:
-    """Probabilities of all edges, summed over all orders and the DAGs that agree with them.
+    """Return the probabilities of all edges, by a sum over all orders and the DAGs consistent with them.
 
     Parameters and errors are those of :func:`dag_posterior`.
     """
@@ -150,7 +150,7 @@ def order_posterior(table: ScoreTable, *, memory: float | None = None) -> OrderP
 
 
 def log_count(table: ScoreTable, *, memory: float | None = None) -> float:
-    """Log of the number of DAGs that can be made of the parent sets of a table."""
+    """Return the log of the number of DAGs formed by the parent sets of a table."""
     n = _checked(table, "counting DAGs", 4e-9 * 3.0**table.n, memory)
     from bayeslab.structure.exact_kernels import sum_over_dags
 
@@ -161,7 +161,7 @@ def log_count(table: ScoreTable, *, memory: float | None = None) -> float:
 
 
 def best_graph(table: ScoreTable, *, memory: float | None = None) -> nx.DiGraph:
-    """A DAG of the highest score, certified; the graph carries its score as ``graph.graph["score"]``.
+    """Return a DAG with the certified highest score, which is stored as ``graph.graph["score"]``.
 
     Parameters and errors are those of :func:`dag_posterior`; memory doubles with each variable, 0.3 GB for 25.
     """
@@ -187,7 +187,7 @@ def _subset_sums(table: ScoreTable, scores: NDArray[np.float64]) -> tuple[NDArra
 
 
 def _checked(table: ScoreTable, what: str, seconds: float, memory: float | None, extra: float = 0.0) -> int:
-    # Subset sums of each variable, a float and an exponent, and eight numbers for each set.
+    # Subset sums of each variable (a float and an exponent), and eight numbers per set.
     return _within(table, what, seconds, table.n * 2.0 ** (table.n - 1) * 12 + 2.0**table.n * 64 + extra, memory)
 
 

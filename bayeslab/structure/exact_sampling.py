@@ -1,17 +1,17 @@
 r"""Independent draws of DAGs from their exact posterior.
 
-*Uniform over DAGs.* Every DAG has one sequence of layers: the variables without parents, then those all of whose
-parents are before and one at least in the layer before, and so on [1]_. With z_v(S) the sum over the parent sets of v
-inside S, the sum over the ways to add the variables outside S, of which L was added last, is
+*Uniform over DAGs.* Every DAG has a unique sequence of layers: the variables without parents, then the variables with
+all parents in earlier layers and at least one in the preceding layer, and so on [1]_. With z_v(S) the sum over the
+parent sets of v inside S, and L the last layer of S, the sum over the ways to add the variables outside S is
 
 .. math:: f(S, L) = \sum_{\emptyset \ne T \subseteq V \setminus S} f(S \cup T, T)
    \prod_{v \in T} \big(z_v(S) - z_v(S \setminus L)\big), \quad f(V, \cdot) = 1,
 
-in 4^n steps and 3^n numbers. All terms are positive, so that layers can be drawn one after another, and then the
+in 4^n steps and 3^n numbers. All terms are positive, so that layers can be drawn one after another, followed by the
 parents of each variable [2]_.
 
-*Order-modular.* The sum over orders of the variables outside S takes 2^n n steps; an order is drawn from its front, and
-the parents of each variable among those before it [3]_.
+*Order-modular.* The sum over orders of the variables outside S takes 2^n n steps; an order is drawn from its first
+variable on, followed by the parents of each variable among its predecessors [3]_.
 
 References
 ----------
@@ -38,13 +38,13 @@ __all__ = ["Sampler", "sampler"]
 
 @dataclass(frozen=True, eq=False)
 class Sampler:
-    """Draws DAGs, each independent of the others; make it with :func:`sampler`.
+    """A sampler of independent DAGs; create it with :func:`sampler`.
 
     Attributes
     ----------
     table : ScoreTable
     draws_of : str
-        ``dags``: the posterior of the table; ``orders``: each DAG once for each order it agrees with.
+        ``dags``: the posterior of the table; ``orders``: each DAG counts once for each consistent order.
     """
 
     table: ScoreTable
@@ -52,7 +52,7 @@ class Sampler:
     _sums: tuple[Any, ...]
 
     def draws(self, rng: np.random.Generator, n: int) -> NDArray[np.int32]:
-        """Numbers of the parent set of each variable in the table, shape (n, n_variables)."""
+        """Draw n DAGs as numbers of parent sets in the table, shape (n, n_variables)."""
         from bayeslab.structure import exact_sampling_kernels as kernels
 
         table, out = self.table, np.empty((n, self.table.n), np.int32)
@@ -63,23 +63,23 @@ class Sampler:
 
 
 def sampler(table: ScoreTable, draws_of: Literal["dags", "orders"] = "dags", *, memory: float | None = None) -> Sampler:
-    """Work out the sums that draws are made from.
+    """Create a sampler by computing the sums that draws are based on.
 
     Parameters
     ----------
     table
-        Scores of parent sets; sets that are not in it have no probability.
+        Scores of parent sets; sets that are not in it have probability zero.
     draws_of
         ``dags`` for the prior of the table, ``orders`` for the order-modular one.
     memory
-        Megabytes that may be taken; left out, half of what the machine has.
+        Memory limit in megabytes; default: half of the machine's memory.
 
     Raises
     ------
     EngineRefusal
-        Too many variables; the message has the forecast and what to use instead.
+        There are too many variables; the message has the forecast and the alternative.
     ModelError
-        No DAG can be made of the parent sets.
+        The parent sets form no DAG.
     """
     from bayeslab.structure import exact_sampling_kernels as kernels
 

@@ -1,7 +1,7 @@
 """Compiled sums over layers of DAGs and over orders, and draws from them.
 
-Numbers are held as in :mod:`exact_kernels`: a float and a power of two for sums over parent sets; sums over
-completions of a set of variables relative to its heaviest completion, without which they are negligible.
+Numbers are stored as in :mod:`exact_kernels`: a float and a power of two for sums over parent sets; sums over the
+completions of a set of variables are relative to its heaviest completion.
 """
 
 from __future__ import annotations
@@ -58,7 +58,7 @@ def _heaviest_completions(n, value, exponent):  # type: ignore[no-untyped-def]
 
 @numba.njit(cache=True, nogil=True)
 def _ternary(n):  # type: ignore[no-untyped-def]
-    """Sum of 3 ** v over the members of each set: S and a part L of it have the number of S plus that of L."""
+    """Sum of 3 ** v over the members of each set; the pair of S and its subset L is numbered by the sum of both."""
     out = np.zeros(1 << n, np.int64)
     step = 1
     for v in range(n):
@@ -70,20 +70,20 @@ def _ternary(n):  # type: ignore[no-untyped-def]
 
 @numba.njit(cache=True, nogil=True, inline="always")
 def _reaching(v, s, layer, value, exponent, power):  # type: ignore[no-untyped-def]
-    """Sum over the parent sets of v inside S that have a member in the layer, as (float, exponent)."""
+    """Sum over the parent sets of v inside S with a member in the layer, as (float, exponent)."""
     place = _squeeze(s, v)
     a, e = value[v, place], exponent[v, place]
     if layer == 0:
         return a, e
     before = _squeeze(s & ~layer, v)
     b = value[v, before] * _power(power, exponent[v, before] - e)
-    # What is left of a difference of equal numbers is rounding.
+    # A difference of equal numbers is rounding error.
     return (a - b if a - b > 4e-15 * a else 0.0), e
 
 
 @numba.njit(cache=True, nogil=True)
 def _steps(n, s, layer, value, exponent, power, scale, ternary, rest, sets, floats, exponents, out):  # type: ignore[no-untyped-def]
-    """Weights of the next layers after S, whose last one is given: sets and cumulative weights; how many."""
+    """Weights of the next layers after S with a given last layer: sets and cumulative weights; their number."""
     count = 1
     sets[0], floats[0], exponents[0] = 0, 1.0, 0
     for v in range(n):
@@ -109,10 +109,11 @@ def _steps(n, s, layer, value, exponent, power, scale, ternary, rest, sets, floa
 
 @numba.njit(cache=True, nogil=True)
 def layer_sums(n, value, exponent):  # type: ignore[no-untyped-def]
-    """For each set S and each last layer L of it, the sum over the ways to add the other variables, layer by layer.
+    """For each set S and last layer L, the sum over the ways to add the other variables layer by layer.
 
     Each variable of the next layer T has a parent in L: f(S, L) = sum over T of f(S + T, T) prod of the sums over
-    parent sets inside S that meet L. Returns f by ternary numbers of (S, L) relative to powers of two of S, and these.
+    parent sets inside S that meet L. Returns f by ternary number of (S, L), relative to powers of two of S, and these
+    powers.
     """
     full = (1 << n) - 1
     power, ternary = _powers(), _ternary(n)
@@ -140,7 +141,7 @@ def layer_sums(n, value, exponent):  # type: ignore[no-untyped-def]
 
 @numba.njit(cache=True, nogil=True)
 def _parent_set(pointer, sets, scores, v, s, layer, u):  # type: ignore[no-untyped-def]
-    """Number of a parent set of v inside S with a member in the layer (any, if that is empty), drawn by u in [0, 1)."""
+    """Draw by u in [0, 1) a parent set of v inside S with a member in the layer (any set if the layer is empty)."""
     first, total = -1, 0.0
     for i in range(pointer[v], pointer[v + 1]):
         parents = np.int64(sets[i])
@@ -163,7 +164,7 @@ def _parent_set(pointer, sets, scores, v, s, layer, u):  # type: ignore[no-untyp
 
 @numba.njit(cache=True, nogil=True)
 def draw_by_layers(n, pointer, sets_of, scores, value, exponent, rest, scale, uniforms, draws):  # type: ignore[no-untyped-def]
-    """DAGs as numbers of parent sets, from the sums over layers; ``uniforms`` has 2 n numbers a draw."""
+    """Draw DAGs, as numbers of parent sets, from the sums over layers; ``uniforms`` has 2 n numbers per draw."""
     full = (1 << n) - 1
     power, ternary = _powers(), _ternary(n)
     sets, floats = np.empty(full + 1, np.int64), np.empty(full + 1)
@@ -194,7 +195,7 @@ def draw_by_layers(n, pointer, sets_of, scores, value, exponent, rest, scale, un
 
 @numba.njit(cache=True, nogil=True)
 def order_rest(n, value, exponent):  # type: ignore[no-untyped-def]
-    """For each set, the sum over the orders of the other variables, relative to powers of two, and these."""
+    """For each set, the sum over the orders of the other variables, relative to powers of two, and these powers."""
     full = (1 << n) - 1
     power = _powers()
     scale = _heaviest_completions(n, value, exponent)
@@ -214,7 +215,7 @@ def order_rest(n, value, exponent):  # type: ignore[no-untyped-def]
 
 @numba.njit(cache=True, nogil=True)
 def draw_by_orders(n, pointer, sets_of, scores, value, exponent, rest, scale, uniforms, draws):  # type: ignore[no-untyped-def]
-    """DAGs as numbers of parent sets: an order, variable by variable, and the parents of each among those before it."""
+    """Draw DAGs, as numbers of parent sets: an order variable by variable, and parents among the predecessors."""
     full = (1 << n) - 1
     power = _powers()
     for row in range(draws.shape[0]):

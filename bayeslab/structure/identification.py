@@ -1,12 +1,12 @@
-"""Every effect that follows from observations, and a proof where none does: the ID algorithm.
+"""Identification of causal effects from observational distributions: the ID algorithm.
 
-Variables that are not observed leave arcs with two heads between the observed ones they both cause.
-Such arcs cut the observed variables into *districts* (c-components); the observational distribution
-is a product with one factor Q a district, each of which can be computed from it [1]_. The effect of X
-on Y needs the factors of the districts of Y's ancestors without X. Each lies inside a district of the
-whole and is reached from there by summing out what is not above it and splitting again. If that gets
-stuck, two models agree on all that can be observed and differ in the effect: it is not identifiable
-[2]_ [3]_.
+An unobserved common cause becomes a bidirected arc between the observed variables that it affects. These
+arcs divide the observed variables into *districts* (c-components). The observational distribution is a
+product with one factor Q for each district, which can be computed from it [1]_. The effect of X on Y
+needs the factors of the districts of Y's ancestors without X. Each of these lies inside a district of the
+whole graph; its factor is computed by summing out non-ancestors and splitting again. If this fails, there
+are two models with the same observational distribution but different effects: the effect is not
+identifiable [2]_ [3]_.
 
 References
 ----------
@@ -36,7 +36,7 @@ __all__ = ["Formula", "general_formula"]
 
 @dataclass(frozen=True, slots=True)
 class _Seen:
-    """P(variable | given) of the observational distribution."""
+    """The factor P(variable | given) of the observational distribution."""
 
     variable: str
     given: tuple[str, ...]
@@ -92,14 +92,14 @@ type _Expression = _Seen | _Product | _Sum | _Ratio
 
 
 def _ratio(above: np.ndarray, below: np.ndarray) -> np.ndarray:
-    """Zero where nothing was observed."""
+    """Ratio of two tables; zero where the denominator is zero."""
     above, below = np.broadcast_arrays(above, below)
     return np.divide(above, below, out=np.zeros(above.shape), where=below > 0)
 
 
 @dataclass(frozen=True, slots=True)
 class Formula:
-    """P(outcome | do(treatment)) in terms of the observational distribution.
+    """A formula for P(outcome | do(treatment)) in terms of the observational distribution.
 
     Attributes
     ----------
@@ -117,16 +117,16 @@ class Formula:
         return f"P({self.outcome} | do({self.treatment})) = {self._expression}"
 
     def evaluate(self, network: DiscreteNetwork) -> np.ndarray:
-        """One row for each state of the treatment, from the network's joint distribution of ``names`` alone.
+        """Return P(outcome | do(treatment)), one row per treatment state, from the joint distribution of ``names``.
 
         Raises
         ------
         ModelError
-            The formula divides by the probability of something that never occurs.
+            The formula conditions on an event of probability zero.
         """
         table = self._expression.table(eliminate(network, self.names), self.names)
-        # The formula may mention other variables, on which its value does not depend; where one state
-        # of them was never seen with the treatment, another was.
+        # The formula may contain variables on which its value does not depend; if one of their states
+        # never occurs with the treatment, another one does.
         kept = (self.names.index(self.treatment), self.names.index(self.outcome))
         table = table.max(axis=tuple(i for i in range(table.ndim) if i not in kept), keepdims=True)
         shape = tuple(len(network.states[v]) if v in (self.treatment, self.outcome) else 1 for v in self.names)
@@ -142,7 +142,7 @@ class Formula:
 
 @dataclass(frozen=True, slots=True)
 class _Mixed:
-    """Observed variables in causal order, arrows among them, and which of them share an unobserved cause."""
+    """Observed variables in causal order, the arrows among them, and the pairs with an unobserved common cause."""
 
     order: tuple[str, ...]
     arrows: nx.DiGraph
@@ -161,7 +161,7 @@ class _Mixed:
 
 
 def _projection(graph: nx.DiGraph, observed: frozenset[str]) -> _Mixed:
-    """What is left of the graph when only some variables are looked at [4]_."""
+    """Return the latent projection of the graph onto the observed variables [4]_."""
     arrows, shared = nx.DiGraph(), nx.Graph()
     arrows.add_nodes_from(sorted(observed))
     shared.add_nodes_from(sorted(observed))
@@ -172,7 +172,7 @@ def _projection(graph: nx.DiGraph, observed: frozenset[str]) -> _Mixed:
 
 
 def _through_hidden(graph: nx.DiGraph, start: str, observed: frozenset[str]) -> set[str]:
-    """Observed variables that directed paths over unobserved ones lead to."""
+    """Return the observed variables reached by directed paths through unobserved variables."""
     reached, stack, visited = set(), [start], {start}
     while stack:
         for child in graph.successors(stack.pop()):
@@ -185,12 +185,12 @@ def _through_hidden(graph: nx.DiGraph, start: str, observed: frozenset[str]) -> 
 
 
 def general_formula(graph: nx.DiGraph, treatment: str, outcome: str, observed: Iterable[str]) -> Formula | None:
-    """The effect of one variable on another from what can be observed; ``None`` if it is not identifiable.
+    """Return a formula for the effect from observed variables; ``None`` if it is not identifiable.
 
     Parameters
     ----------
     observed
-        What can be measured; treatment and outcome are.
+        The variables that can be measured; treatment and outcome are included.
     """
     whole = _projection(graph, frozenset(observed) | {treatment, outcome})
     names = whole.sorted(whole.ancestors([outcome], whole.order) | {treatment})
@@ -218,7 +218,7 @@ def _sum(over: tuple[str, ...], of: _Expression) -> _Expression:
 
 
 def _district_factor(whole: _Mixed, names: Sequence[str], district: frozenset[str]) -> _Expression:
-    """Q of a district of the whole: each variable given those before it that matter to it."""
+    """Return Q of a district of the whole graph: each variable given its relevant predecessors."""
     parts = []
     for i, v in enumerate(names):
         if v in district:
@@ -229,7 +229,7 @@ def _district_factor(whole: _Mixed, names: Sequence[str], district: frozenset[st
 
 
 def _reach(whole: _Mixed, wanted: frozenset[str], home: frozenset[str], factor: _Expression) -> _Expression | None:
-    """Q of a part from Q of the district around it."""
+    """Return Q of a subset from Q of the district that contains it."""
     above = whole.ancestors(wanted, home)
     summed = _sum(whole.sorted(home - above), factor)
     if above == wanted:
@@ -243,5 +243,5 @@ def _reach(whole: _Mixed, wanted: frozenset[str], home: frozenset[str], factor: 
 
 
 def _step(order: tuple[str, ...], i: int, factor: _Expression) -> _Expression:
-    """The share of the i-th variable in a factor: with it, divided by without it, what comes later summed out."""
+    """Return the i-th conditional: the factor with later variables summed out, divided by its sum over the variable."""
     return _Ratio(_sum(order[i + 1 :], factor), _sum(order[i:], factor))

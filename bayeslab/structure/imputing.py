@@ -1,21 +1,21 @@
-r"""Missing cells inside a chain over structures: they are drawn anew as the structures are.
+r"""Missing cells within a chain over structures: they are sampled together with the structures.
 
 The joint posterior of a structure G and the missing cells Z is
 :math:`p(G, Z \mid X) \propto p(G)\, p(X, Z \mid G)`, the Bayesian score of the completed rows with the tables
-integrated out. Two kinds of steps leave it as it is, in turn (data augmentation [1]_ [2]_):
+integrated out. Two kinds of steps that leave it invariant alternate (data augmentation [1]_ [2]_):
 
 1. any chain over structures, on the score table of the completed rows;
-2. Gibbs steps over the missing cells given the structure. All cells that a row lacks are drawn at once, from the list
-   of their completions, given the completed other rows: with the tables integrated out, a completion weighs
-   :math:`\prod_v (a_v + n_v) / (r_v a_v + N_v)`, the counts without the row, over the families that hold one of the
-   cells. Where a row has too many completions, its cells are drawn one by one.
+2. Gibbs steps over the missing cells given the structure. All missing cells of a row are drawn jointly from the list of
+   their completions, given the other completed rows. With the tables integrated out, the weight of a completion is
+   :math:`\prod_v (a_v + n_v) / (r_v a_v + N_v)`, with counts that exclude the row, over the families that contain one
+   of the cells. If a row has too many completions, its cells are drawn one by one.
 
-Then the scores of the families that hold a column with missing cells are computed anew. What is drawn are structures
-from :math:`p(G \mid X)`, what is missing summed out; it is assumed to be missing at random.
+Then the scores of the families that contain a column with missing cells are recomputed. The draws are structures from
+:math:`p(G \mid X)`, with the missing cells integrated out; cells are assumed to be missing at random.
 
-With temperatures each copy has missing cells of its own, and the joint weight is what is tempered: a copy at the
-inverse temperature b is a walk over :math:`p(G, Z \mid X)^b`, so that exchanges trade structures and cells together.
-For orders and partitions a structure is drawn from the order, then cells given that structure.
+With tempering each copy has its own missing cells, and the joint density is tempered: a copy at the inverse temperature
+b targets :math:`p(G, Z \mid X)^b`, and exchanges swap structures and cells together. For chains over orders and
+partitions a structure is drawn from the order or partition, then the cells given that structure.
 
 References
 ----------
@@ -51,14 +51,14 @@ from bayeslab.structure.scores import LocalScore
 
 __all__ = ["SCORES", "Cells", "Imputing", "completed"]
 
-# Scores that are log probabilities of rows under one prior of the tables, whatever the rows.
+# Scores that are log marginal likelihoods under a prior of the tables that does not depend on the rows.
 SCORES = ("bdeu", "k2")
-# A row with more completions has its cells drawn one by one.
+# The cells of a row with more completions are drawn one by one.
 COMPLETIONS = 256
-# Steps between two draws of the missing cells, for each variable.
+# Steps between two draws of the missing cells, per variable.
 _EVERY = {"structure": 75, "order": 30, "partition": 10}
 _NEVER = 1 << 62
-# What is kept of the missing cells takes so much a draw at most, on average.
+# Largest mean size per draw of the stored completions.
 KEPT_BYTES = 20_000
 
 Codes = NDArray[np.int16]
@@ -66,20 +66,20 @@ Codes = NDArray[np.int16]
 
 @dataclass(frozen=True, eq=False)
 class Cells:
-    """Rows with missing cells, and how their completions are scored.
+    """Rows with missing cells, and the score of their completions.
 
     Attributes
     ----------
     states : mapping of str to tuple of str
         Of each variable.
     codes : ndarray of int16, shape (n_rows, n)
-        Numbers of the states; -1 where a cell is missing.
+        State numbers; -1 for a missing cell.
     score : str
         ``bdeu`` or ``k2``.
     options : mapping
         Of the score.
     prior : StructurePrior
-        The one that is in the score table.
+        The prior that the score table contains.
     """
 
     states: Mapping[str, tuple[str, ...]]
@@ -107,21 +107,21 @@ class Cells:
 
     @cached_property
     def missing(self) -> NDArray[np.bool_]:
-        """Which cells are missing."""
+        """Mask of the missing cells."""
         return self.codes < 0
 
     @property
     def packed(self) -> np.dtype[Any]:
-        """The smallest numbers that hold any state."""
+        """The smallest integer type that holds any state."""
         return np.min_scalar_type(int(self.cards.max(initial=1)) - 1)
 
     @property
     def keep(self) -> int:
-        """Completions are kept of each so many-th draw: of every draw, as long as one takes no more than 20 kB."""
+        """Interval of the draws whose completions are stored: 1 while a completion takes no more than 20 kB."""
         return max(1, -(-int(self.missing.sum()) * self.packed.itemsize // KEPT_BYTES))
 
     def digest(self) -> str:
-        """SHA-256 of everything."""
+        """SHA-256 of all contents."""
         options = sorted((self.options or {}).items())
         head = repr((list(self.states.items()), self.score, options, self.prior.name, self.codes.shape))
         return hashlib.sha256(head.encode() + self.codes.tobytes()).hexdigest()
@@ -131,7 +131,7 @@ class Cells:
         return scores.load(self.score, Observations.of_codes(codes, self.states), **dict(self.options or {}))
 
     def alphas(self, parents: list[tuple[int, ...]]) -> NDArray[np.float64]:
-        """Concentration of each entry of each table."""
+        """Dirichlet concentration of an entry of each table."""
         if self.score == "k2":
             return np.ones(len(parents))
         size = float((self.options or {}).get("equivalent_sample_size", 10.0))
@@ -140,7 +140,7 @@ class Cells:
 
     @cached_property
     def blocks(self) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int64]]:
-        """Cells that are drawn together: the row of each block, where its cells begin, and their columns."""
+        """Blocks of cells drawn together: the row of each block, the start of its cells, and their columns."""
         rows, starts, cells = [], [0], []
         for r in np.flatnonzero(self.missing.any(axis=1)).tolist():
             lacking = np.flatnonzero(self.missing[r]).tolist()
@@ -153,7 +153,7 @@ class Cells:
 
 
 def completed(cells: Cells, rng: np.random.Generator) -> Codes:
-    """Each missing cell drawn from what its column holds elsewhere: where chains start, and what tables begin with."""
+    """Draw each missing cell from the observed values of its column: the start of chains and tables."""
     out = cells.codes.copy()
     for k in range(out.shape[1]):
         gone = cells.missing[:, k]
@@ -162,13 +162,13 @@ def completed(cells: Cells, rng: np.random.Generator) -> Codes:
 
 
 class _Copy:
-    """Completed rows with their score table, whose sets are sorted anew as its scores change."""
+    """Completed rows with their score table, which is re-sorted whenever its scores change."""
 
     def __init__(self, book: Book, codes: Codes) -> None:
         self.book, self.codes = book, codes
         base, scores_ = book.base, book.rescored(codes)
         child = np.repeat(np.arange(base.n), base.n_sets)
-        # Numbers in the base table, in the order of the new one, and the other way round.
+        # Numbers in the base table in the order of the new table, and the inverse.
         self.base_number = np.lexsort((np.arange(len(scores_)), -scores_, child))
         self.own_number = np.empty_like(self.base_number)
         self.own_number[self.base_number] = np.arange(len(scores_))
@@ -177,7 +177,7 @@ class _Copy:
         self._scaled: dict[float, ScoreTable] = {1.0: self.table}
 
     def at(self, beta: float) -> ScoreTable:
-        """The table with scores times an inverse temperature."""
+        """Return the table with scores multiplied by an inverse temperature."""
         if beta not in self._scaled:
             t = self.table
             made = ScoreTable(t.names, t.pointer, t.sets, t.scores * beta, t.score, t.prior)
@@ -187,7 +187,7 @@ class _Copy:
 
 
 class Book:
-    """What follows from a score table and rows, for all completions of these."""
+    """Quantities that depend on the score table and the rows, but not on their completion."""
 
     def __init__(self, base: ScoreTable, cells: Cells) -> None:
         self.base, self.cells = base, cells
@@ -200,7 +200,7 @@ class Book:
         self._candidates = np.stack([members[a:b].any(axis=0) for a, b in self._ranges])
         self._limits = np.array([base.sizes[a:b].max() for a, b in self._ranges], dtype=np.int64)
         every = sum(n_sets(int(c.sum()), int(k)) for c, k in zip(self._candidates, self._limits, strict=True))
-        # All sets at once share their counting; that is worth it unless few of them are wanted.
+        # Scoring all sets at once shares the counting, which pays unless only few sets are needed.
         self._at_once = 3 * int(self._affected.sum()) > every
         self._numbers: list[NDArray[np.int64]] = []
 
@@ -209,7 +209,7 @@ class Book:
         return list(pairwise(self.base.pointer.tolist()))
 
     def rescored(self, codes: Codes) -> NDArray[np.float64]:
-        """Scores of all sets of the base table on completed rows; those that no missing cell touches are in it."""
+        """Scores of all sets of the base table on completed rows; sets without missing cells keep their score."""
         score, out = self.cells.scored(codes), self.base.scores.copy()
         scores = self._together(score) if self._at_once else self._apart(score)
         out[self._affected] = (scores + self._weights)[self._affected]
@@ -233,7 +233,7 @@ class Book:
         return out
 
     def redraw(self, codes: Codes, choice: NDArray[np.integer], beta: float, rng: NDArray[np.uint64]) -> int:
-        """Draw all missing cells in place, given a DAG as numbers of the base table; how many changed."""
+        """Draw all missing cells in place, given a DAG as numbers in the base table; return how many changed."""
         from bayeslab.structure.chains.toolbox.imputing_kernels import count, redraw
         from bayeslab.structure.chains.toolbox.kernels import uniforms
 
@@ -266,24 +266,25 @@ def _holds(sets: NDArray[np.uint64], u: int) -> NDArray[np.bool_]:
     return (sets[:, u // 64] >> np.uint64(u % 64) & np.uint64(1)).astype(bool)
 
 
-# Rows do not change in a job: what follows from them is worked out once in each process.
+# Rows do not change in a job: what depends on them is computed once per process.
 _BOOKS: WeakKeyDictionary[ScoreTable, tuple[str, Book]] = WeakKeyDictionary()
 
 
 @dataclass(frozen=True, eq=False)
 class Imputing(Sampler):
-    """A chain over structures with missing cells, under the contract of a chain; make it with :meth:`of`.
+    """A chain over structures and missing cells with the interface of a chain; create it with :meth:`of`.
 
-    The score table that it is given is one of any completion of the rows, not pruned: it says which parent sets there
-    are, and holds the scores of those without missing cells. Draws are numbers of its parent sets.
+    It takes the unpruned score table of any completion of the rows, which defines the parent sets and contains the
+    scores of families without missing cells. Draws are numbers of its parent sets.
 
     Attributes
     ----------
     cells : Cells
     inner : mapping
-        Options of the chain that walks over structures.
+        Options of the chain over structures.
     imputation : int
-        Steps between two draws of the missing cells; 0: so many for each variable that it is about once a draw.
+        Steps between two draws of the missing cells; 0: a number per variable that gives about one draw of cells per
+        draw.
     """
 
     cells: Cells = Cells({}, np.zeros((0, 0), np.int16))
@@ -292,22 +293,22 @@ class Imputing(Sampler):
 
     @classmethod
     def of(cls, sampler: Sampler, cells: Cells, *, imputation: int | None = None) -> Imputing:
-        """A sampler for rows with missing cells."""
+        """Create a sampler for rows with missing cells."""
         if imputation is not None and imputation < 1:
             raise OptionError(f"missing cells are drawn every 1 or more steps; given {imputation}", code="out-of-range")
         every = imputation or _EVERY[sampler.word] * len(cells.states)
-        # What a kept segment must have come from: the options are part of the job's identity.
+        # Stored segments must match: the options are part of the identity of the job.
         named: dict[str, Any] = {**sampler.options, "imputation": every, "cells": cells.digest(), "keep": cells.keep}
         return cls(sampler.word, sampler.betas, sampler.every, named, cells, dict(sampler.options), every)
 
     @property
     def PRIOR(self) -> str:
-        """That of the chain."""
+        """The prior of the inner chain."""
         return self.prior
 
     @property
     def KINDS(self) -> tuple[str, ...]:
-        """Kinds of steps: those of the chain, cells drawn (``accepted``: that changed), exchanges of temperatures."""
+        """Kinds of steps: those of the chain, draws of cells (``accepted``: changed cells), temperature exchanges."""
         kinds: tuple[str, ...] = self._walk.KINDS
         return (*kinds, "imputation", *(("exchange",) if len(self.betas) > 1 else ()))
 
@@ -327,7 +328,7 @@ class Imputing(Sampler):
         return known[1]
 
     def init(self, table: ScoreTable, rng: np.random.Generator) -> State:
-        """Completions drawn column by column, and a structure of each."""
+        """Return a start: completions drawn column by column, with a structure for each copy."""
         book, copies, all_codes = self._book(table), [], []
         for beta in self.betas:
             one = _Copy(book, completed(self.cells, rng))
@@ -336,7 +337,7 @@ class Imputing(Sampler):
         return _packed(copies, all_codes, self.cells, seeds(rng), 0)
 
     def run(self, table: ScoreTable, state: State, n_steps: int, thin: int = 1) -> Any:
-        """More steps (see :mod:`bayeslab.structure.chains`): those of the chain at the cold temperature are counted."""
+        """Run more steps (see :mod:`bayeslab.structure.chains`); steps of the cold chain are counted."""
         plan = Schedule.of(table, state, n_steps, thin, 2)
         book, rng = self._book(table), state["rng"].copy()
         walkers = [_Walker(self, book, state, k) for k in range(len(self.betas))]
@@ -368,16 +369,16 @@ class Imputing(Sampler):
         return after, plan.draws, Info(kept, proposed, accepted, held)
 
     def log_weight(self, table: ScoreTable, state: State) -> float:
-        """That of the chain, on the completed rows of the cold copy."""
+        """Log weight of the chain on the completed rows of the cold copy."""
         return _Walker(self, self._book(table), state, 0).log_weight(1.0)
 
     def codes(self, state: State) -> Codes:
-        """The completed rows of the cold copy."""
+        """Return the completed rows of the cold copy."""
         return _unpacked(state, 0, self.cells)
 
 
 class _Walker:
-    """One copy on its way: its structure, its completed rows, and the score table of these."""
+    """One tempered copy: its structure, its completed rows, and their score table."""
 
     def __init__(self, sampler: Imputing, book: Book, state: State, k: int) -> None:
         self.sampler, self.book, self.beta = sampler, book, sampler.betas[k]
@@ -391,7 +392,7 @@ class _Walker:
         self.tallies = {kind: np.zeros(2, np.int64) for kind in sampler._walk.KINDS}
 
     def walk(self, steps: int, draw: bool) -> None:
-        """Steps of the chain, and a DAG after the last if there is to be one."""
+        """Run steps of the chain, and draw a DAG after the last step if requested."""
         table = self.copy.at(self.beta)
         fresh = {**self.state, "steps": np.zeros(1, np.int64)}
         thin = steps if draw else _NEVER
@@ -403,7 +404,7 @@ class _Walker:
             counts += info.proposed[kind], info.accepted[kind]
 
     def impute(self, rng: NDArray[np.uint64]) -> int:
-        """Draw the missing cells given the last DAG drawn; how many changed."""
+        """Draw the missing cells given the last DAG; return how many changed."""
         codes = self.copy.codes.copy()
         changed = self.book.redraw(codes, self.choice, self.beta, rng)
         if changed:
@@ -413,13 +414,13 @@ class _Walker:
         return changed
 
     def log_weight(self, beta: float) -> float:
-        """Of the structure on its completed rows at an inverse temperature."""
+        """Log weight of the structure on its completed rows at an inverse temperature."""
         weight: float = self.sampler._walk.log_weight(self.copy.at(beta), self.state)
         return weight
 
 
 def _exchange(walkers: list[_Walker], rng: NDArray[np.uint64], counts: NDArray[np.int64]) -> None:
-    """Neighbouring temperatures offer each other structures together with completed rows."""
+    """Propose exchanges of structures and completed rows between neighbouring temperatures."""
     from bayeslab.structure.chains.toolbox.kernels import uniforms
 
     draws = uniforms(rng, len(walkers))
@@ -435,14 +436,14 @@ def _exchange(walkers: list[_Walker], rng: NDArray[np.uint64], counts: NDArray[n
 
 
 def _renumbered(state: State, numbers: NDArray[np.integer]) -> State:
-    """A state whose parent sets, if it names them, have other numbers."""
+    """Return a state with renumbered parent sets, if it contains any."""
     if "choice" not in state:
         return state
     return {**state, "choice": numbers[state["choice"]].astype(np.int32)}
 
 
 def _packed(copies: list[State], codes: list[Codes], cells: Cells, rng: NDArray[np.uint64], done: int) -> State:
-    """States of the copies and their missing cells as one state."""
+    """Pack the states of the copies and their missing cells into one state."""
     out = {f"{k}.{word}": array for k, copy in enumerate(copies) for word, array in copy.items()}
     out |= {f"{k}.cells": rows[cells.missing] for k, rows in enumerate(codes)}
     return out | {"rng": rng, "steps": np.array([done], np.int64)}

@@ -1,8 +1,8 @@
 """Rows of states with missing cells and hidden variables, and their completions with weights.
 
-Given a net, what a row lacks is known up to a distribution over the row's completions. All completions of all rows,
-each with its probability as weight, are rows without missing cells: every score of complete rows takes expected counts
-from them, of any family.
+Given a net, the missing cells of a row have a distribution over the completions of the row. All completions of all
+rows, weighted by their probabilities, are complete rows, from which every score can take the expected counts of any
+family.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ __all__ = ["Completions", "Incomplete"]
 Codes = NDArray[np.int16]
 Array = NDArray[np.float64]
 
-# Completions of all rows together, and of one row.
+# Largest number of completions of all rows together, and of one row.
 _MOST, _MOST_OF_A_ROW = 4_000_000, 65_536
 
 
@@ -38,7 +38,7 @@ class Incomplete:
     states : mapping of str to tuple of str
         Of each variable, hidden ones last.
     codes : ndarray of int16, shape (n_rows, n)
-        Numbers of the states; -1 where a cell is missing, and in whole columns of hidden variables.
+        State numbers; -1 for a missing cell, and in the whole column of a hidden variable.
     weights : ndarray, shape (n_rows,)
     hidden : tuple of str
     """
@@ -55,9 +55,9 @@ class Incomplete:
         Parameters
         ----------
         data
-            A dataframe, a mapping of columns, a Dataset, Observations, or Incomplete, which stays as it is.
+            A dataframe, a mapping of columns, a Dataset, Observations, or Incomplete, which is returned unchanged.
         states
-            States of a variable in order; left out, those that occur, sorted.
+            States of a variable in order; default: the states that occur, sorted.
         """
         if isinstance(data, cls):
             return data
@@ -82,7 +82,7 @@ class Incomplete:
     def of_codes(
         cls, codes: NDArray[Any], states: Mapping[str, Sequence[str]], *, weights: Array | None = None
     ) -> Incomplete:
-        """From numbers of states, -1 where a cell is missing; equal rows become one with their weight."""
+        """Create from state numbers, -1 for a missing cell; identical rows are merged into weighted rows."""
         codes = np.ascontiguousarray(codes, dtype=np.int16)
         if codes.ndim != 2 or codes.shape[1] != len(states) or not len(codes):
             raise DataError(
@@ -114,7 +114,7 @@ class Incomplete:
         return bool(self.codes.min(initial=0) >= 0)
 
     def whole_rows(self) -> Observations | None:
-        """The rows without a missing cell, of the variables that are not hidden; None if there are none."""
+        """Return the complete rows of the variables that are not hidden; None if there are none."""
         observed = [k for k, v in enumerate(self.states) if v not in self.hidden]
         rows = np.all(self.codes[:, observed] >= 0, axis=1)
         if not rows.any():
@@ -123,7 +123,7 @@ class Incomplete:
         return Observations.of_codes(self.codes[rows][:, observed], observed_states, weights=self.weights[rows])
 
     def with_hidden(self, hidden: Mapping[str, int]) -> Incomplete:
-        """With these hidden variables instead of those there are, each with so many states."""
+        """Return the rows with these hidden variables (name to number of states) in place of the current ones."""
         observed = [k for k, v in enumerate(self.states) if v not in self.hidden]
         states = {v: s for v, s in self.states.items() if v not in self.hidden}
         for name, card in hidden.items():
@@ -142,31 +142,31 @@ class Incomplete:
 
     @cached_property
     def completions(self) -> Completions:
-        """All completions of all rows.
+        """Return all completions of all rows.
 
         Raises
         ------
         EngineRefusal
-            They are too many.
+            There are too many completions.
         """
         return Completions.of(self)
 
 
 @dataclass(frozen=True, eq=False)
 class Completions:
-    """Every completion of every row.
+    """Return all completions of all rows.
 
     Attributes
     ----------
     data : Incomplete
     codes : ndarray of int16, shape (n_completions, n)
-        Grouped by row.
+        Completions, grouped by row.
     begins : ndarray of int, shape (n_rows,)
         Number of the first completion of each row.
     distinct : ndarray of int16, shape (n_distinct, n)
-        Different ones among them.
+        The distinct completions.
     kind : ndarray of int, shape (n_completions,)
-        Which of these each completion is.
+        Index of each completion among the distinct ones.
     """
 
     data: Incomplete
@@ -201,7 +201,7 @@ class Completions:
         return cls(data, codes, begins, distinct, kind.ravel())
 
     def weighted(self, log_joint: Array) -> tuple[float, Array]:
-        """Log probability of the data, and the expected number of each distinct row, from the logs of these."""
+        """Return the log likelihood and the expected count of each distinct row, from log joint probabilities."""
         logs = log_joint[self.kind]
         lengths = np.diff(np.append(self.begins, len(logs)))
         top = np.repeat(np.maximum.reduceat(logs, self.begins), lengths)
@@ -214,14 +214,14 @@ class Completions:
         return log_likelihood, np.bincount(self.kind, np.nan_to_num(posterior), len(self.distinct))
 
     def observations(self, expected: Array) -> Observations:
-        """Distinct completions with these weights, as scores read rows."""
+        """Return the distinct completions with these weights, as Observations."""
         kept = expected > 0
         states = dict(self.data.states)
         return Observations.of_codes(self.distinct[kept], states, weights=expected[kept])
 
 
 def _read(name: str, column: Any, states: Sequence[Any] | None) -> tuple[tuple[str, ...], NDArray[np.int64]]:
-    """States and codes of a column; -1 where a cell is missing."""
+    """Return states and codes of a column; -1 for a missing cell."""
     if isinstance(column, CodedColumn):
         levels = tuple(sorted(column.words)) if states is None else tuple(map(str, states))
         of_word = np.append(_lookup(name, column.words, {word: i for i, word in enumerate(levels)}), -1)

@@ -1,13 +1,13 @@
-"""Tests of conditional independence: what constraint-based search asks of data.
+"""Tests of conditional independence for constraint-based search.
 
-The null hypothesis is that X is independent of Y given Z. For states, X and Y are tabulated within each
-joint state of Z (a *stratum*); the likelihood ratio G² = 2 Σ n log(n / e) and Pearson's χ² = Σ (n - e)² / e,
-with e the counts that independence within strata would give, are close to χ² distributed [1]_. A stratum whose
-table has empty rows or columns adds the degrees of freedom of what is left of it [2]_. G² is 2 N times the
-conditional mutual information in nats. With few rows a stratum, compare with tables of the same margins
-instead: the permutation p-value is exact whatever the counts [3]_. For numbers from a normal distribution,
-the partial correlation is zero; Fisher's z = atanh(r) √(N - |Z| - 3) is close to standard normal [4]_, and
-r √(dof / (1 - r²)) follows Student's t with N - |Z| - 2 degrees of freedom.
+The null hypothesis is that X is independent of Y given Z. For discrete variables, X and Y are tabulated within
+each joint state of Z (a *stratum*); the likelihood ratio G² = 2 Σ n log(n / e) and Pearson's
+χ² = Σ (n - e)² / e, with e the expected counts under independence within strata, are approximately χ²
+distributed [1]_. Empty rows and columns of a stratum's table do not count towards its degrees of freedom [2]_.
+G² is 2 N times the conditional mutual information in nats. With few rows per stratum, compare with tables of
+the same margins instead: the permutation p-value is exact for any counts [3]_. For normally distributed numbers
+the null hypothesis is a partial correlation of zero; Fisher's z = atanh(r) √(N - |Z| - 3) is approximately
+standard normal [4]_, and r √(dof / (1 - r²)) follows Student's t with dof = N - |Z| - 2 degrees of freedom.
 
 References
 ----------
@@ -54,15 +54,15 @@ __all__ = [
 _TABLE_TESTS = ("g2", "chi2", "mi")
 _CORRELATION_TESTS = ("fisher_z", "t")
 TESTS = (*_TABLE_TESTS, *_CORRELATION_TESTS)
-# Cells of a table that is counted in one pass; larger ones number the strata that occur.
+# Largest table counted in one pass; for larger tables only the occurring strata are numbered.
 _DENSE = 1 << 22
-# What is left of a variance, relative to all of it, that is taken for rounding.
+# Relative residual variance below which it counts as rounding error.
 _EXPLAINED = 1e-12
 
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """A test of independence.
+    """Result of a test of independence.
 
     Attributes
     ----------
@@ -70,8 +70,7 @@ class Outcome:
     dof : float
         Degrees of freedom.
     p_value : float
-        Probability of a statistic at least as large if the variables are independent. It is 1 where the data
-        cannot say anything: no degree of freedom.
+        Probability of a statistic at least as large under independence; 1 if there are no degrees of freedom.
     """
 
     statistic: float
@@ -80,23 +79,23 @@ class Outcome:
 
 
 class IndependenceTest(Protocol):
-    """What searches ask: variables by number; x, y and the given ones are all different."""
+    """Interface of a test: variables are given by number; x, y and the given variables are distinct."""
 
     @property
     def names(self) -> tuple[str, ...]:
         """The variables."""
 
     def __call__(self, x: int, y: int, given: Sequence[int] = ()) -> Outcome:
-        """Test x against y."""
+        """Test the independence of x and y, given others."""
 
 
 def contingency(observations: Observations, x: int, y: int, given: Sequence[int] = ()) -> NDArray[np.float64]:
-    """Counts of two variables in each stratum of others.
+    """Return the counts of two variables in each stratum of others.
 
     Returns
     -------
     ndarray, shape (n_strata, states of x, states of y)
-        Weighted counts. Strata without rows may be left out.
+        Weighted counts. Strata without rows may be omitted.
     """
     from bayeslab.structure.independence_kernels import count_table
 
@@ -125,7 +124,7 @@ def _of_table(counts: NDArray[Any], pearson: bool) -> Outcome:
 
 
 def _strata(counts: NDArray[Any]) -> NDArray[np.float64]:
-    """As shape (strata, rows, columns); a plain table is one stratum."""
+    """Return counts of shape (strata, rows, columns); a plain table is one stratum."""
     table = np.ascontiguousarray(counts, dtype=np.float64)
     return table if table.ndim == 3 else table.reshape(-1, *table.shape[-2:])
 
@@ -141,7 +140,7 @@ def chi_squared(counts: NDArray[Any]) -> Outcome:
 
 
 def mutual_information(counts: NDArray[Any]) -> float:
-    """Conditional mutual information in nats that counts of shape (..., rows, columns) have as frequencies."""
+    """Return the empirical conditional mutual information in nats of counts of shape (..., rows, columns)."""
     total = float(np.sum(counts))
     return g_squared(counts).statistic / (2.0 * total) if total else 0.0
 
@@ -149,21 +148,21 @@ def mutual_information(counts: NDArray[Any]) -> float:
 def permutation_p_value(
     counts: NDArray[Any], rng: np.random.Generator, *, draws: int = 1000, pearson: bool = False
 ) -> float:
-    """Exact p-value of G² or χ²: the share of tables with the same margins that lie as far from independence.
+    """Return the permutation p-value of G² or χ²: the share of tables, at equal margins, with at least this statistic.
 
-    Shuffling x within strata draws tables from the multivariate hypergeometric distribution; they are drawn
-    from it cell by cell, so that the number of rows does not matter.
+    Permuting x within strata gives tables with a multivariate hypergeometric distribution; they are drawn cell by
+    cell, so that the cost does not depend on the number of rows.
 
     Parameters
     ----------
     counts : ndarray of whole numbers, shape (..., rows, columns)
     draws
-        Number of tables; the table seen counts as one more.
+        Number of random tables; the observed table counts as one more.
 
     Raises
     ------
     DataError
-        Weights that are not whole numbers.
+        Some weights are not whole numbers.
     """
     table = _strata(counts)
     if np.any(table != np.floor(table)):
@@ -174,12 +173,12 @@ def permutation_p_value(
     cells = table[table.sum(axis=(1, 2)) > 0].astype(np.int64)
     observed = _statistics(cells[None], pearson)[0]
     drawn = _statistics(_shuffled(cells, draws, rng), pearson)
-    # Tables that differ by the order of summation only are as far off as the one seen.
+    # Statistics that differ only by the order of summation count as equal to the observed one.
     return float((1 + np.count_nonzero(drawn >= observed - 1e-9 * (1 + observed))) / (draws + 1))
 
 
 def _shuffled(table: NDArray[np.int64], draws: int, rng: np.random.Generator) -> NDArray[np.int64]:
-    """Tables with the margins of each stratum, shape (draws, strata, rows, columns)."""
+    """Draw tables with the margins of each stratum, shape (draws, strata, rows, columns)."""
     n_strata, n_x, n_y = table.shape
     out = np.zeros((draws, n_strata, n_x, n_y), np.int64)
     free = np.broadcast_to(table.sum(axis=1), (draws, n_strata, n_y)).copy()
@@ -195,7 +194,7 @@ def _shuffled(table: NDArray[np.int64], draws: int, rng: np.random.Generator) ->
 
 
 def _statistics(tables: NDArray[np.int64], pearson: bool) -> NDArray[Any]:
-    """Statistic of each of many stratified tables with shared margins, shape (draws, strata, rows, columns)."""
+    """Return the statistic of many stratified tables with common margins, shape (draws, strata, rows, columns)."""
     rows, columns = tables[0].sum(axis=2, keepdims=True), tables[0].sum(axis=1, keepdims=True)
     expected = rows * columns / np.maximum(rows.sum(axis=1, keepdims=True), 1)
     safe = np.where(expected > 0, expected, 1.0)
@@ -213,12 +212,12 @@ class TableTest:
     ----------
     observations : Observations
     statistic : {"g2", "chi2", "mi"}
-        ``mi`` is G² said as mutual information in nats.
+        ``mi`` is G² expressed as mutual information in nats.
     permutations : int
-        Tables drawn for an exact p-value; 0 takes the χ² distribution.
+        Number of tables drawn for a permutation p-value; 0 uses the χ² distribution.
     seed : int
-        Of the permutations. A test has the same answer whenever it is asked, and in whatever order its variables
-        are named.
+        Seed of the permutations. The result of a test does not depend on when it is run or on the order of its
+        variables.
     """
 
     observations: Observations
@@ -249,7 +248,7 @@ class TableTest:
         return self.observations.names
 
     def __call__(self, x: int, y: int, given: Sequence[int] = ()) -> Outcome:
-        """Test x against y, given others, all by number."""
+        """Test the independence of x and y given others, all by number."""
         counts = self._counts(x, y, given)
         outcome = _of_table(counts, self.statistic == "chi2")
         p_value = self._permuted(x, y, given) if self.permutations and outcome.dof else outcome.p_value
@@ -263,7 +262,7 @@ class TableTest:
 
     @cached_property
     def _bits(self) -> tuple[NDArray[np.uint64], NDArray[np.int64]]:
-        """Rows of bits, one a state, and where those of each variable start; no rows where weights differ from one."""
+        """Bit rows, one per state, and the first row of each variable; empty if weights differ from one."""
         from bayeslab.structure.independence_kernels import pack_bits
 
         starts = np.cumsum(self._cards) - self._cards
@@ -274,12 +273,12 @@ class TableTest:
         return bits, starts
 
     def _counts(self, x: int, y: int, given: Sequence[int]) -> NDArray[np.float64]:
-        """As :func:`contingency`, by bits where that is faster."""
+        """As :func:`contingency`, by bits if that is faster."""
         from bayeslab.structure.independence_kernels import count_bits
 
         chosen, n_rows = [*given, x, y], len(self.observations.codes)
         n_cells = math.prod(self._cards[chosen].tolist())
-        # Measured: a word of a cell takes about a sixth of the time of a row of a table, a cell as much as 16 words.
+        # Measured: a word of a cell takes about a sixth of the time of a table row, and a cell as long as 16 words.
         if n_cells * (n_rows // 64 + 16) > 6 * n_rows or not len(self._bits[0]):
             return contingency(self.observations, x, y, given)
         counts = count_bits(*self._bits, self._cards, np.array(chosen), n_rows, n_cells)
@@ -298,7 +297,7 @@ class TableTest:
 
 
 def partial_correlation(covariance: NDArray[np.float64], x: int, y: int, given: Sequence[int] = ()) -> float:
-    """Correlation of what linear regression on the given variables leaves of x and of y.
+    """Return the correlation of the residuals of x and y after linear regression on the given variables.
 
     Parameters
     ----------
@@ -330,7 +329,7 @@ def _solved(matrix: NDArray[np.float64], right: NDArray[np.float64]) -> NDArray[
 
 
 def fisher_z(r: float, n_rows: float, n_given: int = 0) -> Outcome:
-    """Two-sided test of a partial correlation of zero by Fisher's z; ``statistic`` is z."""
+    """Test a partial correlation of zero by Fisher's z, two-sided; ``statistic`` is z."""
     dof = n_rows - n_given - 3
     if dof <= 0:
         return Outcome(0.0, dof, 1.0)
@@ -355,7 +354,7 @@ class CorrelationTest:
     Parameters
     ----------
     observations : Observations
-        All continuous.
+        Observations of continuous variables only.
     statistic : {"fisher_z", "t"}
     """
 
@@ -382,12 +381,12 @@ class CorrelationTest:
 
     @cached_property
     def correlation(self) -> NDArray[np.float64]:
-        """Correlations of the variables, shape (n, n); 0 with a variable that is constant."""
+        """Correlations of the variables, shape (n, n); 0 for constant variables."""
         weights = self.observations.weights.astype(float)
         values = self.observations.in_range[0]
         centred = values - np.average(values, axis=0, weights=weights)
         scale = np.sqrt(np.average(centred**2, axis=0, weights=weights))
-        # A column that rounding alone moves is constant.
+        # A column that varies only by rounding is constant.
         still = scale <= 1e-13 * np.abs(values).max(axis=0, initial=0.0)
         scaled = np.where(still, 0.0, centred / np.where(still, 1.0, scale))
         out = (scaled * weights[:, None]).T @ scaled / weights.sum()
@@ -395,7 +394,7 @@ class CorrelationTest:
         return out
 
     def __call__(self, x: int, y: int, given: Sequence[int] = ()) -> Outcome:
-        """Test x against y, given others, all by number."""
+        """Test the independence of x and y given others, all by number."""
         r = partial_correlation(self.correlation, x, y, given)
         test = fisher_z if self.statistic == "fisher_z" else _student
         return test(r, self.observations.n_rows, len(given))
@@ -403,15 +402,15 @@ class CorrelationTest:
 
 @dataclass(frozen=True, eq=False)
 class Oracle:
-    """Answers from a known DAG: independent exactly if d-separated.
+    """Results from a known DAG: independent if and only if d-separated.
 
     Parameters
     ----------
     dag : networkx.DiGraph
     hidden : collection of str
-        Variables that no test may name.
+        Hidden variables, which tests cannot use.
     selected : collection of str
-        Variables every test is conditional on: rows were chosen by them.
+        Selection variables: every test is conditional on them.
     """
 
     dag: nx.DiGraph
@@ -424,11 +423,11 @@ class Oracle:
 
     @cached_property
     def names(self) -> tuple[str, ...]:
-        """The variables that can be seen."""
+        """The observed variables."""
         return tuple(v for v in self.dag if v not in self.hidden and v not in self.selected)
 
     def __call__(self, x: int, y: int, given: Sequence[int] = ()) -> Outcome:
-        """P-value 1 if x and y are separated by the given variables, else 0."""
+        """Return p-value 1 if x and y are d-separated by the given variables, else 0."""
         key = (x, frozenset(given))
         if key not in self._reach:
             names = [self.names[v] for v in given]
@@ -438,7 +437,7 @@ class Oracle:
 
 
 def independence_test(name: str, data: Any, *, permutations: int = 0, seed: int = 0) -> TableTest | CorrelationTest:
-    """A test by its name.
+    """Return a test by its name.
 
     Parameters
     ----------
@@ -451,7 +450,7 @@ def independence_test(name: str, data: Any, *, permutations: int = 0, seed: int 
     Raises
     ------
     OptionError
-        An unknown name, or permutations of numbers.
+        The name is unknown, or permutations are requested for continuous variables.
     """
     if name in _TABLE_TESTS:
         return TableTest(Observations.of(data), name, permutations, seed)  # type: ignore[arg-type]

@@ -1,7 +1,7 @@
-"""Compiled counts and statistics of contingency tables; one table a call.
+"""Compiled counts and statistics of contingency tables, one table per call.
 
-Where each row stands for one case, a state of a variable is also a row of bits, one a case: the cases in a cell are
-those whose bits are set in all its states. That counts 64 cases at a time, and pays for tables of few cells.
+If all rows have weight one, each state of a variable is also stored as a row of bits, one per case. The cases in a cell
+are those whose bits are set in all its states, so that 64 cases are counted at a time; this pays for small tables.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ def _popcount(typingctx, word):  # type: ignore[no-untyped-def]
 
 @numba.njit(cache=True, nogil=True)
 def pack_bits(columns, starts, out):  # type: ignore[no-untyped-def]
-    """Bit r % 64 of word r // 64 of row starts[v] + s: whether variable v is in state s in row r."""
+    """Pack states: bit r % 64 of word r // 64 of row starts[v] + s says whether variable v has state s in case r."""
     for v in range(columns.shape[0]):
         for r in range(columns.shape[1]):
             out[starts[v] + columns[v, r], r // 64] |= np.uint64(1) << np.uint64(r % 64)
@@ -36,7 +36,7 @@ def pack_bits(columns, starts, out):  # type: ignore[no-untyped-def]
 
 @numba.njit(cache=True, nogil=True)
 def _both(first, second, out):  # type: ignore[no-untyped-def]
-    """Bits set in both, and how many."""
+    """Write the bits set in both, and return their number."""
     total = np.uint64(0)
     for w in range(first.size):
         word = first[w] & second[w]
@@ -55,7 +55,7 @@ def _overlap(first, second):  # type: ignore[no-untyped-def]
 
 @numba.njit(cache=True, nogil=True)
 def count_bits(bits, starts, cards, chosen, n_rows, n_cells):  # type: ignore[no-untyped-def]
-    """As :func:`count_table`, with weights of one, from rows of bits."""
+    """As :func:`count_table` for weights of one, from rows of bits."""
     k, n_words = chosen.size, bits.shape[1]
     counts = np.zeros(n_cells, np.float64)
     inside = np.empty((k, n_words), np.uint64)
@@ -64,7 +64,7 @@ def count_bits(bits, starts, cards, chosen, n_rows, n_cells):  # type: ignore[no
     inside[0] = ~np.uint64(0)
     totals[0] = n_rows
     y = chosen[k - 1]
-    # inside[d] are the cases in the first d states chosen; at depth k - 1 the last variable is counted.
+    # inside[d] holds the cases in the first d chosen states; at depth k - 1 the last variable is counted.
     depth, place = 0, 0
     while True:
         if depth < k - 1 and state[depth] < cards[chosen[depth]]:
@@ -92,9 +92,9 @@ def count_bits(bits, starts, cards, chosen, n_rows, n_cells):  # type: ignore[no
 
 @numba.njit(cache=True, nogil=True)
 def count_table(columns, cards, weights, chosen, n_cells):  # type: ignore[no-untyped-def]
-    """Counts of the joint states of some variables, the last one running fastest.
+    """Counts of the joint states of some variables; the last variable changes fastest.
 
-    ``columns`` has shape (n, n_rows); the product of the cards of the chosen ones is ``n_cells``.
+    ``columns`` has shape (n, n_rows); ``n_cells`` is the product of the cards of the chosen variables.
     """
     n_rows = columns.shape[1]
     counts = np.zeros(n_cells, np.float64)
@@ -126,7 +126,7 @@ def count_table(columns, cards, weights, chosen, n_cells):  # type: ignore[no-un
 def table_statistic(counts, pearson):  # type: ignore[no-untyped-def]
     """G² or Pearson's χ² of counts of shape (strata, rows, columns), and its degrees of freedom.
 
-    Each stratum has those of the table of its rows and columns that are not empty.
+    The degrees of freedom of a stratum are those of its non-empty rows and columns.
     """
     n_strata, n_x, n_y = counts.shape
     rows, columns = np.empty(n_x), np.empty(n_y)

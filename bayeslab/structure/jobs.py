@@ -1,13 +1,13 @@
-"""The job that samples structures: chains in segments, on any number of processes, that stop and go on exactly.
+"""The structure-sampling job: chains in segments, on any number of processes, resumable bit for bit.
 
-A segment is so many draws of one chain: a pure function of the score table, the chain's state before it and the
-sampler, wherever it is computed. The driver hands out one segment of every chain that is not finished, a round, keeps
-each as soon as it is back, and begins the next round. What is kept includes the state after the segment, so that a job
-that was stopped, killed or made longer goes on from its last whole segments and draws what it would have drawn without
-the break, to the last bit.
+A segment is a fixed number of draws of one chain: a pure function of the score table, the state of the chain before it
+and the sampler, independent of where it is computed. In each round the driver hands out one segment of every unfinished
+chain and stores each segment as soon as it is returned. A stored segment includes the state after it. A job that was
+stopped, killed or extended therefore resumes from its last complete segments and gives the same draws as without the
+interruption, bit for bit.
 
-Segments are computed in this process, on processes of this machine or on threads (joblib), or on the workers of a Dask
-cluster: the table goes to each once.
+Segments are computed in this process, on local processes or threads (joblib), or on the workers of a Dask cluster; the
+table is sent to each worker once.
 """
 
 from __future__ import annotations
@@ -54,16 +54,16 @@ Arrays = Mapping[str, NDArray[Any]]
 
 @dataclass(frozen=True)
 class Sampler:
-    """Which chain, with what options.
+    """A chain and its options.
 
     Attributes
     ----------
     word : str
         ``structure``, ``order`` or ``partition``.
     betas : tuple of float
-        Inverse temperatures; one: no tempering.
+        Inverse temperatures; a single one means no tempering.
     every : int
-        Steps between exchanges of temperatures.
+        Number of steps between temperature exchanges.
     options : mapping of str to float
         Options of the chain.
     """
@@ -75,24 +75,24 @@ class Sampler:
 
     @property
     def prior(self) -> Literal["dags", "orders"]:
-        """What the draws are draws of."""
+        """The prior of the draws."""
         prior: Literal["dags", "orders"] = load(self.word).PRIOR
         return prior
 
     def prepare(self, table: ScoreTable) -> None:
-        """Work out what all chains need of a table, before several of them begin at once."""
+        """Compute what all chains need of a table, before they start in parallel."""
 
         ready(table)
         for beta in self.betas:
             scaled(table, beta)
 
     def init(self, table: ScoreTable, rng: np.random.Generator) -> State:
-        """A start."""
+        """Return an initial state."""
         state: State = self._chain().init(table, rng)
         return state
 
     def run(self, table: ScoreTable, state: State, n_steps: int, thin: int) -> Any:
-        """More steps: (state, draws, info)."""
+        """Run more steps and return (state, draws, info)."""
         options = dict(self.options) if len(self.betas) == 1 else {}
         return self._chain().run(table, state, n_steps, thin, **options)
 
@@ -105,17 +105,17 @@ class Sampler:
 
 @dataclass(frozen=True)
 class Work:
-    """How much is to be drawn.
+    """The amount of work: chains, draws and segments.
 
     Attributes
     ----------
     draws, tune : int
-        Draws to keep of each chain, and those before, thrown away.
+        Draws kept per chain, and discarded tuning draws before them.
     thin : int
-        Steps from draw to draw.
+        Steps per draw.
     chains : int
     segment : int
-        Draws of a segment.
+        Draws per segment.
     seed : int
     """
 
@@ -127,18 +127,18 @@ class Work:
     seed: int
 
     def next(self, done: int) -> int:
-        """Draws of the segment that follows so many draws; tuning and draws do not share one."""
+        """Return the size of the segment after ``done`` draws; no segment contains both tuning and kept draws."""
         end = self.tune if done < self.tune else self.tune + self.draws
         return min(self.segment, end - done)
 
     def seed_of(self, chain: int) -> np.random.SeedSequence:
-        """It depends on the job's seed and the chain's number only."""
+        """Return the seed of a chain, which depends only on the job's seed and the number of the chain."""
         return np.random.SeedSequence(self.seed, spawn_key=(chain,))
 
 
 @dataclass(frozen=True, eq=False)
 class Shared:
-    """A score table on its way to where it is needed: it arrives once at each process."""
+    """A score table that is sent to each process once."""
 
     digest: str
     parts: tuple[Any, ...]
@@ -149,28 +149,28 @@ class Shared:
         return cls(table.digest(), parts)
 
     def table(self) -> ScoreTable:
-        """The table; the same object in every task of a process, with what has been worked out about it."""
+        """Return the table: the same object in every task of a process, with its cached results."""
         if self.digest not in _ARRIVED:
-            # One job at a time: the table of an earlier one is let go.
+            # One job at a time: the table of an earlier job is released.
             _ARRIVED.clear()
             _ARRIVED[self.digest] = ScoreTable(*self.parts)
         return _ARRIVED[self.digest]
 
 
-# What workers have been sent, by digest.
+# Tables sent to this worker, by digest.
 _ARRIVED: dict[str, ScoreTable] = {}
 
 
 @dataclass(frozen=True, eq=False)
 class Task:
-    """One segment to be computed.
+    """A segment to be computed.
 
     Attributes
     ----------
     chain : int
     sampler : Sampler
     state : mapping or SeedSequence
-        The chain's state, or what a new one starts from.
+        The state of the chain, or the seed of a new chain.
     n_draws, thin : int
     """
 
@@ -183,7 +183,7 @@ class Task:
 
 @dataclass(frozen=True, eq=False)
 class Piece:
-    """One segment that has been computed."""
+    """A computed segment."""
 
     chain: int
     state: State
@@ -213,20 +213,20 @@ def compute(table: ScoreTable | Shared, task: Task) -> Piece:
 
 
 class Segments(Protocol):
-    """Where segments go as soon as they are computed: a run folder, or memory."""
+    """Storage of computed segments: a run folder, or memory."""
 
     def read(self, chain: int) -> list[dict[str, NDArray[Any]]]:
-        """The whole segments of a chain, in order."""
+        """Return the complete segments of a chain, in order."""
 
     def write(self, chain: int, number: int, arrays: Arrays) -> None:
-        """Keep one, whole or not at all."""
+        """Store a segment atomically."""
 
     def stopping(self) -> bool:
-        """Whether somebody has asked the job to stop."""
+        """Return whether the job has been asked to stop."""
 
 
 class MemorySegments:
-    """Segments of a job that has no folder: the chains themselves hold what has been drawn."""
+    """Storage of a job without a folder: the chains themselves hold the draws."""
 
     def read(self, chain: int) -> list[dict[str, NDArray[Any]]]:
         return []
@@ -240,20 +240,20 @@ class MemorySegments:
 
 @dataclass(eq=False)
 class Chain:
-    """One chain and what it has drawn so far.
+    """A chain and its draws so far.
 
     Attributes
     ----------
     done : int
-        Draws, those of tuning included.
+        Number of draws, including tuning.
     draws, scores, completions : lists of ndarray
-        After tuning, by segment; completions of chains that draw missing cells only.
+        Results after tuning, by segment; completions only for chains that sample missing cells.
     proposed, accepted : dict of str to int
-        Steps after tuning, by kind; as long as there are none, those of tuning.
+        Number of steps after tuning, by kind; during tuning, those of tuning.
     score : float
-        Of the last draw, in tuning or after it.
+        Score of the last draw, in tuning or after it.
     seconds : float
-        Time that its segments took, those of tuning included.
+        Computing time of its segments, including tuning.
     """
 
     number: int
@@ -274,7 +274,7 @@ class Chain:
         return {kind: self.accepted[kind] / many for kind, many in self.proposed.items() if many}
 
     def take(self, piece: Piece, tuning: bool) -> dict[str, NDArray[Any]]:
-        """Go on from a new segment; returns what has to be kept of it."""
+        """Append a new segment; return what must be stored of it."""
         arrays = {
             "done": np.array(self.done + len(piece.draws)),
             "draws": piece.draws[:0] if tuning else piece.draws,
@@ -292,7 +292,7 @@ class Chain:
         return arrays
 
     def replay(self, arrays: Arrays) -> None:
-        """Go on from a segment that was kept."""
+        """Append a stored segment."""
         self.state = {w.removeprefix("state."): a for w, a in arrays.items() if w.startswith("state.")}
         self.done, self.n_segments = int(arrays["done"]), self.n_segments + 1
         self.seconds += float(arrays["seconds"])
@@ -310,7 +310,7 @@ class Chain:
 
 
 def identity(table: ScoreTable, sampler: Sampler, work: Work) -> str:
-    """SHA-256 of everything that draws depend on: what a kept segment must have come from to be gone on from."""
+    """SHA-256 of everything the draws depend on; stored segments can be resumed only if it is identical."""
     parts = [
         sampler.word,
         sampler.betas,
@@ -324,7 +324,7 @@ def identity(table: ScoreTable, sampler: Sampler, work: Work) -> str:
 
 
 def _restored(work: Work, number: int, store: Segments, job: str) -> Chain:
-    """A chain as far as it was kept."""
+    """Return a chain restored from its stored segments."""
     chain = Chain(number, work.seed_of(number))
     for arrays in store.read(number):
         if str(arrays["job"]) != job:
@@ -344,16 +344,16 @@ type Compute = Callable[[Sequence[Task]], Iterable[Piece]]
 
 @dataclass(frozen=True)
 class Workers:
-    """Who computes segments.
+    """The processes, threads or cluster that compute segments.
 
     Attributes
     ----------
     cores : int
-        Segments at once; 1: in this process.
+        Number of segments computed in parallel; 1: in this process.
     threads : bool
-        On threads of this process instead of processes.
+        Use threads of this process instead of processes.
     scheduler : str, optional
-        Address of a Dask scheduler, such as ``tcp://host:8786``; then its workers are taken.
+        Address of a Dask scheduler, such as ``tcp://host:8786``, whose workers are used.
     """
 
     cores: int = 1
@@ -362,7 +362,7 @@ class Workers:
 
     @contextmanager
     def ready(self, table: ScoreTable, sampler: Sampler) -> Iterator[Compute]:
-        """What computes a round of segments, giving each as soon as it is there."""
+        """Provide a function that computes a round of segments and yields each as soon as it is ready."""
         if self.scheduler is not None:
             with _dask(self.scheduler, table) as compute_round:
                 yield compute_round
@@ -375,7 +375,7 @@ class Workers:
             if self.threads:
                 sampler.prepare(table)
             else:
-                # Large arrays of a task are mapped into the memory of all workers by joblib, once.
+                # joblib maps large arrays of a task into the memory of all workers once.
                 how = {"backend": "loky", "initializer": follow, "initargs": (os.getpid(),)}
             how |= {"return_as": "generator_unordered", "batch_size": 1, "pre_dispatch": "all"}
             with _quietly(), Parallel(self.cores, **how) as pool:
@@ -384,7 +384,7 @@ class Workers:
 
 @contextmanager
 def _quietly() -> Iterator[None]:
-    """Segments that are under way when something goes wrong are given up, and drawn again when it is resumed."""
+    """On an error, abandon the segments in progress; they are drawn again when the job is resumed."""
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", message=".*tasks which were still being processed by the workers")
         yield
@@ -397,7 +397,7 @@ def _through(pool: Any, table: ScoreTable | Shared) -> Compute:
 
 
 def follow(driver: int) -> None:
-    """A worker leaves Ctrl-C, which reaches every process, to its driver, and ends when that is killed."""
+    """Make a worker ignore Ctrl-C, which its driver handles, and exit when the driver is killed."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
 
     def watch() -> None:
@@ -411,7 +411,7 @@ def follow(driver: int) -> None:
 
 @contextmanager
 def unbroken(advice: str) -> Iterator[None]:
-    """Say in one line that a worker was killed from outside, and what to do."""
+    """Turn the death of a worker into a one-line error with advice."""
     try:
         yield
     except BrokenExecutor as error:
@@ -428,7 +428,7 @@ def _dask(address: str, table: ScoreTable) -> Iterator[Compute]:
             code="not-installed",
         ) from None
 
-    # The client finds out as well, after which it hangs when it is thrown away.
+    # The client also notices, and would then hang when it is garbage-collected.
     if not re.fullmatch(r"((tcp|tls)://)?.+:\d+|(?!tcp|tls)\w+://.+", address):
         raise RunError(f"no address of a Dask scheduler: '{address}'; one is tcp://host:8786", code="no-connection")
     try:
@@ -442,11 +442,11 @@ def _dask(address: str, table: ScoreTable) -> Iterator[Compute]:
 class _Cluster:
     """The workers of a Dask cluster, each of which holds the table.
 
-    Dask computes again what a worker had under way when it was killed, except where the data it was computed from went
-    with the worker. Those segments are left out of their round, so that the next round draws them.
+    Dask recomputes the tasks of a killed worker unless their input data were lost with the worker. Such segments are
+    dropped from their round, and the next round draws them.
     """
 
-    # Rounds in a row that may give nothing.
+    # Largest number of consecutive rounds without a result.
     patience = 3
 
     def __init__(self, client: Any, table: Shared) -> None:
@@ -461,7 +461,7 @@ class _Cluster:
             if not self.client.ncores():
                 self.client.wait_for_workers(1, timeout=60)
             self.copies = self.client.scatter(self.table, broadcast=True, hash=False)
-        # Tasks travel within the graph: what is sent apart lies on one worker only.
+        # Tasks are sent within the graph: scattered data would be on one worker only.
         futures = [self.client.submit(compute, self.copies, task, pure=False) for task in tasks]
         n_given, lost = 0, None
         for future in as_completed(futures, loop=self.client.loop):
@@ -490,26 +490,26 @@ def run(
     workers: Workers,
     report: Callable[[list[Chain], bool], None] = lambda chains, whole: None,
 ) -> list[Chain]:
-    """Draw what is missing, round by round, until everything is there or the job is asked to stop.
+    """Draw the missing segments round by round, until all are complete or the job is asked to stop.
 
     Parameters
     ----------
     table
         The score table to sample from.
     store
-        Where segments are kept; what is there already is gone on from.
+        Storage of segments; the job resumes from segments that it already contains.
     report
         Called with the chains after each segment, and with True after each round.
 
     Returns
     -------
     list of Chain
-        With fewer draws than asked for if the job was stopped (Ctrl-C, or the store says so).
+        The chains; with fewer draws than requested if the job was stopped (by Ctrl-C or the store).
 
     Raises
     ------
     RunError
-        The store cannot be written, or holds another job's segments; what was kept stays.
+        The store cannot be written, or contains segments of another job; stored segments remain.
     """
     job = identity(table, sampler, work)
     chains = [_restored(work, number, store, job) for number in range(work.chains)]
@@ -535,7 +535,7 @@ def _waiting(chains: list[Chain], work: Work) -> list[Chain]:
 
 @contextmanager
 def _interrupts() -> Iterator[Callable[[], bool]]:
-    """Whether Ctrl-C was pressed: the first is remembered, so that running segments can be kept; the second breaks."""
+    """Record the first Ctrl-C, so that running segments can be stored; the second interrupts at once."""
     pressed: list[int] = []
     if threading.current_thread() is not threading.main_thread():
         yield lambda: False

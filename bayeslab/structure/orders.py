@@ -1,9 +1,9 @@
-"""How many orders of the variables a graph agrees with: the linear extensions of its partial order.
+"""Number of orders of the variables consistent with a graph: the linear extensions of its partial order.
 
-Chains over orders draw a graph as often as the orders that it agrees with weigh together, so that under a uniform prior
-of graphs each draw counts too much by that number [1]_. Counting is hard in general; here each connected part is
-counted over the sets of variables that hold all their parents, which are few in nets of some ten variables, and the
-parts are shuffled into each other.
+Chains over orders draw a graph with a weight proportional to the number of consistent orders, so that under a uniform
+prior over graphs each draw is overweighted by that number [1]_. Counting linear extensions is hard in general. Here
+each connected component is counted over its ancestral sets, of which there are few in nets of about ten variables, and
+the orders of the components are interleaved.
 
 References
 ----------
@@ -19,17 +19,17 @@ from bayeslab.errors import EngineRefusal
 
 __all__ = ["MOST", "log_orders"]
 
-# Sets of one connected part that are gone through at most.
+# Largest number of ancestral sets enumerated in one component.
 MOST = 100_000
 
 
 def log_orders(parents: Sequence[Sequence[int]]) -> float:
-    """Log of the number of orders in which every variable comes after its parents.
+    """Return the log of the number of orders in which every variable comes after its parents.
 
     Raises
     ------
     EngineRefusal
-        They are too many to count.
+        There are too many to count.
     """
     total = math.lgamma(len(parents) + 1)
     for part in _parts(parents):
@@ -38,7 +38,7 @@ def log_orders(parents: Sequence[Sequence[int]]) -> float:
 
 
 def _parts(parents: Sequence[Sequence[int]]) -> list[list[int]]:
-    """Connected parts of the graph."""
+    """Return the connected components of the graph."""
     root = list(range(len(parents)))
 
     def find(v: int) -> int:
@@ -58,7 +58,7 @@ def _parts(parents: Sequence[Sequence[int]]) -> list[list[int]]:
 
 def _count(part: Sequence[int], parents: Sequence[Sequence[int]]) -> int:
     above = [(1 << v, sum(1 << u for u in parents[v])) for v in part]
-    # Of each set of so many variables that holds all their parents, in how many orders it can have come about.
+    # For each ancestral set of this size, the number of consistent orders of its members.
     layer, n_visited = {0: 1}, 0
     for _ in part:
         after: dict[int, int] = {}

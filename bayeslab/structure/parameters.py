@@ -1,19 +1,20 @@
-r"""What the data say of the parameters of a net, its structure given, under the prior that the score of structures has.
+r"""Posterior of the parameters of a net given its structure, under the prior implied by the structure score.
 
-The prior of a family does not depend on the rest of the structure, and neither does its posterior: families are worked
-out once, however many structures they occur in.
+The prior of a family, and hence its posterior, does not depend on the rest of the structure: each family is computed
+once for all structures that contain it.
 
-Scores that are marginal likelihoods have a prior of parameters: BDeu and BDs an equivalent sample size, K2 ones, BGe a
-normal-Wishart distribution, of which a variable given its parents P has the posterior
+Scores that are marginal likelihoods imply a prior on the parameters: Dirichlet with an equivalent sample size for BDeu
+and BDs, Dirichlet with ones for K2, and a normal-Wishart distribution for BGe, which gives a variable with parents P
+the posterior
 
 .. math:: \sigma^2 \sim \text{InvGamma}\big(\tfrac{\nu}{2}, \tfrac{1}{2} R_{v \cdot P}\big), \quad
    \beta \mid \sigma^2 \sim N(R_{PP}^{-1} R_{Pv}, \sigma^2 R_{PP}^{-1}), \quad \nu = \alpha_w + N - n + |P| + 1
 
-with the matrix R of the score [1]_. Scores with penalties (BIC and its kin) stand for priors that are worth about one
-row, and are given such ones.
+with the matrix R of the score [1]_. Penalised scores (BIC and similar) correspond to priors worth about one row, which
+are used for them.
 
-Where cells are missing, parameters follow from what a draw has filled them with (:class:`Incomplete`): the rows without
-missing cells are counted once, and those of a draw are added.
+With missing cells, the parameters are conditional on the completion in a draw (:class:`Incomplete`): the complete rows
+are counted once, and the completed rows of the draw are added.
 
 References
 ----------
@@ -50,18 +51,18 @@ type Family = tuple[int, tuple[int, ...]]
 
 @dataclass(frozen=True, eq=False)
 class Parameters:
-    """Posteriors of families, each worked out when it is first asked for.
+    """Posteriors of families, each computed on first use.
 
     Attributes
     ----------
     observations : Observations
         Complete rows.
     score : str
-        The score of structures; its prior of parameters is taken.
+        The structure score, whose parameter prior is used.
     options : mapping
         Options of the score.
     filled : ndarray of int, shape (n_rows, n), optional
-        Further rows, of states: completions.
+        Additional completed rows, as state numbers.
     """
 
     observations: Observations
@@ -94,7 +95,7 @@ class Parameters:
         return bool(self.observations.continuous.all())
 
     def prepare(self, families: Iterable[Family]) -> None:
-        """Work out many families, in one pass over the rows."""
+        """Compute many families in one pass over the rows."""
         states = self.observations.cards
         new = [f for f in dict.fromkeys(families) if states[f[0]] and f not in self._tables]
         if not new:
@@ -109,7 +110,7 @@ class Parameters:
             self._tables[key] = n + self._concentration(n)
 
     def _counted(self, families: Sequence[Family]) -> list[Array]:
-        """Counts of families; those of the observations are kept, also for other completions."""
+        """Counts of families; counts of the observations are cached for all completions."""
         observations, cards = self.observations, np.maximum(self.observations.cards, 1)
         new = [f for f in families if f not in self._counts]
         weights = np.asarray(observations.weights, dtype=float)
@@ -120,11 +121,11 @@ class Parameters:
         return [self._counts[f] + n for f, n in zip(families, more, strict=True)]
 
     def completed(self, filled: NDArray[np.integer]) -> Parameters:
-        """The same with other further rows."""
+        """Return the same posteriors with other additional rows."""
         return Parameters(self.observations, self.score, self.options, filled, self._counts)
 
     def concentration(self, child: int, parents: tuple[int, ...]) -> Array:
-        """Of the Dirichlet posteriors of the rows of a table, axes (parents..., own)."""
+        """Concentrations of the Dirichlet posteriors of the rows of a table, axes (parents..., child)."""
         self.prepare([(child, parents)])
         return self._tables[child, parents]
 
@@ -134,13 +135,13 @@ class Parameters:
         default = {"bdeu": 10.0, "bds": 10.0}.get(self.score, 1.0)
         size = float(self.options.get("equivalent_sample_size", default))
         if self.score == "bds":
-            # Rows of parents that never occur have no part in the prior; what they hold is uniform in any case.
+            # Parent configurations that never occur have no prior mass under BDs; their rows are uniform anyway.
             present = counts.sum(axis=-1, keepdims=True) > 0
             return np.where(present, size / max(1, int(present.sum())), size / present.size) / counts.shape[-1]
         return size / counts.size
 
     def regressions(self, child: int, parents: tuple[int, ...]) -> NDArray[Any]:
-        """Posterior of (intercept, slopes...) and variance in each configuration of the discrete parents."""
+        """Posterior of (intercept, slopes...) and variance for each configuration of the discrete parents."""
         key = (child, parents)
         if key not in self._regressions:
             self._regressions[key] = self._wishart(*key) if self.score == "bge" else self._by_configuration(*key)
@@ -155,11 +156,11 @@ class Parameters:
         inner, cross = known.matrix[np.ix_(above, above)], known.matrix[above, child]
         slopes = np.linalg.solve(inner, cross) if above else np.zeros(0)
         rest = known.matrix[child, child] - cross @ slopes
-        # As the columns are measured.
+        # In the units of the columns.
         unit, units = known.scale[child], known.scale[above]
         slopes = slopes * unit / units
         mu = np.concatenate([[known.centre[child] - slopes @ known.centre[above]], slopes])
-        # The intercept is what the mean of the variable has beyond those of its parents, known as from `rows` rows.
+        # The intercept is the mean of the variable minus that explained by its parents, as known from `rows` rows.
         precision = np.zeros((1 + len(above), 1 + len(above)))
         precision[0, 0], precision[1:, 1:] = known.rows, inner * np.outer(units, units)
         alpha = (known.df - self.observations.n + len(above) + 1) / 2
@@ -189,21 +190,21 @@ class Parameters:
     def mean(
         self, parents: Sequence[tuple[int, ...]], among: Collection[int] | None = None
     ) -> DiscreteNetwork | MixedNetwork:
-        """The net with parameters at their posterior means.
+        """Return the net with parameters at their posterior means.
 
         Parameters
         ----------
         parents
             The parents of each variable, ascending.
         among
-            The net of these variables only; their parents are among them. None: all.
+            Restrict the net to these variables, which include their parents. None: all.
         """
         return self._network(parents, among, lambda a: a / a.sum(axis=-1, keepdims=True), _mean)
 
     def draw(
         self, parents: Sequence[tuple[int, ...]], rng: np.random.Generator, among: Collection[int] | None = None
     ) -> DiscreteNetwork | MixedNetwork:
-        """The net with parameters drawn from their posterior."""
+        """Return the net with parameters drawn from their posterior."""
 
         def one(posterior: NormalInverseGamma) -> tuple[Array, float]:
             coefficients, variance = posterior.draws(rng, 1)
@@ -249,14 +250,14 @@ class Parameters:
 
 @dataclass(frozen=True, eq=False)
 class Incomplete:
-    """Posteriors of families where cells are missing, given completions of these.
+    """Posteriors of families with missing cells, given completions.
 
     Attributes
     ----------
     whole : Parameters
-        From the rows that lack nothing.
+        Posteriors from the complete rows.
     codes : ndarray of int, shape (n_rows, n)
-        The other rows; -1 where a cell is missing.
+        The incomplete rows; -1 for a missing cell.
     """
 
     whole: Parameters
@@ -266,7 +267,7 @@ class Incomplete:
     def of(
         cls, codes: NDArray[np.integer], states: Mapping[str, Sequence[str]], score: str, options: Mapping[str, Any]
     ) -> Incomplete:
-        """From rows of states, -1 where a cell is missing."""
+        """Create from rows of state numbers, -1 for a missing cell."""
         lacking = np.any(codes < 0, axis=1)
         return cls(Parameters(Observations.of_codes(codes[~lacking], states), score, options), codes[lacking])
 
@@ -276,7 +277,7 @@ class Incomplete:
         return int((self.codes < 0).sum())
 
     def given(self, completion: NDArray[np.integer]) -> Parameters:
-        """Posteriors given the states of the missing cells, row by row."""
+        """Return the posteriors given the states of the missing cells, row by row."""
         filled = self.codes.copy()
         filled[filled < 0] = completion
         return self.whole.completed(filled)
@@ -287,7 +288,7 @@ def _axes(families: Iterable[Family]) -> list[tuple[int, ...]]:
 
 
 def _mean(posterior: NormalInverseGamma) -> tuple[Array, float]:
-    """Coefficients and the root of the mean of the variance (of its mode where that is infinite)."""
+    """Posterior mean coefficients, and the square root of the mean variance (of its mode if the mean is infinite)."""
     coefficients, variance = posterior.mean()
     return coefficients, float(np.sqrt(variance if np.isfinite(variance) else posterior.beta / (posterior.alpha + 1)))
 
@@ -295,13 +296,13 @@ def _mean(posterior: NormalInverseGamma) -> tuple[Array, float]:
 def _dirichlet(a: Array, rng: np.random.Generator) -> Array:
     drawn = rng.standard_gamma(a)
     total = drawn.sum(axis=-1, keepdims=True)
-    # Concentrations near zero may underflow all at once; then the whole mass is on one state.
+    # Concentrations near zero may all underflow; then the whole mass is on one state.
     one = np.eye(a.shape[-1])[rng.integers(a.shape[-1], size=total.shape[:-1])]
     return np.where(total > 0, drawn / np.where(total > 0, total, 1.0), one)
 
 
 def _one_row(x: Array, y: Array, weights: Array) -> NormalInverseGamma:
-    """A prior of a regression that is worth one row: no slopes, and the variable's own mean and variance."""
+    """Prior of a regression worth one row: zero slopes, and the marginal mean and variance of the variable."""
     total = weights.sum()
     middle, centre = weights @ x / total, float(weights @ y / total)
     spread = weights @ (x - middle) ** 2 / total

@@ -1,9 +1,9 @@
-"""Graphs whose edges carry a mark at either end: tail, arrowhead or circle.
+"""Graphs whose edges have a mark at either end: tail, arrowhead or circle.
 
-A class of structures that say the same about independence is drawn as one graph. In a CPDAG an edge
-``a → b`` has that direction in every member, and in ``a — b`` the members differ [1]_. In a PAG, where
-variables may be hidden, an arrowhead at b says that b is no cause of a, a tail at a that a is a cause
-of b (or of what rows were selected by), and a circle that members differ [2]_.
+A class of structures with the same independences is drawn as one graph. In a CPDAG an edge ``a → b``
+has the same direction in every member, and an edge ``a — b`` has different directions [1]_. In a PAG, in
+which variables may be hidden, an arrowhead at b means that b is not a cause of a, a tail at a means that
+a is a cause of b (or of a selection variable), and a circle means that members differ [2]_.
 
 References
 ----------
@@ -43,13 +43,13 @@ class PartialGraph:
     names : tuple of str
         The variables.
     marks : ndarray of int8, shape (n, n)
-        At [u, v] the mark at v of the edge between u and v: ``NONE`` where there is no edge, else ``TAIL``,
+        At [u, v] the mark at v of the edge between u and v: ``NONE`` if there is no edge, else ``TAIL``,
         ``ARROW`` or ``CIRCLE``.
 
     Raises
     ------
     ModelError
-        Marks of another shape, an edge with one end, or an edge of a variable with itself.
+        Marks of the wrong shape, an edge with only one end, or a self-loop.
     """
 
     names: tuple[str, ...]
@@ -72,7 +72,7 @@ class PartialGraph:
 
     @classmethod
     def of(cls, graph: nx.DiGraph | PartialGraph) -> PartialGraph:
-        """From directed edges; an edge given in both directions is undirected."""
+        """Create from directed edges; an edge given in both directions is undirected."""
         if isinstance(graph, PartialGraph):
             return graph
         if not isinstance(graph, nx.DiGraph):
@@ -109,7 +109,7 @@ class PartialGraph:
         return _WORDS[self.marks[self._place(u), self._place(v)]]
 
     def adjacent(self, v: str) -> frozenset[str]:
-        """The variables that an edge of any kind joins to v."""
+        """Return the variables adjacent to v by an edge of any kind."""
         return frozenset(self.names[i] for i in np.flatnonzero(self.marks[self._place(v)]))
 
     @property
@@ -124,7 +124,7 @@ class PartialGraph:
 
     @property
     def bidirected(self) -> frozenset[frozenset[str]]:
-        """The edges ``u ↔ v``: something hidden lies above both."""
+        """The edges ``u ↔ v``: a hidden common cause."""
         return frozenset(map(frozenset, self._pairs(np.triu((self.marks == ARROW) & (self.marks.T == ARROW)))))
 
     def _pairs(self, where: NDArray[np.bool_]) -> Iterator[tuple[str, str]]:
@@ -140,14 +140,14 @@ class PartialGraph:
 
     @property
     def graph(self) -> nx.DiGraph:
-        """For networkx: each edge in both directions, with ``mark`` the word for the mark at its end."""
+        """As a networkx graph: each edge in both directions, with the attribute ``mark`` for the mark at its end."""
         out = nx.DiGraph()
         out.add_nodes_from(self.names)
         out.add_edges_from((u, v, {"mark": self.mark(u, v)}) for u, v in self._pairs(self.marks != NONE))
         return out
 
     def edges(self) -> list[str]:
-        """Each edge in words, such as ``a → b``, ``a — b``, ``a o→ b``."""
+        """Return each edge as text, such as ``a → b``, ``a — b``, ``a o→ b``."""
         return [self._edge(u, v) for u, v in np.argwhere(np.triu(self.marks != NONE)).tolist()]
 
     def _edge(self, u: int, v: int) -> str:

@@ -1,14 +1,14 @@
 """Priors over structures that are products over variables: log p(G) = sum over v of log p(parents of v) + constant.
 
 ``uniform``
-    Every DAG is as probable as every other.
+    All DAGs are equally probable.
 ``sparse``
     p(parents) = 1 / C(n - 1, k) for k parents: all numbers of parents are equally probable [1]_.
 ``edges``
-    Each edge with a probability of its own, independently of the others but for acyclicity.
+    Each edge has its own probability, independent of the others except for acyclicity.
 
-Used as such these are priors over DAGs. Samplers and sums over *orders* of the variables give each DAG the weight of
-the number of orders it agrees with on top (an order-modular prior [2]_); that is theirs to say.
+These are priors over DAGs. Samplers of and sums over *orders* of the variables additionally weight each DAG by the
+number of orders consistent with it (an order-modular prior [2]_).
 
 References
 ----------
@@ -33,7 +33,7 @@ __all__ = ["DEFAULT", "EdgePrior", "Sparse", "StructurePrior", "Uniform", "struc
 
 Sets = NDArray[np.uint64]
 
-# In a prior of single edges, the probability of those not named.
+# Probability of unnamed edges in a prior over single edges.
 DEFAULT = "default"
 
 
@@ -42,15 +42,15 @@ class StructurePrior(Protocol):
 
     @property
     def name(self) -> str:
-        """The word for it."""
+        """Name of the prior."""
 
     def log_weights(self, child: int, sets: Sets, n: int) -> NDArray[np.float64]:
-        """Of parent sets given as bit masks, shape (n_sets, n_words), among n variables."""
+        """Log weights of parent sets given as bit masks, shape (n_sets, n_words), among n variables."""
 
 
 @dataclass(frozen=True)
 class Uniform:
-    """Every DAG is as probable as every other."""
+    """All DAGs are equally probable."""
 
     name: str = "uniform"
 
@@ -60,7 +60,7 @@ class Uniform:
 
 @dataclass(frozen=True)
 class Sparse:
-    """Every number of parents is equally probable, and every set of that number."""
+    """All numbers of parents are equally probable, and all sets of the same size."""
 
     name: str = "sparse"
 
@@ -79,7 +79,8 @@ class EdgePrior:
     Attributes
     ----------
     probability : ndarray, shape (n, n)
-        Of the edge from u to v at [u, v], strictly between 0 and 1; to rule edges out or in, use constraints.
+        Probability of the edge from u to v at [u, v], strictly between 0 and 1; use constraints to forbid or require
+        edges.
     """
 
     probability: NDArray[np.float64]
@@ -98,7 +99,7 @@ class EdgePrior:
 
     @classmethod
     def of(cls, names: Sequence[str], given: Mapping[tuple[str, str], float], rest: float = 0.5) -> EdgePrior:
-        """From probabilities of some edges (from, to), and that of all others."""
+        """Create from the probabilities of some edges (from, to), and one probability for all others."""
         number = {v: i for i, v in enumerate(names)}
         p = np.full((len(names), len(names)), rest)
         for edge, value in given.items():
@@ -113,7 +114,7 @@ class EdgePrior:
 
     @classmethod
     def of_words(cls, names: Sequence[str], given: Mapping[str, float]) -> EdgePrior:
-        """As files have it: ``{"a -> b": 0.9, "default": 0.2}``, of edges that are not named 0.5 if left out."""
+        """Create from the form of files, ``{"a -> b": 0.9, "default": 0.2}``; the default for unnamed edges is 0.5."""
         for word, p in given.items():
             if isinstance(p, bool) or not isinstance(p, int | float) or not 0 < p < 1:
                 raise OptionError(
@@ -139,7 +140,7 @@ class EdgePrior:
 
 
 def structure_prior(given: str | StructurePrior | NDArray[np.float64]) -> StructurePrior:
-    """A prior from its name, or from a table of edge probabilities."""
+    """Return a prior from its name, or from a table of edge probabilities."""
     if isinstance(given, np.ndarray):
         return EdgePrior(given)
     if not isinstance(given, str):

@@ -1,13 +1,13 @@
 """Compiled loops that count and sum over many sets of variables at once.
 
-The sets of at most ``limit`` variables that begin with one variable are walked depth first, each next variable having a
-larger number. What a set of variables needs is derived from the set without its last variable, so that one more
-variable costs one pass. Sets are numbered by size and then in colexicographic order: the set s_0 < s_1 < ... of
-size k has the number offsets[k] + C(s_0, 1) + C(s_1, 2) + ...
+The sets of at most ``limit`` variables that begin with a given variable are visited depth first, in increasing order of
+variables. The data of a set are derived from the set without its last variable, so that each further variable costs one
+pass. Sets are numbered by size and then in colexicographic order: the set s_0 < s_1 < ... of size k has the number
+offsets[k] + C(s_0, 1) + C(s_1, 2) + ...
 
-Functions of a count: kind 0 is lgamma(count + shift) - lgamma(shift), kind 1 is count log count. Shifts are ``ess``
-over the number of cells if ``ess`` is positive, else as given, one a type of sum. Values are read off a table as far as
-it goes.
+Functions of a count: kind 0 is lgamma(count + shift) - lgamma(shift), kind 1 is count log count. If ``ess`` is
+positive, the shift is ``ess`` over the number of cells; otherwise shifts are given, one per type of sum. Small counts
+are looked up in a table.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ def _term(count, kind, shift, row, known, table):  # type: ignore[no-untyped-def
 
 @numba.njit(cache=True, nogil=True)
 def _sums(counts, n_cells, n_types, kind, ess, shifts, products, product, table, out, place):  # type: ignore[no-untyped-def]
-    """Sums over cells of one set, one a type, written to out[place]."""
+    """Write the sums over cells of one set, one per type, to out[place]."""
     row, shift, known = 0, 1.0, True
     if ess > 0.0:
         shift = ess / product
@@ -88,11 +88,11 @@ def clique_sums_by_codes(  # type: ignore[no-untyped-def]
     table,
     out,
 ):
-    """Sums of all sets of at most ``limit`` variables whose first is ``root``, from one code a row.
+    """Sums for all sets of at most ``limit`` variables whose first is ``root``, from one code per row.
 
-    Sets of more than ``parent_limit`` variables get the first type of sum only: they are no parents.
+    Sets of more than ``parent_limit`` variables are not parent sets and get the first type of sum only.
 
-    Rows in the same cell have the same code, numbered by the cells that occur: never more than there are rows.
+    Rows in the same cell have the same code; only occurring cells are numbered, at most as many as there are rows.
     """
     n, n_rows = columns.shape
     longest = 1
@@ -145,7 +145,7 @@ def clique_sums_by_codes(  # type: ignore[no-untyped-def]
 
 @numba.njit(cache=True, nogil=True)
 def pack_bits(columns, starts, out):  # type: ignore[no-untyped-def]
-    """One row of bits for each state of each variable: bit r % 64 of word r // 64 is row r."""
+    """Pack one row of bits for each state of each variable: bit r % 64 of word r // 64 is row r."""
     for v in range(columns.shape[0]):
         for r in range(columns.shape[1]):
             out[starts[v] + columns[v, r], r // 64] |= np.uint64(1) << np.uint64(r % 64)
@@ -171,9 +171,9 @@ def clique_sums_by_bits(  # type: ignore[no-untyped-def]
     table,
     out,
 ):
-    """As :func:`clique_sums_by_codes` for rows of weight one: a cell is a set of rows, 64 to the word.
+    """As :func:`clique_sums_by_codes` for rows of weight one: a cell is a set of rows, 64 per word.
 
-    ``room`` is the number of cells that occur at most in a set that is extended.
+    ``room`` is an upper bound on the number of occurring cells of a set that is extended.
     """
     n, n_words = cards.size, bits.shape[1]
     longest = 1
@@ -240,7 +240,7 @@ def clique_sums_by_bits(  # type: ignore[no-untyped-def]
 def families_by_bits(  # type: ignore[no-untyped-def]
     bits, starts, cards, n_rows, child, sets, row, n_types, kind, ess, shifts, products, table, out
 ):
-    """Sums of parents (type ``row``) and of parents and child (type 0) for some parent sets given as bits."""
+    """Sums for parents (type ``row``) and for parents with child (type 0), for parent sets given as bits."""
     n, n_words = cards.size, bits.shape[1]
     members = np.empty(n + 1, np.int64)
     values = np.zeros((1, n_types))
@@ -298,7 +298,7 @@ def families_by_bits(  # type: ignore[no-untyped-def]
 def families_by_codes(  # type: ignore[no-untyped-def]
     columns, cards, weights, child, sets, row, n_types, kind, ess, shifts, products, table, out
 ):
-    """As :func:`families_by_bits`, from one code a row."""
+    """As :func:`families_by_bits`, from one code per row."""
     n, n_rows = columns.shape
     members = np.empty(n + 1, np.int64)
     values = np.zeros((1, n_types))
@@ -331,7 +331,7 @@ def families_by_codes(  # type: ignore[no-untyped-def]
                 if counts[c] > 0:
                     counts[used] = counts[c]
                     used += 1
-            # Rows of weight zero are in no cell that counts; any will do.
+            # Rows of weight zero do not count; any cell will do.
             n_codes = max(used, 1)
             if i < k:
                 for r in range(n_rows):
@@ -361,8 +361,8 @@ def _members(mask, out):  # type: ignore[no-untyped-def]
 def clique_log_determinants(matrix, root, limit, binomial, offsets, constant, slope, out):  # type: ignore[no-untyped-def]
     """constant[k] + slope[k] * log det matrix[S, S] of all sets S of k <= limit variables whose first is ``root``.
 
-    One more variable adds a row to a Cholesky factor. A variable that the others determine counts as if 1e-14 of its
-    variance were its own.
+    Each further variable adds a row to a Cholesky factor. A variable determined by the others is treated as if 1e-14 of
+    its variance were independent of them.
     """
     n = matrix.shape[0]
     lower = np.zeros((limit, limit))
@@ -401,7 +401,7 @@ def clique_log_determinants(matrix, root, limit, binomial, offsets, constant, sl
 
 @numba.njit(cache=True, nogil=True, inline="always")
 def _remembered(count, shift, row, memory, whole):  # type: ignore[no-untyped-def]
-    """lgamma(count + shift) - lgamma(shift), kept in memory[row, count]; zero there is not yet known."""
+    """lgamma(count + shift) - lgamma(shift), cached in memory[row, count]; zero means not yet computed."""
     if not whole or row >= memory.shape[0] or count >= memory.shape[1]:
         return math.lgamma(count + shift) - math.lgamma(shift)
     place = int(count)
@@ -412,7 +412,7 @@ def _remembered(count, shift, row, memory, whole):  # type: ignore[no-untyped-de
 
 @numba.njit(cache=True, nogil=True)
 def _sparse(counts, n_rows, card, ess, whole, of_cells, of_rows):  # type: ignore[no-untyped-def]
-    """BDs of one family from its counts, ``card`` to a row that occurs."""
+    """BDs of one family from its counts, ``card`` counts for each occurring row."""
     shift = ess / n_rows
     part = shift / card
     total = 0.0
@@ -430,7 +430,7 @@ def _sparse(counts, n_rows, card, ess, whole, of_cells, of_rows):  # type: ignor
 
 @numba.njit(cache=True, nogil=True)
 def _next(chosen, depth, limit, m):  # type: ignore[no-untyped-def]
-    """Depth of the next set of at most ``limit`` of m candidates, its members in ``chosen[1:]``; 0: there is none."""
+    """Advance ``chosen[1:]`` to the next set of at most ``limit`` of m candidates; return its size, 0 at the end."""
     if depth < limit and (depth == 0 or chosen[depth] + 1 < m) and m > 0:
         chosen[depth + 1] = 0 if depth == 0 else chosen[depth] + 1
         return depth + 1
@@ -446,7 +446,7 @@ def _next(chosen, depth, limit, m):  # type: ignore[no-untyped-def]
 def sparse_families_by_bits(  # type: ignore[no-untyped-def]
     bits, starts, cards, n_rows, room, child, candidates, limit, binomial, offsets, ess, out
 ):
-    """As :func:`sparse_families_by_codes` for rows of weight one; ``room`` cells of parents occur at most."""
+    """As :func:`sparse_families_by_codes` for rows of weight one; at most ``room`` cells of parents occur."""
     m, n_words, card = candidates.size, bits.shape[1], cards[child]
     held = np.empty((limit + 1, room, n_words), np.uint64)
     sizes = np.empty((limit + 1, room), np.int64)
@@ -501,9 +501,9 @@ def sparse_families_by_bits(  # type: ignore[no-untyped-def]
 def sparse_families_by_codes(  # type: ignore[no-untyped-def]
     columns, cards, weights, whole, child, candidates, limit, binomial, offsets, ess, out
 ):
-    """BDs of a child given each set of at most ``limit`` candidates: the parents' cells that occur share ``ess``.
+    """BDs of a child for each set of at most ``limit`` candidates; the occurring parent cells share ``ess``.
 
-    Written in the order of the sets' numbers among the candidates.
+    Results are in the order of the numbers of the sets among the candidates.
     """
     m, n_rows, card = candidates.size, columns.shape[1], cards[child]
     longest = 1
@@ -516,7 +516,7 @@ def sparse_families_by_codes(  # type: ignore[no-untyped-def]
     counts = np.zeros(n_rows * card, weights.dtype)
     cell_counts = np.zeros(n_rows * longest + 1, weights.dtype)
     fresh = np.empty(cell_counts.size, np.int32)
-    # The same few values come again and again: kept once computed, by the number of cells that occur and the count.
+    # Few distinct values recur: they are cached by the number of occurring cells and the count.
     heaviest = 0
     for w in weights:
         heaviest += int(w)
@@ -556,11 +556,11 @@ def sparse_families_by_codes(  # type: ignore[no-untyped-def]
 def expand(  # type: ignore[no-untyped-def]
     child, candidates, limit, labels, cards, binomial, offsets, values, kind, per_parameter, by_size, sets, scores
 ):
-    """Parent sets of a child in the order of their numbers among the candidates, with scores from sums of cliques.
+    """Parent sets of a child in the order of their numbers among the candidates, with scores from clique sums.
 
-    The score is values[parents + child, 0] - values[parents, kind], less ``per_parameter`` for each free parameter and
-    by_size[number of parents]. With no ``values`` only the sets are written. ``labels`` are the variables' numbers in
-    the bits of ``sets``.
+    The score is values[parents + child, 0] - values[parents, kind], minus ``per_parameter`` for each free parameter and
+    by_size[number of parents]. Without ``values`` only the sets are written. ``labels`` are the numbers of the
+    variables in the bits of ``sets``.
     """
     m = candidates.size
     s = np.empty(limit + 1, np.int64)
@@ -602,14 +602,14 @@ def expand(  # type: ignore[no-untyped-def]
 
 @numba.njit(cache=True, nogil=True)
 def undominated(sets, scores, nats):  # type: ignore[no-untyped-def]
-    """Which sets, given best first, have no proper subset whose score is better by more than ``nats``.
+    """Whether each set, sorted best first, has no proper subset whose score is better by more than ``nats``.
 
-    With ``nats`` zero a subset that is as good suffices. Only subsets that are kept need be looked at where nats is
-    zero: one that went did so for a still better subset of its own.
+    With ``nats`` zero an equally good subset suffices, and only kept subsets need to be checked: a dropped subset has
+    an even better subset.
     """
     n, words = sets.shape
     keep = np.ones(n, np.bool_)
-    front = np.empty(n, np.int64)  # sets of which none before is a subset: the best subset of any set is among them
+    front = np.empty(n, np.int64)  # sets without an earlier subset: they include the best subset of every set
     used = 0
     for i in range(n):
         best = -1

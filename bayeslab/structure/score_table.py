@@ -1,11 +1,11 @@
-"""The score table: every parent set that a search or a sampler may give a variable, with its score, built once.
+"""The score table: all candidate parent sets of every variable with their scores, computed once.
 
-A structure is then one number a variable (which of its parent sets), its score a sum of table entries, and a job of
-hours never counts a row again. Scores are log local scores plus the log prior of the parent set, so that they are
-log posteriors of structures up to a constant.
+A structure is then one number per variable (the number of its parent set) and its score is a sum of table entries, so
+that a long job never counts a row again. Scores are log local scores plus the log prior of the parent set: sums are log
+posteriors of structures up to a constant.
 
-Where only the best structure is wanted, a set with a better subset can be dropped: the subset serves every DAG in its
-place [1]_. Where sums over structures are wanted, sets are kept until they fall behind by ``prune`` nats.
+If only the best structure is needed, a set with a better subset can be dropped, because the subset can replace it in
+every DAG [1]_. For sums over structures, sets are dropped only if a subset is better by more than ``prune`` nats.
 
 References
 ----------
@@ -42,15 +42,15 @@ _FORMAT = 1
 
 
 class Note(Protocol):
-    """Who is told how far the work is: a :class:`bayeslab.progress.Progress`, for one."""
+    """Receiver of progress reports, such as :class:`bayeslab.progress.Progress`."""
 
     def note(self, text: str) -> None:
-        """One line about what is being done."""
+        """Report one line about the current work."""
 
 
 @dataclass(frozen=True)
 class Forecast:
-    """What a table will cost."""
+    """Forecast of the cost of a table."""
 
     n_sets: int
     megabytes: float
@@ -70,12 +70,11 @@ class ScoreTable:
     pointer : ndarray of int64, shape (n + 1,)
         The parent sets of variable v have the numbers pointer[v] .. pointer[v + 1].
     sets : ndarray of uint64, shape (n_sets, n_words)
-        Bit u % 64 of word u // 64 set: u is a parent.
+        Bit u % 64 of word u // 64 is set if u is a parent.
     scores : ndarray of float, shape (n_sets,)
-        Log local score plus log prior of that parent set; best first for each variable, of equal ones the smaller
-        first.
+        Log local score plus log prior of the parent set; best first for each variable, the smaller set first on a tie.
     score, prior : str
-        Words for what the scores are.
+        Names of the score and of the prior.
     """
 
     names: tuple[str, ...]
@@ -119,7 +118,7 @@ class ScoreTable:
 
     @cached_property
     def _order(self) -> list[tuple[NDArray[Any], NDArray[np.int64]]]:
-        """For each variable the sets as sortable keys, sorted, and their numbers."""
+        """For each variable, the sets as sorted keys, and their numbers."""
         orders = []
         for v in range(self.n):
             keys = _keys(self.sets[self.pointer[v] : self.pointer[v + 1]])
@@ -128,7 +127,7 @@ class ScoreTable:
         return orders
 
     def numbers(self, child: int, sets: NDArray[np.uint64]) -> NDArray[np.int64]:
-        """Numbers of parent sets of a variable, shape (m, n_words); -1 where a set is not in the table."""
+        """Return the numbers of a variable's parent sets, given as shape (m, n_words); -1 if not in the table."""
         keys, numbers = self._order[child]
         wanted = _keys(np.ascontiguousarray(sets, dtype=np.uint64))
         place = np.searchsorted(keys, wanted)
@@ -154,7 +153,7 @@ class ScoreTable:
         return sum(self.local(v, above) for v, above in enumerate(self._parents_in(graph)))
 
     def choice(self, graph: nx.DiGraph) -> NDArray[np.int64]:
-        """A graph as one number a variable: that of its parent set.
+        """Return a graph as the number of the parent set of each variable.
 
         Raises
         ------
@@ -174,7 +173,7 @@ class ScoreTable:
         return numbers
 
     def graph(self, choice: NDArray[np.integer] | Sequence[int]) -> nx.DiGraph:
-        """The graph of one number a variable; variables in the order of ``names``."""
+        """Return the graph given by one parent set number per variable, in the order of ``names``."""
         out = nx.DiGraph()
         out.add_nodes_from(self.names)
         for v, number in enumerate(choice):
@@ -196,9 +195,9 @@ class ScoreTable:
         return [sorted(self.number_of[u] for u in parents) for parents in above]
 
     def pruned(self, nats: float = 0.0) -> ScoreTable:
-        """Without the sets that have a subset whose score is better by more than ``nats``.
+        """Return the table without sets that have a subset whose score is better by more than ``nats``.
 
-        With 0 a set goes when a proper subset is at least as good. The best DAG stays the best.
+        With 0 a set is dropped if a proper subset is at least as good. The best DAG remains the best.
         """
         kept = [
             _undominated(self.sets[a:b], self.scores[a:b], nats)
@@ -216,7 +215,7 @@ class ScoreTable:
         return sha.hexdigest()
 
     def save(self, path: str | os.PathLike[str]) -> None:
-        """Write one file, under a temporary name first: it is there whole or not at all."""
+        """Write the table to a file atomically."""
         target = Path(path)
         head = json.dumps({"format": _FORMAT, "names": self.names, "score": self.score, "prior": self.prior})
         temporary = target.with_name(f".{target.name}.{secrets.token_hex(4)}.tmp")
@@ -242,12 +241,12 @@ class ScoreTable:
 
     @classmethod
     def load(cls, path: str | os.PathLike[str]) -> ScoreTable:
-        """Read a file that :meth:`save` wrote.
+        """Read a file written by :meth:`save`.
 
         Raises
         ------
         RunError
-            There is no such file, or it is damaged.
+            The file does not exist or is damaged.
         """
         damaged = RunError(
             "this is not a score table, or it is damaged; build it again", where=str(path), code="damaged"
@@ -284,7 +283,7 @@ class ScoreTable:
         memory: float | None = None,
         threads: int | None = None,
     ) -> ScoreTable:
-        """Score all parent sets.
+        """Build the table by scoring all parent sets.
 
         Parameters
         ----------
@@ -293,25 +292,25 @@ class ScoreTable:
         max_parents
             Largest number of parents; constraints may lower it for some variables.
         constraints
-            Edges required and forbidden, tiers, limits, candidates.
+            Required and forbidden edges, tiers, limits, candidates.
         prior
             ``uniform``, ``sparse``, a table [from, to] of edge probabilities, or a structure prior.
         candidates
-            Possible parents of each variable; a number takes that many, those that raise its score most alone.
+            Possible parents of each variable; a number k selects the k that raise its score most as the only parent.
         prune
-            Drop sets with a subset better by more than that many nats; 0 for searches for the best structure, about 15
-            for sums over structures. None keeps all.
+            Drop sets with a subset that is better by more than this many nats: use 0 to search for the best structure,
+            about 15 for sums over structures. None keeps all.
         progress
-            Is told the forecast and how far the work is.
+            Receives the forecast and progress reports.
         memory
-            Megabytes that building may take; left out, half of what the machine has.
+            Memory limit in megabytes; default: half of the machine's memory.
         threads
-            Left out, one a core. The result does not depend on it.
+            Number of threads; default: one per core. The result does not depend on it.
 
         Raises
         ------
         EngineRefusal
-            The table would need more memory; the message has the numbers.
+            The table would need more memory than allowed; the message has the numbers.
         """
         n = len(score.names)
         known = constraints or Constraints(tuple(score.names))
@@ -352,12 +351,12 @@ class ScoreTable:
 
 
 def _undominated(sets: NDArray[np.uint64], scores: NDArray[np.float64], nats: float) -> NDArray[np.bool_]:
-    """Which sets, given best first, no subset beats by more than ``nats``."""
+    """Whether each set, sorted best first, has no subset that is better by more than ``nats``."""
     if not nats >= 0:
         raise OptionError(f"prune is a number of nats, 0 or more; given {nats}", code="out-of-range")
     from bayeslab.structure.score_kernels import undominated
 
-    # Read-only in tables, and a compiled loop for each kind of array would be compiled twice.
+    # Always read-only, as in tables: otherwise the loop would be compiled twice.
     sets, scores = sets.view(), scores.view()
     sets.flags.writeable = scores.flags.writeable = False
     kept: NDArray[np.bool_] = undominated(sets, scores, float(nats))
@@ -365,17 +364,17 @@ def _undominated(sets: NDArray[np.uint64], scores: NDArray[np.float64], nats: fl
 
 
 def forecast(score: LocalScore, allowed: NDArray[np.bool_], limits: NDArray[np.int64]) -> Forecast:
-    """What a table of all sets of allowed parents will cost, from counting the sets."""
+    """Return the forecast for a table of all sets of allowed parents, from the number of sets."""
     n = len(score.names)
     sizes = [n_sets(int(row.sum()), int(limit)) for row, limit in zip(allowed, limits, strict=True)]
     cliques = n_sets(n, int(limits.max(initial=0)) + 1)
-    # Sets and scores, once as they are made and once sorted; beside them one sum a clique.
+    # Sets and scores, unsorted and sorted, and one sum per clique.
     total = sum(sizes) * (8 * n_words(n) + 8) * 2 + min(cliques, 2 * sum(sizes)) * 8
     return Forecast(sum(sizes), total / 1e6, score.seconds(sum(sizes)))
 
 
 def best_candidates(score: LocalScore, k: int, allowed: NDArray[np.bool_]) -> NDArray[np.bool_]:
-    """Of the allowed parents of each variable the k that raise its score most as the only parent; shape (n, n)."""
+    """Return the k allowed parents of each variable that raise its score most as the only parent; shape (n, n)."""
     n = len(score.names)
     out = np.zeros((n, n), dtype=bool)
     for v, (sets, scores) in enumerate(score.all_sets(np.arange(n), np.ones(n, np.int64), allowed)):
@@ -419,14 +418,14 @@ def checked(
 
 
 def half_of_memory() -> float:
-    """Half of the machine's memory in megabytes; 4,000 where it does not say (Windows)."""
+    """Return half of the machine's memory in megabytes; 4,000 if unknown (Windows)."""
     if not hasattr(os, "sysconf"):
         return 4_000.0
     return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") / 2e6
 
 
 def _ticker(progress: Note | None, cost: Forecast) -> Any:
-    """Told after each part of the work; speaks up every few seconds."""
+    """Return a callback for finished parts of the work, which reports every few seconds."""
     if progress is None or cost.seconds < 2:
         return None
 
@@ -444,7 +443,7 @@ def _ticker(progress: Note | None, cost: Forecast) -> Any:
 
 
 def _keys(sets: NDArray[np.uint64]) -> NDArray[Any]:
-    """Sets as values that can be sorted and searched."""
+    """Return sets as sortable and searchable keys."""
     if sets.shape[1] == 1:
         return sets[:, 0]
     return np.ascontiguousarray(sets.astype(">u8")).view([("", np.void, 8 * sets.shape[1])]).ravel()

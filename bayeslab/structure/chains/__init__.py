@@ -1,26 +1,26 @@
 """Markov chains over structures, one file each: :mod:`structure` (DAGs), :mod:`order`, :mod:`partition`.
 
-A chain file offers
+A chain module has
 
 ``PRIOR``
-    ``dags`` if draws come from the posterior of the score table itself, ``orders`` if a DAG weighs once for each order
-    of the variables that it agrees with.
+    ``dags`` if draws come from the posterior of the score table itself, ``orders`` if a DAG counts once for each order
+    of the variables consistent with it.
 ``COLD``
-    How many steps the cold copy takes for each step of a hot one when the chain is tempered.
+    Number of steps of the cold copy for each step of a hot copy in parallel tempering.
 ``init(table, rng) -> state``
-    A start, far from others with other random numbers.
+    An initial state; different random numbers give overdispersed starts.
 ``run(table, state, n_steps, thin) -> (state, draws, info)``
-    So many more steps; after each ``thin`` of them, counted from the start of the chain, a draw. ``draws`` has shape
-    (n_draws, n) and type int32: the number of the parent set of each variable in the table
+    Run ``n_steps`` more steps, with a draw after every ``thin`` steps, counted from the start of the chain. ``draws``
+    has shape (n_draws, n) and type int32: the number of the parent set of each variable in the table
     (:meth:`bayeslab.structure.score_table.ScoreTable.graph` makes a graph of it). Options are keywords.
 ``log_weight(table, state) -> float``
-    Log of what the chain's equilibrium is proportional to.
+    Log of the unnormalised stationary density of the chain.
 
-A state is a mapping of words to small arrays and never changed: it can be written to a file as it is, and holds the
-state of the random numbers, so that a run from a state read back gives what the uninterrupted run would have given, to
-the last bit. One chain runs on one thread and does not hold Python's lock.
+A state is an immutable mapping of names to small arrays that can be written to a file. It includes the state of the
+random number generator, so that a run resumed from a stored state is identical to the uninterrupted run, bit for bit. A
+chain runs on one thread and releases Python's global interpreter lock.
 
-:mod:`_tempering` makes of each of them a set of chains at several temperatures under the same contract.
+:mod:`_tempering` turns each of them into a set of chains at several temperatures with the same interface.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ type State = Mapping[str, NDArray[Any]]
 
 @dataclass(frozen=True, eq=False)
 class Info:
-    """What happened in a run.
+    """Information about a run.
 
     Attributes
     ----------
@@ -53,7 +53,7 @@ class Info:
     proposed, accepted : mapping of str to int
         Numbers of steps by kind; ``accepted`` counts those that changed the structure.
     completions : ndarray of int, shape (n_kept, n_missing), optional
-        What the missing cells held at the draws, or some of them, if the chain draws them: numbers of states.
+        State numbers of the missing cells at all or some of the draws, if the chain samples them.
     """
 
     scores: NDArray[np.float64]
@@ -63,17 +63,17 @@ class Info:
 
     @property
     def acceptance(self) -> Mapping[str, float]:
-        """Share of the proposed steps that changed the structure, by kind; of those that were proposed at all."""
+        """Share of the proposed steps that changed the structure, by kind; only kinds that were proposed."""
         return {kind: self.accepted[kind] / many for kind, many in self.proposed.items() if many}
 
 
 def load(name: str) -> ModuleType:
-    """A chain by its word.
+    """Return a chain module by name.
 
     Raises
     ------
     OptionError
-        No such chain.
+        There is no such chain.
     """
     package = "structure/chains"
     if name not in registry.names(package):

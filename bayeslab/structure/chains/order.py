@@ -1,12 +1,12 @@
-"""Order MCMC: a walk over orders of the variables, each the sum of all DAGs that agree with it [1]_.
+"""Order MCMC: a chain over orders of the variables, each weighted by the sum over its consistent DAGs [1]_.
 
-Orders mix where DAGs do not: a step crosses valleys between many DAGs at once. The price is the prior: a DAG weighs
-once for each order that it agrees with. :func:`log_orders` counts them: draws weighted by their inverse are draws with
-the prior of the table, as far as the weights leave enough of them [2]_ (:func:`weights` says how many).
+Chains over orders mix better than chains over DAGs, because a step crosses valleys between many DAGs at once. The price
+is an order-modular prior: a DAG counts once for each consistent order. :func:`log_orders` counts these orders; draws
+weighted by the inverse have the prior of the table, as long as enough effective draws remain [2]_ (:func:`weights`
+returns their number).
 
-Steps: two neighbours swapped, any two swapped, one variable moved to another place; each is proposed with the
-probability of its way back. A step ends as soon as what the variables still to be summed can gain at most would not be
-accepted.
+Steps: swap two neighbours, swap any two variables, or move one variable to another position; the proposals are
+symmetric. A step is rejected early if the remaining variables cannot gain enough for it to be accepted.
 
 References
 ----------
@@ -31,18 +31,18 @@ __all__ = ["COLD", "KINDS", "PRIOR", "init", "log_orders", "log_weight", "run", 
 
 PRIOR = "orders"
 KINDS = ("neighbours", "swap", "insertion")
-# Steps of the cold copy for each step of a hot one (parallel tempering).
+# Steps of the cold copy for each step of a hot copy (parallel tempering).
 COLD = 1
 
 
 def init(table: ScoreTable, rng: np.random.Generator) -> State:
-    """A random order."""
+    """Return a random order."""
     order, _ = random_start(table, rng)
     return {"order": order, "rng": seeds(rng), "steps": np.zeros(1, np.int64)}
 
 
 def run(table: ScoreTable, state: State, n_steps: int, thin: int = 1) -> tuple[State, NDArray[np.int32], Info]:
-    """More steps (see :mod:`bayeslab.structure.chains`); each draw is a DAG drawn from the order of that step."""
+    """Run more steps (see :mod:`bayeslab.structure.chains`); each draw is a DAG drawn given the current order."""
     from bayeslab.structure.chains.toolbox.kernels import order_run
 
     known, plan = ready(table), Schedule.of(table, state, n_steps, thin, len(KINDS))
@@ -52,24 +52,24 @@ def run(table: ScoreTable, state: State, n_steps: int, thin: int = 1) -> tuple[S
 
 
 def log_weight(table: ScoreTable, state: State) -> float:
-    """Log of the sum over the DAGs that agree with the order."""
+    """Return the log of the sum over the DAGs consistent with the order."""
     from bayeslab.structure.chains.toolbox.kernels import order_weight
 
     return float(order_weight(ready(table).arrays, state["order"])[0])
 
 
 def log_orders(table: ScoreTable, choice: NDArray[np.integer], limit: int = 1_000_000) -> float:
-    """Log of the number of orders that a DAG, given by numbers of parent sets, agrees with.
+    """Return the log of the number of orders consistent with a DAG, which is given by numbers of parent sets.
 
     Parameters
     ----------
     limit
-        The largest number of sets closed under parents that may be looked at, in each part of the graph.
+        The largest number of ancestral sets to enumerate in each component of the graph.
 
     Raises
     ------
     EngineRefusal
-        More than that, or more than 64 variables.
+        There are more ancestral sets, or more than 64 variables.
     """
     from bayeslab.structure.chains.toolbox.kernels import log_linear_extensions
 
@@ -81,7 +81,7 @@ def log_orders(table: ScoreTable, choice: NDArray[np.integer], limit: int = 1_00
     graph = nx.Graph()
     graph.add_nodes_from(range(table.n))
     graph.add_edges_from((u, v) for v, number in enumerate(choice) for u in table.parents(int(number)))
-    # Orders of parts without edges between them are shuffled into each other in all ways.
+    # Orders of components without edges between them can be interleaved in all ways.
     total = lgamma(table.n + 1)
     for part in nx.connected_components(graph):
         members = np.uint64(sum(1 << v for v in part))
@@ -94,9 +94,10 @@ def log_orders(table: ScoreTable, choice: NDArray[np.integer], limit: int = 1_00
 
 
 def weights(table: ScoreTable, draws: NDArray[np.integer]) -> tuple[NDArray[np.float64], float]:
-    """Weights that take the bias of orders away from draws, shape (n_draws,), and how many draws they are worth.
+    """Return weights that correct draws for the order bias, shape (n_draws,), and their effective sample size.
 
-    Weights add up to 1; their worth is the inverse of the sum of their squares. The draws of one DAG share its weight.
+    The weights sum to 1; the effective size is the inverse of the sum of their squares. Draws of the same DAG share its
+    weight.
     """
     unique, of_draw = np.unique(draws, axis=0, return_inverse=True)
     log_inverse = -np.array([log_orders(table, choice) for choice in unique])[of_draw]

@@ -1,18 +1,19 @@
-r"""Partition MCMC: a walk over ordered partitions of the variables, each the sum of the DAGs it belongs to [1]_.
+r"""Partition MCMC: a chain over ordered partitions of the variables, each weighted by the sum over its DAGs [1]_.
 
-The first layer of a DAG are the variables without parents, the next those with parents in it only, and so on: each
-variable of a layer has a parent in the layer just before and none in its own or later ones. Every DAG has one such
-partition, so that sums over partitions are sums over DAGs, without the bias of orders:
+The first layer of a DAG consists of the variables without parents, the next of the variables with parents only in the
+first layer, and so on: each variable of a layer has a parent in the preceding layer and none in its own or later
+layers. Every DAG has exactly one such partition, so that sums over partitions are sums over DAGs without the bias of
+orders:
 
 .. math:: w(L_1, \dots, L_m) = \prod_k \prod_{v \in L_k}
    \sum_{P \subseteq L_1 \cup \dots \cup L_{k-1},\ P \cap L_{k-1} \ne \emptyset} e^{\text{score}(v, P)}
 
-Steps: a layer split or two joined, one variable moved to another layer or one of its own, two swapped; and, drawn from
-the partition, a DAG of which an edge is reversed and both ends draw their parents anew [2]_, then its partition.
+Steps: split a layer or join two, move one variable to another or a new layer, swap two variables; or draw a DAG given
+the partition, reverse one of its edges with new parents for both ends [2]_, and take the partition of the result.
 
 A split draws the layer, then the size of the first part, then its members, each uniformly; with k variables in the
-layer and c in its first part the ratio of the proposals is (k - 1) C(k, c). The sums are over lists sorted by score,
-without differences, and end where nothing changes any more.
+layer and c in its first part the ratio of the proposals is (k - 1) C(k, c). The sums run over lists sorted by score,
+without differences, and stop when further terms are negligible.
 
 References
 ----------
@@ -35,12 +36,12 @@ __all__ = ["COLD", "KINDS", "PRIOR", "init", "layers_of", "log_weight", "run"]
 
 PRIOR = "dags"
 KINDS = ("split", "join", "move", "swap", "reversal")
-# Steps of the cold copy for each step of a hot one (parallel tempering): exchanges are what moves partitions.
+# Steps of the cold copy for each step of a hot copy (parallel tempering): partitions move mainly by exchanges.
 COLD = 1
 
 
 def init(table: ScoreTable, rng: np.random.Generator) -> State:
-    """The partition of a DAG drawn from a random order."""
+    """Return the partition of a DAG drawn from a random order."""
     _, choice = random_start(table, rng)
     return {"layer": layers_of(table, choice), "rng": seeds(rng), "steps": np.zeros(1, np.int64)}
 
@@ -48,7 +49,7 @@ def init(table: ScoreTable, rng: np.random.Generator) -> State:
 def run(
     table: ScoreTable, state: State, n_steps: int, thin: int = 1, *, reversal: float = 0.05
 ) -> tuple[State, NDArray[np.int32], Info]:
-    """More steps (see :mod:`bayeslab.structure.chains`); each draw is a DAG drawn from the partition of that step.
+    """Run more steps (see :mod:`bayeslab.structure.chains`); each draw is a DAG drawn given the current partition.
 
     Parameters
     ----------
@@ -68,7 +69,7 @@ def run(
 
 
 def log_weight(table: ScoreTable, state: State) -> float:
-    """Log of the sum over the DAGs of the partition."""
+    """Return the log of the sum over the DAGs of the partition."""
     from bayeslab.structure.chains.toolbox.kernels import partition_weight
 
     known = ready(table)
@@ -76,7 +77,7 @@ def log_weight(table: ScoreTable, state: State) -> float:
 
 
 def layers_of(table: ScoreTable, choice: NDArray[np.integer]) -> NDArray[np.int32]:
-    """The layer of each variable of a DAG given by numbers of parent sets: edges on the longest path to it."""
+    """Return the layer of each variable of a DAG (numbers of parent sets): the length of the longest path to it."""
     above = [table.parents(int(number)) for number in choice]
     layer = np.zeros(table.n, np.int32)
     for _ in range(table.n):

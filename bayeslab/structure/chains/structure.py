@@ -1,17 +1,17 @@
-"""Structure MCMC: a walk over DAGs by single edges, with two longer steps [1]_ [2]_ [3]_.
+"""Structure MCMC: a chain over DAGs with single-edge steps and two larger steps [1]_ [2]_ [3]_.
 
 *edge*
-    An ordered pair (u, v) is drawn. Without an edge between the two u -> v is added; where u -> v is, it is deleted;
-    where v -> u is, it is reversed. What makes a circle or is not in the table is refused. Each step is proposed with
-    the probability of its way back, whatever the number of neighbours, so that the ratio of the scores alone decides.
+    An ordered pair (u, v) is drawn. If there is no edge between the two, u -> v is added; u -> v is deleted if present;
+    v -> u is reversed if present. A step that creates a cycle or a parent set outside the table is rejected. The
+    proposals are symmetric whatever the number of neighbours, so that only the ratio of the scores matters.
 *reversal*
-    An edge is reversed and both of its ends draw their parents anew from sums over the table [2]_.
+    An edge is reversed, and both of its ends draw new parents from sums over the table [2]_.
 *renewal*
-    One variable draws its parents anew from its distribution given the rest: sets without anything below it. Always
-    accepted; it leads past sets that pruning took out of the table.
+    One variable draws new parents from their conditional distribution given the rest, among sets without descendants of
+    the variable. This Gibbs step is always accepted; it can bypass sets that pruning removed from the table.
 
-Edge steps cost some nanoseconds: what a step gains is kept until the parents of its child change, and whether it makes
-a circle is asked only once the score has accepted it.
+Edge steps cost some nanoseconds: the gain of a step is cached until the parents of its child change, and acyclicity is
+checked only if the score accepts the step.
 
 References
 ----------
@@ -37,13 +37,13 @@ __all__ = ["COLD", "KINDS", "PRIOR", "init", "log_weight", "run"]
 
 PRIOR = "dags"
 KINDS = ("edge", "reversal", "renewal")
-# Steps of the cold copy for each step of a hot one (parallel tempering): hot ones cost twice as much, and five of them
-# are to take about half of the time.
+# Steps of the cold copy for each step of a hot one (parallel tempering): hot steps cost twice as much; five of them
+# should take about half of the time.
 COLD = 8
 
 
 def init(table: ScoreTable, rng: np.random.Generator) -> State:
-    """A DAG drawn from a random order."""
+    """Return a DAG drawn from a random order."""
     _, choice = random_start(table, rng)
     return {"choice": choice, "rng": seeds(rng), "steps": np.zeros(1, np.int64)}
 
@@ -51,12 +51,12 @@ def init(table: ScoreTable, rng: np.random.Generator) -> State:
 def run(
     table: ScoreTable, state: State, n_steps: int, thin: int = 1, *, reversal: float = 0.01, renewal: float = 0.01
 ) -> tuple[State, NDArray[np.int32], Info]:
-    """More steps (see :mod:`bayeslab.structure.chains`).
+    """Run more steps (see :mod:`bayeslab.structure.chains`).
 
     Parameters
     ----------
     reversal, renewal
-        Share of steps of these kinds; the rest are edge steps.
+        Shares of reversal and renewal steps; the rest are edge steps.
     """
     if not (reversal >= 0 and renewal >= 0 and reversal + renewal <= 1):
         raise OptionError(
@@ -75,5 +75,5 @@ def run(
 
 
 def log_weight(table: ScoreTable, state: State) -> float:
-    """Score of the DAG."""
+    """Return the score of the DAG."""
     return float(table.scores[state["choice"]].sum())

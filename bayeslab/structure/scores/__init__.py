@@ -1,17 +1,17 @@
-"""Scores of structures, one file each: how well rows speak for the parents of a variable.
+"""Scores of structures, one file each: how well the data support the parents of a variable.
 
 A score is decomposable: the score of a DAG is the sum over its variables of a local score of the variable and its
-parents. A score file offers ``score(data, *, options)``, which reads the table and returns a :class:`LocalScore`:
+parents. A score module has ``score(data, *, options)``, which reads the table and returns a :class:`LocalScore`:
 
 ``names``
     The variables, in the order of the table's columns.
 ``score``
     The name of the file.
 ``local(child, parents)``
-    The local score, by numbers of variables: a natural logarithm, larger is better; -inf where the family cannot be.
+    The local score, by numbers of variables: a natural logarithm, larger is better; -inf for an impossible family.
     The order of the parents does not matter.
 ``many(child, sets)``
-    The same for some sets of parents given as bits, in one call: what greedy searches need.
+    The same for several parent sets given as bits, in one call, for greedy searches.
 ``all_sets(children, limits, allowed)``
     The same for all sets of allowed parents of several variables at once, much faster.
 
@@ -42,14 +42,14 @@ __all__ = ["LocalScore", "Work", "check_number", "load"]
 
 @dataclass(frozen=True)
 class Work:
-    """How to go about long work: on how many threads, and whom to tell that a part is done."""
+    """Execution of long work: number of threads, and a callback for finished parts."""
 
     threads: int = 1
     tick: Callable[[], None] | None = None
 
 
 class LocalScore(Protocol):
-    """What searches, tables and samplers need of a score."""
+    """Interface of a score for searches, tables and samplers."""
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -57,7 +57,7 @@ class LocalScore(Protocol):
 
     @property
     def score(self) -> str:
-        """The word for this score."""
+        """Name of the score."""
 
     def local(self, child: int, parents: tuple[int, ...]) -> float:
         """Local score of a variable given its parents."""
@@ -74,9 +74,9 @@ class LocalScore(Protocol):
         ----------
         children : ndarray of int, shape (n_children,)
         limits : ndarray of int, shape (n_children,)
-            Largest number of parents of each of these.
+            Largest number of parents of each child.
         allowed : ndarray of bool, shape (n_children, n)
-            Which variables may be their parents.
+            Whether each variable may be a parent of each child.
 
         Returns
         -------
@@ -85,16 +85,16 @@ class LocalScore(Protocol):
         """
 
     def seconds(self, n_sets: int) -> float:
-        """About how long that many sets take."""
+        """Return the estimated time in seconds for this many sets."""
 
 
 def load(name: str, data: Any, **options: Any) -> LocalScore:
-    """A score by its word, from a table.
+    """Return a score by name, for a table.
 
     Raises
     ------
     OptionError
-        No such score, or no such option.
+        There is no such score or option.
     """
     package = "structure/scores"
     if name not in registry.names(package):
@@ -114,7 +114,7 @@ def load(name: str, data: Any, **options: Any) -> LocalScore:
 
 
 def check_number(parameter: Parameter, value: Any) -> None:
-    """Raise an OptionError if an option takes a number and this is none."""
+    """Raise an OptionError if an option takes a number and the value is not a number."""
     words = {word.strip() for word in str(parameter.annotation).split("|")}
     if not words & {"int", "float"} or words - {"int", "float", "None"} or (value is None and "None" in words):
         return

@@ -1,4 +1,4 @@
-"""AIC: the maximised log likelihood less one for each free parameter.
+"""AIC: the maximised log likelihood minus the number of free parameters.
 
 References
 ----------
@@ -18,6 +18,6 @@ __all__ = ["score"]
 
 
 def score(data: Any, *, states: Mapping[str, Sequence[Any]] | None = None) -> DiscreteScore:
-    """AIC of a table."""
+    """Return the AIC score of a table."""
     observations = Observations.of(data, kind="discrete", states=states)
     return DiscreteScore.of("aic", observations, CellSums("entropy"), per_parameter=1.0)

@@ -1,10 +1,10 @@
-r"""BDeu: the log marginal likelihood under Dirichlet priors that make equivalent structures score equally.
+r"""BDeu: the log marginal likelihood under Dirichlet priors that give equivalent structures equal scores.
 
 .. math:: \sum_j \Big[\log\frac{\Gamma(a_{ij})}{\Gamma(a_{ij} + N_{ij})}
    + \sum_k \log\frac{\Gamma(a_{ijk} + N_{ijk})}{\Gamma(a_{ijk})}\Big],
    \quad a_{ijk} = \frac{a}{q_i r_i},\ a_{ij} = \frac{a}{q_i}
 
-with r states of the variable, q of its parents and an equivalent sample size a.
+with r states of the variable, q configurations of its parents and an equivalent sample size a.
 
 References
 ----------
@@ -28,16 +28,16 @@ __all__ = ["score"]
 def score(
     data: Any, *, equivalent_sample_size: float = 10.0, states: Mapping[str, Sequence[Any]] | None = None
 ) -> DiscreteScore:
-    """BDeu of a table.
+    """Return the BDeu score of a table.
 
     Parameters
     ----------
     data
         A table (:meth:`bayeslab.structure.data.Observations.of`).
     equivalent_sample_size
-        The number of imagined rows, spread evenly over all cells.
+        The number of imaginary rows, spread evenly over all cells.
     states
-        States of variables in order, where not all occur in the data.
+        States of variables in order, if not all of them occur in the data.
     """
     if not equivalent_sample_size > 0:
         raise OptionError(

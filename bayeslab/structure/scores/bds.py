@@ -1,9 +1,9 @@
-r"""BDs: BDeu with the imagined rows spread only over those configurations of the parents that occur in the data.
+r"""BDs: BDeu with the imaginary rows spread only over the parent configurations that occur in the data.
 
 .. math:: a_{ijk} = \frac{a}{\tilde q_i r_i} \text{ where } N_{ij} > 0, \text{ else } 0
 
-Where all configurations occur it is BDeu; where few do, BDeu's prior is diluted over cells that say nothing, and BDs
-is not. Equivalent structures need not score equally.
+If all configurations occur, BDs equals BDeu; if few occur, BDeu spreads its prior over empty cells and BDs does not.
+Equivalent structures need not have equal scores.
 
 References
 ----------
@@ -32,7 +32,7 @@ __all__ = ["SparseDirichlet", "score"]
 
 @dataclass(frozen=True, eq=False)
 class SparseDirichlet:
-    """BDs with its data."""
+    """The BDs score of a data set."""
 
     data: Observations
     equivalent_sample_size: float
@@ -47,7 +47,7 @@ class SparseDirichlet:
         return CliqueCounter(self.data, CellSums("entropy"))
 
     def _of_sets(self, child: int, candidates: NDArray[np.int64], limit: int) -> NDArray[np.float64]:
-        """Of all sets of at most ``limit`` candidates, in the order of their numbers."""
+        """Local scores of all sets of at most ``limit`` candidates, in the order of their numbers."""
         index = SetIndex(len(candidates), limit)
         out = np.zeros(index.size)
         self._counter.sparse_families(child, candidates, index, float(self.equivalent_sample_size), out)
@@ -58,9 +58,9 @@ class SparseDirichlet:
         return float(self.many(child, mask_of(parents, self.data.n)[None])[0])
 
     def many(self, child: int, sets: NDArray[np.uint64]) -> NDArray[np.float64]:
-        """Local scores of some parent sets given as bits, shape (n_sets, n_words)."""
+        """Local scores of parent sets given as bits, shape (n_sets, n_words)."""
         parent_sets = [np.array(members_of(mask), dtype=np.int64) for mask in sets]
-        # The largest subset of exactly these candidates is the last one.
+        # The set of all candidates has the last number.
         return np.array([self._of_sets(child, parents, len(parents))[-1] for parents in parent_sets])
 
     def all_sets(
@@ -85,23 +85,23 @@ class SparseDirichlet:
         return out
 
     def seconds(self, n_sets: int) -> float:
-        """About how long that many sets take on one core."""
+        """Return the estimated time in seconds for this many sets on one core."""
         return n_sets * (1e-6 + 2e-9 * len(self.data.weights))
 
 
 def score(
     data: Any, *, equivalent_sample_size: float = 10.0, states: Mapping[str, Sequence[Any]] | None = None
 ) -> SparseDirichlet:
-    """BDs of a table.
+    """Return the BDs score of a table.
 
     Parameters
     ----------
     data
         A table (:meth:`bayeslab.structure.data.Observations.of`).
     equivalent_sample_size
-        The number of imagined rows, spread evenly over the cells of configurations that occur.
+        The number of imaginary rows, spread evenly over the cells of occurring parent configurations.
     states
-        States of variables in order, where not all occur in the data.
+        States of variables in order, if not all of them occur in the data.
     """
     if not equivalent_sample_size > 0:
         raise OptionError(

@@ -1,6 +1,6 @@
 r"""BGe: the log marginal likelihood of Gaussian networks under a normal-Wishart prior.
 
-Equivalent structures score equally. For a set Y of l of the n variables and N rows
+Equivalent structures have equal scores. For a set Y of l of the n variables and N rows
 
 .. math:: p(d^Y) = \Big(\frac{\alpha_\mu}{N + \alpha_\mu}\Big)^{l/2}
    \frac{\Gamma_l((N + \alpha_w - n + l) / 2)}{\pi^{lN/2}\, \Gamma_l((\alpha_w - n + l) / 2)}
@@ -12,8 +12,8 @@ that of [1]_. The prior scale matrix is
 
 .. math:: T = t \, \mathrm{diag}(s_1^2, \dots, s_n^2), \quad t = \frac{\alpha_\mu (\alpha_w - n - 1)}{\alpha_\mu + 1}
 
-with the sample standard deviations of the columns for s (as if they had been standardised), so that posteriors of
-structures do not depend on what the columns are measured in; or with given ones, s = 1 being the prior of [2]_.
+where s are the sample standard deviations of the columns (as if the columns were standardised), so that posteriors of
+structures do not depend on the units of the columns; or s is given, and s = 1 is the prior of [2]_.
 
 References
 ----------
@@ -49,21 +49,21 @@ def score(
     nu: Sequence[float] | None = None,
     scale: Sequence[float] | float | None = None,
 ) -> GaussianScore:
-    """BGe of a table of numbers.
+    """Return the BGe score of a table of numbers.
 
     Parameters
     ----------
     data
         A table (:meth:`bayeslab.structure.data.Observations.of`).
     alpha_mu
-        Imagined rows behind the prior mean.
+        Number of imaginary rows behind the prior mean.
     alpha_w
-        Degrees of freedom of the Wishart distribution, more than n + 1; n + alpha_mu + 1 if left out.
+        Degrees of freedom of the Wishart distribution, more than n + 1; default: n + alpha_mu + 1.
     nu
-        Prior mean of each column; the columns' means if left out.
+        Prior mean of each column; default: the column means.
     scale
-        Prior scale of each column, or of all, in the units of the column; the columns' sample standard deviations if
-        left out.
+        Prior scale of each column, or of all, in the units of the column; default: the sample standard deviations of
+        the columns.
     """
     return _posterior(numbers(data, "bge"), alpha_mu, alpha_w, nu, scale)[0]
 
@@ -75,11 +75,11 @@ class Wishart:
     Attributes
     ----------
     matrix : ndarray, shape (n, n)
-        R, of columns divided by their scales.
+        The matrix R for columns divided by their scales.
     scale, centre : ndarray, shape (n,)
-        Those scales, and the posterior means of the columns.
+        The scales, and the posterior means of the columns.
     rows, df : float
-        Rows behind the means, and degrees of freedom, of prior and data together.
+        Rows behind the means, and degrees of freedom, for prior and data together.
     """
 
     matrix: NDArray[np.float64]
@@ -90,7 +90,7 @@ class Wishart:
 
 
 def posterior(data: Any, options: Mapping[str, Any]) -> Wishart:
-    """The posterior of means and precisions under the options of the score."""
+    """Return the posterior of means and precisions under the options of the score."""
     given = {name: options.get(name) for name in ("alpha_w", "nu", "scale")}
     return _posterior(numbers(data, "bge"), options.get("alpha_mu", 1.0), **given)[1]
 
@@ -128,7 +128,7 @@ def _posterior(
         shrink = size / 2 * math.log(alpha_mu / (n_rows + alpha_mu))
         constant[size] = shrink - size * n_rows / 2 * LOG_PI + gammas.sum() + before / 2 * size * math.log(t)
         slope[size] = -after / 2
-    # The density of a column is that of the column divided by its scale, divided by the scale in each row.
+    # Change of variables: the density of a scaled column is divided by the scale in each row.
     local = GaussianScore("bge", observations, matrix, constant, slope, -n_rows * np.log(moments.scale))
     centre = moments.mean + alpha_mu / (alpha_mu + n_rows) * (prior_mean - moments.mean)
     return local, Wishart(matrix, moments.scale, centre, alpha_mu + n_rows, df + n_rows)

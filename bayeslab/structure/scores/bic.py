@@ -1,6 +1,6 @@
-r"""BIC: the maximised log likelihood less :math:`\frac{1}{2} \log N` for each free parameter.
+r"""BIC: the maximised log likelihood minus :math:`\frac{1}{2} \log N` for each free parameter.
 
-The free parameters of a table are q (r - 1), whether its cells occur or not.
+A table has q (r - 1) free parameters, whether or not its cells occur.
 
 References
 ----------
@@ -21,6 +21,6 @@ __all__ = ["score"]
 
 
 def score(data: Any, *, states: Mapping[str, Sequence[Any]] | None = None) -> DiscreteScore:
-    """BIC of a table."""
+    """Return the BIC score of a table."""
     observations = Observations.of(data, kind="discrete", states=states)
     return DiscreteScore.of("bic", observations, CellSums("entropy"), per_parameter=0.5 * math.log(observations.n_rows))

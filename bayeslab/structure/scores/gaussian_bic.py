@@ -1,8 +1,8 @@
-r"""BIC of Gaussian networks: each variable a linear regression on its parents, by maximum likelihood.
+r"""BIC of Gaussian networks: each variable is a linear regression on its parents, fitted by maximum likelihood.
 
 .. math:: -\frac{N}{2} (\log 2 \pi \hat\sigma^2 + 1) - \frac{1}{2} \log N \cdot (k + 2)
 
-with k parents: their slopes, the intercept and the variance are the parameters. Equivalent structures score equally.
+with k parents: the parameters are k slopes, the intercept and the variance. Equivalent structures have equal scores.
 
 References
 ----------
@@ -25,14 +25,14 @@ __all__ = ["score"]
 
 
 def score(data: Any) -> GaussianScore:
-    """Gaussian BIC of a table of numbers."""
+    """Return the Gaussian BIC score of a table of numbers."""
     observations = numbers(data, "gaussian_bic")
     moments = Moments.of(observations)
     n_rows, covariance = moments.n_rows, moments.spread / moments.n_rows
     if n_rows > observations.n:
         _check_independent(observations.names, covariance)
     size = np.arange(observations.n + 1)
-    # Of parents and child less those of the parents: k + 2.
+    # Parameters of parents and child minus those of the parents: k + 2.
     parameters = size * (size + 3) / 2
     constant = -n_rows / 2 * size * (LOG_2PI + 1) - 0.5 * math.log(n_rows) * parameters
     slope = np.where(size > 0, -n_rows / 2, 0.0)
@@ -40,7 +40,7 @@ def score(data: Any) -> GaussianScore:
 
 
 def _check_independent(names: tuple[str, ...], covariance: np.ndarray) -> None:
-    """Raise a DataError that names a column which the ones before it determine."""
+    """Raise a DataError that names a column determined by the columns before it."""
     sd = np.sqrt(np.diag(covariance))
     correlation = covariance / np.outer(sd, sd)
     for k in range(1, len(names)):

@@ -1,8 +1,8 @@
-r"""K2: the log marginal likelihood under uniform distributions of all rows of all tables (Dirichlet with every a = 1).
+r"""K2: the log marginal likelihood under uniform priors on all rows of all tables (Dirichlet with a = 1).
 
 .. math:: \sum_j \Big[\log\frac{\Gamma(r_i)}{\Gamma(r_i + N_{ij})} + \sum_k \log \Gamma(1 + N_{ijk})\Big]
 
-Equivalent structures do not score equally.
+Equivalent structures do not have equal scores.
 
 References
 ----------
@@ -25,9 +25,9 @@ __all__ = ["score"]
 
 
 def score(data: Any, *, states: Mapping[str, Sequence[Any]] | None = None) -> DiscreteScore:
-    """K2 of a table."""
+    """Return the K2 score of a table."""
     observations = Observations.of(data, kind="discrete", states=states)
-    # What is summed over the parents' cells depends on how many states the child has.
+    # The function summed over the cells of the parents depends on the number of states of the child.
     cards, kinds = np.unique(observations.cards, return_inverse=True)
     sums = CellSums("log_gamma", shifts=(1.0, *cards.astype(float).tolist()))
     return DiscreteScore.of("k2", observations, sums, kinds=kinds.astype(np.int64) + 1)

@@ -1,6 +1,6 @@
-r"""The largest log likelihood that tables can give: :math:`\sum_{jk} N_{ijk} \log (N_{ijk} / N_{ij})`.
+r"""The maximised log likelihood of the tables: :math:`\sum_{jk} N_{ijk} \log (N_{ijk} / N_{ij})`.
 
-It never falls when a parent is added, so alone it prefers the complete graph.
+It never decreases when a parent is added, so without a penalty it prefers the complete graph.
 
 References
 ----------
@@ -20,6 +20,6 @@ __all__ = ["score"]
 
 
 def score(data: Any, *, states: Mapping[str, Sequence[Any]] | None = None) -> DiscreteScore:
-    """Maximised log likelihood of a table."""
+    """Return the maximised log likelihood score of a table."""
     observations = Observations.of(data, kind="discrete", states=states)
     return DiscreteScore.of("log_likelihood", observations, CellSums("entropy"))

@@ -2,8 +2,8 @@ r"""MDL: minus the length, in nats, of a description of graph, tables and rows.
 
 .. math:: \log \hat L - \tfrac{1}{2} \log N \cdot q (r - 1) - \log n - \log \binom{n}{k}
 
-BIC with a cost of the graph itself: the number k of parents of a variable, then which of the sets of k of the n
-variables it is.
+This is BIC plus the cost of encoding the graph: the number k of parents of a variable, and which k of the n variables
+they are.
 
 References
 ----------
@@ -28,7 +28,7 @@ __all__ = ["score"]
 
 
 def score(data: Any, *, states: Mapping[str, Sequence[Any]] | None = None) -> DiscreteScore:
-    """MDL of a table."""
+    """Return the MDL score of a table."""
     observations = Observations.of(data, kind="discrete", states=states)
     by_size = np.array(
         [math.log(observations.n) + math.log(math.comb(observations.n, k)) for k in range(observations.n + 1)]

@@ -1,12 +1,12 @@
-r"""BIC of conditional Gaussian networks: states and numbers in one net.
+r"""BIC of conditional linear Gaussian networks: discrete and continuous variables in one net.
 
-A discrete variable has discrete parents and a table. A continuous one has, in each configuration of its discrete
-parents, a linear regression on its continuous parents with a variance of its own. Each is fitted by maximum likelihood,
-and every free parameter costs :math:`\frac{1}{2} \log N`: q (r - 1) of a table, q (k + 2) of the regressions on k
+A discrete variable has discrete parents and a table. A continuous variable has, for each configuration of its discrete
+parents, a linear regression on its continuous parents with its own variance. All are fitted by maximum likelihood, and
+every free parameter costs :math:`\frac{1}{2} \log N`: q (r - 1) for a table, q (k + 2) for the regressions on k
 parents.
 
-A discrete variable with a continuous parent is no such net: its score is -inf. So is that of a regression with a
-configuration of so few rows that they lie on a plane: its likelihood would have no bound.
+A discrete variable cannot have a continuous parent: the score is -inf. It is also -inf for a regression with so few
+rows in a configuration that the fit is perfect, because its likelihood would be unbounded.
 
 References
 ----------
@@ -40,7 +40,7 @@ _PERFECT = 1e-10
 
 @dataclass(frozen=True, eq=False)
 class MixedScore:
-    """Conditional Gaussian BIC with its data."""
+    """The conditional Gaussian BIC score of a data set."""
 
     data: Observations
     score: str = "mixed_bic"
@@ -55,7 +55,7 @@ class MixedScore:
 
     @cached_property
     def _values(self) -> NDArray[np.float64]:
-        """Continuous columns, standardised; scores are put back on their scale."""
+        """Standardised continuous columns; scores are transformed back to the original scale."""
         if not len(self.data.values):
             return np.zeros(self.data.codes.shape)
         values, exponents = self.data.in_range
@@ -82,7 +82,7 @@ class MixedScore:
         return self._regressions(child, states, numbers) - price * q * (len(numbers) + 2)
 
     def _cells(self, states: Sequence[int]) -> NDArray[np.int64]:
-        """The configuration of some discrete variables in each row, numbered as they occur."""
+        """Number of the configuration of some discrete variables in each row; only occurring ones are numbered."""
         cell = np.zeros(len(self._weights), np.int64)
         for u in states:
             cell = np.unique(cell * self.data.cards[u] + self.data.codes[:, u], return_inverse=True)[1]
@@ -97,7 +97,7 @@ class MixedScore:
         return float(xlogy(n_both, n_both).sum() - xlogy(n, n).sum())
 
     def _regressions(self, child: int, states: Sequence[int], numbers: Sequence[int]) -> float:
-        """Log likelihood of one regression for each configuration that occurs."""
+        """Total log likelihood of the regressions, one for each occurring configuration."""
         cell, w = self._cells(states), self._weights
         design = np.column_stack([np.ones(len(w)), *(self._values[:, u] for u in numbers), self._values[:, child]])
         k, n_cells = design.shape[1], int(cell.max(initial=0)) + 1
@@ -119,7 +119,7 @@ class MixedScore:
         return total - float(w.sum() * math.log(self._scales[child]))
 
     def many(self, child: int, sets: NDArray[np.uint64]) -> NDArray[np.float64]:
-        """Local scores of some parent sets given as bits, shape (n_sets, n_words)."""
+        """Local scores of parent sets given as bits, shape (n_sets, n_words)."""
         return np.array([self.local(child, members_of(mask)) for mask in sets])
 
     def all_sets(
@@ -135,19 +135,19 @@ class MixedScore:
         return one_by_one(self.local, children, limits, possible, work)
 
     def seconds(self, n_sets: int) -> float:
-        """About how long that many sets take on one core."""
+        """Return the estimated time in seconds for this many sets on one core."""
         return n_sets * (1e-4 + 1e-7 * len(self._weights))
 
 
 def score(data: Any, *, states: Mapping[str, Sequence[Any]] | None = None) -> MixedScore:
-    """Conditional Gaussian BIC of a table.
+    """Return the conditional Gaussian BIC score of a table.
 
     Parameters
     ----------
     data
-        A table; columns of text and truth values are discrete, and those named in ``states``.
+        A table; columns of text and truth values, and those named in ``states``, are discrete.
     states
-        States of discrete variables in order, where they are numbers or not all occur.
+        States of discrete variables in order, if they are numbers or not all of them occur.
     """
     observations = Observations.of(data, kind="mixed", states=states)
     observations.require("mixed", "mixed_bic")

@@ -1,12 +1,12 @@
-r"""BIC of noisy-OR families: as many parameters as parents and one, where a table has two to their power.
+r"""BIC of noisy-OR families, which have k + 1 parameters for k parents instead of the 2^k of a table.
 
 Every variable has two states, the second of which is *on* (``yes`` after ``no``, ``True`` after ``False``). A variable
-stays off if each parent that is on fails to turn it on, and the leak does too:
+stays off if every parent that is on, and the leak, fail to turn it on:
 
 .. math:: P(\text{off} \mid x) = \exp(-\theta_0 - \sum_u x_u \theta_u), \quad \theta \ge 0
 
-The score is the largest log likelihood less :math:`\frac{1}{2} \log N \cdot (k + 1)` for k parents. The log likelihood
-is concave in theta, and Newton's method on the parameters that are not zero finds the maximum.
+The score is the maximised log likelihood minus :math:`\frac{1}{2} \log N \cdot (k + 1)` for k parents. The log
+likelihood is concave in theta; the maximum is found by Newton's method on the non-zero parameters.
 
 References
 ----------
@@ -33,26 +33,26 @@ from bayeslab.structure.scores.toolbox.families import Found, one_by_one
 
 __all__ = ["NoisyOrScore", "noisy_or_fit", "score"]
 
-# exp(-50) is nothing beside 1: a cause that never failed.
+# exp(-50) is negligible: a cause that never failed.
 _LARGEST = 50.0
 
 
 def noisy_or_fit(
     on: NDArray[np.float64], n_off: NDArray[np.float64], n_on: NDArray[np.float64]
 ) -> tuple[float, NDArray[np.float64]]:
-    """The largest log likelihood and where it is.
+    """Return the maximum of the log likelihood and its location.
 
     Parameters
     ----------
     on : ndarray, shape (n_configurations, n_parameters)
-        Which parameters count in each configuration of the parents; the first column is 1 for the leak.
+        Which parameters are active in each configuration of the parents; the first column is 1 for the leak.
     n_off, n_on : ndarray, shape (n_configurations,)
-        How often the child was off and on there.
+        How often the child is off and on in each configuration.
     """
     theta = np.full(on.shape[1], 0.5 / on.shape[1])
     value, tolerance = _log_likelihood(theta, on, n_off, n_on), 1e-9 * max(1.0, float((n_off + n_on).sum()))
     for _ in range(200):
-        # Where the child was never on, its odds do not enter, and eta may be zero.
+        # Where the child is never on, its odds do not matter and eta may be zero.
         odds = 1 / np.expm1(np.where(n_on > 0, np.minimum(on @ theta, 700.0), 1.0))
         slope = on.T @ (n_on * odds - n_off)
         free = ~((theta <= 0) & (slope <= 0)) & ~((theta >= _LARGEST) & (slope >= 0))
@@ -85,7 +85,7 @@ def _climbed(
     value: float,
     *data: NDArray[np.float64],
 ) -> tuple[NDArray[np.float64], float, float]:
-    """A step that does not lose, along Newton's direction or, where the bounds spoil it, the gradient's."""
+    """Take a step that does not lower the likelihood, along Newton's direction or, near bounds, the gradient."""
     for direction in (step, slope / max(1e-300, float(np.abs(slope).max()))):
         size = 1.0
         while size > 1e-9:
@@ -99,7 +99,7 @@ def _climbed(
 
 @dataclass(frozen=True, eq=False)
 class NoisyOrScore:
-    """BIC of noisy-OR families with its data."""
+    """The noisy-OR BIC score of a data set."""
 
     data: Observations
     score: str = "noisy_or_bic"
@@ -123,7 +123,7 @@ class NoisyOrScore:
         return fit - 0.5 * math.log(weights.sum()) * (len(in_order) + 1)
 
     def many(self, child: int, sets: NDArray[np.uint64]) -> NDArray[np.float64]:
-        """Local scores of some parent sets given as bits, shape (n_sets, n_words)."""
+        """Local scores of parent sets given as bits, shape (n_sets, n_words)."""
         return np.array([self.local(child, members_of(mask)) for mask in sets])
 
     def all_sets(
@@ -137,19 +137,19 @@ class NoisyOrScore:
         return one_by_one(self.local, children, limits, allowed, work)
 
     def seconds(self, n_sets: int) -> float:
-        """About how long that many sets take on one core."""
+        """Return the estimated time in seconds for this many sets on one core."""
         return n_sets * (1e-3 + 5e-8 * len(self.data.weights))
 
 
 def score(data: Any, *, states: Mapping[str, Sequence[Any]] | None = None) -> NoisyOrScore:
-    """Noisy-OR BIC of a table of variables with two states.
+    """Return the noisy-OR BIC score of a table of variables with two states.
 
     Parameters
     ----------
     data
         A table (:meth:`bayeslab.structure.data.Observations.of`).
     states
-        States of variables, off before on, where sorting does not give that order.
+        States of variables, off before on, if sorting does not give that order.
     """
     observations = Observations.of(data, kind="discrete", states=states)
     observations.require("discrete", "noisy_or_bic")

@@ -1,21 +1,22 @@
-"""Searches for one good structure, one file each. The word that users write is the file's name.
+"""Searches for a single good structure, one file each; the name of a search is the name of its file.
 
 Searches by score offer ``search(source, *, constraints, prior, ...) -> Found``:
 
 ``source``
-    A score with its data (:class:`bayeslab.structure.scores.LocalScore`), asked only for the families that the search
-    looks at, or a :class:`bayeslab.structure.score_table.ScoreTable`, which holds its prior and its constraints.
+    A score of a data set (:class:`bayeslab.structure.scores.LocalScore`), computed only for the families that the
+    search visits, or a :class:`bayeslab.structure.score_table.ScoreTable`, which includes its prior and its
+    constraints.
 ``constraints``
-    What is known beforehand (:class:`bayeslab.structure.constraints.Constraints`); every graph on the way keeps it.
+    Prior constraints (:class:`bayeslab.structure.constraints.Constraints`), which every visited graph satisfies.
 ``prior``
     A prior over structures (:mod:`bayeslab.structure.priors`), added to the score.
 ``rng``
-    Only of searches that draw random numbers.
+    Random generator, only for searches that use random numbers.
 
-The result does not depend on the order of the columns, on hash seeds or on threads: what is equally good, up to
-rounding, is taken in the order of names.
+The result does not depend on the order of the columns, on hash seeds or on threads: ties, up to rounding, are broken by
+the order of names.
 
-Searches by tests of independence (:mod:`pc`, :mod:`fci`, :mod:`mmpc`) say themselves what they take and return.
+Searches by tests of independence (:mod:`pc`, :mod:`fci`, :mod:`mmpc`) have their own arguments and results.
 """
 
 from __future__ import annotations
@@ -36,16 +37,16 @@ __all__ = ["Found", "comparison_table", "load"]
 
 @dataclass(frozen=True, eq=False)
 class Found:
-    """A structure and how it was found.
+    """A structure found by a search, and the course of the search.
 
     Attributes
     ----------
     graph : networkx.DiGraph
-        Acyclic; its nodes are all variables, in the order of the data's columns.
+        A DAG; its nodes are all variables, in the order of the columns of the data.
     score : float
-        Log score plus log prior, the sum over all variables.
+        Log score plus log prior, summed over all variables.
     trace : tuple of float
-        Scores on the way, the first that of the start.
+        Scores during the search, starting with the initial graph.
     n_scored : int
         Number of families whose score was computed.
     """
@@ -60,12 +61,12 @@ class Found:
 
 
 def load(name: str) -> ModuleType:
-    """A search by its word.
+    """Return a search module by name.
 
     Raises
     ------
     OptionError
-        No such search.
+        There is no such search.
     """
     known = registry.names("structure/searches")
     if name not in known:
@@ -77,14 +78,14 @@ def load(name: str) -> ModuleType:
 def comparison_table(
     results: Mapping[str, Found], reference: nx.DiGraph | None = None
 ) -> list[dict[str, str | float | int]]:
-    """Results side by side, best score first: a list of rows that dataframes are made from.
+    """Return results side by side, best score first, as a list of rows for a dataframe.
 
     Parameters
     ----------
     results
-        By a name of your own; scores are comparable if they are of the same score and data.
+        Results by any names; scores are comparable if score and data are the same.
     reference
-        A graph that the others are held against, such as the true one: adds their structural Hamming distances,
+        A graph to compare with, such as the true one: adds the structural Hamming distances,
         ``shd`` of the graphs and ``shd_cpdag`` of their equivalence classes.
     """
     rows: list[dict[str, str | float | int]] = []

@@ -1,13 +1,14 @@
-r"""The best structure, certified, by A* over sets of variables.
+r"""The certified best structure, by A* search over sets of variables.
 
-As in dynamic programming variables are placed one after the other, each with its best parents among those placed. But
-sets are opened in the order of what they promise: the score so far and a bound on what the others can add [1]_. The
-bound lets the variables of one group compete with each other and takes those of other groups as placed (a static
-pattern database [2]_); for sets of one it is that each variable has all others as possible parents. It never falls
-short and never promises more from one set to the next, so the first graph that is complete is the best one.
+As in dynamic programming, variables are placed one after the other, each with its best parents among those already
+placed. Sets are expanded in the order of an upper bound: the score so far plus a bound on what the other variables can
+add [1]_. The bound respects acyclicity within groups of variables and ignores it between groups (a static pattern
+database [2]_); with groups of one variable, each variable may have all others as parents. The bound is admissible and
+consistent, so that the first complete graph is optimal.
 
-Variables that no chain of possible parent sets joins in a circle are placed apart [3]_: with required edges, tiers or
-much data that splits the work. Sets that promise less than a graph which a search over orders has found are not kept.
+Variables in different strong components of the graph of possible edges are solved separately [3]_; with required edges,
+tiers or many data this divides the work. Sets with a bound below the score of a graph found by a search over orders are
+discarded.
 
 References
 ----------
@@ -37,12 +38,12 @@ from bayeslab.structure.searches.toolbox.scorer import Prior, Source, members
 __all__ = ["search"]
 
 _LARGEST = 62
-# Sets opened between two looks at memory and at Ctrl-C.
+# Number of expanded sets between checks of memory and Ctrl-C.
 _STEPS = 200_000
-# Bytes of a set in the table (key, score, last variable, closed) and of an entry of the heap.
+# Bytes of a set in the table (key, score, last variable, closed) and of a heap entry.
 _SET, _ENTRY = 18, 16
 FIRST = 1 << 14
-# Steps of the search over orders before; proposals cost a microsecond or so.
+# Steps of the initial search over orders; a proposal costs about a microsecond.
 _ORDERS = 60_000
 _ROUNDING = 1e-9
 
@@ -56,28 +57,29 @@ def search(
     group: int = 20,
     memory: float | None = None,
 ) -> Found:
-    """A DAG than which none is better.
+    """Return an optimal DAG.
 
     Parameters
     ----------
     source, constraints, prior, max_parents
         As for :func:`bayeslab.structure.searches.exact.search`.
     group
-        Variables in a group of the bound, 1 to 20; the more the sharper it is, for 2^group numbers each.
+        Number of variables per group of the bound, 1 to 20; larger groups give a sharper bound and need 2^group numbers
+        each.
     memory
-        Megabytes that may be taken; left out, half of what the machine has.
+        Memory limit in megabytes; default: half of the machine's memory.
 
     Returns
     -------
     Found
-        Its trace holds the score of the graph found by a search over orders, and of the best one.
+        Its trace has the score of the graph found by the search over orders, and the optimal score.
 
     Raises
     ------
     EngineRefusal
-        More sets had to be kept than memory holds; the message says between which scores the best one is.
+        The sets do not fit into memory; the message has bounds on the optimal score.
     ModelError
-        No DAG can be made of the parent sets.
+        The parent sets form no DAG.
     """
     if not 1 <= group <= 20:
         raise OptionError(f"group is a number of variables from 1 to 20; given {group}", code="out-of-range")
@@ -97,7 +99,7 @@ def search(
 
 @dataclass(frozen=True, eq=False)
 class _Part:
-    """Variables that are placed together, with parent sets among themselves; numbers are those of the whole table."""
+    """Variables that are solved together, with parent sets among them; numbers refer to the whole table."""
 
     variables: list[int]
     pointer: NDArray[np.int64]
@@ -107,7 +109,7 @@ class _Part:
 
 
 def parts(table: ScoreTable) -> list[_Part]:
-    """The strong components of the graph of all possible edges: what lies above one is at hand."""
+    """Return the strong components of the graph of all possible edges; ancestors outside a component are available."""
     masks = [members(parent_set) for parent_set in table.sets]
     possible = nx.DiGraph()
     possible.add_nodes_from(range(table.n))
@@ -131,7 +133,7 @@ def _part(table: ScoreTable, masks: list[int], variables: list[int]) -> _Part:
         kept: set[int] = set()
         for number in range(int(table.pointer[v]), int(table.pointer[v + 1])):
             bits = sum(1 << k for k, u in enumerate(variables) if masks[number] >> u & 1)
-            # Of sets that differ only in what is at hand anyway the first one is the best.
+            # Of sets that differ only in available ancestors the first one is the best.
             if bits not in kept:
                 kept.add(bits)
                 sets.append(bits)
@@ -142,7 +144,7 @@ def _part(table: ScoreTable, masks: list[int], variables: list[int]) -> _Part:
 
 
 def _solved(part: _Part, reached: float, group: int, limit: float) -> tuple[list[int], float]:
-    """Number of the best parent set of each variable, and the sum of their scores."""
+    """Return the number of the best parent set of each variable, and the sum of their scores."""
     from bayeslab.structure.searches.toolbox.a_star_kernels import expand
 
     n = len(part.variables)
@@ -169,7 +171,7 @@ def _solved(part: _Part, reached: float, group: int, limit: float) -> tuple[list
 
 
 class _Store:
-    """Sets that were met, in a table of open addresses, and the heap of those that are open."""
+    """The visited sets, in a hash table with open addressing, and the heap of open sets."""
 
     def __init__(self, sets: list[NDArray[Any]], heap: list[NDArray[Any]], state: NDArray[np.int64]) -> None:
         self.sets, self.heap, self.state = sets, heap, state
@@ -184,12 +186,12 @@ class _Store:
         return cls(sets, [np.zeros(FIRST), np.zeros(FIRST, np.int64)], np.array([1, 1], np.int64))
 
     def grown(self, n: int, limit: float) -> bool:
-        """Make room where it is short; False if that would take more bytes than the limit."""
+        """Grow the storage if needed; return False if that would exceed the limit in bytes."""
         open_, met = self.state
         heap, table = len(self.heap[0]), len(self.sets[0])
         wider = 2 * heap if open_ + n >= heap else heap
         larger = 2 * table if 2 * (met + n) >= table else table
-        # While they are copied, old and new are there.
+        # During the copy both old and new arrays exist.
         if wider * _ENTRY * 1.5 + larger * _SET * 1.5 > limit:
             return wider == heap and larger == table
         if wider > heap:
@@ -211,9 +213,9 @@ def _rehashed(old: list[NDArray[Any]], new: list[NDArray[Any]]) -> list[NDArray[
 
 
 def _bound(part: _Part, group: int) -> tuple[NDArray[Any], ...]:
-    """Members of the groups, where each begins, and the bounds of their subsets, where each begins.
+    """Return the members of the groups and the bounds of their subsets, each with start positions.
 
-    Of some ways to make groups the one whose bound on the whole is the lowest.
+    Of several groupings, the one with the lowest bound on the total is used.
     """
     from bayeslab.structure.searches.toolbox.a_star_kernels import patterns
 
@@ -233,9 +235,9 @@ def _bound(part: _Part, group: int) -> tuple[NDArray[Any], ...]:
 
 
 def _pulls(part: _Part) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """How strongly variables depend on each other: what one adds as the only parent, what leaving it out costs.
+    """Return pairwise dependence: the gain of a variable as the only parent, and the cost of removing it.
 
-    A bound is loose by the circles that it allows between groups, so groups should hold what depends on each other.
+    The bound is loose because of cycles between groups, so dependent variables should be in the same group.
     """
     n = len(part.variables)
     alone, missed = np.zeros((n, n)), np.zeros((n, n))
@@ -250,7 +252,7 @@ def _pulls(part: _Part) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
 
 
 def _split(pull: NDArray[np.float64], size: int) -> list[int]:
-    """All variables, so that the first ``size`` of them have little to do with the others, and so on."""
+    """Return all variables in an order such that each group of ``size`` depends little on the others."""
     left, out = list(range(len(pull))), []
     while left:
         within = pull[np.ix_(left, left)]
@@ -261,7 +263,7 @@ def _split(pull: NDArray[np.float64], size: int) -> list[int]:
 
 
 def _cut(pull: NDArray[np.float64], size: int) -> list[int]:
-    """Members of a group of that size: grown from the most dependent one, then exchanged while that helps."""
+    """Return a group of this size, grown from the most dependent variable and improved by exchanges."""
     inside = [int(pull.sum(axis=0).argmax())]
     while len(inside) < size:
         near = pull[inside].sum(axis=0)

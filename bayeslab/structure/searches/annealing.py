@@ -1,8 +1,8 @@
-"""Simulated annealing over graphs: worse graphs are accepted with probability exp(change / temperature), which falls.
+"""Simulated annealing over graphs: worse graphs are accepted with probability exp(change / temperature).
 
-A proposed move is one of all that add, delete or reverse an edge without closing a circle. Instead of proposing and
-rejecting, how many proposals pass until one is accepted is drawn (geometric), then which: the same chain, at the price
-of its accepted moves [2]_.
+A move adds, deletes or reverses an edge without closing a cycle. Instead of proposing and rejecting, the number of
+proposals until the next acceptance is drawn (geometric), and then the accepted move: this gives the same chain at the
+cost of its accepted moves [2]_.
 
 References
 ----------
@@ -37,25 +37,25 @@ def search(
     coldest: float = 2.0,
     levels: int = 100,
 ) -> Found:
-    """Anneal, then climb from the best graph met.
+    """Anneal, then climb from the best visited graph.
 
     Parameters
     ----------
     source, constraints, prior, rng
         See :mod:`bayeslab.structure.searches`.
     start
-        The first graph; left out, that of the required edges only.
+        The initial graph; default: the required edges only.
     proposals
         Number of proposed moves over all temperatures.
     hottest, coldest
-        First and last temperature, in nats; between them it falls by equal factors.
+        First and last temperature, in nats; it decreases geometrically.
     levels
         Number of temperatures.
 
     Returns
     -------
     Found
-        Its trace holds the score at the end of each temperature, and after the last climb.
+        Its trace has the score at the end of each temperature, and after the final climb.
     """
     if not (hottest >= coldest > 0 and levels >= 1 and proposals >= 0):
         raise OptionError(

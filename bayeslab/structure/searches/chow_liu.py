@@ -1,8 +1,8 @@
 """Chow-Liu trees: the tree over all variables with the highest score.
 
-An edge adds to the score what one parent adds to its child. For the log likelihood that is N times the mutual
-information [1]_; for any score that is the same in both directions the best tree is a maximum spanning tree of these
-gains. Scores with a penalty or a prior leave out edges that do not pay: a forest.
+The gain of an edge is the gain in score of the child with this one parent. For the log likelihood it is N times the
+mutual information [1]_. For any score with equal gains in both directions, the best tree is a maximum spanning tree of
+the gains. With a penalty or a prior, edges without gain are omitted, which gives a forest.
 
 References
 ----------
@@ -23,7 +23,7 @@ __all__ = ["search"]
 
 
 def search(source: Source, *, root: str | None = None, prior: Prior = "uniform") -> Found:
-    """The best tree, or forest where edges do not pay.
+    """Return the best tree, or the best forest if some edges have no gain.
 
     Parameters
     ----------
@@ -31,12 +31,12 @@ def search(source: Source, *, root: str | None = None, prior: Prior = "uniform")
         See :mod:`bayeslab.structure.searches`. The score must be the same for both directions of an edge, as BDeu,
         BIC, AIC, the log likelihood and BGe are.
     root
-        Edges lead away from it; left out, from the first variable of each tree by name. It does not change the score.
+        Edges lead away from it; default: the first variable of each tree by name. It does not change the score.
 
     Raises
     ------
     ModelError
-        No such root; or a score that tells the directions of an edge apart, such as K2.
+        The root does not exist, or the score distinguishes the directions of an edge, as K2 does.
     """
     scorer = Scorer(source, None, prior)
     if root is not None and root not in scorer.names:
@@ -51,7 +51,7 @@ def search(source: Source, *, root: str | None = None, prior: Prior = "uniform")
         )
     tree, joined = nx.Graph(), nx.utils.UnionFind(range(scorer.n))
     tree.add_nodes_from(range(scorer.n))
-    # Equal up to rounding counts as equal; then names decide.
+    # Gains equal up to rounding are ties, broken by names.
     edges = sorted((-round(gains[u, v] / scorer.tolerance), u, v) for u, v in np.argwhere(both & (gains > 0)).tolist())
     for rank, u, v in edges:
         if rank < 0 and joined[u] != joined[v]:

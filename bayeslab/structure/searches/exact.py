@@ -1,8 +1,8 @@
-"""The best structure, certified, by dynamic programming over sets of variables.
+"""The certified best structure, by dynamic programming over sets of variables.
 
-Of each set of variables the best graph has a last variable, with the best parents among the others, and is otherwise
-the best graph of the others [1]_: 2^n n steps and 8 · 2^n bytes, whatever the data. Up to 25 variables that takes
-minutes at most; :mod:`bayeslab.structure.searches.a_star` looks at fewer sets where the data say much.
+The best graph on a set of variables has a last variable with its best parents among the others, and is otherwise the
+best graph on the others [1]_. This takes 2^n n steps and 8 · 2^n bytes for any data: minutes at most for up to 25
+variables. :mod:`bayeslab.structure.searches.a_star` visits fewer sets if the data are informative.
 
 References
 ----------
@@ -28,7 +28,7 @@ from bayeslab.structure.searches.toolbox.scorer import Prior, Source, in_name_or
 
 __all__ = ["graph_of", "most_parents", "search", "table_of"]
 
-# Larger nets have a table of the sets of so many parents at most, unless told otherwise.
+# Default limit on the number of parents for larger nets.
 _PARENTS = 3
 _FREE = 12
 _LARGEST = 25
@@ -42,24 +42,23 @@ def search(
     max_parents: int | None = None,
     memory: float | None = None,
 ) -> Found:
-    """A DAG than which none is better.
+    """Return an optimal DAG.
 
     Parameters
     ----------
     source, constraints, prior
         See :mod:`bayeslab.structure.searches`. A table may be pruned.
     max_parents
-        Best among the graphs with at most so many parents a variable. Left out: any number for up to 12 variables,
-        3 for more.
+        Largest number of parents per variable. Default: no limit for up to 12 variables, 3 for more.
     memory
-        Megabytes that may be taken; left out, half of what the machine has.
+        Memory limit in megabytes; default: half of the machine's memory.
 
     Raises
     ------
     EngineRefusal
-        More than 25 variables, or more memory than there is; the message says what to use instead.
+        There are more than 25 variables, or memory is insufficient; the message says what to use instead.
     ModelError
-        No DAG can be made of the parent sets.
+        The parent sets form no DAG.
     """
     n = len(source.names)
     if n > _LARGEST:
@@ -75,7 +74,7 @@ def search(
 
 
 def graph_of(names: Iterable[str], edges: Iterable[tuple[str, str]]) -> nx.DiGraph:
-    """Variables in the order of the columns, edges in that of names."""
+    """Return a graph with variables in the order of the columns and edges in the order of names."""
     graph = nx.DiGraph()
     graph.add_nodes_from(names)
     graph.add_edges_from(sorted(edges))
@@ -85,10 +84,10 @@ def graph_of(names: Iterable[str], edges: Iterable[tuple[str, str]]) -> nx.DiGra
 def table_of(
     source: Source, constraints: Constraints | None, prior: Prior, max_parents: int | None, memory: float | None
 ) -> ScoreTable:
-    """The parent sets that may be in a best graph, by the order of names.
+    """Return a table of the parent sets that can be in an optimal graph, in the order of names.
 
-    Scores are rounded to multiples of a power of two, some 1e-12 of their sum: sums are exact then, and which of the
-    equally good graphs is found hangs on names alone.
+    Scores are rounded to multiples of a power of two, about 1e-12 of their sum. Sums are then exact, and ties between
+    graphs depend on names only.
     """
     table = source if isinstance(source, ScoreTable) else _built(source, constraints, prior, max_parents, memory)
     if isinstance(source, ScoreTable) and (constraints is not None or prior != "uniform" or max_parents is not None):
@@ -111,5 +110,5 @@ def _built(
 
 
 def most_parents(n: int, max_parents: int | None) -> int:
-    """How many parents a variable may have, by what was given."""
+    """Return the limit on the number of parents: the given one or the default."""
     return min(n - 1, max_parents if max_parents is not None else n - 1 if n <= _FREE else _PARENTS)

@@ -1,10 +1,10 @@
-"""FCI: structure from tests of independence where variables may be hidden and rows selected.
+"""FCI: structure from tests of independence with hidden variables and selection.
 
-With hidden variables the independences among those seen are those of a *maximal ancestral graph*, in which
-a ↔ b says that neither is a cause of the other. Data determine its class, drawn as a partial ancestral graph
-(PAG, see :mod:`bayeslab.structure.partial_graph`). Two variables that are not joined need not be separated by
-variables joined to one of them; a superset of what is needed, possible-d-sep, is searched after the colliders
-are known [1]_. Ten rules then find every mark that all members share [2]_: rules 5 to 7 speak of selected rows.
+With hidden variables, the independences among the observed variables are those of a *maximal ancestral graph*,
+in which a ↔ b means that neither is a cause of the other. Data determine its equivalence class, drawn as a
+partial ancestral graph (PAG, see :mod:`bayeslab.structure.partial_graph`). Two non-adjacent variables need not
+be separated by neighbours of one of them; a sufficient superset, possible-d-sep, is searched once the colliders
+are known [1]_. Ten rules then find every mark that all members share [2]_; rules 5 to 7 concern selection.
 
 References
 ----------
@@ -60,12 +60,12 @@ def search(
     Parameters
     ----------
     data, test, alpha, colliders
-        As for :func:`bayeslab.structure.searches.pc.search`.
+        As in :func:`bayeslab.structure.searches.pc.search`.
     max_given : int, optional
-        Size of the largest sets that are conditioned on. Without a limit time may grow exponentially with the
-        number of variables.
+        Size of the largest conditioning sets. Without a limit the time may be exponential in the number of
+        variables.
     constraints : Constraints, optional
-        Tiers only: a variable of a later tier is no cause of one of an earlier tier. Other constraints speak of
+        Tiers only: a variable of a later tier is not a cause of one of an earlier tier. Other constraints concern
         direct edges, which a PAG does not show.
 
     Returns
@@ -88,7 +88,7 @@ def search(
 
 
 def _later(asked: Asked, constraints: Constraints | None) -> NDArray[np.bool_]:
-    """At [u, v] whether v is known to be no cause of u: its tier is later."""
+    """At [u, v] whether v is known not to be a cause of u because its tier is later."""
     if constraints is None:
         return np.zeros((asked.n, asked.n), dtype=bool)
     if set(constraints.names) != set(asked.names):
@@ -114,7 +114,7 @@ def _colliders(asked: Asked, adjacencies: Skeleton, rule: ColliderRule, later: N
 
 
 def _without_distant_separation(asked: Asked, near: Skeleton, marks: Marks, max_given: int | None) -> Skeleton:
-    """Take out the edges that only sets with variables joined to neither end explain."""
+    """Remove edges that are separated only by sets with variables adjacent to neither end."""
     joined, separations = near.joined.copy(), dict(near.separations)
     farther: dict[tuple[int, int], list[Separation]] = {}
     possible = [_possible_d_sep(marks, v) for v in range(asked.n)]
@@ -129,7 +129,7 @@ def _without_distant_separation(asked: Asked, near: Skeleton, marks: Marks, max_
 
 
 def _distant(asked: Asked, pools: list[set[int]], x: int, y: int, max_given: int | None) -> list[Separation]:
-    """The separating sets of the smallest size there are."""
+    """Return the separating sets of the smallest size."""
     largest = max(map(len, pools))
     for size in range((largest if max_given is None else min(largest, max_given)) + 1):
         sets = dict.fromkeys(given for pool in pools for given in combinations(sorted(pool), size))
@@ -164,7 +164,7 @@ def _separates(asked: Asked, adjacencies: Skeleton, rule: ColliderRule, x: int, 
 
 
 def orient(marks: Marks, separates: Callable[[int, int, int], bool | None]) -> None:
-    """Turn circles into the marks that follow, in place.
+    """Orient circle marks by Zhang's rules, in place.
 
     Parameters
     ----------
@@ -184,9 +184,9 @@ def orient(marks: Marks, separates: Callable[[int, int, int], bool | None]) -> N
 
 
 def _until_still(marks: Marks, rules: Callable[[Marks], list[tuple[int, int, int]]]) -> None:
-    """Apply rules until they change nothing; all of one round speak of the same graph.
+    """Apply rules until nothing changes; all rules of a round are applied to the same graph.
 
-    Two marks asked for at one circle, which contradicting tests can bring about, are an arrowhead.
+    If contradictory tests imply two marks for one circle, it becomes an arrowhead.
     """
     while True:
         asked = [(u, v, mark) for u, v, mark in rules(marks) if marks[u, v] == CIRCLE]
@@ -213,7 +213,7 @@ def _into(marks: Marks) -> NDArray[np.bool_]:
 
 
 def _rule_1(marks: Marks) -> list[tuple[int, int, int]]:
-    """a *→ b o-* c, a and c apart: b → c."""
+    """a *→ b o-* c, a and c not adjacent: b → c."""
     return [
         change
         for c, b in _pairs(marks == CIRCLE)
@@ -231,7 +231,7 @@ def _rule_2(marks: Marks) -> list[tuple[int, int, int]]:
 
 
 def _rule_3(marks: Marks) -> list[tuple[int, int, int]]:
-    """a *→ b ←* c, a *-o d o-* c, a and c apart, d *-o b: d *→ b."""
+    """a *→ b ←* c, a *-o d o-* c, a and c not adjacent, d *-o b: d *→ b."""
     out = []
     for d, b in _pairs(marks == CIRCLE):
         ends = np.flatnonzero((marks[:, b] == ARROW) & (marks[:, d] == CIRCLE)).tolist()
@@ -255,7 +255,7 @@ def _rule_4(marks: Marks, separates: Callable[[int, int, int], bool | None]) -> 
 def _discriminating(marks: Marks, b: int, c: int) -> Iterator[tuple[int, int]]:
     """The neighbour of b and the far end of each shortest discriminating path for b.
 
-    All nodes between the far end, which is not joined to c, and b are colliders on the path and parents of c.
+    All nodes between the far end, which is not adjacent to c, and b are colliders on the path and parents of c.
     """
     parents = _into(marks)[:, c]
     for a in np.flatnonzero(parents & (marks[b] == ARROW)).tolist():
@@ -275,7 +275,7 @@ def _discriminating(marks: Marks, b: int, c: int) -> Iterator[tuple[int, int]]:
 
 
 def _rule_5(marks: Marks) -> list[tuple[int, int, int]]:
-    """a o-o b, an uncovered path a, c, ..., d, b of o-o, a and d apart, b and c apart: tails all round."""
+    """a o-o b, an uncovered path a, c, ..., d, b of o-o, a, d and b, c not adjacent: tails on the whole cycle."""
     out = []
     free = (marks == CIRCLE) & (marks.T == CIRCLE)
     for a, b in _pairs(np.triu(free)):
@@ -293,7 +293,7 @@ def _rule_6(marks: Marks) -> list[tuple[int, int, int]]:
 
 
 def _rule_7(marks: Marks) -> list[tuple[int, int, int]]:
-    """a —o b o-* c, a and c apart: b -* c."""
+    """a —o b o-* c, a and c not adjacent: b -* c."""
     half = (marks == CIRCLE) & (marks.T == TAIL)
     return [
         (c, b, TAIL)
@@ -320,7 +320,7 @@ def _towards(marks: Marks) -> NDArray[np.bool_]:
 
 
 def _rule_9(marks: Marks) -> list[tuple[int, int, int]]:
-    """a o→ c and an uncovered path that may lead from a over b to c, b and c apart: a → c."""
+    """a o→ c and an uncovered potentially directed path from a over b to c, b and c not adjacent: a → c."""
     towards = _towards(marks)
     return [
         (c, a, TAIL)
@@ -330,7 +330,7 @@ def _rule_9(marks: Marks) -> list[tuple[int, int, int]]:
 
 
 def _rule_10(marks: Marks) -> list[tuple[int, int, int]]:
-    """a o→ c, b → c ← d, uncovered paths that may lead from a to b and to d with second nodes apart: a → c."""
+    """a o→ c, b → c ← d, uncovered potentially directed paths a to b and a to d, second nodes not adjacent: a → c."""
     into, towards = _into(marks), _towards(marks)
     out = []
     for a, c in _half_arrows(marks):
@@ -343,7 +343,7 @@ def _rule_10(marks: Marks) -> list[tuple[int, int, int]]:
 
 
 def _uncovered(marks: Marks, allowed: NDArray[np.bool_], path: list[int], end: int) -> Iterator[list[int]]:
-    """Paths along allowed edges on which no three nodes in a row form a triangle."""
+    """Yield uncovered paths along allowed edges: no three consecutive nodes form a triangle."""
     last = path[-1]
     for v in np.flatnonzero(allowed[last]).tolist():
         if v in path or (len(path) > 1 and marks[path[-2], v] != NONE):

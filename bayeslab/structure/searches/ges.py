@@ -1,8 +1,7 @@
-"""Greedy equivalence search: from one class of equivalent DAGs to the next, first adding edges, then deleting them.
+"""Greedy equivalence search (GES): over equivalence classes of DAGs, first adding and then deleting edges.
 
-Each step takes the valid operator that raises the score most. With a score that is consistent and the same for
-equivalent DAGs, the class found is the true one as rows grow without bound, if the distribution has no independences
-but those of a DAG [1]_.
+Each step applies the valid operator that increases the score most. With a consistent, score-equivalent score the class
+found is the true one in the limit of many rows, if the distribution is faithful to a DAG [1]_.
 
 References
 ----------
@@ -30,7 +29,7 @@ __all__ = ["search"]
 
 
 def search(source: LocalScore, *, prior: Prior = "uniform") -> Found:
-    """Learn a class of equivalent DAGs.
+    """Learn an equivalence class of DAGs.
 
     Parameters
     ----------
@@ -63,9 +62,9 @@ def search(source: LocalScore, *, prior: Prior = "uniform") -> Found:
 
 
 class _Operator(NamedTuple):
-    """Add or delete the edge between x and y; ``turned`` are the undirected neighbours of y whose edges it directs.
+    """Insert or delete an edge between x and y; ``turned`` are neighbours of y whose undirected edges it directs.
 
-    The gain is the score of y with the parents ``after`` less that with ``before``.
+    The gain is the score of y with the parents ``after`` minus that with ``before``.
     """
 
     x: int
@@ -102,7 +101,7 @@ class Class:
         return all(not members & ~self.adjacent[v] & ~(1 << v) for v in bits(members))
 
     def blocked(self, start: int, end: int, by: int) -> bool:
-        """Whether every way from start to end that goes along no arrow backwards meets ``by``."""
+        """Return whether ``by`` blocks every semi-directed path from start to end."""
         children = [0] * len(self.parents)
         for v, mask in enumerate(self.parents):
             for u in bits(mask):
@@ -119,7 +118,7 @@ class Class:
         return True
 
     def after(self, step: _Operator) -> list[int]:
-        """A DAG of the class that an operator leads to."""
+        """Return a DAG of the class reached by an operator."""
         n = len(self.parents)
         marks = np.zeros((n, n), np.int8)
         for v in range(n):
@@ -144,7 +143,7 @@ class Class:
 
 
 def insertions(state: Class) -> Iterator[_Operator]:
-    """Valid but for the ways from y to x, which are looked at last."""
+    """Yield insertions that are valid except for paths from y to x, which are checked last."""
     n = len(state.parents)
     for y in range(n):
         for x in range(n):
@@ -159,7 +158,7 @@ def insertions(state: Class) -> Iterator[_Operator]:
 
 
 def _cliques(state: Class, base: int, others: int) -> Iterator[int]:
-    """All sets of others that are a clique together with the base, which is one."""
+    """Yield all sets of others that form a clique together with the base, which is a clique."""
     pending = [(0, others)]
     while pending:
         chosen, left = pending.pop()
@@ -175,14 +174,14 @@ def _deletions(state: Class) -> Iterator[_Operator]:
     for y in range(n):
         for x in bits(state.neighbours[y] | state.parents[y]):
             common = state.neighbours[y] & state.adjacent[x]
-            # What is not turned must be a clique.
+            # The neighbours that are not turned must form a clique.
             for kept in _cliques(state, 0, common):
                 after = (kept | state.parents[y]) & ~(1 << x)
                 yield _Operator(x, y, common & ~kept, False, after | 1 << x, after)
 
 
 def best(scorer: Scorer, state: Class, operators: list[_Operator]) -> _Operator | None:
-    """The best valid operator that raises the score; of equally good ones the first by name."""
+    """Return the best valid operator that increases the score; the first by name on a tie."""
     by_child: dict[int, list[_Operator]] = {}
     for operator in operators:
         by_child.setdefault(operator.y, []).append(operator)
@@ -192,7 +191,7 @@ def best(scorer: Scorer, state: Class, operators: list[_Operator]) -> _Operator 
         with np.errstate(invalid="ignore"):
             change = np.where(after > -np.inf, after - before, -np.inf)
         gains += [(g, o) for g, o in zip(change.tolist(), of_child, strict=True) if g > scorer.tolerance]
-    # Rounding must not decide between equally good ones.
+    # Rounding must not break ties.
     gains.sort(key=lambda pair: (-round(pair[0] / (10 * scorer.tolerance)), pair[1]))
     for _, operator in gains:
         path_ok = not operator.insert or state.blocked(

@@ -1,7 +1,8 @@
-"""Greedy parents: each variable takes, one by one, the parent that raises its score most.
+"""Greedy parent selection: each variable gets, one by one, the parent that increases its score most.
 
-With an order of the variables parents come from earlier ones only, so that no circle can arise: K2 [1]_. Without one,
-the best edge over all variables that closes no circle is added each time, from the empty graph.
+Given an order of the variables, parents come from earlier variables only, so that no cycle can arise: the K2 algorithm
+[1]_. Without an order, the best edge over all variables that closes no cycle is added each time, starting from the
+empty graph.
 
 References
 ----------
@@ -31,19 +32,19 @@ def search(
     constraints: Constraints | None = None,
     prior: Prior = "uniform",
 ) -> Found:
-    """Add parents while that raises the score.
+    """Add parents while this increases the score.
 
     Parameters
     ----------
     source, constraints, prior
         See :mod:`bayeslab.structure.searches`.
     order
-        All variables; each takes its parents from those before it. Left out, edges may have any direction.
+        All variables; parents come from earlier variables. Default: edges may have any direction.
 
     Raises
     ------
     ModelError
-        The order is not one of all variables, or a required edge goes against it.
+        The order does not contain all variables, or a required edge contradicts it.
     """
     scorer = Scorer(source, constraints, prior)
     parents = scorer.parents_of(None)

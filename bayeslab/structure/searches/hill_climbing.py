@@ -1,12 +1,11 @@
-"""Hill climbing over graphs: add, delete or reverse the edge that raises the score most, until none does.
+"""Hill climbing over graphs: add, delete or reverse the edge that increases the score most, until none does.
 
-Steps on the level, to graphs as good as the last, cost nothing: with a score that is the same for equivalent graphs
-they turn edges round within a class, until one more edge pays. From a local top there are three ways on: *reinsertion*
-takes out all edges of one variable and puts it in again, edge by edge, where it fits best [3]_; a *tabu* list forbids
-the last graphs, so that the climb goes down the least steep way and perhaps up another hill [1]_; *restarts* change
-some edges of the best graph at random and climb again. The matrix of what each move adds is kept; a move makes only
-the columns of the variables whose parents changed new. Variables that no edge tells anything about, such as constant
-columns, get no edges.
+Level steps lead to graphs with an equal score: with a score-equivalent score they reverse edges within an equivalence
+class until another edge has a gain. From a local optimum there are three ways to continue. *Reinsertion* removes all
+edges of one variable and adds the best edges one by one [3]_. A *tabu* list forbids the last graphs, so that the search
+takes the smallest decrease and may reach another optimum [1]_. *Restarts* change some edges of the best graph at random
+and climb again. The matrix of the gains of all moves is cached; a move updates only the columns of variables whose
+parents changed. Variables for which no edge has a gain, such as constant columns, get no edges.
 
 References
 ----------
@@ -36,7 +35,7 @@ __all__ = ["search"]
 
 type Parents = list[int]
 
-# Moves on the level after a variable was put in anew: enough to turn a chain of edges round.
+# Level moves after the reinsertion of a variable: enough to reverse a chain of edges.
 _LEVEL_AFTER_REINSERTION = 5
 
 
@@ -56,46 +55,46 @@ def search(
     rng: np.random.Generator | None = None,
     watch: Callable[[nx.DiGraph, float], None] | None = None,
 ) -> Found:
-    """Climb to a graph that no single edge improves, nor one variable put in anew.
+    """Climb to a graph that is improved neither by a single edge nor by the reinsertion of a variable.
 
     Parameters
     ----------
     source
-        A score with its data, or a score table (one that is not pruned: what is missing there cannot be passed).
+        A score of a data set, or an unpruned score table (the search cannot pass through missing parent sets).
     start
-        The first graph; left out, that of the required edges only.
+        The initial graph; default: the required edges only.
     constraints, prior
         See :mod:`bayeslab.structure.searches`.
     tabu
-        Number of last graphs that are not gone back to; 0 never goes down.
+        Number of recent graphs that are not revisited; 0: the score never decreases.
     patience
-        With a tabu list: how many moves without a new best graph end the climb; left out, as many as ``tabu``.
+        With a tabu list: the climb ends after this many moves without a new best graph; default: ``tabu``.
     level
-        Without a tabu list: how many moves to graphs as good as the last, none of them passed before, are made in a
-        row at most; 0 stops on the first top.
+        Without a tabu list: largest number of consecutive moves to new graphs with an equal score; 0 stops at the first
+        local optimum.
     reinsertion
-        Whether each variable is tried elsewhere, with all its edges, before a top is the last.
+        Whether to try the reinsertion of every variable before a local optimum is accepted.
     restarts
-        How often to go on from the best graph with ``changes`` random moves.
+        Number of restarts from the best graph after ``changes`` random moves.
     changes
-        Moves made at random at each restart.
+        Number of random moves at each restart.
     max_steps
-        Moves of one climb at most.
+        Maximum number of moves in a climb.
     rng
         Needed for restarts.
     watch
-        Told each graph and its score.
+        Callback that receives each graph and its score.
 
     Returns
     -------
     Found
-        The best graph. Its trace holds the scores of all graphs passed; without tabu and restarts it never falls,
-        rounding aside.
+        The best graph. Its trace has the scores of all visited graphs; without tabu and restarts it never decreases
+        except by rounding.
 
     Raises
     ------
     ModelError
-        A start graph that breaks a constraint.
+        The initial graph violates a constraint.
     """
     given = (("tabu", tabu), ("patience", patience or 0), ("level", level))
     for name, value in (*given, ("restarts", restarts), ("changes", changes)):
@@ -128,7 +127,7 @@ def search(
 
 @dataclass(frozen=True)
 class _Rules:
-    """When a climb ends."""
+    """Stopping rules of a climb."""
 
     tabu: int
     patience: int
@@ -139,7 +138,7 @@ class _Rules:
 def _climb(
     climber: Climber, rules: _Rules, trace: list[float], watch: Callable[[nx.DiGraph, float], None] | None
 ) -> tuple[Parents, float]:
-    """The best graph of one climb."""
+    """Return the best graph of one climb."""
     tolerance = climber.scorer.tolerance
     best, top = list(climber.parents), climber.score
     patience = rules.patience if rules.tabu else rules.level
@@ -169,7 +168,7 @@ def _reinserted(
     trace: list[float],
     watch: Callable[[nx.DiGraph, float], None] | None,
 ) -> tuple[Parents, float]:
-    """The best graph after each variable has been tried elsewhere without gain; only better graphs are reported."""
+    """Reinsert variables until none has a gain, and return the best graph; only better graphs are reported."""
     quick = _Rules(0, 0, _LEVEL_AFTER_REINSERTION, rules.max_steps)
     v, failures = 0, 0
     while failures < scorer.n:
@@ -183,7 +182,7 @@ def _reinserted(
 
 
 def _put_in_anew(scorer: Scorer, parents: Parents, v: int) -> Climber:
-    """A graph whose variable ``v`` has lost its edges and won, one by one, those that pay; the rest stays."""
+    """Remove all edges of ``v``, then add, one by one, those with a gain; the other edges are unchanged."""
     bare = [mask & (~(1 << v) | scorer.required(child)) for child, mask in enumerate(parents)]
     bare[v] = scorer.required(v)
     climber = Climber(scorer, bare)
@@ -204,7 +203,7 @@ def _tell(climber: Climber, trace: list[float], watch: Callable[[nx.DiGraph, flo
 
 
 def _shake(climber: Climber, changes: int, rng: np.random.Generator) -> None:
-    """Moves at random, each as probable as every other."""
+    """Make random moves, all equally probable."""
     for _ in range(changes):
         possible = np.flatnonzero(climber.gains().reshape(-1) > -np.inf)
         if not possible.size:

@@ -1,7 +1,8 @@
-"""Max-min hill climbing: tests of independence say which edges may be, a score chooses among them.
+"""Max-min hill climbing (MMHC): tests of independence find the possible edges, a score chooses among them.
 
-The neighbours of each variable are found by :mod:`bayeslab.structure.searches.mmpc`, then hill climbing with a tabu
-list starts from no edges and adds only edges between neighbours. With many variables that looks at few families.
+The neighbours of each variable are found by :mod:`bayeslab.structure.searches.mmpc`. Hill climbing with a tabu list
+then starts from the empty graph and adds only edges between neighbours, which visits few families even for many
+variables.
 
 References
 ----------
@@ -38,10 +39,10 @@ def search(
     source, prior
         See :mod:`bayeslab.structure.searches`.
     data, test, alpha, max_given
-        What is tested, and how: see :func:`bayeslab.structure.searches.mmpc.search`. The same table as that of the
+        The tests, as in :func:`bayeslab.structure.searches.mmpc.search`, on the same table as the
         score.
     constraints
-        Kept by the tests and by the climb.
+        Constraints for both the tests and the climb.
     tabu
         See :func:`bayeslab.structure.searches.hill_climbing.search`.
     """

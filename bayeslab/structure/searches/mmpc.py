@@ -1,8 +1,9 @@
-"""MMPC: the neighbours of each variable by max-min association; the first half of max-min hill climbing.
+"""MMPC: the neighbours of each variable by max-min association, the first phase of max-min hill climbing.
 
-For each variable, candidates are added one at a time: the one whose smallest association with the variable,
-over all subsets of the candidates so far, is largest. What some subset makes independent is left out for good.
-Then each candidate has to stand against all subsets of the others. A pair is kept if each has the other [1]_.
+For each variable, candidates are added one at a time: the one whose minimum association with the variable,
+over all subsets of the current candidates, is largest. Variables that are independent given some subset are
+excluded for good. Then each candidate is tested against all subsets of the other candidates. A pair is kept if
+each is a candidate of the other [1]_.
 Greedy search among these neighbours (:attr:`Candidates.constraints`) is MMHC, :mod:`bayeslab.structure.searches.mmhc`.
 
 References
@@ -27,13 +28,13 @@ from bayeslab.structure.partial_graph import CIRCLE, PartialGraph
 
 __all__ = ["Candidates", "search"]
 
-# The p-value, and how far the statistic lies above its expectation: p-values of strong dependence are all 0.
+# The p-value, then the excess of the statistic over its expectation, because strong dependence always has p-value 0.
 type _Association = tuple[float, float]
 
 
 @dataclass(frozen=True, eq=False)
 class Candidates:
-    """The variables that may be joined to each variable.
+    """The possible neighbours of each variable.
 
     Attributes
     ----------
@@ -41,9 +42,9 @@ class Candidates:
     neighbours : mapping of str to tuple of str
         Symmetric.
     tests : int
-        Number of different tests.
+        Number of distinct tests.
     trace : tuple of (str, tuple of str)
-        For each variable what was found before pairs were compared.
+        For each variable, the candidates before the symmetry check of pairs.
     """
 
     names: tuple[str, ...]
@@ -54,13 +55,13 @@ class Candidates:
 
     @property
     def graph(self) -> PartialGraph:
-        """The edges, with circles at both ends: nothing is said of directions."""
+        """The edges, with circles at both ends because directions are unknown."""
         marks = [[CIRCLE * (u in self.neighbours[v]) for u in self.names] for v in self.names]
         return PartialGraph(self.names, np.array(marks).reshape(len(self.names), len(self.names)))
 
     @property
     def constraints(self) -> Constraints:
-        """For a search by score: parents only from among the neighbours, and the constraints given."""
+        """Constraints for a score-based search: parents only among the neighbours, plus the given constraints."""
         known = Constraints(self.names) if self.known is None else self.known
         candidates = {
             v: tuple(u for u in near if v not in known.candidates or u in known.candidates[v])
@@ -82,11 +83,11 @@ def search(
     Parameters
     ----------
     data, test, alpha
-        As for :func:`bayeslab.structure.searches.pc.search`.
+        As in :func:`bayeslab.structure.searches.pc.search`.
     max_given : int, optional
-        Size of the largest sets that are conditioned on.
+        Size of the largest conditioning sets.
     constraints : Constraints, optional
-        Pairs that may not be joined are no neighbours, pairs with a required edge are.
+        Pairs that may not be adjacent are never neighbours; pairs with a required edge always are.
 
     Returns
     -------
@@ -95,7 +96,7 @@ def search(
     Raises
     ------
     ModelError
-        Constraints on other variables.
+        The constraints are on other variables.
     """
     if max_given is not None and max_given < 0:
         raise OptionError(f"max_given is a number of variables, 0 or more, not {max_given}", code="out-of-range")
@@ -120,7 +121,7 @@ def search(
 
 
 def _neighbours(asked: Asked, target: int, possible: list[int], fixed: list[int], limit: int) -> list[int]:
-    """Parents and children of one variable, and perhaps some more, ascending."""
+    """Return a superset of the parents and children of one variable, in ascending order."""
     chosen = list(fixed)
     weakest: dict[int, _Association] = {}
     for v in possible:
@@ -147,7 +148,7 @@ def _association(asked: Asked, target: int, v: int, given: tuple[int, ...]) -> _
 def _weakened(
     asked: Asked, target: int, v: int, so_far: _Association, chosen: list[int], new: int, limit: int
 ) -> _Association:
-    """The smallest association once sets with the newest candidate are looked at too."""
+    """Update the minimum association with the sets that contain the newest candidate."""
     for given in _subsets(chosen, limit - 1):
         so_far = min(so_far, _association(asked, target, v, (*given, new)))
         if -so_far[0] > asked.alpha:

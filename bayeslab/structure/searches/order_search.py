@@ -1,8 +1,8 @@
-"""Search over orders: the score of an order is that of the best graph that agrees with it.
+"""Search over orders of the variables; the score of an order is that of its best consistent graph.
 
-Given an order each variable takes its best parent set among those before it, on its own [1]_. So a walk over orders
-looks at whole graphs, and there are far fewer local tops than among graphs. The walk takes a variable out and puts it
-in elsewhere, annealed; only the variables between have other parents then.
+Given an order, each variable independently takes its best parent set among its predecessors [1]_. A search over orders
+therefore compares whole graphs and has far fewer local optima than a search over graphs. A move takes a variable out
+and inserts it elsewhere, with simulated annealing; it changes only the parents of the variables in between.
 
 References
 ----------
@@ -30,7 +30,7 @@ from bayeslab.structure.searches.toolbox.scorer import Prior, Source, in_name_or
 
 __all__ = ["best_for_order", "search"]
 
-# Random numbers drawn at a time.
+# Number of random numbers drawn at a time.
 _BLOCK = 1 << 15
 
 
@@ -51,26 +51,26 @@ def search(
     Parameters
     ----------
     source, constraints, prior, rng
-        See :mod:`bayeslab.structure.searches`. Of a score, a table of parent sets is built first, and the graph found
-        is climbed from afterwards, with as many parents as the constraints allow. A table may be pruned.
+        See :mod:`bayeslab.structure.searches`. For a score, a table of parent sets is built first, and the graph found
+        is then improved by hill climbing, with as many parents as the constraints allow. A table may be pruned.
     max_parents
         Largest number of parents in the table.
     steps
-        Insertions proposed, each run.
+        Number of proposed insertions in each run.
     hottest, coldest
         First and last temperature, in nats.
     runs
-        How often to begin anew, from a random order.
+        Number of runs, each from a random order.
 
     Returns
     -------
     Found
-        Its trace holds the best score so far after each of some blocks of steps.
+        Its trace has the best score so far after each block of steps.
 
     Raises
     ------
     EngineRefusal
-        The table would need more memory than there is.
+        The table would need more memory than available.
     """
     if not (hottest >= coldest > 0 and runs >= 1 and steps >= 0):
         raise OptionError(
@@ -92,12 +92,12 @@ def search(
 
 
 def best_for_order(table: ScoreTable, order: Sequence[str]) -> Found:
-    """The best graph in which every parent comes before its children.
+    """Return the best graph in which every parent precedes its children in the order.
 
     Raises
     ------
     ModelError
-        The order is not one of all variables, or constraints leave some variable no parents in it.
+        The order does not contain all variables, or no allowed parent set of some variable fits the order.
     """
     orders = _Orders.of(table)
     if sorted(order) != sorted(table.names):
@@ -108,7 +108,7 @@ def best_for_order(table: ScoreTable, order: Sequence[str]) -> Found:
 
 @dataclass(frozen=True, eq=False)
 class _Orders:
-    """A score table by the order of names."""
+    """A score table with variables in the order of names."""
 
     columns: tuple[str, ...]
     names: tuple[str, ...]
@@ -135,7 +135,7 @@ class _Orders:
         return out
 
     def start(self, rng: np.random.Generator) -> NDArray[np.int64]:
-        """A random order in which every variable has a parent set."""
+        """Return a random order in which every variable has a parent set."""
         pointer, sets = self.pointer, self.sets
         needed = [np.bitwise_and.reduce(sets[a:b]) for a, b in pairwise(pointer)]
         above = [members(mask) for mask in needed]
@@ -188,7 +188,7 @@ def _search(
 
 
 def _order_of(orders: _Orders, choice: NDArray[np.int64]) -> NDArray[np.int64]:
-    """An order of the graph of some choices; among variables that are ready, the first by name."""
+    """Return a topological order of the graph given by parent set numbers; ties are broken by name."""
     graph = orders.result(choice, []).graph
     numbers = {v: i for i, v in enumerate(orders.names)}
     return np.array([numbers[v] for v in nx.lexicographical_topological_sort(graph)], dtype=np.int64)

@@ -1,9 +1,8 @@
 """PC: structure from tests of independence, without hidden variables.
 
-Edges between variables that some set makes independent are taken out; triples that only a collider explains
-get their arrows; what follows from those is oriented by Meek's rules. If every test is right and the
-distribution has no independences but those of its DAG, the result is that DAG's CPDAG [1]_. The stable form
-[2]_ does not depend on the order of the variables.
+Edges between variables that are independent given some set are removed; unshielded colliders are oriented; and
+further orientations follow from Meek's rules. If every test is correct and the distribution is faithful to its
+DAG, the result is the CPDAG of the DAG [1]_. The stable form [2]_ does not depend on the order of the variables.
 
 References
 ----------
@@ -40,37 +39,37 @@ def search(
     colliders: ColliderRule = "max_p",
     constraints: Constraints | None = None,
 ) -> Result:
-    """Learn the class of a DAG.
+    """Learn the equivalence class of a DAG.
 
     Parameters
     ----------
     data
         Observations, a table of states, or a test of independence (see
-        :class:`bayeslab.structure.independence.IndependenceTest`), which then is asked as it is.
+        :class:`bayeslab.structure.independence.IndependenceTest`), which is used as it is.
     test : str, optional
-        Name of the test, see :func:`bayeslab.structure.independence.independence_test`; left out, ``g2``, or
-        ``fisher_z`` for observations that are all numbers.
+        Name of the test, see :func:`bayeslab.structure.independence.independence_test`; default: ``g2``, or
+        ``fisher_z`` for purely continuous observations.
     alpha : float
-        P-value above which variables count as independent. The larger, the more edges stay.
+        P-value above which variables count as independent. A larger value keeps more edges.
     max_given : int, optional
-        Size of the largest sets that are conditioned on.
+        Size of the largest conditioning sets.
     colliders : {"max_p", "majority", "first"}
-        What decides whether a triple is a collider: the separating set with the largest p-value, the majority of
+        Rule that decides whether a triple is a collider: the separating set with the largest p-value, the majority of
         the separating sets, or the one found first (fewer tests; depends on the order of the variables).
     constraints : Constraints, optional
-        Required and forbidden edges, tiers and candidate parents. Numbers of parents cannot be held.
+        Required and forbidden edges, tiers and candidate parents. Limits on the number of parents are not supported.
 
     Returns
     -------
     Result
-        Its graph is a CPDAG if the tests do not contradict each other, oriented further by the constraints. Where
-        colliders claim both directions of an edge, the surer one has it; of equally sure ones, none.
-        :func:`bayeslab.structure.cpdag.extension` picks a DAG.
+        Its graph is a CPDAG if the tests do not contradict each other, oriented further by the constraints. If
+        colliders imply both directions of an edge, the one with stronger evidence is used; on a tie, neither.
+        :func:`bayeslab.structure.cpdag.extension` returns a DAG of the class.
 
     Raises
     ------
     ModelError
-        Constraints on the number of parents, or on other variables.
+        The constraints limit the number of parents, or are on other variables.
     """
     asked = Asked.of(data, test, alpha)
     known = _constraints(asked, constraints)
@@ -109,7 +108,7 @@ def _constraints(asked: Asked, constraints: Constraints | None) -> Constraints:
 def _resolve(
     asked: Asked, verdicts: Mapping[Triple, float | None], fixed: NDArray[np.bool_]
 ) -> tuple[NDArray[np.bool_], tuple[str, ...]]:
-    """Arrows of the colliders, at [u, v] for u → v, the surest first; and what contradicts them."""
+    """Return the arrows of the colliders, at [u, v] for u → v, strongest evidence first; and the contradictions."""
     arrows, conflicts = fixed.copy(), []
     sure = sorted(((s, t) for t, s in verdicts.items() if s is not None), key=lambda pair: (-pair[0], pair[1]))
     for _, group in groupby(sure, key=lambda pair: pair[0]):

@@ -1,23 +1,24 @@
-r"""Structural EM: a structure from rows with missing cells or hidden variables.
+r"""Structural EM: structure learning from rows with missing cells or hidden variables.
 
-Ordinary EM fills the counts of one structure in by expectations. Structural EM [1]_ takes expected counts of *all*
-families from the current net at once, and searches among structures with them:
+Ordinary EM replaces the counts of one structure by their expectations. Structural EM [1]_ computes the expected counts
+of *all* families under the current net and uses them to search over structures:
 
-1. EM over the tables of the current graph until they are found;
-2. expected counts at these tables; a search, from the current graph, for the graph with the highest expected score;
-3. its tables from the same counts, and again from 1, until no graph is better.
+1. run EM over the tables of the current graph to convergence;
+2. compute expected counts at these tables; search, from the current graph, for the graph with the best expected score;
+3. compute its tables from the same counts, and repeat from 1 until no graph is better.
 
-For scores that are a log likelihood less a penalty (BIC and its like) a graph whose expected score is higher by d has
-an observed score higher by d at least, so that neither ever falls [1]_. For Bayesian scores the score of the expected
-counts stands for the expected score [2]_, and what is compared is the approximation of Cheeseman and Stutz [3]_,
+For penalised log likelihoods (BIC and similar) a graph whose expected score is higher by d has an observed score higher
+by at least d, so that neither ever decreases [1]_. For Bayesian scores the score of the expected counts approximates
+the expected score [2]_, and graphs are compared by the Cheeseman-Stutz approximation [3]_,
 
 .. math:: \log p(\hat D \mid G) + \log p(D \mid \hat\theta, G) - \log p(\hat D \mid \hat\theta, G)
 
-with the expected counts :math:`\hat D` at the tables :math:`\hat\theta`; a graph for which it is lower is not taken.
+with the expected counts :math:`\hat D` at the tables :math:`\hat\theta`; a graph for which it is lower is rejected.
 
-Hidden variables may be given, with their numbers of states, or *invented*: put above a set of variables that are nearly
-all connected [4]_, between what is above these and them, with as many states as pay; given a state more or fewer; or
-taken out. Each is done only if the score rises. Cells are assumed to be missing at random.
+Hidden variables may be given with their numbers of states, or *invented*: a new variable is placed above a nearly
+complete set of variables [4]_, between the set and its parents, with the number of states that has the best score; the
+number of states may be changed by one, and a hidden variable may be removed. Each change is made only if it increases
+the score. Cells are assumed to be missing at random.
 
 References
 ----------
@@ -56,17 +57,17 @@ from bayeslab.structure.searches.toolbox.scorer import Prior, Scorer
 
 __all__ = ["SCORES", "Completed", "Move", "outer_inner", "search"]
 
-# Scores of expected counts: Bayesian ones with the concentration of an entry, and penalised likelihoods.
+# Scores of expected counts: Bayesian scores with the concentration of an entry, and penalised likelihoods.
 _BAYESIAN = ("bdeu", "k2")
 SCORES = (*_BAYESIAN, "bic", "aic", "mdl", "log_likelihood")
 _INNER = ("tabu", "hill_climbing")
-# At most so many places are tried for each new hidden variable.
+# Largest number of positions tried for a new hidden variable.
 _PLACES = 12
-# A new hidden variable has so many states at most before it is judged.
+# Largest number of states of a new hidden variable before it is evaluated.
 _STATES = 6
-# Random tables to start from, for each change of hidden variables.
+# Number of random starts of the tables for each change of hidden variables.
 _TRIES = 3
-# Gains of a score below this are none.
+# Smaller gains of a score count as zero.
 _GAIN = 1e-6
 
 Array = NDArray[np.float64]
@@ -75,14 +76,14 @@ type Tables = Mapping[str, Array]
 
 @dataclass(frozen=True)
 class Move:
-    """A change of hidden variables that was tried.
+    """An attempted change of hidden variables.
 
     Attributes
     ----------
     what : str
-        In words.
+        Description of the change.
     before, after : float
-        Scores without it and with it.
+        Scores without and with the change.
     """
 
     what: str
@@ -96,24 +97,24 @@ class Move:
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Completed(Found):
-    """A structure from incomplete rows; ``score`` is the observed score, ``trace`` its values on the way.
+    """A structure from incomplete rows; ``score`` is the observed score, ``trace`` its values during the search.
 
     Attributes
     ----------
     network : DiscreteNetwork
-        With the tables that EM ended at.
+        Network with the final tables of EM.
     log_likelihood : float
-        Of the observed cells.
+        Log likelihood of the observed cells.
     expected : tuple of (float, float)
-        Of each search on expected counts, the expected score of the graph it began with and of the one it found.
+        For each search on expected counts, the expected score of the initial and of the final graph.
     e_steps : int
-        Passes over the rows, of all starts.
+        Number of passes over the rows, over all starts.
     hidden : mapping of str to int
-        Hidden variables, and how many states they have.
+        Hidden variables and their numbers of states.
     moves : tuple of Move
-        Changes of hidden variables that were tried, in order.
+        Attempted changes of hidden variables, in order.
     observations : Observations
-        All completions of the rows, with their probabilities as weights.
+        All completions of the rows, weighted by their probabilities.
     """
 
     network: DiscreteNetwork
@@ -126,7 +127,7 @@ class Completed(Found):
 
     @property
     def n_parameters(self) -> int:
-        """Free parameters of all tables."""
+        """Number of free parameters of all tables."""
         return sum(table.size - table.size // table.shape[-1] for table in self.network.tables.values())
 
     def __repr__(self) -> str:
@@ -150,41 +151,41 @@ def search(
     tolerance: float = 1e-4,
     rng: np.random.Generator | None = None,
 ) -> Completed:
-    """The best structure of several starts.
+    """Return the best structure of several starts.
 
     Parameters
     ----------
     data
-        A table of states (:meth:`bayeslab.structure.incomplete.Incomplete.of`), with missing cells or not.
+        A table of states (:meth:`bayeslab.structure.incomplete.Incomplete.of`), with or without missing cells.
     score, score_options
         ``bic``, ``aic``, ``mdl``, ``log_likelihood``, ``bdeu`` or ``k2``.
     hidden
-        Names of hidden variables and how many states each has.
+        Names of hidden variables and their numbers of states.
     invent
-        How many hidden variables may be invented.
+        Largest number of hidden variables that may be invented.
     start
-        A first graph; left out, one without edges but the required ones, hidden variables above all others.
+        Initial graph; default: the required edges only, with hidden variables as parents of all others.
     starts
-        How many graphs to start from; left out, 2, and 6 with hidden variables.
+        Number of initial graphs; default: 2, or 6 with hidden variables.
     constraints
-        About the columns, and hidden variables that are given if their names are among its own.
+        Constraints on the columns, and on given hidden variables if they contain their names.
     prior
-        Of structures: ``uniform`` or ``sparse``, or a structure prior over all variables.
+        Structure prior: ``uniform``, ``sparse``, or a prior over all variables.
     inner
         The search on expected counts: ``tabu`` or ``hill_climbing``.
     max_iterations
-        Searches of one start, and steps of each EM divided by ten.
+        Largest number of searches per start; each EM has at most ten times as many steps.
     tolerance
-        EM over tables ends where less is left to gain, in nats.
+        EM over tables stops when the remaining gain is smaller, in nats.
     rng
-        For starts; needed where there are hidden variables.
+        Random generator for starts; required with hidden variables.
 
     Raises
     ------
     OptionError
-        A score that cannot be taken from expected counts.
+        The score cannot be computed from expected counts.
     EngineRefusal
-        Rows with more completions than can be gone through.
+        Some rows have too many completions.
     """
     rows = Incomplete.of(data)
     if hidden:
@@ -209,7 +210,7 @@ def search(
 
 @dataclass(frozen=True, eq=False)
 class Setting:
-    """What does not depend on which hidden variables there are."""
+    """Settings that do not depend on the hidden variables."""
 
     score: str
     options: dict[str, Any]
@@ -236,7 +237,7 @@ class Setting:
 
 @dataclass
 class Tally:
-    """Work done so far."""
+    """Counters of the work done so far."""
 
     e_steps: int = 0
     n_scored: int = 0
@@ -244,14 +245,14 @@ class Tally:
 
 @dataclass(frozen=True, eq=False)
 class _Fit:
-    """A graph with its tables at the end of EM.
+    """A graph with its tables after EM.
 
     Attributes
     ----------
     expected : ndarray
         Expected number of each distinct completed row.
     score : float
-        Observed score, penalised or by Cheeseman and Stutz, plus the log prior.
+        Observed score (penalised, or Cheeseman-Stutz) plus the log prior.
     """
 
     graph: nx.DiGraph
@@ -263,7 +264,7 @@ class _Fit:
 
 @dataclass(frozen=True, eq=False)
 class _Run:
-    """Where one start ended."""
+    """The result of one start."""
 
     task: Task
     fit: _Fit
@@ -273,7 +274,7 @@ class _Run:
 
 @dataclass(frozen=True, eq=False)
 class Task:
-    """Rows with certain hidden variables, and what is asked of them."""
+    """Rows with particular hidden variables, and the settings of the search."""
 
     rows: Incomplete
     setting: Setting
@@ -292,22 +293,22 @@ class Task:
         return structure_prior(self.setting.prior)
 
     def parents(self, graph: nx.DiGraph) -> dict[str, tuple[str, ...]]:
-        """Parents of each variable in the order of the columns."""
+        """Return the parents of each variable in the order of the columns."""
         place = {v: i for i, v in enumerate(self.rows.names)}
         return {v: tuple(sorted(graph.predecessors(v), key=place.__getitem__)) for v in self.rows.names}
 
     def scored(self, expected: Array) -> LocalScore:
-        """The score of expected counts."""
+        """Return the score on expected counts."""
         observations = self.rows.completions.observations(expected)
         return scores.load(self.setting.score, observations, **self.setting.options)
 
     def total(self, score: LocalScore, graph: nx.DiGraph) -> float:
-        """Score of expected counts plus log prior."""
+        """Return the score on expected counts plus the log prior."""
         scorer = Scorer(score, None, self.prior)
         return sum(scorer.local(v, mask) for v, mask in enumerate(scorer.parents_of(graph)))
 
     def fitted(self, graph: nx.DiGraph, tables: Tables, tally: Tally) -> _Fit:
-        """EM over the tables, and the observed score."""
+        """Run EM over the tables, and compute the observed score."""
         problem = GraphTables.of(self, graph)
         setting = self.setting
         if self.rows.complete:
@@ -316,11 +317,11 @@ class Task:
             limit = 10 * setting.max_iterations
             result = maximise(problem, tables, tolerance=setting.tolerance, max_iterations=limit)
             end = dict(result.parameters)
-            # The last one gives the expected counts at the end.
+            # The last E-step gives the final expected counts.
             tally.e_steps += result.evaluations + 1
         log_likelihood, expected = problem.complete(end)
         counts = problem.counts(expected)
-        # BIC is at its own maximum for these counts; the score of Cheeseman and Stutz is at the tables.
+        # BIC is evaluated at its maximum for these counts; the Cheeseman-Stutz score at the tables.
         at = end if setting.bayesian else {v: _shares(n) for v, n in counts.items()}
         of_counts = sum(float(xlogy(counts[v], at[v]).sum()) for v in counts)
         total = self.total(self.scored(expected), graph)
@@ -355,12 +356,12 @@ class GraphTables:
         return len(self.task.rows.completions.distinct)
 
     def counts(self, expected: Array) -> dict[str, Array]:
-        """Expected counts of the families."""
+        """Return the expected counts of the families."""
         sizes = {v: int(np.prod(shape)) for v, shape in self.shapes.items()}
         return {v: np.bincount(at, expected, sizes[v]).reshape(self.shapes[v]) for v, at in self.index.items()}
 
     def complete(self, theta: Tables) -> tuple[float, Array]:
-        """Log likelihood, and the expected number of each completion."""
+        """Return the log likelihood and the expected number of each completion."""
         with np.errstate(divide="ignore"):
             logs = sum((np.log(theta[v].ravel())[at] for v, at in self.index.items()), np.zeros(self.n))
         return self.task.rows.completions.weighted(logs)
@@ -373,7 +374,7 @@ class GraphTables:
         return {v: _shares(n + self.alphas[v]) for v, n in statistics.items()}
 
     def log_prior(self, theta: Tables) -> float:
-        """Dirichlet in the logits of the tables, whose mode are the means of the tables."""
+        """Log Dirichlet prior as a density of the logits of the tables, so that the mode equals the posterior mean."""
         return sum(a * float(np.log(theta[v]).sum()) for v, a in self.alphas.items() if a)
 
 
@@ -386,7 +387,7 @@ def _shares(counts: Array) -> Array:
 
 
 def _climb(task: Task, graph: nx.DiGraph, tally: Tally, rng: np.random.Generator) -> _Run:
-    """Structural EM from a graph until no graph is better."""
+    """Run structural EM from a graph until no graph is better."""
     fit = task.fitted(graph, first_tables(task, graph, rng), tally)
     trace, expected = [fit.score], []
     for _ in range(task.setting.max_iterations):
@@ -412,9 +413,9 @@ def _climb(task: Task, graph: nx.DiGraph, tally: Tally, rng: np.random.Generator
 
 
 def first_tables(task: Task, graph: nx.DiGraph, rng: np.random.Generator) -> Tables:
-    """From the rows with every completion as probable as every other; at random where a hidden variable is near.
+    """Initial tables from equally probable completions; random for families with hidden variables.
 
-    Tables that treat the states of a hidden variable alike are a saddle that EM does not leave.
+    Tables that are symmetric in the states of a hidden variable are a saddle point that EM does not leave.
     """
     problem = GraphTables.of(task, graph)
     _, expected = task.rows.completions.weighted(np.zeros(problem.n))
@@ -429,7 +430,7 @@ def first_tables(task: Task, graph: nx.DiGraph, rng: np.random.Generator) -> Tab
 def _starts(
     task: Task, start: nx.DiGraph | None, many: int, tally: Tally, rng: np.random.Generator
 ) -> list[nx.DiGraph]:
-    """Graphs to start from, the plainest first."""
+    """Initial graphs, the simplest first."""
     return [graph for _, graph in zip(range(many), _start_graphs(task, start, tally, rng), strict=False)]
 
 
@@ -468,7 +469,7 @@ def _start_graphs(task: Task, start: nx.DiGraph | None, tally: Tally, rng: np.ra
 
 
 def _without(task: Task, names: Iterable[str]) -> Task:
-    """Without some of the hidden variables."""
+    """Return the task without some of the hidden variables."""
     left = {h: len(task.rows.states[h]) for h in task.rows.hidden if h not in set(names)}
     setting, gone = task.setting, set(names)
     given = setting.constraints
@@ -478,7 +479,7 @@ def _without(task: Task, names: Iterable[str]) -> Task:
 
 
 def _restricted(given: Constraints, gone: set[str]) -> Constraints:
-    """Constraints that say nothing of some variables."""
+    """Return the constraints without some variables."""
 
     def free(edges: Iterable[tuple[str, str]]) -> frozenset[tuple[str, str]]:
         return frozenset(edge for edge in edges if not gone & set(edge))
@@ -495,7 +496,7 @@ def _restricted(given: Constraints, gone: set[str]) -> Constraints:
 
 
 def _with_edges(task: Task, graph: nx.DiGraph, edges: Iterable[tuple[str, str]]) -> nx.DiGraph:
-    """As many of the edges as constraints and acyclicity allow, one after the other."""
+    """Add as many of the edges, in order, as constraints and acyclicity allow."""
     out, known = graph.copy(), task.constraints
     number = {v: i for i, v in enumerate(known.names)}
     for u, v in edges:
@@ -506,7 +507,7 @@ def _with_edges(task: Task, graph: nx.DiGraph, edges: Iterable[tuple[str, str]])
 
 
 def _under(task: Task, graph: nx.DiGraph, children: Mapping[str, Sequence[str]]) -> nx.DiGraph:
-    """Hidden variables above others."""
+    """Add hidden variables as parents of others."""
     return _with_edges(task, graph, [(h, v) for h, below in children.items() for v in below])
 
 
@@ -514,10 +515,10 @@ def _under(task: Task, graph: nx.DiGraph, children: Mapping[str, Sequence[str]])
 
 
 def _places(graph: nx.DiGraph) -> list[tuple[tuple[str, ...], tuple[str, ...]]]:
-    """Where a hidden variable may be: (above it, below it), from sets of variables that are nearly all connected.
+    """Candidate positions (parents, children) of a hidden variable, from nearly complete sets of variables.
 
-    A hidden variable that is left out leaves its children connected with each other and with its parents: in the order
-    of the graph, the first ones of such a set may be its parents and the others its children.
+    If a hidden variable is omitted, its children become connected with each other and with its parents: in topological
+    order, the first members of such a set may be its parents and the others its children.
     """
     order = list(nx.lexicographical_topological_sort(graph))
     skeleton = nx.Graph(graph.to_undirected())
@@ -533,7 +534,7 @@ def _places(graph: nx.DiGraph) -> list[tuple[tuple[str, ...], tuple[str, ...]]]:
 
 
 def _grown(skeleton: nx.Graph, members: set[str]) -> set[str]:
-    """A semi-clique: more variables as long as each is connected to more than half of the others."""
+    """Grow a semi-clique, in which each variable is connected to more than half of the others."""
     while True:
         for v in sorted(set(skeleton) - members):
             larger = members | {v}
@@ -545,7 +546,7 @@ def _grown(skeleton: nx.Graph, members: set[str]) -> set[str]:
 
 
 def _beneath(task: Task, graph: nx.DiGraph, name: str, above: Sequence[str], below: Sequence[str]) -> nx.DiGraph:
-    """A hidden variable between others: what connected these with each other and those above goes through it."""
+    """Insert a hidden variable that replaces the edges among its children and between its parents and children."""
     out = graph.copy()
     out.add_node(name)
     required = task.constraints.required
@@ -557,7 +558,7 @@ def _beneath(task: Task, graph: nx.DiGraph, name: str, above: Sequence[str], bel
 
 
 def _invented(run: _Run, limit: int, moves: list[Move], tally: Tally, rng: np.random.Generator) -> _Run:
-    """Add, delete and resize hidden variables as long as the score rises."""
+    """Add, delete and resize hidden variables as long as the score increases."""
     invented = 0
     while True:
         tried = list(_changed(run, invented < limit, tally, rng))
@@ -570,7 +571,7 @@ def _invented(run: _Run, limit: int, moves: list[Move], tally: Tally, rng: np.ra
 
 
 def _changed(run: _Run, more: bool, tally: Tally, rng: np.random.Generator) -> Iterator[tuple[str, _Run]]:
-    """Every change of the hidden variables, in words, and where it leads."""
+    """Yield every change of the hidden variables: its description and its result."""
     hidden = run.task.rows.hidden
     if more:
         added = _added(run, tally, rng)
@@ -585,9 +586,9 @@ def _changed(run: _Run, more: bool, tally: Tally, rng: np.random.Generator) -> I
 
 
 def _added(run: _Run, tally: Tally, rng: np.random.Generator) -> _Run:
-    """The best of the places for one more hidden variable, of two states, three, ... as long as that is better.
+    """Add one hidden variable in the best position, with 2, 3, ... states as long as the score increases.
 
-    Two states may be too few to be worth anything where more are.
+    Two states may give no gain although more states do.
     """
     rows = run.task.rows
     name = next(f"hidden{i}" for i in range(1, 1000) if f"hidden{i}" not in rows.states)
@@ -635,7 +636,7 @@ def _result(run: _Run, moves: tuple[Move, ...], tally: Tally) -> Completed:
     )  # fmt: skip
 
 
-# --------------------------------------------------------------------------------- the plain way
+# --------------------------------------------------------------------------------- outer-inner baseline
 
 
 def outer_inner(
@@ -651,7 +652,7 @@ def outer_inner(
     tolerance: float = 1e-4,
     rng: np.random.Generator | None = None,
 ) -> Completed:
-    """Hill climbing that runs EM to its end for every neighbour: slow, and the measure of structural EM.
+    """Hill climbing with a full EM run for every neighbour: slow, a reference for structural EM.
 
     Parameters
     ----------
@@ -676,7 +677,7 @@ def outer_inner(
 
 
 def _neighbours(task: Task, graph: nx.DiGraph) -> Iterator[nx.DiGraph]:
-    """Graphs with one edge more, fewer or the other way round that the constraints allow."""
+    """Yield the allowed graphs with one edge added, deleted or reversed."""
     required = task.constraints.required
     for u, v in combinations(task.rows.names, 2):
         without = graph.copy()

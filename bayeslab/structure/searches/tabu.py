@@ -1,4 +1,4 @@
-"""Tabu search: hill climbing that goes on from a local top, never back to one of the last graphs.
+"""Tabu search: hill climbing that continues from a local optimum without revisiting recent graphs.
 
 References
 ----------
@@ -27,12 +27,12 @@ def search(
     reinsertion: bool = True,
     max_steps: int = 100_000,
 ) -> Found:
-    """As :func:`bayeslab.structure.searches.hill_climbing.search` with a tabu list.
+    """Run :func:`bayeslab.structure.searches.hill_climbing.search` with a tabu list.
 
     Parameters
     ----------
     source, start, constraints, prior, tabu, patience, reinsertion, max_steps
-        As there.
+        As in :func:`bayeslab.structure.searches.hill_climbing.search`.
     """
     return hill_climbing.search(
         source,

@@ -1,7 +1,6 @@
 """Tree-augmented naive Bayes: the class is a parent of every attribute, and each attribute has one more parent.
 
-The tree of attributes is the one that raises the likelihood most; :func:`bayeslab.latents.networks.classifiers.tan`
-finds it.
+The tree of attributes maximises the likelihood; it is found by :func:`bayeslab.latents.networks.classifiers.tan`.
 
 References
 ----------
@@ -23,23 +22,23 @@ __all__ = ["search"]
 
 
 def search(source: Source, *, target: str, root: str | None = None, prior: Prior = "uniform") -> Found:
-    """The most likely tree-augmented net.
+    """Return the tree-augmented net with the largest likelihood.
 
     Parameters
     ----------
     source, prior
-        A score of discrete data, by which the result is scored; which tree it is depends on the data only.
+        A score of discrete data for the result; the tree itself depends on the data only.
     target
-        The class.
+        The class variable.
     root
-        The attribute whose only parent is the class; left out, the first by name.
+        The attribute whose only parent is the class; default: the first by name.
 
     Raises
     ------
     DataError
         The score has no discrete data.
     ModelError
-        No such class or root.
+        The class or the root does not exist.
     """
     data: Any = getattr(source, "data", None)
     if data is None or data.continuous.any():
