@@ -1,1 +1,1 @@
-"""Files of Bayes nets: one module for each format of other programs."""
+"""File formats of Bayes nets used by other programs, one module each."""

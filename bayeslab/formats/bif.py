@@ -1,9 +1,9 @@
 """BIF, the Interchange Format for Bayesian Networks: ``.bif``.
 
-Names may stand in quotes; ``,`` and ``|`` are separators only. A row ``(states of the parents) p, ...``
-names its condition, so their order is free. A flat ``table`` of a variable with parents lists all
-numbers of its first state, then of the second: the variable itself changes slowest. Some programs
-write it the other way round, which shows when only that way the rows sum to one.
+Names may be quoted; ``,`` and ``|`` are separators only. A row ``(states of the parents) p, ...`` names
+its parent states, so rows may be in any order. A flat ``table`` of a variable with parents lists all
+numbers of its first state, then of the second: the variable itself changes slowest. Some programs write
+it with the variable changing fastest; that order is used if the rows sum to one only then.
 
 References
 ----------
@@ -44,7 +44,7 @@ _KEYWORDS = {"network", "variable", "probability", "property", "type", "discrete
 
 @dataclass
 class _Block:
-    """What a ``probability`` block says."""
+    """The content of a ``probability`` block."""
 
     parents: tuple[str, ...]
     line: int
@@ -54,7 +54,7 @@ class _Block:
 
 
 def read(file: File) -> DiscreteNetwork:
-    """The network of a BIF file."""
+    """Return the network of a BIF file."""
     scan = Scanner(file, _SYMBOLS, C_COMMENTS)
     name = ""
     variables: dict[str, tuple[tuple[str, ...], int]] = {}
@@ -97,7 +97,7 @@ def read(file: File) -> DiscreteNetwork:
 
 
 def notes_of(properties: Mapping[str, Sequence[str]]) -> dict[str, dict[str, object]]:
-    """Properties, and among them the positions."""
+    """Return the notes from properties, with positions parsed."""
     positions = {v: place for v, texts in properties.items() for text in texts if (place := position_of(text))}
     rest = {v: tuple(text for text in texts if not position_of(text)) for v, texts in properties.items()}
     return {"positions": dict(positions), "properties": {v: texts for v, texts in rest.items() if texts}}
@@ -182,7 +182,7 @@ def _filled(
     states: Mapping[str, tuple[str, ...]],
     codes: Mapping[str, Mapping[str, int]],
 ) -> Node:
-    """The node with its table from rows, defaults or flat numbers."""
+    """Return the node with its table from rows, defaults or flat numbers."""
     shape = table_shape(file, node, states)
     n_rows = math.prod(shape[:-1])
     if block.table is not None:
@@ -268,18 +268,18 @@ def _sums_to_one(table: np.ndarray) -> bool:
 
 # -- writing
 
-# What bnlearn's networks have bare, such as `<5`, `>=7.5`, `12+` and `Asy/Patch`, stays bare.
+# Words that bnlearn's networks leave unquoted, such as `<5`, `>=7.5`, `12+` and `Asy/Patch`, stay unquoted.
 _BARE = re.compile(r"(?!.*(?://|/\*))[^\s{}()\[\],;|\"\\']+", re.ASCII)
 
 
 def _word(name: str) -> str:
-    """The name bare where any reader takes it so, else in quotes."""
+    """Return the name unquoted if every reader accepts that, else in quotes."""
     bare = _BARE.fullmatch(name) and name.isascii() and name.isprintable() and name.lower() not in _KEYWORDS
     return name if bare else quoted(name)
 
 
 def write(network: DiscreteNetwork) -> tuple[str, list[str]]:
-    """The text of a BIF file, and remarks."""
+    """Return the text of a BIF file, and remarks."""
     words = {v: _word(storable(v)) for v in network.states}
     states = {v: [_word(storable(s)) for s in levels] for v, levels in network.states.items()}
     out = [f"network {_word(storable(network.name))} {{"]
@@ -304,7 +304,7 @@ def write(network: DiscreteNetwork) -> tuple[str, list[str]]:
 
 
 def property_texts(network: DiscreteNetwork, variable: str) -> list[str]:
-    """What the notes say of a variable, as properties in one line each."""
+    """Return the notes on a variable as properties of one line each."""
     out = []
     if place := network.notes.get("positions", {}).get(variable):
         out.append(f"position = ({place[0]:.10g}, {place[1]:.10g})")

@@ -1,7 +1,8 @@
 """DSC, the format of Microsoft's Bayesian network tools (MSBN): ``.dsc``. Read only.
 
-Rows ``(states of the parents, by number from zero or by name) : p, ...;``. Some programs write a
-useless key, zeros with one place too many; such rows count in order, the last parent changing fastest.
+Rows are ``(states of the parents, by number from zero or by name) : p, ...;``. Some programs write a
+meaningless key of zeros with one entry too many; such rows are read in order, the last parent changing
+fastest.
 
 References
 ----------
@@ -35,7 +36,7 @@ class _Table:
 
 
 def read(file: File) -> DiscreteNetwork:
-    """The network of a DSC file."""
+    """Return the network of a DSC file."""
     scan = Scanner(file, "{}()[]=;:,|", C_COMMENTS)
     name = ""
     states: dict[str, tuple[str, ...]] = {}

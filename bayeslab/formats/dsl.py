@@ -1,6 +1,6 @@
 """DSL, the text format of older GeNIe and SMILE: ``.dsl``. Read only.
 
-Nested blocks of ``KEY = value;``. Tables have the last parent and then the own state changing fastest.
+Nested blocks of ``KEY = value;``. In tables the node's own state changes fastest, then the last parent.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ _DIAGRAM = {"LIST": "decision", "DECISION": "decision", "TABLE": "utility", "UTI
 
 
 def read(file: File) -> DiscreteNetwork:
-    """The network of a DSL file."""
+    """Return the network of a DSL file."""
     scan = Scanner(file, "{}()=;,", C_COMMENTS)
     if scan.take("'net'") != "net":
         raise scan.error("a DSL file begins with 'net'", code="malformed")
@@ -55,7 +55,7 @@ def _block(scan: Scanner, depth: int) -> dict[str, Any]:
 
 
 def _value(scan: Scanner, depth: int) -> Any:
-    """A block, a list in parentheses, or words up to the semicolon, which is left."""
+    """Read a block, a list in parentheses, or words up to the semicolon, which is not consumed."""
     if scan.peek() == "{":
         return _block(scan, depth + 1)
     if scan.accept("("):

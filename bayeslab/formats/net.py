@@ -1,8 +1,8 @@
 """NET, the language of HUGIN: ``.net``.
 
-Numbers of a potential are nested in parentheses, one level a parent in order and the node itself
-innermost; only their order counts. Names of nodes are identifiers; other names are kept as the label
-and in an attribute of their own, as the language allows.
+The numbers of a potential are nested in parentheses, one level for each parent in order and the node
+itself innermost; only their order matters. Names of nodes are identifiers; other names are stored as the
+label and in an additional attribute, as the language allows.
 
 References
 ----------
@@ -54,7 +54,7 @@ class _Block:
 
 
 def read(file: File) -> DiscreteNetwork:
-    """The network of a HUGIN NET file."""
+    """Return the network of a HUGIN NET file."""
     scan = Scanner(file, _SYMBOLS, NET_COMMENTS)
     name = ""
     variables: dict[str, _Block] = {}
@@ -153,7 +153,7 @@ def _node(
 
 
 def write(network: DiscreteNetwork) -> tuple[str, list[str]]:
-    """The text of a NET file, and remarks."""
+    """Return the text of a NET file, and remarks."""
     ids = identifiers(list(network.states), _RESERVED)
     remarks = []
     out = ["net", "{", f"  name = {quoted(storable(network.name))};", "  node_size = (80 40);", "}"]
@@ -177,7 +177,7 @@ def write(network: DiscreteNetwork) -> tuple[str, list[str]]:
 
 
 def _nested(table: np.ndarray) -> str:
-    """The numbers with a pair of parentheses an axis, one row a line."""
+    """Return the numbers with one pair of parentheses per axis and one row per line."""
     rows = [" ".join(decimal(row)) for row in table.reshape(-1, table.shape[-1])]
     sizes = table.shape[:-1]
     out = []

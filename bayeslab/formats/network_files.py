@@ -1,4 +1,4 @@
-"""Files of Bayes nets: read and written in the formats other programs use.
+"""Reading and writing of Bayes nets in the file formats of other programs.
 
 =======  =========================  =============  =====================================
 format   files                      read, written  programs
@@ -28,7 +28,7 @@ from bayeslab.latents.networks.network import DiscreteNetwork
 
 __all__ = ["FORMATS", "WRITTEN", "declared_variables", "is_network_file", "read_network", "write_network"]
 
-# The endings of each format's files; the first is the one to give a new file.
+# File extensions of each format; the first is the default for new files.
 FORMATS: dict[str, tuple[str, ...]] = {
     "bif": (".bif",),
     "xmlbif": (".xmlbif", ".xml", ".bifxml"),
@@ -44,7 +44,7 @@ _FORMAT_OF = {ending: name for name, endings in FORMATS.items() for ending in en
 
 
 def is_network_file(path: str | os.PathLike[str]) -> bool:
-    """Whether the name of a file has the ending of a network format."""
+    """Return whether a file has the extension of a network format."""
     return Path(path).suffix.lower() in _FORMAT_OF
 
 
@@ -54,7 +54,7 @@ def read_network(path: str | os.PathLike[str]) -> DiscreteNetwork | FactorGraph:
     Parameters
     ----------
     path : path
-        The file; its ending names the format (:data:`FORMATS`).
+        The file; its extension determines the format (:data:`FORMATS`).
 
     Returns
     -------
@@ -65,13 +65,13 @@ def read_network(path: str | os.PathLike[str]) -> DiscreteNetwork | FactorGraph:
     Raises
     ------
     ModelError
-        The file is missing, malformed, or no Bayes net of discrete variables. The message has the file
-        and, where one can be named, the line.
+        The file is missing, malformed, or not a Bayes net of discrete variables. The message has the file
+        and, if possible, the line.
 
     Warns
     -----
     UserWarning
-        A row of a table sums to something more than 1e-3 from one.
+        The sum of a row of a table differs from one by more than 1e-3.
     """
     file = Path(path)
     if os.path.isdir(file):
@@ -82,21 +82,21 @@ def read_network(path: str | os.PathLike[str]) -> DiscreteNetwork | FactorGraph:
 def write_network(
     network: DiscreteNetwork | FactorGraph, path: str | os.PathLike[str], format: str | None = None
 ) -> list[str]:
-    """Write a network; reading it gives the same tables to the last bit.
+    """Write a network; reading the file gives bit-identical tables.
 
     Parameters
     ----------
     network : DiscreteNetwork or FactorGraph
         A factor graph can only be written as UAI.
     path : path
-        Replaced at once when all is written.
+        The file; it is replaced atomically.
     format : str, optional
-        One of :data:`WRITTEN`; the ending of the file names it otherwise.
+        One of :data:`WRITTEN`; default: the format of the extension.
 
     Returns
     -------
     list of str
-        Remarks, one line each: what the format could not hold as it is.
+        Remarks, one line each, on what the format cannot represent exactly.
     """
 
     file = Path(path)
@@ -132,7 +132,7 @@ def _module(name: str) -> Any:
 
 
 def declared_variables(path: str | os.PathLike[str]) -> dict[str, dict[str, Any]]:
-    """The variables of a network file as a model declares them: states, parents and table by name."""
+    """Return the variables of a network file as in a model declaration: states, parents and table by name."""
     network = read_network(path)
     if not isinstance(network, DiscreteNetwork):
         raise ModelError(f"{path} holds an undirected model; a bayes_net is directed", code="unsupported")

@@ -1,8 +1,8 @@
-"""What every format of Bayes nets shares: a file's bytes, its nodes, and how nodes become a network.
+"""Shared code of the Bayes net formats: files, nodes, and the construction of networks from nodes.
 
-A reader turns a file into :class:`Node` objects; :func:`network_of` checks them against each other
-and says where in the file something is wrong. Probabilities are rounded in most files: rows are
-divided by their sums, with a warning where that is more than rounding.
+A reader turns a file into :class:`Node` objects; :func:`network_of` checks their consistency and reports
+the line of any error. Most files contain rounded probabilities: rows are divided by their sums, with a
+warning if the deviation is larger than rounding.
 """
 
 from __future__ import annotations
@@ -43,16 +43,16 @@ __all__ = [
     "table_shape",
 ]
 
-# Beyond this a row was not rounded but is another thing than a distribution.
+# With a larger deviation a row is not a rounded distribution.
 ROUNDED = 1e-3
 
-# 1 GiB of float64: a declared table beyond it is a slip, or no exact method would get far with it.
+# 1 GiB of float64: a larger declared table is a mistake or too large for exact methods.
 MAX_ENTRIES = 2**27
 
-# The largest networks in use are a few megabytes.
+# The largest networks in use have a few megabytes.
 MAX_BYTES = 2**29
 
-# Sums of such entries would overflow; no program writes them as probabilities.
+# Sums of larger entries would overflow; no program writes such probabilities.
 _MAX_ENTRY = 1e100
 
 _BINARY = re.compile(rb"[\x00-\x08\x0e-\x1f]")
@@ -62,14 +62,14 @@ type Notes = Mapping[str, Mapping[str, Any]]
 
 @dataclass(frozen=True)
 class File:
-    """The bytes of a file and the name to show in messages."""
+    """The bytes of a file, and its name in messages."""
 
     shown: str
     raw: bytes
 
     @classmethod
     def at(cls, path: Path) -> File:
-        """The file at a path; whatever keeps it from being read is an error in one line."""
+        """Return the file at a path; any reason why it cannot be read is a one-line error."""
         where = shown(path)
         if ordinary_size(path, ModelError) > MAX_BYTES:
             raise ModelError(
@@ -89,14 +89,14 @@ class File:
 
     @cached_property
     def text(self) -> str:
-        """UTF-8 or UTF-16 by its byte order mark, else UTF-8, else Latin-1 with a warning."""
+        """The decoded text: UTF-8 or UTF-16 by byte order mark, else UTF-8, else Latin-1 with a warning."""
         raw = self.raw
         if raw.startswith((b"\xff\xfe", b"\xfe\xff")):
             try:
                 return raw.decode("utf-16")
             except UnicodeDecodeError:
                 raise self.error("not UTF-16, which the first two bytes say it is", code="not-text") from None
-        raw = raw.rstrip(b"\x1a")  # the end of a file to DOS
+        raw = raw.rstrip(b"\x1a")  # end-of-file mark of DOS
         if _BINARY.search(raw):
             raise self.error("binary, not the text of a network", code="not-text")
         try:
@@ -112,7 +112,7 @@ class File:
 
 @dataclass(frozen=True)
 class Node:
-    """One variable of a file.
+    """A variable of a file.
 
     Parameters
     ----------
@@ -120,10 +120,10 @@ class Node:
     states : tuple of str
     parents : tuple of str
     values : sequence of float or None
-        The table with the last parent and then the own state changing fastest; None if the file
-        has none.
+        The table with the variable's own state changing fastest, then the last parent; None if the
+        file has none.
     line : int
-        Where the table (or the variable) stands.
+        Line of the table, or of the variable.
     """
 
     name: str
@@ -134,7 +134,7 @@ class Node:
 
 
 def network_of(file: File, nodes: Sequence[Node], name: str = "", notes: Notes | None = None) -> DiscreteNetwork:
-    """The network of a file's nodes, checked, its rows divided by their sums."""
+    """Return the network of a file's nodes, checked and with normalised rows."""
     states = states_of(file, nodes)
     slips: list[tuple[float, str]] = []
     tables = {node.name: _table(file, node, states, slips) for node in nodes}
@@ -151,7 +151,7 @@ def network_of(file: File, nodes: Sequence[Node], name: str = "", notes: Notes |
 
 
 def states_of(file: File, nodes: Sequence[Node]) -> dict[str, tuple[str, ...]]:
-    """The states of each variable, in the order of the file."""
+    """Return the states of each variable, in the order of the file."""
     if not nodes:
         raise file.error("there is no variable in this file", code="malformed")
     nameless = next((node for node in nodes if not node.name), None)
@@ -171,7 +171,7 @@ def states_of(file: File, nodes: Sequence[Node]) -> dict[str, tuple[str, ...]]:
 
 
 def table_shape(file: File, node: Node, states: Mapping[str, tuple[str, ...]]) -> tuple[int, ...]:
-    """The axes of a node's table: its parents in order, then itself."""
+    """Return the shape of a node's table: its parents in order, then the node itself."""
     for i, parent in enumerate(node.parents):
         if parent not in states:
             raise file.error(
@@ -241,7 +241,7 @@ def _given(node: Node, states: Mapping[str, tuple[str, ...]], row: Iterable[Any]
 
 
 def numbers(file: File, words: Iterable[str], what: str, line: int | None = None) -> list[float]:
-    """Words as numbers; the error shows the word that is none."""
+    """Convert words to numbers; the error shows the word that is not a number."""
     words = list(words)
     try:
         return as_numbers(words)
@@ -251,7 +251,7 @@ def numbers(file: File, words: Iterable[str], what: str, line: int | None = None
 
 
 def as_numbers(words: list[str]) -> list[float]:
-    """Words as numbers. Python reads 0_3 as 3, and digits of other scripts: no file means that."""
+    """Convert words to numbers, without Python's extensions such as 0_3 and digits of other scripts."""
     text = " ".join(words)
     if "_" in text or not text.isascii():
         raise ValueError(text[:40])
@@ -259,7 +259,7 @@ def as_numbers(words: list[str]) -> list[float]:
 
 
 def is_number(word: str) -> bool:
-    """Whether a word is a number."""
+    """Return whether a word is a number."""
     try:
         as_numbers([word])
     except ValueError:
@@ -271,7 +271,7 @@ _POSITION = re.compile(r"position\s*=\s*\(\s*(-?[\d.]+)\s*[,\s]\s*(-?[\d.]+)\s*\
 
 
 def position_of(text: str) -> tuple[float, float] | None:
-    """The place in a drawing that a property ``position = (x, y)`` says."""
+    """Return the position in a drawing from a property ``position = (x, y)``."""
     match = _POSITION.fullmatch(text.strip())
     if not match:
         return None
@@ -285,7 +285,7 @@ def position_of(text: str) -> tuple[float, float] | None:
 
 
 def decimal(values: Iterable[float]) -> list[str]:
-    """The shortest decimals that read back as the same floats."""
+    """Return the shortest decimals that are read back as the same floats."""
     return list(map(repr, np.asarray(values, dtype=float).ravel().tolist()))
 
 
@@ -293,13 +293,13 @@ _ESCAPES = {"\\": "\\\\", '"': '\\"', "\n": "\\n", "\r": "\\r", "\t": "\\t"}
 
 
 def quoted(text: str) -> str:
-    """A string in double quotes; a scanner reads it back."""
+    """Return a string in double quotes that the scanner reads back."""
     escaped = (_ESCAPES.get(c) or (f"\\u{ord(c):04x}" if c < " " or c == "\x7f" else c) for c in text)
     return f'"{"".join(escaped)}"'
 
 
 def storable(text: str) -> str:
-    """The text without what UTF-8 cannot hold (lone surrogates)."""
+    """Return the text without lone surrogates, which UTF-8 cannot encode."""
     return text.encode("utf-8", "replace").decode("utf-8")
 
 
@@ -307,15 +307,15 @@ _LEGAL = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 
 
 def identifiers(names: Sequence[str], reserved: Collection[str] = (), letter_first: bool = False) -> dict[str, str]:
-    """A legal, unique identifier for each name; names that are legal keep themselves.
+    """Return a legal, unique identifier for each name; legal names are unchanged.
 
     Parameters
     ----------
     names : sequence of str
     reserved : collection of str
-        Words of the format that no identifier may be.
+        Reserved words of the format.
     letter_first : bool
-        Whether an identifier may not begin with an underscore.
+        Whether identifiers must not begin with an underscore.
     """
 
     def legal(text: str) -> bool:
@@ -339,7 +339,7 @@ def identifiers(names: Sequence[str], reserved: Collection[str] = (), letter_fir
 
 
 def pairs(mapping: Mapping[str, str], limit: int = 6) -> str:
-    """Names and what stands for them, for a remark: ``'a b' as a_b``."""
+    """Return names and their replacements for a remark: ``'a b' as a_b``."""
     changed = [(name, word) for name, word in mapping.items() if name != word]
     shown = ", ".join(f"{json.dumps(name, ensure_ascii=False)} as {word}" for name, word in changed[:limit])
     return shown + (f" and {len(changed) - limit} more" if len(changed) > limit else "")
@@ -347,14 +347,14 @@ def pairs(mapping: Mapping[str, str], limit: int = 6) -> str:
 
 @dataclass(frozen=True)
 class Renaming:
-    """Names as a format can hold them."""
+    """Replacement names that a format can represent."""
 
     variables: Mapping[str, str]
     states: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
 
 
 def renamed(network: DiscreteNetwork, names: Renaming) -> DiscreteNetwork:
-    """The same network under other names, its notes too."""
+    """Return the network and its notes under other names."""
     v, s = names.variables, names.states
     return DiscreteNetwork(
         {v[x]: tuple(s.get(x, {}).get(state, state) for state in levels) for x, levels in network.states.items()},

@@ -1,4 +1,4 @@
-"""The words of a text with quoted strings and comments: what BIF, NET, DSC, DSL and UAI are made of."""
+"""Scanner for the words of BIF, NET, DSC, DSL and UAI files, with quoted strings and comments."""
 
 from __future__ import annotations
 
@@ -11,20 +11,20 @@ from bayeslab.formats.nodes import File, as_numbers, is_number
 
 __all__ = ["C_COMMENTS", "HASH_COMMENTS", "NET_COMMENTS", "Scanner", "unquoted"]
 
-# A comment that is not closed goes to the end, where it is an error.
+# An unclosed comment extends to the end, where it is an error.
 C_COMMENTS = r"//[^\n]*+|/\*(?s:.*?)(?:\*/|\Z)"
 NET_COMMENTS = r"%[^\n]*+"
 HASH_COMMENTS = r"\#[^\n]*+"
 
 _STRING = r'"(?:[^"\\]|\\.)*+"'
-# Each quote that is never closed is looked for to the end of the text.
+# An unclosed quote is searched to the end of the text.
 _MOST_OPEN = 100
 _ESCAPED = re.compile(r"\\(u[0-9a-f]{4}|.)", re.DOTALL)
 _MEANT = {"n": "\n", "r": "\r", "t": "\t", '"': '"', "\\": "\\"}
 
 
 def unquoted(word: str) -> str:
-    """The name a word stands for: quotes off, escapes undone."""
+    """Return the name without quotes and escapes."""
     if len(word) < 2 or not word.startswith('"'):
         return word
     inner = word[1:-1]
@@ -37,24 +37,24 @@ def _meant(match: re.Match[str]) -> str:
 
 
 class Scanner:
-    """A text as a sequence of words, taken one after the other.
+    """A text as a sequence of words that are read one after the other.
 
     Parameters
     ----------
     file : File
     symbols : str
-        Characters that are words of their own.
+        Characters that are words by themselves.
     comments : str
-        Pattern of what is skipped.
+        Pattern of the text to skip.
     """
 
     def __init__(self, file: File, symbols: str, comments: str) -> None:
         self.file, self._symbols = file, set(symbols)
         inside = rf'[^\s"{re.escape(symbols)}]'
         symbol = f"[{re.escape(symbols)}]|" if symbols else ""
-        # Comments begin inside a word too: `0.1// first`; a slash alone belongs to it: `Asy/Patch`.
+        # Comments also begin inside a word, as in `0.1// first`; a single slash is part of it: `Asy/Patch`.
         words = rf"(?:(?!{comments}){inside})++"
-        # A symbol of its own stands for whatever else there is, such as a quote that is never closed.
+        # Any other character, such as an unclosed quote, is a symbol.
         pattern = re.compile(rf"(?:\s++|{comments})*+(?:({_STRING}|{symbol}{words}|(?s:.))|\Z)")
         self._words: list[str] = []
         self._starts: list[int] = []
@@ -72,7 +72,7 @@ class Scanner:
                 )
 
     def _refuse_open_comment(self, end: re.Match[str], comments: str) -> None:
-        """Refuse a text that ends in a comment without its end."""
+        """Raise an error if the text ends inside a comment."""
         for comment in re.finditer(comments, end[0]):
             text = comment[0]
             if text.startswith("/*") and (len(text) < 4 or not text.endswith("*/")):
@@ -89,7 +89,7 @@ class Scanner:
 
     @property
     def line(self) -> int:
-        """The line of the word taken last."""
+        """The line of the last word read."""
         return self._place(max(self._at - 1, 0))[0]
 
     def _place(self, at: int) -> tuple[int, int]:
@@ -100,11 +100,11 @@ class Scanner:
         return line, offset - self._line_starts[line - 1] + 1
 
     def error(self, message: str, back: int = 1, *, code: str) -> ModelError:
-        """An error at the word taken last (or ``back`` words ago; 0 is the next one)."""
+        """Return an error at the last word read (or ``back`` words ago; 0 is the next word)."""
         return self.file.error(message, *self._place(self._at - back), code=code)
 
     def peek(self) -> str:
-        """The next word, left where it is; empty at the end."""
+        """Return the next word without consuming it; empty at the end."""
         return self._words[self._at] if self._at < len(self._words) else ""
 
     def take(self, what: str = "more text") -> str:
@@ -114,7 +114,7 @@ class Scanner:
         return self._words[self._at - 1]
 
     def accept(self, symbol: str) -> bool:
-        """Take the next word if it is this one."""
+        """Consume the next word if it is this symbol."""
         if self.peek() != symbol:
             return False
         self._at += 1
@@ -128,7 +128,7 @@ class Scanner:
         return word
 
     def name(self, what: str) -> str:
-        """A name, with or without quotes."""
+        """Read a name, with or without quotes."""
         word = self.take(what)
         if word in self._symbols:
             raise self.error(f"'{word}' stands where {what} should be", code="malformed")
@@ -137,7 +137,7 @@ class Scanner:
         return unquoted(word)
 
     def until(self, symbol: str) -> list[str]:
-        """The words up to this symbol, which is taken too."""
+        """Read the words up to this symbol, which is consumed."""
         try:
             end = self._words.index(symbol, self._at)
         except ValueError:
@@ -147,7 +147,7 @@ class Scanner:
         return words
 
     def raw_until(self, symbol: str) -> str:
-        """The text up to this symbol as it stands, for what is kept and not understood."""
+        """Read the verbatim text up to this symbol, for content that is kept but not interpreted."""
         begun = self._at
         words = self.until(symbol)
         if len(words) < 2:
@@ -155,7 +155,7 @@ class Scanner:
         return self.file.text[self._starts[begun] : self._starts[self._at - 1]].strip()
 
     def numbers(self, symbol: str, what: str) -> list[float]:
-        """Numbers up to this symbol, commas left out."""
+        """Read numbers up to this symbol, ignoring commas."""
         begun = self._at
         words = self.until(symbol)
         try:
@@ -170,7 +170,7 @@ class Scanner:
             ) from None
 
     def some_numbers(self, count: int, what: str) -> list[float]:
-        """So many numbers."""
+        """Read ``count`` numbers."""
         words = self._words[self._at : self._at + count]
         try:
             values = as_numbers(words)
@@ -187,7 +187,7 @@ class Scanner:
         return values
 
     def skip_block(self) -> None:
-        """Past a block in braces, whatever is in it."""
+        """Skip a block in braces with any content."""
         self.expect("{")
         depth = 1
         while depth:

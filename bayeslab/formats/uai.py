@@ -1,11 +1,11 @@
 """UAI, the format of the inference competitions: ``.uai``.
 
-Numbers only: sizes of the variables, scopes of the factors, tables with the last variable of the
-scope changing fastest. In a BAYES file the last variable of each scope is the child. Variables and
-states are called by their numbers, from zero.
+Numbers only: sizes of the variables, scopes of the factors, and tables with the last variable of the
+scope changing fastest. In a BAYES file the last variable of each scope is the child. Variables and states
+are named by their numbers, from zero.
 
-aGrUM/pyAgrum (3.3) writes BAYES files with the first parent changing fastest; they are recognised by
-the name of a variable, as a comment, after each scope.
+aGrUM/pyAgrum (3.3) writes BAYES files with the first parent changing fastest; these are recognised by the
+comment with the name of a variable after each scope.
 
 References
 ----------
@@ -31,7 +31,7 @@ _NAMED_SCOPE = re.compile(r"^\d[\d ]* {3}# \S.*$", re.MULTILINE)
 
 
 def read(file: File) -> DiscreteNetwork | FactorGraph:
-    """The network of a BAYES file, the factor graph of a MARKOV file."""
+    """Return the network of a BAYES file, or the factor graph of a MARKOV file."""
     scan = Scanner(file, "", HASH_COMMENTS)
     kind = scan.take("BAYES or MARKOV").upper()
     if kind not in ("BAYES", "MARKOV"):
@@ -110,7 +110,7 @@ def _factor_graph(
 
 
 def write(network: DiscreteNetwork | FactorGraph) -> tuple[str, list[str]]:
-    """The text of a UAI file, and remarks."""
+    """Return the text of a UAI file, and remarks."""
     kind = "BAYES" if isinstance(network, DiscreteNetwork) else "MARKOV"
     factors = FactorGraph.of(network) if isinstance(network, DiscreteNetwork) else network
     number = {v: str(i) for i, v in enumerate(factors.states)}

@@ -1,11 +1,11 @@
 """XDSL, the format of GeNIe and SMILE: ``.xdsl``.
 
 Tables list, for each combination of the parents in order (the last one changing fastest), the
-probabilities of the node's own states. Identifiers are ``[A-Za-z][A-Za-z0-9_]*``; other names are kept
-in user properties, which GeNIe keeps too.
+probabilities of the node's own states. Identifiers are ``[A-Za-z][A-Za-z0-9_]*``; other names are stored
+in user properties, which GeNIe preserves.
 
-Files by aGrUM/pyAgrum (3.3) have the first parent changing fastest, in what they write and in how
-they read files by GeNIe; theirs are recognised by the ``app`` they name and read as they are meant.
+aGrUM/pyAgrum (3.3) writes files, and reads files by GeNIe, with the first parent changing fastest. Its
+files are recognised by their ``app`` attribute and read in that order.
 
 References
 ----------
@@ -57,7 +57,7 @@ _PROPERTY = re.compile(r"([A-Za-z]\w*) = (.*)", re.ASCII | re.DOTALL)
 
 @dataclass(frozen=True)
 class XdslNode:
-    """A node as the file has it.
+    """A node as stored in the file.
 
     Parameters
     ----------
@@ -66,15 +66,15 @@ class XdslNode:
     name : str
     states, parents : tuple of str
     values : tuple of float
-        Probabilities, noisy-MAX parameters, utilities or weights: the last parent and then the own
-        state changing fastest.
+        Probabilities, noisy-MAX parameters, utilities or weights; the node's own state changes fastest,
+        then the last parent.
     results : tuple of int
         The state of a deterministic node for each combination of its parents.
     strengths : tuple of int
         The order of the parents' states in a noisy-MAX.
     line : int
     label : str
-        The title GeNIe shows, if it is another than the name.
+        The title in GeNIe, if it differs from the name.
     position : pair of float or None
         Centre of the node in GeNIe's drawing.
     """
@@ -93,7 +93,7 @@ class XdslNode:
 
 
 def read_xdsl_nodes(file: File) -> tuple[str, list[XdslNode]]:
-    """The name of a network or influence diagram, and its nodes as the file has them."""
+    """Return the name of a network or influence diagram, and its nodes as stored in the file."""
     root = parse(file)
     if root.tag != "smile":
         also = "; a <bif> file is read as .xml or .xmlbif" if root.tag == "bif" else ""
@@ -124,7 +124,7 @@ def read_xdsl_nodes(file: File) -> tuple[str, list[XdslNode]]:
 
 
 def _as_written(nodes: dict[str, XdslNode], drawn: list[str]) -> dict[str, XdslNode]:
-    """Our own file: in the order of the drawing (parents come first in <nodes>), without the places we made up."""
+    """For a file by bayeslab: return the nodes in the order of the drawing, without invented positions."""
     order = [key for key in drawn if key in nodes]
     ranks = {key: rank for rank, key in enumerate(order)}
     return {
@@ -134,7 +134,7 @@ def _as_written(nodes: dict[str, XdslNode], drawn: list[str]) -> dict[str, XdslN
 
 
 def _grid(rank: int) -> tuple[float, float]:
-    """A place for a node that has none."""
+    """Return a grid position for a node without a position."""
     return 100.0 + 120 * (rank % 8), 60.0 + 80 * (rank // 8)
 
 
@@ -226,7 +226,7 @@ def _last_parent_fastest(node: XdslNode, sizes: Mapping[str, int]) -> XdslNode:
 
 
 def read(file: File) -> DiscreteNetwork:
-    """The Bayes net of an XDSL file."""
+    """Return the Bayes net of an XDSL file."""
     name, xdsl_nodes = read_xdsl_nodes(file)
     for node in xdsl_nodes:
         if node.kind in _DIAGRAM:
@@ -273,10 +273,10 @@ def _expanded(file: File, xdsl: XdslNode, node: Node, shape: tuple[int, ...]) ->
 
 
 def _noisy_max(file: File, node: XdslNode, shape: tuple[int, ...]) -> np.ndarray:
-    """The table of a noisy-MAX: the largest of independent effects, one a parent and the leak.
+    """Return the table of a noisy-MAX: the maximum of independent effects of the parents and the leak.
 
-    The first state is the largest and the last one stands for no effect, so that
-    P(X >= x | parents) falls: P(X at or after state c) is the product over parents and leak of theirs.
+    The first state is the largest and the last state means no effect, so that P(X at or after state c)
+    is the product of the corresponding probabilities over parents and leak.
     """
     *sizes, n_states = shape
     n_columns = sum(sizes) + 1
@@ -293,7 +293,7 @@ def _noisy_max(file: File, node: XdslNode, shape: tuple[int, ...]) -> np.ndarray
             f"<parameters> of '{node.name}' has a column that is no distribution", node.line, code="not-probabilities"
         )
     columns = columns / columns.sum(axis=1, keepdims=True)
-    # P(state c or a later one), which multiplies.
+    # P(state c or later): these probabilities are multiplied.
     at_most = np.cumsum(columns[:, ::-1], axis=1)[:, ::-1]
     at_most[:, 0] = 1.0
     product = at_most[-1].reshape((1,) * len(sizes) + (n_states,))
@@ -308,11 +308,11 @@ def _noisy_max(file: File, node: XdslNode, shape: tuple[int, ...]) -> np.ndarray
 
 
 def _column_order(file: File, node: XdslNode, axis: int, begin: int, size: int, columns: np.ndarray) -> list[int]:
-    """Which column belongs to each state of a parent.
+    """Return the column that belongs to each state of a parent.
 
     ``strengths`` lists the parent's states from the strongest to the weakest; the weakest has no
-    effect, so its column is (0, ..., 0, 1). Where the order is not the parent's own, that column tells
-    whether columns follow it.
+    effect, so its column is (0, ..., 0, 1). If this order differs from the order of the states, the
+    position of that column shows which order the columns have.
     """
     strengths = list(node.strengths[begin : begin + size]) or list(range(size))
     if sorted(strengths) != list(range(size)):
@@ -342,7 +342,7 @@ def _column_order(file: File, node: XdslNode, axis: int, begin: int, size: int, 
 
 
 def write(network: DiscreteNetwork) -> tuple[str, list[str]]:
-    """The text of an XDSL file, and remarks."""
+    """Return the text of an XDSL file, and remarks."""
     network, remarks = held(network, "XML")
     ids = identifiers(list(network.states), letter_first=True)
     states = {v: identifiers(list(levels), letter_first=True) for v, levels in network.states.items()}

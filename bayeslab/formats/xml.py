@@ -1,7 +1,7 @@
-"""XML as a tree of elements that know their lines.
+"""XML as a tree of elements with line numbers.
 
-Expat directly: :mod:`xml.etree` forgets where an element stood. Entities are refused when they are
-declared, so none can grow; nothing outside the file is ever fetched.
+The module uses expat directly, because :mod:`xml.etree` does not keep line numbers. Entity declarations
+are refused, so that entities cannot expand; nothing outside the file is ever fetched.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ class Element:
 
     @property
     def text(self) -> str:
-        """The text without white space around it, unless ``xml:space`` keeps it."""
+        """The text, stripped of surrounding white space unless ``xml:space`` preserves it."""
         return self.raw if self.attributes.get("xml:space") == "preserve" else self.raw.strip()
 
     def all(self, *tags: str) -> list[Element]:
@@ -42,12 +42,12 @@ class Element:
         return next((child for child in self.children if child.tag in tags), None)
 
     def words(self, tag: str) -> list[str]:
-        """The words in the first child with this tag."""
+        """Return the words in the first child with this tag."""
         child = self.first(tag)
         return child.raw.split() if child else []
 
     def walk(self) -> Iterator[Element]:
-        """This element and all below it, in the order of the file."""
+        """Yield this element and its descendants, in the order of the file."""
         todo = [self]
         while todo:
             element = todo.pop()
@@ -56,7 +56,7 @@ class Element:
 
 
 def parse(file: File) -> Element:
-    """The root of an XML file."""
+    """Return the root element of an XML file."""
     parser = expat.ParserCreate()
     parser.buffer_text = True
     stack: list[Element] = []
@@ -100,17 +100,17 @@ _ATTRIBUTE = _TEXT | {'"': "&quot;", "\n": "&#10;", "\t": "&#9;"}
 
 
 def holdable(text: str) -> str:
-    """The text with U+FFFD for what XML 1.0 cannot hold: most control characters, lone surrogates."""
+    """Replace characters that XML 1.0 forbids (most control characters, lone surrogates) by U+FFFD."""
     text = storable(text)
     return "".join(c if c in "\t\n\r" or (c >= " " and c not in "\ufffe\uffff") else "\ufffd" for c in text)
 
 
 def content(tag: str, text: str) -> str:
-    """An element with a text, its outer white space kept."""
+    """Return an element with a text, preserving outer white space."""
     kept = ' xml:space="preserve"' if text != text.strip() else ""
     return f"<{tag}{kept}>{''.join(_TEXT.get(c, c) for c in holdable(text))}</{tag}>"
 
 
 def attribute(text: str) -> str:
-    """A quoted attribute value."""
+    """Return a quoted attribute value."""
     return '"' + "".join(_ATTRIBUTE.get(c, c) for c in holdable(text)) + '"'

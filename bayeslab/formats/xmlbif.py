@@ -1,4 +1,4 @@
-"""XMLBIF 0.3, as JavaBayes, Weka, AISpace and others write it: ``.xml``, ``.xmlbif``, ``.bifxml``.
+"""XMLBIF 0.3, as written by JavaBayes, Weka, AISpace and others: ``.xml``, ``.xmlbif``, ``.bifxml``.
 
 The table of a variable lists, for each combination of its GIVEN variables in order (the last one
 changing fastest), the probabilities of its own states.
@@ -19,18 +19,18 @@ from bayeslab.latents.networks.network import DiscreteNetwork
 
 __all__ = ["read", "write"]
 
-# Without the DTD, which pyAgrum's reader stumbles over and no reader needs.
+# Without the DTD, which pyAgrum's reader cannot parse and no reader needs.
 _HEAD = """<?xml version="1.0" encoding="UTF-8"?>
 <BIF VERSION="0.3">
 <NETWORK>"""
 
 
-# What aGrUM adds to each variable: its outcomes again, and a description that may be empty.
+# Properties that aGrUM adds to each variable: its outcomes again, and a description that may be empty.
 _AGRUM = re.compile(r"fast\s*=|description\s*=\s*$")
 
 
 def read(file: File) -> DiscreteNetwork:
-    """The network of an XMLBIF file."""
+    """Return the network of an XMLBIF file."""
     root = parse(file)
     network = root.first("network") if root.tag == "bif" else None
     if network is None:
@@ -82,7 +82,7 @@ def _node(file: File, name: str, states: tuple[str, ...], variable: Element, def
 
 
 def write(network: DiscreteNetwork) -> tuple[str, list[str]]:
-    """The text of an XMLBIF file, and remarks."""
+    """Return the text of an XMLBIF file, and remarks."""
     network, remarks = held(network, "XML")
     out = [_HEAD, content("NAME", network.name)]
     out += [content("PROPERTY", text) for text in property_texts(network, "")]
@@ -105,7 +105,7 @@ def write(network: DiscreteNetwork) -> tuple[str, list[str]]:
 
 
 def held(network: DiscreteNetwork, what: str) -> tuple[DiscreteNetwork, list[str]]:
-    """The network with names that XML can hold, and a remark where that changed them."""
+    """Return the network with names that XML can represent, and a remark if names were changed."""
     variables = _distinct(list(network.states))
     states = {v: _distinct(list(levels)) for v, levels in network.states.items()}
     changed = {name: word for names in (variables, *states.values()) for name, word in names.items() if name != word}
