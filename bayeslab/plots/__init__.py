@@ -1,1 +1,1 @@
-"""Pictures of what results and models already hold; nothing is computed here."""
+"""Plots of quantities that results and models already contain; nothing is computed here."""

@@ -15,7 +15,7 @@ __all__ = ["rank_ecdfs", "rank_histograms"]
 
 
 def rank_histograms(ranks: Mapping[str, np.ndarray], n_levels: int) -> Any:
-    """A histogram of ranks for each quantity; the band holds 95 % of each bar of uniform ranks."""
+    """Plot a rank histogram for each quantity; the band contains each bar with probability 95 % for uniform ranks."""
     from scipy.stats import binom
 
     count(n_levels, "n_levels", 1)
@@ -35,7 +35,7 @@ def rank_histograms(ranks: Mapping[str, np.ndarray], n_levels: int) -> Any:
 
 
 def rank_ecdfs(ranks: Mapping[str, np.ndarray], points: np.ndarray, lower: np.ndarray, upper: np.ndarray) -> Any:
-    """ECDF of the ranks less the uniform one, with a band that holds everywhere at once."""
+    """Plot the ECDF of the ranks minus the uniform ECDF, with a simultaneous band."""
     n = _checked(ranks, len(points) + 1)
     made, all_axes = _panels(ranks)
     for axes, (name, values) in zip(all_axes, ranks.items(), strict=True):
@@ -49,7 +49,7 @@ def rank_ecdfs(ranks: Mapping[str, np.ndarray], points: np.ndarray, lower: np.nd
 
 
 def _checked(ranks: Mapping[str, np.ndarray], n_levels: int) -> int:
-    """The number of ranks of each quantity, which are from 0 to n_levels - 1."""
+    """Return the number of ranks of each quantity, after checking that they are from 0 to n_levels - 1."""
     lengths = {
         len(positions(values, f"ranks of '{name}'", n_levels, error=DataError)) for name, values in ranks.items()
     }

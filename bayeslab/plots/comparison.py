@@ -1,4 +1,4 @@
-"""Models compared: predictive densities with standard errors."""
+"""Plots of model comparison: predictive densities with standard errors."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ __all__ = ["elpd_plot"]
 
 
 def elpd_plot(table: pd.DataFrame) -> Any:
-    """Leave-one-out predictive density of each model, and its difference to the best with its error.
+    """Plot the leave-one-out predictive density of each model, and its difference to the best with standard error.
 
     Parameters
     ----------

@@ -1,4 +1,4 @@
-"""Figures, and a clear word where matplotlib is missing."""
+"""Creation of figures, with a clear error if matplotlib is missing."""
 
 from __future__ import annotations
 
@@ -12,18 +12,18 @@ from bayeslab.errors import BayeslabError, printable
 
 __all__ = ["ACCENT", "BAND", "MUTED", "OTHER", "entry", "figure", "grid", "plain"]
 
-# Distinguishable without red and green (Okabe and Ito 2008).
+# Distinguishable with red-green colour blindness (Okabe and Ito 2008).
 ACCENT, OTHER, MUTED, BAND = "#0072B2", "#D55E00", "#8a8a8a", "#cfe3f1"
 
 
 def figure(width: float = 6.4, height: float = 4.0) -> tuple[Any, Any]:
-    """A figure with one pair of axes, outside pyplot's register, so that nothing is left open."""
+    """Return a figure with one pair of axes, not registered with pyplot, so that it need not be closed."""
     figures, axes = grid(1, width, height)
     return figures, axes[0]
 
 
 def grid(n: int, width: float, height: float, columns: int = 1) -> tuple[Any, list[Any]]:
-    """A figure with ``n`` pairs of axes.
+    """Return a figure with ``n`` pairs of axes.
 
     Raises
     ------
@@ -38,7 +38,7 @@ def grid(n: int, width: float, height: float, columns: int = 1) -> tuple[Any, li
         raise BayeslabError("plots need matplotlib: pip install 'bayeslab[notebook]'", code="not-installed") from None
     rows = -(-n // columns)
     made = kind(figsize=(width, height), layout="constrained")
-    # Jupyter shows figures by itself only once pyplot has drawn one.
+    # Jupyter displays figures automatically only after pyplot has been used.
     made._repr_png_ = partial(_png, made)
     axes = made.subplots(rows, columns, squeeze=False).ravel().tolist()
     for spare in axes[n:]:
@@ -48,7 +48,7 @@ def grid(n: int, width: float, height: float, columns: int = 1) -> tuple[Any, li
 
 @cache
 def _kind() -> type:
-    """Figures whose words are drawn as they are: names of columns and levels are no formulas in dollar signs."""
+    """Return a figure class without mathtext: dollar signs in names of columns and levels are literal."""
     from matplotlib.category import StrCategoryFormatter
     from matplotlib.figure import Figure
     from matplotlib.text import Text
@@ -61,7 +61,7 @@ def _kind() -> type:
             numbers = set()
             for axes in self.axes:
                 for axis in (axes.xaxis, axes.yaxis):
-                    # Ticks that matplotlib writes, 10 to a power among them; those at levels have their names.
+                    # Tick labels by matplotlib (such as powers of 10) keep mathtext; labels of levels are names.
                     writer = axis.get_major_formatter()
                     if not isinstance(writer, named):
                         numbers.update(axis.findobj(Text))
@@ -79,7 +79,7 @@ def _kind() -> type:
 
 @dataclass(frozen=True)
 class _Printable:
-    """Names at ticks, with control characters written out."""
+    """Names as tick labels, with control characters escaped."""
 
     func: Callable[..., str]
 
@@ -88,7 +88,7 @@ class _Printable:
 
 
 def entry(name: object) -> str:
-    """A name in a legend, which leaves out what begins with an underscore."""
+    """Return a name for a legend; matplotlib would omit names that begin with an underscore."""
     return f" {name}" if str(name).startswith("_") else str(name)
 
 
@@ -99,5 +99,5 @@ def _png(made: Any) -> bytes:
 
 
 def plain(axes: Any) -> None:
-    """Only the two lines that carry numbers."""
+    """Hide the top and right spines."""
     axes.spines[["top", "right"]].set_visible(False)

@@ -1,4 +1,4 @@
-"""Gaussian processes: the function with its band and the data, its additive terms, leave-one-out predictions."""
+"""Plots of Gaussian processes: the function with its band, additive terms, leave-one-out predictions."""
 
 from __future__ import annotations
 
@@ -22,17 +22,17 @@ def function(
     ylabel: str,
     ci_prob: float,
 ) -> Any:
-    """Mean of the function and its interval, over one column.
+    """Plot the mean of the function and its credible interval over one column.
 
     Parameters
     ----------
     at : ndarray (m,)
     band : (ndarray, ndarray, ndarray)
-        Mean, lower and upper end.
+        Mean, lower and upper end of the interval.
     points : (ndarray, ndarray) or None
-        The data, where they are on the function's scale.
+        The data, if they are on the scale of the function.
     ci_prob : float
-        Probability of the interval, for the legend.
+        Probability of the credible interval, for the legend.
     """
     made, axes = figure(7.0, 3.8)
     if points is not None:
@@ -45,7 +45,7 @@ def function(
 
 
 def components(at: np.ndarray, bands: Mapping[str, Band], xlabel: str, ci_prob: float) -> Any:
-    """Each term of the kernel over one column, one below the other."""
+    """Plot each term of the kernel over one column, one below the other."""
     made, rows = grid(len(bands), 7.0, 1.0 + 1.6 * len(bands))
     for axes, (name, band) in zip(rows, bands.items(), strict=True):
         _band(axes, at, band, ci_prob)
@@ -57,7 +57,7 @@ def components(at: np.ndarray, bands: Mapping[str, Band], xlabel: str, ci_prob: 
 
 
 def leave_one_out(mean: np.ndarray, sd: np.ndarray, outcome: np.ndarray) -> Any:
-    """Outcomes against their predictions from all other rows; rows outside three standard deviations stand out."""
+    """Plot outcomes against leave-one-out predictions; rows outside three standard deviations are highlighted."""
     made, axes = figure(4.8, 4.4)
     low, high = float(min(mean.min(), outcome.min())), float(max(mean.max(), outcome.max()))
     axes.plot([low, high], [low, high], color=MUTED, linewidth=1.0)

@@ -53,8 +53,8 @@ def model_svg(graph: nx.DiGraph, *, title: str | None = None) -> str:
 
     Ellipses are random variables, shaded when observed; rectangles are discrete variables; dashed rounded
     boxes are deterministic; small shaded rectangles are data; small squares are potentials. Rounded
-    frames are plates: what they hold is repeated along their dimensions. A plate lies inside another one
-    if it has all of its dimensions and more; its label then names the others only.
+    frames are plates: their content is repeated along their dimensions. A plate lies inside another one if
+    it has all of its dimensions and more; its label then names only the additional dimensions.
 
     Parameters
     ----------
@@ -64,7 +64,7 @@ def model_svg(graph: nx.DiGraph, *, title: str | None = None) -> str:
         ``"potential"``), ``text`` (a second line, such as the distribution) and ``dims`` (names of
         dimensions). ``graph.graph["dims"]`` maps a dimension to its length or None.
     title
-        A heading, which is also the accessible name of the picture.
+        A heading, which is also the accessible name of the image.
 
     Returns
     -------
@@ -100,7 +100,7 @@ def model_svg(graph: nx.DiGraph, *, title: str | None = None) -> str:
         viewBox=f"0 0 {fmt(width)} {fmt(plan.height + head)}",
         width=width,
         height=plan.height + head,
-        style="max-width:100%",  # with height:auto, CairoSVG shows nothing
+        style="max-width:100%",  # CairoSVG shows nothing with height:auto
         font_family="Helvetica, Arial, sans-serif",
         text_anchor="middle",
     )
@@ -114,7 +114,7 @@ def layout(graph: nx.DiGraph, sizes: Mapping[str, tuple[float, float]] | None = 
     graph
         As in :func:`model_svg`.
     sizes
-        Width and height of every node; by default what its text needs.
+        Width and height of every node; default: fitted to its text.
 
     Raises
     ------
@@ -126,7 +126,7 @@ def layout(graph: nx.DiGraph, sizes: Mapping[str, tuple[float, float]] | None = 
 
 
 def node_size(name: str, attributes: Mapping[str, Any]) -> tuple[float, float]:
-    """Width and height that a node's shape needs to hold its text."""
+    """Return the width and height of a node's shape that fit its text."""
     kind, lines = _kind(name, attributes), _lines(name, attributes)
     width, more = max(text_width(*line) for line in lines), 13.0 * (len(lines) - 1)
     if kind == "potential":  # the square is in the middle, its name below
@@ -144,7 +144,7 @@ def _kind(name: str, attributes: Mapping[str, Any]) -> str:
 
 
 def _lines(name: str, attributes: Mapping[str, Any]) -> list[tuple[str, float]]:
-    """What is written in a node, with the size of the letters."""
+    """Return the lines of text in a node, with their font sizes."""
     text = "" if attributes.get("kind") == "potential" else shorten(attributes.get("text") or "", LONGEST_TEXT)
     return [(shorten(name, LONGEST_NAME), NAME_SIZE), (text, TEXT_SIZE)][: 2 if text else 1]
 
@@ -169,7 +169,7 @@ def _draw_plate(plan: Layout, plate: Plate) -> str:
 
 
 def _draw_label(plan: Layout, plate: Plate) -> str:
-    """At the lower right, or left if fewer edges pass there; what passes even so is faded."""
+    """Draw the label of a plate at the lower right, or left if fewer edges pass there; edges behind it are faded."""
     box, width = plan.plates[plate], text_width(plan.labels[plate], TEXT_SIZE)
     spots = [Box(left, box.bottom - 19, width, 14) for left in (box.right - 8 - width, box.left + 8)]
     crossed = [sum(_passes(way, spot) for way in plan.routes.values()) for spot in spots]
@@ -179,12 +179,12 @@ def _draw_label(plan: Layout, plate: Plate) -> str:
 
 
 def _passes(way: list[Waypoint], box: Box) -> bool:
-    """Whether an edge goes through a box."""
+    """Return whether an edge passes through a box."""
     return any(box.left <= _x_at(way, y) <= box.right for y in (box.top, box.middle[1], box.bottom))
 
 
 def _x_at(way: list[Waypoint], y: float) -> float:
-    """The x of a route at some height; NaN above and below it."""
+    """Return the x of a route at height y; NaN above and below the route."""
     for (x0, y0, slope0), (x1, y1, slope1) in pairwise(way):
         if y0 <= y <= y1:
             h, t = y1 - y0, (y - y0) / (y1 - y0)
@@ -206,7 +206,7 @@ def _draw_edge(graph: nx.DiGraph, plan: Layout, edge: tuple[str, str]) -> str:
 
 
 def _reach(attributes: Mapping[str, Any], box: Box, slope: float, *, below: bool) -> float:
-    """How far below or above its middle a line of this dx/dy leaves the node."""
+    """Return how far below or above its centre a line with this dx/dy leaves the node."""
     kind = attributes.get("kind", "random")
     if kind in ROUND:
         return 1 / hypot(2 / box.height, 2 * slope / box.width)

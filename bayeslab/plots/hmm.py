@@ -1,4 +1,4 @@
-"""A sequence with the probabilities of its hidden states, and the chain as a diagram."""
+"""Plots of hidden Markov models: series with state probabilities, and transition diagrams."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ if TYPE_CHECKING:
 
 __all__ = ["Drawn", "draw_chains", "draw_diagrams", "draw_level", "draw_states", "draw_transitions", "state_colors"]
 
-# Okabe and Ito's colours, told apart by everyone.
+# Okabe and Ito's colours, distinguishable with colour blindness.
 _COLORS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#F0E442", "#777777")
-# Transitions less likely than this are not drawn.
+# Transitions with a smaller probability are not drawn.
 _LEAST = 0.02
 
 
 def state_colors(n_states: int) -> list[str]:
-    """A colour for each state."""
+    """Return a colour for each state."""
     return [_COLORS[k % len(_COLORS)] for k in range(n_states)]
 
 
@@ -37,7 +37,7 @@ def draw_states(
     labels: tuple[str, str, str],
     levels: list[str],
 ) -> Figure:
-    """The series coloured by its most likely path, over a ribbon of the states' probabilities.
+    """Plot the series coloured by its most likely path, above a ribbon of the state probabilities.
 
     Parameters
     ----------
@@ -46,11 +46,11 @@ def draw_states(
         The most likely path.
     chances : ndarray (n_states, n_times)
     names : list of str
-        Of the states.
+        Names of the states.
     labels : tuple of str
-        Of the series, of the times, and a title.
+        Labels of the series and of the times, and a title.
     levels : list of str
-        What the numbers of a series of categories mean.
+        Names of the levels of a categorical series.
     """
     drawing = figure(9, 4.2)[0]
     drawing.clear()
@@ -64,13 +64,13 @@ def draw_states(
 
 @dataclass(frozen=True, eq=False)
 class Drawn:
-    """One of several chains over time.
+    """One of several chains to plot over time.
 
     Attributes
     ----------
     name : str
     codes : ndarray (n_times,)
-        Its most likely path.
+        Most likely path of the chain.
     chances : ndarray (n_states, n_times)
     states : list of str
     """
@@ -84,7 +84,7 @@ class Drawn:
 def draw_chains(
     times: np.ndarray, series: np.ndarray, chains: Sequence[Drawn], labels: tuple[str, str, str], levels: list[str]
 ) -> Figure:
-    """For each of several chains the series coloured by its path, over a ribbon of its states' probabilities."""
+    """Plot, for each of several chains, the series coloured by its path above a ribbon of state probabilities."""
     drawing = figure(9, 3.4 * len(chains))[0]
     drawing.clear()
     axes = drawing.subplots(2 * len(chains), 1, sharex=True, height_ratios=(3, 1) * len(chains))
@@ -99,7 +99,7 @@ def draw_chains(
 def draw_level(
     times: np.ndarray, series: np.ndarray, level: np.ndarray, sd: np.ndarray, labels: tuple[str, str, str]
 ) -> Figure:
-    """A series and the level seen through its noise, with an 89 % band."""
+    """Plot a series and its latent level with an 89 % band."""
     drawing, ax = figure(9, 3.6)
     ax.plot(times, series, ".", color="#888888", ms=4, label=entry(labels[0]))
     ax.fill_between(times, level - 1.598 * sd, level + 1.598 * sd, color=_COLORS[0], alpha=0.25, lw=0, label="89 %")
@@ -148,14 +148,14 @@ def _ribbon(ax: Axes, times: np.ndarray, chances: np.ndarray, colors: list[str],
 
 
 def draw_transitions(matrix: np.ndarray, names: list[str]) -> Figure:
-    """States on a circle, arrows as wide as transitions (n_states, n_states) are likely."""
+    """Plot states on a circle, with arrows that are wider for more probable transitions (n_states, n_states)."""
     drawing, ax = figure(4.8, 4.6)
     _diagram(ax, matrix, names)
     return drawing
 
 
 def draw_diagrams(matrices: Mapping[str, tuple[np.ndarray, list[str]]]) -> Figure:
-    """A diagram for each of several chains: their transitions, and names of their states."""
+    """Plot a diagram for each of several chains, given transition matrices and state names."""
     drawing = figure(4.8 * len(matrices), 4.6)[0]
     drawing.clear()
     axes = np.atleast_1d(drawing.subplots(1, len(matrices)))
@@ -166,7 +166,7 @@ def draw_diagrams(matrices: Mapping[str, tuple[np.ndarray, list[str]]]) -> Figur
 
 
 def _loop(at: np.ndarray, out: np.ndarray, radius: float, color: str, p: float) -> FancyArrowPatch:
-    """An arrow from a state back to it, on the side that ``out`` points to: it begins and ends on the state's rim."""
+    """Return a self-loop on the side that ``out`` points to; it begins and ends on the circle of the state."""
     from matplotlib.patches import FancyArrowPatch
     from matplotlib.path import Path
 

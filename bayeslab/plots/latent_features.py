@@ -1,4 +1,4 @@
-"""Latent features: their loadings as bars or images, which rows have them, and how many there are."""
+"""Plots of latent features: loadings as bars or images, features by row, and the number of features."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ __all__ = ["images", "loadings", "number", "rows"]
 
 
 def loadings(values: np.ndarray, sds: np.ndarray, columns: Sequence[str], label: str = "loading") -> Any:
-    """What each feature does to the columns: bars, with lines of two sds.
+    """Plot the loadings of each feature as bars, with error bars of two standard deviations.
 
     Parameters
     ----------
@@ -37,13 +37,13 @@ def loadings(values: np.ndarray, sds: np.ndarray, columns: Sequence[str], label:
 
 
 def images(values: np.ndarray, present: np.ndarray | None = None) -> Any:
-    """Loadings as grey images, on one scale that is symmetric about zero.
+    """Plot loadings as grey images on a common scale symmetric about zero.
 
     Parameters
     ----------
     values : ndarray (K, height, width)
     present : ndarray (K,), optional
-        Share of the draws that have the feature.
+        Share of the draws in which the feature is present.
     """
     k = len(values)
     if present is not None and real(present, "present", empty=True, error=DataError).shape != (k,):
@@ -67,9 +67,9 @@ def images(values: np.ndarray, present: np.ndarray | None = None) -> Any:
 
 
 def rows(values: np.ndarray, *, binary: bool) -> Any:
-    """What each row has of the features: probabilities of binary ones, scores of others.
+    """Plot the features of each row: probabilities of binary features, scores of others.
 
-    Rows of binary features are sorted as the first feature, then the second, and so on divides them.
+    Rows with binary features are sorted by the first feature, then the second, and so on.
 
     Parameters
     ----------
@@ -88,7 +88,7 @@ def rows(values: np.ndarray, *, binary: bool) -> Any:
 
 
 def number(values: np.ndarray) -> Any:
-    """Posterior of the number of features that some row has."""
+    """Plot the posterior of the number of features present in at least one row."""
     made, axes = figure(4.6, 3.0)
     values = positions(values, "numbers of features", np.iinfo(np.int32).max, error=DataError)
     if values.ndim != 1 or not len(values):

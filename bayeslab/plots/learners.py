@@ -1,4 +1,4 @@
-"""Learners: regions of classes, margins, training by pass and round, paths of penalties, confusions."""
+"""Plots of learners: decision regions, margins, training curves, regularisation paths, confusion tables."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from bayeslab.plots.figure import ACCENT, MUTED, OTHER, entry, figure, grid, pla
 
 __all__ = ["Axis", "Regions", "confusion", "curves", "margins", "path", "regions", "staged"]
 
-# Okabe and Ito (2008), without black: that is for lines.
+# Okabe and Ito (2008), without black, which is used for lines.
 _COLOURS = (ACCENT, "#E69F00", "#009E73", "#CC79A7", "#56B4E9", OTHER, "#F0E442")
 _MARKS = ("o", "^", "s", "D", "v", "P", "X", "*", "<", ">")
 _DASHES = ("-", "--", "-.", ":")
@@ -22,17 +22,17 @@ _DASHES = ("-", "--", "-.", ":")
 
 @dataclass(frozen=True, eq=False)
 class Axis:
-    """One input of a picture of regions.
+    """One input of a plot of decision regions.
 
     Attributes
     ----------
     name : str
     at : ndarray
-        Where predictions were made; of names their positions.
+        Grid at which predictions were made; positions for categories.
     points : ndarray
-        The values of the rows.
+        Values of the rows.
     levels : tuple of str
-        Names; none of numbers.
+        Names of the levels; empty for numbers.
     """
 
     name: str
@@ -43,24 +43,24 @@ class Axis:
 
 @dataclass(frozen=True, eq=False)
 class Regions:
-    """Predictions over one or two inputs, and the rows fitted to.
+    """Predictions over one or two inputs, and the training rows.
 
     Attributes
     ----------
     axes : tuple of Axis
     predicted : ndarray
-        Shape (len(second), len(first), classes), or without the last axis of numbers; of one input without the first.
+        Shape (len(second), len(first), classes); without the last axis for numbers, without the first for one input.
     outcome : ndarray
-        Of the rows: codes of classes, or numbers.
+        Outcomes of the rows: class codes or numbers.
     target : str
     classes : tuple of str
-        None of numbers.
+        Class names; empty for numbers.
     marked : ndarray of int
         Rows to mark, such as support vectors.
     street : ndarray or None
-        Scores of which -1, 0 and 1 are drawn, as ``predicted`` without classes.
+        Scores, shaped as ``predicted`` without classes, whose contours at -1, 0 and 1 are drawn.
     note : str
-        Where the other inputs are.
+        Note on the values of the other inputs.
     """
 
     axes: tuple[Axis, ...]
@@ -74,10 +74,10 @@ class Regions:
 
 
 def regions(pictures: Mapping[str, Regions], columns: int = 3) -> Any:
-    """Regions of one or several models beside each other.
+    """Plot decision regions of one or several models side by side.
 
-    A region has the colour of its most probable class, the paler the less sure; numbers have shades. Points are rows,
-    circles around them support vectors, dashes the street of a machine.
+    A region has the colour of its most probable class, paler for smaller probabilities; numbers are shown as shades.
+    Points are rows, circles mark support vectors, dashed lines the margin of a support vector machine.
     """
     n = len(pictures)
     if not n:
@@ -115,7 +115,7 @@ def regions(pictures: Mapping[str, Regions], columns: int = 3) -> Any:
 
 
 def _legend(made: Any, axes: Sequence[Any], target: str) -> None:
-    """Classes and marks of all panels once: beside a single one with few classes, else above."""
+    """Draw one legend for all panels: beside a single panel with few classes, else above."""
     shown = {label: handle for place in axes for handle, label in zip(*place.get_legend_handles_labels(), strict=True)}
     style = {"frameon": False, "fontsize": 8, "title": target, "title_fontsize": 8}
     if len(axes) == 1 and len(shown) <= 6:
@@ -131,7 +131,7 @@ def _colours(n: int) -> np.ndarray:
 
 
 def shades(predicted: np.ndarray) -> np.ndarray:
-    """Colours (..., 3) of probabilities (..., classes): that of the most probable class, white where none is more."""
+    """Return colours (..., 3) for probabilities (..., classes): the most probable class, white if all are equal."""
     n = predicted.shape[-1]
     best = predicted.max(axis=-1)
     sure = np.clip((best - 1 / n) / (1 - 1 / n), 0, 1)[..., None]
@@ -140,7 +140,7 @@ def shades(predicted: np.ndarray) -> np.ndarray:
 
 
 def _plane(axes: Any, one: Regions) -> Any:
-    """Draw over two inputs; the shades of numbers."""
+    """Draw predictions over two inputs; return the shaded image of numbers."""
     x, y = one.axes
     shown = None
     if one.classes:
@@ -165,7 +165,7 @@ def _plane(axes: Any, one: Regions) -> Any:
 
 
 def _borders(axes: Any, one: Regions) -> None:
-    """Where the most probable class changes, and of a machine its street; along names cells show it."""
+    """Draw class boundaries and the margin of a support vector machine; not along categories, where cells show them."""
     x, y = one.axes
     if x.levels or y.levels:
         return
@@ -184,7 +184,7 @@ def _borders(axes: Any, one: Regions) -> None:
 def _classes(axes: Any, one: Regions) -> None:
     x, y = (_spread(axis) for axis in one.axes)
     size = 26 if len(x) <= 400 else 12
-    # Darker than their regions, or they would be lost in them.
+    # Darker than their regions, so that they are visible.
     for k, (word, colour) in enumerate(zip(one.classes, 0.75 * _colours(len(one.classes)), strict=True)):
         members = one.outcome == k
         style = {"marker": _MARKS[k % len(_MARKS)], "color": [colour], "s": size}
@@ -192,7 +192,7 @@ def _classes(axes: Any, one: Regions) -> None:
 
 
 def _spread(axis: Axis) -> np.ndarray:
-    """The rows' places; those of names a little apart, always by the same amounts."""
+    """Return the positions of the rows; positions of categories are spread by fixed offsets."""
     if not axis.levels:
         return axis.points
     jitter = np.random.default_rng(len(axis.name)).uniform(-0.28, 0.28, len(axis.points))
@@ -201,7 +201,7 @@ def _spread(axis: Axis) -> np.ndarray:
 
 def _line(axes: Any, one: Regions) -> None:
     (x,) = one.axes
-    # Between names there is nothing.
+    # There are no values between categories.
     style: dict[str, Any] = {"marker": "o", "linestyle": "none"} if x.levels else {}
     if one.classes:
         for k, word in enumerate(one.classes):
@@ -223,14 +223,14 @@ def _line(axes: Any, one: Regions) -> None:
 
 
 def margins(parts: Mapping[str, np.ndarray], xlabel: str, street: bool = False) -> Any:
-    """Cumulative distributions of margins: left of zero are errors.
+    """Plot the cumulative distributions of margins; negative margins are errors.
 
     Parameters
     ----------
     parts
-        Margins by what to call them, in order.
+        Margins by label, in order.
     street
-        Lines where the street of a machine ends.
+        Whether to mark the margin of a support vector machine.
     """
     parts = {name: real(values, f"margins of '{name}'", ndim=1, error=DataError) for name, values in parts.items()}
     if not parts:
@@ -241,7 +241,7 @@ def margins(parts: Mapping[str, np.ndarray], xlabel: str, street: bool = False) 
         axes.axvline(1, color=MUTED, linewidth=0.8, linestyle="--")
     from matplotlib import colormaps
 
-    # Rounds follow each other: from pale to dark.
+    # Rounds are ordered from pale to dark.
     shade = colormaps["Blues"](np.linspace(0.35, 1.0, len(parts))) if len(parts) > 2 else [ACCENT, OTHER]
     for i, (name, values) in enumerate(parts.items()):
         at = np.sort(values)
@@ -255,12 +255,12 @@ def margins(parts: Mapping[str, np.ndarray], xlabel: str, street: bool = False) 
 
 
 def curves(parts: Sequence[tuple[str, Mapping[str, np.ndarray]]], xlabel: str) -> Any:
-    """Loss or errors by pass: one panel a quantity, one line a unit.
+    """Plot loss or errors by pass: one panel per quantity, one line per unit.
 
     Parameters
     ----------
     parts
-        What is measured, and values by unit.
+        Name of each quantity, and its values by unit.
     """
     made, every = grid(len(parts), 6.4, 1.0 + 2.6 * len(parts))
     for axes, (name, units) in zip(every, parts, strict=True):
@@ -292,7 +292,7 @@ def curves(parts: Sequence[tuple[str, Mapping[str, np.ndarray]]], xlabel: str) -
 
 
 def staged(training: np.ndarray, left_out: np.ndarray, measure: str) -> Any:
-    """Error by round on the training rows and on the held-out rows; bands: a standard error over folds.
+    """Plot the error by round on training rows and held-out rows, with bands of one standard error over folds.
 
     Parameters
     ----------
@@ -315,7 +315,7 @@ def staged(training: np.ndarray, left_out: np.ndarray, measure: str) -> Any:
 
 
 def path(alphas: np.ndarray, coefficients: np.ndarray, names: Sequence[str], chosen: float | None, penalty: str) -> Any:
-    """Weights by the strength of the penalty, from strong to weak; the names stand where the lines end."""
+    """Plot the regularisation path, weights from strong to weak penalty, with names at the ends of the lines."""
     made, axes = figure(6.8, 4.2)
     for j, name in enumerate(names):
         axes.plot(
@@ -348,7 +348,7 @@ def path(alphas: np.ndarray, coefficients: np.ndarray, names: Sequence[str], cho
 
 
 def confusion(table: np.ndarray, classes: Sequence[str], target: str) -> Any:
-    """How many rows left out of each class were called which; shades are shares of the class."""
+    """Plot the confusion table of held-out rows; shades are shares of the true class."""
     n = len(classes)
     if real(table, "a table of confusions", ndim=2, error=DataError).shape != (n, n):
         raise DataError(

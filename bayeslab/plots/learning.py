@@ -1,4 +1,4 @@
-"""Learners and models scored: scores by split, calibration, learning curves."""
+"""Plots of scores of learners and models: scores by split, calibration, learning curves."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def _style(i: int) -> dict[str, Any]:
 
 
 def scores_plot(scores: pd.DataFrame, measure: str, means: Mapping[str, float]) -> Any:
-    """Each split's score as a dot, that of all rows as a line, one row a model."""
+    """Plot the score of each split as a dot and the overall score as a line, one row per model."""
     made, axes = figure(6.4, 1.2 + 0.5 * len(means))
     rng = np.random.default_rng(0)
     for place, (name, mean) in enumerate(means.items()):
@@ -38,7 +38,7 @@ def scores_plot(scores: pd.DataFrame, measure: str, means: Mapping[str, float]) 
 
 
 def calibration_plot(curves: Mapping[str, pd.DataFrame], event: str) -> Any:
-    """How often an event happened, by its predicted probability."""
+    """Plot the frequency of an event against its predicted probability."""
     made, axes = figure(5.2, 4.6)
     axes.plot([0, 1], [0, 1], color=MUTED, linewidth=0.8)
     for i, (name, table) in enumerate(curves.items()):
@@ -52,7 +52,7 @@ def calibration_plot(curves: Mapping[str, pd.DataFrame], event: str) -> Any:
 
 
 def learning_curve_plot(table: pd.DataFrame, target: str) -> Any:
-    """Mean score by the number of training rows, with bands over repeats."""
+    """Plot the mean score by the number of training rows, with bands over repeats."""
     made, axes = figure()
     measure = table.columns[2]
     low, high = table.columns[3:5]
@@ -68,7 +68,7 @@ def learning_curve_plot(table: pd.DataFrame, target: str) -> Any:
 
 
 def validation_curve_plot(table: pd.DataFrame, what: str, best: int) -> Any:
-    """Scores of the rows fitted to and of rows left out, by the value of an option; the best one is marked."""
+    """Plot scores on training rows and held-out rows by the value of an option; the best value is marked."""
     made, axes = figure()
     option = table.columns[0]
     at = np.arange(len(table))

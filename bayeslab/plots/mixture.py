@@ -1,4 +1,4 @@
-"""Mixtures: components over the data, responsibilities, rows that belong together, the trace of EM."""
+"""Plots of mixtures: components over the data, responsibilities, co-clustering, the trace of EM."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ __all__ = [
     "together",
 ]
 
-# Okabe and Ito (2008); after these the colours come round again.
+# Okabe and Ito (2008); colours are repeated after these.
 PALETTE = (ACCENT, OTHER, "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#F0E442", "#000000")
 
 
@@ -31,7 +31,7 @@ def _colours(n: int) -> list[str]:
 
 
 def _mixed(probability: np.ndarray) -> np.ndarray:
-    """A colour for each row: those of the components, in the shares of their probabilities."""
+    """Return a colour for each row: the colours of the components, mixed by their probabilities."""
     from matplotlib.colors import to_rgb
 
     base = np.array([to_rgb(c) for c in _colours(probability.shape[1])])
@@ -46,13 +46,13 @@ def ellipses(
     names: Sequence[str],
     axes_names: tuple[str, str],
 ) -> Any:
-    """Components over two columns of the data: ellipses of one and two standard deviations.
+    """Plot components over two columns of the data as ellipses of one and two standard deviations.
 
     Parameters
     ----------
     points : ndarray (N, 2)
     probability : ndarray (N, K)
-        Of the components; rows between components have colours between theirs.
+        Probabilities of the components; rows between components have mixed colours.
     means, covariances : ndarray (K, 2), (K, 2, 2)
     """
     made, axes = figure(5.6, 4.6)
@@ -80,14 +80,14 @@ def _legend(axes: Any, n: int, title: str) -> None:
 def densities(
     values: np.ndarray, at: np.ndarray, parts: np.ndarray, names: Sequence[str], name: str, *, discrete: bool
 ) -> Any:
-    """One column: its histogram, the components times their weights, and their sum.
+    """Plot the histogram of one column, the weighted components, and their sum.
 
     Parameters
     ----------
     values : ndarray (N,)
     at : ndarray (G,)
     parts : ndarray (K, G)
-        Densities (probabilities where ``discrete``) times weights.
+        Densities (probabilities if ``discrete``) times weights.
     """
     made, axes = figure(6.0, 3.8)
     if discrete:
@@ -107,14 +107,14 @@ def densities(
 
 
 def density_band(values: np.ndarray, at: np.ndarray, draws: np.ndarray, name: str, *, discrete: bool) -> Any:
-    """The predictive density of one column: its mean over draws, a band of 89 % of these, and the data.
+    """Plot the predictive density of one column: mean over draws, 89 % band, and the data.
 
     Parameters
     ----------
     values : ndarray (N,)
     at : ndarray (G,)
     draws : ndarray (S, G)
-        Densities (probabilities where ``discrete``) at the places of each draw.
+        Densities (probabilities if ``discrete``) at the points ``at`` for each draw.
     """
     made, axes = figure(6.0, 3.8)
     low, high = np.quantile(draws, [0.055, 0.945], axis=0)
@@ -135,7 +135,7 @@ def density_band(values: np.ndarray, at: np.ndarray, draws: np.ndarray, name: st
 
 
 def numbers(drawn: np.ndarray, prior: np.ndarray | None) -> Any:
-    """The posterior of the number of clusters as bars, and the prior as points.
+    """Plot the posterior of the number of clusters as bars, and the prior as points.
 
     Parameters
     ----------
@@ -162,7 +162,7 @@ def numbers(drawn: np.ndarray, prior: np.ndarray | None) -> Any:
 
 
 def responsibilities(probability: np.ndarray, names: Sequence[str]) -> Any:
-    """Probabilities of the components in every row; rows sorted by component and certainty."""
+    """Plot the responsibilities of the components for every row, sorted by component and certainty."""
     probability = real(probability, "probability", ndim=2, error=DataError)
     if len(names) != probability.shape[1]:
         raise DataError(f"there are {probability.shape[1]} components and {len(names)} names", code="wrong-length")
@@ -181,7 +181,7 @@ def responsibilities(probability: np.ndarray, names: Sequence[str]) -> Any:
 
 
 def together(matrix: np.ndarray, partition: np.ndarray) -> Any:
-    """How often two rows are in one cluster, rows sorted by the point partition; lines part its clusters."""
+    """Plot the co-clustering probabilities of rows, sorted by the point partition; lines separate its clusters."""
     order = np.argsort(partition, kind="stable")
     made, axes = grid(1, 4.8, 4.2)
     shown = axes[0].imshow(matrix[np.ix_(order, order)], vmin=0, vmax=1, cmap="Blues", interpolation="nearest")
@@ -194,12 +194,12 @@ def together(matrix: np.ndarray, partition: np.ndarray) -> Any:
 
 
 def em_trace(traces: np.ndarray, *, reference: float | None = None, ylabel: str = "log likelihood") -> Any:
-    """Log likelihood by iteration of each search, and that of reference parameters (the true ones).
+    """Plot the log likelihood by iteration for each start of EM, and that of reference (true) parameters.
 
     Parameters
     ----------
     traces : ndarray (R, I)
-        NaN after a search's end.
+        NaN after the end of a run.
     """
     traces = real(traces, "traces", ndim=2, finite=False, error=DataError)
     if np.isnan(traces).all(axis=1).any():

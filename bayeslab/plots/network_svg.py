@@ -1,8 +1,8 @@
-"""A network with what is believed about each variable, as one SVG string.
+"""A network with the marginal distribution of each variable, as one SVG string.
 
-Every variable is a box with a row for each state: its name, its probability and a bar. What was
-observed is shaded and marked; continuous variables show their density. Large networks shrink to names
-over a strip of probabilities, and very large ones to a summary.
+Every variable is a box with a row for each state: its name, its probability and a bar. Observed
+variables are shaded and marked; continuous variables show their density. Large networks are reduced to
+names over a strip of probabilities, and very large networks to a summary.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ if TYPE_CHECKING:
 
 __all__ = ["influence_svg", "network_svg", "percent"]
 
-# With more variables: only names, or, with still more, no picture.
+# With more variables only names are drawn, and with still more no picture.
 MOST_BOXES, MOST_NODES = 60, 400
 MOST_STATES, MOST_DETAILED = 8, 30
 
@@ -54,7 +54,7 @@ STRIP = 3.5
 NAME_SIZE, STATE_SIZE, TAG_SIZE = 12.0, 10.5, 9.0
 LONGEST_NAME, LONGEST_STATE, LONGEST_LINE = 26, 15, 110  # characters; tooltips have the whole
 PORT_GAP, STEEPEST = 16.0, 1.2
-PAGE, SMALLEST = 1100.0, 0.55  # the width of a page; below this scale the reader scrolls
+PAGE, SMALLEST = 1100.0, 0.55  # page width; smallest scale, below which the page scrolls
 
 EDGE, FRAME, TRACK, FILL, BARS, STRONG = "#7b8696", "#aeb7c4", "#eceff4", "#e2e7ee", "#6c8ebf", "#3d4757"
 UNSURE, UNSURE_FILL, CHOICE, CHOICE_FILL, WORTH_FILL = "#b7791f", "#fdf7ea", "#3f7d5f", "#eef6f1", "#f6f0f8"
@@ -76,19 +76,19 @@ class Density(Protocol):
 
 @dataclass(frozen=True)
 class _Row:
-    """One line of a box; without a probability it is just words."""
+    """One line of a box; without a probability it is only text."""
 
     label: str
     probability: float | None = None
-    likelihood: float | None = None  # as a part of the largest one
+    likelihood: float | None = None  # relative to the largest
     marked: bool = False
-    rest: bool = False  # several states in one
+    rest: bool = False  # several states combined
     whole: str = ""
 
 
 @dataclass(frozen=True)
 class _Node:
-    """What is drawn for a variable.
+    """The box drawn for a variable.
 
     ``look`` is one of chance, observed, uncertain, decision and utility.
     """
@@ -97,14 +97,14 @@ class _Node:
     look: str = "chance"
     rows: tuple[_Row, ...] = ()
     density: Density | None = None
-    labels: tuple[str, ...] = ()  # of all states, whether they are shown or not
+    labels: tuple[str, ...] = ()  # of all states, shown or not
     caption: str = ""  # instead of the strip
     compact: bool = False
     strip: tuple[float, ...] = ()
 
     @property
     def size(self) -> tuple[float, float]:
-        """The same whatever is given, so that nothing moves when evidence comes in."""
+        """Width and height; independent of the evidence, so that nothing moves when evidence is entered."""
         width = text_width(self.title, NAME_SIZE) + 2 * PAD
         if self.look == "utility":
             width += 24
@@ -128,7 +128,7 @@ class _Node:
 
     @property
     def note(self) -> str:
-        """What stands at the right of the title."""
+        """Text at the right of the title."""
         return {"observed": "observed", "uncertain": "uncertain", "decision": "decision"}.get(self.look, "")
 
     @property
@@ -155,13 +155,13 @@ def network_svg(
     graph
         The structure: arrows from parent to child, or lines if it is undirected.
     marginals
-        ``{variable: {state: probability}}``; a variable that is missing is drawn as its name only.
+        ``{variable: {state: probability}}``; missing variables are drawn as names only.
     evidence
-        What was given: variable to its state, to its value, or to ``{state: likelihood}``. A state that
-        was given is marked, likelihoods are ticks on the bars, relative to the largest.
+        Evidence: variable to its state, to its value, or to ``{state: likelihood}``. Observed states are
+        marked; likelihoods are ticks on the bars, relative to the largest.
     continuous
-        Distributions of continuous variables, with ``mean``, ``sd`` and ``density(x)``; those with
-        points or narrow peaks are drawn rightly if there is ``cdf(x)`` too.
+        Distributions of continuous variables, with ``mean``, ``sd`` and ``density(x)``; point masses and
+        narrow peaks are drawn correctly if there is also ``cdf(x)``.
 
     Returns
     -------
@@ -183,15 +183,15 @@ def network_svg(
 
 
 def influence_svg(diagram: InfluenceDiagram, policy: Policy | None = None) -> str:
-    """Draw an influence diagram: chance in rounded boxes, decisions in rectangles, utilities in hexagons.
+    """Draw an influence diagram: chance nodes as rounded boxes, decisions as rectangles, utilities as hexagons.
 
     Parameters
     ----------
     diagram
-        Arrows into a decision, dashed, say what is known by then.
+        The diagram; dashed arrows into a decision come from what is known by then.
     policy
-        If given, boxes show how probable each state and each option is when it is followed, and
-        hexagons the expected utility.
+        If given, boxes show the probability of each state and option under the policy, and hexagons the
+        expected utility.
     """
     graph = diagram.graph
     marginals: dict[str, dict[str, float]] = {}
@@ -213,7 +213,7 @@ def influence_svg(diagram: InfluenceDiagram, policy: Policy | None = None) -> st
 
 
 def _followed(diagram: InfluenceDiagram, policy: Policy) -> tuple[dict[str, dict[str, float]], dict[str, float]]:
-    """Probabilities of states and options, and expected utilities, under the policy."""
+    """Return the probabilities of states and options, and the expected utilities, under the policy."""
 
     plain = under_policy(diagram, policy.rules)
     tree = JunctionTree.of(DiscreteNetwork(plain.states, {v: plain.parents[v] for v in plain.states}, plain.tables))
@@ -227,7 +227,7 @@ def _followed(diagram: InfluenceDiagram, policy: Policy) -> tuple[dict[str, dict
 
 
 def percent(probability: float) -> str:
-    """A probability as per cent: one decimal, 0 % and 100 % only where they are meant."""
+    """Format a probability as a percentage with one decimal; 0 % and 100 % only for exactly 0 and 1."""
     if probability <= 0:
         return "0%"
     if probability >= 1 - 1e-12:
@@ -268,7 +268,7 @@ def _node(
 def _rows(
     marginal: Mapping[str, float], hard: str | None = None, likelihood: Mapping[str, float] | None = None
 ) -> tuple[_Row, ...]:
-    """The states in their order; of many only the most probable ones."""
+    """Return the rows of the states in order; if there are many, only the most probable ones."""
     largest = max((likelihood or {}).values(), default=0.0) or 1.0
     rows = []
     for state, p in marginal.items():
@@ -298,7 +298,7 @@ def _number(value: Any) -> str:
 
 
 def _plus_minus(mean: float, sd: float) -> str:
-    """With as many decimals as the standard deviation makes meaningful."""
+    """Format mean and standard deviation with as many decimals as the standard deviation supports."""
     if not (isfinite(mean) and isfinite(sd)) or sd <= 0:
         return _number(mean)
     decimals = max(0, 1 - floor(log10(sd)))
@@ -346,7 +346,7 @@ def _svg(width: float, height: float, headline: str, description: str, *inside: 
 
 
 def _oriented(graph: nx.Graph) -> nx.DiGraph:
-    """Edges lead away from an outer node of each connected part."""
+    """Direct the edges away from an outer node of each connected component."""
     order: dict[str, int] = {}
     for start in graph:
         if start in order:
@@ -361,7 +361,7 @@ def _oriented(graph: nx.Graph) -> nx.DiGraph:
 
 
 def _place(graph: nx.DiGraph, sizes: Mapping[str, tuple[float, float]]) -> Layout:
-    """The layout that can be shown largest, of a few that differ in the width of their rows."""
+    """Return the layout with the largest scale among several widths of rows."""
     area = sum((width + 22) * (height + 50) for width, height in sizes.values())
     factors = (0.8, 1.0, 1.25, 1.6, 2.0) if len(graph) <= 2 * MOST_BOXES else (1.0,)
     rows = [node_rows(graph)] if len(graph) <= 2 * MOST_BOXES else []
@@ -374,14 +374,14 @@ def _place(graph: nx.DiGraph, sizes: Mapping[str, tuple[float, float]]) -> Layou
 
 
 def _cost(plan: Layout) -> float:
-    """How small the picture must be on a page, and how far its edges run."""
+    """Cost of a layout: the scale needed to fit the page, and the length of the edges."""
     scale = max(plan.width / PAGE, plan.height / PAGE, 1.0)
     length = sum(abs(b[0] - a[0]) + abs(b[1] - a[1]) for way in plan.routes.values() for a, b in pairwise(way))
     return scale + length / max(1, len(plan.routes)) / PAGE
 
 
 def _routes(plan: Layout) -> dict[tuple[str, str], list[Waypoint]]:
-    """Edges leave and enter a box side by side, in the order of where they come from."""
+    """Return the routes; edges leave and enter a box side by side, in the order of their other ends."""
     ways = {edge: list(way) for edge, way in plan.routes.items()}
     for end, side in ((0, 2), (1, -3)):
         ends: dict[str, list[tuple[str, str]]] = {}
@@ -397,18 +397,18 @@ def _routes(plan: Layout) -> dict[tuple[str, str], list[Waypoint]]:
 
 
 def _drop(way: list[Waypoint], side: int) -> float:
-    """From the box to the next waypoint."""
+    """Return the vertical distance from the box to the next waypoint."""
     return abs(way[side][1] - way[0 if side > 0 else -1][1]) or 1.0
 
 
 def _dock(way: list[Waypoint], box: Box, offset: float, *, last: bool) -> None:
-    """Let a route end at the edge of its box, ``offset`` from the middle."""
+    """Make a route end at the border of its box, ``offset`` from the centre."""
     place, before, beyond = (-1, -2, -3) if last else (0, 1, 2)
     x, y = box.middle[0] + offset, box.top - 1 if last else box.bottom
     run = max(way[before][1] - y, 0.0) if not last else max(y - way[before][1], ARROW)
     beside = y - run if last else y + run
     secant = (way[beyond][0] - x) / (way[beyond][1] - beside or 1.0)
-    # As long as it passes the box's row it must stay below or above its own box.
+    # While it passes the row of the box it must stay below or above its own box.
     steepest = min(STEEPEST, (box.width / 2 - abs(offset)) / max(run, 1.0))
     slope = max(-steepest, min(steepest, 0.7 * secant))
     way[place], way[before] = (x, y, slope), (x + slope * (beside - y), beside, slope)
@@ -485,7 +485,7 @@ def _draw_row(node: _Node, row: _Row, box: Box) -> list[str]:
     parts.append(rectangle(bar, {"fill": track, "rx": 1.5}))
     length = BAR * min(1.0, max(0.0, row.probability))
     if length > 0:
-        # What is possible is never drawn as nothing.
+        # A positive probability is always visible.
         shown = Box(bar.left, bar.top, max(0.8, length), bar.height)
         fill = REST if row.rest else fill
         parts.append(rectangle(shown, {"fill": fill, "rx": min(1.5, shown.width / 2), "data_state": row.label}))
@@ -520,7 +520,7 @@ def _compact(node: _Node, box: Box) -> list[str]:
 
 
 def _draw_density(density: Density, box: Box) -> str:
-    """The curve four standard deviations around the mean; within one it is darker."""
+    """Draw the density within four standard deviations of the mean, darker within one."""
     mean, sd = float(density.mean), float(density.sd)
     n = int(box.width)
     values = _heights(density, mean + sd * np.linspace(-4, 4, n + 1))
@@ -545,9 +545,9 @@ def _draw_density(density: Density, box: Box) -> str:
 
 
 def _heights(density: Density, ends: np.ndarray) -> np.ndarray:
-    """Of the curve between neighbouring ends."""
+    """Return the heights of the curve between neighbouring ends."""
     cdf = getattr(density, "cdf", None)
-    if cdf is not None:  # also of peaks and points narrower than a pixel
+    if cdf is not None:  # correct also for peaks and point masses narrower than a pixel
         return np.diff(np.asarray(cdf(ends), dtype=float)).clip(min=0.0)
     values = np.asarray(density.density((ends[1:] + ends[:-1]) / 2), dtype=float)
     return np.where(np.isfinite(values), values, 0.0)
@@ -562,7 +562,7 @@ def _word(line: str, size: float, x: float, y: float, anchor: str, *, colour: st
 
 
 def _headline(graph: nx.DiGraph | nx.Graph, given: Mapping[str, Any]) -> str:
-    name = "" if graph.name == "unknown" else graph.name  # what exporters write for want of a name
+    name = "" if graph.name == "unknown" else graph.name  # default name written by exporters
     sizes = [(len(graph), "variable"), (graph.number_of_edges(), "arrow" if graph.is_directed() else "edge")]
     line = f"Network {name}".rstrip() + ": " + ", ".join(f"{n} {thing}{'s' * (n != 1)}" for n, thing in sizes)
     if given:
@@ -586,7 +586,7 @@ def _summary(
     detailed: set[str],
     curves: Mapping[str, Density],
 ) -> str:
-    """For networks too large to draw: their size, what was given, and what was asked about, if that is little."""
+    """Summarise a network too large to draw: its size, the evidence, and the queried variables if they are few."""
     degree = max(graph, key=lambda name: graph.degree[name])
     lines = [
         _headline(graph, {}),

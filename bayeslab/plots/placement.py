@@ -1,12 +1,12 @@
-"""Where the nodes, plates and edges of a directed graph go.
+"""Layout of the nodes, plates and edges of a directed graph.
 
 The layout is Sugiyama's [1]_: every node gets a row, edges over several rows get *bends* in the rows
 between, rows are ordered to have few crossings, and then x is chosen to make edges short and straight.
-Plates complicate the last two steps. A plate is one rectangle, so it must hold the same place among its
-neighbours in all the rows it covers. This holds when every row is read off one global order in which each
-plate is a contiguous run: a tree whose leaves are nodes and bends and whose branches are plates. Given
-such an order, all demands on x ("a ends before b begins", where a and b may be sides of plates) point the
-same way, so they can be met together, and the shortest edges that meet them solve a quadratic programme.
+Plates complicate the last two steps. A plate is one rectangle, so it must have the same position among its
+neighbours in all the rows it covers. This is ensured if every row is read from one global order in which
+each plate is contiguous: a tree whose leaves are nodes and bends and whose branches are plates. Given such
+an order, all constraints on x ("a ends before b begins", where a and b may be sides of plates) have the same
+direction and can be satisfied together; the shortest edges that satisfy them solve a quadratic programme.
 
 References
 ----------
@@ -48,7 +48,7 @@ type Sizes = Mapping[Any, tuple[float, float]]
 
 # Lengths are CSS pixels.
 MARGIN, ROW_GAP = 14.0, 42.0
-NODE_ROOM, SIDE_ROOM, BEND_ROOM = 11.0, 9.0, 6.0  # kept free at either side
+NODE_ROOM, SIDE_ROOM, BEND_ROOM = 11.0, 9.0, 6.0  # free space on either side
 PLATE_PAD, PLATE_FOOT = 12.0, 22.0  # inside a plate: left, right and above; below, where its label is
 TEXT_SIZE = 10.5  # of the labels of plates
 STEEPEST = 2.5  # |dx/dy| of an edge within a row
@@ -59,7 +59,7 @@ DENSE = 40_000  # entries of a matrix below which sparse ones are slower
 
 @dataclass(frozen=True)
 class Layout:
-    """Where everything goes.
+    """Positions of nodes, plates and edges.
 
     Plates are keyed by their dimensions, outer ones before those inside them. A route leads from the
     middle of the parent to the middle of the child by waypoints (x, y, dx/dy) of increasing y, to be
@@ -85,7 +85,7 @@ def layout(graph: nx.DiGraph, sizes: Mapping[str, tuple[float, float]], row: Map
     sizes
         Width and height of every node.
     row
-        The row of every node, below those of its parents; by default as few rows as there can be.
+        The row of every node, below those of its parents; default: as few rows as possible.
 
     Raises
     ------
@@ -144,12 +144,12 @@ class _Rows:
         self.extent = {plate: self._extent(plate) for plate in self.plates}
 
     def around(self, unit: Unit) -> list[Plate]:
-        """The plates around a unit, from the inside."""
+        """Return the plates around a unit, innermost first."""
         plate = self.parent[unit]
         return [plate, *self.around(plate)] if plate else []
 
     def _chain(self, number: int, parent: str, child: str) -> list[Unit]:
-        """The edge's bends lie in the innermost plate that both its ends lie in."""
+        """Return an edge with its bends, which lie in the innermost plate that contains both ends."""
         plate = next((plate for plate in self.around(parent) if plate in self.around(child)), None)
         bends = [(number, row) for row in range(self.row[parent] + 1, self.row[child])]
         for bend in bends:
@@ -165,7 +165,7 @@ class _Rows:
             yield from self.leaves(unit) if unit in self.tree else (unit,)
 
     def spots(self, plate: Plate | None = None) -> Iterator[Spot]:
-        """Nodes, bends and sides of plates in the global order."""
+        """Yield nodes, bends and sides of plates in the global order."""
         for unit in self.tree[plate]:
             if unit in self.tree:
                 yield from ((unit, "left"), *self.spots(unit), (unit, "right"))
@@ -173,7 +173,7 @@ class _Rows:
                 yield unit
 
     def rows(self) -> list[list[Spot]]:
-        """What each row holds from left to right, with the sides of the plates that cover it."""
+        """Return the content of each row from left to right, with the sides of the plates that cover it."""
         rows: list[list[Spot]] = [[] for _ in range(self.n_rows)]
         for spot in self.spots():
             for row in (self.row[spot],) if spot in self.row else self.extent[spot[0]]:
@@ -181,12 +181,12 @@ class _Rows:
         return rows
 
     def slots(self) -> dict[Spot, float]:
-        """The place of every node and bend in its row, counted from the middle."""
+        """Return the position of every node and bend in its row, counted from the centre."""
         rows = [(len(row), enumerate(row)) for row in self.rows()]
         return {spot: k - (n - 1) / 2 for n, row in rows for k, spot in row if spot in self.row}
 
     def cost(self) -> tuple[int, float]:
-        """Number of crossings and, among equals, how far edges lean."""
+        """Return the number of crossings and, as a tie-breaker, the total slant of the edges."""
         slot, crossings, lean = self.slots(), 0, 0.0
         for segments in self.segments:
             ends: list[float] = []
@@ -197,7 +197,7 @@ class _Rows:
         return crossings, lean
 
     def reduce_crossings(self) -> None:
-        """Barycentre sweeps down and up [1]_, then exchanges of neighbours [2]_."""
+        """Reduce crossings by barycentre sweeps down and up [1]_, then by exchanges of neighbours [2]_."""
         best, tree = self.cost(), self.tree
         for sweep in range(SWEEPS):
             for row in range(self.n_rows):
@@ -226,7 +226,7 @@ class _Rows:
         self.tree = {plate: sorted(units, key=place.__getitem__) for plate, units in self.tree.items()}
 
     def _exchange_in_rows(self) -> None:
-        """Exchanges of neighbours; without plates each needs a look at their own edges only."""
+        """Exchange neighbours; without plates only their own edges need to be checked."""
         rows, slot = self.rows(), self.slots()
         for _ in range(4 * PASSES):
             exchanged = False
@@ -241,7 +241,7 @@ class _Rows:
         self.tree[None] = [unit for row in rows for unit in row]
 
     def _saving(self, a: Unit, b: Unit, slot: Mapping[Unit, float]) -> tuple[int, float]:
-        """By how much an exchange of ``a`` and its right neighbour lowers the cost."""
+        """Return the decrease of the cost when ``a`` and its right neighbour are exchanged."""
         crossings, lean = 0, 0.0
         for beside in (self.above, self.below):
             of_a, of_b = [slot[other] for other in beside[a]], [slot[other] for other in beside[b]]
@@ -251,7 +251,7 @@ class _Rows:
         return crossings, lean
 
     def _exchange(self, cost: tuple[int, float], a: Spot, b: Spot) -> tuple[int, float]:
-        """Try to put a unit behind its neighbour, then the neighbour before it; keep what costs less."""
+        """Try to move a unit behind its neighbour, then the neighbour before it; keep the cheaper order."""
         a, b = (spot if spot in self.row else spot[0] for spot in (a, b))
         plate = self.parent[a]
         if a == b or self.parent[b] != plate:
@@ -268,7 +268,7 @@ class _Rows:
 
 
 def node_rows(graph: nx.DiGraph) -> dict[str, int]:
-    """The longest path from a source; then nodes with more children than parents sink towards them."""
+    """Return rows by the longest path from a source; nodes with more children than parents move down towards them."""
     if not nx.is_directed_acyclic_graph(graph):
         cycle = [parent for parent, *_ in nx.find_cycle(graph)]
         raise ValueError(f"the graph has a cycle: {' → '.join([*cycle, cycle[0]])}")
@@ -277,16 +277,16 @@ def node_rows(graph: nx.DiGraph) -> dict[str, int]:
     for name in reversed(list(nx.topological_sort(graph))):
         if graph.out_degree(name) > graph.in_degree(name):
             row[name] = min(row[child] for child in graph[name]) - 1
-    alone = list(nx.isolates(graph))  # one long line otherwise
+    alone = list(nx.isolates(graph))  # otherwise they would form one long line
     n_rows = max(len(generations), isqrt(len(alone)))
     return row | {name: k * n_rows // len(alone) for k, name in enumerate(alone)}
 
 
 def folded_rows(graph: nx.DiGraph, sizes: Sizes, width: float) -> dict[str, int]:
-    """Rows no wider than ``width``, if no node is: as many rows as that takes.
+    """Return rows no wider than ``width`` (unless a node is wider), with as many rows as needed.
 
-    Nodes are listed by the length of the way below them, placed from the bottom up where there is room
-    ([5]_), and then moved to where their edges are shorter.
+    Nodes are sorted by the length of the longest path below them, placed from the bottom up where there is
+    room ([5]_), and then moved to shorten their edges.
     """
     depth: dict[str, int] = {}
     for name in nx.topological_sort(graph):
@@ -338,13 +338,13 @@ def _shorten_edges(graph: nx.DiGraph, sizes: Sizes, level: dict[str, int], room:
 
 
 def _innermost(plate: Plate, plates: list[Plate]) -> Plate | None:
-    """The plate around a plate that has most of its dimensions; among equals, the foremost ones."""
+    """Return the enclosing plate with the most dimensions in common; on a tie, the one with the foremost dimensions."""
     around = [other for other in plates if {*other} < {*plate}]
     return max(around, key=lambda other: (len(other), [-plate.index(dim) for dim in other]), default=None)
 
 
 def _abscissas(rows: _Rows, sizes: Sizes, labels: Mapping[Plate, str]) -> dict[Spot, float]:
-    """The x of the middle of every node, of every bend and of both sides of every plate."""
+    """Return the x of the centre of every node, of every bend and of both sides of every plate."""
     spots = list(rows.spots())
     index = {spot: k for k, spot in enumerate(spots)}
     gaps: dict[tuple[int, int], float] = defaultdict(float)
@@ -357,7 +357,7 @@ def _abscissas(rows: _Rows, sizes: Sizes, labels: Mapping[Plate, str]) -> dict[S
         gaps[index[a], index[b]] = max(gap, gaps[index[a], index[b]])
     pulls = []
     for a, b in (pair for segments in rows.segments for pair in segments):
-        # Long edges are the ones to keep straight: weights 1, 2 and 8 in [2]_, section 4.
+        # Long edges should be straight: weights 1, 2 and 8 in [2]_, section 4.
         pulls.append((index[a], index[b], (8.0, 2.0, 1.0)[(a in sizes) + (b in sizes)]))
     for plate in rows.plates:
         sides = index[plate, "left"], index[plate, "right"]
@@ -372,15 +372,15 @@ def _half(sizes: Sizes, spot: Spot) -> float:
 
 
 def _room(rows: _Rows, spot: Spot) -> float:
-    """What is kept free at either side."""
+    """Return the free space on either side."""
     return NODE_ROOM if isinstance(spot, str) else BEND_ROOM if spot in rows.row else SIDE_ROOM
 
 
 def shortest(n: int, pulls: list[tuple[int, int, float]], gaps: Mapping[tuple[int, int], float]) -> list[float]:
     """Minimise the sum of w (x_i - x_j)² over pulls (i, j, w), given x_j - x_i >= gaps[i, j].
 
-    By the alternating direction method of multipliers ([3]_, sections 3.4.3 and 5.2). As i < j in every
-    gap, one pass to the right then makes up for what little is left unmet.
+    The solver is the alternating direction method of multipliers ([3]_, sections 3.4.3 and 5.2). As i < j
+    in every gap, one final pass to the right removes small remaining violations.
     """
     from scipy import sparse
     from scipy.sparse.linalg import splu
@@ -391,7 +391,7 @@ def shortest(n: int, pulls: list[tuple[int, int, float]], gaps: Mapping[tuple[in
     difference = sparse.csr_array((signs, (np.tile(k, 2), before_after.T.ravel())), shape=(len(gaps), n))
     i, j, weight = np.array(pulls, dtype=float).reshape(-1, 3).T
     ends = np.concatenate([i, j, i, j]).astype(int), np.concatenate([i, j, j, i]).astype(int)
-    # The diagonal draws together what no edge connects.
+    # The diagonal attracts components that no edge connects.
     laplacian = sparse.csr_array((np.concatenate([weight, weight, -weight, -weight]), ends), shape=(n, n))
     laplacian = laplacian + 1e-5 * sparse.eye_array(n)
     transposed = difference.T.tocsr()
@@ -419,7 +419,7 @@ def shortest(n: int, pulls: list[tuple[int, int, float]], gaps: Mapping[tuple[in
 
 
 def _ordinates(rows: _Rows, sizes: Sizes, x: Mapping[Spot, float]) -> tuple[list[float], list[float]]:
-    """The middle of every row and its height."""
+    """Return the centre and the height of every row."""
     heights, heads, feet = ([0.0] * rows.n_rows for _ in range(3))
     for name, (_, height) in sizes.items():
         heights[rows.row[name]] = max(heights[rows.row[name]], height)
@@ -440,7 +440,7 @@ def _ordinates(rows: _Rows, sizes: Sizes, x: Mapping[Spot, float]) -> tuple[list
 def _routes(
     rows: _Rows, sizes: Sizes, x: Mapping[Spot, float], middles: list[float], heights: list[float]
 ) -> dict[tuple[str, str], list[Waypoint]]:
-    """Edges run straight through rows, leaning as far as their neighbours there allow, and curve between."""
+    """Return the routes: straight through rows, slanted as far as the neighbours allow, and curved between rows."""
     limit = {}
     for height, row in zip(heights, rows.rows(), strict=True):
         leaves = [spot for spot in row if spot in rows.row]
@@ -464,7 +464,7 @@ def _routes(
 
 
 def _harmonic_mean(a: float, b: float) -> float:
-    """Zero for opposite signs: the slope that keeps a cubic between its ends from overshooting [4]_."""
+    """Return the harmonic mean, or zero for opposite signs: the slope that prevents a cubic from overshooting [4]_."""
     return 2 * a * b / (a + b) if a * b > 0 else 0.0
 
 

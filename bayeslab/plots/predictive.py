@@ -1,4 +1,4 @@
-"""Predictive checks: the data over replications, a statistic, LOO-PIT."""
+"""Plots of predictive checks: data and replications, a test statistic, LOO-PIT."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from bayeslab.plots.figure import ACCENT, BAND, MUTED, OTHER, figure, plain
 
 __all__ = ["calibration_curve", "density_overlay", "pit_ecdf", "statistic"]
 
-# So many values at most have a mark each on their axis.
+# Largest number of values with a tick each.
 _TICKS = 12
 
 
@@ -24,7 +24,7 @@ def density_overlay(
     levels: Sequence[object] | np.ndarray | None = None,
     n_lines: int = 50,
 ) -> Any:
-    """Histogram outlines of replications in the background, of the data in front.
+    """Plot histogram outlines of replications in the background and of the data in front.
 
     Parameters
     ----------
@@ -33,9 +33,9 @@ def density_overlay(
     replicated
         Shape (draw, cell).
     discrete
-        Whether all are whole numbers, each with a bin of its own where there are few.
+        Whether all values are whole numbers; each has its own bin if there are few.
     levels
-        What the numbers 0, 1, ... stand for, where they stand for names.
+        Names of the levels 0, 1, ..., if the values are categories.
     """
     made, axes = figure()
     chosen = replicated[np.linspace(0, len(replicated) - 1, min(n_lines, len(replicated))).astype(int)]
@@ -46,7 +46,7 @@ def density_overlay(
         axes.stairs(heights, edges, color=MUTED, alpha=0.25, linewidth=0.8, label=label)
     axes.stairs(np.histogram(observed, edges, density=True)[0], edges, color=ACCENT, linewidth=2, label="data")
     axes.set(xlabel=name, ylabel="density", ylim=(0, None))
-    # Only where each value has a bin of its own are heights shares, and marks values.
+    # Heights are shares and ticks are values only if each value has its own bin.
     if discrete and len(edges) - 1 <= _TICKS and np.allclose(np.diff(edges), 1.0):
         values = (edges[:-1] + 0.5).astype(int)
         axes.set_xticks(values, [str(value if levels is None else levels[value]) for value in values])
@@ -58,7 +58,7 @@ def density_overlay(
 
 
 def _edges(observed: np.ndarray, replicated: np.ndarray, discrete: bool) -> np.ndarray:
-    """Bins over the data and nearly all of the replications."""
+    """Return bins over the data and nearly all of the replications."""
     low = min(observed.min(), np.quantile(replicated, 0.002))
     high = max(observed.max(), np.quantile(replicated, 0.998))
     if discrete and high - low <= 100:
@@ -68,7 +68,7 @@ def _edges(observed: np.ndarray, replicated: np.ndarray, discrete: bool) -> np.n
 
 
 def statistic(observed: float, replicated: np.ndarray, name: str) -> Any:
-    """Histogram of a statistic over replications, and its value in the data."""
+    """Plot the histogram of a test statistic over replications, and its value in the data."""
     made, axes = figure()
     finite = replicated[np.isfinite(replicated)]
     axes.hist(finite, bins=40, color=MUTED, alpha=0.6, label="replications")
@@ -81,12 +81,12 @@ def statistic(observed: float, replicated: np.ndarray, name: str) -> Any:
 
 
 def pit_ecdf(values: np.ndarray, points: np.ndarray, lower: np.ndarray, upper: np.ndarray, name: str) -> Any:
-    """Empirical distribution of PIT values less the uniform one, with simultaneous bands.
+    """Plot the ECDF of PIT values minus the uniform one, with simultaneous bands.
 
     Parameters
     ----------
     points, lower, upper
-        Where the bands are, and the cumulated counts they allow.
+        Points at which the bands are given, and the lower and upper cumulative counts.
     """
     made, axes = figure()
     n, ends = len(values), np.concatenate([[0], points, [1]])
@@ -110,7 +110,7 @@ def pit_ecdf(values: np.ndarray, points: np.ndarray, lower: np.ndarray, upper: n
 def calibration_curve(
     predicted: np.ndarray, observed: np.ndarray, lower: np.ndarray, upper: np.ndarray, name: str
 ) -> Any:
-    """Share of cases against predicted probability, with intervals."""
+    """Plot the share of cases against the predicted probability, with intervals."""
     made, axes = figure(4.6, 4.4)
     axes.plot([0, 1], [0, 1], color=MUTED, linewidth=0.8)
     axes.errorbar(predicted, observed, [observed - lower, upper - observed], fmt="o-", color=ACCENT, ecolor=OTHER)

@@ -1,4 +1,4 @@
-"""Sampled structures: probabilities of edges as a map and as a graph, and whether chains agree on them."""
+"""Plots of sampled structures: edge probabilities as a map and as a graph, and agreement between chains."""
 
 from __future__ import annotations
 
@@ -17,16 +17,16 @@ from bayeslab.structure.partial_graph import PartialGraph
 
 __all__ = ["chain_agreement", "consensus", "edge_map", "edge_r_hat", "pattern", "score_traces"]
 
-# Numbers are written into the cells of maps, and beside the arrows of graphs, of at most so many.
+# Largest sizes of maps and graphs that show numbers in cells and beside arrows.
 _CELLS, _ARROWS = 14, 60
-# So many points of a trace are more than a line has pixels.
+# Largest number of points of a trace: more than a line has pixels.
 _POINTS = 2000
 _INCH = 96.0
 _TEXT = 12.0
 
 
 def edge_map(probability: np.ndarray, names: Sequence[str]) -> Any:
-    """Probability of each edge, from the variable of the row to that of the column.
+    """Plot the probability of each edge, from the variable of the row to that of the column.
 
     Parameters
     ----------
@@ -54,7 +54,7 @@ def edge_map(probability: np.ndarray, names: Sequence[str]) -> Any:
 
 
 def consensus(graph: nx.DiGraph) -> Any:
-    """The likely edges; arrows are as wide as they are probable, dashed where the direction is open.
+    """Plot the likely edges; more probable edges are wider, and edges of open direction are dashed.
 
     Parameters
     ----------
@@ -67,7 +67,7 @@ def consensus(graph: nx.DiGraph) -> Any:
     drawn.add_edges_from(graph.edges)
     turned = {}
     for pair in either:
-        # Lines without a direction go whichever way keeps the drawing from going round in a circle.
+        # Undirected edges are oriented so that the drawing has no cycle.
         line = pair if not nx.has_path(drawn, pair[1], pair[0]) else pair[::-1]
         drawn.add_edge(*line)
         turned[line] = either[pair]
@@ -90,13 +90,13 @@ def consensus(graph: nx.DiGraph) -> Any:
 
 
 def pattern(graph: PartialGraph) -> Any:
-    """A class of graphs: arrows where all its members agree, lines where they differ, circles where a mark is open."""
+    """Plot a class of graphs: arrows if all members agree, lines if they differ, circles for open marks."""
     drawn = nx.DiGraph(dims={})
     drawn.add_nodes_from(graph.names)
     drawn.add_edges_from(sorted(graph.directed))
     for u, v in graph.skeleton.edges:
         if not drawn.has_edge(u, v) and not drawn.has_edge(v, u):
-            # An edge without one direction is drawn whichever way keeps the drawing from going round in a circle.
+            # Edges without a direction are oriented so that the drawing has no cycle.
             drawn.add_edge(*((v, u) if nx.has_path(drawn, v, u) else (u, v)))
     sizes = {v: (text_width(v, _TEXT) + 22.0, 28.0) for v in drawn}
     plan = _place(drawn, sizes)
@@ -113,7 +113,7 @@ def pattern(graph: PartialGraph) -> Any:
 
 
 def _marked(axes: Any, curves: Sequence[np.ndarray], ends: tuple[str, str]) -> None:
-    """A line with a mark at either end: ``tail``, ``arrow`` or ``circle``."""
+    """Draw a line with a mark at either end: ``tail``, ``arrow`` or ``circle``."""
     from matplotlib.patches import Circle, FancyArrowPatch
     from matplotlib.path import Path
 
@@ -156,7 +156,7 @@ def _arrow(axes: Any, curves: Sequence[np.ndarray], p: float, *, head: bool) -> 
 
 
 def _number(axes: Any, curves: Sequence[np.ndarray], p: float, taken: list[tuple[float, float]]) -> None:
-    """The probability beside the line, where no other number is near."""
+    """Write the probability beside the line, away from other numbers."""
 
     def room(place: tuple[float, float]) -> float:
         return min((np.hypot(place[0] - x, 1.5 * (place[1] - y)) for x, y in taken), default=np.inf)
@@ -170,7 +170,7 @@ def _number(axes: Any, curves: Sequence[np.ndarray], p: float, taken: list[tuple
 
 
 def _within(way: Sequence[Waypoint], top: float, bottom: float) -> Iterator[np.ndarray]:
-    """The cubic curves of a route between two heights, four control points each."""
+    """Yield the cubic curves of a route between two heights, four control points each."""
     for (x0, y0, s0), (x1, y1, s1) in pairwise(way):
         low, high = max(y0, top), min(y1, bottom)
         if high - low < 1e-9:
@@ -181,7 +181,7 @@ def _within(way: Sequence[Waypoint], top: float, bottom: float) -> Iterator[np.n
 
 
 def part(curve: np.ndarray, begin: float, end: float) -> np.ndarray:
-    """The part of a cubic curve between two parameters (de Casteljau, as polar forms)."""
+    """Return the part of a cubic curve between two parameters (de Casteljau, by polar forms)."""
 
     def blossom(a: float, b: float, c: float) -> np.ndarray:
         points = curve
@@ -194,7 +194,7 @@ def part(curve: np.ndarray, begin: float, end: float) -> np.ndarray:
 
 
 def _point(curves: Sequence[np.ndarray], share: float) -> tuple[float, float]:
-    """The point at a share of the height of a line."""
+    """Return the point at a given share of the height of a line."""
     lengths = np.array([c[3, 1] - c[0, 1] for c in curves])
     wanted = lengths.sum() * share
     k = int(np.searchsorted(np.cumsum(lengths), wanted))
@@ -204,7 +204,7 @@ def _point(curves: Sequence[np.ndarray], share: float) -> tuple[float, float]:
 
 
 def score_traces(scores: np.ndarray, chains: Sequence[str]) -> Any:
-    """Scores of the draws of each chain, and their distributions beside.
+    """Plot the scores of the draws of each chain, with their distributions at the side.
 
     Parameters
     ----------
@@ -231,14 +231,14 @@ def score_traces(scores: np.ndarray, chains: Sequence[str]) -> Any:
 
 
 def edge_r_hat(values: np.ndarray, n_constant: int) -> Any:
-    """How many edges have which R-hat, and the lines that divide good from bad.
+    """Plot a histogram of the R-hat of edges, with lines at the thresholds.
 
     Parameters
     ----------
     values : ndarray
-        Of the edges that vary; infinite ones are put into the last bar.
+        R-hat of the edges that vary; infinite values are in the last bar.
     n_constant : int
-        How many edges never vary, and have none.
+        Number of edges that never vary and have no R-hat.
     """
     made, axes = figure(6.0, 3.4)
     finite = values[np.isfinite(values)]
@@ -256,20 +256,20 @@ def edge_r_hat(values: np.ndarray, n_constant: int) -> Any:
 
 
 def chain_agreement(by_chain: np.ndarray, mcse: np.ndarray, chains: Sequence[str]) -> Any:
-    """Probability of each edge in each chain against that in all others.
+    """Plot the probability of each edge in each chain against that in all other chains.
 
     Parameters
     ----------
     by_chain : ndarray (chain, n, n)
     mcse : ndarray (n, n)
-        Monte Carlo errors of the probabilities over all chains, drawn as bars of two to either side.
+        Monte Carlo standard errors over all chains, drawn as bars of two standard errors.
     """
     n_chains, n, _ = by_chain.shape
     made, axes = figure(4.8, 4.6)
     off = ~np.eye(n, dtype=bool)
     axes.fill_between([0, 1], [-0.05, 0.95], [0.05, 1.05], color=BAND, linewidth=0, label="± 0.05")
     axes.plot([0, 1], [0, 1], color=MUTED, linewidth=0.8)
-    # The error of one chain alone, of as many draws as each other.
+    # Standard error of a single chain, since all chains have equally many draws.
     error = 2 * np.nan_to_num(mcse[off]) * np.sqrt(n_chains)
     for k, name in enumerate(chains):
         probabilities = by_chain[k][off]

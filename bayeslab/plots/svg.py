@@ -1,4 +1,4 @@
-"""Pieces of SVG text: elements, escaped words, and how wide they will be."""
+"""Pieces of SVG: elements, escaped text, and estimates of text width."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ def rectangle(box: Box, look: Mapping[str, Any]) -> str:
 
 
 def curve(way: list[Waypoint]) -> str:
-    """Each cubic Hermite piece as a Bézier curve."""
+    """Return the path of a route, with each cubic Hermite piece as a Bézier curve."""
     parts = [f"M{fmt(way[0][0])} {fmt(way[0][1])}"]
     for (x0, y0, slope0), (x1, y1, slope1) in pairwise(way):
         third = (y1 - y0) / 3
@@ -76,7 +76,7 @@ def curve(way: list[Waypoint]) -> str:
 
 
 def arrow(x: float, y: float, slope: float, colour: str) -> tuple[str, Waypoint]:
-    """The head of an arrow that comes down to (x, y) with this dx/dy, and where its line ends."""
+    """Return the head of an arrow that points down to (x, y) with this dx/dy, and the end of its line."""
     length = hypot(slope, 1)
     right, down = ARROW * slope / length, ARROW / length
     corners = [(x, y), *((x - right + k * down, y - down - k * right) for k in (0.38, -0.38))]
@@ -97,7 +97,7 @@ def text(line: str, size: float, x: float, y: float, colour: str) -> str:
 
 
 def text_width(line: str, size: float) -> float:
-    """An estimate that errs a little on the wide side of Helvetica."""
+    """Return an estimate of the width, slightly above that of Helvetica."""
     return size * sum(map(_em, line))
 
 
@@ -121,7 +121,7 @@ def fmt(value: float) -> str:
 
 
 def _legal(line: str) -> str:
-    """With control characters written out, and what else XML 1.0 forbids replaced."""
+    """Escape control characters, and replace other characters that XML 1.0 forbids."""
     line = printable(line, keep="\t\n\r")
     return re.sub(r"[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]", "\ufffd", line)
 

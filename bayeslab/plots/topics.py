@@ -1,4 +1,4 @@
-"""Topics: their words, their shares, the documents they are in, and how far they are from each other."""
+"""Plots of topics: words, shares, proportions in documents, and distances between topics."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ if TYPE_CHECKING:
 
 __all__ = ["days", "proportions", "shares", "topic_map", "words"]
 
-# Names of so many documents can be read along an axis.
+# Largest number of documents whose names are legible along an axis.
 _READABLE = 60
 
 
 def words(each: Sequence[pd.DataFrame]) -> Any:
-    """The words of each topic: bars of their probabilities, lines of two standard deviations.
+    """Plot the words of each topic: bars of probabilities, with error bars of two standard deviations.
 
     Parameters
     ----------
@@ -47,7 +47,7 @@ def words(each: Sequence[pd.DataFrame]) -> Any:
 
 
 def shares(table: pd.DataFrame) -> Any:
-    """The share of each topic among all words, with its interval."""
+    """Plot the share of each topic among all words, with its credible interval."""
     made, axes = figure(5.6, 0.6 + 0.28 * len(table))
     place, share = np.arange(len(table)), table["share"].to_numpy()
     axes.barh(place, share, color=ACCENT, alpha=0.75, height=0.7)
@@ -67,7 +67,7 @@ def shares(table: pd.DataFrame) -> Any:
 
 
 def proportions(theta: np.ndarray, names: Sequence[str]) -> Any:
-    """Proportions of topics in documents, as a grid of shades; documents are ordered by their main topic."""
+    """Plot the topic proportions of documents as a heat map, with documents ordered by their main topic."""
     main = theta.argmax(axis=1)
     order = np.lexsort((-theta.max(axis=1), main))
     readable = len(names) <= _READABLE
@@ -84,12 +84,12 @@ def proportions(theta: np.ndarray, names: Sequence[str]) -> Any:
 
 
 def topic_map(points: np.ndarray, share: np.ndarray, names: Sequence[str]) -> Any:
-    """Topics in the plane, near ones with like words; areas are shares of all words."""
+    """Plot topics in the plane, similar topics near each other; areas are shares of all words."""
     made, axes = figure(6.0, 5.0)
     axes.axhline(0, color=MUTED, linewidth=0.5)
     axes.axvline(0, color=MUTED, linewidth=0.5)
     axes.scatter(*points.T, s=6_000 * share, color=ACCENT, alpha=0.35, linewidths=0)
-    # Words under and over circles in turns, so that those of near topics do not meet.
+    # Words alternate below and above circles, so that those of near topics do not overlap.
     for rank, k in enumerate(np.argsort(points[:, 0])):
         down = -1 if rank % 2 else 1
         away = down * (np.sqrt(6_000 * share[k]) / 2 + 7)
@@ -104,7 +104,7 @@ def topic_map(points: np.ndarray, share: np.ndarray, names: Sequence[str]) -> An
 
 
 def days(table: pd.DataFrame) -> Any:
-    """Shares of topics from day to day, with bands of two standard deviations.
+    """Plot shares of topics by day, with bands of two standard deviations.
 
     Parameters
     ----------
