@@ -1,1 +1,1 @@
-"""What several chains share; no module here is one of them."""
+"""Code shared by several chains; no module here is itself a chain."""

@@ -1,4 +1,4 @@
-"""What all chains share: the table as compiled loops want it, starts, random numbers in the state, drawing by thin."""
+"""Code shared by all chains: the score table for compiled loops, starts, random numbers, and thinning."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _READY: WeakKeyDictionary[ScoreTable, Ready] = WeakKeyDictionary()
 
 
 class Arrays(NamedTuple):
-    """A score table with what sums over it need.
+    """A score table with the arrays needed for sums over it.
 
     Attributes
     ----------
@@ -28,9 +28,9 @@ class Arrays(NamedTuple):
     candidates : ndarray of uint64, shape (n, n_words)
         The variables in any parent set of each variable.
     first_block : ndarray of int64, shape (n + 1,)
-        The sets of variable v by 64s are the blocks first_block[v] .. first_block[v + 1].
+        The sets of variable v, in groups of 64, are the blocks first_block[v] .. first_block[v + 1].
     blocks : ndarray of uint64, shape (n_blocks, n + 1)
-        Which sets of a block have each variable, and last, which of them there are.
+        Which sets of a block contain each variable; in the last column, which sets exist.
     """
 
     pointer: NDArray[np.int64]
@@ -44,12 +44,12 @@ class Arrays(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class Ready:
-    """A score table with what follows from it.
+    """A score table with derived arrays.
 
     Attributes
     ----------
     arrays
-        What every kernel begins with.
+        First argument of every kernel.
     empty : ndarray of int64, shape (n,)
         Number of the empty set of each variable; -1 if it is not in the table.
     keys, slots
@@ -63,14 +63,14 @@ class Ready:
 
 
 def ready(table: ScoreTable) -> Ready:
-    """The table for compiled loops; made once as long as the table lives."""
+    """Return the table for compiled loops; cached for the lifetime of the table."""
     if table not in _READY:
         _READY[table] = _made(table)
     return _READY[table]
 
 
 def share(table: ScoreTable, like: ScoreTable) -> None:
-    """Say that a table has the same sets as another one, with other scores in the same order."""
+    """Declare that a table has the same sets as another one, with other scores in the same order."""
     known = ready(like)
     _READY[table] = replace(known, arrays=known.arrays._replace(scores=table.scores, weights=_weights(table)))
 
@@ -89,7 +89,7 @@ def _made(table: ScoreTable) -> Ready:
         raise ModelError(f"'{v}' has no parent set in the score table, not even the empty one", code="no-acyclic-graph")
     empty = _empty_sets(table)
     candidates = np.bitwise_or.reduceat(table.sets, table.pointer[:-1], axis=0)
-    # Which random words they are changes nothing but places in the hash table.
+    # The choice of random words affects only positions in the hash table.
     keys = np.random.default_rng(0).integers(0, 2**64, (2, table.n), dtype=np.uint64)
     slots = np.full(1 << max(3, int(2 * len(table.sets)).bit_length()), -1, np.int32)
     hash_table(table.pointer, table.sets, keys, slots)
@@ -101,7 +101,7 @@ def _made(table: ScoreTable) -> Ready:
 
 
 def _empty_sets(table: ScoreTable) -> NDArray[np.int64]:
-    # Small sets score well as a rule, but nothing says where the empty one stands.
+    # Small sets usually score well, but the position of the empty set is not known.
     numbers = np.full(table.n, -1, np.int64)
     places = np.flatnonzero(~table.sets.any(axis=1))
     numbers[np.searchsorted(table.pointer, places, side="right") - 1] = places
@@ -109,17 +109,17 @@ def _empty_sets(table: ScoreTable) -> NDArray[np.int64]:
 
 
 def seeds(rng: np.random.Generator) -> NDArray[np.uint64]:
-    """A state of the random numbers of a chain."""
+    """Return an initial state of the random numbers of a chain."""
     return rng.integers(1, 2**64, 4, dtype=np.uint64)
 
 
 def random_start(table: ScoreTable, rng: np.random.Generator) -> tuple[NDArray[np.int32], NDArray[np.int32]]:
-    """A random order that the parent sets allow, and a DAG drawn from it as numbers of parent sets.
+    """Return a random order allowed by the parent sets, and a DAG drawn from it as numbers of parent sets.
 
     Raises
     ------
     ModelError
-        No acyclic graph can be made of the parent sets.
+        The parent sets form no acyclic graph.
     """
     from bayeslab.structure.chains.toolbox.kernels import parents_in_order
 
@@ -127,7 +127,7 @@ def random_start(table: ScoreTable, rng: np.random.Generator) -> tuple[NDArray[n
     placed = np.zeros(table.sets.shape[1], np.uint64)
     left, order = [int(v) for v in rng.permutation(table.n)], []
     while left:
-        # A variable that can be placed stays one that can as more are placed before it: no need to go back.
+        # A variable that can be placed remains so when more are placed before it: no backtracking is needed.
         for v in left:
             sets = table.sets[table.pointer[v] : table.pointer[v + 1]]
             if not np.all(np.any(sets & ~placed, axis=1)):
@@ -146,7 +146,7 @@ def random_start(table: ScoreTable, rng: np.random.Generator) -> tuple[NDArray[n
 
 @dataclass(frozen=True, eq=False)
 class Schedule:
-    """How many steps and draws a run has, and where it stands between two draws."""
+    """Numbers of steps and draws of a run, and its position between two draws."""
 
     n_steps: int
     thin: int
@@ -156,7 +156,7 @@ class Schedule:
 
     @classmethod
     def of(cls, table: ScoreTable, state: State, n_steps: int, thin: int, n_kinds: int) -> Schedule:
-        """For a run from a state; room for its draws."""
+        """Create the schedule of a run from a state, with storage for its draws."""
         if n_steps < 0 or thin < 1:
             raise OptionError(
                 f"n_steps is 0 or more and thin 1 or more; given {n_steps} and {thin}", code="out-of-range"
@@ -167,15 +167,15 @@ class Schedule:
 
     @property
     def until_draw(self) -> int:
-        """Steps to the first draw."""
+        """Number of steps to the first draw."""
         return self.thin - self.done % self.thin
 
     @property
     def steps(self) -> NDArray[np.int64]:
-        """Steps of the chain after the run."""
+        """Total number of steps of the chain after the run."""
         return np.array([self.done + self.n_steps], np.int64)
 
     def info(self, table: ScoreTable, kinds: tuple[str, ...]) -> Info:
-        """What happened, in words."""
+        """Return the information about the run."""
         proposed, accepted = ({k: int(c) for k, c in zip(kinds, column, strict=True)} for column in self.counts.T)
         return Info(table.scores[self.draws].sum(axis=1), proposed, accepted)

@@ -1,4 +1,4 @@
-"""Compiled loops of imputation: counts of a DAG's families, and rows drawn anew given all other rows."""
+"""Compiled loops of imputation: counts of the families of a DAG, and Gibbs draws of rows given all others."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ __all__ = ["count", "redraw"]
 
 @numba.njit(cache=True, nogil=True)
 def _place(codes, r, f, starts, parents, strides):  # type: ignore[no-untyped-def]
-    """Which row of the table of family f the row r of the data falls into."""
+    """Row of the table of family f that data row r belongs to."""
     at = 0
     for j in range(starts[f], starts[f + 1]):
         at += codes[r, parents[j]] * strides[j]
@@ -35,7 +35,7 @@ def redraw(  # type: ignore[no-untyped-def]
 ):  # fmt: skip
     """Draw blocks of missing cells, each of one row, given everything else; returns how many cells changed.
 
-    The weight of a completion is the product over the families that hold a cell of the block of
+    The weight of a completion is the product, over the families that contain a cell of the block, of
     (alpha + n) / (cards alpha + N), counts without the row, to the power of beta.
     """
     touched = [0 for _ in range(codes.shape[1])]

@@ -1,10 +1,10 @@
 """Compiled Markov chains over DAGs, orders and ordered partitions.
 
-All that a chain's future depends on is in the arrays it is given, its random numbers included, and every cached number
-is a function of the current structure alone: a chain cut in two runs as one that was not.
+The future of a chain depends only on the given arrays, including its random numbers, and every cached number is a
+function of the current structure alone: an interrupted chain continues identically.
 
-Sets are words of 64 bits. ``t`` is the table (:class:`bayeslab.structure.chains.toolbox.common.Arrays`): which of 64
-parent sets lie inside a set of variables is answered at once, from one word for each variable that must not be in them.
+Sets are 64-bit words. ``t`` is the table (:class:`bayeslab.structure.chains.toolbox.common.Arrays`). Which of 64 parent
+sets lie inside a set of variables is computed at once, from one word for each excluded variable.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ __all__ = [
     "uniforms",
 ]
 
-# What is this many nats behind the first set does not change a sum in double precision.
+# Sets this many nats below the first one do not change a sum in double precision.
 _NATS = 37.0
 _TINY = 1e-250
 _ONE = np.uint64(1)
@@ -63,7 +63,7 @@ _trailing_zeros: Any = intrinsic(_trailing_zeros_code)
 
 @numba.njit(cache=True, nogil=True)
 def _uniform(r):  # type: ignore[no-untyped-def]
-    """A number in [0, 1) by xoshiro256++ (Blackman, Vigna 2021, ACM TOMS 47(4), 36); ``r`` is its state."""
+    """Random number in [0, 1) by xoshiro256++ (Blackman, Vigna 2021, ACM TOMS 47(4), 36) with state ``r``."""
     s0, s1, s2, s3 = r[0], r[1], r[2], r[3]
     x = s0 + s3
     x = ((x << _ROTATIONS[0]) | (x >> _ROTATIONS[1])) + s0
@@ -76,13 +76,13 @@ def _uniform(r):  # type: ignore[no-untyped-def]
 
 @numba.njit(cache=True, nogil=True)
 def _below(r, n):  # type: ignore[no-untyped-def]
-    """An integer in 0 .. n - 1."""
+    """Random integer in 0 .. n - 1."""
     return int(_uniform(r) * n)
 
 
 @numba.njit(cache=True, nogil=True)
 def uniforms(r, many):  # type: ignore[no-untyped-def]
-    """Numbers in [0, 1)."""
+    """Random numbers in [0, 1)."""
     out = np.empty(many)
     for i in range(many):
         out[i] = _uniform(r)
@@ -101,7 +101,7 @@ def _flip(mask, u):  # type: ignore[no-untyped-def]
 
 @numba.njit(cache=True, nogil=True)
 def _in_block(t, v, b, inside, among, needed):  # type: ignore[no-untyped-def]
-    """Which of 64 sets of v are inside ``inside`` and, if needed, meet ``among``: bits."""
+    """Bits of the 64 sets of v that are subsets of ``inside`` and, if needed, intersect ``among``."""
     n_words = t.candidates.shape[1]
     left = t.blocks[b, t.blocks.shape[1] - 1]
     if needed:
@@ -123,7 +123,7 @@ def _in_block(t, v, b, inside, among, needed):  # type: ignore[no-untyped-def]
 
 @numba.njit(cache=True, nogil=True)
 def _total(t, v, inside, among, needed):  # type: ignore[no-untyped-def]
-    """The first set of v inside ``inside`` that meets ``among`` (if needed) and the sum relative to it; -1 if none."""
+    """First set of v within ``inside`` that intersects ``among`` (if needed; -1: none), and the sum relative to it."""
     first, total, linear, limit = -1, 0.0, True, -np.inf
     for b in range(t.first_block[v], t.first_block[v + 1]):
         begin = t.pointer[v] + 64 * (b - t.first_block[v])
@@ -148,14 +148,14 @@ def _total(t, v, inside, among, needed):  # type: ignore[no-untyped-def]
 
 @numba.njit(cache=True, nogil=True)
 def _log_sum(t, v, inside, among, needed):  # type: ignore[no-untyped-def]
-    """Log of the sum over the sets of v inside ``inside`` that meet ``among`` (if needed)."""
+    """Log of the sum over the sets of v within ``inside`` that intersect ``among`` (if needed)."""
     first, total = _total(t, v, inside, among, needed)
     return t.scores[first] + math.log(total) if first >= 0 else -np.inf
 
 
 @numba.njit(cache=True, nogil=True)
 def _pick(r, t, v, inside, among, needed):  # type: ignore[no-untyped-def]
-    """The number of a set drawn from that sum, -1 if there is none; and the sum's log."""
+    """Number of a set drawn in proportion to its term of that sum (-1 if none), and the log of the sum."""
     first, total = _total(t, v, inside, among, needed)
     if first < 0:
         return -1, -np.inf
@@ -180,7 +180,7 @@ def _pick(r, t, v, inside, among, needed):  # type: ignore[no-untyped-def]
 
 @numba.njit(cache=True, nogil=True)
 def fill_blocks(pointer, sets, first_block, blocks):  # type: ignore[no-untyped-def]
-    """For the sets of a variable by 64s: which of them have each variable, as bits; last, which of them there are."""
+    """For the sets in groups of 64: bits of the sets that contain each variable, and last, of the sets that exist."""
     for v in range(pointer.size - 1):
         for i in range(pointer[v], pointer[v + 1]):
             b, bit = first_block[v] + (i - pointer[v]) // 64, _ONE << np.uint64((i - pointer[v]) % 64)
@@ -197,7 +197,7 @@ def fill_blocks(pointer, sets, first_block, blocks):  # type: ignore[no-untyped-
 
 @numba.njit(cache=True, nogil=True)
 def hash_table(pointer, sets, keys, slots):  # type: ignore[no-untyped-def]
-    """Fill an open table of numbers of parent sets; ``slots``, a power of two of them, begins as -1."""
+    """Fill an open-addressing table of parent set numbers; ``slots``, a power of two in length, is initially -1."""
     n, n_words = pointer.size - 1, sets.shape[1]
     last = np.uint64(slots.size - 1)
     for v in range(n):
@@ -233,7 +233,7 @@ def _find(v, mask, key, pointer, sets, slots):  # type: ignore[no-untyped-def]
 
 @numba.njit(cache=True, nogil=True)
 def _is_above(a, b, parents, without, visited, open_):  # type: ignore[no-untyped-def]
-    """Whether a directed path leads from a to b other than by an edge from ``without`` to b."""
+    """Whether there is a directed path from a to b that does not use an edge from ``without`` to b."""
     n_words = parents.shape[1]
     for w in range(n_words):
         visited[w] = parents[b, w]
@@ -263,7 +263,7 @@ def _is_above(a, b, parents, without, visited, open_):  # type: ignore[no-untype
 
 @numba.njit(cache=True, nogil=True)
 def _not_below(v, parents, out):  # type: ignore[no-untyped-def]
-    """All variables but v and those below it."""
+    """All variables except v and its descendants."""
     n, n_words = parents.shape
     for w in range(n_words):
         out[w] = 0
@@ -284,7 +284,7 @@ def _not_below(v, parents, out):  # type: ignore[no-untyped-def]
 
 @numba.njit(cache=True, nogil=True)
 def _reverse_anew(r, choice, parents, t, spare):  # type: ignore[no-untyped-def]
-    """Reverse an edge and draw the parents of both of its ends anew; whether that was accepted, and the two ends.
+    """Reverse an edge and redraw the parents of both ends; return whether this was accepted, and the two ends.
 
     Grzegorczyk, Husmeier (2008), Machine Learning 71, 265-305, section 3.
     """
@@ -313,7 +313,7 @@ def _reverse_anew(r, choice, parents, t, spare):  # type: ignore[no-untyped-def]
         parents[a, w] = 0
         parents[b, w] = 0
         among[w] = 0
-    # Both without parents: the way back begins here too.
+    # Both without parents: the reverse move starts from here too.
     _flip(among, a)
     _not_below(b, parents, inside)
     back_b = _log_sum(t, b, inside, among, True)
@@ -357,7 +357,7 @@ def _size(mask):  # type: ignore[no-untyped-def]
 
 @numba.njit(cache=True, nogil=True)
 def _forget(v, parents, keys, key, change):  # type: ignore[no-untyped-def]
-    """The parents of v are new: its hash key, and that no change of them has been looked up."""
+    """Update the hash key of v after a change of parents, and clear its cached changes."""
     n = parents.shape[0]
     key[v] = keys[1, v]
     for w in range(parents.shape[1]):
@@ -371,7 +371,7 @@ def _forget(v, parents, keys, key, change):  # type: ignore[no-untyped-def]
 
 @numba.njit(cache=True, nogil=True)
 def _change(v, u, choice, parents, pointer, sets, scores, keys, slots, key, change, target, mask):  # type: ignore[no-untyped-def]
-    """What the score gains when u is added to the parents of v, or taken away if it is one; kept once looked up."""
+    """Gain of the score when u is added to, or removed from, the parents of v; cached."""
     cached = change[v, u]
     if cached == cached:
         return cached
@@ -396,10 +396,10 @@ def _set_parents(v, i, choice, parents, sets, keys, key, change):  # type: ignor
 def structure_run(  # type: ignore[no-untyped-def]
     t, keys, slots, choice, r, n_steps, until_draw, thin, reversal, renewal, draws, counts
 ):
-    """Steps over DAGs; ``choice`` and ``r`` are changed. ``counts`` has rows of [proposed, accepted] by kind of step.
+    """Run steps over DAGs; updates ``choice`` and ``r``. ``counts`` has rows of [proposed, accepted] by kind of step.
 
     An ordered pair (u, v) is drawn. Without an edge between the two, u -> v is added; if there is u -> v it is deleted;
-    if there is v -> u it is reversed. The way back is drawn with the same probability, so that no correction is due.
+    if there is v -> u it is reversed. The proposal is symmetric, so that no correction is needed.
     """
     pointer, sets, scores = t.pointer, t.sets, t.scores
     n, n_words = choice.size, sets.shape[1]
@@ -466,7 +466,7 @@ def structure_run(  # type: ignore[no-untyped-def]
 
 @numba.njit(cache=True, nogil=True)
 def _prefixes(order, begin, end, prefix):  # type: ignore[no-untyped-def]
-    """The sets before each place from ``begin`` + 1 to ``end``; that before ``begin`` is there."""
+    """Fill the sets before each position from ``begin`` + 1 to ``end``; the set before ``begin`` is given."""
     for k in range(begin, end):
         for w in range(prefix.shape[1]):
             prefix[k + 1, w] = prefix[k, w]
@@ -489,7 +489,7 @@ def order_weight(t, order):  # type: ignore[no-untyped-def]
 
 @numba.njit(cache=True, nogil=True)
 def parents_in_order(t, order, r, out):  # type: ignore[no-untyped-def]
-    """A DAG drawn from those that agree with an order: numbers of parent sets."""
+    """Draw a DAG consistent with an order, as numbers of parent sets."""
     n = order.size
     prefix = np.zeros((n + 1, t.sets.shape[1]), np.uint64)
     _prefixes(order, 0, n, prefix)
@@ -500,9 +500,9 @@ def parents_in_order(t, order, r, out):  # type: ignore[no-untyped-def]
 
 @numba.njit(cache=True, nogil=True)
 def order_run(t, order, r, n_steps, until_draw, thin, draws, counts):  # type: ignore[no-untyped-def]
-    """Steps over orders: two neighbours swapped, any two swapped, one moved to another place, each as likely as back.
+    """Run steps over orders: swap two neighbours, swap any two, or move one; all proposals are symmetric.
 
-    ``order`` and ``r`` are changed; each draw is a DAG drawn from the order.
+    ``order`` and ``r`` are updated; each draw is a DAG drawn given the order.
     """
     n = order.size
     most = np.empty(n)
@@ -544,7 +544,7 @@ def order_run(t, order, r, n_steps, until_draw, thin, draws, counts):  # type: i
                 new[i], new[j] = order[j], order[i]
             counts[kind, 0] += 1
             threshold = math.log(1.0 - _uniform(r))
-            # What the variables still to be summed may gain at most: a step that cannot be accepted ends early.
+            # Largest possible gain of the remaining variables: a step that cannot be accepted ends early.
             gain = 0.0
             for k in range(low, high + 1):
                 gain += most[order[k]] - parts[order[k]]
@@ -583,9 +583,9 @@ def order_run(t, order, r, n_steps, until_draw, thin, draws, counts):  # type: i
 
 @numba.njit(cache=True, nogil=True)
 def log_linear_extensions(parents, members, limit):  # type: ignore[no-untyped-def]
-    """Log of the number of orders of some variables in which parents come first; nan beyond ``limit`` down-sets.
+    """Log of the number of orders of some variables in which parents come first; NaN beyond ``limit`` ancestral sets.
 
-    ``parents`` and ``members`` are words; sets closed under parents are counted size by size.
+    ``parents`` and ``members`` are words; ancestral sets are counted size by size.
     """
     sets, log_counts = np.zeros(1, np.uint64), np.zeros(1)
     n_visited = 0
@@ -643,7 +643,7 @@ def _layers(layer, layer_sets, before):  # type: ignore[no-untyped-def]
 
 @numba.njit(cache=True, nogil=True)
 def _part(v, k, t, empty, layer_sets, before):  # type: ignore[no-untyped-def]
-    """Log sum over the parents of a variable in layer k: one at least from the layer before."""
+    """Log sum over the parent sets of a variable in layer k, with at least one parent in the layer before."""
     if k == 0:
         return t.scores[empty[v]] if empty[v] >= 0 else -np.inf
     return _log_sum(t, v, before[k], layer_sets[k - 1], True)
@@ -664,7 +664,7 @@ def partition_weight(t, empty, layer):  # type: ignore[no-untyped-def]
 
 @numba.njit(cache=True, nogil=True)
 def _split(r, layer, n_layers, sizes, new):  # type: ignore[no-untyped-def]
-    """A layer split in two: log of (probability of the way back / of the way there), -inf if there is none.
+    """Split a layer in two; return the log of the reverse over the forward proposal probability, -inf if impossible.
 
     The layer, the size c of the first part and then its members are uniform: the split has the probability
     1 / (m (k - 1) C(k, c)) with m layers, k variables in this one; joining again, with m + 1 layers, 1 / m.
@@ -690,7 +690,7 @@ def _split(r, layer, n_layers, sizes, new):  # type: ignore[no-untyped-def]
 
 @numba.njit(cache=True, nogil=True)
 def _join(r, layer, n_layers, sizes, new):  # type: ignore[no-untyped-def]
-    """Two neighbouring layers made one: the same ratio."""
+    """Join two neighbouring layers; return the same log ratio."""
     n = layer.size
     if n_layers == 1:
         return -np.inf
@@ -703,10 +703,10 @@ def _join(r, layer, n_layers, sizes, new):  # type: ignore[no-untyped-def]
 
 @numba.njit(cache=True, nogil=True)
 def _move(r, layer, n_layers, sizes, near, new):  # type: ignore[no-untyped-def]
-    """One variable moved to another layer or to one of its own between two others.
+    """Move one variable to another layer, or to a new layer between two others.
 
-    Without it there are m layers and 2 m + 1 places: 2 k + 1 is in layer k, 2 k before layer k. The place is uniform,
-    or a few places away from where it was, with the same probability as back.
+    Without it there are m layers and 2 m + 1 positions: 2 k + 1 is in layer k, 2 k before layer k. The new position is
+    uniform, or a few positions from the old one; the proposal is symmetric.
     """
     n = layer.size
     x = _below(r, n)
@@ -733,7 +733,7 @@ def _move(r, layer, n_layers, sizes, near, new):  # type: ignore[no-untyped-def]
 
 @numba.njit(cache=True, nogil=True)
 def _swap(r, layer, new):  # type: ignore[no-untyped-def]
-    """Two variables of different layers change places."""
+    """Swap two variables of different layers."""
     n = layer.size
     a = _below(r, n)
     b = _below(r, n - 1)
@@ -758,7 +758,7 @@ def _draw_parents(r, layer, t, empty, layer_sets, before, out):  # type: ignore[
 
 @numba.njit(cache=True, nogil=True)
 def _peel(parents, placed, new, layer):  # type: ignore[no-untyped-def]
-    """Layers of a DAG: again and again all variables whose parents have been taken off."""
+    """Layers of a DAG, by repeatedly removing all variables without remaining parents."""
     n, n_words = parents.shape
     for w in range(n_words):
         placed[w] = 0
@@ -781,7 +781,7 @@ def _peel(parents, placed, new, layer):  # type: ignore[no-untyped-def]
 
 @numba.njit(cache=True, nogil=True)
 def _reverse_in_partition(r, t, empty, layer, layer_sets, before, choice, parents, spare):  # type: ignore[no-untyped-def]
-    """A DAG drawn from the partition, an edge of it reversed, its partition; whether that was accepted."""
+    """Draw a DAG given the partition, reverse an edge, and take its partition; return whether this was accepted."""
     _draw_parents(r, layer, t, empty, layer_sets, before, choice)
     for v in range(layer.size):
         for w in range(parents.shape[1]):
@@ -796,7 +796,7 @@ def _reverse_in_partition(r, t, empty, layer, layer_sets, before, choice, parent
 def partition_run(  # type: ignore[no-untyped-def]
     t, empty, layer, r, n_steps, until_draw, thin, reversal, draws, counts
 ):
-    """Steps over ordered partitions; ``layer`` and ``r`` are changed; each draw is a DAG drawn from the partition."""
+    """Run steps over ordered partitions; updates ``layer`` and ``r``; each draw is a DAG given the partition."""
     n, n_words = layer.size, t.sets.shape[1]
     most = np.empty(n)
     everything = np.full(n_words, ~np.uint64(0))

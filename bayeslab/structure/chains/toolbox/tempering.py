@@ -1,12 +1,12 @@
 """Parallel tempering: copies of a chain at several temperatures that exchange their structures [1]_.
 
-The copy at the inverse temperature b walks over scores times b. Hot copies cross valleys that the cold one does not;
-every so many steps two neighbouring temperatures offer each other their structures, accepted with the ratio of the
-weights, which leaves each copy's distribution as it is. Draws are those of the cold copy, b = 1. For orders and
-partitions it is the score of each DAG that is tempered, under their sums.
+The copy at the inverse temperature b uses scores multiplied by b. Hot copies cross valleys that the cold copy does not.
+At regular intervals, exchanges of structures between neighbouring temperatures are proposed and accepted by the
+Metropolis ratio, which leaves the distribution of each copy invariant. Draws are those of the cold copy, b = 1. For
+orders and partitions the scores of the DAGs within their sums are tempered.
 
-The hot copies find new modes, but only the cold one draws: where its steps are cheap it takes many for each of theirs,
-so that most of the time goes into draws and crossings between modes still come as often as they did.
+The hot copies find new modes, but only the cold copy draws. If its steps are cheap it takes many steps for each hot
+step, so that most of the time is spent on draws without reducing the rate of crossings between modes.
 
 References
 ----------
@@ -31,7 +31,7 @@ from bayeslab.structure.score_table import ScoreTable
 
 __all__ = ["Tempered", "scaled"]
 
-# A copy that is not to draw.
+# A copy without draws.
 _NEVER = 1 << 62
 _OWN = ("rng", "steps")
 _SCALED: WeakKeyDictionary[ScoreTable, dict[float, ScoreTable]] = WeakKeyDictionary()
@@ -39,26 +39,26 @@ _SCALED: WeakKeyDictionary[ScoreTable, dict[float, ScoreTable]] = WeakKeyDiction
 
 @dataclass(frozen=True)
 class Tempered:
-    """A chain at several temperatures, under the contract of a chain.
+    """A chain at several temperatures, with the interface of a chain.
 
     Parameters
     ----------
     chain : str
-        The word for the chain.
+        Name of the chain.
     betas : tuple of float
-        Inverse temperatures: 1 first, falling, above 0.
+        Inverse temperatures: 1 first, decreasing, positive.
     every : int
         Steps of each hot copy between two rounds of exchanges.
     options : mapping
         Options of the chain.
     cold : int, optional
-        Steps of the cold copy for each step of a hot one; left out, ``COLD`` of the chain.
+        Steps of the cold copy for each step of a hot one; default: ``COLD`` of the chain.
 
     Notes
     -----
-    ``n_steps`` and ``thin`` count steps of the cold copy. The hot copies take theirs when an exchange is due: after
-    each ``every`` times ``cold`` steps of the cold copy. The state has the words of the chain with the number of the
-    temperature before them, as in ``0.order``.
+    ``n_steps`` and ``thin`` count steps of the cold copy. The hot copies take their steps when an exchange is due:
+    after every ``every`` times ``cold`` steps of the cold copy. The names in the state are those of the chain prefixed
+    by the number of the temperature, as in ``0.order``.
     """
 
     chain: str
@@ -84,7 +84,7 @@ class Tempered:
 
     @property
     def PRIOR(self) -> str:
-        """That of the chain."""
+        """The prior of the chain."""
         prior: str = self._chain.PRIOR
         return prior
 
@@ -99,14 +99,14 @@ class Tempered:
         return self.every * cold
 
     def init(self, table: ScoreTable, rng: np.random.Generator) -> State:
-        """One start for each temperature."""
+        """Return one start for each temperature."""
         copies = [self._chain.init(scaled(table, beta), rng) for beta in self.betas]
         return _joined(copies, seeds(rng), 0)
 
     def run(
         self, table: ScoreTable, state: State, n_steps: int, thin: int = 1
     ) -> tuple[State, NDArray[np.int32], Info]:
-        """More steps (see :mod:`bayeslab.structure.chains`); ``info`` counts exchanges as ``exchange``."""
+        """Run more steps (see :mod:`bayeslab.structure.chains`); ``info`` counts exchanges as ``exchange``."""
         plan = Schedule.of(table, state, n_steps, thin, 1)
         copies = [_part(state, k) for k in range(len(self.betas))]
         tables = [scaled(table, beta) for beta in self.betas]
@@ -126,7 +126,7 @@ class Tempered:
         return _joined(copies, rng, done), draws, self._info(table, draws, infos, plan)
 
     def log_weight(self, table: ScoreTable, state: State) -> float:
-        """That of the cold copy."""
+        """Log weight of the cold copy."""
         weight: float = self._chain.log_weight(table, _part(state, 0))
         return weight
 
@@ -155,7 +155,7 @@ class Tempered:
 
 
 def scaled(table: ScoreTable, beta: float) -> ScoreTable:
-    """The table with scores times an inverse temperature; made once as long as the table lives."""
+    """The table with scores times an inverse temperature; cached for the lifetime of the table."""
     if beta == 1.0:
         return table
     made = _SCALED.setdefault(table, {})
@@ -177,5 +177,5 @@ def _joined(copies: list[State], rng: NDArray[np.uint64], done: int) -> State:
 
 
 def _with_structure(mine: State, other: State) -> State:
-    """The structure of another copy with one's own random numbers."""
+    """Return the structure of another copy with the random numbers of this copy."""
     return {word: mine[word] if word in _OWN else other[word] for word in mine}

@@ -1,1 +1,1 @@
-"""What several scores share; no module here is one of them."""
+"""Code shared by several scores; no module here is itself a score."""

@@ -27,14 +27,14 @@ class DiscreteScore:
     score : str
     data : Observations
     sums : CellSums
-        The functions summed over cells; if there are several types, the second one and so on are those of parents,
+        The functions summed over cells; if there are several types, those after the first are for parents,
         by child.
     kinds : ndarray of int, shape (n,)
-        Which type of sum the parents of each variable take.
+        Type of sum for the parents of each variable.
     per_parameter : float
-        Penalty of one free parameter.
+        Penalty per free parameter.
     by_size : ndarray, shape (n + 1,)
-        Penalty of a number of parents.
+        Penalty by number of parents.
     """
 
     score: str
@@ -68,7 +68,7 @@ class DiscreteScore:
 
     @cached_property
     def counter(self) -> Any:
-        """What counts sets of variables: compiled loops over the rows here, or DuckDB where the rows are there."""
+        """The counter of sets of variables: compiled loops over rows in memory, or DuckDB."""
         if self.data.elsewhere is not None:
             return self.data.elsewhere.counter(self.data, self.sums)
         return CliqueCounter(self.data, self.sums)
@@ -78,7 +78,7 @@ class DiscreteScore:
         return float(self.many(child, mask_of(parents, self.data.n)[None])[0])
 
     def many(self, child: int, sets: NDArray[np.uint64]) -> NDArray[np.float64]:
-        """Local scores of some parent sets given as bits, shape (n_sets, n_words)."""
+        """Local scores of parent sets given as bits, shape (n_sets, n_words)."""
         sums = self.counter.families(child, sets, int(self.kinds[child]))
         scores = sums[:, 1] - sums[:, 0]
         if self.per_parameter:
@@ -102,5 +102,5 @@ class DiscreteScore:
         return families.all_sets(children, limits, allowed, work)
 
     def seconds(self, n_sets: int) -> float:
-        """About how long that many sets take on one core."""
+        """Return the estimated time in seconds for this many sets on one core."""
         return n_sets * (1e-7 + 0.4e-9 * len(self.data.weights))

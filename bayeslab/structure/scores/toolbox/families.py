@@ -1,4 +1,4 @@
-"""Scores of all parent sets of all variables: from sums of cliques, or one by one for scores that are no such sums."""
+"""Scores of all parent sets of all variables: from clique sums, or one by one for other scores."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ type Found = tuple[NDArray[np.uint64], NDArray[np.float64]]
 
 
 class Walk(Protocol):
-    """Sums of cliques: those that begin with each variable and have at most limits[that variable] members."""
+    """Clique sums for all sets that begin with each variable and have at most limits[variable] members."""
 
     def __call__(
         self,
@@ -43,9 +43,9 @@ class CliqueFamilies:
     ----------
     walk : Walk
     cards : ndarray of int, shape (n,)
-        Numbers of states, for counting parameters.
+        Numbers of states, to count parameters.
     kinds : ndarray of int, shape (n,)
-        Which type t of sum the parents of each variable take.
+        Type t of sum for the parents of each variable.
     per_parameter : float
     by_size : ndarray, shape (n + 1,)
     """
@@ -83,7 +83,7 @@ class CliqueFamilies:
         out: list[Found],
         work: Work,
     ) -> None:
-        """Every clique once, for all children."""
+        """Scores with every clique counted once for all children."""
         largest = int(limits.max(initial=0))
         index = SetIndex(len(variables), min(largest + 1, len(variables)))
         size = np.full(len(variables), index.largest, dtype=np.int64)
@@ -104,7 +104,7 @@ class CliqueFamilies:
         out: list[Found],
         work: Work,
     ) -> None:
-        """Each child with its own candidates: sets of these, with and without the child."""
+        """Scores of each child separately: sets of its candidates, with and without the child."""
 
         def write(i: int) -> None:
             candidates = np.flatnonzero(allowed[i]).astype(np.int64)
@@ -157,7 +157,7 @@ def one_by_one(
     allowed: NDArray[np.bool_],
     work: Work,
 ) -> list[Found]:
-    """``all_sets`` of a score that has nothing faster."""
+    """``all_sets`` for a score without a faster method."""
     out = []
     for child, limit, row in zip(children.tolist(), limits.tolist(), allowed, strict=True):
         sets = parent_sets(child, row, limit)

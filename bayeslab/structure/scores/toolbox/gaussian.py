@@ -20,7 +20,7 @@ __all__ = ["GaussianScore", "Moments", "numbers"]
 
 
 def numbers(data: Any, score: str) -> Observations:
-    """A table of numbers without constant columns."""
+    """Return a table of numbers, after checking that no column is constant."""
     observations = Observations.of(data, kind="continuous")
     observations.require("continuous", score)
     for name, values in zip(observations.names, observations.values.T, strict=True):
@@ -33,17 +33,17 @@ def numbers(data: Any, score: str) -> Observations:
 
 @dataclass(frozen=True, eq=False)
 class Moments:
-    """What Gaussian scores need of the rows, each column in a unit of its own.
+    """Sufficient statistics for Gaussian scores, with each column in its own unit.
 
-    Squares and products are of columns divided by their units, so that neither very large nor very small numbers leave
-    the range of floats, and determinants do not depend on what a column is measured in.
+    Squares and products are of columns divided by their units, so that very large and very small numbers stay within
+    the range of floats, and determinants do not depend on the units of measurement.
 
     Attributes
     ----------
     n_rows : float
         The sum of the weights.
     mean, scale : ndarray, shape (n,)
-        Means and units of the columns, as the columns are measured.
+        Means and units of the columns, in the units of measurement.
     spread : ndarray, shape (n, n)
         Sums of squares and products of (column - mean) / scale.
     """
@@ -55,25 +55,25 @@ class Moments:
 
     @classmethod
     def of(cls, data: Observations, scale: NDArray[np.float64] | None = None) -> Moments:
-        """Of weighted rows.
+        """Compute from weighted rows.
 
         Parameters
         ----------
         scale
-            The unit of each column; its sample standard deviation if left out (that of the rows without their weights,
-            where the weights leave no two different ones).
+            The unit of each column; default: its sample standard deviation (unweighted if the weighted rows have no two
+            distinct values).
 
         Raises
         ------
         OptionError
-            A column goes so far beyond its unit that squares would not be floats.
+            The values of a column are so large relative to its unit that squares overflow.
         """
         weights = data.weights.astype(np.float64)
         total = float(weights.sum())
         values, exponent = data.in_range
         mean = weights @ values / total
         centred = values - mean
-        # What rounding of the mean has left.
+        # Correct for the rounding of the mean.
         centred -= weights @ centred / total
         if scale is None:
             variance = weights @ centred**2 / (total - 1) if total > 1 else np.zeros(data.n)
@@ -104,7 +104,7 @@ class GaussianScore:
     constant, slope : ndarray, shape (n + 1,)
         By the number of variables.
     offset : ndarray, shape (n,)
-        Of each variable, whatever its parents.
+        Offset of each variable, independent of its parents.
     """
 
     score: str
@@ -128,7 +128,7 @@ class GaussianScore:
         return float(self.many(child, mask_of(parents, self.data.n)[None])[0])
 
     def many(self, child: int, sets: NDArray[np.uint64]) -> NDArray[np.float64]:
-        """Local scores of some parent sets given as bits, shape (n_sets, n_words)."""
+        """Local scores of parent sets given as bits, shape (n_sets, n_words)."""
         parent_sets = [members_of(mask) for mask in sets]
         return self.offset[child] + np.array(
             [self._of_set([*parents, child]) - self._of_set(parents) for parents in parent_sets]
@@ -172,5 +172,5 @@ class GaussianScore:
         return [(sets, scores + self.offset[v]) for v, (sets, scores) in zip(children, scored, strict=True)]
 
     def seconds(self, n_sets: int) -> float:
-        """About how long that many sets take on one core."""
+        """Return the estimated time in seconds for this many sets on one core."""
         return n_sets * 3e-7

@@ -1,1 +1,1 @@
-"""What several searches share; no module here is one of them."""
+"""Code shared by several searches; no module here is itself a search."""

@@ -1,4 +1,4 @@
-"""Compiled search through the sets of variables, best first; sets of variables are bits of one integer."""
+"""Compiled best-first search over sets of variables; sets are bits of one integer."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _EMPTY = -1
 
 @numba.njit(cache=True, nogil=True, inline="always")
 def _first_inside(sets, begin, end, outside):  # type: ignore[no-untyped-def]
-    """Number of the first set, so the best, without a member outside; -1 if there is none."""
+    """Number of the first, hence best, set without a member in ``outside``; -1 if there is none."""
     for i in range(begin, end):
         if sets[i] & outside == 0:
             return i
@@ -23,9 +23,9 @@ def _first_inside(sets, begin, end, outside):  # type: ignore[no-untyped-def]
 
 @numba.njit(cache=True, nogil=True)
 def patterns(pointer, sets, scores, members):  # type: ignore[no-untyped-def]
-    """The most that variables of one group can add, for each subset of the group that is still to be placed.
+    """Largest total score that one group can add, for each subset of the group that is still to be placed.
 
-    Variables outside the group count as parents that are at hand.
+    Variables outside the group count as available parents.
     """
     k = members.size
     out = np.full(1 << k, -math.inf)
@@ -46,7 +46,7 @@ def patterns(pointer, sets, scores, members):  # type: ignore[no-untyped-def]
 
 @numba.njit(cache=True, nogil=True, inline="always")
 def _promise(left, groups, starts, tables, begins):  # type: ignore[no-untyped-def]
-    """The most that the variables still to be placed can add: the sum over the groups."""
+    """Upper bound on what the remaining variables can add: the sum over the groups."""
     total = 0.0
     for g in range(begins.size - 1):
         p = 0
@@ -58,7 +58,7 @@ def _promise(left, groups, starts, tables, begins):  # type: ignore[no-untyped-d
 
 @numba.njit(cache=True, nogil=True)
 def place_of(keys, key):  # type: ignore[no-untyped-def]
-    """Where a set is, or will be, in a table of open addresses whose length is a power of two."""
+    """Slot of a set, present or new, in an open-addressing hash table whose length is a power of two."""
     size = keys.size - 1
     mixed = key * 0x9E3779B97F4A7C1
     at = (mixed ^ mixed >> 31) & size
@@ -80,7 +80,7 @@ def _push(heap_f, heap_key, size, f, key):  # type: ignore[no-untyped-def]
 
 @numba.njit(cache=True, nogil=True, inline="always")
 def _pop(heap_f, heap_key, size):  # type: ignore[no-untyped-def]
-    """Take the first one off a heap of that size; its place is filled from the end."""
+    """Remove the first element of a heap of this size; its place is filled from the end."""
     f, key = heap_f[size - 1], heap_key[size - 1]
     at, last = 0, size - 1
     while 2 * at + 1 < last:
@@ -101,9 +101,9 @@ def expand(  # type: ignore[no-untyped-def]
     n, pointer, sets, scores, groups, starts, tables, begins, keys, best, last, closed, heap_f, heap_key, state, floor,
     steps,
 ):  # fmt: skip
-    """Open the most promising sets; 1 when all variables are placed, 0 when there is more to do, -1 if nothing is.
+    """Expand the most promising sets; return 1 if all variables are placed, 0 if sets remain, -1 if none remain.
 
-    ``state`` holds the sizes of the heap and of the table of sets. Stops before either could run over.
+    ``state`` holds the sizes of the heap and of the table of sets. Stops before either could overflow.
     """
     full = (1 << n) - 1
     for _ in range(steps):
@@ -148,7 +148,7 @@ def expand(  # type: ignore[no-untyped-def]
 
 @numba.njit(cache=True, nogil=True)
 def moved(keys, best, last, closed, new_keys, new_best, new_last, new_closed):  # type: ignore[no-untyped-def]
-    """Carry a table of sets over to a larger one."""
+    """Copy a table of sets to a larger one."""
     for old in range(keys.size):
         if keys[old] != _EMPTY:
             at = place_of(new_keys, keys[old])

@@ -1,6 +1,6 @@
-"""Compiled loops over the moves of a graph: what each adds, which is best, and what leads where.
+"""Compiled loops over the moves of a graph: gains, the best move, and reachability.
 
-On small nets a search by NumPy calls spends its time on calling.
+On small nets a search with NumPy calls would spend its time on call overhead.
 """
 
 from __future__ import annotations
@@ -13,16 +13,17 @@ __all__ = ["best_place", "closure", "join", "move_gains"]
 
 @numba.njit(cache=True, nogil=True)
 def move_gains(gains, edges, reach, needed, out):  # type: ignore[no-untyped-def]
-    """What each move adds: ``out[u, v, 0]`` adds or deletes u -> v, ``out[u, v, 1]`` turns it; -inf if it may not.
+    """Gains of all moves: ``out[u, v, 0]`` adds or deletes u -> v, ``out[u, v, 1]`` reverses it; -inf if not allowed.
 
-    ``gains[u, v]`` is what putting u in the parents of v, or taking it out, adds; ``reach[u, v]`` whether u leads to v.
+    ``gains[u, v]`` is the gain from adding u to, or removing it from, the parents of v; ``reach[u, v]`` says whether
+    there is a path from u to v.
     """
     n = edges.shape[0]
     for u in range(n):
         for v in range(n):
             out[u, v, 0] = -np.inf
             out[u, v, 1] = -np.inf
-            # An edge u -> v closes a circle if v leads to u.
+            # An edge u -> v closes a cycle if there is a path from v to u.
             if edges[u, v] or not reach[v, u]:
                 out[u, v, 0] = gains[u, v]
             if edges[u, v] and not needed[u, v]:
@@ -39,7 +40,7 @@ def move_gains(gains, edges, reach, needed, out):  # type: ignore[no-untyped-def
 
 @numba.njit(cache=True, nogil=True)
 def best_place(flat, tolerance):  # type: ignore[no-untyped-def]
-    """The first place whose value is the largest one, up to the tolerance; -1 if all are -inf."""
+    """First position whose value is the largest up to the tolerance; -1 if all are -inf."""
     top = -np.inf
     for i in range(flat.size):
         top = max(top, flat[i])
@@ -53,7 +54,7 @@ def best_place(flat, tolerance):  # type: ignore[no-untyped-def]
 
 @numba.njit(cache=True, nogil=True)
 def join(reach, u, v):  # type: ignore[no-untyped-def]
-    """There is an edge u -> v more: u and all above it lead to v and all below it."""
+    """Update reachability after adding u -> v: u and its ancestors reach v and its descendants."""
     n = reach.shape[0]
     for a in range(n):
         if (a == u or reach[a, u]) and not reach[a, v]:
@@ -65,7 +66,7 @@ def join(reach, u, v):  # type: ignore[no-untyped-def]
 
 @numba.njit(cache=True, nogil=True)
 def closure(edges, reach):  # type: ignore[no-untyped-def]
-    """At [u, v] whether a path of one edge or more leads from u to v."""
+    """At [u, v] whether there is a path of at least one edge from u to v."""
     n = edges.shape[0]
     reach[:] = edges
     for w in range(n):

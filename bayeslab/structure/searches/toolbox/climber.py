@@ -1,4 +1,4 @@
-"""A graph on its way: its moves, what each adds to the score, and which of them keep it acyclic."""
+"""The current graph of a climb: its moves, their gains, and which of them keep it acyclic."""
 
 from __future__ import annotations
 
@@ -16,29 +16,29 @@ __all__ = ["Climber", "Move"]
 
 @dataclass(frozen=True)
 class Move:
-    """Add or delete the edge from u to v, whichever is possible, or turn it round."""
+    """Add or delete the edge from u to v, whichever is possible, or reverse it."""
 
     u: int
     v: int
     reverse: bool
 
     def state_after(self, state: int, n: int) -> int:
-        """Which edges there are then, as bits of one integer."""
+        """Return the edges after the move, as bits of one integer."""
         state ^= 1 << (self.u * n + self.v)
         return state ^ (1 << (self.v * n + self.u)) if self.reverse else state
 
 
 class Climber:
-    """A graph under moves. After a move only the variables whose parents changed are scored again.
+    """A graph under moves; after a move only the variables whose parents changed are rescored.
 
     Attributes
     ----------
     parents : list of int
-        Of each variable, as bits.
+        Parents of each variable, as bits.
     edges : ndarray of bool, shape (n, n)
         At [from, to].
     state : int
-        The same as bits of one integer.
+        The edges as bits of one integer.
     score : float
     """
 
@@ -76,18 +76,18 @@ class Climber:
         return float(self._local.sum())
 
     def gains(self) -> NDArray[np.float64]:
-        """What each move adds to the score, shape (n, n, 2): [from, to, 0] adds or deletes, [from, to, 1] reverses.
+        """Return the gain of each move, shape (n, n, 2): [from, to, 0] adds or deletes, [from, to, 1] reverses.
 
-        -inf where a move would close a circle or break a constraint.
+        The gain is -inf if a move would close a cycle or violate a constraint.
         """
         out = np.empty((*self.edges.shape, 2))
         self._kernels.move_gains(self._gains, self.edges, self._reach, self.scorer.needed, out)
         return out
 
     def best(self, gains: NDArray[np.float64], taboo: set[int] | None = None) -> tuple[Move, float] | None:
-        """The best move, of equally good ones the first by name; not to graphs that are taboo. None if there is none.
+        """Return the best move that leads to no taboo graph, the first by name on a tie; None if there is none.
 
-        Gains of moves that are taboo are set to -inf on the way.
+        The gains of taboo moves are set to -inf in place.
         """
         flat = gains.reshape(-1)
         while True:
@@ -100,7 +100,7 @@ class Climber:
             flat[at] = -np.inf
 
     def move_at(self, number: int) -> Move:
-        """The move at a place in the flattened gains."""
+        """Return the move at a position in the flattened gains."""
         pair, reverse = divmod(number, 2)
         u, v = divmod(pair, self.scorer.n)
         return Move(u, v, bool(reverse))

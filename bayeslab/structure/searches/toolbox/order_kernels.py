@@ -1,4 +1,4 @@
-"""Compiled walk over orders of the variables: each variable takes its best parent set among those before it."""
+"""Compiled search over orders: each variable takes its best parent set among its predecessors."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ __all__ = ["anneal", "best_sets", "descend"]
 
 @numba.njit(cache=True, nogil=True, inline="always")
 def _first_inside(sets, begin, end, before):  # type: ignore[no-untyped-def]
-    """Number of the first set, so the best, whose members are all in ``before``; end if there is none."""
+    """Number of the first, hence best, set with all members in ``before``; ``end`` if there is none."""
     words = before.size
     for i in range(begin, end):
         inside = True
@@ -39,8 +39,8 @@ def best_sets(order, pointer, sets, choice):  # type: ignore[no-untyped-def]
 
 @numba.njit(cache=True, nogil=True)
 def _change(order, i, j, pointer, sets, scores, choice, fresh, before):  # type: ignore[no-untyped-def]
-    """What taking the variable at place i to place j adds; choices afterwards in ``fresh``, which agrees with
-    ``choice`` at first. -inf as soon as a variable has no set."""
+    """Gain from moving the variable at position i to position j; writes the new choices to ``fresh``, which equals
+    ``choice`` at first. -inf if a variable has no set."""
     x = order[i]
     low, high = min(i, j), max(i, j)
     before[:] = 0
@@ -49,14 +49,14 @@ def _change(order, i, j, pointer, sets, scores, choice, fresh, before):  # type:
     word, bit = x // 64, np.uint64(1) << np.uint64(x % 64)
     gain = 0.0
     if j < i:
-        # It loses predecessors: what did not fit before does not fit now.
+        # It loses predecessors: sets that did not fit before do not fit now.
         place = _first_inside(sets, choice[x], pointer[x + 1], before)
         fresh[x] = place
         if place == pointer[x + 1]:
             return -math.inf
         gain += scores[place] - scores[choice[x]]
         before[word] |= bit
-        # They gain x: only better sets than now can fit anew.
+        # They gain x: only sets better than the current one can newly fit.
         for k in range(low, high):
             y = order[k]
             place = _first_inside(sets, pointer[y], choice[y], before)
@@ -67,7 +67,7 @@ def _change(order, i, j, pointer, sets, scores, choice, fresh, before):  # type:
     for k in range(low + 1, high + 1):
         y = order[k]
         place = choice[y]
-        # They lose x: what they have stays the best unless x is in it.
+        # They lose x: the current set remains the best unless it contains x.
         if sets[place, word] & bit:
             place = _first_inside(sets, place + 1, pointer[y + 1], before)
             if place == pointer[y + 1]:
@@ -93,9 +93,9 @@ def _take(order, i, j, choice, fresh):  # type: ignore[no-untyped-def]
 
 @numba.njit(cache=True, nogil=True)
 def anneal(order, choice, total, pointer, sets, scores, uniforms, temperatures, best, top):  # type: ignore[no-untyped-def]
-    """Random insertions, one a row of ``uniforms`` (which variable, where, accepted?), in place.
+    """Run random insertions in place, one per row of ``uniforms`` (variable, position, acceptance).
 
-    The best choices so far are kept in ``best``, with the score ``top``. Returns the score at the end and the best one.
+    The best choices so far are stored in ``best``, with the score ``top``. Returns the final and the best score.
     """
     n = order.size
     fresh, before = choice.copy(), np.zeros(sets.shape[1], np.uint64)
@@ -115,7 +115,7 @@ def anneal(order, choice, total, pointer, sets, scores, uniforms, temperatures, 
 
 @numba.njit(cache=True, nogil=True)
 def descend(order, choice, pointer, sets, scores, tolerance):  # type: ignore[no-untyped-def]
-    """The best insertion of all, again and again, until none raises the score by more than ``tolerance``, in place."""
+    """Apply the best insertion repeatedly, in place, until none increases the score by more than ``tolerance``."""
     n = order.size
     fresh, before = choice.copy(), np.zeros(sets.shape[1], np.uint64)
     while True:

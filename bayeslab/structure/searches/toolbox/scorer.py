@@ -1,7 +1,7 @@
-"""Scores of families as graph searches ask for them: by the order of names, with the constraints, remembered.
+"""Scores of families for graph searches: in the order of names, with constraints, and cached.
 
-Variables have the numbers of their names in sorted order here, so that ties and random numbers fall on the same
-variables whatever the order of the columns. Sets of parents are bits of one integer.
+Variables are numbered by sorted names, so that ties and random numbers do not depend on the order of the columns.
+Parent sets are bits of one integer.
 """
 
 from __future__ import annotations
@@ -26,9 +26,9 @@ __all__ = ["Prior", "Scorer", "Source", "bits"]
 type Source = LocalScore | ScoreTable
 type Prior = str | StructurePrior | NDArray[np.float64]
 
-# Changes of the score are kept for this many families.
+# Largest number of families whose gains are cached.
 _REMEMBERED = 100_000
-# Differences below this share of the score are rounding.
+# Differences below this share of the score count as rounding.
 _ROUNDING = 1e-11
 
 
@@ -41,18 +41,18 @@ def bits(mask: int) -> Iterator[int]:
 
 
 class Scorer:
-    """Local scores, and what one parent more or less changes.
+    """Local scores, and the gains from adding or removing one parent.
 
     Attributes
     ----------
     names : tuple of str
         Sorted.
     allowed, needed : ndarray of bool, shape (n, n)
-        Which edges may be and which must be, at [from, to].
+        Allowed and required edges, at [from, to].
     limits : ndarray of int, shape (n,)
         Largest numbers of parents.
     n_scored : int
-        Families scored so far.
+        Number of families scored so far.
     """
 
     def __init__(self, source: Source, constraints: Constraints | None = None, prior: Prior = "uniform") -> None:
@@ -94,11 +94,11 @@ class Scorer:
 
     @cached_property
     def tolerance(self) -> float:
-        """Changes of the score up to this are none."""
+        """Changes of the score up to this count as zero."""
         return _ROUNDING * max(1.0, abs(sum(self.local(v, self.required(v)) for v in range(self.n))))
 
     def required(self, child: int) -> int:
-        """The parents that a variable must have."""
+        """Return the required parents of a variable."""
         return sum(1 << int(u) for u in np.flatnonzero(self.needed[:, child]))
 
     def _sets(self, masks: Sequence[int]) -> NDArray[np.uint64]:
@@ -119,9 +119,9 @@ class Scorer:
         return float(self.score(child, [mask])[0]) if known is None else known
 
     def gains(self, child: int, mask: int) -> NDArray[np.float64]:
-        """What putting each variable in, or taking it out where it is one of the parents, adds to the score.
+        """Return the gain from adding each variable to the parents, or from removing it if it is a parent.
 
-        -inf where constraints rule it out; read-only.
+        The gain is -inf if constraints forbid the change; the array is read-only.
         """
         known = self._gains.get((child, mask))
         if known is not None:
@@ -145,9 +145,9 @@ class Scorer:
         return out
 
     def isolate(self) -> None:
-        """Rule out the edges of variables that no single edge tells anything about, such as constant columns.
+        """Forbid the edges of variables for which no single edge changes the score, such as constant columns.
 
-        An edge there costs nothing and gains nothing: searches would walk among such graphs for ever.
+        Such edges neither cost nor gain anything, so that searches would wander among these graphs forever.
         """
         blank = np.stack([self.gains(v, self.required(v)) for v in range(self.n)], axis=1)
         flat = (np.abs(blank) <= self.tolerance) | (blank == -np.inf)
@@ -157,12 +157,12 @@ class Scorer:
             self._gains.clear()
 
     def parents_of(self, graph: nx.DiGraph | None) -> list[int]:
-        """A graph as parent sets, with the required edges if there is none.
+        """Return a graph as parent sets; without a graph, the required edges.
 
         Raises
         ------
         ModelError
-            It breaks a constraint, has a circle, or a family that has no score.
+            The graph violates a constraint, has a cycle, or has a family without a score.
         """
         if graph is None:
             out = [self.required(v) for v in range(self.n)]
@@ -187,7 +187,7 @@ class Scorer:
         return out
 
     def graph(self, parents: Sequence[int]) -> nx.DiGraph:
-        """Parent sets as a graph."""
+        """Return parent sets as a graph."""
         out = nx.DiGraph()
         out.add_nodes_from(self.columns)
         edges = [(self.names[u], self.names[v]) for v, mask in enumerate(parents) for u in bits(mask)]
@@ -195,12 +195,12 @@ class Scorer:
         return out
 
     def result(self, parents: Sequence[int], trace: Sequence[float]) -> Found:
-        """The result of a search."""
+        """Return the result of a search."""
         score = sum(self.local(v, mask) for v, mask in enumerate(parents))
         return Found(self.graph(parents), float(score), tuple(trace), self.n_scored)
 
     def order_of(self, names: Sequence[str]) -> list[int]:
-        """Numbers of variables given in an order of one's own; all of them once."""
+        """Return the numbers of the variables in a given order, which must contain each exactly once."""
         for v in names:
             if v not in self.names:
                 raise ModelError(f"the order: '{v}' is no variable{hint(v, self.names)}", code="unknown-variable")
@@ -212,9 +212,9 @@ class Scorer:
         return [self.names.index(v) for v in names]
 
 
-# Only for reading tables of sets: kept beside the class that gives them their numbers.
+# Only used to read tables of sets; kept next to the class that defines the numbering.
 def in_name_order(table: ScoreTable) -> tuple[NDArray[np.int64], NDArray[np.uint64], NDArray[np.float64]]:
-    """Pointers, sets and scores of a table by the order of names; equal scores up to rounding by size and name."""
+    """Return pointers, sets and scores of a table in the order of names; ties up to rounding by size and name."""
     columns, names = table.names, sorted(table.names)
     place = [columns.index(v) for v in names]
     sets = np.zeros_like(table.sets)
@@ -234,5 +234,5 @@ def in_name_order(table: ScoreTable) -> tuple[NDArray[np.int64], NDArray[np.uint
 
 
 def members(mask: NDArray[np.uint64]) -> int:
-    """A set in words as bits of one integer."""
+    """Convert a set given as words to bits of one integer."""
     return sum(1 << u for u in members_of(mask))
