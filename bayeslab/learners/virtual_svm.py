@@ -89,7 +89,7 @@ def local_products(X: Any, shape: tuple[int, int], reach: int) -> Array:
     Parameters
     ----------
     X
-        Images, one a row.
+        Images, one per row.
     shape
         Their height and width.
     reach
