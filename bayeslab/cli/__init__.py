@@ -35,7 +35,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
             setattr(sys, name, open(os.devnull, "w"))  # noqa: SIM115 - for the life of the process
     for stream in (sys.stdout, sys.stderr):
         if hasattr(stream, "reconfigure"):
-            # Terminals without Unicode show what they can; a result is not lost for want of an ellipsis.
+            # A terminal without Unicode shows a substitute character instead of failing.
             stream.reconfigure(errors="replace")
     compiling.announce()
     failure: _Failure | None = None
@@ -47,7 +47,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
             code = command_line()(args=words, prog_name="bayeslab", standalone_mode=False)
         sys.stdout.flush()
         status = code if isinstance(code, int) else 0
-        if status == 130:  # Ctrl-C while the words were read
+        if status == 130:  # Ctrl-C while the arguments were parsed
             raise KeyboardInterrupt
     except BayeslabError as error:
         status = _failed(str(error), debug)
@@ -59,7 +59,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         status = _failed("interrupted", debug, 130)
         failure = _Failure(code="run.interrupted", message="interrupted")
     except BrokenPipeError:
-        # The reader (head, less) has gone; there is nobody to tell.
+        # The process that read our output (head, less) has ended.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         status = 0
     except OSError as error:
@@ -82,11 +82,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 class _Interrupted(Exception):
-    """Ctrl-C in a command, and what it left; a KeyboardInterrupt would be swallowed by the argument parser."""
+    """Ctrl-C in a command, with the message for the user. The argument parser would swallow a KeyboardInterrupt."""
 
 
 def _interruptible[**P, R](command: Callable[P, R]) -> Callable[P, R]:
-    """A command that says what Ctrl-C left."""
+    """Wrap a command so that Ctrl-C raises :class:`_Interrupted`, which keeps the message."""
 
     @wraps(command)
     def wrapped(*args: P.args, **options: P.kwargs) -> R:
@@ -102,7 +102,7 @@ def _interruptible[**P, R](command: Callable[P, R]) -> Callable[P, R]:
 
 
 class _Failure(NamedTuple):
-    """What a program is told of an error."""
+    """An error as ``--json`` prints it."""
 
     code: str
     message: str
@@ -110,13 +110,13 @@ class _Failure(NamedTuple):
 
 
 def _print_failure(failure: _Failure) -> None:
-    """The error as JSON, where the answer would have been; a reader that has gone is not told."""
+    """Print an error as JSON on standard output, unless standard output is closed."""
     with suppress(OSError, ValueError):
         print(json.dumps({"error": failure._asdict()}, indent=1), flush=True)
 
 
 def _out_of_reach(error: OSError) -> str:
-    """What the system says of a file, a folder or standard output."""
+    """The operating system's error message with the file, folder or stream it is about."""
     named = [str(name) for name in (error.filename, error.filename2) if name is not None]
     from bayeslab.files import shown
 
@@ -124,12 +124,12 @@ def _out_of_reach(error: OSError) -> str:
     return f"{place}: {error.strerror or error}" if place else f"{error.strerror or error}"
 
 
-# A full disk or quota, a file that is too large, a broken device.
+# Errors of writing: a full disk or quota, a file that is too large, a broken device.
 _OF_WRITING = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO)
 
 
 def _let_go(stream: TextIO) -> None:
-    """Flush; what cannot be written has been said, and Python would say it once more on its way out."""
+    """Flush a stream. After a failure, discard the rest, so that Python does not report the error again at exit."""
     try:
         stream.flush()
     except (OSError, ValueError):
@@ -138,7 +138,7 @@ def _let_go(stream: TextIO) -> None:
 
 
 def _warned(message: Warning | str, *_: object, **__: object) -> None:
-    """A warning as one line; where in the code it arose is no help to who typed the command."""
+    """Print a warning as one line, without its place in the code."""
 
     print(f"warning: {printable(' '.join(str(message).split()))}", file=sys.stderr)
 
@@ -152,7 +152,7 @@ def _failed(message: str, debug: bool, status: int = 1) -> int:
 
 
 def _usage(error: Exception) -> int | None:
-    """Exit code of what the argument parser raises, after it has said it."""
+    """Print an exception of the argument parser and return its exit code; None for any other exception."""
     if type(error).__name__ == "Exit":
         return int(getattr(error, "exit_code", 0))
     if type(error).__name__ == "Abort":

@@ -1,4 +1,4 @@
-"""``bayeslab calibrate``: does the inference give back what the model was told?"""
+"""``bayeslab calibrate``: does the inference recover parameters drawn from the prior?"""
 
 from __future__ import annotations
 
@@ -29,9 +29,9 @@ def command(
     set_: Annotated[
         list[str] | None, typer.Option("--set", metavar="KEY=VALUE", help="Any option of the method.")
     ] = None,
-    jobs: Annotated[int | None, typer.Option("--jobs", "-j", help="Replications at a time.")] = None,
+    jobs: Annotated[int | None, typer.Option("--jobs", "-j", help="Number of replications run in parallel.")] = None,
     seed: SeedOption = None,
-    runs: Annotated[Path, typer.Option(help="Where the folder is made.")] = Path("runs"),
+    runs: Annotated[Path, typer.Option(help="Folder in which the calibration's folder is created.")] = Path("runs"),
     plot: Annotated[
         Path | None, typer.Option(metavar="PREFIX", help="Write PREFIX-histogram.png and PREFIX-ecdf.png.")
     ] = None,
@@ -39,7 +39,7 @@ def command(
     quiet: Annotated[bool, typer.Option("--quiet", "-q", help="No progress.")] = False,
     json: JsonOption = False,
 ) -> int:
-    """Simulation-based calibration; killed and run again with the same seed it goes on."""
+    """Simulation-based calibration. After an interruption, the same command with the same seed continues it."""
     from bayeslab.results.calibrate import calibrate
 
     elsewhere = {"model": "FILE", "progress": "--quiet", "n": "-n"}

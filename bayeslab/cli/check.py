@@ -26,7 +26,7 @@ def _described(bound: Data, evidence: Collection[str]) -> str:
 
 
 def _levels(model: Model, dim: str, levels: Sequence[object]) -> str:
-    """How many levels a dimension has, and what a length makes them."""
+    """The number of levels of a dimension, and their range where the model declares a length."""
     return f"{len(levels)}: 0 to {len(levels) - 1}" if isinstance(model.dims.get(dim), int) else str(len(levels))
 
 
@@ -41,7 +41,7 @@ def command(
 ) -> None:
     """Check a model file, its data and its inference; nothing is fitted.
 
-    What fit refuses before its work begins is refused here, in the same words.
+    Whatever fit refuses before it starts sampling, check refuses with the same error.
     """
     from bayeslab import fitting
 

@@ -35,30 +35,36 @@ def command(
     ] = None,
     sizes: Annotated[
         str | None,
-        typer.Option(metavar="N,N,...", help="Learning curves: fit to so many rows, judge on all others."),
+        typer.Option(
+            metavar="N,N,...", help="Learning curves: fit to subsets of N rows each, score on all other rows."
+        ),
     ] = None,
     repeats: Annotated[
         int | None,
-        typer.Option(min=1, help="Divisions into folds, or hold-outs (1), or subsets of each size (20)."),
+        typer.Option(
+            min=1, help="Number of divisions into folds or of hold-out samples (1), or of subsets per size (20)."
+        ),
     ] = None,
     loss: LossOption = None,
-    target: Annotated[str | None, typer.Option(help="The column to predict, of several outcomes.")] = None,
+    target: Annotated[str | None, typer.Option(help="The outcome to predict, if the model has several.")] = None,
     score: Annotated[
         str | None,
-        typer.Option(help="What to compare by: accuracy, log_score, brier, cost; of numbers rmse, mae, log_score."),
+        typer.Option(help="Score: accuracy, log_score, brier or cost for classes; rmse, mae or log_score for numbers."),
     ] = None,
     margin: Annotated[
         float | None,
         typer.Option(
             min=0,
-            help="A difference of scores up to this counts as none; default 0.01, of errors of numbers 1 % of the"
-            " target's standard deviation, of costs 1 % of the range of losses.",
+            help="Differences of scores up to this size count as ties. Default: 0.01; for rmse and mae 1 % of the"
+            " target's standard deviation; for cost 1 % of the range of losses.",
         ),
     ] = None,
-    method: Annotated[str | None, typer.Option("--method", "-m", help="How models are fitted in a fold.")] = None,
+    method: Annotated[
+        str | None, typer.Option("--method", "-m", help="Method that fits the models in each fold.")
+    ] = None,
     data: DataOption = None,
     seed: SeedOption = None,
-    refit: Annotated[bool, typer.Option(help="Fit again without observations of high Pareto k.")] = True,
+    refit: Annotated[bool, typer.Option(help="Refit without each observation whose Pareto k is high.")] = True,
     quiet: Annotated[bool, typer.Option("--quiet", "-q", help="No progress.")] = False,
     json: JsonOption = False,
 ) -> int:

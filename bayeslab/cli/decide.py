@@ -23,13 +23,11 @@ def command(
     ],
     given: Annotated[
         list[str] | None,
-        typer.Option(
-            "--given", "-g", metavar="NODE=STATE", help="What is known already, or a decision that has been taken."
-        ),
+        typer.Option("--given", "-g", metavar="NODE=STATE", help="An observed state, or a decision already taken."),
     ] = None,
     json: JsonOption = False,
 ) -> None:
-    """What to do, given what will be known by then; and what it is worth to know more."""
+    """Find the best rule for each decision, its expected utility, and the value of further information."""
     from bayeslab.decisions import influence
     from bayeslab.language import model_file
     from bayeslab.networks import decisions
@@ -80,7 +78,7 @@ def command(
 
 
 def _possible(asked: InfluenceDiagram, known: Mapping[str, Any], policy: Policy) -> dict[str, list[dict[str, str]]]:
-    """The rows of each rule that can come about if the policy is followed."""
+    """The rows of each decision rule that have positive probability under the policy."""
     import numpy as np
 
     from bayeslab.decisions.influence import under_policy

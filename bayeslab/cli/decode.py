@@ -17,7 +17,7 @@ def command(
         Path,
         typer.Argument(
             metavar="RUN",
-            help="A run folder, or a model file whose parameters are all given.",
+            help="A run folder, or a model file that fixes all parameters.",
             show_default=False,
         ),
     ],
@@ -27,23 +27,23 @@ def command(
         typer.Option(
             "--method",
             "-m",
-            help="viterbi (the most likely path), posterior (the likeliest state of each time), smooth, filter, predict"
-            " (probabilities given all rows, those so far, those before).",
+            help="viterbi: the most probable path. posterior: the most probable state at each time. smooth, filter,"
+            " predict: state probabilities given all rows, the rows up to this time, the rows before it.",
         ),
     ] = "viterbi",
-    best: Annotated[int, typer.Option(help="The so many most likely paths (viterbi).")] = 1,
-    sequence: Annotated[str | None, typer.Option("--sequence", "-s", help="Only this sequence.")] = None,
+    best: Annotated[int, typer.Option(help="Number of most probable paths to return (viterbi only).")] = 1,
+    sequence: Annotated[str | None, typer.Option("--sequence", "-s", help="Decode only this sequence.")] = None,
     draws: Annotated[
-        int, typer.Option(help="Probabilities are averaged over at most so many posterior draws, evenly spaced.")
+        int, typer.Option(help="Maximum number of evenly spaced posterior draws to average over.")
     ] = AVERAGED,
     out: Annotated[
         Path | None,
-        typer.Option("--out", "-o", help="Write here: .csv .tsv .parquet .json; .svg .png .pdf: a picture."),
+        typer.Option("--out", "-o", help="Write a table (.csv .tsv .parquet .json) or a picture (.svg .png .pdf)."),
     ] = None,
     force: ForceOption = False,
     json: JsonOption = False,
 ) -> None:
-    """Which hidden state at which time."""
+    """Decode the hidden states of a sequence."""
     from bayeslab.data.tables import write_table
     from bayeslab.results.decode import decode, plot_states
 

@@ -16,10 +16,10 @@ def command(
     out: Annotated[Path | None, typer.Option("--out", "-o", help="Write here; default: standard output.")] = None,
     force: ForceOption = False,
 ) -> None:
-    """Write a model of a short family node by node, to go on from there.
+    """Write a model of a short family node by node, as a starting point for changes.
 
-    The new file has the same model, of the family graph: priors with their numbers, dimensions, computed columns, and
-    what each part means. Its log density is that of the short one, and its paths lead to the same tables.
+    The new file holds the same model in the family graph, with numeric priors, dimensions, computed columns, and
+    comments on each part. It has the same log density as the short form and reads the same tables.
     """
     from bayeslab.expanding import expanded
 

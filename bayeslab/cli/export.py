@@ -13,15 +13,16 @@ from bayeslab.errors import OptionError
 
 def command(
     file: FileArgument,
-    to: Annotated[str, typer.Option("--to", metavar="LIBRARY", help="What the script is written for: pymc.")] = "pymc",
+    to: Annotated[str, typer.Option("--to", metavar="LIBRARY", help="The library of the script: pymc.")] = "pymc",
     data: DataOption = None,
     out: Annotated[Path | None, typer.Option("--out", "-o", help="Write here; default: standard output.")] = None,
     force: ForceOption = False,
 ) -> None:
     """Write a model as a Python script that needs no bayeslab.
 
-    The script reads the same tables, builds the same model in plain PyMC, a line for each node, and, run as a program,
-    samples it and prints a summary. A model of a short family is expanded first. What has no plain PyMC is refused.
+    The script reads the same tables and builds the same model in plain PyMC, one line per node. Run as a program, it
+    samples the model and prints a summary. A model of a short family is expanded first. A model that plain PyMC cannot
+    express is refused.
     """
     from bayeslab.exporting import export
 

@@ -1,4 +1,4 @@
-"""``bayeslab fit``: the main job."""
+"""``bayeslab fit``: fit a model to data."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from bayeslab import registry
 from bayeslab.cli.toolbox.shared import DataOption, JsonOption, SeedOption, assignments, print_json, unscreened
 from bayeslab.errors import printable
 
-# What `fit` takes that is no option of a method.
+# Parameters of `fit` that are not options of a method.
 _ELSEWHERE = {
     "model": "FILE",
     "data": "--data",
@@ -35,22 +35,26 @@ def command(
         str | None, typer.Option("--method", "-m", help=f"One of {', '.join(registry.names('engines'))}.")
     ] = None,
     draws: Annotated[
-        str | None, typer.Option(metavar="N", help="Draws per chain; with --resume, +N makes a run longer.")
+        str | None, typer.Option(metavar="N", help="Draws per chain; with --resume, +N adds N draws.")
     ] = None,
-    tune: Annotated[int | None, typer.Option(help="Tuning draws per chain.")] = None,
+    tune: Annotated[int | None, typer.Option(help="Warm-up draws per chain.")] = None,
     chains: Annotated[int | None, typer.Option(help="Number of chains.")] = None,
-    cores: Annotated[int | None, typer.Option(help="Chains at once; the draws do not depend on it.")] = None,
-    target_accept: Annotated[float | None, typer.Option(help="Mean acceptance the step size aims at.")] = None,
+    cores: Annotated[
+        int | None, typer.Option(help="Number of chains run in parallel; it does not change the draws.")
+    ] = None,
+    target_accept: Annotated[
+        float | None, typer.Option(help="Target mean acceptance probability for the step size.")
+    ] = None,
     set_: Annotated[
         list[str] | None, typer.Option("--set", metavar="KEY=VALUE", help="Any option of the method.")
     ] = None,
     seed: SeedOption = None,
     name: Annotated[str | None, typer.Option(help="Name of the run folder.")] = None,
-    runs: Annotated[Path, typer.Option(help="Where run folders are made.")] = Path("runs"),
+    runs: Annotated[Path, typer.Option(help="Folder in which run folders are created.")] = Path("runs"),
     resume: Annotated[
         Path | None,
         typer.Option(
-            metavar="RUN", help="Complete an interrupted run; with --data add rows to one.", show_default=False
+            metavar="RUN", help="Complete an interrupted run; with --data, add rows to a run.", show_default=False
         ),
     ] = None,
     scheduler: Annotated[
@@ -61,7 +65,7 @@ def command(
     all_rows: Annotated[bool, typer.Option("--all", help="Show every row of the table.")] = False,
     json: JsonOption = False,
 ) -> int:
-    """Fit a model to data: prints the posterior and whether to trust it, keeps a run folder."""
+    """Fit a model to data, print the posterior and the verdict, and keep a run folder."""
     from bayeslab import fitting
 
     if (file is None) == (resume is None):
@@ -105,7 +109,7 @@ def _extended(
     cores: int | None,
     quiet: bool,
 ) -> Any:
-    """A fit to the rows of a run and more."""
+    """Fit the model of a run to its rows and additional rows."""
     from bayeslab.results.extend import extended
     from bayeslab.results.fit import Fit
 
@@ -121,7 +125,7 @@ def _number(draws: str | None) -> int | None:
 
 
 def _detached(run: Path, draws: str | None, cores: int | None, scheduler: str | None) -> int:
-    """Do the work of a run folder in a process of its own, which outlives this one and its terminal."""
+    """Start the work of a run folder in a separate process, which continues after this one and its terminal end."""
 
     from bayeslab.run_folder.folder import RunFolder
 
@@ -139,7 +143,7 @@ def _detached(run: Path, draws: str | None, cores: int | None, scheduler: str | 
 
 
 def _rows(result: Any, frame: Any) -> int:
-    """Rows to show: of sampled structures the edges that are not all but ruled out."""
+    """Number of table rows to show; for sampled structures, edges of probability at most 0.05 are left out."""
     if "parent_sets" not in result.data_tree.children:
         return 25
     edges = frame.index.str.startswith("edge[")
@@ -147,7 +151,7 @@ def _rows(result: Any, frame: Any) -> int:
 
 
 def show(result: Any, *, json: bool, all_rows: bool) -> None:
-    """The posterior table, the verdict and the folder."""
+    """Print the posterior table, the verdict and the folder."""
     frame = result.summary()
     if json:
         print_json(

@@ -30,8 +30,8 @@ def command(
         Path,
         typer.Argument(
             metavar="TABLE",
-            help="Data: .csv .tsv .parquet .json. Or a model file (.yaml) of a net of unknown structure: what it says"
-            " is the default of the options.",
+            help="Data (.csv .tsv .parquet .json), or a model file (.yaml) of a net of unknown structure, which then"
+            " sets the defaults of the options.",
             show_default=False,
         ),
     ],
@@ -40,35 +40,42 @@ def command(
         typer.Option(
             "--method",
             "-m",
-            help="Left out: the best that takes seconds. exact, order_search, tabu, hill_climbing, annealing, a_star,"
-            " ges, mmhc, greedy_parents, chow_liu, tan; by tests pc, fci; with missing cells structural_em. Several are"
-            " compared.",
+            help="Search by score: exact, order_search, tabu, hill_climbing, annealing, a_star, ges, mmhc,"
+            " greedy_parents, chow_liu, tan. By independence tests: pc, fci. With missing cells: structural_em."
+            " Default: the best score search that takes seconds. Repeat the option to compare several methods.",
         ),
     ] = None,
     score: Annotated[
         str | None,
         typer.Option(
             help="bdeu, bds, k2, bic, aic, mdl, log_likelihood, noisy_or_bic; bge, gaussian_bic; mixed_bic."
-            " Left out: by the columns."
+            " Default: chosen by the type of the columns."
         ),
     ] = None,
     score_options: Annotated[
         list[str] | None,
         typer.Option("--score-option", metavar="KEY=VALUE", help="Such as equivalent_sample_size=1."),
     ] = None,
-    max_parents: Annotated[int | None, typer.Option(min=0, help="At most so many parents.")] = None,
+    max_parents: Annotated[int | None, typer.Option(min=0, help="Maximum number of parents of a variable.")] = None,
     candidates: Annotated[
-        int | None, typer.Option(min=0, help="Parents only from so many that help most alone.")
+        int | None,
+        typer.Option(
+            min=0, help="Number of candidate parents per variable: those that improve its score most as single parents."
+        ),
     ] = None,
     required: Annotated[
-        list[str] | None, typer.Option("--require", metavar="FROM,TO", help="An edge that must be there.")
+        list[str] | None, typer.Option("--require", metavar="FROM,TO", help="An edge that the graph must have.")
     ] = None,
     forbidden: Annotated[
-        list[str] | None, typer.Option("--forbid", metavar="FROM,TO", help="An edge that must not be there.")
+        list[str] | None, typer.Option("--forbid", metavar="FROM,TO", help="An edge that the graph must not have.")
     ] = None,
     tiers: Annotated[
         list[str] | None,
-        typer.Option("--tier", metavar="A,B,...", help="Variables of one time, earliest first; no edge leads back."),
+        typer.Option(
+            "--tier",
+            metavar="A,B,...",
+            help="Variables of one tier, earliest tier first; no edge leads to an earlier tier.",
+        ),
     ] = None,
     restarts: Annotated[int | None, typer.Option(min=0, help="Restarts of hill_climbing.")] = None,
     set_: Annotated[
@@ -77,18 +84,19 @@ def command(
     counts: Annotated[
         str,
         typer.Option(
-            metavar="memory|duckdb", help="Who counts: duckdb for a .csv or .parquet file larger than memory."
+            metavar="memory|duckdb",
+            help="Where rows are counted: duckdb for a .csv or .parquet file larger than memory.",
         ),
     ] = "memory",
     bootstrap: Annotated[
         int | None,
-        typer.Option(min=1, metavar="N", help="How stable it is: learn again from so many samples of the rows."),
+        typer.Option(min=1, metavar="N", help="Assess stability: relearn from N bootstrap samples of the rows."),
     ] = None,
     seed: Annotated[
         int | None, typer.Option(min=0, help="Seed of searches that draw random numbers, and of the bootstrap.")
     ] = None,
     compare: Annotated[
-        Path | None, typer.Option(metavar="NETWORK", help="A network that is known: say what was found of it.")
+        Path | None, typer.Option(metavar="NETWORK", help="Compare the result with this known network.")
     ] = None,
     out: Annotated[
         Path | None,
@@ -152,7 +160,7 @@ def command(
 
 
 def _counted(table: Path, counts: str) -> Any:
-    """The table, or its rows as DuckDB counts them."""
+    """The path of the table, or observations that DuckDB counts."""
     if counts not in ("memory", "duckdb"):
         raise typer.BadParameter(f"--counts is memory or duckdb, not '{counts}'")
     if counts == "memory":
@@ -165,7 +173,7 @@ def _counted(table: Path, counts: str) -> Any:
 
 
 def _stability(sure: EdgeConfidence) -> str:
-    """How often edges came back, those that hardly did left out; each pair in its more frequent direction."""
+    """The bootstrap frequencies of edges of at least 0.05; each pair in its more frequent direction."""
     shown: dict[frozenset[str], list[str]] = {}
     for row in sure.table().to_dict("records"):
         a, b = str(row["from"]), str(row["to"])
@@ -189,7 +197,7 @@ def _rows(chosen: Sequence[Learned], seconds: Sequence[float], compare: Path | N
 
 
 def _written(best: Learned, out: Path) -> list[str]:
-    """Write the network, and say which."""
+    """Write the network; return the notes to print."""
 
     net = best.network()
     notes = [f"\nwritten {out}"]
@@ -219,7 +227,7 @@ def _content(chosen: Sequence[Learned], rows: list[dict[str, Any]], out: Path | 
 
 
 def _single(one: Learned) -> str:
-    """A structure in lines."""
+    """One structure as text."""
     if one.method in ("pc", "fci"):
         lines = [f"{_edges(one.pattern.n_edges)} ({one.method}, {one.found.tests} tests)", "", *_drawn(one.pattern)]  # type: ignore[union-attr]
         legend = {
@@ -241,7 +249,7 @@ def _single(one: Learned) -> str:
 
 
 def _drawn(pattern: PartialGraph) -> list[str]:
-    """Edges with their marks, ends under each other."""
+    """Edges with their marks, one per line, aligned."""
     parts = [word.rsplit(" ", 2) for word in pattern.edges()]
     parts = [[a, _ARROWS.get(mark, mark), b] for a, mark, b in parts]
     first, middle = (max((len(part[k]) for part in parts), default=0) for k in (0, 1))
@@ -258,7 +266,7 @@ def _plain(word: str) -> str:
 
 
 def _table(rows: list[dict[str, Any]]) -> str:
-    """Methods side by side."""
+    """The comparison of methods as a text table."""
     heads = {
         "method": "method",
         "score": "score",

@@ -1,4 +1,4 @@
-"""``bayeslab learners``: the classical learners, and what a model file can say of each."""
+"""``bayeslab learners``: the classical learners and the options of each."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _WIDEST = 120
 
 def command(
     learner: Annotated[
-        str | None, typer.Argument(metavar="LEARNER", help="One of them: its options.", show_default=False)
+        str | None, typer.Argument(metavar="LEARNER", help="A learner whose options are listed.", show_default=False)
     ] = None,
     json: JsonOption = False,
 ) -> None:
@@ -53,7 +53,7 @@ def command(
 
 
 def _described(word: str) -> dict[str, Any]:
-    """What a learner is, what it learns, and its options, as plain data."""
+    """A learner's description, tasks and options, as plain data."""
     module = registry.load("learners", word)
     columns = {
         "codes": "names as whole numbers",
@@ -75,12 +75,12 @@ def _described(word: str) -> dict[str, Any]:
 
 
 def _about(docstring: str) -> str:
-    """The sentence a module begins with, without its marks."""
+    """The first sentence of a module's docstring, without markup."""
     text = " ".join(docstring.strip().partition("\n\n")[0].split())
     text = re.sub(r"^Learner ``\w+``: ", "", text).rstrip(".")
     return re.sub(r"``|:\w+:(?=`)|`", "", text)
 
 
 def _hanging(text: str, word: str, side: int, width: int) -> str:
-    """A word at the left and its text in lines beside it."""
+    """A word at the left with its text beside it, wrapped."""
     return textwrap.fill(text, max(width, side + 30), initial_indent=word.ljust(side), subsequent_indent=" " * side)

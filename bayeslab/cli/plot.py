@@ -18,17 +18,17 @@ def command(
     run: RunArgument,
     what: Annotated[
         str | None,
-        typer.Argument(help="Which picture; default: the first of the model's family.", show_default=False),
+        typer.Argument(help="Which picture; default: the family's first.", show_default=False),
     ] = None,
     columns: Annotated[
-        str | None, typer.Option(metavar="A,B", help="Columns to draw over, where that can be chosen.")
+        str | None, typer.Option(metavar="A,B", help="Columns on the axes, for pictures that have a choice.")
     ] = None,
     out: Annotated[
         Path | None, typer.Option("--out", "-o", help="Write here: .png .svg .pdf; default RUN/WHAT.png.")
     ] = None,
     force: ForceOption = False,
 ) -> None:
-    """Draw a run: training of a learner, components, states, topics, a process, edges, or a predictive check."""
+    """Draw a picture of a run: training curves, components, states, topics, a process, edges, or a predictive check."""
     from bayeslab import fitting
 
     if out is not None and out.suffix not in _FORMATS:

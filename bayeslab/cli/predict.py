@@ -1,4 +1,4 @@
-"""``bayeslab predict``: what a fitted model says of new rows."""
+"""``bayeslab predict``: predictions of a fitted model for new rows."""
 
 from __future__ import annotations
 
@@ -26,9 +26,9 @@ def command(
     run: RunArgument,
     data: DataOption = None,
     kind: Annotated[
-        str | None, typer.Option(help="mean, probabilities, draws or components; default: what suits the outcome.")
+        str | None, typer.Option(help="mean, probabilities, draws or components; default: suited to the outcome.")
     ] = None,
-    ci_prob: Annotated[float, typer.Option(help="Probability of the interval.")] = 0.89,
+    ci_prob: Annotated[float, typer.Option(help="Probability of the credible interval.")] = 0.89,
     out: Annotated[
         Path | None,
         typer.Option("--out", "-o", help="Write here: .csv .tsv .parquet .json, or .nc for draws."),
@@ -38,7 +38,7 @@ def command(
     seed: SeedOption = None,
     json: JsonOption = False,
 ) -> None:
-    """Predict the outcomes for new data, or for the data of the fit; with --loss what to do about each."""
+    """Predict the outcomes of new data, or of the data of the fit; with --loss, also the best action for each row."""
     from bayeslab import fitting
     from bayeslab.data.tables import write_netcdf, write_table
 

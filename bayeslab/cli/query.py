@@ -1,4 +1,4 @@
-"""``bayeslab query``: ask a Bayes net."""
+"""``bayeslab query``: posterior probabilities of a Bayes net."""
 
 from __future__ import annotations
 
@@ -20,8 +20,8 @@ def command(
         Path,
         typer.Argument(
             metavar="NETWORK",
-            help="A network file (.bif .xmlbif .xdsl .net .dsc .uai), a model file of a bayes_net, or a run folder:"
-            " of sampled structures, answers are averaged.",
+            help="A network file (.bif .xmlbif .xdsl .net .dsc .uai), a model file of a bayes_net, or a run folder;"
+            " over sampled structures, answers are averaged.",
             show_default=False,
         ),
     ],
@@ -31,33 +31,37 @@ def command(
             "--given",
             "-g",
             metavar="VARIABLE=STATE",
-            help="What is known; VARIABLE={STATE: LIKELIHOOD, ...} for virtual evidence.",
+            help="Evidence; VARIABLE={STATE: LIKELIHOOD, ...} for virtual evidence.",
         ),
     ] = None,
     do: Annotated[
         list[str] | None,
-        typer.Option("--do", metavar="VARIABLE=STATE", help="What is set from outside, its causes cut off."),
+        typer.Option(
+            "--do", metavar="VARIABLE=STATE", help="An intervention, which cuts the edges from the variable's parents."
+        ),
     ] = None,
     target: Annotated[
-        list[str] | None, typer.Option("--target", "-t", metavar="VARIABLE", help="Only these; default: all.")
+        list[str] | None, typer.Option("--target", "-t", metavar="VARIABLE", help="A variable to report; default: all.")
     ] = None,
     most_probable: Annotated[
-        int | None, typer.Option("--most-probable", min=1, help="The so many most probable states of everything.")
+        int | None, typer.Option("--most-probable", min=1, help="Number of most probable joint states to list.")
     ] = None,
     batch: Annotated[
-        Path | None, typer.Option(help="A table with one row of evidence each; empty cells are not known.")
+        Path | None, typer.Option(help="A table with one case of evidence per row; empty cells are unknown.")
     ] = None,
     out: Annotated[Path | None, typer.Option("--out", "-o", help="Write the answer to --batch here.")] = None,
     approximate: Annotated[
         str | None,
-        typer.Option(metavar="METHOD", help="likelihood_weighting, gibbs or loopy, where exact answers take too much."),
+        typer.Option(
+            metavar="METHOD", help="likelihood_weighting, gibbs or loopy, where exact inference is too costly."
+        ),
     ] = None,
     draws: Annotated[int, typer.Option(min=100, help="Draws of --approximate.")] = 100_000,
     force: ForceOption = False,
     seed: SeedOption = None,
     json: JsonOption = False,
 ) -> None:
-    """Posterior probabilities of the variables of a network, exactly (or not, with --approximate)."""
+    """Posterior probabilities of the variables of a network, exact unless --approximate is given."""
     from bayeslab.networks import network
 
     if batch is not None and given:
@@ -96,7 +100,7 @@ def command(
 
 
 def _opened(file: Path) -> Any:
-    """The fit of a run folder, or the path as it is."""
+    """The fit of a run folder; any other path unchanged."""
     from bayeslab.fitting import open_run
 
     return open_run(file) if (file / "run.json").exists() else file
@@ -113,7 +117,7 @@ def _averaged(
     *,
     json: bool,
 ) -> None:
-    """Ask sampled structures."""
+    """Print answers averaged over sampled structures."""
     acts = _assignments(do, asked, "--do")
     if batch is not None:
         if acts:
@@ -128,7 +132,7 @@ def _averaged(
 
 
 def _assignments(words: list[str], asked: Network | Structures, option: str) -> dict[str, Any]:
-    """``variable=state`` pairs; either may have an = inside."""
+    """Parse ``variable=state`` pairs; variable and state may themselves contain ``=``."""
     from bayeslab.language.model_file import parse_value
 
     out: dict[str, Any] = {}

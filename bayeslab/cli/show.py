@@ -1,4 +1,4 @@
-"""``bayeslab show``: an earlier run again."""
+"""``bayeslab show``: the posterior and the verdict of an earlier run."""
 
 from __future__ import annotations
 
@@ -16,19 +16,27 @@ from bayeslab.errors import printable
 def command(
     run: RunArgument,
     all_rows: Annotated[bool, typer.Option("--all", help="Show every row of the table.")] = False,
-    topics: Annotated[bool, typer.Option("--topics", help="Show the topics of documents: shares and words.")] = False,
-    words: Annotated[int, typer.Option(min=1, help="With --topics: so many words of each.")] = 10,
+    topics: Annotated[
+        bool, typer.Option("--topics", help="Show the topics of a topic model: shares and words.")
+    ] = False,
+    words: Annotated[int, typer.Option(min=1, help="With --topics: number of words per topic.")] = 10,
     relevance: Annotated[
-        float, typer.Option(min=0, max=1, help="With --topics: 1 most probable words; less: words special to a topic.")
+        float,
+        typer.Option(
+            min=0,
+            max=1,
+            help="With --topics: 1 ranks words by probability; smaller values favour words specific to a topic.",
+        ),
     ] = 1.0,
     held_out: Annotated[
-        Path | None, typer.Option("--held-out", metavar="TABLE", help="With --topics: documents to judge the fit by.")
+        Path | None,
+        typer.Option("--held-out", metavar="TABLE", help="With --topics: held-out documents to evaluate the fit on."),
     ] = None,
     html: Annotated[
-        Path | None, typer.Option("--html", metavar="FILE", help="With --topics: write a page to look at them.")
+        Path | None, typer.Option("--html", metavar="FILE", help="With --topics: write an HTML page that shows them.")
     ] = None,
     clusters: Annotated[
-        bool, typer.Option("--clusters", help="List the clusters of the partition that stands for the draws.")
+        bool, typer.Option("--clusters", help="List the clusters of the point estimate of the partition.")
     ] = False,
     force: ForceOption = False,
     json: JsonOption = False,

@@ -23,7 +23,7 @@ def command(
     file: FileArgument,
     data: DataOption = None,
     draws: Annotated[int, typer.Option(min=1, help="Number of draws.")] = 500,
-    out: Annotated[Path | None, typer.Option("--out", "-o", help="Keep all draws in this NetCDF file (.nc).")] = None,
+    out: Annotated[Path | None, typer.Option("--out", "-o", help="Write all draws to this NetCDF file (.nc).")] = None,
     force: ForceOption = False,
     seed: SeedOption = None,
     json: JsonOption = False,

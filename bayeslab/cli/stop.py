@@ -1,4 +1,4 @@
-"""``bayeslab stop``: end a job that samples structures; it can be gone on with."""
+"""``bayeslab stop``: stop a job that samples structures; it can be resumed."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from bayeslab.errors import RunError
 
 
 def command(run: RunArgument) -> None:
-    """Ask a running job to stop after the segments it is computing; go on later with fit --resume."""
+    """Ask a running job to stop after its current segments; resume it later with fit --resume."""
     from bayeslab.run_folder.folder import RunFolder
 
     folder = RunFolder.existing(run)

@@ -1,4 +1,4 @@
-"""``bayeslab watch``: how far a job that samples structures is."""
+"""``bayeslab watch``: progress of a job that samples structures."""
 
 from __future__ import annotations
 
@@ -23,11 +23,11 @@ _WORDS = {
 
 def command(
     run: RunArgument,
-    once: Annotated[bool, typer.Option("--once", help="Say it once.")] = False,
-    every: Annotated[float, typer.Option(min=0.1, help="Seconds between two looks.")] = 1.0,
+    once: Annotated[bool, typer.Option("--once", help="Show the progress once and end.")] = False,
+    every: Annotated[float, typer.Option(min=0.1, help="Seconds between two updates.")] = 1.0,
     json: JsonOption = False,
 ) -> None:
-    """Show how far a running job is: chains, acceptance, scores, running R-hat, time left."""
+    """Show the progress of a running job: chains, acceptance rates, scores, current R-hat, time left."""
     from rich.console import Console
 
     from bayeslab.run_folder.folder import RunFolder
@@ -36,7 +36,7 @@ def command(
     if json:
         print_json(_standing(folder))
         return
-    # Lines in a file or a pipe are as long as they need to be.
+    # In a file or a pipe, lines are not wrapped.
     console = Console(highlight=False, width=None if sys.stdout.isatty() else 200, file=unscreened())
     if once or not console.is_terminal:
         console.print(_table(str(run), _standing(folder)), soft_wrap=True)

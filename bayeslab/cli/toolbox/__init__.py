@@ -1,1 +1,1 @@
-"""What several commands share; no module here is one of them."""
+"""Helpers that several commands share."""

@@ -1,4 +1,4 @@
-"""Arguments several commands take."""
+"""Arguments that several commands take, and their output."""
 
 from __future__ import annotations
 
@@ -37,19 +37,23 @@ RunArgument = Annotated[
 ]
 DataOption = Annotated[
     Path | None,
-    typer.Option("--data", "-d", help="Data: .csv .tsv .parquet .json; default: what the file names."),
+    typer.Option("--data", "-d", help="Data: .csv .tsv .parquet .json; default: the data that the model file names."),
 ]
 SeedOption = Annotated[int | None, typer.Option("--seed", min=0, help="Seed of all random numbers.")]
 LossOption = Annotated[
     str | None,
-    typer.Option("--loss", metavar="LOSS", help="What actions cost: {ACTION: {STATE: NUMBER}}, or a file of that."),
+    typer.Option(
+        "--loss",
+        metavar="LOSS",
+        help="Loss of each action: {ACTION: {STATE: NUMBER}}, a file with it, or the name of a loss.",
+    ),
 ]
-ForceOption = Annotated[bool, typer.Option("--force", help="Replace a file that is there.")]
+ForceOption = Annotated[bool, typer.Option("--force", help="Overwrite an existing file.")]
 JsonOption = Annotated[bool, typer.Option("--json", help="Print JSON, for programs.")]
 
 
 class _Screen:
-    """Standard output, on which control characters in names of columns, levels and files are written out."""
+    """Standard output with control characters, which names of columns, levels and files may contain, escaped."""
 
     def __init__(self, stream: TextIO) -> None:
         self.stream = stream
@@ -64,7 +68,7 @@ class _Screen:
 
 @contextmanager
 def screened() -> Iterator[None]:
-    """What is printed inside can neither colour nor move what stands on a terminal."""
+    """A context in which standard output escapes control characters, so that names cannot alter the terminal."""
     before = sys.stdout
     sys.stdout = cast(TextIO, _Screen(before))
     try:
@@ -74,12 +78,12 @@ def screened() -> Iterator[None]:
 
 
 def unscreened() -> TextIO:
-    """Standard output for who colours it and screens words himself."""
+    """Standard output without escaping, for code that colours it and escapes names itself."""
     return sys.stdout.stream if isinstance(sys.stdout, _Screen) else sys.stdout
 
 
 def print_json(content: Any) -> None:
-    """JSON on standard output; numbers that JSON has no word for become null."""
+    """Print JSON on standard output; NaN and infinity become null."""
     print(json.dumps(_plain(content), ensure_ascii=False, indent=1, allow_nan=False))
 
 
@@ -96,7 +100,7 @@ def _plain(value: Any) -> Any:
 
 
 def read_loss(given: str | None) -> Any:
-    """A loss by its word, or from a mapping of actions to mappings of states, written out or in a file."""
+    """The name of a loss, or a loss as ``{action: {state: number}}``, read from the text itself or from a file."""
     from bayeslab.decisions.loss import LOSSES
     from bayeslab.language.model_file import parse_value, read_text
 
@@ -121,18 +125,18 @@ def read_loss(given: str | None) -> Any:
 
 
 def assignments(words: list[str], written: Mapping[str, Any] | None = None, option: str = "--set") -> dict[str, Any]:
-    """``key=value`` pairs; values are read as in a model file.
+    """Parse ``key=value`` pairs; values are read as in a model file.
 
     Parameters
     ----------
     written
-        What the command has options of its own for, by key: the option to write instead, or None where the key may be
-        set, as the option was not written.
+        Keys for which the command has its own option, mapped to that option. None allows the key to be set, because
+        the option itself was not given.
 
     Raises
     ------
     typer.BadParameter
-        A word without a key, a key twice, or one that is written as an option.
+        A word without a key, a repeated key, or a key that has its own option.
     """
     from bayeslab.language.model_file import parse_value
 
@@ -151,7 +155,7 @@ def assignments(words: list[str], written: Mapping[str, Any] | None = None, opti
 
 
 def check_output(out: Path | None, *inputs: Path | None, force: bool) -> None:
-    """Refuse a place to write to before anything is done: what is read, even with --force, or what is there, without.
+    """Refuse an output file before any work: one of the inputs always, an existing file unless ``force`` is set.
 
     Parameters
     ----------
@@ -163,7 +167,7 @@ def check_output(out: Path | None, *inputs: Path | None, force: bool) -> None:
     Raises
     ------
     OptionError
-        With what to do.
+        The path is an input, a folder, in a folder that does not exist, or an existing file without ``force``.
     """
     from bayeslab.files import shown
 
@@ -185,7 +189,7 @@ def check_output(out: Path | None, *inputs: Path | None, force: bool) -> None:
 
 
 def _read_from(source: Path) -> list[Path]:
-    """The files that are read where a source is named."""
+    """The files that are read when this source is given."""
     from bayeslab.language.model_file import read
 
     if os.path.isdir(source):
@@ -199,7 +203,7 @@ def _read_from(source: Path) -> list[Path]:
     if source.suffix.lower() in (".yaml", ".yml"):
         try:
             content = read(source)
-        except BayeslabError:  # said by who reads it
+        except BayeslabError:  # reported when it is read
             return files
         data = content.model.data
         named = [data.table, data.arrays, *data.tables.values()]
@@ -208,7 +212,7 @@ def _read_from(source: Path) -> list[Path]:
 
 
 def output(path: Path | None, text: str) -> None:
-    """Text to a file (whole or not at all), or to standard output."""
+    """Write text to a file (completely or not at all), or to standard output."""
     if path is None:
         sys.stdout.write(text if text.endswith("\n") else text + "\n")
         return
